@@ -1,0 +1,5 @@
+"""`python -m mlgen` is `mlgen`."""
+
+from mlgen.cli import main
+
+main()

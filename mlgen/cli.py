@@ -1,0 +1,196 @@
+"""The command line: options in, one call, text out."""
+
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mlgen import __version__
+
+if TYPE_CHECKING:
+    from mlgen.render import Options, Result
+
+FILES = click.argument("files", nargs=-1, required=True, metavar="FILE...")
+NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?\Z")
+NAMESPACE_MAX = 63
+HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+@click.group(context_settings=HELP)
+@click.version_option(__version__, prog_name="mlgen")
+def main() -> None:
+    """Render distributed training jobs to plain Kubernetes manifests.
+
+    \b
+    mlgen render job.yaml | kubectl apply -f -
+
+    Exit status: 0 done; 1 the input is wrong; 2 the command line is wrong.
+    """  # noqa: D301 - the character, not the two, tells click not to wrap
+
+
+def _kube_version(_context: Any, _parameter: Any, value: str) -> tuple[int, int]:
+    from mlgen.render import KUBE_VERSIONS
+
+    parts = value.removeprefix("v").split(".")
+    version = tuple(int(part) if part.isdecimal() else -1 for part in parts[:2])
+    if version in KUBE_VERSIONS:
+        return version
+    first, last = (".".join(map(str, KUBE_VERSIONS[i])) for i in (0, -1))
+    raise click.BadParameter(f"{value} is not a version from {first} to {last}")
+
+
+def _namespace(_context: Any, _parameter: Any, value: str | None) -> str | None:
+    if value is None or (NAMESPACE.match(value) and len(value) <= NAMESPACE_MAX):
+        return value
+    raise click.BadParameter(f"{value!r} cannot name a namespace")
+
+
+def _settings(_context: Any, _parameter: Any, values: tuple[str, ...]) -> tuple[Any, ...]:
+    from mlgen.overrides import parse
+
+    try:
+        return tuple(parse(value) for value in values)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def _rendering(function: Any) -> Any:
+    """Add what `render` and `validate` share: the files, and what may be said besides them."""
+    options = [
+        FILES,
+        click.option(
+            "--kube-version",
+            default="1.34",
+            show_default=True,
+            callback=_kube_version,
+            metavar="VERSION",
+            help="The cluster's version of Kubernetes, 1.31 or later.",
+        ),
+        click.option(
+            "-n",
+            "--namespace",
+            callback=_namespace,
+            help="The namespace of every object, over that of the files.",
+        ),
+        click.option(
+            "--set",
+            "settings",
+            multiple=True,
+            callback=_settings,
+            metavar="PATH=VALUE",
+            help="Replace a value in every job file, such as spec.roles.worker.replicas=8. The"
+            r" value is read as YAML; a dot in a key is written '\.'. May be given again.",
+        ),
+    ]
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+@main.command()
+@_rendering
+@click.option(
+    "-o",
+    "--output",
+    default="-",
+    metavar="FILE",
+    help="Write there instead of to standard output; only once all is rendered.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["yaml", "json"]),
+    default="yaml",
+    show_default=True,
+    help="JSON is one List.",
+)
+def render(files: tuple[str, ...], output: str, form: str, **said: Any) -> None:
+    """Print the manifests of the jobs in FILES: files, folders, or - for standard input."""
+    from mlgen.render import text
+
+    written = text(_result(files, said).jobs, form)
+    if output == "-":
+        click.echo(written.encode(), nl=False)  # bytes: the same under every locale
+        return
+    from mlgen.files import write
+
+    try:
+        write(output, written)
+    except OSError as error:
+        raise click.ClickException(f"{output}: cannot be written: {error.strerror}") from None
+
+
+@main.command()
+@_rendering
+def validate(files: tuple[str, ...], **said: Any) -> None:
+    """Check the jobs in FILES as render does, and say what they consist of."""
+    from mlgen.render import summary
+
+    for rendered in _result(files, said).jobs:
+        click.echo(f"{rendered.file}: valid")
+        click.echo(summary(rendered.topology))
+
+
+@main.command()
+def schema() -> None:
+    """Print the JSON Schema of the job file, for editors and other tools."""
+    import json
+
+    from mlgen.frameworks import names
+    from mlgen.schema import merged
+
+    click.echo(json.dumps(merged(names()), indent=2))
+
+
+@main.command()
+def frameworks() -> None:
+    """List the frameworks, their roles, and how replicas find each other."""
+    from mlgen.frameworks import get, names
+
+    rows = [(name, get(name)) for name in names()]
+    width = max(len(name) for name in names())
+    for name, framework in rows:
+        first = (framework.__doc__ or "").splitlines()[0].partition(": ")[2]
+        click.echo(f"{name:{width}}  {first[:1].upper()}{first[1:]}")
+        click.echo(f"{'':{width}}  roles: {', '.join(framework.ROLES or ('any',))}")
+
+
+@main.command("ssh-secret")
+@click.argument("name")
+@click.option("-n", "--namespace", callback=_namespace, help="The namespace of the Secret.")
+def ssh_secret(name: str, namespace: str | None) -> None:
+    """Print a Secret NAME with a new pair of ssh keys, for MPI over ssh.
+
+    \b
+    mlgen ssh-secret resnet-ssh | kubectl apply -f -
+    """  # noqa: D301 - likewise
+    from mlgen.ssh import secret
+
+    try:
+        click.echo(secret(name, namespace), nl=False)
+    except RuntimeError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _result(files: tuple[str, ...], said: dict[str, Any]) -> "Result":
+    """Render, with the warnings on standard error; on errors all of them, and exit status 1."""
+    from mlgen.problems import MlgenError
+    from mlgen.render import render as rendered
+    from mlgen.source import texts
+
+    try:
+        result = rendered(texts(files), _options(said))
+    except MlgenError as error:
+        for problem in error.problems:
+            click.echo(str(problem), err=True)
+        sys.exit(1)
+    for problem in result.warnings:
+        click.echo(str(problem), err=True)
+    return result
+
+
+def _options(said: dict[str, Any]) -> "Options":
+    from mlgen.render import Options
+
+    return Options(**said)

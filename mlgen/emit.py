@@ -1,0 +1,78 @@
+"""Objects → text, the same bytes every time.
+
+Two YAML libraries, on purpose: ruamel.yaml reads job files, as it knows YAML 1.2 and positions;
+PyYAML writes manifests, as it is fast and lets us say how each string is quoted. Kubernetes reads
+with sigs.k8s.io/yaml, which takes more words for numbers and booleans than PyYAML expects (`1e-5`,
+`08`, `y`), so a string is left bare only if no reader could take it for anything else.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Any
+
+PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./-]*(?::[A-Za-z0-9_./-]+)*\Z")
+WORDS = frozenset(["y", "n", "yes", "no", "on", "off", "true", "false", "null"])
+
+Sets = Iterable[tuple[str, Sequence[dict[str, Any]]]]
+"""The objects of each job, and a comment of one or more lines that stands above them."""
+
+
+def yaml_text(sets: Sets) -> str:
+    """Return the objects as YAML documents, each set of them under its comment."""
+    import yaml
+
+    parts = []
+    for comment, objects in sets:
+        heading = "".join(f"# {line}".rstrip() + "\n" for line in comment.splitlines())
+        for number, item in enumerate(objects):
+            body = yaml.dump(
+                item, Dumper=_dumper(), sort_keys=False, width=1 << 30, allow_unicode=True
+            )
+            parts.append(f"---\n{heading if number == 0 else ''}{body}")
+    return "".join(parts)
+
+
+def json_text(sets: Sets) -> str:
+    """Return the objects as one JSON List, as `kubectl get -o json` does."""
+    items = [item for _, objects in sets for item in objects]
+    found = {"apiVersion": "v1", "kind": "List", "items": items}
+    return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
+
+
+def style(text: str) -> str | None:
+    r"""Return how a string is written: None for bare, `'`, `"`, or `|` for lines."""
+    # libyaml escapes all beyond U+FFFF, PyYAML's own emitter only between these quotes.
+    if not text.replace("\n", "").isprintable() or max(text, default="") > "\uffff":
+        return '"'
+    if "\n" in text:
+        # With blank lines at an end, `|` needs a digit and a sign, and the two emitters differ.
+        return '"' if text[0] in " \n" or text.endswith("\n\n") else "|"
+    if PLAIN.match(text) and text.lower() not in WORDS:
+        return None
+    return '"' if "'" in text and not set(text) & {'"', "\\"} else "'"
+
+
+@cache
+def _dumper() -> Any:
+    """PyYAML's dumper with our strings; libyaml's where there is one, which writes the same."""
+    import yaml
+
+    parent: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+    class Dumper(parent):  # type: ignore[misc]
+        def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - no &id001 in manifests
+            return True
+
+    def string(dumper: Any, text: str) -> Any:
+        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style(text))
+
+    def sequence(dumper: Any, items: list[Any]) -> Any:
+        # 127 exit codes on one line, not on 127.
+        numbers = bool(items) and all(type(item) is int for item in items)
+        return dumper.represent_sequence("tag:yaml.org,2002:seq", items, flow_style=numbers)
+
+    Dumper.add_representer(str, string)
+    Dumper.add_representer(list, sequence)
+    return Dumper

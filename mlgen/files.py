@@ -1,0 +1,35 @@
+"""A file is written whole, or not at all."""
+
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+
+def write(name: str, text: str) -> None:
+    """Put a text in the place of a file; what was there stays until the new text is complete.
+
+    Raises:
+        OSError: the file cannot be written; it is as it was.
+    """
+    path = Path(name)
+    if path.exists() and not path.is_file():  # /dev/stdout, a pipe: nothing to be replaced
+        path.write_text(text, encoding="utf-8")
+        return
+    handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+        mode = path.stat().st_mode if path.exists() else 0o666 & ~_umask()
+        Path(draft).chmod(mode)
+        Path(draft).replace(path)
+    except BaseException:
+        with suppress(OSError):
+            Path(draft).unlink()
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,65 @@
+"""Horovod: as MPI, and elastic: a script tells horovodrun which workers are up.
+
+`horovodrun --host-discovery-script /etc/mpi/discover_hosts.sh` asks it again and again:
+https://horovod.readthedocs.io/en/stable/elastic_include.html
+"""
+
+from typing import Any
+
+from mlgen.frameworks import mpi
+from mlgen.job import Job
+from mlgen.topology import Topology, hosts
+
+ROLES = mpi.ROLES
+
+OPTIONS: dict[str, Any] = {
+    **mpi.OPTIONS,
+    "description": "What only Horovod knows.",
+    "properties": {
+        **mpi.OPTIONS["properties"],
+        "elastic": {
+            "type": "object",
+            "description": "Workers may come and go while training goes on: scale the StatefulSet"
+            " of the workers, and discover_hosts.sh prints those that DNS knows.",
+            "additionalProperties": False,
+            "required": ["minReplicas", "maxReplicas"],
+            "examples": [{"minReplicas": 2, "maxReplicas": 8}],
+            "properties": {
+                "minReplicas": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "description": "Workers that must be up before the launcher starts.",
+                    "examples": [2],
+                },
+                "maxReplicas": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "description": "The most workers that are ever looked for.",
+                    "examples": [8],
+                },
+            },
+        },
+    },
+}
+
+
+def topology(job: Job) -> Topology:
+    """Lay out a launcher and workers; an elastic launcher finds the workers at run time."""
+    elastic = job.options.get("elastic")
+    if not elastic:
+        return mpi.topology(job)
+    most = elastic["maxReplicas"]
+    pairs = zip(mpi.reachable(job, "worker", most), hosts(job, "worker", most), strict=True)
+    known = "".join(f"{name}:{mpi.slots(job)} {host}\n" for name, host in pairs)
+    plan = mpi.plan(job, ("discover_hosts.sh", "elastic-hosts"), least=elastic["minReplicas"])
+    plan.files["elastic-hosts"] = known
+    if "worker" in job.roles:
+        replicas = job.roles["worker"].replicas
+        if not elastic["minReplicas"] <= replicas <= most:
+            plan.problem(
+                ("roles", "worker", "replicas"),
+                f"{replicas} is not between minReplicas {elastic['minReplicas']}"
+                f" and maxReplicas {most}",
+                "change one of the three",
+            )
+    return plan.topology()

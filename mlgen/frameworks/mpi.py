@@ -1,0 +1,271 @@
+"""MPI: a launcher runs mpirun, which starts a process in each slot of the workers.
+
+The launcher reaches the workers by `kubectl exec` (as Kubeflow's MPIJob v1 does) or by ssh (as the
+MPI operator's v2beta1 does). Variables, paths and the hostfile are those of the two operators
+(training-operator pkg/controller.v1/mpi, mpi-operator pkg/controller), so images made for them run.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from mlgen.job import Job, RoleSpec
+from mlgen.layout import Plan
+from mlgen.topology import (
+    ConfigFiles,
+    Helper,
+    Hosts,
+    Mount,
+    Right,
+    Scratch,
+    SecretFiles,
+    Topology,
+    Wait,
+    hosts,
+)
+
+SSH_PORT = 2222
+"""Not 22: a user other than root may listen there."""
+
+ROLES = ("launcher", "worker")
+
+CONFIG = "/etc/mpi"
+KUBECTL = "/opt/kube"
+
+OPTIONS: dict[str, Any] = {
+    "type": "object",
+    "description": "What only MPI knows.",
+    "additionalProperties": False,
+    "properties": {
+        "slotsPerWorker": {
+            "type": "integer",
+            "minimum": 1,
+            "default": 1,
+            "description": "Processes that mpirun may start in each worker.",
+            "examples": [4],
+        },
+        "implementation": {
+            "type": "string",
+            "enum": ["OpenMPI", "Intel", "MPICH"],
+            "default": "OpenMPI",
+            "description": "The MPI of the image; each has its own variables and hostfile.",
+            "examples": ["Intel"],
+        },
+        "transport": {
+            "type": "string",
+            "enum": ["kubectl-exec", "ssh"],
+            "default": "kubectl-exec",
+            "description": "How mpirun reaches the workers. kubectl-exec needs no ssh in the image,"
+            " but a right to run commands in these very pods; ssh needs sshd in the image and a"
+            " Secret with keys, which `mlgen ssh-secret` prints.",
+            "examples": ["ssh"],
+        },
+        "sshSecret": {
+            "type": "string",
+            "minLength": 1,
+            "description": "The Secret with ssh-privatekey and ssh-publickey; else <job>-ssh.",
+            "examples": ["resnet-ssh"],
+        },
+        "sshAuthMountPath": {
+            "type": "string",
+            "pattern": "^/",
+            "default": "/root/.ssh",
+            "description": "The .ssh folder of the user that the image runs as.",
+            "examples": ["/home/mpiuser/.ssh"],
+        },
+        "runLauncherAsWorker": {
+            "type": "boolean",
+            "default": False,
+            "description": "The launcher has slots too, and its are the first ranks.",
+            "examples": [True],
+        },
+    },
+}
+
+
+def topology(job: Job) -> Topology:
+    """Lay out a launcher and workers."""
+    return plan(job).topology()
+
+
+def plan(job: Job, extra: tuple[str, ...] = (), least: int | None = None) -> Plan:
+    """Lay out a launcher and workers.
+
+    Args:
+        job: with `ROLES` and `OPTIONS` of this module.
+        extra: further files that the launcher sees in `/etc/mpi`.
+        least: workers that must be up before the launcher starts; by default all.
+    """
+    plan = Plan(job)
+    plan.require("launcher", "worker")
+    plan.single("launcher")
+    plan.decider("launcher", ["launcher"])
+    if plan.problems:
+        return plan
+    ssh = job.options.get("transport") == "ssh"
+    plan.files["hostfile"] = _hostfile(job)
+    (_ssh if ssh else _kubectl_exec)(plan, extra, least or job.roles["worker"].replicas)
+    return plan
+
+
+def slots(job: Job) -> int:
+    """Return how many processes a worker takes."""
+    return int(job.options.get("slotsPerWorker", 1))
+
+
+def reachable(job: Job, role: str, count: int) -> Hosts:
+    """Return the names under which mpirun reaches replicas: pods by kubectl, hosts by ssh."""
+    found = hosts(job, role, count)
+    return found if job.options.get("transport") == "ssh" else replace(found, after="")
+
+
+def _hostfile(job: Job) -> str:
+    names = list(reachable(job, "worker", job.roles["worker"].replicas))
+    if job.options.get("runLauncherAsWorker"):
+        names = [*reachable(job, "launcher", 1), *names]
+    separator = " slots=" if _implementation(job) == "OpenMPI" else ":"
+    return "".join(f"{name}{separator}{slots(job)}\n" for name in names)
+
+
+def _implementation(job: Job) -> str:
+    return str(job.options.get("implementation", "OpenMPI"))
+
+
+def _kubectl_exec(plan: Plan, extra: tuple[str, ...], least: int) -> None:
+    job = plan.job
+    worker, launcher = job.roles["worker"], job.roles["launcher"]
+    if worker.restart_policy not in (None, "Always"):
+        plan.problem(
+            ("roles", "worker", "restartPolicy"),
+            f"kubectl-exec needs pods of fixed names, so workers cannot be {worker.restart_policy}",
+            "leave it out, or write options.transport: ssh",
+        )
+    agent = ConfigFiles("mpi-config", ("kubexec.sh",))
+    pods = tuple(reachable(job, "worker", _most(job)))
+    tools = Scratch("mpi-kubectl")
+    delivery = Helper(
+        name="kubectl-delivery",
+        script="deliver-kubectl.sh",
+        image="kubectl",
+        env={
+            "MLGEN_TARGET": KUBECTL,
+            "MLGEN_PODS": str(reachable(job, "worker", least)) if launcher.wait_for is None else "",
+            "MLGEN_CONTAINER": worker.main_container,
+            "MLGEN_TIMEOUT": str(job.wait.timeout_seconds),
+        },
+        mounts=(Mount(tools, KUBECTL, read_only=False),),
+    )
+    _launcher(
+        plan,
+        launcher,
+        env=_agent_env(job) | _gpu_env(job),
+        helpers=(delivery,),
+        mounts=(
+            Mount(tools, KUBECTL),
+            Mount(replace(agent, files=("hostfile", "kubexec.sh", *extra)), CONFIG),
+        ),
+        rights=(Right("pods", ("get",), pods), Right("pods/exec", ("create",), pods)),
+    )
+    # Open MPI looks for its agent in every rank, also where it does not use it.
+    plan.add(
+        worker, serves=True, command=("sleep",), args=("365d",), mounts=(Mount(agent, CONFIG),)
+    )
+
+
+def _most(job: Job) -> int:
+    """The most workers that there may ever be: an elastic job is scaled up to its maximum."""
+    elastic = job.options.get("elastic", {})
+    return int(max(elastic.get("maxReplicas", 0), job.roles["worker"].replicas))
+
+
+def _launcher(plan: Plan, spec: RoleSpec, **fields: Any) -> None:
+    plan.add(
+        spec,
+        decides=True,
+        # The Hydra launchers of these two tell workers to call back at the launcher's host name.
+        bare_name=_implementation(plan.job) != "OpenMPI",
+        **fields,
+    )
+
+
+def _agent_env(job: Job) -> dict[str, str]:
+    agent, hostfile = f"{CONFIG}/kubexec.sh", f"{CONFIG}/hostfile"
+    return {
+        "OpenMPI": {
+            "OMPI_MCA_plm_rsh_agent": agent,
+            "OMPI_MCA_orte_default_hostfile": hostfile,
+            # Else a worker of more than 64 starts the next ones, and it has no kubectl.
+            "OMPI_MCA_plm_rsh_no_tree_spawn": "1",
+        },
+        "Intel": {
+            "I_MPI_HYDRA_BOOTSTRAP": "rsh",
+            "I_MPI_HYDRA_BOOTSTRAP_EXEC": agent,
+            "I_MPI_HYDRA_HOST_FILE": hostfile,
+            "I_MPI_PERHOST": str(slots(job)),
+        },
+        "MPICH": {
+            "HYDRA_LAUNCHER": "rsh",
+            "HYDRA_LAUNCHER_EXEC": agent,
+            "HYDRA_HOST_FILE": hostfile,
+        },
+    }[_implementation(job)]
+
+
+def _ssh(plan: Plan, extra: tuple[str, ...], least: int) -> None:
+    job = plan.job
+    folder = job.options.get("sshAuthMountPath", "/root/.ssh")
+    keys = Scratch("ssh-auth", memory=True)
+    secret = SecretFiles(
+        "ssh-secret",
+        job.options.get("sshSecret", f"{job.name}-ssh"),
+        {"ssh-privatekey": "id_rsa", "ssh-publickey": "id_rsa.pub"},
+    )
+    port = job.roles["worker"].port or SSH_PORT
+    setup = Helper(
+        name="ssh-setup",
+        script="setup-ssh.sh",
+        image="main",
+        env={"MLGEN_SSH_FOLDER": folder, "MLGEN_SSH_PORT": str(port)},
+        mounts=(Mount(secret, "/mlgen/ssh"), Mount(keys, folder, read_only=False)),
+    )
+    auth = Mount(keys, folder)
+    _launcher(
+        plan,
+        job.roles["launcher"],
+        env=_ssh_env(job) | _gpu_env(job),
+        helpers=(setup,),
+        mounts=(auth, Mount(ConfigFiles("mpi-config", ("hostfile", *extra)), CONFIG)),
+        waits=[Wait("worker", hosts(job, "worker", least), port)],
+    )
+    plan.add(
+        job.roles["worker"],
+        serves=True,
+        port=SSH_PORT,
+        command=("/usr/sbin/sshd", "-De", "-f", f"{folder}/sshd_config"),
+        helpers=(setup,),
+        mounts=(auth,),
+    )
+
+
+def _ssh_env(job: Job) -> dict[str, str]:
+    hostfile, patience = f"{CONFIG}/hostfile", "-o ConnectionAttempts=10"
+    return {
+        "OpenMPI": {
+            "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
+            "OMPI_MCA_orte_default_hostfile": hostfile,
+            "OMPI_MCA_plm_rsh_args": patience,
+            "OMPI_MCA_orte_set_default_slots": str(slots(job)),
+        },
+        "Intel": {
+            "I_MPI_HYDRA_HOST_FILE": hostfile,
+            "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": patience,
+            "I_MPI_PERHOST": str(slots(job)),
+        },
+        "MPICH": {"HYDRA_HOST_FILE": hostfile, "HYDRA_LAUNCH_EXTRA_ARGS": patience},
+    }[_implementation(job)]
+
+
+def _gpu_env(job: Job) -> dict[str, str]:
+    """A launcher without GPU must not see those of its node, whose image asks for all of them."""
+    if job.roles["launcher"].gpus or job.options.get("runLauncherAsWorker"):
+        return {}
+    return {"NVIDIA_VISIBLE_DEVICES": "", "NVIDIA_DRIVER_CAPABILITIES": ""}

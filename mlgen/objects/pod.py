@@ -1,0 +1,206 @@
+"""A role → the template of its pods."""
+
+from typing import Any
+
+from mlgen.job import Job
+from mlgen.objects.labels import config_name, index_label, labels, workload_name
+from mlgen.objects.merge import merged
+from mlgen.objects.skeleton import filled
+from mlgen.problems import MlgenError, Problem
+from mlgen.topology import INDEX, ConfigFiles, Helper, Mount, Role, Scratch, Wait
+
+WAIT_SCRIPT = "wait-for-peers.sh"
+SCRIPTS = "/mlgen/scripts"
+
+INDEX_NAME = "MLGEN_REPLICA_INDEX"
+
+READ, RUN = 0o444, 0o555
+
+# As PodSecurity's "restricted" demands; 65534 is nobody, in every image.
+RESTRICTED: dict[str, Any] = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "readOnlyRootFilesystem": True,
+    "runAsNonRoot": True,
+    "runAsUser": 65534,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+# Copying kubectl and a shell's few processes: more was never needed, less was (10Mi, in Kubeflow).
+HELPER_RESOURCES = {
+    "requests": {"cpu": "50m", "memory": "64Mi"},
+    "limits": {"cpu": "500m", "memory": "128Mi"},
+}
+
+
+def template(job: Job, role: Role) -> dict[str, Any]:
+    """Return the pod template of a role, with the user's templates merged into it."""
+    helpers = _helpers(job, role)
+    files = ConfigFiles("mlgen-scripts", tuple(helper.script for helper in helpers))
+    mounts = [*role.mounts, *(mount for helper in helpers for mount in helper.mounts)]
+    if helpers:
+        mounts.append(Mount(files, SCRIPTS))
+    pod = filled(
+        "pod",
+        labels=labels(job, role.name, role),
+        hostname=None if role.index is None else workload_name(job, role),
+        subdomain=job.name,
+        restart="Always" if role.serves else _pod_restart(role),
+        service_account=service_account(job, role),
+        node_selector=dict(role.spec.node_selector),
+        helpers=[_helper(job, role, helper) for helper in helpers],
+        main=_main(role),
+        volumes=_volumes(job, mounts),
+    )
+    for theirs in role.spec.templates:
+        pod = merged(pod, theirs)
+    _require_main(role, pod)
+    return pod
+
+
+def _require_main(role: Role, pod: dict[str, Any]) -> None:
+    """A template can take containers away, but the training container must stay."""
+    name = role.spec.main_container
+    if any(container.get("name") == name for container in pod["spec"].get("containers", [])):
+        return
+    path = ("spec", "roles", role.spec.name, "template")
+    message, cure = f"the template takes the container {name} away", f"leave {name} there"
+    raise MlgenError([Problem(path, message, "combination", cure)])
+
+
+def scripts(role: Role) -> set[str]:
+    """Return the files of the job's ConfigMap that a role's pods see."""
+    found = {WAIT_SCRIPT} if role.waits else set()
+    found |= {helper.script for helper in role.helpers}
+    for mount in role.mounts:
+        if isinstance(mount.volume, ConfigFiles):
+            found |= set(mount.volume.files)
+    return found
+
+
+def service_account(job: Job, role: Role) -> str | None:
+    """Return the pods' service account: the user's, or our own where the role needs rights."""
+    own = workload_name(job, role) if role.rights else None
+    return role.spec.service_account_name or own
+
+
+def _pod_restart(role: Role) -> str:
+    """ExitCode is the Job's to judge, and a Job can only judge pods that do not restart."""
+    return "OnFailure" if role.restart == "OnFailure" else "Never"
+
+
+def _index(role: Role) -> dict[str, Any]:
+    if role.index is not None:
+        return {"name": INDEX_NAME, "value": str(role.index)}
+    field = f"metadata.labels['{index_label(role)}']"
+    return {"name": INDEX_NAME, "valueFrom": {"fieldRef": {"fieldPath": field}}}
+
+
+def _env(role: Role) -> list[dict[str, Any]]:
+    """The index first, as the others may use it; then the framework's, then the user's."""
+    theirs = role.spec.env
+    ours = {name: value for name, value in role.env.items() if name not in theirs}
+    found = [_index(role)]
+    found += [{"name": name, "value": value} for name, value in ours.items()]
+    for name, value in theirs.items():
+        found.append({"name": name, **(value if isinstance(value, dict) else {"value": value})})
+    return found
+
+
+def _main(role: Role) -> dict[str, Any]:
+    spec = role.spec
+    silent = not spec.command and not spec.args
+    main: dict[str, Any] = {
+        "name": spec.main_container,
+        "image": spec.image,
+        "imagePullPolicy": spec.image_pull_policy,
+        "command": list(role.command if silent else spec.command),
+        "args": list(role.args if silent else spec.args),
+        "workingDir": spec.working_dir,
+        "env": _env(role),
+        "ports": [{"name": "peers", "containerPort": role.port}] if role.port else [],
+        "resources": spec.resources,
+        "volumeMounts": [_mount(mount) for mount in role.mounts],
+    }
+    return {name: value for name, value in main.items() if value not in (None, [], {})}
+
+
+def _helpers(job: Job, role: Role) -> list[Helper]:
+    """The role's helpers, and before them the one that waits for peers."""
+    if not role.waits:
+        return list(role.helpers)
+    wait = Helper(
+        name="wait-for-peers",
+        script=WAIT_SCRIPT,
+        image="wait",
+        env={
+            "MLGEN_SELF": f"{job.name}-{role.name}-{INDEX}",
+            "MLGEN_PEERS": " ".join(_peer(wait) for wait in role.waits),
+            "MLGEN_TIMEOUT": str(job.wait.timeout_seconds),
+        },
+    )
+    return [*role.helpers, wait]
+
+
+def _peer(wait: Wait) -> str:
+    return str(wait.hosts) if wait.port is None else f"{wait.hosts}:{wait.port}"
+
+
+def _helper(job: Job, role: Role, helper: Helper) -> dict[str, Any]:
+    images = {
+        "wait": job.helpers.wait_image,
+        "kubectl": job.helpers.kubectl_image,
+        "main": role.spec.image,
+    }
+    uses_index = any(INDEX in value for value in helper.env.values())
+    mounts = [*helper.mounts, Mount(ConfigFiles("mlgen-scripts", ()), SCRIPTS)]
+    return {
+        "name": helper.name,
+        "image": images[helper.image],
+        "command": ["sh", f"{SCRIPTS}/{helper.script}"],
+        "env": [
+            *([_index(role)] if uses_index else []),
+            *({"name": name, "value": value} for name, value in helper.env.items()),
+        ],
+        "resources": HELPER_RESOURCES,
+        "securityContext": _security(role) if helper.image == "main" else RESTRICTED,
+        "volumeMounts": [_mount(mount) for mount in mounts],
+    }
+
+
+def _security(role: Role) -> dict[str, Any]:
+    """Restricted, but as the user of the training container, who is to own what is written."""
+    context = {
+        name: value
+        for name, value in RESTRICTED.items()
+        if name not in ("runAsNonRoot", "runAsUser")
+    }
+    for theirs in role.spec.templates:
+        for container in (theirs.get("spec") or {}).get("containers") or []:
+            if container.get("name") == role.spec.main_container:
+                given = container.get("securityContext") or {}
+                context |= {key: given[key] for key in given if key.startswith("runAs")}
+    return context
+
+
+def _mount(mount: Mount) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": mount.volume.name, "mountPath": mount.path}
+    return found | ({"readOnly": True} if mount.read_only else {})
+
+
+def _volumes(job: Job, mounts: list[Mount]) -> list[dict[str, Any]]:
+    volumes = {mount.volume.name: mount.volume for mount in mounts}
+    return [_volume(job, volume) for volume in volumes.values()]
+
+
+def _volume(job: Job, volume: Any) -> dict[str, Any]:
+    if isinstance(volume, Scratch):
+        return {"name": volume.name, "emptyDir": {"medium": "Memory"} if volume.memory else {}}
+    if isinstance(volume, ConfigFiles):
+        items = [{"key": name, "path": name} for name in volume.files]
+        source = {"name": config_name(job), "items": items, "defaultMode": RUN}
+        return {"name": volume.name, "configMap": source}
+    items = [{"key": key, "path": path} for key, path in volume.keys.items()]
+    return {
+        "name": volume.name,
+        "secret": {"secretName": volume.secret, "items": items, "defaultMode": READ},
+    }

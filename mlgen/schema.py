@@ -1,0 +1,221 @@
+"""The schema of the job file: put together with the frameworks' options, and held against a file.
+
+The schema guards shape. What only makes sense together (roles, limits) is the framework's to say.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from typing import Any
+
+from mlgen import frameworks
+from mlgen.problems import MlgenError, Path, Problem, did_you_mean
+from mlgen.resources import folder
+from mlgen.source import Document
+
+TYPES = {
+    "array": "a list",
+    "boolean": "true or false",
+    "integer": "a whole number",
+    "number": "a number",
+    "object": "a mapping",
+    "string": "a text",
+}
+
+
+@cache
+def base() -> dict[str, Any]:
+    """Read `schemas/job.schema.json`: the job file without what single frameworks add."""
+    text = (folder("schemas") / "job.schema.json").read_text(encoding="utf-8")
+    loaded: dict[str, Any] = json.loads(text)
+    return loaded
+
+
+def merged(names: Iterable[str]) -> dict[str, Any]:
+    """Return the schema with the roles and options of these frameworks, chosen by `framework`."""
+    schema: dict[str, Any] = json.loads(json.dumps(base()))
+    schema["properties"]["spec"]["properties"]["framework"]["enum"] = frameworks.names()
+    schema["allOf"] = [
+        {
+            "if": {
+                "properties": {
+                    "spec": {
+                        "properties": {"framework": {"const": name}},
+                        "required": ["framework"],
+                    }
+                },
+                "required": ["spec"],
+            },
+            "then": {"properties": {"spec": {"properties": _special(frameworks.get(name))}}},
+        }
+        for name in names
+    ]
+    return schema
+
+
+def _special(framework: frameworks.Framework) -> dict[str, Any]:
+    special: dict[str, Any] = {"options": framework.OPTIONS}
+    if framework.ROLES is not None:
+        special["roles"] = {"propertyNames": {"enum": list(framework.ROLES)}}
+    return special
+
+
+def require(document: Document) -> None:
+    """Hold a document against the schema.
+
+    Raises:
+        MlgenError: with every problem of the document, each with its place.
+    """
+    unread = {problem.path for problem in document.problems if problem.code == "not-yaml"}
+    wrong = _strange(document) or problems(document)
+    found = [*document.problems, *(problem for problem in wrong if problem.path not in unread)]
+    if found:
+        raise MlgenError(sorted(found, key=lambda problem: problem.place or document.place(())))
+
+
+def _strange(document: Document) -> list[Problem]:
+    """A document of another kind gets one problem, not one for each field that it has."""
+    data, known = document.data, base()["properties"]
+    version, kind = known["apiVersion"]["const"], known["kind"]["const"]
+    if not isinstance(data, dict):
+        message = f"the document is not a {kind}"
+        cure = f"begin it with apiVersion: {version} and kind: {kind}"
+        return [document.located(Problem((), message, "unknown-kind", cure))]
+    if data.get("kind") == kind and data.get("apiVersion") == version:
+        return []
+    wrong = "apiVersion" if data.get("kind") == kind else "kind"
+    message = f"{data.get('apiVersion')} {data.get('kind')} is not known"
+    if wrong not in data:
+        message = f'the field "{wrong}" is missing'
+    cure = f"known is {version} {kind}"
+    return [document.located(Problem((wrong,), message, "unknown-kind", cure))]
+
+
+def problems(document: Document) -> list[Problem]:
+    """Hold a document against the schema; return every problem, each with its place."""
+    from jsonschema.validators import Draft7Validator
+
+    spec = document.data.get("spec") if isinstance(document.data, dict) else None
+    name = spec.get("framework") if isinstance(spec, dict) else None
+    known = [name] if isinstance(name, str) and name in frameworks.names() else []
+    found: dict[Problem, None] = {}
+    for error in Draft7Validator(merged(known)).iter_errors(document.data):
+        found.update(dict.fromkeys(_explained(error, document)))
+    return list(found)
+
+
+def _explained(error: Any, document: Document) -> Iterator[Problem]:
+    """Say in our own words what jsonschema found (a ValidationError)."""
+    path = tuple(error.absolute_path)
+    value, rule, limit = error.instance, error.validator, error.validator_value
+    if rule == "additionalProperties":
+        yield from _unknown_fields(path, value, error.schema.get("properties", {}), document)
+    elif rule == "required":
+        yield from _missing_fields(path, value, error.schema, document)
+    elif "propertyNames" in error.absolute_schema_path:
+        message, cure = _bad_name(value, rule, limit)
+        code = "unknown-role" if rule == "enum" else "bad-value"
+        place = document.key_place((*path, value))
+        yield Problem((*path, value), message, code, cure, place=place)
+    else:
+        text = document.texts.get(path)
+        shown = json.dumps(value, ensure_ascii=False) if text is None else text or "nothing"
+        shown = shown if len(shown) <= MAX_SHOWN else shown[:MAX_SHOWN] + "…"
+        message, cure, code = _bad_value(error, shown, text)
+        yield document.located(Problem(path, message, code, cure))
+
+
+MAX_SHOWN = 60
+"""Characters of a wrong value that a message repeats."""
+
+
+def _unknown_fields(
+    path: Path, value: Mapping[str, Any], known: Iterable[str], document: Document
+) -> Iterator[Problem]:
+    for name in value:
+        if name not in known:
+            message = f'the field "{name}" is not known here'
+            cure = did_you_mean(name, known) or f"known are: {', '.join(known) or 'none'}"
+            place = document.key_place((*path, name))
+            yield Problem((*path, name), message, "unknown-field", cure, place=place)
+
+
+def _missing_fields(
+    path: Path, value: Mapping[str, Any], schema: Mapping[str, Any], document: Document
+) -> Iterator[Problem]:
+    for name in schema["required"]:
+        if name not in value:
+            field = schema.get("properties", {}).get(name, {})
+            examples = [field["const"]] if "const" in field else field.get("examples", [])
+            cure = f"for example {name}: {json.dumps(examples[0])}" if examples else ""
+            message = f'the field "{name}" is missing'
+            yield document.located(Problem(path, message, "missing-field", cure))
+
+
+def _bad_name(value: str, rule: str, limit: Any) -> tuple[str, str]:
+    if rule == "enum":
+        cure = did_you_mean(value, limit) or f"known are: {', '.join(limit)}"
+        return f'"{value}" is not a role of this framework', cure
+    return f'"{value}" is not a name that is possible here', f"it must match {limit}"
+
+
+def _bad_value(error: Any, shown: str, bare: str | None) -> tuple[str, str, str]:
+    """Return the message, the cure and the code for a value that breaks one rule of the schema.
+
+    Args:
+        error: what jsonschema found.
+        shown: the value, as it is repeated in the message.
+        bare: how a value that is not a text was written, else None.
+    """
+    rule, limit, value = error.validator, error.validator_value, error.instance
+    if rule == "type":
+        wanted = limit if isinstance(limit, list) else [limit]
+        found = "stands here" if value is None else f"is {_kind(value)}"
+        message = f"{shown} {found}, not {' or '.join(TYPES[t] for t in wanted if t in TYPES)}"
+        return message, _requote(wanted, value, bare), "wrong-type"
+    if rule in ("enum", "const"):
+        known = limit if isinstance(limit, list) else [limit]
+        cure = did_you_mean(str(value), known) or f"known are: {', '.join(map(str, known))}"
+        return f"{shown} is not known here", cure, "unknown-value"
+    if rule == "pattern":
+        examples = " or ".join(json.dumps(example) for example in error.schema.get("examples", []))
+        cure = f"write it like {examples}" if examples else f"it must match {limit}"
+        return f"{shown} is not of the right form", cure, "bad-value"
+    words = {
+        "minimum": f"{shown} is less than {limit}",
+        "maximum": f"{shown} is more than {limit}",
+        "minLength": "is empty",
+        "maxLength": f"is longer than {limit} characters",
+        "minItems": f"has fewer than {_counted(limit, 'item')}",
+        "maxItems": f"has more than {_counted(limit, 'item')}",
+        "minProperties": f"has fewer than {_counted(limit, 'field')}",
+        "maxProperties": f"has more than {_counted(limit, 'field')}",
+        "uniqueItems": "names the same value twice",
+    }
+    return words[rule], "", "bad-value"
+
+
+def _counted(count: Any, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+def _requote(wanted: list[str], value: Any, bare: str | None) -> str:
+    """Quotes are what is most often wrong with a type, or a mapping that was left out."""
+    if bare is not None and "string" in wanted:
+        return f"quote it: '{bare}'"
+    if value is None and "object" in wanted:
+        return "write {} for one with no fields"
+    if isinstance(value, str) and "integer" in wanted and value.isdecimal():
+        return f"write it without quotes: {value}"
+    return ""
+
+
+def _kind(value: Any) -> str:
+    kinds: tuple[tuple[Any, str], ...] = (
+        (bool, "a boolean"),
+        (str, "a text"),
+        ((int, float), "a number"),
+        (dict, "a mapping"),
+        (list, "a list"),
+    )
+    return next((name for types, name in kinds if isinstance(value, types)), "null")

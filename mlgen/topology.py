@@ -1,0 +1,191 @@
+"""The model in the middle: what a framework decided, and what objects are made of.
+
+Values only. A framework fills them in without knowing Kubernetes; `mlgen.objects` turns them into
+objects without knowing a framework.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from mlgen.job import Job, RoleSpec
+from mlgen.problems import Problem
+
+INDEX = "$(MLGEN_REPLICA_INDEX)"
+"""A replica's own index, 0 and up, in any env value, command or argument.
+
+Kubernetes puts it in the place of this text, as the variable is defined before those that use it:
+https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/
+"""
+
+Until = Literal["port", "name"]
+"""What is waited for: that a peer accepts connections, or only that its name leads to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """The replicas `first` … `first + count - 1` of a role, by their host names."""
+
+    before: str
+    count: int
+    after: str
+    first: int = 0
+
+    def __iter__(self) -> Iterator[str]:
+        return (f"{self.before}{i}{self.after}" for i in range(self.first, self.first + self.count))
+
+    def __str__(self) -> str:
+        """Return the short form that the scripts read: `mnist-ps-[0-1].mnist`."""
+        last = self.first + self.count - 1
+        index = str(self.first) if self.count == 1 else f"[{self.first}-{last}]"
+        return f"{self.before}{index}{self.after}"
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Before a replica starts: until every one of these hosts can be reached."""
+
+    role: str
+    hosts: Hosts
+    port: int | None = None
+    """None: until the name leads to an address."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scratch:
+    """An empty volume that the containers of a pod share; in memory, so never on a disk, or not."""
+
+    name: str
+    memory: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SecretFiles:
+    """The keys of a Secret as files; `keys` maps a key to the file's name."""
+
+    name: str
+    secret: str
+    keys: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFiles:
+    """Files of the job's ConfigMap; those that end in `.sh` may be run."""
+
+    name: str
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A volume, and the folder under which a container sees it."""
+
+    volume: Scratch | SecretFiles | ConfigFiles
+    path: str
+    read_only: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Helper:
+    """An init container that runs one of `templates/scripts`.
+
+    Attributes:
+        image: `wait` or `kubectl`, the job's helper images, or `main`, the training image: what a
+            script leaves in a volume then belongs to the same user.
+        env: what the script reads, in order.
+    """
+
+    name: str
+    script: str
+    image: Literal["wait", "kubectl", "main"]
+    env: Mapping[str, str] = field(default_factory=dict)
+    mounts: tuple[Mount, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """What a role may ask of the Kubernetes API, and of which objects by name."""
+
+    resource: str
+    verbs: tuple[str, ...]
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Success:
+    """When the deciding Job has succeeded, where that is not "all replicas".
+
+    The two fields are those of a Job's successPolicy:
+    https://kubernetes.io/docs/concepts/workloads/controllers/job/#success-policy
+    """
+
+    indexes: str | None = None
+    count: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """One set of equal replicas: a StatefulSet or a Job.
+
+    Attributes:
+        spec: what the user asked for these pods.
+        serves: it does not end by itself and is restarted for ever: a StatefulSet.
+        decides: its end is the end of training.
+        success: when it has succeeded, if it decides; None: when all replicas have.
+        index: the replica's index, where a replica has a Job of its own.
+        restart: Never, OnFailure or ExitCode; of no meaning where it serves.
+        tolerates_failure: a replica that fails does not end the others.
+        port: the port on which peers reach it.
+        env: what the framework gives the main container; the user's own values win.
+        command: what runs, with `args`, where the user gives neither.
+        waits: what a replica waits for before it starts.
+        bare_name: its first replica is also called by its host name alone, without the domain.
+    """
+
+    name: str
+    replicas: int
+    spec: RoleSpec
+    serves: bool = False
+    decides: bool = False
+    success: Success | None = None
+    index: int | None = None
+    restart: str = "Never"
+    tolerates_failure: bool = False
+    port: int | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    waits: tuple[Wait, ...] = ()
+    helpers: tuple[Helper, ...] = ()
+    mounts: tuple[Mount, ...] = ()
+    rights: tuple[Right, ...] = ()
+    bare_name: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """A job as its framework lays it out.
+
+    Attributes:
+        roles: in the order in which they are rendered.
+        files: the texts that the framework wrote, by name. Another file that a role mounts is a
+            script of `templates/scripts`.
+        warnings: what the user should know although the job is rendered.
+    """
+
+    job: Job
+    roles: tuple[Role, ...]
+    files: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[Problem, ...] = ()
+
+
+def hosts(job: Job, role: str, count: int, first: int = 0) -> Hosts:
+    """Return the host names of a role's replicas: `<job>-<role>-<i>.<job>`.
+
+    A pod has that name by its `hostname` and `subdomain` and the job's headless Service; the
+    search list of the pod's resolver adds the namespace and the cluster's domain:
+    https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/
+    """
+    domain = job.network.cluster_domain
+    after = f".{job.namespace}.svc.{domain}" if domain else ""
+    return Hosts(f"{job.name}-{role}-", count, f".{job.name}{after}", first)
