@@ -1,0 +1,38 @@
+"""What all tests share: the job files of fixtures/, rendering them, and how a golden is kept."""
+
+import pytest
+from support import FIXTURES, ROOT
+from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
+
+
+class Manifest(SingleFileSnapshotExtension):
+    """One YAML file for each fixture, which a person can read and kubectl apply."""
+
+    file_extension = "yaml"
+    _write_mode = WriteMode.TEXT
+
+
+def pytest_generate_tests(metafunc):
+    if "job_file" in metafunc.fixturenames:
+        metafunc.parametrize("job_file", FIXTURES, ids=lambda path: path.stem)
+
+
+@pytest.fixture
+def manifest(snapshot):
+    return snapshot.use_extension(Manifest)
+
+
+@pytest.fixture
+def render(monkeypatch):
+    """Render a job file as the command line does, under its name from the project's folder."""
+    from mlgen import render as room
+    from mlgen.source import texts
+
+    monkeypatch.chdir(ROOT)
+
+    def rendered(path, form="yaml", **options):
+        name = str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
+        result = room.render(texts((name,)), room.Options(**options))
+        return room.text(result.jobs, form)
+
+    return rendered

@@ -1,0 +1,6 @@
+"""Where the project's files are, for tests that walk over them."""
+
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+FIXTURES = sorted((ROOT / "fixtures").glob("*.yaml"))

@@ -1,0 +1,98 @@
+"""What is installed from the wheel is the same program as what lies in the checkout."""
+
+import os
+import subprocess
+import sys
+import zipfile
+
+import pytest
+from support import FIXTURES, ROOT
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """The wheel, built without a network by the backend that pyproject.toml names."""
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", folder, ROOT]
+    subprocess.run(command, check=True, capture_output=True)
+    (file,) = folder.glob("*.whl")
+    return file
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    options = ["--no-deps", "--no-index", "--no-compile", "--quiet", "--target", folder]
+    subprocess.run([sys.executable, "-m", "pip", "install", *options, wheel], check=True)
+    return folder
+
+
+def files(folder):
+    found = (path for path in folder.rglob("*") if path.is_file())
+    return sorted(path for path in found if "__pycache__" not in path.parts)
+
+
+@pytest.mark.parametrize("folder", ["schemas", "templates"])
+def test_the_wheel_holds_the_files_of_the_checkout_as_they_are(folder, wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        inside = f"mlgen/{folder}/"
+        packed = {n: archive.read(n) for n in sorted(archive.namelist()) if n.startswith(inside)}
+
+    assert {f"mlgen/{p.relative_to(ROOT)}": p.read_bytes() for p in files(ROOT / folder)} == packed
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name for name in archive.namelist() if ".dist-info/" not in name}
+    folders = ("mlgen", "schemas", "templates")
+    expected = {str(path.relative_to(ROOT)) for name in folders for path in files(ROOT / name)}
+
+    assert {n if n.startswith("mlgen/") else f"mlgen/{n}" for n in expected} == names
+
+
+def test_the_wheel_says_what_it_needs_and_how_it_is_called(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        (metadata,) = (n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
+        (scripts,) = (n for n in archive.namelist() if n.endswith(".dist-info/entry_points.txt"))
+        about, commands = archive.read(metadata).decode(), archive.read(scripts).decode()
+
+    assert "mlgen = mlgen.cli:main" in commands
+    for name in ("click", "jinja2", "jsonschema", "pyyaml", "ruamel"):
+        assert f"Requires-Dist: {name}" in about.lower().replace("requires-dist", "Requires-Dist")
+
+
+def test_the_installed_program_renders_the_same_from_any_folder(installed, render, tmp_path):
+    fixture = FIXTURES[0]
+    expected = render(fixture)
+
+    result = subprocess.run(
+        [sys.executable, "-m", "mlgen", "render", fixture],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(installed)},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=True,
+    )
+
+    assert expected == result.stdout
+
+
+def test_the_installed_program_is_the_one_that_was_run(installed, tmp_path):
+    code = (
+        "import mlgen.resources as r; print(r.__file__, r.folder('schemas'), r.folder('templates'))"
+    )
+
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(installed)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    inside = installed / "mlgen"
+    assert [
+        str(inside / n) for n in ("resources.py", "schemas", "templates")
+    ] == result.stdout.split()

@@ -1,0 +1,160 @@
+"""What is wrong is said at once, each with its place and its cure: the whole of it is a golden."""
+
+import ast
+import re
+
+import pytest
+import yaml
+from click.testing import CliRunner
+from support import FIXTURES, ROOT
+from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
+
+from mlgen import checks
+from mlgen.cli import main
+
+INVALID = sorted((ROOT / "fixtures/invalid").glob("*.yaml"))
+
+HEAD = "apiVersion: mlgen.dev/v1alpha1\nkind: TrainingJob\n"
+MPI = HEAD + "metadata: {name: pi}\nspec:\n  framework: mpi\n  image: example/pi:1\n"
+
+MADE = {
+    "not-text": b"\xff\xfem\x00n\x00",
+    "document-of-2-MiB": b"data: " + b"x" * (2 << 20),
+    "nested-too-deeply": b"a: " + b"[" * 5000,
+}
+"""Files that nobody wants to look at in a folder."""
+
+
+class Message(SingleFileSnapshotExtension):
+    """One text file for each case: what stands on standard error."""
+
+    file_extension = "txt"
+    _write_mode = WriteMode.TEXT
+
+
+@pytest.fixture
+def message(snapshot):
+    return snapshot.use_extension(Message)
+
+
+@pytest.fixture
+def run(monkeypatch):
+    def run(folder, *arguments):
+        monkeypatch.chdir(folder)
+        return CliRunner().invoke(main, ["render", *map(str, arguments)], catch_exceptions=False)
+
+    return run
+
+
+@pytest.mark.parametrize("path", INVALID, ids=lambda path: path.stem)
+def test_invalid(path, run, message):
+    result = run(ROOT, path.relative_to(ROOT))
+
+    assert (1, "") == (result.exit_code, result.stdout)
+    assert result.stderr == message
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_invalid_bytes(name, run, message, tmp_path):
+    (tmp_path / "job.yaml").write_bytes(MADE[name])
+
+    result = run(tmp_path, "job.yaml")
+
+    assert (1, "") == (result.exit_code, result.stdout)
+    assert result.stderr == message
+
+
+def test_invalid_setting(run, message):
+    """What `--set` puts into a job is held against the schema as what stands in the file."""
+    settings = ["spec.roles.worker.replicas=many", "spec.imgae=x", "metadata.name.first=mnist"]
+    for setting in settings:
+        result = run(ROOT, "fixtures/tensorflow-single.yaml", "--set", setting)
+
+        assert (1, "") == (result.exit_code, result.stdout)
+        assert result.stderr == message
+
+
+@pytest.mark.parametrize("name", ["tensorflow-ps", "tensorflow-estimator"])
+def test_warning(name, run, message):
+    result = run(ROOT, f"fixtures/{name}.yaml")
+
+    assert 0 == result.exit_code
+    assert result.stdout.startswith("---\n")
+    assert result.stderr == message
+
+
+def test_warning_of_a_large_object(run, message, tmp_path):
+    (tmp_path / "job.yaml").write_text(MPI + "  roles: {launcher: {}, worker: {replicas: 12000}}\n")
+
+    result = run(tmp_path, "job.yaml")
+
+    assert 0 == result.exit_code
+    assert result.stderr == message
+
+
+@pytest.mark.parametrize(("kube_version", "status"), [("1.35", 1), ("1.36", 0)])
+def test_a_service_may_begin_with_a_digit_from_1_36_on(kube_version, status, run):
+    name = "fixtures/invalid/name-begins-with-a-digit.yaml"
+
+    assert status == run(ROOT, name, "--kube-version", kube_version).exit_code
+
+
+def test_two_jobs_cannot_decide(render, message):
+    """No job file leads to this; it guards what a new framework does."""
+    objects = list(yaml.safe_load_all(render(ROOT / "fixtures/tensorflow-ps.yaml")))
+    for item in objects:
+        item["metadata"]["labels"]["mlgen.dev/decides"] = "true"
+
+    problems = checks.problems("mnist", objects, (1, 34))
+
+    assert "\n".join(map(str, problems)) == message
+
+
+def test_all_problems_of_all_files_are_told_in_their_order(run):
+    names = [path.relative_to(ROOT) for path in (INVALID[3], FIXTURES[0], INVALID[0], INVALID[7])]
+    alone = "".join(run(ROOT, name).stderr for name in names)
+
+    together = run(ROOT, *names)
+
+    assert (1, "", alone) == (together.exit_code, together.stdout, together.stderr)
+
+
+def test_what_is_not_there_is_named(run, message, tmp_path):
+    (tmp_path / "none").mkdir()
+
+    result = run(tmp_path, "no-file.yaml", "none")
+
+    assert (1, "") == (result.exit_code, result.stdout)
+    assert result.stderr == message
+
+
+def codes():
+    """The codes in the source: a problem's third part, or what is on its way to become it."""
+    for path in sorted((ROOT / "mlgen").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            found = []
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(
+                ("Problem", "_problem")
+            ):
+                found = node.args[2:3]
+            elif isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple):
+                found = node.value.elts[1:]
+            elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "code":
+                found = [node.value.body, node.value.orelse]
+            texts = [item.value for item in found if isinstance(item, ast.Constant)]
+            yield from (t for t in texts if isinstance(t, str) and re.fullmatch(r"[a-z-]+", t))
+
+
+def test_every_code_is_explained_and_every_explained_code_exists():
+    table = (ROOT / "docs/problems.md").read_text()
+    explained = re.findall(r"^\| `([a-z-]+)` \| \S.* \| \S.* \|$", table, re.MULTILINE)
+
+    assert sorted(set(codes())) == explained
+
+
+def test_every_code_has_an_example():
+    goldens = (ROOT / "tests/__snapshots__/test_problems").glob("*.txt")
+    lines = [line for path in goldens for line in path.read_text().splitlines()]
+    shown = {line.rpartition("[")[2].rstrip("]") for line in lines}
+
+    assert set(codes()) <= shown

@@ -1,0 +1,65 @@
+"""What the README says is so: its commands run, its job file renders, its messages are ours."""
+
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+import yaml
+from support import ROOT
+
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language):
+    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+
+
+SHELL = [line for block in blocks("sh") for line in block.splitlines()]
+SETUP = [line for line in SHELL if line.startswith("pip ")]
+COMMANDS = [line for line in SHELL if line not in SETUP]
+
+
+def test_ci_runs_the_two_commands_that_set_everything_up():
+    ci = (ROOT / ".ci/run").read_text().splitlines()
+
+    assert len(SETUP) == 2
+    assert set(SETUP) <= set(ci)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_of_the_readme_works(command, tmp_path):
+    line = command.replace("/tmp/", f"{tmp_path}/")
+    line = line.replace("mlgen", f"{shlex.quote(sys.executable)} -m mlgen", 1)
+
+    done = subprocess.run(
+        ["bash", "-c", line], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout or list(tmp_path.iterdir())
+
+
+def test_every_command_of_mlgen_is_in_the_readme():
+    from mlgen.cli import main
+
+    missing = [name for name in main.commands if f"mlgen {name}" not in README]
+
+    assert missing == []
+
+
+def test_the_job_file_of_the_readme_renders_as_it_says(tmp_path):
+    (text,) = blocks("yaml")
+    (tmp_path / "job.yaml").write_text(text)
+    summary = next(block for block in blocks("text") if block.startswith("# mnist"))
+
+    done = subprocess.run(
+        [sys.executable, "-m", "mlgen", "render", tmp_path / "job.yaml"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+
+    assert done.stdout.startswith("---\n" + summary)
+    assert yaml.safe_load(text)["spec"]["framework"] == "tensorflow"

@@ -1,0 +1,150 @@
+"""Rules that hold for the manifests of every fixture, whatever its golden says."""
+
+import re
+
+import kubernetes_validate
+import pytest
+import yaml
+
+INDEX = ("batch.kubernetes.io/job-completion-index", "apps.kubernetes.io/pod-index")
+OURS = ("mlgen.dev/job", "mlgen.dev/role")
+
+
+@pytest.fixture
+def objects(job_file, render):
+    return list(yaml.safe_load_all(render(job_file)))
+
+
+def templates(objects):
+    return {
+        (item["kind"], item["metadata"]["name"]): item["spec"]["template"]
+        for item in objects
+        if item["kind"] in ("Job", "StatefulSet")
+    }
+
+
+def containers(template):
+    return template["spec"].get("initContainers", []) + template["spec"]["containers"]
+
+
+def helpers(template):
+    return [c for c in containers(template) if "/mlgen/scripts/" in " ".join(c.get("command", []))]
+
+
+def hosts(objects):
+    """The host name of every pod that the Job and StatefulSet controllers would make."""
+    for item in objects:
+        if item["kind"] in ("Job", "StatefulSet"):
+            spec, name = item["spec"], item["metadata"]["name"]
+            own = spec["template"]["spec"].get("hostname")
+            count = spec.get("completions", spec.get("replicas"))
+            yield from [own] if own else [f"{name}-{i}" for i in range(count)]
+
+
+@pytest.mark.parametrize("version", ["1.31", "1.34"])
+def test_kubernetes_accepts_every_field(objects, version):
+    for item in objects:
+        kubernetes_validate.validate(item, version, strict=True)
+
+
+def test_objects_are_named_once(objects):
+    names = [(o["kind"], o["metadata"]["name"]) for o in objects]
+
+    assert len(set(names)) == len(names)
+
+
+def test_every_object_carries_the_labels_that_find_it(objects):
+    for item in objects:
+        labels = item["metadata"]["labels"]
+        wanted = {"name", "instance", "component", "part-of", "managed-by"}
+        found = {k.rpartition("/")[2] for k in labels if k.startswith("app.kubernetes.io/")}
+
+        assert found == wanted
+        assert labels["mlgen.dev/job"] == labels["app.kubernetes.io/instance"]
+
+
+def test_what_pods_need_comes_before_the_pods(objects):
+    order = ["ServiceAccount", "Role", "RoleBinding", "ConfigMap", "Service", "StatefulSet", "Job"]
+    kinds = [order.index(item["kind"]) for item in objects]
+
+    assert kinds == sorted(kinds)
+
+
+def test_exactly_one_job_decides(objects):
+    deciding = [o for o in objects if o["metadata"]["labels"].get("mlgen.dev/decides") == "true"]
+
+    assert [o["kind"] for o in deciding] == ["Job"]
+
+
+def test_one_headless_service_leads_to_every_pod(objects):
+    (service,) = [o for o in objects if o["kind"] == "Service" and len(o["spec"]["selector"]) == 1]
+
+    assert service["spec"]["clusterIP"] == "None"
+    assert service["spec"]["publishNotReadyAddresses"] is True
+    for template in templates(objects).values():
+        assert template["spec"]["subdomain"] == service["metadata"]["name"]
+        assert service["spec"]["selector"].items() <= template["metadata"]["labels"].items()
+
+
+def test_selectors_use_our_two_labels_and_the_index_alone(objects):
+    for item in objects:
+        selector = item.get("spec", {}).get("selector")
+        if selector:
+            assert set(selector.get("matchLabels", selector)) <= {*OURS, *INDEX}
+
+
+def test_the_index_is_defined_before_it_is_used(objects):
+    for template in templates(objects).values():
+        for container in containers(template):
+            names = [variable["name"] for variable in container.get("env", [])]
+            for position, variable in enumerate(container.get("env", [])):
+                for used in re.findall(r"\$\((MLGEN_\w+)\)", variable.get("value") or ""):
+                    assert used in names[:position]
+
+
+def test_every_peer_in_a_variable_or_hostfile_is_a_pod(objects):
+    job = objects[0]["metadata"]["labels"]["mlgen.dev/job"]
+    known = set(hosts(objects))
+    suspended = any(o["spec"].get("replicas") == 0 for o in objects if o["kind"] == "StatefulSet")
+    text = yaml.safe_dump(
+        [c.get("env", []) for t in templates(objects).values() for c in containers(t)]
+    )
+    text += "".join(o["data"].get("hostfile", "") for o in objects if o["kind"] == "ConfigMap")
+
+    named = set(re.findall(rf"\b({job}-[a-z0-9-]*\d)\.{job}\b", text))
+
+    assert suspended or named <= known
+
+
+def test_helper_containers_are_restricted_and_bounded(objects):
+    for template in templates(objects).values():
+        for container in helpers(template):
+            security = container["securityContext"]
+
+            assert security["allowPrivilegeEscalation"] is False
+            assert security["capabilities"] == {"drop": ["ALL"]}
+            assert security["seccompProfile"] == {"type": "RuntimeDefault"}
+            assert set(container["resources"]) == {"requests", "limits"}
+
+
+def test_no_private_key_and_no_cluster_domain_is_written_down(job_file, render):
+    text = render(job_file)
+
+    assert "PRIVATE KEY" not in text
+    assert "cluster.local" not in text or "clusterDomain" in job_file.read_text()
+
+
+def test_an_exit_code_is_judged_by_the_job_alone(objects):
+    """Kubernetes judges exit codes only of pods that it does not restart itself."""
+    for item in objects:
+        if "podFailurePolicy" in item["spec"] if item["kind"] == "Job" else False:
+            rules = item["spec"]["podFailurePolicy"]["rules"]
+
+            assert item["spec"]["template"]["spec"]["restartPolicy"] == "Never"
+            assert rules[0]["action"] == "Ignore"
+            assert all(0 not in rule["onExitCodes"]["values"] for rule in rules[1:])
+
+
+def test_other_versions_render_the_same(job_file, render):
+    """So far no field depends on the version; only what may be a name does."""
+    assert render(job_file, kube_version=(1, 31)) == render(job_file, kube_version=(1, 36))
