@@ -1,0 +1,134 @@
+"""A real Kubernetes: the one that KUBECONFIG names, or that of ../shared/cluster."""
+
+import json
+import os
+import secrets
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from support import ROOT
+
+UP = ROOT.parent / "shared" / "cluster" / "up"
+IMAGE = "mlgen.test/ml:1"
+KUBECTL_IMAGE = "mlgen.test/kubectl:1.34"
+
+
+@pytest.fixture(scope="session")
+def environment():
+    """The environment in which kubectl reaches the cluster."""
+    found = dict(os.environ)
+    if "KUBECONFIG" not in found:
+        if not UP.exists():
+            pytest.skip("there is no cluster: set KUBECONFIG")
+        done = subprocess.run([UP], check=True, stdout=subprocess.PIPE, text=True)
+        exports = done.stdout.split()[1:]
+        found |= dict(export.split("=", 1) for export in exports)
+        found["PATH"] = found["PATH"].replace("$PATH", os.environ["PATH"])
+    nodes = subprocess.run(
+        ["kubectl", "get", "nodes", "-o", "json"], check=True, capture_output=True, env=found
+    )
+    images = [
+        name
+        for node in json.loads(nodes.stdout)["items"]
+        for image in node["status"]["images"]
+        for name in image["names"]
+    ]
+    if IMAGE not in images:
+        pytest.skip(f"the cluster has no image {IMAGE}")
+    return found
+
+
+class Namespace:
+    """A namespace of its own for one test, and what a user does in it."""
+
+    def __init__(self, name, environment):
+        self.name, self.environment = name, environment
+
+    def kubectl(self, *words, given=None, check=True):
+        done = subprocess.run(
+            ["kubectl", "-n", self.name, *words],
+            input=given,
+            capture_output=True,
+            text=True,
+            env=self.environment,
+            check=False,
+        )
+        if check and done.returncode:
+            raise AssertionError(f"kubectl {' '.join(words)}: {done.stderr}")
+        return done.stdout
+
+    def get(self, *words):
+        return json.loads(self.kubectl("get", *words, "-o", "json"))
+
+    def render(self, file, *words):
+        done = subprocess.run(
+            [sys.executable, "-m", "mlgen", "render", str(file), *words],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def apply(self, file, *words):
+        """`mlgen render FILE | kubectl apply -f -`, with the images that exist here."""
+        images = ["--set", f"spec.helpers.kubectlImage={KUBECTL_IMAGE}"]
+        return self.kubectl("apply", "-f", "-", given=self.render(file, *images, *words))
+
+    def until(self, what, found, seconds=180):
+        """Ask again until there is an answer; what it is not there in time is told with it."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            answer = found()
+            if answer:
+                return answer
+            time.sleep(0.5)
+        state = self.kubectl("get", "pods,jobs,statefulsets", "-o", "wide")
+        events = self.kubectl("get", "events", "--sort-by=.lastTimestamp")
+        raise AssertionError(f"not within {seconds} s: {what}\n{state}\n{events[-4000:]}")
+
+    def ended(self, job, seconds=180):
+        """Wait until a Job has ended; return its last condition, Complete or Failed."""
+
+        def terminal():
+            conditions = self.get("job", job)["status"].get("conditions", [])
+            ends = [c for c in conditions if c["type"] in ("Complete", "Failed")]
+            return ends[0] if ends and ends[0]["status"] == "True" else None
+
+        return self.until(f"Job {job} ended", terminal, seconds)
+
+    def pods(self, job):
+        return self.get("pods", "-l", f"batch.kubernetes.io/job-name={job}")["items"]
+
+    def completed(self, job, seconds=180):
+        """Wait until a Job has succeeded; return the lines that its pods printed, by pod."""
+        condition = self.ended(job, seconds)
+        printed = {pod["metadata"]["name"]: self.log(pod) for pod in self.pods(job)}
+        shown = "\n".join(f"{name}: {text}" for name, text in printed.items())
+        assert condition["type"] == "Complete", f"{condition}\n{shown}"
+        return [text.splitlines() for text in printed.values()]
+
+    def log(self, pod, container="main"):
+        return self.kubectl("logs", pod["metadata"]["name"], "-c", container, check=False)
+
+
+@pytest.fixture
+def namespace(environment):
+    """A namespace that is there for one test alone."""
+    name = f"mlgen-{secrets.token_hex(4)}"
+    made = Namespace(name, environment)
+    made.kubectl("create", "namespace", name)
+    made.until(
+        "the service account", lambda: made.kubectl("get", "serviceaccount", "default", check=False)
+    )
+    yield made
+    made.kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture
+def jobs():
+    """The folder of the job files."""
+    return Path(__file__).parent / "jobs"
