@@ -106,7 +106,10 @@ def _rendering(function: Any) -> Any:
     help="JSON is one List.",
 )
 def render(files: tuple[str, ...], output: str, form: str, **said: Any) -> None:
-    """Print the manifests of the jobs in FILES: files, folders, or - for standard input."""
+    """Print the manifests of the jobs in FILES.
+
+    A FILE may be a file, a folder of files, or - for standard input.
+    """
     from mlgen.render import text
 
     written = text(_result(files, said).jobs, form)
@@ -124,7 +127,10 @@ def render(files: tuple[str, ...], output: str, form: str, **said: Any) -> None:
 @main.command()
 @_rendering
 def validate(files: tuple[str, ...], **said: Any) -> None:
-    """Check the jobs in FILES as render does, and say what they consist of."""
+    """Check the jobs in FILES as render does.
+
+    Says of each job what it consists of.
+    """
     from mlgen.render import summary
 
     for rendered in _result(files, said).jobs:
@@ -134,7 +140,10 @@ def validate(files: tuple[str, ...], **said: Any) -> None:
 
 @main.command()
 def schema() -> None:
-    """Print the JSON Schema of the job file, for editors and other tools."""
+    """Print the JSON Schema of the job file.
+
+    Editors and other tools check and complete job files by it.
+    """
     import json
 
     from mlgen.frameworks import names
@@ -145,7 +154,7 @@ def schema() -> None:
 
 @main.command()
 def frameworks() -> None:
-    """List the frameworks, their roles, and how replicas find each other."""
+    """List the frameworks and their roles."""
     from mlgen.frameworks import get, names
 
     rows = [(name, get(name)) for name in names()]
@@ -160,7 +169,9 @@ def frameworks() -> None:
 @click.argument("name")
 @click.option("-n", "--namespace", callback=_namespace, help="The namespace of the Secret.")
 def ssh_secret(name: str, namespace: str | None) -> None:
-    """Print a Secret NAME with a new pair of ssh keys, for MPI over ssh.
+    """Print a Secret with new ssh keys.
+
+    MPI over ssh takes them from there.
 
     \b
     mlgen ssh-secret resnet-ssh | kubectl apply -f -

@@ -89,13 +89,12 @@ class Plan:
         given |= {"port": spec.port or fields.get("port"), "waits": tuple(waits)}
         self.roles.append(Role(spec=spec, serves=policy == "Always", restart=policy, **given))
 
-    def wait(self, role: str, port: int | None = None, count: int | None = None) -> Wait:
-        """Wait for a role's replicas (or the first `count`), by port, or else by name."""
-        replicas = self.job.roles[role].replicas if count is None else count
-        return Wait(role, hosts(self.job, role, replicas), port)
+    def wait(self, role: str, port: int | None = None) -> Wait:
+        """Wait for all of a role's replicas, by port, or else by name."""
+        return Wait(role, hosts(self.job, role, self.job.roles[role].replicas), port)
 
-    def success(self, role: str, default: Success | None) -> Success | None:
-        """Return when a role that decides has succeeded: as the user says, or by default."""
+    def success(self, replicas: int, default: Success | None) -> Success | None:
+        """Return when so many replicas that decide have succeeded: as the user says, or else."""
         wanted = self.job.success_policy.replicas
         if wanted is None:
             return default
@@ -103,13 +102,10 @@ class Plan:
             return None
         if wanted == "First":
             return FIRST
-        replicas = sum(r.replicas for r in self.roles if r.name == role) or (
-            self.job.roles[role].replicas
-        )
         if int(wanted) > replicas:
             self.problem(
                 ("successPolicy", "replicas"),
-                f"{wanted} replicas of {role} cannot succeed: there are {replicas}",
+                f"{wanted} replicas cannot succeed where {replicas} decide",
                 f"write at most {replicas}",
             )
         return Success(count=int(wanted))
@@ -186,7 +182,11 @@ class Plan:
     def _check_policies(self) -> None:
         policy = self.job.run_policy
         deadline, timeout = policy.active_deadline_seconds, self.job.wait.timeout_seconds
-        if deadline is not None and deadline <= timeout and any(r.waits for r in self.roles):
+        if (
+            deadline is not None
+            and deadline <= timeout
+            and any(r.waits or r.helpers for r in self.roles)
+        ):
             self.problem(
                 ("runPolicy", "activeDeadlineSeconds"),
                 f"the deadline of {deadline} s ends the job before waiting for peers"
@@ -204,8 +204,8 @@ class Plan:
             self.problem(
                 ("runPolicy", "cleanPodPolicy"),
                 f"nothing in the cluster stops {', '.join(dict.fromkeys(staying))} at the end",
-                "then run: kubectl delete statefulsets,jobs -l "
-                f"mlgen.dev/job={self.job.name},mlgen.dev/decides!=true",
+                "then run: kubectl delete statefulsets,jobs"
+                f" -l 'mlgen.dev/job={self.job.name},mlgen.dev/decides!=true'",
                 warning=True,
             )
 

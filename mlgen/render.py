@@ -1,7 +1,7 @@
 """The whole program: files in, manifests and warnings out."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mlgen import checks, emit, frameworks, job, objects, overrides, schema, source
@@ -95,8 +95,19 @@ def _rendered(
         if any(not problem.warning for problem in found):
             raise MlgenError(found)
     except MlgenError as error:
-        raise MlgenError(map(document.located, error.problems)) from None
-    return Rendered(name, topology, tuple(made)), [document.located(problem) for problem in found]
+        raise MlgenError(_located(document, problem) for problem in error.problems) from None
+    rendered = Rendered(name, topology, tuple(made))
+    return rendered, [_located(document, problem) for problem in found]
+
+
+def _located(document: source.Document, problem: Problem) -> Problem:
+    """A problem with its place; of a role that only we know (`rank`), it is said of all roles."""
+    if problem.path[:2] == ROLES and problem.path[:3] not in document.places:
+        problem = replace(problem, path=ROLES)
+    return document.located(problem)
+
+
+ROLES: Path = ("spec", "roles")
 
 
 def text(jobs: Sequence[Rendered], form: str) -> str:

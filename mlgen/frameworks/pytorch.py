@@ -1,4 +1,4 @@
-"""PyTorch: torch.distributed and torchrun, static or elastic.
+"""PyTorch: ranks for torch.distributed and torchrun, static or elastic.
 
 The variables are those of Kubeflow's training operator (pkg/controller.v1/pytorch): MASTER_ADDR
 and its kin for `init_process_group("env://")`, and the PET_* set, which torchrun reads as its own
@@ -11,7 +11,7 @@ from typing import Any
 from mlgen.job import Job
 from mlgen.layout import ANY, FIRST, Plan, Rank, ranks
 from mlgen.problems import Problem
-from mlgen.topology import INDEX, Success, Topology, Wait, hosts
+from mlgen.topology import INDEX, Topology, Wait, hosts
 
 PORT = 23456
 
@@ -104,7 +104,7 @@ def _static(plan: Plan) -> None:
             replicas=member.replicas,
             index=member.index,
             decides=decides,
-            success=plan.success(member.spec.name, default) if decides else None,
+            success=plan.success(member.replicas, default) if decides else None,
             port=PORT,
             env=_static_env(job, member.rank, size, leader, port),
             waits=() if member.replicas == 1 and decides else _waits(plan, members[0], port),
@@ -179,14 +179,10 @@ def _elastic(plan: Plan) -> None:
     plan.add(
         worker,
         decides=True,
-        success=_elastic_success(plan),
+        success=plan.success(worker.replicas, ANY),
         restart="OnFailure",
         port=PORT,
         env=env,
         waits=[Wait("worker", leader, port)],
         bare_name=True,
     )
-
-
-def _elastic_success(plan: Plan) -> Success | None:
-    return plan.success("worker", ANY)

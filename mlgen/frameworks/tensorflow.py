@@ -51,7 +51,7 @@ def topology(job: Job) -> Topology:
             spec,
             serves=name == "ps",
             decides=name == decider,
-            success=plan.success(name, FIRST if name == "worker" else None)
+            success=plan.success(spec.replicas, FIRST if name == "worker" else None)
             if name == decider
             else None,
             tolerates_failure=sparse and name == "worker",
