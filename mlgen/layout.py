@@ -79,12 +79,6 @@ class Plan:
                 warning=True,
             )
             policy = "OnFailure"
-        if spec.retryable_exit_codes and policy != "ExitCode":
-            self.problem(
-                ("roles", spec.name, "retryableExitCodes"),
-                f"exit codes do not count under restartPolicy {policy}",
-                "write restartPolicy: ExitCode",
-            )
         given: dict[str, Any] = {"name": spec.name, "replicas": spec.replicas} | fields
         given |= {"port": spec.port or fields.get("port"), "waits": tuple(waits)}
         self.roles.append(Role(spec=spec, serves=policy == "Always", restart=policy, **given))
@@ -130,6 +124,7 @@ class Plan:
         """
         self.roles = [self._with_waits(role) for role in self.roles]
         self._check_waits()
+        self._check_exit_codes()
         self._check_policies()
         if any(not problem.warning for problem in self.problems):
             raise MlgenError(self.problems)
@@ -178,6 +173,18 @@ class Plan:
             cure = "break the circle with until: name, or with waitFor: []"
             path = ("spec", "roles", circle[0], "waitFor")
             self.problems.append(Problem(path, message, "wait-cycle", cure))
+
+    def _check_exit_codes(self) -> None:
+        """Codes may be given for all roles, but then one of them must heed them."""
+        heeded = {r.spec.retryable_exit_codes for r in self.roles if r.restart == "ExitCode"}
+        for role in self.roles:
+            codes = role.spec.retryable_exit_codes
+            if codes and codes not in heeded:
+                self.problem(
+                    ("roles", role.spec.name, "retryableExitCodes"),
+                    f"exit codes do not count under restartPolicy {role.restart}",
+                    "write restartPolicy: ExitCode",
+                )
 
     def _check_policies(self) -> None:
         policy = self.job.run_policy

@@ -332,7 +332,7 @@ horovod     As MPI, and elastic: a script tells horovodrun which workers are up.
             roles: launcher, worker
 mpi         A launcher runs mpirun, which starts a process in each slot of the workers.
             roles: launcher, worker
-pytorch     Torch.distributed and torchrun, static or elastic.
+pytorch     Ranks for torch.distributed and torchrun, static or elastic.
             roles: master, worker
 tensorflow  Parameter servers, or all-reduce among workers, by TF_CONFIG.
             roles: chief, master, ps, worker, evaluator

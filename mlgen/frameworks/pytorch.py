@@ -30,7 +30,7 @@ OPTIONS: dict[str, Any] = {
             "description": "Processes that torchrun starts in each replica: a number, or one for"
             " each CPU or GPU; auto is gpu where there is one, else cpu. Left at auto, WORLD_SIZE"
             " counts replicas.",
-            "examples": [8],
+            "examples": [8, "gpu"],
         },
         "elasticPolicy": {
             "type": "object",

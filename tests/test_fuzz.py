@@ -1,0 +1,131 @@
+"""Job files made up from the schema render to valid manifests, or are refused with reasons."""
+
+import json
+import random
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from mlgen import frameworks
+from mlgen import render as room
+from mlgen.problems import MlgenError
+from mlgen.schema import base
+from mlgen.source import Text
+
+JOBS = 40
+DELICATE = {"restartPolicy", "retryableExitCodes", "successPolicy", "waitFor"}
+"""What rarely makes sense at random; every other job goes without."""
+
+TEXTS = ["x", "a b", "1e-5", "größe", "$(RANK)", "x" * 70]
+
+
+class Writer:
+    """Writes values that hold against a part of the schema, each seed others."""
+
+    def __init__(self, framework, seed):
+        self.random = random.Random(f"{framework} {seed}")
+        self.definitions = base()["definitions"]
+
+    def some(self, node):
+        if "$ref" in node:
+            return self.some(self.definitions[node["$ref"].rpartition("/")[2]])
+        if "const" in node:
+            return node["const"]
+        if "enum" in node:
+            return self.random.choice(node["enum"])
+        kinds = node.get("type", "object")
+        kind = self.random.choice(kinds) if isinstance(kinds, list) else kinds
+        return getattr(self, kind)(node)
+
+    def null(self, _node):
+        return None
+
+    def boolean(self, _node):
+        return self.random.random() < 0.5
+
+    def integer(self, node):
+        return min(node.get("minimum", 0) + self.random.randrange(6), node.get("maximum", 9))
+
+    number = integer
+
+    def string(self, node):
+        if "pattern" in node:
+            return next(e for e in self.shuffled(node["examples"]) if isinstance(e, str))
+        return self.random.choice(TEXTS)
+
+    def array(self, node):
+        count = max(node.get("minItems", 0), self.random.randrange(3))
+        items = [self.some(node["items"]) for _ in range(count)]
+        return list(dict.fromkeys(items)) if node.get("uniqueItems") else items
+
+    def object(self, node):
+        properties = node.get("properties", {})
+        wanted = {name for name in properties if self.random.random() < 0.3}
+        wanted |= set(node.get("required", []))
+        if not wanted and node.get("minProperties"):
+            wanted = {self.random.choice(list(properties))}
+        chosen = [name for name in properties if name in wanted]
+        found = {name: self.some(properties[name]) for name in chosen[: node.get("maxProperties")]}
+        if isinstance(node.get("additionalProperties"), dict) and self.random.random() < 0.5:
+            found["cpu"] = self.some(node["additionalProperties"])
+        return found
+
+    def shuffled(self, items):
+        return self.random.sample(items, len(items))
+
+
+def job(framework, seed):
+    """A job file that holds against the schema; a template is a test of its own."""
+    writer, module = Writer(framework, seed), frameworks.get(framework)
+    shapes = dict(base()["properties"]["spec"]["properties"])
+    special = {"framework", "options", "roles", "template"}
+    if seed % 2:
+        special |= DELICATE
+    spec = writer.object({"properties": {n: shapes[n] for n in shapes if n not in special}})
+    names = list(module.ROLES or ("first", "second", "third"))
+    roles = {name: writer.object(base()["definitions"]["role"]) for name in names}
+    for role in roles.values():
+        for name in special:
+            role.pop(name, None)
+        for wait in role.get("waitFor", []):
+            wait["role"] = writer.random.choice(names)
+    return {
+        "apiVersion": "mlgen.dev/v1alpha1",
+        "kind": "TrainingJob",
+        "metadata": {"name": "job", "namespace": "fuzz"},
+        "spec": {
+            "image": "example/fuzz:1",
+            **spec,
+            "framework": framework,
+            "options": writer.object(module.OPTIONS),
+            "roles": {name: roles[name] for name in names if writer.random.random() < 0.8},
+        },
+    }
+
+
+def rendered(framework, seed):
+    """The manifests of a job, and what is wrong with it: one of them is empty."""
+    text = Text("job.json", json.dumps(job(framework, seed)))
+    try:
+        return room.text(room.render([text], room.Options()).jobs, "yaml"), ()
+    except MlgenError as error:
+        return "", error.problems
+
+
+@pytest.mark.parametrize("seed", range(JOBS))
+@pytest.mark.parametrize("framework", frameworks.names())
+def test_a_job_is_rendered_or_refused_with_reasons(framework, seed):
+    manifests, problems = rendered(framework, seed)
+
+    assert bool(manifests) != bool(problems)
+    assert all(str(problem.place).startswith("job.json:1:") for problem in problems)
+    for item in yaml.safe_load_all(manifests):
+        kubernetes_validate.validate(item, "1.34", strict=True)
+
+
+def test_enough_of_them_are_rendered():
+    """Else the test above would say little."""
+    ok = [rendered(name, seed)[0] for name in frameworks.names() for seed in range(JOBS)]
+
+    assert len(list(filter(None, ok))) > JOBS / 2
