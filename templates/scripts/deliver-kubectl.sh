@@ -54,4 +54,4 @@ while [ -n "$missing" ]; do
   sleep "$pause"
   [ "$pause" -ge 5 ] || pause=$((pause + 1))
 done
-echo "all workers have started"
+[ -z "$MLGEN_PODS" ] || echo "all workers have started"

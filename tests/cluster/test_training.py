@@ -84,6 +84,22 @@ def test_mpi_over_kubectl_exec(namespace, jobs):
     ]
 
 
+def test_the_launcher_works_too(namespace, jobs):
+    command = '["mpirun", "--allow-run-as-root", "-np", "6", "python3", "-c"]'
+    namespace.apply(
+        jobs / "mpi.yaml",
+        "--set",
+        "spec.options.runLauncherAsWorker=true",
+        "--set",
+        f"spec.roles.launcher.command={command}",
+    )
+
+    (lines,) = namespace.completed("pi-launcher")
+
+    hosts = ["pi-launcher-0", "pi-worker-0", "pi-worker-1"]
+    assert sorted(lines) == [f"rank {rank} sum 21 on {hosts[rank // 2]}" for rank in range(6)]
+
+
 def test_mpi_over_ssh_without_any_right(namespace, jobs):
     namespace.kubectl(
         "label", "namespace", namespace.name, "pod-security.kubernetes.io/enforce=restricted"
