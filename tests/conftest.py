@@ -1,8 +1,16 @@
 """What all tests share: the job files of fixtures/, rendering them, and how a golden is kept."""
 
+import os
+
 import pytest
+from hypothesis import HealthCheck, settings
 from support import FIXTURES, ROOT
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
+
+# In CI the same examples every time; a slow machine is no failure.
+settings.register_profile("ci", derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+if os.environ.get("CI"):
+    settings.load_profile("ci")
 
 
 class Manifest(SingleFileSnapshotExtension):

@@ -149,12 +149,12 @@ def test_waiting_for_nobody_ends_at_once(wait):
 def test_giving_up_names_exactly_what_is_missing(wait, port, open_port):
     peers = f"127.0.0.1:{open_port} 127.0.0.[2-3]:{port} 127.0.0.4:{open_port}"
 
-    status, out, err = wait(peers, timeout=1)
+    status, out, err = wait(peers, timeout=2)
 
     missing = f"127.0.0.2:{port} 127.0.0.3:{port}"
     assert 75 == status
     assert f"waiting for {missing}\n" == out
-    assert f"gave up after 1 s; still missing: {missing}\n" == err
+    assert f"gave up after 2 s; still missing: {missing}\n" == err
 
 
 def test_of_many_missing_peers_ten_are_named(wait, port):
@@ -195,10 +195,9 @@ def test_a_name_is_enough_where_no_port_is_given(wait):
 
 
 def test_a_name_that_leads_nowhere_is_missing(wait):
-    status, out, err = wait("localhost nobody-here.invalid", timeout=1)
+    status, _, err = wait("localhost nobody-here.invalid", timeout=1)
 
     assert 75 == status
-    assert "waiting for nobody-here.invalid\n" == out
     assert "gave up after 1 s; still missing: nobody-here.invalid\n" == err
 
 
