@@ -88,7 +88,7 @@ class Helpers:
     """The images of the containers that mlgen adds."""
 
     wait_image: str = "busybox:1.36"
-    kubectl_image: str = "rancher/kubectl:v1.34.1"
+    kubectl_image: str = "alpine/kubectl:1.34.2"
 
 
 @dataclass(frozen=True, slots=True)
