@@ -89,21 +89,26 @@ def collisions(objects: Iterable[Object], taken: Iterable[Key]) -> list[Problem]
 
 @dataclass(frozen=True, slots=True)
 class _Pods:
-    """The pods of one workload: their template, names and place in the job file."""
+    """The pods of one workload: their template, names and place in the job file.
+
+    Attributes:
+        name: their host name without the index; the whole of it where `indexed` is False.
+        count: None where there may be any number: a suspended StatefulSet has none yet.
+    """
 
     path: Path
     template: Object
-    before: str
+    name: str
+    indexed: bool
     count: int | None
-    """None where there may be any number: a suspended StatefulSet has none yet."""
 
     def has(self, host: str) -> bool:
-        index = host.removeprefix(self.before)
-        if index == host:
+        if not self.indexed:
+            return host == self.name
+        name, _, index = host.rpartition("-")
+        if name != self.name or not index.isdecimal() or str(int(index)) != index:
             return False
-        if not index or self.count is None:
-            return not index or index.isdecimal()
-        return index.isdecimal() and str(int(index)) == index and int(index) < self.count
+        return self.count is None or int(index) < self.count
 
     def containers(self) -> Iterator[Object]:
         spec = self.template["spec"]
@@ -121,9 +126,9 @@ def _pods(item: Object) -> Iterator[_Pods]:
         return
     spec, name = item["spec"], item["metadata"]["name"]
     count = spec["replicas"] if item["kind"] == "StatefulSet" else spec["completions"]
-    host = spec["template"]["spec"].get("hostname")
-    before = host if host and spec.get("completionMode") != "Indexed" else f"{name}-"
-    yield _Pods(_role_path(item), spec["template"], before, count or None)
+    indexed = item["kind"] == "StatefulSet" or spec.get("completionMode") == "Indexed"
+    host = name if indexed else spec["template"]["spec"].get("hostname", name)
+    yield _Pods(_role_path(item), spec["template"], host, indexed, count or None)
 
 
 def _names(objects: Sequence[Object], kube_version: tuple[int, int]) -> Iterator[Problem]:
