@@ -137,7 +137,7 @@ def _kubectl_exec(plan: Plan, extra: tuple[str, ...], least: int) -> None:
         plan.problem(
             ("roles", "worker", "restartPolicy"),
             f"kubectl-exec needs pods of fixed names, so workers cannot be {worker.restart_policy}",
-            "leave it out, or write options.transport: ssh",
+            "write restartPolicy: Always for worker, or options.transport: ssh",
         )
     agent = ConfigFiles("mpi-config", ("kubexec.sh",))
     pods = tuple(reachable(job, "worker", _most(job)))
@@ -181,6 +181,7 @@ def _launcher(plan: Plan, spec: RoleSpec, **fields: Any) -> None:
     plan.add(
         spec,
         decides=True,
+        success=plan.success(spec.replicas, None),
         # The Hydra launchers of these two tell workers to call back at the launcher's host name.
         bare_name=_implementation(plan.job) != "OpenMPI",
         **fields,
