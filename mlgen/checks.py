@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mlgen.objects.labels import DECIDES, ROLE
 from mlgen.problems import Path, Problem
 
 Object = dict[str, Any]
@@ -49,11 +50,11 @@ def problems(name: str, objects: Sequence[Object], kube_version: tuple[int, int]
     found = [
         *_names(objects, kube_version),
         *_deciding(objects),
-        *_selectors(objects),
+        *_selectors(objects, pods),
         *_images(pods),
         *_volumes(objects, pods),
         *_peers(name, pods, objects),
-        *_sizes(objects),
+        *_sizes(objects, pods),
     ]
     return list(dict.fromkeys(found))
 
@@ -117,7 +118,7 @@ class _Pods:
 
 
 def _role_path(item: Object) -> Path:
-    role = item["metadata"]["labels"].get("mlgen.dev/role")
+    role = item["metadata"]["labels"].get(ROLE)
     return ("spec", "roles", role) if role else ("spec", "roles")
 
 
@@ -167,7 +168,7 @@ def _derived(item: Object) -> Iterator[tuple[str, str, int]]:
 
 
 def _deciding(objects: Sequence[Object]) -> Iterator[Problem]:
-    found = [o for o in objects if o["metadata"]["labels"].get("mlgen.dev/decides") == "true"]
+    found = [o for o in objects if o["metadata"]["labels"].get(DECIDES) == "true"]
     if len(found) != 1 or found[0]["kind"] != "Job":
         names = ", ".join(f"{o['kind']} {o['metadata']['name']}" for o in found) or "none"
         message = f"exactly one Job must decide when training has ended; here it is {names}"
@@ -175,9 +176,9 @@ def _deciding(objects: Sequence[Object]) -> Iterator[Problem]:
         yield Problem(("spec", "roles"), message, "deciding", cure)
 
 
-def _selectors(objects: Sequence[Object]) -> Iterator[Problem]:
+def _selectors(objects: Sequence[Object], pods: Sequence[_Pods]) -> Iterator[Problem]:
     """Services and StatefulSets must find their pods, whatever a template does to the labels."""
-    templates = [pods.template for item in objects for pods in _pods(item)]
+    templates = [found.template for found in pods]
     for item in objects:
         if item["kind"] == "Service":
             wanted, of = item["spec"]["selector"], templates
@@ -205,16 +206,15 @@ def _volumes(objects: Sequence[Object], pods: Sequence[_Pods]) -> Iterator[Probl
     """What is mounted must be a volume, and the keys that it takes from our ConfigMap exist."""
     data = {o["metadata"]["name"]: o["data"] for o in objects if o["kind"] == "ConfigMap"}
     for found in pods:
-        spec = found.template["spec"]
-        claims = found.template["spec"].get("volumes", [])
-        names = {volume["name"] for volume in claims}
+        volumes = found.template["spec"].get("volumes", [])
+        names = {volume["name"] for volume in volumes}
         for container in found.containers():
             for mount in container.get("volumeMounts", []):
                 if mount["name"] not in names:
                     message = f"{container['name']} mounts {mount['name']}, which is no volume"
                     cure = "add it to the volumes of the template"
                     yield Problem(found.path, message, "volume", cure)
-        for volume in spec.get("volumes", []):
+        for volume in volumes:
             source = volume.get("configMap", {})
             for item in source.get("items", []) if source.get("name") in data else []:
                 if item["key"] not in data[source["name"]]:
@@ -286,7 +286,7 @@ def _ports(pods: _Pods) -> list[int]:
     return [port["containerPort"] for port in main.get("ports", [])]
 
 
-def _sizes(objects: Sequence[Object]) -> Iterator[Problem]:
+def _sizes(objects: Sequence[Object], pods: Sequence[_Pods]) -> Iterator[Problem]:
     for item in objects:
         kind, name = item["kind"], item["metadata"]["name"]
         size = len(json.dumps(item, ensure_ascii=False).encode())
@@ -297,7 +297,7 @@ def _sizes(objects: Sequence[Object]) -> Iterator[Problem]:
             message = f"{kind} {name} has {size >> 10} KiB, too many for a plain kubectl apply"
             cure = "use kubectl apply --server-side"
             yield Problem(("spec", "roles"), message, "large-object", cure, warning=True)
-    for found in (pods for item in objects for pods in _pods(item)):
+    for found in pods:
         for _, where, text, _ in _texts([found], []):
             if len(text) > ENV_MAX // 4 and len(text.encode()) + len(where) + 2 > ENV_MAX:
                 message = f"{where} has {len(text.encode())} bytes; no process may get {ENV_MAX}"

@@ -1,6 +1,5 @@
 """The command line: options in, one call, text out."""
 
-import re
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -9,11 +8,9 @@ import click
 from mlgen import __version__
 
 if TYPE_CHECKING:
-    from mlgen.render import Options, Result
+    from mlgen.render import Result
 
 FILES = click.argument("files", nargs=-1, required=True, metavar="FILE...")
-NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?\Z")
-NAMESPACE_MAX = 63
 HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
@@ -41,7 +38,11 @@ def _kube_version(_context: Any, _parameter: Any, value: str) -> tuple[int, int]
 
 
 def _namespace(_context: Any, _parameter: Any, value: str | None) -> str | None:
-    if value is None or (NAMESPACE.match(value) and len(value) <= NAMESPACE_MAX):
+    if value is None:
+        return None
+    from mlgen.checks import DNS_1123, LABEL_MAX
+
+    if DNS_1123.match(value) and len(value) <= LABEL_MAX:
         return value
     raise click.BadParameter(f"{value!r} cannot name a namespace")
 
@@ -187,11 +188,12 @@ def ssh_secret(name: str, namespace: str | None) -> None:
 def _result(files: tuple[str, ...], said: dict[str, Any]) -> "Result":
     """Render, with the warnings on standard error; on errors all of them, and exit status 1."""
     from mlgen.problems import MlgenError
+    from mlgen.render import Options
     from mlgen.render import render as rendered
     from mlgen.source import texts
 
     try:
-        result = rendered(texts(files), _options(said))
+        result = rendered(texts(files), Options(**said))
     except MlgenError as error:
         for problem in error.problems:
             click.echo(str(problem), err=True)
@@ -199,9 +201,3 @@ def _result(files: tuple[str, ...], said: dict[str, Any]) -> "Result":
     for problem in result.warnings:
         click.echo(str(problem), err=True)
     return result
-
-
-def _options(said: dict[str, Any]) -> "Options":
-    from mlgen.render import Options
-
-    return Options(**said)

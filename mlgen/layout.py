@@ -51,25 +51,43 @@ class Plan:
                     "leave replicas out",
                 )
 
+    def between(self, name: str, least: int, most: int) -> None:
+        """Note it where an elastic role does not start with a number of replicas that it allows."""
+        replicas = self.job.roles[name].replicas
+        if not least <= replicas <= most:
+            self.problem(
+                ("roles", name, "replicas"),
+                f"{replicas} is not between minReplicas {least} and maxReplicas {most}",
+                "change one of the three",
+            )
+
     def add(
         self,
         spec: RoleSpec,
         *,
         serves: bool = False,
         restart: str | None = None,
+        success: Success | None = None,
         waits: Iterable[Wait] = (),
         **fields: Any,
     ) -> None:
-        """Add a role; the job file's restartPolicy, waitFor and port win over the framework's.
+        """Add a role; what the job file says wins over what the framework says.
+
+        That holds for restartPolicy, successPolicy, waitFor and port.
 
         Args:
             spec: the role as the user gave it.
             serves: it works for others and does not end by itself; it is then restarted for ever
                 unless the user says otherwise.
             restart: what happens to a failed replica where the user does not say.
+            success: when it has succeeded, if it decides, where the user does not say.
             waits: what it waits for where the user does not say.
             **fields: of `Role`; name and replicas are the spec's unless given.
         """
+        given: dict[str, Any] = {"name": spec.name, "replicas": spec.replicas} | fields
+        given |= {"port": spec.port or fields.get("port"), "waits": tuple(waits)}
+        if fields.get("decides"):
+            given["success"] = self._success(given["replicas"], success)
         policy = spec.restart_policy or restart or ("Always" if serves else "Never")
         if policy == "Always" and not serves:
             self.problem(
@@ -79,16 +97,14 @@ class Plan:
                 warning=True,
             )
             policy = "OnFailure"
-        given: dict[str, Any] = {"name": spec.name, "replicas": spec.replicas} | fields
-        given |= {"port": spec.port or fields.get("port"), "waits": tuple(waits)}
         self.roles.append(Role(spec=spec, serves=policy == "Always", restart=policy, **given))
 
     def wait(self, role: str, port: int | None = None) -> Wait:
         """Wait for all of a role's replicas, by port, or else by name."""
         return Wait(role, hosts(self.job, role, self.job.roles[role].replicas), port)
 
-    def success(self, replicas: int, default: Success | None) -> Success | None:
-        """Return when so many replicas that decide have succeeded: as the user says, or else."""
+    def _success(self, replicas: int, default: Success | None) -> Success | None:
+        """When so many replicas that decide have succeeded: as the user says, or by default."""
         wanted = self.job.success_policy.replicas
         if wanted is None:
             return default

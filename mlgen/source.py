@@ -60,10 +60,7 @@ class Document:
 
     def located(self, problem: Problem) -> Problem:
         """Return a problem with its place in this document."""
-        place = problem.place or self.place(problem.path)
-        return Problem(
-            problem.path, problem.message, problem.code, problem.cure, problem.warning, place
-        )
+        return replace(problem, place=problem.place or self.place(problem.path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +85,8 @@ def texts(names: tuple[str, ...]) -> Iterator[Text]:
             continue
         if not files:
             cure = f"name a folder with {', '.join(SUFFIXES)} files"
-            problem = Problem((), "the folder holds no manifest", "unreadable", cure)
-            yield Text(name, problem=_placed(problem, Place(name)))
+            message = "the folder holds no manifest"
+            yield Text(name, problem=Problem((), message, "unreadable", cure, place=Place(name)))
         for file in files:
             try:
                 yield _decoded(str(file), file.read_bytes())
@@ -123,10 +120,6 @@ def _decoded(name: str, data: bytes) -> Text:
             place=Place(name, line, column),
         )
         return Text(name, problem=problem)
-
-
-def _placed(problem: Problem, place: Place) -> Problem:
-    return Document(None, {(): place}).located(problem)
 
 
 def documents(text: Text) -> Iterator[Document | list[Problem]]:

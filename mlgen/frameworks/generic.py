@@ -39,7 +39,6 @@ def topology(job: Job) -> Topology:
             spec,
             serves=spec.restart_policy == "Always",
             decides=name == decider,
-            success=plan.success(spec.replicas, None) if name == decider else None,
             env={"MLGEN_ROLE": name} | peers,
         )
     return plan.topology()

@@ -54,12 +54,5 @@ def topology(job: Job) -> Topology:
     plan = mpi.plan(job, ("discover_hosts.sh", "elastic-hosts"), least=elastic["minReplicas"])
     plan.files["elastic-hosts"] = known
     if "worker" in job.roles:
-        replicas = job.roles["worker"].replicas
-        if not elastic["minReplicas"] <= replicas <= most:
-            plan.problem(
-                ("roles", "worker", "replicas"),
-                f"{replicas} is not between minReplicas {elastic['minReplicas']}"
-                f" and maxReplicas {most}",
-                "change one of the three",
-            )
+        plan.between("worker", elastic["minReplicas"], most)
     return plan.topology()

@@ -181,7 +181,6 @@ def _launcher(plan: Plan, spec: RoleSpec, **fields: Any) -> None:
     plan.add(
         spec,
         decides=True,
-        success=plan.success(spec.replicas, None),
         # The Hydra launchers of these two tell workers to call back at the launcher's host name.
         bare_name=_implementation(plan.job) != "OpenMPI",
         **fields,

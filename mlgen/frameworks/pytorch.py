@@ -10,7 +10,6 @@ from typing import Any
 
 from mlgen.job import Job
 from mlgen.layout import ANY, FIRST, Plan, Rank, ranks
-from mlgen.problems import Problem
 from mlgen.topology import INDEX, Topology, Wait, hosts
 
 PORT = 23456
@@ -93,18 +92,17 @@ def _static(plan: Plan) -> None:
     job = plan.job
     members = ranks(job, "master", "worker", INDEX)
     size = sum(member.replicas for member in members)
-    decider = plan.decider(members[0].spec.name, [members[0].spec.name, *_aliases(members)])
+    plan.decider(members[0].spec.name, [members[0].spec.name, *_aliases(members)])
     leader = next(iter(hosts(job, members[0].spec.name, 1)))
     port = members[0].spec.port or PORT
     for member in members:
-        decides = member is members[0] and decider is not None
-        default = None if member.spec.name == "worker" else FIRST
+        decides = member is members[0]
         plan.add(
             member.spec,
             replicas=member.replicas,
             index=member.index,
             decides=decides,
-            success=plan.success(member.replicas, default) if decides else None,
+            success=None if member.spec.name == "worker" else FIRST,
             port=PORT,
             env=_static_env(job, member.rank, size, leader, port),
             waits=() if member.replicas == 1 and decides else _waits(plan, members[0], port),
@@ -150,15 +148,7 @@ def _elastic(plan: Plan) -> None:
     worker = job.roles["worker"]
     least = policy.get("minReplicas", worker.replicas)
     most = policy.get("maxReplicas", worker.replicas)
-    if not least <= worker.replicas <= most:
-        plan.problems.append(
-            Problem(
-                ("spec", "roles", "worker", "replicas"),
-                f"{worker.replicas} is not between minReplicas {least} and maxReplicas {most}",
-                "combination",
-                "change one of the three",
-            )
-        )
+    plan.between("worker", least, most)
     # torchrun becomes the rendezvous where the endpoint is its own host's name, and before
     # PyTorch 2 it does not look through a domain (torch/distributed/elastic/rendezvous/utils.py).
     leader = replace(hosts(job, "worker", 1), after="")
@@ -179,7 +169,7 @@ def _elastic(plan: Plan) -> None:
     plan.add(
         worker,
         decides=True,
-        success=plan.success(worker.replicas, ANY),
+        success=ANY,
         restart="OnFailure",
         port=PORT,
         env=env,

@@ -46,14 +46,11 @@ def topology(job: Job) -> Topology:
     leader = next((name for name in ("chief", "master") if name in job.roles), "worker")
     decider = plan.decider(leader, [name for name in job.roles if name != "ps"])
     for name in (name for name in ROLES if name in job.roles):
-        spec = job.roles[name]
         plan.add(
-            spec,
+            job.roles[name],
             serves=name == "ps",
             decides=name == decider,
-            success=plan.success(spec.replicas, FIRST if name == "worker" else None)
-            if name == decider
-            else None,
+            success=FIRST if name == "worker" else None,
             tolerates_failure=sparse and name == "worker",
             port=PORT,
             env=_tf_config(job, name, sparse=sparse),
@@ -97,21 +94,17 @@ def _tf_config(job: Job, name: str, *, sparse: bool) -> dict[str, str]:
 
 
 def _cluster(job: Job) -> dict[str, list[str]]:
-    return {
-        name: [f"{host}:{_port(job, name)}" for host in hosts(job, name, spec.replicas)]
-        for name, spec in sorted(job.roles.items())
-    }
+    return {name: _addresses(job, name) for name in sorted(job.roles)}
+
+
+def _addresses(job: Job, name: str) -> list[str]:
+    return [f"{host}:{_port(job, name)}" for host in hosts(job, name, job.roles[name].replicas)]
 
 
 def _sparse_cluster(job: Job, name: str) -> dict[str, Any]:
     """A worker sees itself and the parameter servers; a parameter server itself; a chief nobody."""
-    worker = {}
+    own = f"{job.name}-{name}-{INDEX}{hosts(job, name, 1).after}:{_port(job, name)}"
     if name == "worker":
-        own = f"{job.name}-worker-{INDEX}{hosts(job, name, 1).after}:{_port(job, name)}"
-        worker = {INDEX: own}
-    servers: list[str] | None = _cluster(job).get("ps")
-    if name == "ps":
-        servers = [f"{job.name}-ps-{INDEX}{hosts(job, name, 1).after}:{_port(job, name)}"]
-    elif name != "worker":
-        servers = []
-    return {"worker": worker, "ps": servers}
+        servers = _addresses(job, "ps") if "ps" in job.roles else None
+        return {"worker": {INDEX: own}, "ps": servers}
+    return {"worker": {}, "ps": [own] if name == "ps" else []}

@@ -10,7 +10,6 @@ ROLE = "mlgen.dev/role"
 DECIDES = "mlgen.dev/decides"
 REPLICA_INDEX = "mlgen.dev/replica-index"
 
-
 JOB_INDEX = "batch.kubernetes.io/job-completion-index"
 SET_INDEX = "apps.kubernetes.io/pod-index"
 
