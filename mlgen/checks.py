@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlgen.objects.labels import DECIDES, ROLE
+from mlgen.podsecurity import LEVELS, Level, Violation, violations
 from mlgen.problems import Path, Problem
 
 Object = dict[str, Any]
@@ -88,6 +89,30 @@ def collisions(objects: Iterable[Object], taken: Iterable[Key]) -> list[Problem]
     return [Problem(NAME, message, "name-collision", "give the job, or its roles, other names")]
 
 
+def obstacles(
+    objects: Iterable[Object], kube_version: tuple[int, int]
+) -> dict[Violation, list[str]]:
+    """Return what keeps the pods from PodSecurity's strictest level, and of which roles it is."""
+    found: dict[Violation, dict[str, None]] = {}
+    for pods in (pods for item in objects for pods in _pods(item)):
+        role = pods.template["metadata"]["labels"][ROLE]
+        for violation in violations(pods.template, kube_version):
+            found.setdefault(violation, {})[role] = None
+    return {violation: list(roles) for violation, roles in found.items()}
+
+
+def profile(
+    wanted: Level, objects: Iterable[Object], kube_version: tuple[int, int]
+) -> Iterator[Problem]:
+    """Return what stands against the PodSecurity level that the user asks for."""
+    for violation, roles in obstacles(objects, kube_version).items():
+        if LEVELS.index(violation.level) <= LEVELS.index(wanted):
+            less = LEVELS[LEVELS.index(violation.level) - 1]
+            message = f"{violation.field} of {', '.join(roles)} {violation.message}"
+            cure = f"change it, or write profile: {less}"
+            yield Problem(("spec", "security", "profile"), message, "profile", cure)
+
+
 @dataclass(frozen=True, slots=True)
 class _Pods:
     """The pods of one workload: their template, names and place in the job file.
@@ -123,11 +148,11 @@ def _role_path(item: Object) -> Path:
 
 
 def _pods(item: Object) -> Iterator[_Pods]:
-    if item["kind"] not in ("Job", "StatefulSet"):
+    kind, spec, name = item["kind"], item.get("spec", {}), item["metadata"]["name"]
+    if kind not in ("Job", "StatefulSet", "Deployment"):
         return
-    spec, name = item["spec"], item["metadata"]["name"]
-    count = spec["replicas"] if item["kind"] == "StatefulSet" else spec["completions"]
-    indexed = item["kind"] == "StatefulSet" or spec.get("completionMode") == "Indexed"
+    count = spec["completions"] if kind == "Job" else spec["replicas"]
+    indexed = kind == "StatefulSet" or spec.get("completionMode") == "Indexed"
     host = name if indexed else spec["template"]["spec"].get("hostname", name)
     yield _Pods(_role_path(item), spec["template"], host, indexed, count or None)
 
@@ -177,12 +202,12 @@ def _deciding(objects: Sequence[Object]) -> Iterator[Problem]:
 
 
 def _selectors(objects: Sequence[Object], pods: Sequence[_Pods]) -> Iterator[Problem]:
-    """Services and StatefulSets must find their pods, whatever a template does to the labels."""
+    """What selects pods must find them, whatever a template does to the labels."""
     templates = [found.template for found in pods]
     for item in objects:
         if item["kind"] == "Service":
             wanted, of = item["spec"]["selector"], templates
-        elif item["kind"] == "StatefulSet":
+        elif item["kind"] in ("StatefulSet", "Deployment"):
             wanted, of = item["spec"]["selector"]["matchLabels"], [item["spec"]["template"]]
         else:
             continue

@@ -130,13 +130,15 @@ def render(files: tuple[str, ...], output: str, form: str, **said: Any) -> None:
 def validate(files: tuple[str, ...], **said: Any) -> None:
     """Check the jobs in FILES as render does.
 
-    Says of each job what it consists of.
+    Says of each job what it consists of, which PodSecurity level its pods meet, and what stands in
+    the way of the next one.
     """
-    from mlgen.render import summary
+    from mlgen.render import pod_security, summary
 
     for rendered in _result(files, said).jobs:
         click.echo(f"{rendered.file}: valid")
         click.echo(summary(rendered.topology))
+        click.echo(pod_security(rendered))
 
 
 @main.command()

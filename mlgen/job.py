@@ -27,6 +27,8 @@ class RoleSpec:
         env: texts, or {"valueFrom": …}, by name.
         templates: pod templates to merge in turn: that for all roles, then the role's own.
         wait_for: None where the framework decides.
+        volumes: as in the job file, by name.
+        shm_size: of /dev/shm; "0" leaves it to the container runtime.
         gpus: a GPU is among the resources, here or in a template.
     """
 
@@ -41,10 +43,18 @@ class RoleSpec:
     resources: Resources = field(default_factory=dict)
     service_account_name: str | None = None
     node_selector: Mapping[str, str] = field(default_factory=dict)
+    tolerations: tuple[Mapping[str, Any], ...] = ()
+    affinity: Mapping[str, Any] = field(default_factory=dict)
+    volumes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    shm_size: str | None = None
     port: int | None = None
     main_container: str = "main"
     restart_policy: str | None = None
     retryable_exit_codes: tuple[int, ...] = ()
+    active_deadline_seconds: int | None = None
+    backoff_limit: int | None = None
+    backoff_limit_per_index: int | None = None
+    max_failed_indexes: int | None = None
     wait_for: tuple[WaitFor, ...] | None = None
     templates: tuple[Mapping[str, Any], ...] = ()
     gpus: bool = False
@@ -59,6 +69,7 @@ class RunPolicy:
     active_deadline_seconds: int | None = None
     ttl_seconds_after_finished: int | None = None
     suspend: bool = False
+    managed_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +88,86 @@ class WaitPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class HostPorts:
+    """The ports `base` … `base + size - 1` of a node, from which each replica gets its own."""
+
+    base: int = 20000
+    size: int = 10000
+    allow_reserved: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rdma:
+    """Network hardware, and what a site calls it."""
+
+    mode: Literal["none", "host", "sriov", "shared"] = "none"
+    resource: str | None = None
+    networks: tuple[str, ...] = ()
+    interface: str | None = None
+    hca: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Network:
-    """How replicas are addressed."""
+    """How replicas are addressed, and over what they talk.
+
+    Attributes:
+        host: None where the user does not say.
+    """
 
     cluster_domain: str | None = None
+    host: bool | None = None
+    host_ports: HostPorts | None = None
+    mesh: Literal["none", "native"] = "none"
+    rdma: Rdma = field(default_factory=Rdma)
+
+    @property
+    def on_host(self) -> bool:
+        """The pods use the network of their nodes."""
+        return self.rdma.mode == "host" if self.host is None else self.host
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where the job's pods go: together in, or spread over, what a label of nodes tells apart."""
+
+    key: str
+    mode: Literal["required", "preferred"] = "required"
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduling:
+    """How the cluster finds room for the job; `min_member` counts pods."""
+
+    gang: Literal["none", "volcano", "coscheduling", "kueue"] = "none"
+    queue: str | None = None
+    priority_class_name: str | None = None
+    min_member: int | None = None
+    min_resources: Mapping[str, str] | None = None
+    schedule_timeout_seconds: int | None = None
+    scheduler_name: str | None = None
+    topology: Placement | None = None
+    spread: Placement | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """What the training containers may do, and as whom they run."""
+
+    profile: Literal["restricted", "baseline", "privileged"] | None = None
+    run_as_user: int | None = None
+    run_as_group: int | None = None
+    fs_group: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tensorboard:
+    """A TensorBoard beside the job; without an image, the training image has it."""
+
+    log_dir: str
+    image: str | None = None
+    port: int = 6006
+    resources: Resources = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +176,16 @@ class Helpers:
 
     wait_image: str = "busybox:1.36"
     kubectl_image: str = "alpine/kubectl:1.34.2"
+    git_image: str = "alpine/git:2.49.1"
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One training job. Roles of 0 replicas are not in it; `options` have no defaults filled in."""
+    """One training job. Roles of 0 replicas are not in it; `options` have no defaults filled in.
+
+    Attributes:
+        volumes: those of all roles.
+    """
 
     name: str
     framework: str
@@ -106,6 +198,10 @@ class Job:
     success_policy: SuccessPolicy = field(default_factory=SuccessPolicy)
     wait: WaitPolicy = field(default_factory=WaitPolicy)
     network: Network = field(default_factory=Network)
+    scheduling: Scheduling = field(default_factory=Scheduling)
+    security: Security = field(default_factory=Security)
+    tensorboard: Tensorboard | None = None
+    volumes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     helpers: Helpers = field(default_factory=Helpers)
 
 
@@ -129,7 +225,11 @@ def read(data: Mapping[str, Any], namespace: str | None = None) -> Job:
         run_policy=RunPolicy(**_snake(spec.get("runPolicy", {}))),
         success_policy=SuccessPolicy(**_snake(spec.get("successPolicy", {}))),
         wait=WaitPolicy(**_snake(spec.get("wait", {}))),
-        network=Network(**_snake(spec.get("network", {}))),
+        network=_network(spec.get("network", {})),
+        scheduling=_scheduling(spec.get("scheduling", {})),
+        security=Security(**_snake(spec.get("security", {}))),
+        tensorboard=_tensorboard(spec["tensorboard"]) if "tensorboard" in spec else None,
+        volumes=spec.get("volumes", {}),
         helpers=Helpers(**_snake(spec.get("helpers", {}))),
     )
 
@@ -142,18 +242,43 @@ def _snake(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _network(given: Mapping[str, Any]) -> Network:
+    words = _snake(given)
+    if "host_ports" in words:
+        words["host_ports"] = HostPorts(**_snake(words["host_ports"]))
+    rdma = _snake(words.pop("rdma", {}))
+    networks = tuple(rdma.pop("networks", ()))
+    return Network(**words, rdma=Rdma(**rdma, networks=networks))
+
+
+def _scheduling(given: Mapping[str, Any]) -> Scheduling:
+    words = _snake(given)
+    words |= {key: Placement(**words[key]) for key in ("topology", "spread") if key in words}
+    if "min_resources" in words:
+        words["min_resources"] = {k: str(v) for k, v in words["min_resources"].items()}
+    return Scheduling(**words)
+
+
+def _tensorboard(given: Mapping[str, Any]) -> Tensorboard:
+    words = _snake(given)
+    return Tensorboard(**words | {"resources": _resources(words.get("resources", {}))})
+
+
 def _role(name: str, spec: Mapping[str, Any], role: Mapping[str, Any]) -> RoleSpec:
     """A role, with what is given for all roles where it says nothing itself."""
     everyone, own = _snake(spec), _snake(role)
     general = {key: everyone[key] for key in everyone if key in ROLE_FIELDS}
     given = general | own
-    given["env"] = general.get("env", {}) | own.get("env", {})
+    for key in ("env", "volumes"):
+        given[key] = general.get(key, {}) | own.get(key, {})
     templates = tuple(words["template"] for words in (everyone, own) if "template" in words)
     given.pop("template", None)
-    for key in ("command", "args", "retryable_exit_codes"):
+    for key in ("command", "args", "retryable_exit_codes", "tolerations"):
         given[key] = tuple(given.get(key, ()))
     if "wait_for" in given:
         given["wait_for"] = tuple(WaitFor(**wait) for wait in given["wait_for"])
+    if "shm_size" in given:
+        given["shm_size"] = str(given["shm_size"])
     resources = _resources(given.pop("resources", {}))
     gpus = _has_gpu(resources, templates)
     return RoleSpec(name=name, resources=resources, templates=templates, gpus=gpus, **given)

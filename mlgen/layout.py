@@ -4,27 +4,56 @@ A framework says what it would do; the functions here let the job file have the 
 collect what does not make sense.
 """
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
+from mlgen import policies
+from mlgen.hostports import Allocation
 from mlgen.job import Job, RoleSpec, WaitFor
 from mlgen.problems import MlgenError, Problem, did_you_mean
-from mlgen.topology import Role, Success, Topology, Wait, hosts
+from mlgen.topology import INDEX, PEERS, Env, Hosts, Role, Success, Topology, Until, Wait, hosts
 
 FIRST = Success(indexes="0")
 ANY = Success(count=1)
 
 
+RANK = "rank"
+"""The role into which two are folded whose replicas are alike."""
+
+Viewer = tuple[str, int] | None
+"""The replica through whose eyes an address is seen, by role and index; None: any of its role."""
+
+
+def config(value: Mapping[str, Any]) -> str:
+    """Return a variable such as TF_CONFIG: JSON without spaces, in which an index is a number."""
+    text = json.dumps(value, separators=(",", ":"))
+    return text.replace(f'"index":"{INDEX}"', f'"index":{INDEX}')
+
+
 @dataclass
 class Plan:
-    """A topology in the making; collects problems, so that all of them are told at once."""
+    """A topology in the making; collects problems, so that all of them are told at once.
+
+    Attributes:
+        job: the job.
+        ports: where the replicas of a role listen, if the job file does not say, by role.
+        more_ports: their further ports by name, by role.
+    """
 
     job: Job
+    ports: Mapping[str, int] = field(default_factory=dict)
+    more_ports: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     roles: list[Role] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+    host_ports: Allocation = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.host_ports = Allocation(self.job)
 
     def problem(
         self, path: tuple[str, ...], message: str, cure: str = "", *, warning: bool = False
@@ -61,6 +90,64 @@ class Plan:
                 "change one of the three",
             )
 
+    def listens(self, spec: RoleSpec) -> int | None:
+        """Return the port on which peers reach the replicas of a role."""
+        return spec.port or self.ports.get(spec.name)
+
+    def hosts(self, spec: RoleSpec, count: int | None = None, first: int = 0) -> Hosts:
+        """Return the names of a role's replicas, or of as many as are asked for."""
+        count = spec.replicas if count is None else count
+        return hosts(self.job, spec.name, count, first, alone=self._alone(spec))
+
+    def port(self, spec: RoleSpec, index: int = 0, viewer: Viewer = None, name: str = PEERS) -> int:
+        """Return the port of one replica: the constant one, but to itself that on its node.
+
+        Args:
+            spec: the role of the replica.
+            index: the replica.
+            viewer: who asks.
+            name: which of its ports.
+        """
+        if viewer == (spec.name, index) and self._alone(spec):
+            return self._host_port(spec, index, name)
+        return self._constant(spec)[name]
+
+    def _constant(self, spec: RoleSpec) -> dict[str, int]:
+        """The ports of a role by name, as all but a replica itself see them."""
+        port = self.listens(spec)
+        return ({} if port is None else {PEERS: port}) | dict(self.more_ports.get(spec.name, {}))
+
+    def addresses(self, spec: RoleSpec, viewer: Viewer = None) -> list[str]:
+        """Return `host:port` of each replica of a role, as the viewer sees them."""
+        found = self.hosts(spec)
+        return [f"{host}:{self.port(spec, i, viewer)}" for i, host in enumerate(found)]
+
+    def own_address(self, spec: RoleSpec, viewer: Viewer = None) -> str:
+        """Return `host:port` of any replica of a role as it sees itself."""
+        name = self.hosts(spec, 1)
+        index = viewer[1] if viewer else 0
+        return f"{name.before}{INDEX}{name.after}:{self.port(spec, index, viewer)}"
+
+    def wait(self, spec: RoleSpec, *, until: Until = "port") -> Wait:
+        """Wait for all of a role's replicas."""
+        return Wait(spec.name, self.hosts(spec), self.listens(spec) if until == "port" else None)
+
+    def _alone(self, spec: RoleSpec) -> bool:
+        """On the network of their nodes, replicas with a port differ, so each is one of its own."""
+        return self.job.network.on_host and self.listens(spec) is not None
+
+    def _host_port(self, spec: RoleSpec, index: int, name: str) -> int:
+        try:
+            return self.host_ports.port(spec.name, index, name)
+        except IndexError:
+            size = self.host_ports.range.size
+            message = f"{size} ports are fewer than the replicas need"
+            cure = "raise size" if self.job.network.host_ports else "give a larger size"
+            problem = Problem(("spec", "network", "hostPorts"), message, "combination", cure)
+            if problem not in self.problems:
+                self.problems.append(problem)
+            return 0
+
     def add(
         self,
         spec: RoleSpec,
@@ -68,12 +155,13 @@ class Plan:
         serves: bool = False,
         restart: str | None = None,
         success: Success | None = None,
-        waits: Iterable[Wait] = (),
+        each: Callable[[Viewer], dict[str, Any]] = lambda _viewer: {},
         **fields: Any,
     ) -> None:
         """Add a role; what the job file says wins over what the framework says.
 
-        That holds for restartPolicy, successPolicy, waitFor and port.
+        That holds for restartPolicy, successPolicy, waitFor and port. On the network of the
+        nodes, each replica becomes a role of one, as Kubernetes knows no port by index.
 
         Args:
             spec: the role as the user gave it.
@@ -81,13 +169,15 @@ class Plan:
                 unless the user says otherwise.
             restart: what happens to a failed replica where the user does not say.
             success: when it has succeeded, if it decides, where the user does not say.
-            waits: what it waits for where the user does not say.
-            **fields: of `Role`; name and replicas are the spec's unless given.
+            each: further fields, by who sees what is in them.
+            **fields: of `Role`; name and replicas are the spec's unless given, and `waits` is what
+                it waits for where the user does not say.
         """
         given: dict[str, Any] = {"name": spec.name, "replicas": spec.replicas} | fields
-        given |= {"port": spec.port or fields.get("port"), "waits": tuple(waits)}
+        given |= {"port": self.listens(spec), "waits": tuple(fields.get("waits", ()))}
+        given["more_ports"] = self.more_ports.get(spec.name, {})
         if fields.get("decides"):
-            given["success"] = self._success(given["replicas"], success)
+            given["success"] = self._success(spec, given["replicas"], success)
         policy = spec.restart_policy or restart or ("Always" if serves else "Never")
         if policy == "Always" and not serves:
             self.problem(
@@ -97,17 +187,35 @@ class Plan:
                 warning=True,
             )
             policy = "OnFailure"
-        self.roles.append(Role(spec=spec, serves=policy == "Always", restart=policy, **given))
+        given |= {"spec": spec, "serves": policy == "Always", "restart": policy}
+        if not self._alone(spec):
+            self.roles.append(Role(**given | each(None)))
+            return
+        first = given.get("index") or 0
+        for index in range(first, first + given["replicas"]):
+            self.roles.append(self._replica(spec, index, given | each((spec.name, index))))
 
-    def wait(self, role: str, port: int | None = None) -> Wait:
-        """Wait for all of a role's replicas, by port, or else by name."""
-        return Wait(role, hosts(self.job, role, self.job.roles[role].replicas), port)
+    def _replica(self, spec: RoleSpec, index: int, given: dict[str, Any]) -> Role:
+        """One replica on the network of its node; of those that decide, the first does."""
+        own = {
+            "replicas": 1,
+            "index": index,
+            "decides": given.get("decides", False) and index == 0,
+            "host_ports": {n: self._host_port(spec, index, n) for n in self._constant(spec)},
+        }
+        return Role(**given | own)
 
-    def _success(self, replicas: int, default: Success | None) -> Success | None:
+    def _success(self, spec: RoleSpec, replicas: int, default: Success | None) -> Success | None:
         """When so many replicas that decide have succeeded: as the user says, or by default."""
         wanted = self.job.success_policy.replicas
         if wanted is None:
             return default
+        if self._alone(spec) and replicas > 1 and wanted != "First":
+            self.problem(
+                ("successPolicy", "replicas"),
+                "on the network of the nodes each replica is a Job of its own, and one Job decides",
+                "write First, or leave it out",
+            )
         if wanted == "All":
             return None
         if wanted == "First":
@@ -140,8 +248,7 @@ class Plan:
         """
         self.roles = [self._with_waits(role) for role in self.roles]
         self._check_waits()
-        self._check_exit_codes()
-        self._check_policies()
+        self.problems += policies.problems(self.job, self.roles)
         if any(not problem.warning for problem in self.problems):
             raise MlgenError(self.problems)
         return Topology(self.job, tuple(self.roles), self.files, tuple(self.problems))
@@ -162,12 +269,14 @@ class Plan:
             known = sorted({other.name for other in self.roles})
             cure = did_you_mean(wanted.role, known) or f"roles are: {', '.join(known)}"
             self.problem(path, f'there is no role "{wanted.role}" to wait for', cure)
-        for peer in peers:
-            if wanted.until == "port" and peer.port is None:
-                message = f"{peer.name} has no port to wait for"
-                self.problem(path, message, f"give {peer.name} a port, or write until: name")
-            found = hosts(self.job, peer.name, peer.replicas, peer.index or 0)
-            yield Wait(peer.name, found, peer.port if wanted.until == "port" else None)
+        for name in dict.fromkeys(peer.name for peer in peers):
+            same = [peer for peer in peers if peer.name == name]
+            port = same[0].port if wanted.until == "port" else None
+            if wanted.until == "port" and port is None:
+                message = f"{name} has no port to wait for"
+                self.problem(path, message, f"give {name} a port, or write until: name")
+            count, first = sum(peer.replicas for peer in same), same[0].index or 0
+            yield Wait(name, self.hosts(replace(same[0].spec, name=name), count, first), port)
 
     def _check_waits(self) -> None:
         """A role that waits for a port waits until that role has started: so no circles.
@@ -190,55 +299,14 @@ class Plan:
             path = ("spec", "roles", circle[0], "waitFor")
             self.problems.append(Problem(path, message, "wait-cycle", cure))
 
-    def _check_exit_codes(self) -> None:
-        """Codes may be given for all roles, but then one of them must heed them."""
-        heeded = {r.spec.retryable_exit_codes for r in self.roles if r.restart == "ExitCode"}
-        for role in self.roles:
-            codes = role.spec.retryable_exit_codes
-            if codes and codes not in heeded:
-                self.problem(
-                    ("roles", role.spec.name, "retryableExitCodes"),
-                    f"exit codes do not count under restartPolicy {role.restart}",
-                    "write restartPolicy: ExitCode",
-                )
-
-    def _check_policies(self) -> None:
-        policy = self.job.run_policy
-        deadline, timeout = policy.active_deadline_seconds, self.job.wait.timeout_seconds
-        if (
-            deadline is not None
-            and deadline <= timeout
-            and any(r.waits or r.helpers for r in self.roles)
-        ):
-            self.problem(
-                ("runPolicy", "activeDeadlineSeconds"),
-                f"the deadline of {deadline} s ends the job before waiting for peers"
-                f" ({timeout} s) can say what is missing",
-                f"write more than {timeout}, or less for wait.timeoutSeconds",
-            )
-        if self.job.network.cluster_domain and not self.job.namespace:
-            self.problem(
-                ("network", "clusterDomain"),
-                "an address with the cluster's domain needs the namespace",
-                "write metadata.namespace, or give --namespace",
-            )
-        staying = [role.name for role in self.roles if not role.decides]
-        if policy.clean_pod_policy != "None" and staying:
-            self.problem(
-                ("runPolicy", "cleanPodPolicy"),
-                f"nothing in the cluster stops {', '.join(dict.fromkeys(staying))} at the end",
-                "then run: kubectl delete statefulsets,jobs"
-                f" -l 'mlgen.dev/job={self.job.name},mlgen.dev/decides!=true'",
-                warning=True,
-            )
-
 
 @dataclass(frozen=True, slots=True)
-class Rank:
+class Member:
     """One or more replicas whose rank is known before they run.
 
     Attributes:
         rank: a number, or `topology.INDEX` where it is the replica's own index.
+        index: of a replica that has a Job of its own.
     """
 
     spec: RoleSpec
@@ -247,7 +315,24 @@ class Rank:
     index: int | None = None
 
 
-def ranks(job: Job, leader: str, follower: str, index: str) -> list[Rank]:
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a replica with a rank is told.
+
+    Attributes:
+        rank: its own.
+        hosts: the names of all replicas, by rank.
+        leader_port: where rank 0 listens, as this replica sees it.
+        port: where the others listen, or None where there are none.
+    """
+
+    rank: str
+    hosts: tuple[str, ...]
+    leader_port: int
+    port: int | None
+
+
+def members(job: Job, leader: str, follower: str) -> list[Member]:
     """Number the replicas of two roles through, the leader's first.
 
     Kubernetes can put a replica's index into a value, but cannot add to it. So where both roles
@@ -260,12 +345,52 @@ def ranks(job: Job, leader: str, follower: str, index: str) -> list[Rank]:
     specs: Mapping[str, RoleSpec] = job.roles
     if leader not in specs or follower not in specs:
         only = specs.get(leader) or specs[follower]
-        return [Rank(only, only.replicas, index)]
+        return [Member(only, only.replicas, INDEX)]
     first, rest = specs[leader], specs[follower]
-    if replace(first, name="rank", replicas=0) == replace(rest, name="rank", replicas=0):
+    if replace(first, name=RANK, replicas=0) == replace(rest, name=RANK, replicas=0):
         size = first.replicas + rest.replicas
-        return [Rank(replace(first, name="rank", replicas=size), size, index)]
+        return [Member(replace(first, name=RANK, replicas=size), size, INDEX)]
     return [
-        Rank(first, first.replicas, index),
-        *(Rank(rest, 1, str(first.replicas + i), i) for i in range(rest.replicas)),
+        Member(first, first.replicas, INDEX),
+        *(Member(rest, 1, str(first.replicas + i), i) for i in range(rest.replicas)),
     ]
+
+
+def ranked(plan: Plan, leader: str, follower: str, env: Callable[[Place], Env]) -> None:
+    """Add two roles whose replicas have a rank from the start; rank 0 is where they meet.
+
+    It decides, unless there is no leader: then all followers do. Everybody waits until rank 0
+    listens; rank 0 itself only until its name leads to it.
+
+    Args:
+        plan: is added to.
+        leader: the role of rank 0, of one replica.
+        follower: the role of the others; one of the two may be missing.
+        env: what a replica is told, as variables.
+    """
+    found = members(plan.job, leader, follower)
+    first, last = found[0], found[-1]
+    able = [leader, RANK] if first.spec.name == RANK else [first.spec.name]
+    plan.decider(first.spec.name, able)
+    names = tuple(
+        host
+        for member in found
+        for host in plan.hosts(member.spec, member.replicas, member.index or 0)
+    )
+    meeting = Wait(first.spec.name, plan.hosts(first.spec, 1), plan.listens(first.spec))
+
+    def place(member: Member, viewer: Viewer) -> dict[str, Any]:
+        port = plan.port(last.spec) if len(names) > 1 else None
+        seen = Place(member.rank, names, plan.port(first.spec, 0, viewer), port)
+        return {"env": env(seen)}
+
+    for member in found:
+        plan.add(
+            member.spec,
+            replicas=member.replicas,
+            index=member.index,
+            decides=member is first,
+            success=None if member.spec.name == follower else FIRST,
+            each=partial(place, member),
+            waits=(meeting,) if len(names) > 1 else (),
+        )

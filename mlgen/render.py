@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mlgen import checks, emit, frameworks, job, objects, overrides, schema, source
+from mlgen.podsecurity import LEVELS, level
 from mlgen.problems import MlgenError, Path, Problem
-from mlgen.topology import Topology
+from mlgen.topology import Role, Topology
 
 KUBE_VERSIONS = tuple((1, minor) for minor in range(31, 38))
 """The versions of Kubernetes for which manifests are rendered, oldest first."""
@@ -31,9 +32,10 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """One job: where it came from, how it is laid out, and its objects."""
+    """One job: where it came from, for which cluster, how it is laid out, and its objects."""
 
     file: str
+    kube_version: tuple[int, int]
     topology: Topology
     objects: tuple[dict[str, Any], ...]
 
@@ -92,17 +94,28 @@ def _rendered(
             *topology.warnings,
             *checks.problems(asked.name, made, options.kube_version),
         ]
+        if asked.security.profile:
+            found += checks.profile(asked.security.profile, made, options.kube_version)
         if any(not problem.warning for problem in found):
             raise MlgenError(found)
     except MlgenError as error:
-        raise MlgenError(_located(document, problem) for problem in error.problems) from None
-    rendered = Rendered(name, topology, tuple(made))
-    return rendered, [_located(document, problem) for problem in found]
+        problems = dict.fromkeys(_located(document, problem) for problem in error.problems)
+        raise MlgenError(problems) from None
+    rendered = Rendered(name, options.kube_version, topology, tuple(made))
+    return rendered, list(dict.fromkeys(_located(document, problem) for problem in found))
 
 
 def _located(document: source.Document, problem: Problem) -> Problem:
-    """A problem with its place; of a role that only we know (`rank`), it is said of all roles."""
-    if problem.path[:2] == ROLES and problem.path[:3] not in document.places:
+    """A problem with its place.
+
+    What is wrong with a role may stand in `spec`, for all roles; and of a role that only we know
+    (`rank`), it is said of all roles.
+    """
+    path = problem.path
+    everyone = (*path[:1], *path[3:])
+    if path[:2] == ROLES and path not in document.places and everyone in document.places:
+        problem = replace(problem, path=everyone if len(path) > len(ROLES) + 1 else path)
+    elif path[:2] == ROLES and path[:3] not in document.places:
         problem = replace(problem, path=ROLES)
     return document.located(problem)
 
@@ -123,15 +136,33 @@ def summary(topology: Topology) -> str:
     lines = [
         f"{asked.name}: {asked.framework}, {pods} pod{'s' if pods > 1 else ''}. Made by mlgen."
     ]
-    width = max(len(role.name) for role in topology.roles)
     seen: dict[tuple[str, str, str], int] = {}
     for role in topology.roles:
-        kind = "StatefulSet" if role.serves else "Job" if role.index is None else "Jobs"
-        peers = dict.fromkeys(wait.role for wait in role.waits)
-        words = [f"waits for {', '.join(peers)}"] if peers else []
-        words = ["decides when training has ended", *words] if role.decides else words
-        key = (role.name, kind, ", ".join(words))
+        kind = f"{'StatefulSet' if role.serves else 'Job'}{'' if role.index is None else 's'}"
+        key = (role.name, kind, _does(role))
         seen[key] = seen.get(key, 0) + role.replicas
+    if asked.tensorboard:
+        seen["tensorboard", "Deployment", ""] = 1
+    width = max(len(name) for name, _, _ in seen)
     for (name, kind, does), replicas in seen.items():
         lines.append(f"  {name:{width}}  {replicas} in {kind:11}  {does}".rstrip())
+    return "\n".join(lines)
+
+
+def _does(role: Role) -> str:
+    """What a reader wants to know of a role: whether it decides, and what it waits for."""
+    words = ["decides when training has ended"] if role.decides else []
+    peers = dict.fromkeys(w.role for w in role.waits if w.role != role.name or role.replicas > 1)
+    return ", ".join([*words, *([f"waits for {', '.join(peers)}"] if peers else [])])
+
+
+def pod_security(rendered: Rendered) -> str:
+    """Return the strictest PodSecurity level that all pods meet, and what the next one wants."""
+    found = checks.obstacles(rendered.objects, rendered.kube_version)
+    met = level(found)
+    lines = [f"  PodSecurity: {met}"]
+    for violation, roles in found.items():
+        if LEVELS.index(violation.level) == LEVELS.index(met) + 1:
+            what = f"{violation.field} {violation.message}"
+            lines.append(f"    {violation.level}: {what} ({', '.join(roles)})")
     return "\n".join(lines)

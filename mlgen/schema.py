@@ -181,6 +181,11 @@ def _bad_value(error: Any, shown: str, bare: str | None) -> tuple[str, str, str]
         examples = " or ".join(json.dumps(example) for example in error.schema.get("examples", []))
         cure = f"write it like {examples}" if examples else f"it must match {limit}"
         return f"{shown} is not of the right form", cure, "bad-value"
+    if rule == "oneOf":
+        names = [name for alternative in limit for name in alternative["required"]]
+        given = [name for name in names if name in value]
+        message = f"it has {' and '.join(given) or 'none'} of {', '.join(names)}"
+        return message, "give exactly one of them", "bad-value"
     words = {
         "minimum": f"{shown} is less than {limit}",
         "maximum": f"{shown} is more than {limit}",

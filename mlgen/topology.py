@@ -18,6 +18,26 @@ Kubernetes puts it in the place of this text, as the variable is defined before 
 https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/
 """
 
+
+PEERS = "peers"
+"""The name of the port on which peers reach a replica."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodField:
+    """The value of a variable that only the pod itself knows, by its path in the pod.
+
+    https://kubernetes.io/docs/concepts/workloads/pods/downward-api/#available-fields
+    """
+
+    path: str
+
+
+POD_IP, POD_NAME = PodField("status.podIP"), PodField("metadata.name")
+POD_NAMESPACE = PodField("metadata.namespace")
+
+Env = Mapping[str, str | PodField]
+
 Until = Literal["port", "name"]
 """What is waited for: that a peer accepts connections, or only that its name leads to it."""
 
@@ -57,11 +77,12 @@ class Scratch:
 
     name: str
     memory: bool = False
+    size: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SecretFiles:
-    """The keys of a Secret as files; `keys` maps a key to the file's name."""
+    """The keys of a Secret as files; `keys` maps a key to the file's name, {} takes all of them."""
 
     name: str
     secret: str
@@ -90,25 +111,25 @@ class Helper:
     """An init container that runs one of `templates/scripts`.
 
     Attributes:
-        image: `wait` or `kubectl`, the job's helper images, or `main`, the training image: what a
-            script leaves in a volume then belongs to the same user.
+        image: `wait`, `kubectl` or `git`, the job's helper images, or `main`, the training image:
+            what a script leaves in a volume then belongs to the same user.
         env: what the script reads, in order.
     """
 
     name: str
     script: str
-    image: Literal["wait", "kubectl", "main"]
+    image: Literal["wait", "kubectl", "git", "main"]
     env: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """What a role may ask of the Kubernetes API, and of which objects by name."""
+    """What a role may ask of the Kubernetes API, and of which objects by name; () is of all."""
 
     resource: str
     verbs: tuple[str, ...]
-    names: tuple[str, ...]
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +157,15 @@ class Role:
         restart: Never, OnFailure or ExitCode; of no meaning where it serves.
         tolerates_failure: a replica that fails does not end the others.
         port: the port on which peers reach it.
+        more_ports: further ports by name.
+        host_ports: where each replica has ports of its node: these, under the names of the above;
+            that of `port` is called `peers`.
         env: what the framework gives the main container; the user's own values win.
         command: what runs, with `args`, where the user gives neither.
         waits: what a replica waits for before it starts.
         bare_name: its first replica is also called by its host name alone, without the domain.
+        labels: further labels of its pods.
+        workload: the name of its Job or StatefulSet, where that is not `<job>-<role>`.
     """
 
     name: str
@@ -152,7 +178,9 @@ class Role:
     restart: str = "Never"
     tolerates_failure: bool = False
     port: int | None = None
-    env: Mapping[str, str] = field(default_factory=dict)
+    more_ports: Mapping[str, int] = field(default_factory=dict)
+    host_ports: Mapping[str, int] = field(default_factory=dict)
+    env: Env = field(default_factory=dict)
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
     waits: tuple[Wait, ...] = ()
@@ -160,6 +188,8 @@ class Role:
     mounts: tuple[Mount, ...] = ()
     rights: tuple[Right, ...] = ()
     bare_name: bool = False
+    labels: Mapping[str, str] = field(default_factory=dict)
+    workload: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,13 +209,21 @@ class Topology:
     warnings: tuple[Problem, ...] = ()
 
 
-def hosts(job: Job, role: str, count: int, first: int = 0) -> Hosts:
+def hosts(job: Job, role: str, count: int, first: int = 0, *, alone: bool = False) -> Hosts:
     """Return the host names of a role's replicas: `<job>-<role>-<i>.<job>`.
 
     A pod has that name by its `hostname` and `subdomain` and the job's headless Service; the
     search list of the pod's resolver adds the namespace and the cluster's domain:
     https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/
+
+    Args:
+        job: the job.
+        role: the role's name.
+        count: how many replicas.
+        first: the index of the first of them.
+        alone: each replica has a Service of its own, `<job>-<role>-<i>`.
     """
     domain = job.network.cluster_domain
     after = f".{job.namespace}.svc.{domain}" if domain else ""
-    return Hosts(f"{job.name}-{role}-", count, f".{job.name}{after}", first)
+    within = "" if alone else f".{job.name}"
+    return Hosts(f"{job.name}-{role}-", count, f"{within}{after}", first)

@@ -12,9 +12,10 @@ from click.testing import CliRunner
 from jsonschema import Draft7Validator
 from support import FIXTURES, ROOT
 
-from mlgen import __version__
+from mlgen import __version__, frameworks
 from mlgen.cli import main
 
+RESTRICTED, ON_HOST = "fixtures/pytorch-restricted.yaml", "fixtures/mpi-host-network.yaml"
 GOOD, OTHER = "fixtures/tensorflow-single.yaml", "fixtures/pytorch-static.yaml"
 WARNED = "fixtures/tensorflow-ps.yaml"
 BAD, WORSE = "fixtures/invalid/unknown-role.yaml", "fixtures/invalid/yaml-bracket.yaml"
@@ -270,8 +271,8 @@ def test_output_depends_on_no_environment():
     assert process("render", *FIXTURES, PYTHONHASHSEED="2").stdout == bare.stdout
 
 
-def test_validate_says_what_a_job_consists_of():
-    status, out, err = run("validate", "fixtures/tensorflow-ps.yaml", GOOD)
+def test_validate_says_what_a_job_consists_of_and_which_level_it_meets():
+    status, out, err = run("validate", "fixtures/tensorflow-ps.yaml", RESTRICTED, ON_HOST)
 
     assert 0 == status
     assert (
@@ -281,10 +282,23 @@ mnist: tensorflow, 7 pods. Made by mlgen.
   chief   1 in Job          decides when training has ended, waits for ps, worker
   ps      2 in StatefulSet
   worker  4 in Job          waits for ps
-fixtures/tensorflow-single.yaml: valid
-tune: tensorflow, 1 pod. Made by mlgen.
-  worker  1 in Job          decides when training has ended
-"""
+  PodSecurity: baseline
+    restricted: spec.securityContext.runAsNonRoot must be true, here or for containers[main] (ps, chief, worker)
+    restricted: spec.securityContext.seccompProfile.type must be RuntimeDefault or Localhost, here or for containers[main] (ps, chief, worker)
+    restricted: spec.containers[main].securityContext.allowPrivilegeEscalation must be false (ps, chief, worker)
+    restricted: spec.containers[main].securityContext.capabilities.drop must have ALL (ps, chief, worker)
+fixtures/pytorch-restricted.yaml: valid
+clip: pytorch, 2 pods. Made by mlgen.
+  rank  2 in Job          decides when training has ended, waits for rank
+  PodSecurity: restricted
+fixtures/mpi-host-network.yaml: valid
+lbm: mpi, 3 pods. Made by mlgen.
+  launcher  1 in Job          decides when training has ended, waits for worker
+  worker    2 in StatefulSets
+  PodSecurity: privileged
+    baseline: spec.hostNetwork must not be true (worker, launcher)
+    baseline: spec.containers[main].ports[peers].hostPort must not be set (worker)
+"""  # noqa: E501
         == out
     )
     assert "warning" in err
@@ -322,23 +336,14 @@ def test_the_schema_refuses_what_render_refuses(name):
 
 def test_frameworks_lists_each_with_its_roles():
     status, out, _ = run("frameworks")
+    lines = out.splitlines()
 
     assert 0 == status
+    assert [line.split()[0] for line in lines[::2]] == frameworks.names()
     assert (
-        """\
-generic     Any roles, with waits, and the addresses of all peers as variables.
-            roles: any
-horovod     As MPI, and elastic: a script tells horovodrun which workers are up.
-            roles: launcher, worker
-mpi         A launcher runs mpirun, which starts a process in each slot of the workers.
-            roles: launcher, worker
-pytorch     Ranks for torch.distributed and torchrun, static or elastic.
-            roles: master, worker
-tensorflow  Parameter servers, or all-reduce among workers, by TF_CONFIG.
-            roles: chief, master, ps, worker, evaluator
-"""
-        == out
-    )
+        "jax         Processes that meet at process 0, for jax.distributed.initialize."
+    ) in lines
+    assert lines[lines.index("            roles: any") - 1].startswith("generic     Any roles, ")
 
 
 @pytest.mark.skipif(not shutil.which("ssh-keygen"), reason="there is no ssh-keygen")

@@ -13,9 +13,10 @@ PACKAGE = ROOT / "mlgen"
 
 LAYERS = [
     {"mlgen"},
-    {"problems", "resources", "files"},
+    {"problems", "resources", "files", "quantity", "podsecurity"},
     {"source", "job"},
-    {"overrides", "topology"},
+    {"overrides", "topology", "hostports"},
+    {"policies"},
     {"layout"},
     {"frameworks.*"},
     {"frameworks"},
@@ -29,7 +30,13 @@ LAYERS = [
 ]
 """From the first to the last; a module may import what stands in an earlier layer."""
 
-INSIDE = [{"merge", "skeleton", "labels"}, {"pod"}, {"workload"}, {"objects"}]
+INSIDE = [
+    {"merge", "skeleton", "labels"},
+    {"placement", "network", "storage", "security"},
+    {"pod", "gang", "tensorboard"},
+    {"workload"},
+    {"objects"},
+]
 """The same within mlgen.objects."""
 
 MODULES = {

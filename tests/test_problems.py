@@ -74,7 +74,9 @@ def test_invalid_setting(run, message):
         assert result.stderr == message
 
 
-@pytest.mark.parametrize("name", ["tensorflow-ps", "tensorflow-estimator"])
+@pytest.mark.parametrize(
+    "name", ["tensorflow-ps", "tensorflow-estimator", "generic-secrets", "ray-ttl"]
+)
 def test_warning(name, run, message):
     result = run(ROOT, f"fixtures/{name}.yaml")
 

@@ -1,5 +1,6 @@
 """What the README says is so: its commands run, its job file renders, its messages are ours."""
 
+import json
 import re
 import shlex
 import subprocess
@@ -50,7 +51,7 @@ def test_every_command_of_mlgen_is_in_the_readme():
 
 
 def test_the_job_file_of_the_readme_renders_as_it_says(tmp_path):
-    (text,) = blocks("yaml")
+    text, *_ = blocks("yaml")
     (tmp_path / "job.yaml").write_text(text)
     summary = next(block for block in blocks("text") if block.startswith("# mnist"))
 
@@ -63,3 +64,15 @@ def test_the_job_file_of_the_readme_renders_as_it_says(tmp_path):
 
     assert done.stdout.startswith("---\n" + summary)
     assert yaml.safe_load(text)["spec"]["framework"] == "tensorflow"
+
+
+@pytest.mark.parametrize("part", blocks("yaml")[1:])
+def test_the_parts_of_a_job_in_the_readme_render(part, tmp_path):
+    spec = {"framework": "jax", "image": "i", "roles": {"worker": {}}, **yaml.safe_load(part)}
+    document = {"apiVersion": "mlgen.dev/v1alpha1", "kind": "TrainingJob"}
+    document |= {"metadata": {"name": "x"}, "spec": spec}
+    (tmp_path / "job.json").write_text(json.dumps(document))
+
+    command = [sys.executable, "-m", "mlgen", "render", tmp_path / "job.json"]
+
+    assert subprocess.run(command, check=True, capture_output=True).stderr == b""

@@ -79,6 +79,7 @@ def test_only_what_both_drafts_understand_is_used():
         "type", "enum", "const", "required", "properties", "additionalProperties", "propertyNames",
         "minProperties", "maxProperties", "items", "minItems", "maxItems", "uniqueItems",
         "minLength", "maxLength", "pattern", "minimum", "maximum", "allOf", "if", "then", "not",
+        "oneOf",
     }  # fmt: skip
 
     assert set() == {keyword for node in ALL.values() for keyword in node} - common
@@ -113,7 +114,16 @@ def test_all_roles_share_the_fields_of_a_role():
     role = MERGED["definitions"]["role"]["properties"]
     spec = MERGED["properties"]["spec"]["properties"]
 
-    assert {"replicas": role["replicas"]} == {n: s for n, s in role.items() if spec.get(n) != s}
+    own = {"replicas", "activeDeadlineSeconds", "backoffLimit", "backoffLimitPerIndex"}
+    assert {*own, "maxFailedIndexes"} == {n for n, s in role.items() if spec.get(n) != s}
+
+
+def test_an_alternative_is_one_of_several_fields():
+    """The only form of oneOf that our messages know."""
+    alternatives = [one for node in ALL.values() for one in node.get("oneOf", [])]
+
+    assert alternatives
+    assert all(list(one) == ["required"] and len(one["required"]) == 1 for one in alternatives)
 
 
 def snake(name):
@@ -125,16 +135,30 @@ PARTS = {
     "successPolicy": job.SuccessPolicy,
     "wait": job.WaitPolicy,
     "network": job.Network,
+    "network/hostPorts": job.HostPorts,
+    "network/rdma": job.Rdma,
+    "scheduling": job.Scheduling,
+    "scheduling/topology": job.Placement,
+    "scheduling/spread": job.Placement,
+    "security": job.Security,
+    "tensorboard": job.Tensorboard,
     "helpers": job.Helpers,
 }
 
 
 @pytest.mark.parametrize("part", PARTS)
 def test_defaults_of_a_part_are_those_of_its_dataclass(part):
-    fields = {field.name: field.default for field in dataclasses.fields(PARTS[part])}
-    properties = MERGED["properties"]["spec"]["properties"][part]["properties"]
+    """What is empty where nothing is given has no default to speak of."""
+    fields = {
+        field.name: None if field.default in ((), dataclasses.MISSING) else field.default
+        for field in dataclasses.fields(PARTS[part])
+    }
+    node = MERGED["properties"]["spec"]
+    for name in part.split("/"):
+        node = node["properties"][name]
+    defaults = {snake(n): resolved(p).get("default") for n, p in node["properties"].items()}
 
-    assert fields == {snake(name): node.get("default") for name, node in properties.items()}
+    assert fields == defaults
 
 
 def test_defaults_of_a_role_are_those_of_its_dataclass():
@@ -167,7 +191,7 @@ def test_an_option_left_out_means_its_default(name, option, default, render, tmp
     """Whatever else is chosen: with ssh, too, where only ssh knows the option."""
     roles = (
         {"launcher": {}, "worker": {}}
-        if name in ("mpi", "horovod")
+        if name in ("mpi", "horovod", "deepspeed")
         else {"worker": {"replicas": 2}}
     )
     others = {"transport": "ssh"} if option == "sshAuthMountPath" else {}

@@ -5,11 +5,12 @@ one of them decides. Each replica gets MLGEN_ROLE, MLGEN_REPLICA_INDEX and, for 
 MLGEN_<ROLE>_REPLICAS and its addresses MLGEN_<ROLE>_HOSTS, separated by commas.
 """
 
+from functools import partial
 from typing import Any
 
 from mlgen.job import Job
-from mlgen.layout import Plan
-from mlgen.topology import Topology, hosts
+from mlgen.layout import Plan, Viewer
+from mlgen.topology import Topology
 
 ROLES = None
 
@@ -33,22 +34,21 @@ def topology(job: Job) -> Topology:
             f"it is not clear which role's end is the end of training {known}",
             "write successPolicy.role, and restartPolicy: Always for roles that serve the others",
         )
-    peers = _peers(job)
     for name, spec in job.roles.items():
         plan.add(
             spec,
             serves=spec.restart_policy == "Always",
             decides=name == decider,
-            env={"MLGEN_ROLE": name} | peers,
+            each=partial(_env, plan, name),
         )
     return plan.topology()
 
 
-def _peers(job: Job) -> dict[str, str]:
-    env = {}
-    for name, spec in job.roles.items():
-        port = f":{spec.port}" if spec.port else ""
-        key = f"MLGEN_{name.upper().replace('-', '_')}"
+def _env(plan: Plan, name: str, viewer: Viewer) -> dict[str, Any]:
+    env = {"MLGEN_ROLE": name}
+    for role, spec in plan.job.roles.items():
+        key = f"MLGEN_{role.upper().replace('-', '_')}"
+        found = plan.addresses(spec, viewer) if spec.port else plan.hosts(spec)
         env[f"{key}_REPLICAS"] = str(spec.replicas)
-        env[f"{key}_HOSTS"] = ",".join(f"{h}{port}" for h in hosts(job, name, spec.replicas))
-    return env
+        env[f"{key}_HOSTS"] = ",".join(found)
+    return {"env": env}

@@ -8,7 +8,7 @@ from typing import Any
 
 from mlgen.frameworks import mpi
 from mlgen.job import Job
-from mlgen.topology import Topology, hosts
+from mlgen.topology import Topology
 
 ROLES = mpi.ROLES
 
@@ -49,10 +49,12 @@ def topology(job: Job) -> Topology:
     if not elastic:
         return mpi.topology(job)
     most = elastic["maxReplicas"]
-    pairs = zip(mpi.reachable(job, "worker", most), hosts(job, "worker", most), strict=True)
-    known = "".join(f"{name}:{mpi.slots(job)} {host}\n" for name, host in pairs)
     plan = mpi.plan(job, ("discover_hosts.sh", "elastic-hosts"), least=elastic["minReplicas"])
-    plan.files["elastic-hosts"] = known
     if "worker" in job.roles:
+        pairs = zip(
+            mpi.reachable(plan, "worker", most), plan.hosts(job.roles["worker"], most), strict=True
+        )
+        known = "".join(f"{name}:{mpi.slots(job)} {host}\n" for name, host in pairs)
+        plan.files["elastic-hosts"] = known
         plan.between("worker", elastic["minReplicas"], most)
     return plan.topology()

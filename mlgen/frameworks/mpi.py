@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from mlgen.job import Job, RoleSpec
-from mlgen.layout import Plan
+from mlgen.layout import Plan, Viewer
 from mlgen.topology import (
     ConfigFiles,
     Helper,
@@ -20,7 +20,6 @@ from mlgen.topology import (
     SecretFiles,
     Topology,
     Wait,
-    hosts,
 )
 
 SSH_PORT = 2222
@@ -87,23 +86,31 @@ def topology(job: Job) -> Topology:
     return plan(job).topology()
 
 
-def plan(job: Job, extra: tuple[str, ...] = (), least: int | None = None) -> Plan:
+def plan(
+    job: Job,
+    extra: tuple[str, ...] = (),
+    least: int | None = None,
+    folders: tuple[str, ...] = (CONFIG,),
+) -> Plan:
     """Lay out a launcher and workers.
 
     Args:
         job: with `ROLES` and `OPTIONS` of this module.
-        extra: further files that the launcher sees in `/etc/mpi`.
+        extra: further files that the launcher sees beside the hostfile.
         least: workers that must be up before the launcher starts; by default all.
+        folders: where the launcher sees these files.
     """
-    plan = Plan(job)
+    ssh = job.options.get("transport") == "ssh"
+    plan = Plan(job, {"worker": SSH_PORT} if ssh else {})
     plan.require("launcher", "worker")
     plan.single("launcher")
     plan.decider("launcher", ["launcher"])
     if plan.problems:
         return plan
-    ssh = job.options.get("transport") == "ssh"
-    plan.files["hostfile"] = _hostfile(job)
-    (_ssh if ssh else _kubectl_exec)(plan, extra, least or job.roles["worker"].replicas)
+    plan.files["hostfile"] = _hostfile(plan)
+    files = ("hostfile", *extra) if ssh else ("hostfile", "kubexec.sh", *extra)
+    config = tuple(Mount(ConfigFiles("mpi-config", files), folder) for folder in folders)
+    (_ssh if ssh else _kubectl_exec)(plan, config, least or job.roles["worker"].replicas)
     return plan
 
 
@@ -112,16 +119,17 @@ def slots(job: Job) -> int:
     return int(job.options.get("slotsPerWorker", 1))
 
 
-def reachable(job: Job, role: str, count: int) -> Hosts:
+def reachable(plan: Plan, role: str, count: int) -> Hosts:
     """Return the names under which mpirun reaches replicas: pods by kubectl, hosts by ssh."""
-    found = hosts(job, role, count)
-    return found if job.options.get("transport") == "ssh" else replace(found, after="")
+    found = plan.hosts(plan.job.roles[role], count)
+    return found if plan.job.options.get("transport") == "ssh" else replace(found, after="")
 
 
-def _hostfile(job: Job) -> str:
-    names = list(reachable(job, "worker", job.roles["worker"].replicas))
+def _hostfile(plan: Plan) -> str:
+    job = plan.job
+    names = list(reachable(plan, "worker", job.roles["worker"].replicas))
     if job.options.get("runLauncherAsWorker"):
-        names = [*reachable(job, "launcher", 1), *names]
+        names = [*reachable(plan, "launcher", 1), *names]
     separator = " slots=" if _implementation(job) == "OpenMPI" else ":"
     return "".join(f"{name}{separator}{slots(job)}\n" for name in names)
 
@@ -130,7 +138,7 @@ def _implementation(job: Job) -> str:
     return str(job.options.get("implementation", "OpenMPI"))
 
 
-def _kubectl_exec(plan: Plan, extra: tuple[str, ...], least: int) -> None:
+def _kubectl_exec(plan: Plan, config: tuple[Mount, ...], least: int) -> None:
     job = plan.job
     worker, launcher = job.roles["worker"], job.roles["launcher"]
     if worker.restart_policy not in (None, "Always"):
@@ -139,8 +147,11 @@ def _kubectl_exec(plan: Plan, extra: tuple[str, ...], least: int) -> None:
             f"kubectl-exec needs pods of fixed names, so workers cannot be {worker.restart_policy}",
             "write restartPolicy: Always for worker, or options.transport: ssh",
         )
+    if plan.job.network.on_host and worker.port:
+        message = "on the network of the nodes, workers with a port are no pods of fixed names"
+        plan.problem(("roles", "worker", "port"), message, "leave port out")
     agent = ConfigFiles("mpi-config", ("kubexec.sh",))
-    pods = tuple(reachable(job, "worker", _most(job)))
+    pods = tuple(reachable(plan, "worker", _most(job)))
     tools = Scratch("mpi-kubectl")
     delivery = Helper(
         name="kubectl-delivery",
@@ -148,7 +159,9 @@ def _kubectl_exec(plan: Plan, extra: tuple[str, ...], least: int) -> None:
         image="kubectl",
         env={
             "MLGEN_TARGET": KUBECTL,
-            "MLGEN_PODS": str(reachable(job, "worker", least)) if launcher.wait_for is None else "",
+            "MLGEN_PODS": str(reachable(plan, "worker", least))
+            if launcher.wait_for is None
+            else "",
             "MLGEN_CONTAINER": worker.main_container,
             "MLGEN_TIMEOUT": str(job.wait.timeout_seconds),
         },
@@ -161,7 +174,7 @@ def _kubectl_exec(plan: Plan, extra: tuple[str, ...], least: int) -> None:
         helpers=(delivery,),
         mounts=(
             Mount(tools, KUBECTL),
-            Mount(replace(agent, files=("hostfile", "kubexec.sh", *extra)), CONFIG),
+            *config,
         ),
         rights=(Right("pods", ("get",), pods), Right("pods/exec", ("create",), pods)),
     )
@@ -210,7 +223,7 @@ def _agent_env(job: Job) -> dict[str, str]:
     }[_implementation(job)]
 
 
-def _ssh(plan: Plan, extra: tuple[str, ...], least: int) -> None:
+def _ssh(plan: Plan, config: tuple[Mount, ...], least: int) -> None:
     job = plan.job
     folder = job.options.get("sshAuthMountPath", "/root/.ssh")
     keys = Scratch("ssh-auth", memory=True)
@@ -219,29 +232,31 @@ def _ssh(plan: Plan, extra: tuple[str, ...], least: int) -> None:
         job.options.get("sshSecret", f"{job.name}-ssh"),
         {"ssh-privatekey": "id_rsa", "ssh-publickey": "id_rsa.pub"},
     )
-    port = job.roles["worker"].port or SSH_PORT
-    setup = Helper(
-        name="ssh-setup",
-        script="setup-ssh.sh",
-        image="main",
-        env={"MLGEN_SSH_FOLDER": folder, "MLGEN_SSH_PORT": str(port)},
-        mounts=(Mount(secret, "/mlgen/ssh"), Mount(keys, folder, read_only=False)),
-    )
+    worker = job.roles["worker"]
+    mounts = (Mount(secret, "/mlgen/ssh"), Mount(keys, folder, read_only=False))
+
+    def setup(viewer: Viewer) -> tuple[Helper, ...]:
+        env = {
+            "MLGEN_SSH_FOLDER": folder,
+            "MLGEN_SSH_PORT": str(plan.port(worker)),
+            "MLGEN_SSHD_PORT": str(plan.port(worker, viewer[1] if viewer else 0, viewer)),
+        }
+        return (Helper("ssh-setup", "setup-ssh.sh", image="main", env=env, mounts=mounts),)
+
     auth = Mount(keys, folder)
     _launcher(
         plan,
         job.roles["launcher"],
         env=_ssh_env(job) | _gpu_env(job),
-        helpers=(setup,),
-        mounts=(auth, Mount(ConfigFiles("mpi-config", ("hostfile", *extra)), CONFIG)),
-        waits=[Wait("worker", hosts(job, "worker", least), port)],
+        helpers=setup(None),
+        mounts=(auth, *config),
+        waits=[Wait("worker", plan.hosts(worker, least), plan.listens(worker))],
     )
     plan.add(
-        job.roles["worker"],
+        worker,
         serves=True,
-        port=SSH_PORT,
         command=("/usr/sbin/sshd", "-De", "-f", f"{folder}/sshd_config"),
-        helpers=(setup,),
+        each=lambda viewer: {"helpers": setup(viewer)},
         mounts=(auth,),
     )
 

@@ -6,11 +6,12 @@ options (https://pytorch.org/docs/stable/elastic/run.html).
 """
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from mlgen.job import Job
-from mlgen.layout import ANY, FIRST, Plan, Rank, ranks
-from mlgen.topology import INDEX, Topology, Wait, hosts
+from mlgen.layout import ANY, RANK, Place, Plan, Viewer, ranked
+from mlgen.topology import Topology, Wait
 
 PORT = 23456
 
@@ -76,62 +77,31 @@ OPTIONS: dict[str, Any] = {
 
 def topology(job: Job) -> Topology:
     """Lay out a master and workers, or workers alone."""
-    plan = Plan(job)
+    plan = Plan(job, dict.fromkeys((*ROLES, RANK), PORT))
     plan.single("master")
     if not job.roles:
         plan.require("worker")
     elif "elasticPolicy" in job.options:
         _elastic(plan)
     else:
-        _static(plan)
+        ranked(plan, "master", "worker", partial(_static_env, job.options.get("nprocPerNode")))
     return plan.topology()
 
 
-def _static(plan: Plan) -> None:
-    """Every replica has its rank from the start; rank 0 is the rendezvous."""
-    job = plan.job
-    members = ranks(job, "master", "worker", INDEX)
-    size = sum(member.replicas for member in members)
-    plan.decider(members[0].spec.name, [members[0].spec.name, *_aliases(members)])
-    leader = next(iter(hosts(job, members[0].spec.name, 1)))
-    port = members[0].spec.port or PORT
-    for member in members:
-        decides = member is members[0]
-        plan.add(
-            member.spec,
-            replicas=member.replicas,
-            index=member.index,
-            decides=decides,
-            success=None if member.spec.name == "worker" else FIRST,
-            port=PORT,
-            env=_static_env(job, member.rank, size, leader, port),
-            waits=() if member.replicas == 1 and decides else _waits(plan, members[0], port),
-        )
-
-
-def _aliases(members: list[Rank]) -> list[str]:
-    """The role whose replica is rank 0, where master and workers are folded into one."""
-    return ["master"] if members[0].spec.name == "rank" else []
-
-
-def _waits(plan: Plan, leader: Rank, port: int) -> list[Wait]:
-    """Everybody waits until rank 0 listens; rank 0 itself passes over its own address."""
-    return [Wait(leader.spec.name, hosts(plan.job, leader.spec.name, 1), port)]
-
-
-def _static_env(job: Job, rank: str, size: int, leader: str, port: int) -> dict[str, str]:
-    processes = job.options.get("nprocPerNode", "auto")
+def _static_env(processes: int | str | None, place: Place) -> dict[str, str]:
+    """Every replica has its rank from the start."""
+    size, port = len(place.hosts), str(place.leader_port)
     world = size * processes if isinstance(processes, int) else size
     return {
         "PYTHONUNBUFFERED": "1",
-        "MASTER_PORT": str(port),
-        "PET_MASTER_PORT": str(port),
-        "MASTER_ADDR": leader,
-        "PET_MASTER_ADDR": leader,
+        "MASTER_PORT": port,
+        "PET_MASTER_PORT": port,
+        "MASTER_ADDR": place.hosts[0],
+        "PET_MASTER_ADDR": place.hosts[0],
         "WORLD_SIZE": str(world),
-        "RANK": rank,
-        "PET_NPROC_PER_NODE": str(processes),
-        "PET_NODE_RANK": rank,
+        "RANK": place.rank,
+        "PET_NPROC_PER_NODE": str(processes or "auto"),
+        "PET_NODE_RANK": place.rank,
         "PET_NNODES": str(size),
     }
 
@@ -149,30 +119,37 @@ def _elastic(plan: Plan) -> None:
     least = policy.get("minReplicas", worker.replicas)
     most = policy.get("maxReplicas", worker.replicas)
     plan.between("worker", least, most)
+    plan.decider("worker", ["worker"])
     # torchrun becomes the rendezvous where the endpoint is its own host's name, and before
     # PyTorch 2 it does not look through a domain (torch/distributed/elastic/rendezvous/utils.py).
-    leader = replace(hosts(job, "worker", 1), after="")
-    port = worker.port or PORT
-    env = {
-        "PYTHONUNBUFFERED": "1",
-        "PET_NPROC_PER_NODE": str(job.options.get("nprocPerNode", "auto")),
-        "PET_RDZV_ENDPOINT": f"{next(iter(leader))}:{port}",
-        "PET_RDZV_BACKEND": "c10d",
-        "PET_NNODES": f"{least}:{most}",
-        "PET_RDZV_ID": policy.get("rdzvId", job.name),
-    }
-    if "maxRestarts" in policy:
-        env["PET_MAX_RESTARTS"] = str(policy["maxRestarts"])
-    if "rdzvConf" in policy:
-        env["PET_RDZV_CONF"] = ",".join(f"{k}={v}" for k, v in policy["rdzvConf"].items())
-    plan.decider("worker", ["worker"])
+    leader = replace(plan.hosts(worker, 1), after="")
     plan.add(
         worker,
         decides=True,
         success=ANY,
         restart="OnFailure",
-        port=PORT,
-        env=env,
-        waits=[Wait("worker", leader, port)],
+        each=partial(_elastic_env, plan, next(iter(leader)), f"{least}:{most}"),
+        waits=[Wait("worker", leader, plan.listens(worker))],
         bare_name=True,
     )
+
+
+def _elastic_env(plan: Plan, leader: str, nodes: str, viewer: Viewer) -> dict[str, Any]:
+    job, policy = plan.job, plan.job.options["elasticPolicy"]
+    settings = dict(policy.get("rdzvConf", {}))
+    if viewer:
+        # On the network of its node a replica has the node's name, by which nobody knows it.
+        settings.setdefault("is_host", "1" if viewer[1] == 0 else "0")
+    env = {
+        "PYTHONUNBUFFERED": "1",
+        "PET_NPROC_PER_NODE": str(job.options.get("nprocPerNode", "auto")),
+        "PET_RDZV_ENDPOINT": f"{leader}:{plan.port(job.roles['worker'], 0, viewer)}",
+        "PET_RDZV_BACKEND": "c10d",
+        "PET_NNODES": nodes,
+        "PET_RDZV_ID": policy.get("rdzvId", job.name),
+    }
+    if "maxRestarts" in policy:
+        env["PET_MAX_RESTARTS"] = str(policy["maxRestarts"])
+    if settings:
+        env["PET_RDZV_CONF"] = ",".join(f"{name}={value}" for name, value in settings.items())
+    return {"env": env}

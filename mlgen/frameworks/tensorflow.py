@@ -6,12 +6,12 @@ https://www.tensorflow.org/guide/distributed_training#setting_up_the_tf_config_e
 The form is the one that Kubeflow's training operator gives (pkg/controller.v1/tensorflow).
 """
 
-import json
+from functools import partial
 from typing import Any
 
 from mlgen.job import Job
-from mlgen.layout import FIRST, Plan
-from mlgen.topology import INDEX, Topology, Wait, hosts
+from mlgen.layout import FIRST, Plan, Viewer, config
+from mlgen.topology import INDEX, Topology, Wait
 
 PORT = 2222
 
@@ -35,7 +35,7 @@ OPTIONS: dict[str, Any] = {
 
 def topology(job: Job) -> Topology:
     """Lay out chief or master, ps, worker and evaluator."""
-    plan = Plan(job)
+    plan = Plan(job, dict.fromkeys(ROLES, PORT))
     plan.single("chief", "master", "evaluator")
     if {"chief", "master"} <= set(job.roles):
         plan.problem(("roles", "master"), "a job has a chief or a master, not both", "keep one")
@@ -52,15 +52,10 @@ def topology(job: Job) -> Topology:
             decides=name == decider,
             success=FIRST if name == "worker" else None,
             tolerates_failure=sparse and name == "worker",
-            port=PORT,
-            env=_tf_config(job, name, sparse=sparse),
+            each=partial(_env, plan, name, sparse),
             waits=_waits(plan, name, leader),
         )
     return plan.topology()
-
-
-def _port(job: Job, role: str) -> int:
-    return job.roles[role].port or PORT
 
 
 def _waits(plan: Plan, name: str, leader: str) -> list[Wait]:
@@ -68,43 +63,37 @@ def _waits(plan: Plan, name: str, leader: str) -> list[Wait]:
 
     gRPC gives up on a name that does not exist yet, but tries an address again.
     """
-    job, waits = plan.job, []
+    roles, waits = plan.job.roles, []
     if name == "evaluator":  # it reads checkpoints and dials nobody
         return []
-    if name != "ps" and "ps" in job.roles:
-        waits.append(plan.wait("ps", _port(job, "ps")))
-    if name == leader and "worker" in job.roles and sum(r.replicas for r in job.roles.values()) > 1:
-        waits.append(plan.wait("worker"))
+    if name != "ps" and "ps" in roles:
+        waits.append(plan.wait(roles["ps"]))
+    if name == leader and "worker" in roles and sum(r.replicas for r in roles.values()) > 1:
+        waits.append(plan.wait(roles["worker"], until="name"))
     return waits
 
 
-def _tf_config(job: Job, name: str, *, sparse: bool) -> dict[str, str]:
+def _env(plan: Plan, name: str, sparse: bool, viewer: Viewer) -> dict[str, Any]:  # noqa: FBT001
     """TF_CONFIG of one role; none where there is only one replica in all."""
-    if sum(spec.replicas for spec in job.roles.values()) == 1:
+    roles = plan.job.roles
+    if sum(spec.replicas for spec in roles.values()) == 1:
         return {}
-    config: dict[str, Any] = {
-        "cluster": _sparse_cluster(job, name) if sparse else _cluster(job),
-        "task": {"type": name, "index": "INDEX"},
-    }
-    if not sparse:
-        config["environment"] = "cloud"
-    text = json.dumps(config, separators=(",", ":"))
-    # The index is a number in TF_CONFIG, so it must stand there without quotes.
-    return {"TF_CONFIG": text.replace('"index":"INDEX"', f'"index":{INDEX}')}
+    task = {"type": name, "index": INDEX}
+    if sparse:
+        found: dict[str, Any] = {"cluster": _sparse_cluster(plan, name, viewer), "task": task}
+    else:
+        cluster = {role: plan.addresses(roles[role], viewer) for role in sorted(roles)}
+        found = {"cluster": cluster, "task": task, "environment": "cloud"}
+    return {"env": {"TF_CONFIG": config(found)}}
 
 
-def _cluster(job: Job) -> dict[str, list[str]]:
-    return {name: _addresses(job, name) for name in sorted(job.roles)}
-
-
-def _addresses(job: Job, name: str) -> list[str]:
-    return [f"{host}:{_port(job, name)}" for host in hosts(job, name, job.roles[name].replicas)]
-
-
-def _sparse_cluster(job: Job, name: str) -> dict[str, Any]:
+def _sparse_cluster(plan: Plan, name: str, viewer: Viewer) -> dict[str, Any]:
     """A worker sees itself and the parameter servers; a parameter server itself; a chief nobody."""
-    own = f"{job.name}-{name}-{INDEX}{hosts(job, name, 1).after}:{_port(job, name)}"
+    roles = plan.job.roles
+    own = plan.own_address(roles[name], viewer)
     if name == "worker":
-        servers = _addresses(job, "ps") if "ps" in job.roles else None
-        return {"worker": {INDEX: own}, "ps": servers}
+        return {
+            "worker": {INDEX: own},
+            "ps": plan.addresses(roles["ps"]) if "ps" in roles else None,
+        }
     return {"worker": {}, "ps": [own] if name == "ps" else []}

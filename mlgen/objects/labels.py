@@ -20,8 +20,13 @@ def index_label(role: Role) -> str:
 
 
 def selector(job: Job, role: Role | None = None) -> dict[str, str]:
-    """Return the labels that select a job's pods, or those of one role."""
-    return {JOB: job.name} | ({ROLE: role.name} if role else {})
+    """Return the labels that select a job's pods, or those of one role, or of its one replica."""
+    found = {JOB: job.name}
+    if role:
+        found[ROLE] = role.name
+    if role and role.index is not None:
+        found[REPLICA_INDEX] = str(role.index)
+    return found
 
 
 def labels(job: Job, component: str, role: Role | None = None) -> dict[str, str]:
@@ -37,9 +42,8 @@ def labels(job: Job, component: str, role: Role | None = None) -> dict[str, str]
         "app.kubernetes.io/part-of": job.name,
         "app.kubernetes.io/managed-by": "mlgen",
         **selector(job, role),
+        **(role.labels if role else {}),
     }
-    if role and role.index is not None:
-        found[REPLICA_INDEX] = str(role.index)
     if role and role.decides:
         found[DECIDES] = "true"
     return found
@@ -59,7 +63,7 @@ def metadata(job: Job, name: str, component: str, role: Role | None = None) -> d
 def workload_name(job: Job, role: Role) -> str:
     """Return the name of a role's Job or StatefulSet: `<job>-<role>`, and the replica's index."""
     index = "" if role.index is None else f"-{role.index}"
-    return f"{job.name}-{role.name}{index}"
+    return role.workload or f"{job.name}-{role.name}{index}"
 
 
 def config_name(job: Job) -> str:

@@ -3,11 +3,23 @@
 from typing import Any
 
 from mlgen.job import Job
+from mlgen.objects import network, placement, security, storage
 from mlgen.objects.labels import config_name, index_label, labels, workload_name
 from mlgen.objects.merge import merged
 from mlgen.objects.skeleton import filled
 from mlgen.problems import MlgenError, Problem
-from mlgen.topology import INDEX, ConfigFiles, Helper, Mount, Role, Scratch, Wait
+from mlgen.topology import (
+    INDEX,
+    PEERS,
+    ConfigFiles,
+    Helper,
+    Mount,
+    PodField,
+    Role,
+    Scratch,
+    Topology,
+    Wait,
+)
 
 WAIT_SCRIPT = "wait-for-peers.sh"
 SCRIPTS = "/mlgen/scripts"
@@ -32,10 +44,11 @@ HELPER_RESOURCES = {
 }
 
 
-def template(job: Job, role: Role) -> dict[str, Any]:
-    """Return the pod template of a role, with the user's templates merged into it."""
+def template(topology: Topology, role: Role) -> dict[str, Any]:
+    """Return the pod template of a role: ours, the site's patches, and the user's templates."""
+    job = topology.job
     helpers = _helpers(job, role)
-    files = ConfigFiles("mlgen-scripts", tuple(helper.script for helper in helpers))
+    files = ConfigFiles("mlgen-scripts", tuple(dict.fromkeys(helper.script for helper in helpers)))
     mounts = [*role.mounts, *(mount for helper in helpers for mount in helper.mounts)]
     if helpers:
         mounts.append(Mount(files, SCRIPTS))
@@ -46,31 +59,43 @@ def template(job: Job, role: Role) -> dict[str, Any]:
         subdomain=job.name,
         restart="Always" if role.serves else _pod_restart(role),
         service_account=service_account(job, role),
-        node_selector=dict(role.spec.node_selector),
         helpers=[_helper(job, role, helper) for helper in helpers],
         main=_main(role),
         volumes=_volumes(job, mounts),
     )
-    for theirs in role.spec.templates:
+    patches = [
+        placement.patch(topology, role),
+        network.patch(topology, role),
+        security.patch(job, role.spec.main_container),
+        storage.patch(role.spec.main_container, role.spec.volumes),
+    ]
+    for theirs in (*patches, *role.spec.templates):
         pod = merged(pod, theirs)
-    _require_main(role, pod)
-    return pod
+    pod = storage.with_shared_memory(role, pod, _main_of(role, pod))
+    return pod | {"spec": _in_order(pod["spec"])}
 
 
-def _require_main(role: Role, pod: dict[str, Any]) -> None:
+def _in_order(spec: dict[str, Any]) -> dict[str, Any]:
+    """What is short first: containers and volumes would hide it from a reader."""
+    last = ("initContainers", "containers", "volumes")
+    return {k: spec[k] for k in spec if k not in last} | {k: spec[k] for k in last if k in spec}
+
+
+def _main_of(role: Role, pod: dict[str, Any]) -> dict[str, Any]:
     """A template can take containers away, but the training container must stay."""
     name = role.spec.main_container
-    if any(container.get("name") == name for container in pod["spec"].get("containers", [])):
-        return
+    for container in pod["spec"].get("containers", []):
+        if container.get("name") == name:
+            found: dict[str, Any] = container
+            return found
     path = ("spec", "roles", role.spec.name, "template")
     message, cure = f"the template takes the container {name} away", f"leave {name} there"
     raise MlgenError([Problem(path, message, "combination", cure)])
 
 
-def scripts(role: Role) -> set[str]:
+def scripts(job: Job, role: Role) -> set[str]:
     """Return the files of the job's ConfigMap that a role's pods see."""
-    found = {WAIT_SCRIPT} if role.waits else set()
-    found |= {helper.script for helper in role.helpers}
+    found = {helper.script for helper in _helpers(job, role)}
     for mount in role.mounts:
         if isinstance(mount.volume, ConfigFiles):
             found |= set(mount.volume.files)
@@ -100,10 +125,27 @@ def _env(role: Role) -> list[dict[str, Any]]:
     theirs = role.spec.env
     ours = {name: value for name, value in role.env.items() if name not in theirs}
     found = [_index(role)]
-    found += [{"name": name, "value": value} for name, value in ours.items()]
+    found += [_variable(name, value) for name, value in ours.items()]
     for name, value in theirs.items():
         found.append({"name": name, **(value if isinstance(value, dict) else {"value": value})})
     return found
+
+
+def _variable(name: str, value: str | PodField) -> dict[str, Any]:
+    if isinstance(value, PodField):
+        return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": value.path}}}
+    return {"name": name, "value": value}
+
+
+def _ports(role: Role) -> list[dict[str, Any]]:
+    """A replica's ports; a port of its node is reserved there, so no two pods clash."""
+    constant = ({PEERS: role.port} if role.port else {}) | dict(role.more_ports)
+    return [
+        {"name": name, "containerPort": role.host_ports[name], "hostPort": role.host_ports[name]}
+        if name in role.host_ports
+        else {"name": name, "containerPort": port}
+        for name, port in constant.items()
+    ]
 
 
 def _main(role: Role) -> dict[str, Any]:
@@ -117,7 +159,7 @@ def _main(role: Role) -> dict[str, Any]:
         "args": list(role.args if silent else spec.args),
         "workingDir": spec.working_dir,
         "env": _env(role),
-        "ports": [{"name": "peers", "containerPort": role.port}] if role.port else [],
+        "ports": _ports(role),
         "resources": spec.resources,
         "volumeMounts": [_mount(mount) for mount in role.mounts],
     }
@@ -125,9 +167,10 @@ def _main(role: Role) -> dict[str, Any]:
 
 
 def _helpers(job: Job, role: Role) -> list[Helper]:
-    """The role's helpers, and before them the one that waits for peers."""
+    """The role's helpers, those that fill its volumes, and last the one that waits for peers."""
+    helpers = [*role.helpers, *storage.helpers(job, role)]
     if not role.waits:
-        return list(role.helpers)
+        return helpers
     wait = Helper(
         name="wait-for-peers",
         script=WAIT_SCRIPT,
@@ -138,7 +181,7 @@ def _helpers(job: Job, role: Role) -> list[Helper]:
             "MLGEN_TIMEOUT": str(job.wait.timeout_seconds),
         },
     )
-    return [*role.helpers, wait]
+    return [*helpers, wait]
 
 
 def _peer(wait: Wait) -> str:
@@ -149,6 +192,7 @@ def _helper(job: Job, role: Role, helper: Helper) -> dict[str, Any]:
     images = {
         "wait": job.helpers.wait_image,
         "kubectl": job.helpers.kubectl_image,
+        "git": job.helpers.git_image,
         "main": role.spec.image,
     }
     uses_index = any(INDEX in value for value in helper.env.values())
@@ -194,13 +238,14 @@ def _volumes(job: Job, mounts: list[Mount]) -> list[dict[str, Any]]:
 
 def _volume(job: Job, volume: Any) -> dict[str, Any]:
     if isinstance(volume, Scratch):
-        return {"name": volume.name, "emptyDir": {"medium": "Memory"} if volume.memory else {}}
+        empty: dict[str, Any] = {"medium": "Memory"} if volume.memory else {}
+        limit = {"sizeLimit": volume.size} if volume.size else {}
+        return {"name": volume.name, "emptyDir": empty | limit}
     if isinstance(volume, ConfigFiles):
         items = [{"key": name, "path": name} for name in volume.files]
         source = {"name": config_name(job), "items": items, "defaultMode": RUN}
         return {"name": volume.name, "configMap": source}
-    items = [{"key": key, "path": path} for key, path in volume.keys.items()]
-    return {
-        "name": volume.name,
-        "secret": {"secretName": volume.secret, "items": items, "defaultMode": READ},
-    }
+    secret: dict[str, Any] = {"secretName": volume.secret}
+    if volume.keys:
+        secret["items"] = [{"key": key, "path": path} for key, path in volume.keys.items()]
+    return {"name": volume.name, "secret": secret | {"defaultMode": READ}}

@@ -4,9 +4,10 @@ from typing import Any
 
 from mlgen.job import Job
 from mlgen.objects.labels import metadata, selector, workload_name
+from mlgen.objects.placement import KUEUE_QUEUE, lone
 from mlgen.objects.pod import template
 from mlgen.objects.skeleton import filled
-from mlgen.topology import Role, Success
+from mlgen.topology import Role, Success, Topology
 
 PERMANENT = tuple(range(1, 128))
 """Exit codes that a new start does not mend, as Kubeflow has it (pkg/util/train/train_util.go)."""
@@ -18,12 +19,13 @@ IGNORE_DISRUPTION = {
 }
 
 
-def workload(job: Job, role: Role) -> dict[str, Any]:
+def workload(topology: Topology, role: Role) -> dict[str, Any]:
     """Return a StatefulSet for a role that serves, else a Job."""
-    return _stateful_set(job, role) if role.serves else _job(job, role)
+    return _stateful_set(topology, role) if role.serves else _job(topology, role)
 
 
-def _stateful_set(job: Job, role: Role) -> dict[str, Any]:
+def _stateful_set(topology: Topology, role: Role) -> dict[str, Any]:
+    job = topology.job
     return filled(
         "statefulset",
         metadata=metadata(job, workload_name(job, role), role.name, role),
@@ -31,31 +33,66 @@ def _stateful_set(job: Job, role: Role) -> dict[str, Any]:
         # A StatefulSet cannot be suspended, only emptied.
         replicas=0 if job.run_policy.suspend else role.replicas,
         selector=selector(job, role),
-        template=template(job, role),
+        template=template(topology, role),
     )
 
 
-def _job(job: Job, role: Role) -> dict[str, Any]:
+def _job(topology: Topology, role: Role) -> dict[str, Any]:
     """An Indexed Job, but for a replica with a Job of its own.
 
     The Job controller gives the pods of an Indexed Job host names by their index, over any other
     (pkg/controller/job/job_controller.go, manageJob), and such a replica has its own.
     """
-    policy = job.run_policy
+    job, spec = topology.job, role.spec
+    queued = job.scheduling.gang == "kueue" and lone(topology)
+    meta = metadata(job, workload_name(job, role), role.name, role)
+    if queued:
+        meta["labels"][KUEUE_QUEUE] = job.scheduling.queue
     return filled(
         "job",
-        metadata=metadata(job, workload_name(job, role), role.name, role),
-        suspend=policy.suspend,
+        metadata=meta,
+        # Kueue lets a Job go by itself; a pod group is held by gates that it puts on the pods.
+        suspend=job.run_policy.suspend or queued,
         indexed=role.index is None,
         replicas=role.replicas,
-        per_index=role.tolerates_failure and role.restart != "OnFailure",
-        retries=0 if role.restart == "Never" else policy.backoff_limit,
-        deadline=policy.active_deadline_seconds,
-        ttl=policy.ttl_seconds_after_finished,
+        per_index=_per_index(job, role),
+        failed_indexes=_failed_indexes(role),
+        backoff_limit=_backoff_limit(job, role),
+        deadline=spec.active_deadline_seconds or job.run_policy.active_deadline_seconds,
+        ttl=job.run_policy.ttl_seconds_after_finished,
         success=_success(role.success) if role.replicas > 1 and role.success else None,
-        failure_rules=_failure_rules(role),
-        template=template(job, role),
+        failure_rules=_failure_rules(job, role),
+        template=template(topology, role),
     )
+
+
+def _per_index(job: Job, role: Role) -> int | None:
+    """How often a replica may fail, where each counts for itself.
+
+    Kubernetes cannot count one that restarts in its pod so.
+    """
+    if role.spec.backoff_limit_per_index is not None:
+        return role.spec.backoff_limit_per_index
+    apart = role.tolerates_failure and role.restart != "OnFailure"
+    return _retries(job, role) if apart else None
+
+
+def _failed_indexes(role: Role) -> int | None:
+    most = role.spec.max_failed_indexes
+    return role.replicas if most is None and role.tolerates_failure else most
+
+
+def _backoff_limit(job: Job, role: Role) -> int | None:
+    """How often replicas may fail, all together; None where each counts for itself alone."""
+    if _per_index(job, role) is None:
+        return _retries(job, role)
+    return role.spec.backoff_limit if role.spec.backoff_limit_per_index is not None else None
+
+
+def _retries(job: Job, role: Role) -> int:
+    if role.spec.backoff_limit is not None:
+        return role.spec.backoff_limit
+    return 0 if role.restart == "Never" else job.run_policy.backoff_limit
 
 
 def _success(success: Success) -> dict[str, Any]:
@@ -63,7 +100,7 @@ def _success(success: Success) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _failure_rules(role: Role) -> list[dict[str, Any]]:
+def _failure_rules(job: Job, role: Role) -> list[dict[str, Any]]:
     """Return the rules that judge a failed pod; Kubernetes has none for pods that restart."""
     if role.restart == "OnFailure":
         return []
@@ -75,5 +112,5 @@ def _failure_rules(role: Role) -> list[dict[str, Any]]:
         "operator": "NotIn" if codes else "In",
         "values": sorted(codes or PERMANENT),
     }
-    action = "FailIndex" if role.tolerates_failure else "FailJob"
+    action = "FailJob" if _per_index(job, role) is None else "FailIndex"
     return [IGNORE_DISRUPTION, {"action": action, "onExitCodes": permanent}]

@@ -3,7 +3,8 @@
 # refuses a private key that others may read, and only its own user can make it so.
 #
 #   MLGEN_SSH_FOLDER  the folder
-#   MLGEN_SSH_PORT    where sshd listens
+#   MLGEN_SSH_PORT    where ssh finds the sshd of a worker
+#   MLGEN_SSHD_PORT   where the sshd of this one listens
 set -eu
 umask 077
 cd "$MLGEN_SSH_FOLDER"
@@ -23,7 +24,7 @@ EOF
 
 # No root, no PAM, no files outside of this folder: what a pod under PodSecurity "restricted" has.
 cat >sshd_config <<EOF
-Port $MLGEN_SSH_PORT
+Port $MLGEN_SSHD_PORT
 HostKey $MLGEN_SSH_FOLDER/id_rsa
 AuthorizedKeysFile $MLGEN_SSH_FOLDER/authorized_keys
 PidFile none

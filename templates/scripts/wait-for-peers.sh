@@ -3,7 +3,7 @@
 #
 #   MLGEN_PEERS    host:port, or host alone until its name leads to an address; separated by
 #                  spaces; host-[0-3].domain stands for four hosts
-#   MLGEN_SELF     this replica's own host name, without a domain, which is not waited for
+#   MLGEN_SELF     this replica's own host name, without a domain, of which the name will do
 #   MLGEN_TIMEOUT  seconds
 #
 # Ends with 75 (try again later, as sysexits.h has it) when time is up.
@@ -59,7 +59,9 @@ deadline=$(($(date +%s) + MLGEN_TIMEOUT))
 missing='' told='' pause=1
 # shellcheck disable=SC2086  # a list of words
 for peer in $(expand $MLGEN_PEERS); do
-  [ "${peer%%[.:]*}" = "$MLGEN_SELF" ] || missing="$missing $peer"
+  # It listens only later, but many a program dials itself at once, and gives up on no address.
+  [ "${peer%%[.:]*}" != "$MLGEN_SELF" ] || peer=${peer%:*}
+  missing="$missing $peer"
 done
 while [ -n "$missing" ]; do
   pending=$missing missing=''

@@ -1,0 +1,176 @@
+"""Mars: a scheduler, web services and workers by MARS_CLUSTER_DETAIL.
+
+The variables are those of KubeDL (controllers/mars/mars.go); the workers are told what memory and
+disk they may use.
+"""
+
+from functools import partial
+from math import ceil
+from typing import Any
+
+from mlgen.job import Job, RoleSpec
+from mlgen.layout import Plan, Viewer, config
+from mlgen.quantity import parse
+from mlgen.topology import (
+    INDEX,
+    POD_IP,
+    POD_NAME,
+    POD_NAMESPACE,
+    Env,
+    Mount,
+    Scratch,
+    Topology,
+)
+
+PORT = 11111
+
+ROLES = ("scheduler", "webservice", "worker")
+
+PLASMA = "/dev/shm"  # noqa: S108 - where Mars itself looks
+
+OPTIONS: dict[str, Any] = {
+    "type": "object",
+    "description": "What only Mars knows.",
+    "additionalProperties": False,
+    "properties": {
+        "workerMemoryTuningPolicy": {
+            "type": "object",
+            "description": "What workers do with memory.",
+            "additionalProperties": False,
+            "examples": [{"workerCachePercentage": 60, "spillDirs": ["/spill"]}],
+            "properties": {
+                "plasmaStore": {
+                    "type": "string",
+                    "pattern": "^/",
+                    "default": PLASMA,
+                    "description": "The folder of the shared store.",
+                    "examples": ["/plasma"],
+                },
+                "lockFreeFileIO": {
+                    "type": "boolean",
+                    "default": True,
+                    "description": "Whether files are written without locks.",
+                    "examples": [False],
+                },
+                "spillDirs": {
+                    "type": "array",
+                    "minItems": 1,
+                    "items": {"type": "string", "pattern": "^/", "examples": ["/spill"]},
+                    "description": "Folders to which data goes that memory has no room for.",
+                    "examples": [["/spill"]],
+                },
+                "workerCachePercentage": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "maximum": 100,
+                    "description": "The shared store's part of a worker's memory, in percent.",
+                    "examples": [60],
+                },
+                "workerCacheSize": {
+                    "type": "string",
+                    "pattern": "^[0-9]+([KMGT]i?)?$",
+                    "description": "The size of the shared store, instead of a part.",
+                    "examples": ["20Gi"],
+                },
+            },
+        }
+    },
+}
+
+
+def topology(job: Job) -> Topology:
+    """Lay out schedulers, which decide, web services and workers."""
+    plan = Plan(job, dict.fromkeys(ROLES, PORT))
+    plan.require("scheduler", "worker")
+    plan.decider("scheduler", ["scheduler"])
+    if plan.problems:
+        return plan.topology()
+    scheduler, worker = job.roles["scheduler"], job.roles["worker"]
+    plan.add(scheduler, decides=True, each=partial(_env, plan, scheduler))
+    for name in ("webservice", "worker"):
+        if name in job.roles:
+            plan.add(
+                job.roles[name],
+                serves=name == "webservice",
+                restart="ExitCode" if name == "worker" else None,
+                each=partial(_env, plan, job.roles[name]),
+                mounts=_mounts(job, worker) if name == "worker" else (),
+                waits=[plan.wait(scheduler)],
+            )
+    return plan.topology()
+
+
+def _env(plan: Plan, spec: RoleSpec, viewer: Viewer) -> dict[str, Any]:
+    cpus, memory = _amount(spec, "cpu"), _amount(spec, "memory")
+    index = viewer[1] if viewer else 0
+    env: dict[str, Any] = {
+        "MARS_CPU_TOTAL": str(cpus),
+        "MARS_MEMORY_TOTAL": str(memory),
+        "MARS_CPU_USE_PROCESS_STAT": "1",
+        "MARS_MEM_USE_CGROUP_STAT": "1",
+        "MARS_BIND_PORT": str(plan.port(spec, index, viewer)),
+        # Under KubeDL it is job-name, which Kubernetes' Jobs use for something else.
+        "MARS_K8S_GROUP_LABELS": "mlgen.dev/job",
+        "MARS_CONTAINER_IP": POD_IP,
+        "MARS_K8S_POD_NAME": POD_NAME,
+        "MARS_K8S_POD_NAMESPACE": POD_NAMESPACE,
+        "MARS_CLUSTER_DETAIL": _detail(plan, spec, viewer),
+    }
+    if spec.name == "worker":
+        env |= _tuning(plan.job, spec)
+    return {"env": env}
+
+
+def _amount(spec: RoleSpec, resource: str) -> int:
+    """Whole cores, or bytes, that a replica requests, or else may use."""
+    for kind in ("requests", "limits"):
+        if resource in spec.resources.get(kind, {}):
+            return ceil(parse(spec.resources[kind][resource]))
+    return 0
+
+
+def _detail(plan: Plan, spec: RoleSpec, viewer: Viewer) -> str:
+    """Who is where; workers are not listed, but say what they have."""
+    roles = plan.job.roles
+    known = [name for name in ("scheduler", "webservice") if name in roles]
+    task: dict[str, Any] = {"type": spec.name, "index": INDEX}
+    if spec.name == "worker":
+        task["resources"] = {
+            "cpu_procs": _amount(spec, "cpu"),
+            "phy_mem": _amount(spec, "memory"),
+        }
+    cluster = {name: plan.addresses(roles[name], viewer) for name in known}
+    return config({"cluster": cluster, "task": task})
+
+
+def _tuning(job: Job, worker: RoleSpec) -> Env:
+    policy = job.options.get("workerMemoryTuningPolicy", {})
+    env = {}
+    if "spillDirs" in policy:
+        env["MARS_SPILL_DIRS"] = ",".join(policy["spillDirs"])
+    env["MARS_PLASMA_DIRS"] = policy.get("plasmaStore", PLASMA)
+    env["MARS_LOCK_FREE_FILEIO"] = "1" if policy.get("lockFreeFileIO", True) else "0"
+    if _cache(job, worker):
+        env["MARS_CACHE_MEM_SIZE"] = str(_cache(job, worker))
+    return env
+
+
+def _cache(job: Job, worker: RoleSpec) -> int:
+    """Bytes of the shared store, or 0 where nothing is said of it."""
+    policy = job.options.get("workerMemoryTuningPolicy", {})
+    if "workerCacheSize" in policy:
+        return int(parse(policy["workerCacheSize"]))
+    return _amount(worker, "memory") * int(policy.get("workerCachePercentage", 0)) // 100
+
+
+def _mounts(job: Job, worker: RoleSpec) -> tuple[Mount, ...]:
+    policy = job.options.get("workerMemoryTuningPolicy", {})
+    spills = [
+        Mount(Scratch(f"mars-empty-dir-{i}"), path, read_only=False)
+        for i, path in enumerate(policy.get("spillDirs", ()))
+    ]
+    size = _cache(job, worker)
+    if not size:
+        return tuple(spills)
+    store = Scratch("mars-shared-cache", memory=True, size=str(size))
+    return (*spills, Mount(store, policy.get("plasmaStore", PLASMA), read_only=False))

@@ -1,0 +1,74 @@
+"""PaddlePaddle: collective training among workers, or masters that serve parameters to them.
+
+The variables are those of Kubeflow's training operator (pkg/controller.v1/paddlepaddle/envvar.go),
+which `python -m paddle.distributed.launch` reads as its own options. Its launcher becomes the
+rendezvous where the host of PADDLE_MASTER is, letter by letter, its own POD_IP
+(paddle/distributed/launch/controllers/master.py), so a name in both lets all replicas share a Job.
+"""
+
+from functools import partial
+from typing import Any
+
+from mlgen.job import Job
+from mlgen.layout import Plan, Viewer
+from mlgen.topology import INDEX, POD_IP, Env, Topology, Wait
+
+PORT = 36543
+
+ROLES = ("master", "worker")
+
+OPTIONS: dict[str, Any] = {
+    "type": "object",
+    "description": "There are none.",
+    "additionalProperties": False,
+    "properties": {},
+}
+
+
+def topology(job: Job) -> Topology:
+    """Lay out masters and workers; the masters decide, or else all workers."""
+    plan = Plan(job, dict.fromkeys(ROLES, PORT))
+    leader = "master" if "master" in job.roles else "worker"
+    plan.require("worker")
+    plan.decider(leader, [leader])
+    if plan.problems:
+        return plan.topology()
+    first = job.roles[leader]
+    meeting = Wait(leader, plan.hosts(first, 1), plan.listens(first))
+    for name in (name for name in ROLES if name in job.roles):
+        plan.add(
+            job.roles[name],
+            decides=name == leader,
+            restart="OnFailure",
+            each=partial(_env, plan, leader, name),
+            waits=[meeting],
+        )
+    return plan.topology()
+
+
+def _env(plan: Plan, leader: str, name: str, viewer: Viewer) -> dict[str, Any]:
+    roles = plan.job.roles
+    env: dict[str, Any] = {
+        "PYTHONUNBUFFERED": "1",
+        "PADDLE_JOB_ID": plan.job.name,
+        "PADDLE_NNODES": str(sum(spec.replicas for spec in roles.values())),
+    }
+    env |= _meeting(plan, leader, name, viewer)
+    if leader == "worker":
+        env["PADDLE_RANK"] = INDEX
+    else:
+        env["PADDLE_SERVER_NUM" if name == leader else "PADDLE_TRAINER_NUM"] = "1"
+    return {"env": env}
+
+
+def _meeting(plan: Plan, leader: str, name: str, viewer: Viewer) -> Env:
+    """Where the launchers meet. A name without a dot is none to Paddle, so there an address is."""
+    roles = plan.job.roles
+    port = plan.port(roles[leader], 0, viewer)
+    host = next(iter(plan.hosts(roles[leader], 1)))
+    if "." in host:
+        own = plan.hosts(roles[name], 1)
+        return {"POD_IP": f"{own.before}{INDEX}{own.after}", "PADDLE_MASTER": f"{host}:{port}"}
+    if viewer == (leader, 0):
+        return {"POD_IP_DUMMY": POD_IP, "PADDLE_MASTER": f"$(POD_IP_DUMMY):{port}"}
+    return {"PADDLE_MASTER": f"{host}:{port}"}

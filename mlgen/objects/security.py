@@ -1,0 +1,35 @@
+"""What training containers may do, and as whom they run; as a patch of the pod template."""
+
+from typing import Any
+
+from mlgen.job import Job
+
+
+def patch(job: Job, container: str) -> dict[str, Any]:
+    """Return the part of a pod template that a security profile asks for.
+
+    `restricted` is what PodSecurity demands under that name; the other two demand nothing:
+    https://kubernetes.io/docs/concepts/security/pod-security-standards/
+
+    Args:
+        job: says the profile, and the user and groups.
+        container: the name of the one that trains.
+    """
+    asked = job.security
+    pod: dict[str, Any] = {
+        name: value
+        for name, value in (
+            ("runAsUser", asked.run_as_user),
+            ("runAsGroup", asked.run_as_group),
+            ("fsGroup", asked.fs_group),
+        )
+        if value is not None
+    }
+    main: dict[str, Any] = {}
+    if asked.profile == "restricted":
+        pod |= {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+        main = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    spec: dict[str, Any] = {"securityContext": pod} if pod else {}
+    if main:
+        spec["containers"] = [{"name": container, "securityContext": main}]
+    return {"spec": spec}

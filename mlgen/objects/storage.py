@@ -1,0 +1,110 @@
+"""The volumes of a pod in the job file's short forms, and the memory that processes share."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from mlgen.job import Job
+from mlgen.problems import MlgenError, Problem
+from mlgen.quantity import half
+from mlgen.topology import Helper, Mount, Role, Scratch, SecretFiles
+
+SHM = "/dev/shm"  # noqa: S108 - a mount of the pod's own
+
+
+def patch(container: str, volumes: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the part of a pod template with volumes in short form.
+
+    Args:
+        container: the name of the one that sees them.
+        volumes: by name, as in the job file.
+    """
+    if not volumes:
+        return {}
+    # What a helper fills is a volume of the helper's already.
+    sources = [_volume(name, given) for name, given in volumes.items() if "git" not in given]
+    mounts = [_mount(name, given) for name, given in volumes.items()]
+    return {
+        "spec": {
+            "containers": [{"name": container, "volumeMounts": mounts}],
+            "volumes": sources,
+        }
+    }
+
+
+def _mount(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    fields = {key: given[key] for key in ("mountPath", "subPath", "readOnly") if key in given}
+    return {"name": name, **fields}
+
+
+def _volume(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """A volume as Kubernetes writes it."""
+    if "pvc" in given:
+        source: dict[str, Any] = {"persistentVolumeClaim": {"claimName": given["pvc"]}}
+    elif "configMap" in given:
+        source = {"configMap": {"name": given["configMap"]}}
+    elif "secret" in given:
+        source = {"secret": {"secretName": given["secret"]}}
+    elif "hostPath" in given:
+        source = {"hostPath": {"path": given["hostPath"]}}
+    else:
+        source = {key: dict(given[key]) for key in ("nfs", "emptyDir") if key in given}
+    return {"name": name, **source}
+
+
+def helpers(job: Job, role: Role) -> list[Helper]:
+    """Return the helpers that fill volumes with code before training starts."""
+    return [_sync(job, name, given) for name, given in role.spec.volumes.items() if "git" in given]
+
+
+def _sync(job: Job, name: str, given: Mapping[str, Any]) -> Helper:
+    git, path = given["git"], given["mountPath"]
+    env = {
+        "MLGEN_REPOSITORY": git["repository"],
+        "MLGEN_REVISION": git.get("revision", "HEAD"),
+        "MLGEN_FOLDER": path,
+        "MLGEN_TIMEOUT": str(job.wait.timeout_seconds),
+    }
+    mounts = [Mount(Scratch(name), path, read_only=False)]
+    if "secret" in git:
+        mounts.append(Mount(SecretFiles(f"{name}-secret", git["secret"], {}), "/mlgen/git"))
+    return Helper(f"sync-{name}", "sync-code.sh", "git", env, tuple(mounts))
+
+
+def with_shared_memory(role: Role, pod: dict[str, Any], main: dict[str, Any]) -> dict[str, Any]:
+    """Return a pod template whose training container has enough of /dev/shm.
+
+    Container runtimes give 64 MiB, and PyTorch's data loaders die of a bus error beyond it
+    (pytorch/pytorch#16979). What is written there counts against the memory limit, so half of
+    the limit is the default; without a limit, half of the node's memory is what a tmpfs may have.
+
+    Args:
+        role: says the size, or "0" for leaving it to the runtime.
+        pod: the template; another volume there is left alone.
+        main: its training container.
+
+    Raises:
+        MlgenError: the memory limit of a template is no amount.
+    """
+    taken = any(mount.get("mountPath") == SHM for mount in main.get("volumeMounts") or [])
+    if role.spec.shm_size == "0" or taken:
+        return pod
+    size = role.spec.shm_size or _half_of_memory(role, main)
+    volume = {"name": "mlgen-shm", "emptyDir": {"medium": "Memory"}}
+    if size:
+        volume["emptyDir"] = {"medium": "Memory", "sizeLimit": size}
+    mounts = [*(main.get("volumeMounts") or []), {"name": "mlgen-shm", "mountPath": SHM}]
+    spec = pod["spec"]
+    containers = [
+        c if c is not main else main | {"volumeMounts": mounts} for c in spec["containers"]
+    ]
+    volumes = [*(spec.get("volumes") or []), volume]
+    return pod | {"spec": spec | {"containers": containers, "volumes": volumes}}
+
+
+def _half_of_memory(role: Role, main: Mapping[str, Any]) -> str | None:
+    limit = ((main.get("resources") or {}).get("limits") or {}).get("memory")
+    try:
+        return None if limit is None else half(limit)
+    except ValueError as error:
+        path = ("spec", "roles", role.spec.name, "template")
+        raise MlgenError([Problem(path, str(error), "bad-value")]) from None

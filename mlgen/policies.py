@@ -1,0 +1,314 @@
+"""What a job file must not say together, whatever its framework.
+
+Each function holds one declaration against the roles that a framework made of the job.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+from mlgen.hostports import EPHEMERAL_PORTS, NODE_PORTS
+from mlgen.job import Job
+from mlgen.problems import Problem
+from mlgen.topology import Role
+
+PORT_MAX = 65535
+
+
+def problems(job: Job, roles: Sequence[Role]) -> list[Problem]:
+    """Return every contradiction, and as warnings what may surprise.
+
+    Args:
+        job: as the user gave it.
+        roles: as its framework laid them out.
+    """
+    found = [problem for check in CHECKS for problem in check(job, roles)]
+    return list(dict.fromkeys(found))
+
+
+def _wrong(*path: str, message: str, cure: str, warning: bool = False) -> Problem:
+    return Problem(("spec", *path), message, "combination", cure, warning)
+
+
+def _exit_codes(_job: Job, roles: Sequence[Role]) -> Iterator[Problem]:
+    """Codes may be given for all roles, but then one of them must heed them."""
+    heeded = {r.spec.retryable_exit_codes for r in roles if r.restart == "ExitCode"}
+    for role in roles:
+        codes = role.spec.retryable_exit_codes
+        if codes and codes not in heeded:
+            yield _wrong(
+                "roles",
+                role.spec.name,
+                "retryableExitCodes",
+                message=f"exit codes do not count under restartPolicy {role.restart}",
+                cure="write restartPolicy: ExitCode",
+            )
+
+
+def _limits(_job: Job, roles: Sequence[Role]) -> Iterator[Problem]:
+    """The limits of a role are those of a Job, and those of an index need pods that stay down."""
+    for role in roles:
+        spec, path = role.spec, ("roles", role.spec.name)
+        given = {
+            "activeDeadlineSeconds": spec.active_deadline_seconds,
+            "backoffLimit": spec.backoff_limit,
+            "backoffLimitPerIndex": spec.backoff_limit_per_index,
+            "maxFailedIndexes": spec.max_failed_indexes,
+        }
+        for name in (name for name, value in given.items() if value is not None and role.serves):
+            message = f"{role.name} serves until it is deleted, so nothing limits it"
+            cure = "leave it out, or write another restartPolicy than Always"
+            yield _wrong(*path, name, message=message, cure=cure)
+        if role.serves:
+            continue
+        if spec.max_failed_indexes is not None and spec.backoff_limit_per_index is None:
+            message = "failed indexes are only counted with a limit for each of them"
+            cure = "write backoffLimitPerIndex too"
+            yield _wrong(*path, "maxFailedIndexes", message=message, cure=cure)
+        if spec.backoff_limit_per_index is not None:
+            if role.restart == "OnFailure":
+                message = "a replica that starts again in its pod has no count of its own"
+                cure = "write restartPolicy: ExitCode, or Never"
+                yield _wrong(*path, "backoffLimitPerIndex", message=message, cure=cure)
+            if role.index is not None:
+                message = f"each {spec.name} is a Job of its own, so it has no indexes"
+                yield _wrong(*path, "backoffLimitPerIndex", message=message, cure=BACKOFF_CURE)
+
+
+BACKOFF_CURE = "write backoffLimit, which then holds for each of them"
+
+
+def _deadlines(job: Job, roles: Sequence[Role]) -> Iterator[Problem]:
+    """A deadline that is over before waiting is would hide what was missing."""
+    timeout = job.wait.timeout_seconds
+    for role in (role for role in roles if role.waits or role.helpers):
+        own = role.spec.active_deadline_seconds
+        whole = job.run_policy.active_deadline_seconds
+        path = ("roles", role.spec.name) if own is not None else ("runPolicy",)
+        deadline = whole if own is None else own
+        if deadline is not None and deadline <= timeout:
+            yield _wrong(
+                *path,
+                "activeDeadlineSeconds",
+                message=f"the deadline of {deadline} s ends the job before waiting for peers"
+                f" ({timeout} s) can say what is missing",
+                cure=f"write more than {timeout}, or less for wait.timeoutSeconds",
+            )
+
+
+def _run_policy(job: Job, roles: Sequence[Role]) -> Iterator[Problem]:
+    policy = job.run_policy
+    if policy.managed_by is not None:
+        yield _wrong(
+            "runPolicy",
+            "managedBy",
+            message="no controller would run the job: Kubernetes leaves a Job alone that names"
+            " another manager, and there is no operator",
+            cure="leave it out",
+        )
+    staying = [role.name for role in roles if not role.decides]
+    if policy.clean_pod_policy != "None" and staying:
+        yield _wrong(
+            "runPolicy",
+            "cleanPodPolicy",
+            message=f"nothing in the cluster stops {_names(staying)} at the end",
+            cure="then run: kubectl delete statefulsets,jobs"
+            f" -l 'mlgen.dev/job={job.name},mlgen.dev/decides!=true'",
+            warning=True,
+        )
+    serving = [role.name for role in roles if role.serves]
+    if policy.ttl_seconds_after_finished is not None and serving:
+        yield _wrong(
+            "runPolicy",
+            "ttlSecondsAfterFinished",
+            message=f"Kubernetes deletes Jobs by it, not what serves: {_names(serving)} stay",
+            cure=f"then run: kubectl delete statefulsets -l mlgen.dev/job={job.name}",
+            warning=True,
+        )
+
+
+def _names(names: list[str]) -> str:
+    return ", ".join(dict.fromkeys(names))
+
+
+def _addresses(job: Job, _roles: Sequence[Role]) -> Iterator[Problem]:
+    if job.network.cluster_domain and not job.namespace:
+        yield _wrong(
+            "network",
+            "clusterDomain",
+            message="an address with the cluster's domain needs the namespace",
+            cure="write metadata.namespace, or give --namespace",
+        )
+
+
+def _host_ports(job: Job, _roles: Sequence[Role]) -> Iterator[Problem]:
+    given, path = job.network.host_ports, ("network", "hostPorts")
+    if given is None:
+        return
+    if not job.network.on_host:
+        message = "replicas only have ports of their nodes on the nodes' network"
+        yield _wrong(*path, message=message, cure="write network.host: true, or leave it out")
+        return
+    last = given.base + given.size - 1
+    if last > PORT_MAX:
+        message = f"the ports {given.base} to {last} go beyond {PORT_MAX}"
+        yield _wrong(*path, message=message, cure="take a lower base or a smaller size")
+        return
+    for what, reserved in (
+        ("NodePorts of Services", NODE_PORTS),
+        ("connections that Linux opens", EPHEMERAL_PORTS),
+    ):
+        overlap = given.base < reserved.stop and last >= reserved.start
+        if overlap and not given.allow_reserved:
+            first, end = reserved.start, reserved.stop - 1
+            message = f"the ports {given.base} to {last} overlap with {first} to {end}, of {what}"
+            cure = "take others, or write allowReserved: true if your nodes have other ranges"
+            yield _wrong(*path, message=message, cure=cure)
+
+
+def _mesh(job: Job, _roles: Sequence[Role]) -> Iterator[Problem]:
+    if job.network.mesh == "native" and job.network.on_host:
+        message = "a mesh does not take in pods on the network of their nodes"
+        yield _wrong("network", "mesh", message=message, cure="leave mesh or host out")
+
+
+def _rdma(job: Job, _roles: Sequence[Role]) -> Iterator[Problem]:
+    """Each mode has its own way to the hardware; what belongs to another one is refused."""
+    rdma, path = job.network.rdma, ("network", "rdma")
+    given = {
+        name: value
+        for name, value in (
+            ("resource", rdma.resource),
+            ("networks", rdma.networks),
+            ("interface", rdma.interface),
+            ("hca", rdma.hca),
+        )
+        if value
+    }
+    needed, foreign = RDMA_FIELDS[rdma.mode]
+    for name in (name for name in needed if name not in given):
+        message = f"{rdma.mode} needs {name}"
+        yield _wrong(*path, message=message, cure="the cluster's administrator knows it")
+    for name in (name for name in foreign if name in given):
+        message = f"{name} is of no use where mode is {rdma.mode}"
+        yield _wrong(*path, name, message=message, cure="leave it out, or take another mode")
+    if rdma.mode == "host" and job.network.host is False:
+        message = "host is the hardware of the node, on the network of the node"
+        yield _wrong("network", "host", message=message, cure="leave host out, or take sriov")
+    if rdma.mode in ("sriov", "shared") and job.network.host:
+        message = f"{rdma.mode} gives pods their own way to the hardware, beside their own network"
+        yield _wrong("network", "host", message=message, cure="leave host out, or take mode: host")
+    if rdma.mode == "host" and not rdma.resource and job.security.profile != "privileged":
+        yield _wrong(
+            *path,
+            message="without a device plugin's resource only a privileged pod may use the hardware",
+            cure="give resource, or write security.profile: privileged",
+        )
+
+
+RDMA_FIELDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "none": ((), ("resource", "networks", "interface", "hca")),
+    "host": ((), ("networks",)),
+    "sriov": (("resource", "networks"), ()),
+    "shared": (("resource",), ()),
+}
+"""By mode: the fields that it needs, and those that are not for it."""
+
+
+def _scheduling(job: Job, roles: Sequence[Role]) -> Iterator[Problem]:
+    """What is said of a gang must be of use to the scheduler that is asked for."""
+    asked, path = job.scheduling, ("scheduling",)
+    given = {
+        "queue": asked.queue,
+        "minMember": asked.min_member,
+        "minResources": asked.min_resources,
+        "scheduleTimeoutSeconds": asked.schedule_timeout_seconds,
+    }
+    for name in (name for name, value in given.items() if value is not None):
+        if name not in GANG_FIELDS[asked.gang]:
+            able = [gang for gang, names in GANG_FIELDS.items() if name in names]
+            message = f"{name} is of no use where gang is {asked.gang}"
+            yield _wrong(*path, name, message=message, cure=f"it is for {' and '.join(able)}")
+    if asked.gang == "kueue" and not asked.queue:
+        message = "Kueue only admits what names a queue"
+        yield _wrong(*path, message=message, cure="write queue: with the name of a LocalQueue")
+    pods = sum(role.replicas for role in roles)
+    if asked.min_member is not None and asked.min_member > pods:
+        message = f"{asked.min_member} pods cannot start together where there are {pods}"
+        yield _wrong(*path, "minMember", message=message, cure=f"write at most {pods}")
+    if asked.topology and asked.spread and asked.topology.key == asked.spread.key:
+        message = f"pods cannot be together and apart by {asked.spread.key}"
+        yield _wrong(*path, "spread", message=message, cure="take another key, or one of the two")
+
+
+GANG_FIELDS: dict[str, tuple[str, ...]] = {
+    "none": (),
+    "volcano": ("queue", "minMember", "minResources"),
+    "coscheduling": ("minMember", "minResources", "scheduleTimeoutSeconds"),
+    "kueue": ("queue",),
+}
+"""By flavour: what it can be told. Kueue admits a group as a whole or not at all."""
+
+
+def _tensorboard(job: Job, _roles: Sequence[Role]) -> Iterator[Problem]:
+    """TensorBoard reads files that replicas write, so both must see the same volume."""
+    board = job.tensorboard
+    if board is None or "://" in board.log_dir:
+        return
+    above = [
+        volume
+        for volume in job.volumes.values()
+        if f"{board.log_dir}/".startswith(f"{volume['mountPath'].rstrip('/')}/")
+    ]
+    if not any("pvc" in volume or "nfs" in volume or "hostPath" in volume for volume in above):
+        yield _wrong(
+            "tensorboard",
+            "logDir",
+            message=f"no volume that all pods share is mounted over {board.log_dir}",
+            cure="mount a pvc or nfs for all roles, in spec.volumes, or name a bucket",
+        )
+
+
+SECRET = re.compile(r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|API_?KEY|ACCESS_KEY)(_|$)")
+HARMLESS = re.compile(r"|[\d.]+|(?i:true|false|none)|/.*|.*\$\(.*")
+"""Texts that are no secret: a number, a switch, a path, a reference to another variable."""
+
+
+def _secrets(_job: Job, roles: Sequence[Role]) -> Iterator[Problem]:
+    """A manifest is read by more people than a Secret; the texts themselves are not repeated."""
+    for role in roles:
+        for path, name, value in _texts(role):
+            if SECRET.search(name.upper()) and not HARMLESS.fullmatch(value):
+                yield Problem(
+                    ("spec", "roles", role.spec.name, *path),
+                    f"{name} looks like a secret, and everybody who reads the manifests sees it",
+                    "secret-in-env",
+                    f"write {name}: {{valueFrom: {{secretKeyRef: {{name: …, key: …}}}}}}",
+                    warning=True,
+                )
+
+
+def _texts(role: Role) -> Iterator[tuple[tuple[str, ...], str, str]]:
+    """The variables that the user gave as texts: where, name and value."""
+    for name, value in role.spec.env.items():
+        if isinstance(value, str):
+            yield ("env", name), name, value
+    for template in role.spec.templates:
+        for container in (template.get("spec") or {}).get("containers") or []:
+            for item in container.get("env") or []:
+                if item.get("value"):
+                    yield ("template",), item["name"], item["value"]
+
+
+CHECKS: tuple[Callable[[Job, Sequence[Role]], Iterator[Problem]], ...] = (
+    _exit_codes,
+    _limits,
+    _deadlines,
+    _run_policy,
+    _addresses,
+    _host_ports,
+    _mesh,
+    _rdma,
+    _scheduling,
+    _tensorboard,
+    _secrets,
+)
