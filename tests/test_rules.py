@@ -6,6 +6,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from mlgen.podsecurity import violations
+
 INDEX = ("batch.kubernetes.io/job-completion-index", "apps.kubernetes.io/pod-index")
 OURS = ("mlgen.dev/job", "mlgen.dev/role", "mlgen.dev/replica-index")
 OTHERS = ("PodGroup",)
@@ -152,3 +154,100 @@ def test_an_exit_code_is_judged_by_the_job_alone(objects):
 def test_other_versions_render_the_same(job_file, render):
     """So far no field depends on the version; only what may be a name does."""
     assert render(job_file, kube_version=(1, 31)) == render(job_file, kube_version=(1, 36))
+
+
+def pods(objects):
+    """Each template, and how many pods are made of it."""
+    for item in objects:
+        if item["kind"] in ("Job", "StatefulSet"):
+            spec = item["spec"]
+            yield spec["template"], spec.get("completions", spec.get("replicas"))
+
+
+def main_container(template):
+    return next(c for c in template["spec"]["containers"] if c not in helpers(template))
+
+
+def test_helper_containers_alone_meet_the_strictest_level(objects):
+    """But for one that runs as the training image's user, whom only its author knows."""
+    for template in templates(objects).values():
+        own = [c for c in helpers(template) if c["name"] != "ssh-setup"]
+
+        assert [] == violations({"spec": {"containers": own}})
+
+
+def test_a_training_container_has_shared_memory(objects):
+    for template, _ in pods(objects):
+        mounts = [mount["mountPath"] for mount in main_container(template)["volumeMounts"]]
+
+        assert 1 == mounts.count("/dev/shm")
+
+
+def test_sidecars_of_a_mesh_are_off_or_native(objects, job_file):
+    native = "mesh: native" in job_file.read_text()
+    for template, _ in pods(objects):
+        labels, annotations = (template["metadata"][k] for k in ("labels", "annotations"))
+
+        assert labels["sidecar.istio.io/inject"] == ("true" if native else "false")
+        assert annotations["linkerd.io/inject"] == ("enabled" if native else "disabled")
+        assert annotations.get("sidecar.istio.io/nativeSidecar") == ("true" if native else None)
+
+
+def test_on_the_nodes_network_no_two_ports_are_alike(objects):
+    found = []
+    for template, count in pods(objects):
+        spec = template["spec"]
+        ports = [p for c in spec["containers"] for p in c.get("ports", [])]
+        if spec.get("hostNetwork"):
+            assert spec["dnsPolicy"] == "ClusterFirstWithHostNet"
+            assert not ports or count == 1
+            assert all(port["hostPort"] == port["containerPort"] for port in ports)
+            found += [port["hostPort"] for port in ports]
+        else:
+            assert all("hostPort" not in port for port in ports)
+
+    assert len(set(found)) == len(found)
+
+
+def test_a_replica_sees_its_own_port_and_its_peers_constant_one(objects):
+    """On the nodes' network: every address leads to a Service that has the port."""
+    services = {
+        o["metadata"]["name"]: {port["port"]: port["targetPort"] for port in o["spec"]["ports"]}
+        for o in objects
+        if o["kind"] == "Service" and "mlgen.dev/replica-index" in o["spec"]["selector"]
+    }
+    for item in objects:
+        if item["kind"] not in ("Job", "StatefulSet") or not services:
+            continue
+        own = item["metadata"]["name"]
+        main = main_container(item["spec"]["template"])
+        text = " ".join(variable.get("value", "") for variable in main["env"])
+        for name, port in re.findall(r"\b([a-z-]+-\d+)(?:[.a-z]*):(\d+)", text):
+            target = services[name][int(port)]
+
+            assert (int(port) == target) == (name == own)
+
+
+def test_a_gang_has_all_pods_in_it_and_no_more(objects):
+    groups = [o for o in objects if o["kind"] == "PodGroup"]
+    everyone = sum(count for _, count in pods(objects))
+    for group in groups:
+        assert group["spec"]["minMember"] <= everyone
+    for template, _ in pods(objects):
+        metadata = template["metadata"]
+        labels, annotations = metadata["labels"], metadata["annotations"]
+        named = [
+            labels.get("scheduling.x-k8s.io/pod-group"),
+            annotations.get("scheduling.k8s.io/group-name"),
+        ]
+        assert [g["metadata"]["name"] for g in groups] == [name for name in named if name]
+        if "kueue.x-k8s.io/pod-group-name" in labels:
+            assert annotations["kueue.x-k8s.io/pod-group-total-count"] == str(everyone)
+            assert labels["kueue.x-k8s.io/queue-name"]
+
+
+def test_what_kueue_holds_by_itself_is_one_suspended_job(objects):
+    queued = [o for o in objects if "kueue.x-k8s.io/queue-name" in o["metadata"]["labels"]]
+    for item in queued:
+        assert item["spec"]["suspend"] is True
+        assert [item] == [o for o in objects if o["kind"] in ("Job", "StatefulSet")]

@@ -410,3 +410,103 @@ def test_the_command_s_exit_status_is_mpirun_s_to_see(run, tmp_path):
     assert (7, "to stdout\n", "to stderr\n") == run(
         script, "pi-worker-0", "echo", "to stdout;", "echo to stderr >&2;", "exit 7"
     )
+
+
+@pytest.fixture
+def repository(tmp_path):
+    """Two commits: the first is tagged and has the file `old`, the second the file `new`."""
+    folder = tmp_path / "repository"
+
+    def git(*words):
+        who = ["-c", "user.name=x", "-c", "user.email=x@example"]
+        subprocess.run(["git", *who, *words], cwd=folder, check=True, capture_output=True)
+
+    folder.mkdir()
+    git("init", "-q", "-b", "main")
+    (folder / "old").write_text("1\n")
+    git("add", ".")
+    git("commit", "-m", "first")
+    git("tag", "v1")
+    git("rm", "-q", "old")
+    (folder / "new").write_text("2\n")
+    git("add", ".")
+    git("commit", "-m", "second")
+    return folder
+
+
+@pytest.fixture
+def sync(run, tmp_path):
+    """Runs the script as the pod does, with a folder of keys of the test's own."""
+    target, keys = tmp_path / "code", tmp_path / "keys"
+    target.mkdir()
+    keys.mkdir()
+    script = moved("sync-code.sh", tmp_path, **{"/mlgen/git": keys})
+
+    def sync(repository, revision="HEAD", timeout=PATIENCE, **env):
+        names = {"MLGEN_REPOSITORY": str(repository), "MLGEN_REVISION": revision}
+        names |= {"MLGEN_FOLDER": str(target), "MLGEN_TIMEOUT": str(timeout)}
+        status, out, err = run(script, **names, **env)
+        return status, out, err, sorted(p.name for p in target.iterdir() if p.name != ".git")
+
+    sync.keys = keys
+    return sync
+
+
+def test_code_of_the_default_branch_or_of_a_tag_is_brought(sync, repository):
+    status, out, err, files = sync(repository)
+
+    assert (0, "", ["new"]) == (status, err, files)
+    assert out.endswith(" second\n")
+
+    status, out, err, files = sync(repository, "v1")
+
+    assert (0, "", ["old"]) == (status, err, files)
+    assert out.endswith(" first\n")
+
+
+def test_code_is_brought_again_over_what_was_changed(sync, repository, tmp_path):
+    """An init container is started once more when its node restarts."""
+    sync(repository)
+    (tmp_path / "code/new").write_text("changed\n")
+
+    assert 0 == sync(repository)[0]
+    assert "2\n" == (tmp_path / "code/new").read_text()
+
+
+def test_a_repository_that_never_answers_is_named(sync, tmp_path):
+    status, out, err, files = sync(tmp_path / "nowhere", "main", timeout=1)
+
+    assert (75, "", []) == (status, out, files)
+    assert "nowhere" in err
+    assert err.endswith(f"gave up after 1 s; no answer from {tmp_path}/nowhere for main\n")
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({"ssh-privatekey": "x"}, "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"),
+        ({"ssh-privatekey": "x", "known_hosts": "y"}, "-o UserKnownHostsFile={keys}/known_hosts"),
+    ],
+)
+def test_git_is_told_the_key_and_whom_to_trust(files, said, sync, tools):
+    for name, text in files.items():
+        (sync.keys / name).write_text(text)
+    program(tools / "git", 'case $1 in fetch) echo "$GIT_SSH_COMMAND" ;; esac')
+
+    _, out, _, _ = sync("git@git.example:x.git")
+
+    key = f"ssh -i {sync.keys}/ssh-privatekey -o IdentitiesOnly=yes "
+    assert key + said.format(keys=sync.keys) == out.strip()
+
+
+def test_a_password_is_handed_to_git_and_to_nobody_else(sync, tools):
+    (sync.keys / "username").write_text("ci")
+    (sync.keys / "password").write_text("hunter2")
+    git = shutil.which("git")
+    ask = f"printf 'protocol=https\\nhost=git.example\\n\\n' | {git} credential fill"
+    program(tools / "git", f"case $1 in fetch) {ask} ;; esac")
+
+    _, out, err, _ = sync("https://git.example/x.git")
+
+    assert {"username=ci", "password=hunter2"} <= set(out.splitlines())
+    assert "hunter2" not in err
