@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mlgen.objects.labels import DECIDES, ROLE
+from mlgen.objects.labels import DECIDES, JOB, REPLICA_INDEX, ROLE
 from mlgen.podsecurity import LEVELS, Level, Violation, violations
+from mlgen.policies import overlong
 from mlgen.problems import Path, Problem
 
 Object = dict[str, Any]
@@ -25,9 +26,6 @@ STATEFUL_SET_MAX = 52
 
 CONFIG_MAP_MAX = 1 << 20
 """Bytes of a ConfigMap's data: https://kubernetes.io/docs/concepts/configuration/configmap/."""
-
-ENV_MAX = 128 << 10
-"""Bytes of one variable or argument: Linux' MAX_ARG_STRLEN, see execve(2)."""
 
 APPLY_MAX = 256 << 10
 """Bytes of all annotations of an object, one of which is what `kubectl apply` last applied."""
@@ -203,20 +201,32 @@ def _deciding(objects: Sequence[Object]) -> Iterator[Problem]:
 
 def _selectors(objects: Sequence[Object], pods: Sequence[_Pods]) -> Iterator[Problem]:
     """What selects pods must find them, whatever a template does to the labels."""
-    templates = [found.template for found in pods]
+    everyone = {labels for found in pods for labels in _selectable(found.template)}
     for item in objects:
         if item["kind"] == "Service":
-            wanted, of = item["spec"]["selector"], templates
+            wanted, of = item["spec"]["selector"], everyone
         elif item["kind"] in ("StatefulSet", "Deployment"):
-            wanted, of = item["spec"]["selector"]["matchLabels"], [item["spec"]["template"]]
+            wanted = item["spec"]["selector"]["matchLabels"]
+            of = set(_selectable(item["spec"]["template"]))
         else:
             continue
-        # The index is a label that the controllers add to each pod.
-        wanted = {key: wanted[key] for key in wanted if key.startswith("mlgen.dev/")}
-        if not any(wanted.items() <= t["metadata"]["labels"].items() for t in of):
+        # The index of an Indexed Job's or a StatefulSet's pod is a label that controllers add.
+        names = [name for name in SELECTORS if name in wanted]
+        if tuple(wanted.get(name) for name in SELECTORS) not in of:
             message = f"{item['kind']} {item['metadata']['name']} selects no pod"
-            cure = f"leave the labels {', '.join(wanted)} to mlgen in templates"
+            cure = f"leave the labels {', '.join(names)} to mlgen in templates"
             yield Problem(_role_path(item), message, "selector", cure)
+
+
+SELECTORS = (JOB, ROLE, REPLICA_INDEX)
+
+
+def _selectable(template: Object) -> Iterator[tuple[str | None, ...]]:
+    """The values of these labels by which a pod can be selected: the first of them, two, or all."""
+    labels = template["metadata"]["labels"]
+    for count in range(1, len(SELECTORS) + 1):
+        values = [labels.get(name) for name in SELECTORS[:count]]
+        yield (*values, *[None] * (len(SELECTORS) - count))
 
 
 def _images(pods: Sequence[_Pods]) -> Iterator[Problem]:
@@ -324,6 +334,4 @@ def _sizes(objects: Sequence[Object], pods: Sequence[_Pods]) -> Iterator[Problem
             yield Problem(("spec", "roles"), message, "large-object", cure, warning=True)
     for found in pods:
         for _, where, text, _ in _texts([found], []):
-            if len(text) > ENV_MAX // 4 and len(text.encode()) + len(where) + 2 > ENV_MAX:
-                message = f"{where} has {len(text.encode())} bytes; no process may get {ENV_MAX}"
-                yield Problem(found.path, message, "too-large", "use fewer replicas")
+            yield from overlong(found.path, where, text)

@@ -15,7 +15,18 @@ from mlgen import policies
 from mlgen.hostports import Allocation
 from mlgen.job import Job, RoleSpec, WaitFor
 from mlgen.problems import MlgenError, Problem, did_you_mean
-from mlgen.topology import INDEX, PEERS, Env, Hosts, Role, Success, Topology, Until, Wait, hosts
+from mlgen.topology import (
+    INDEX,
+    PEERS,
+    Env,
+    Hosts,
+    Role,
+    Success,
+    Topology,
+    Until,
+    Wait,
+    hosts,
+)
 
 FIRST = Success(indexes="0")
 ANY = Success(count=1)
@@ -193,7 +204,21 @@ class Plan:
             return
         first = given.get("index") or 0
         for index in range(first, first + given["replicas"]):
-            self.roles.append(self._replica(spec, index, given | each((spec.name, index))))
+            if not self.too_long:
+                self.roles.append(self._replica(spec, index, given | each((spec.name, index))))
+
+    @property
+    def too_long(self) -> bool:
+        """The last role has a variable that no process can be given, so the job is refused.
+
+        Where each replica has one that names all others, all of them would fill the memory first.
+        """
+        return bool(self.roles and self._overlong(self.roles[-1]))
+
+    def _overlong(self, role: Role) -> list[Problem]:
+        path = ("spec", "roles", role.spec.name)
+        texts = ((name, text) for name, text in role.env.items() if isinstance(text, str))
+        return [p for name, text in texts for p in policies.overlong(path, name, text)]
 
     def _replica(self, spec: RoleSpec, index: int, given: dict[str, Any]) -> Role:
         """One replica on the network of its node; of those that decide, the first does."""
@@ -249,6 +274,7 @@ class Plan:
         self.roles = [self._with_waits(role) for role in self.roles]
         self._check_waits()
         self.problems += policies.problems(self.job, self.roles)
+        self.problems += [problem for role in self.roles for problem in self._overlong(role)]
         if any(not problem.warning for problem in self.problems):
             raise MlgenError(self.problems)
         return Topology(self.job, tuple(self.roles), self.files, tuple(self.problems))
@@ -385,6 +411,8 @@ def ranked(plan: Plan, leader: str, follower: str, env: Callable[[Place], Env]) 
         return {"env": env(seen)}
 
     for member in found:
+        if plan.too_long:
+            break
         plan.add(
             member.spec,
             replicas=member.replicas,

@@ -8,10 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 
 from mlgen.hostports import EPHEMERAL_PORTS, NODE_PORTS
 from mlgen.job import Job
-from mlgen.problems import Problem
+from mlgen.problems import Path, Problem
 from mlgen.topology import Role
 
 PORT_MAX = 65535
+
+ENV_MAX = 128 << 10
+"""Bytes of one variable or argument: Linux' MAX_ARG_STRLEN, see execve(2)."""
 
 
 def problems(job: Job, roles: Sequence[Role]) -> list[Problem]:
@@ -23,6 +26,16 @@ def problems(job: Job, roles: Sequence[Role]) -> list[Problem]:
     """
     found = [problem for check in CHECKS for problem in check(job, roles)]
     return list(dict.fromkeys(found))
+
+
+def overlong(path: Path, name: str, text: str) -> Iterator[Problem]:
+    """Return a problem where a variable or an argument is longer than any process may be given."""
+    if len(text) <= ENV_MAX // 4:
+        return
+    size = len(text.encode())
+    if size + len(name) + 2 > ENV_MAX:
+        message = f"{name} has {size} bytes; no process may get {ENV_MAX}"
+        yield Problem(path, message, "too-large", "use fewer replicas")
 
 
 def _wrong(*path: str, message: str, cure: str, warning: bool = False) -> Problem:

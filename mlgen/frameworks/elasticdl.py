@@ -100,8 +100,10 @@ def topology(job: Job) -> Topology:
 
 def _check(plan: Plan, master: RoleSpec | None, spec: RoleSpec) -> None:
     """Refuse what ElasticDL has no words for."""
+    unsaid = RoleSpec(spec.name)
     for name in (field.name for field in fields(RoleSpec) if field.name not in CARRIED):
-        if master and getattr(spec, name) != getattr(master, name):
+        value = getattr(spec, name)
+        if value not in (getattr(unsaid, name), getattr(master, name, value)):
             first, *rest = name.split("_")
             word = "".join([first, *(part.capitalize() for part in rest)])
             message = f"the master makes the pods of {spec.name}, and cannot be told {word}"

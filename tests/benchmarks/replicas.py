@@ -16,25 +16,25 @@ SIZES = (1_000, 10_000)
 JOB = """\
 apiVersion: mlgen.dev/v1alpha1
 kind: TrainingJob
-metadata: {{name: big}}
-spec:
-  framework: {framework}
-  image: example/big:1
-  options: {options}
-  roles: {roles}
+metadata: {name: big}
+spec: {image: example/big:1, SPEC}
 """
 
 KINDS = {
-    "pytorch, ranks folded": ("pytorch", "{}", "{master: {}, worker: {replicas: N}}"),
-    "pytorch, elastic": ("pytorch", "{elasticPolicy: {minReplicas: 1}}", "{worker: {replicas: N}}"),
-    "tensorflow, sparse": (
-        "tensorflow",
-        "{enableDynamicWorker: true}",
-        "{chief: {}, ps: {replicas: 4}, worker: {replicas: N}}",
-    ),
-    "mpi, kubectl-exec": ("mpi", "{}", "{launcher: {}, worker: {replicas: N}}"),
-    "mpi, ssh": ("mpi", "{transport: ssh}", "{launcher: {}, worker: {replicas: N}}"),
-    "pytorch, a Job each": ("pytorch", "{}", "{master: {workingDir: /}, worker: {replicas: N}}"),
+    "pytorch, ranks folded": "framework: pytorch, roles: {master: {}, worker: {replicas: N}}",
+    "pytorch, elastic": "framework: pytorch, options: {elasticPolicy: {minReplicas: 1}},"
+    " roles: {worker: {replicas: N}}",
+    "tensorflow, sparse": "framework: tensorflow, options: {enableDynamicWorker: true},"
+    " roles: {chief: {}, ps: {replicas: 4}, worker: {replicas: N}}",
+    "mpi, kubectl-exec": "framework: mpi, roles: {launcher: {}, worker: {replicas: N}}",
+    "mpi, ssh": "framework: mpi, options: {transport: ssh},"
+    " roles: {launcher: {}, worker: {replicas: N}}",
+    "jax, volcano": "framework: jax, resources: {memory: 1Gi}, scheduling: {gang: volcano},"
+    " roles: {worker: {replicas: N}}",
+    "pytorch, a Job each": "framework: pytorch,"
+    " roles: {master: {workingDir: /}, worker: {replicas: N}}",
+    "jax, on the nodes": "framework: jax,"
+    " network: {host: true, hostPorts: {base: 1024, size: 20000}}, roles: {worker: {replicas: N}}",
 }
 
 
@@ -54,12 +54,11 @@ def cpu_seconds(file):
 def main():
     print(f"{'':24} {'1,000':>8} {'10,000':>8} {'ratio':>6}")
     with tempfile.TemporaryDirectory() as folder:
-        for name, (framework, options, roles) in KINDS.items():
+        for name, spec in KINDS.items():
             costs = []
             for size in SIZES:
                 file = Path(folder) / "job.yaml"
-                text = JOB.format(framework=framework, options=options, roles=roles)
-                file.write_text(text.replace("N", str(size)))
+                file.write_text(JOB.replace("SPEC", spec.replace("N", str(size))))
                 costs.append(cpu_seconds(file))
             print(f"{name:24} {costs[0]:8.2f} {costs[1]:8.2f} {costs[1] / costs[0]:6.1f}")
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import secrets
 import subprocess
 import sys
@@ -41,6 +42,25 @@ def environment():
     return found
 
 
+@pytest.fixture(scope="session")
+def library(tmp_path_factory):
+    """Brings a library that the image has not; returns its folder, which pods can mount."""
+    found = {}
+
+    def library(*packages):
+        if packages not in found:
+            folder = tmp_path_factory.mktemp(re.sub(r"\W.*", "", packages[0]))
+            wheels = ["--python-version", "3.11", "--only-binary=:all:", "--target", str(folder)]
+            command = [sys.executable, "-m", "pip", "install", "-q", *wheels, *packages]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                pytest.skip(f"{packages[0]} cannot be had: {done.stderr[-500:]}")
+            found[packages] = folder
+        return found[packages]
+
+    return library
+
+
 class Namespace:
     """A namespace of its own for one test, and what a user does in it."""
 
@@ -48,17 +68,22 @@ class Namespace:
         self.name, self.environment = name, environment
 
     def kubectl(self, *words, given=None, check=True):
-        done = subprocess.run(
-            ["kubectl", "-n", self.name, *words],
-            input=given,
-            capture_output=True,
-            text=True,
-            env=self.environment,
-            check=False,
-        )
+        """What a command prints."""
+        done = self._run(words, given)
         if check and done.returncode:
             raise AssertionError(f"kubectl {' '.join(words)}: {done.stderr}")
         return done.stdout
+
+    def both(self, *words, given=None):
+        """What a command prints, and what it says on standard error."""
+        done = self._run(words, given)
+        return done.stdout, done.stderr
+
+    def _run(self, words, given):
+        command = ["kubectl", "-n", self.name, *words]
+        return subprocess.run(
+            command, input=given, capture_output=True, text=True, env=self.environment, check=False
+        )
 
     def get(self, *words):
         return json.loads(self.kubectl("get", *words, "-o", "json"))
