@@ -54,7 +54,14 @@ def merged(names: Iterable[str]) -> dict[str, Any]:
 
 
 def _special(framework: frameworks.Framework) -> dict[str, Any]:
-    special: dict[str, Any] = {"options": framework.OPTIONS}
+    name = (framework.__doc__ or "").partition(":")[0]
+    options = {
+        "type": "object",
+        "description": f"What only {name} knows." if framework.OPTIONS else "There are none.",
+        "additionalProperties": False,
+        "properties": framework.OPTIONS,
+    }
+    special: dict[str, Any] = {"options": options}
     if framework.ROLES is not None:
         special["roles"] = {"propertyNames": {"enum": list(framework.ROLES)}}
     return special

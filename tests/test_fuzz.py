@@ -14,7 +14,7 @@ from mlgen.problems import MlgenError
 from mlgen.schema import base
 from mlgen.source import Text
 
-JOBS = 40
+JOBS = 26
 DELICATE = (
     "restartPolicy",
     "retryableExitCodes",
@@ -129,7 +129,7 @@ def job(framework, seed):
             "image": "example/fuzz:1",
             **spec,
             "framework": framework,
-            "options": writer.object(module.OPTIONS),
+            "options": writer.object({"properties": module.OPTIONS}),
             "roles": {name: role for name, role in roles.items() if writer.random.random() < 0.9},
         },
     }

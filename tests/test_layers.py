@@ -18,6 +18,7 @@ LAYERS = [
     {"overrides", "topology", "hostports"},
     {"policies"},
     {"layout"},
+    {"ranks"},
     {"frameworks.*"},
     {"frameworks"},
     {"schema"},

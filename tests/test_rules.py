@@ -14,9 +14,16 @@ OTHERS = ("PodGroup",)
 """Kinds of other projects, whose schemas are tested where these are."""
 
 
+RENDERED = {}
+"""The objects of each fixture, which no test changes."""
+
+
 @pytest.fixture
 def objects(job_file, render):
-    return list(yaml.safe_load_all(render(job_file)))
+    if job_file not in RENDERED:
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        RENDERED[job_file] = list(yaml.load_all(render(job_file), loader))
+    return RENDERED[job_file]
 
 
 def templates(objects):

@@ -42,7 +42,7 @@ FIELDS = {
 OPTIONS = {
     f"{framework}/{'/'.join(path)}": node
     for framework in frameworks.names()
-    for path, node in subschemas(frameworks.get(framework).OPTIONS)
+    for path, node in subschemas({"properties": frameworks.get(framework).OPTIONS})
     if path[-2:-1] == ("properties",)
 }
 EVERY = FIELDS | OPTIONS
@@ -181,7 +181,7 @@ def test_the_default_of_a_wait_is_that_of_its_dataclass():
 WITH_DEFAULT = [
     (name, option, node["default"])
     for name in frameworks.names()
-    for option, node in frameworks.get(name).OPTIONS["properties"].items()
+    for option, node in frameworks.get(name).OPTIONS.items()
     if "default" in node
 ]
 

@@ -4,7 +4,7 @@ A framework says how the replicas of a job find each other. It has
 
 - a docstring, whose first line `mlgen frameworks` prints,
 - `ROLES`: the roles that it knows, or None where any may be given,
-- `OPTIONS`: the JSON Schema of the job file's `spec.options`,
+- `OPTIONS`: what may stand in the job file's `spec.options`: a JSON Schema for each name,
 - `topology(job)`: a `Job` → its `Topology`; raises `MlgenError` with every problem that it finds.
 
 It sees no Kubernetes object and no YAML. CONTRIBUTING.md says what belongs to a new one.

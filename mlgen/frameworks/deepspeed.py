@@ -1,8 +1,8 @@
 """DeepSpeed: as MPI, over ssh by default; the deepspeed launcher finds its hostfile.
 
-`deepspeed train.py` in the launcher reads /job/hostfile by itself (deepspeed/launcher/runner.py,
-DLTS_HOSTFILE) and starts the workers by pdsh, or with `--launcher openmpi` by mpirun. Over
-kubectl-exec it is the latter, with `--no_ssh_check --master_addr <job>-worker-0.<job>`.
+`deepspeed train.py` in the launcher reads /job/hostfile by itself and starts the workers by pdsh
+(deepspeed/launcher/runner.py, DLTS_HOSTFILE). Over kubectl-exec, which pdsh does not know, it is
+`mpirun python train.py`: init_distributed then asks mpi4py for its rank (deepspeed/comm/comm.py).
 """
 
 from dataclasses import replace
@@ -18,16 +18,8 @@ HOSTFILE = "/job"
 ROLES = mpi.ROLES
 
 OPTIONS: dict[str, Any] = {
-    **mpi.OPTIONS,
-    "description": "What only DeepSpeed knows.",
-    "properties": {
-        **{
-            name: given
-            for name, given in mpi.OPTIONS["properties"].items()
-            if name != "implementation"
-        },
-        "transport": {**mpi.OPTIONS["properties"]["transport"], "default": "ssh"},
-    },
+    **{name: given for name, given in mpi.OPTIONS.items() if name != "implementation"},
+    "transport": {**mpi.OPTIONS["transport"], "default": "ssh"},
 }
 
 

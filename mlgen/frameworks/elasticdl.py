@@ -27,45 +27,40 @@ CARRIED = {"name", "replicas", "image", "resources", "volumes", "env", "gpus"}
 """What of ps and worker the master can be told; the rest it decides."""
 
 OPTIONS: dict[str, Any] = {
-    "type": "object",
-    "description": "What only ElasticDL knows.",
-    "additionalProperties": False,
-    "properties": {
-        "distributionStrategy": {
-            "type": "string",
-            "enum": ["Local", "ParameterServerStrategy", "AllreduceStrategy", "CustomStrategy"],
-            "description": "How workers agree on a model.",
-            "examples": ["ParameterServerStrategy"],
-        },
-        "podPriority": {
-            "type": "object",
-            "description": "PriorityClasses of the pods that the master makes; for workers also the"
-            " share of them that is high, the rest being low.",
-            "additionalProperties": False,
-            "examples": [{"ps": "high", "worker": "high=0.5"}],
-            "properties": {
-                "ps": {
-                    "type": "string",
-                    "minLength": 1,
-                    "description": "Of parameter servers.",
-                    "examples": ["high"],
-                },
-                "worker": {
-                    "type": "string",
-                    "minLength": 1,
-                    "description": "Of workers.",
-                    "examples": ["high=0.5"],
-                },
+    "distributionStrategy": {
+        "type": "string",
+        "enum": ["Local", "ParameterServerStrategy", "AllreduceStrategy", "CustomStrategy"],
+        "description": "How workers agree on a model.",
+        "examples": ["ParameterServerStrategy"],
+    },
+    "podPriority": {
+        "type": "object",
+        "description": "PriorityClasses of the pods that the master makes; for workers also the"
+        " share of them that is high, the rest being low.",
+        "additionalProperties": False,
+        "examples": [{"ps": "high", "worker": "high=0.5"}],
+        "properties": {
+            "ps": {
+                "type": "string",
+                "minLength": 1,
+                "description": "Of parameter servers.",
+                "examples": ["high"],
+            },
+            "worker": {
+                "type": "string",
+                "minLength": 1,
+                "description": "Of workers.",
+                "examples": ["high=0.5"],
             },
         },
-        "arguments": {
-            "type": "object",
-            "description": "Further arguments of the master by name, as `elasticdl train --help`"
-            " lists them.",
-            "examples": [{"model_zoo": "/model_zoo", "num_epochs": 2, "use_async": True}],
-            "propertyNames": {"pattern": "^[a-z][a-z0-9_]*$"},
-            "additionalProperties": {"type": ["string", "number", "boolean"]},
-        },
+    },
+    "arguments": {
+        "type": "object",
+        "description": "Further arguments of the master by name, as `elasticdl train --help`"
+        " lists them.",
+        "examples": [{"model_zoo": "/model_zoo", "num_epochs": 2, "use_async": True}],
+        "propertyNames": {"pattern": "^[a-z][a-z0-9_]*$"},
+        "additionalProperties": {"type": ["string", "number", "boolean"]},
     },
 }
 

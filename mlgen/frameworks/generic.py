@@ -14,12 +14,7 @@ from mlgen.topology import Topology
 
 ROLES = None
 
-OPTIONS: dict[str, Any] = {
-    "type": "object",
-    "description": "There are none.",
-    "additionalProperties": False,
-    "properties": {},
-}
+OPTIONS: dict[str, Any] = {}
 
 
 def topology(job: Job) -> Topology:

@@ -14,29 +14,25 @@ ROLES = mpi.ROLES
 
 OPTIONS: dict[str, Any] = {
     **mpi.OPTIONS,
-    "description": "What only Horovod knows.",
-    "properties": {
-        **mpi.OPTIONS["properties"],
-        "elastic": {
-            "type": "object",
-            "description": "Workers may come and go while training goes on: scale the StatefulSet"
-            " of the workers, and discover_hosts.sh prints those that DNS knows.",
-            "additionalProperties": False,
-            "required": ["minReplicas", "maxReplicas"],
-            "examples": [{"minReplicas": 2, "maxReplicas": 8}],
-            "properties": {
-                "minReplicas": {
-                    "type": "integer",
-                    "minimum": 1,
-                    "description": "Workers that must be up before the launcher starts.",
-                    "examples": [2],
-                },
-                "maxReplicas": {
-                    "type": "integer",
-                    "minimum": 1,
-                    "description": "The most workers that are ever looked for.",
-                    "examples": [8],
-                },
+    "elastic": {
+        "type": "object",
+        "description": "Workers may come and go while training goes on: scale the StatefulSet"
+        " of the workers, and discover_hosts.sh prints those that DNS knows.",
+        "additionalProperties": False,
+        "required": ["minReplicas", "maxReplicas"],
+        "examples": [{"minReplicas": 2, "maxReplicas": 8}],
+        "properties": {
+            "minReplicas": {
+                "type": "integer",
+                "minimum": 1,
+                "description": "Workers that must be up before the launcher starts.",
+                "examples": [2],
+            },
+            "maxReplicas": {
+                "type": "integer",
+                "minimum": 1,
+                "description": "The most workers that are ever looked for.",
+                "examples": [8],
             },
         },
     },

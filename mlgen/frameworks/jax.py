@@ -17,12 +17,7 @@ PORT = 6666
 
 ROLES = ("worker",)
 
-OPTIONS: dict[str, Any] = {
-    "type": "object",
-    "description": "There are none.",
-    "additionalProperties": False,
-    "properties": {},
-}
+OPTIONS: dict[str, Any] = {}
 
 
 def topology(job: Job) -> Topology:

@@ -29,52 +29,47 @@ ROLES = ("scheduler", "webservice", "worker")
 PLASMA = "/dev/shm"  # noqa: S108 - where Mars itself looks
 
 OPTIONS: dict[str, Any] = {
-    "type": "object",
-    "description": "What only Mars knows.",
-    "additionalProperties": False,
-    "properties": {
-        "workerMemoryTuningPolicy": {
-            "type": "object",
-            "description": "What workers do with memory.",
-            "additionalProperties": False,
-            "examples": [{"workerCachePercentage": 60, "spillDirs": ["/spill"]}],
-            "properties": {
-                "plasmaStore": {
-                    "type": "string",
-                    "pattern": "^/",
-                    "default": PLASMA,
-                    "description": "The folder of the shared store.",
-                    "examples": ["/plasma"],
-                },
-                "lockFreeFileIO": {
-                    "type": "boolean",
-                    "default": True,
-                    "description": "Whether files are written without locks.",
-                    "examples": [False],
-                },
-                "spillDirs": {
-                    "type": "array",
-                    "minItems": 1,
-                    "items": {"type": "string", "pattern": "^/", "examples": ["/spill"]},
-                    "description": "Folders to which data goes that memory has no room for.",
-                    "examples": [["/spill"]],
-                },
-                "workerCachePercentage": {
-                    "type": "integer",
-                    "minimum": 1,
-                    "maximum": 100,
-                    "description": "The shared store's part of a worker's memory, in percent.",
-                    "examples": [60],
-                },
-                "workerCacheSize": {
-                    "type": "string",
-                    "pattern": "^[0-9]+([KMGT]i?)?$",
-                    "description": "The size of the shared store, instead of a part.",
-                    "examples": ["20Gi"],
-                },
+    "workerMemoryTuningPolicy": {
+        "type": "object",
+        "description": "What workers do with memory.",
+        "additionalProperties": False,
+        "examples": [{"workerCachePercentage": 60, "spillDirs": ["/spill"]}],
+        "properties": {
+            "plasmaStore": {
+                "type": "string",
+                "pattern": "^/",
+                "default": PLASMA,
+                "description": "The folder of the shared store.",
+                "examples": ["/plasma"],
             },
-        }
-    },
+            "lockFreeFileIO": {
+                "type": "boolean",
+                "default": True,
+                "description": "Whether files are written without locks.",
+                "examples": [False],
+            },
+            "spillDirs": {
+                "type": "array",
+                "minItems": 1,
+                "items": {"type": "string", "pattern": "^/", "examples": ["/spill"]},
+                "description": "Folders to which data goes that memory has no room for.",
+                "examples": [["/spill"]],
+            },
+            "workerCachePercentage": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": 100,
+                "description": "The shared store's part of a worker's memory, in percent.",
+                "examples": [60],
+            },
+            "workerCacheSize": {
+                "type": "string",
+                "pattern": "^[0-9]+([KMGT]i?)?$",
+                "description": "The size of the shared store, instead of a part.",
+                "examples": ["20Gi"],
+            },
+        },
+    }
 }
 
 

@@ -31,52 +31,47 @@ CONFIG = "/etc/mpi"
 KUBECTL = "/opt/kube"
 
 OPTIONS: dict[str, Any] = {
-    "type": "object",
-    "description": "What only MPI knows.",
-    "additionalProperties": False,
-    "properties": {
-        "slotsPerWorker": {
-            "type": "integer",
-            "minimum": 1,
-            "default": 1,
-            "description": "Processes that mpirun may start in each worker.",
-            "examples": [4],
-        },
-        "implementation": {
-            "type": "string",
-            "enum": ["OpenMPI", "Intel", "MPICH"],
-            "default": "OpenMPI",
-            "description": "The MPI of the image; each has its own variables and hostfile.",
-            "examples": ["Intel"],
-        },
-        "transport": {
-            "type": "string",
-            "enum": ["kubectl-exec", "ssh"],
-            "default": "kubectl-exec",
-            "description": "How mpirun reaches the workers. kubectl-exec needs no ssh in the image,"
-            " but a right to run commands in these very pods; ssh needs sshd in the image and a"
-            " Secret with keys, which `mlgen ssh-secret` prints.",
-            "examples": ["ssh"],
-        },
-        "sshSecret": {
-            "type": "string",
-            "minLength": 1,
-            "description": "The Secret with ssh-privatekey and ssh-publickey; else <job>-ssh.",
-            "examples": ["resnet-ssh"],
-        },
-        "sshAuthMountPath": {
-            "type": "string",
-            "pattern": "^/",
-            "default": "/root/.ssh",
-            "description": "The .ssh folder of the user that the image runs as.",
-            "examples": ["/home/mpiuser/.ssh"],
-        },
-        "runLauncherAsWorker": {
-            "type": "boolean",
-            "default": False,
-            "description": "The launcher has slots too, and its are the first ranks.",
-            "examples": [True],
-        },
+    "slotsPerWorker": {
+        "type": "integer",
+        "minimum": 1,
+        "default": 1,
+        "description": "Processes that mpirun may start in each worker.",
+        "examples": [4],
+    },
+    "implementation": {
+        "type": "string",
+        "enum": ["OpenMPI", "Intel", "MPICH"],
+        "default": "OpenMPI",
+        "description": "The MPI of the image; each has its own variables and hostfile.",
+        "examples": ["Intel"],
+    },
+    "transport": {
+        "type": "string",
+        "enum": ["kubectl-exec", "ssh"],
+        "default": "kubectl-exec",
+        "description": "How mpirun reaches the workers. kubectl-exec needs no ssh in the image,"
+        " but a right to run commands in these very pods; ssh needs sshd in the image and a"
+        " Secret with keys, which `mlgen ssh-secret` prints.",
+        "examples": ["ssh"],
+    },
+    "sshSecret": {
+        "type": "string",
+        "minLength": 1,
+        "description": "The Secret with ssh-privatekey and ssh-publickey; else <job>-ssh.",
+        "examples": ["resnet-ssh"],
+    },
+    "sshAuthMountPath": {
+        "type": "string",
+        "pattern": "^/",
+        "default": "/root/.ssh",
+        "description": "The .ssh folder of the user that the image runs as.",
+        "examples": ["/home/mpiuser/.ssh"],
+    },
+    "runLauncherAsWorker": {
+        "type": "boolean",
+        "default": False,
+        "description": "The launcher has slots too, and its are the first ranks.",
+        "examples": [True],
     },
 }
 

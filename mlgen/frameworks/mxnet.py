@@ -20,18 +20,13 @@ TUNE = ("tunertracker", "tunerserver", "tuner")
 ROLES = (*TRAIN, *TUNE)
 
 OPTIONS: dict[str, Any] = {
-    "type": "object",
-    "description": "What only MXNet knows.",
-    "additionalProperties": False,
-    "properties": {
-        "tunerServerKeys": {
-            "type": "object",
-            "description": "By role, what its devices are called in the tuner's tracker: the"
-            " labels of MX_CONFIG.",
-            "examples": [{"tunerserver": "2080ti"}],
-            "additionalProperties": {"type": "string"},
-        }
-    },
+    "tunerServerKeys": {
+        "type": "object",
+        "description": "By role, what its devices are called in the tuner's tracker: the"
+        " labels of MX_CONFIG.",
+        "examples": [{"tunerserver": "2080ti"}],
+        "additionalProperties": {"type": "string"},
+    }
 }
 
 

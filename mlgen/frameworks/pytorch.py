@@ -10,7 +10,8 @@ from functools import partial
 from typing import Any
 
 from mlgen.job import Job
-from mlgen.layout import ANY, RANK, Place, Plan, Viewer, ranked
+from mlgen.layout import ANY, Plan, Viewer
+from mlgen.ranks import RANK, Place, ranked
 from mlgen.topology import Topology, Wait
 
 PORT = 23456
@@ -18,57 +19,52 @@ PORT = 23456
 ROLES = ("master", "worker")
 
 OPTIONS: dict[str, Any] = {
-    "type": "object",
-    "description": "What only PyTorch knows.",
-    "additionalProperties": False,
-    "properties": {
-        "nprocPerNode": {
-            "type": ["integer", "string"],
-            "minimum": 1,
-            "pattern": "^(auto|cpu|gpu)$",
-            "default": "auto",
-            "description": "Processes that torchrun starts in each replica: a number, or one for"
-            " each CPU or GPU; auto is gpu where there is one, else cpu. Left at auto, WORLD_SIZE"
-            " counts replicas.",
-            "examples": [8, "gpu"],
-        },
-        "elasticPolicy": {
-            "type": "object",
-            "description": "torchrun finds its peers at run time (the c10d rendezvous), and goes"
-            " on while between minReplicas and maxReplicas workers are there.",
-            "additionalProperties": False,
-            "examples": [{"minReplicas": 2, "maxReplicas": 4, "maxRestarts": 3}],
-            "properties": {
-                "minReplicas": {
-                    "type": "integer",
-                    "minimum": 1,
-                    "description": "With fewer workers training waits; by default replicas.",
-                    "examples": [2],
-                },
-                "maxReplicas": {
-                    "type": "integer",
-                    "minimum": 1,
-                    "description": "More workers do not take part; by default replicas.",
-                    "examples": [4],
-                },
-                "maxRestarts": {
-                    "type": "integer",
-                    "minimum": 0,
-                    "description": "How often torchrun starts all processes again before it fails.",
-                    "examples": [3],
-                },
-                "rdzvId": {
-                    "type": "string",
-                    "minLength": 1,
-                    "description": "The rendezvous id; by default the job's name.",
-                    "examples": ["bert-7"],
-                },
-                "rdzvConf": {
-                    "type": "object",
-                    "additionalProperties": {"type": "string"},
-                    "description": "Further settings of the rendezvous.",
-                    "examples": [{"join_timeout": "600"}],
-                },
+    "nprocPerNode": {
+        "type": ["integer", "string"],
+        "minimum": 1,
+        "pattern": "^(auto|cpu|gpu)$",
+        "default": "auto",
+        "description": "Processes that torchrun starts in each replica: a number, or one for"
+        " each CPU or GPU; auto is gpu where there is one, else cpu. Left at auto, WORLD_SIZE"
+        " counts replicas.",
+        "examples": [8, "gpu"],
+    },
+    "elasticPolicy": {
+        "type": "object",
+        "description": "torchrun finds its peers at run time (the c10d rendezvous), and goes"
+        " on while between minReplicas and maxReplicas workers are there.",
+        "additionalProperties": False,
+        "examples": [{"minReplicas": 2, "maxReplicas": 4, "maxRestarts": 3}],
+        "properties": {
+            "minReplicas": {
+                "type": "integer",
+                "minimum": 1,
+                "description": "With fewer workers training waits; by default replicas.",
+                "examples": [2],
+            },
+            "maxReplicas": {
+                "type": "integer",
+                "minimum": 1,
+                "description": "More workers do not take part; by default replicas.",
+                "examples": [4],
+            },
+            "maxRestarts": {
+                "type": "integer",
+                "minimum": 0,
+                "description": "How often torchrun starts all processes again before it fails.",
+                "examples": [3],
+            },
+            "rdzvId": {
+                "type": "string",
+                "minLength": 1,
+                "description": "The rendezvous id; by default the job's name.",
+                "examples": ["bert-7"],
+            },
+            "rdzvConf": {
+                "type": "object",
+                "additionalProperties": {"type": "string"},
+                "description": "Further settings of the rendezvous.",
+                "examples": [{"join_timeout": "600"}],
             },
         },
     },

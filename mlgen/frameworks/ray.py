@@ -17,12 +17,7 @@ GCS, DASHBOARD, CLIENT = 6379, 8265, 10001
 
 ROLES = ("head", "worker", "submitter")
 
-OPTIONS: dict[str, Any] = {
-    "type": "object",
-    "description": "There are none.",
-    "additionalProperties": False,
-    "properties": {},
-}
+OPTIONS: dict[str, Any] = {}
 
 
 def topology(job: Job) -> Topology:

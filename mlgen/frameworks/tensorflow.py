@@ -18,18 +18,13 @@ PORT = 2222
 ROLES = ("chief", "master", "ps", "worker", "evaluator")
 
 OPTIONS: dict[str, Any] = {
-    "type": "object",
-    "description": "What only TensorFlow knows.",
-    "additionalProperties": False,
-    "properties": {
-        "enableDynamicWorker": {
-            "type": "boolean",
-            "default": False,
-            "description": "Workers may come and go: each sees only itself and the parameter"
-            " servers (the sparse TF_CONFIG), and a worker that fails does not end the others.",
-            "examples": [True],
-        }
-    },
+    "enableDynamicWorker": {
+        "type": "boolean",
+        "default": False,
+        "description": "Workers may come and go: each sees only itself and the parameter"
+        " servers (the sparse TF_CONFIG), and a worker that fails does not end the others.",
+        "examples": [True],
+    }
 }
 
 

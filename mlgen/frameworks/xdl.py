@@ -19,30 +19,25 @@ ROLES = ("ps", "scheduler", "worker", "extendrole")
 RATE = 90
 
 OPTIONS: dict[str, Any] = {
-    "type": "object",
-    "description": "What only XDL knows.",
-    "additionalProperties": False,
-    "properties": {
-        "minFinishWorkRate": {
-            "type": "integer",
-            "minimum": 1,
-            "maximum": 100,
-            "default": RATE,
-            "description": "The share of workers, in percent, that must have succeeded.",
-            "examples": [80],
-        },
-        "minFinishWorkNum": {
-            "type": "integer",
-            "minimum": 1,
-            "description": "The number of workers that must have succeeded, instead of a share.",
-            "examples": [8],
-        },
-        "zkAddr": {
-            "type": "string",
-            "minLength": 1,
-            "description": "The folder of ZooKeeper under which the job has its own: ZK_ADDR.",
-            "examples": ["zfs://zookeeper.example:2181/xdl"],
-        },
+    "minFinishWorkRate": {
+        "type": "integer",
+        "minimum": 1,
+        "maximum": 100,
+        "default": RATE,
+        "description": "The share of workers, in percent, that must have succeeded.",
+        "examples": [80],
+    },
+    "minFinishWorkNum": {
+        "type": "integer",
+        "minimum": 1,
+        "description": "The number of workers that must have succeeded, instead of a share.",
+        "examples": [8],
+    },
+    "zkAddr": {
+        "type": "string",
+        "minLength": 1,
+        "description": "The folder of ZooKeeper under which the job has its own: ZK_ADDR.",
+        "examples": ["zfs://zookeeper.example:2181/xdl"],
     },
 }
 

@@ -9,19 +9,15 @@ machine list is MASTER_ADDR and WORKER_ADDRS.
 from typing import Any
 
 from mlgen.job import Job
-from mlgen.layout import RANK, Place, Plan, ranked
+from mlgen.layout import Plan
+from mlgen.ranks import RANK, Place, ranked
 from mlgen.topology import Topology
 
 PORT = 9999
 
 ROLES = ("master", "worker")
 
-OPTIONS: dict[str, Any] = {
-    "type": "object",
-    "description": "There are none.",
-    "additionalProperties": False,
-    "properties": {},
-}
+OPTIONS: dict[str, Any] = {}
 
 
 def topology(job: Job) -> Topology:

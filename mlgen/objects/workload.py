@@ -56,7 +56,7 @@ def _job(topology: Topology, role: Role) -> dict[str, Any]:
         indexed=role.index is None,
         replicas=role.replicas,
         per_index=_per_index(job, role),
-        failed_indexes=_failed_indexes(role),
+        failed_indexes=_failed_indexes(job, role),
         backoff_limit=_backoff_limit(job, role),
         deadline=spec.active_deadline_seconds or job.run_policy.active_deadline_seconds,
         ttl=job.run_policy.ttl_seconds_after_finished,
@@ -67,19 +67,21 @@ def _job(topology: Topology, role: Role) -> dict[str, Any]:
 
 
 def _per_index(job: Job, role: Role) -> int | None:
-    """How often a replica may fail, where each counts for itself.
+    """How often a replica may fail, where each counts for itself within one Job.
 
     Kubernetes cannot count one that restarts in its pod so.
     """
     if role.spec.backoff_limit_per_index is not None:
         return role.spec.backoff_limit_per_index
-    apart = role.tolerates_failure and role.restart != "OnFailure"
+    apart = role.tolerates_failure and role.index is None and role.restart != "OnFailure"
     return _retries(job, role) if apart else None
 
 
-def _failed_indexes(role: Role) -> int | None:
+def _failed_indexes(job: Job, role: Role) -> int | None:
     most = role.spec.max_failed_indexes
-    return role.replicas if most is None and role.tolerates_failure else most
+    if most is None and role.tolerates_failure and _per_index(job, role) is not None:
+        return role.replicas
+    return most
 
 
 def _backoff_limit(job: Job, role: Role) -> int | None:

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import secrets
+import socket
 import subprocess
 import sys
 import time
@@ -43,7 +44,20 @@ def environment():
 
 
 @pytest.fixture(scope="session")
-def library(tmp_path_factory):
+def here(environment):
+    """The address of this machine, where it is the node, so that pods can mount its folders."""
+    address = "jsonpath={.items[0].status.addresses[?(@.type=='InternalIP')].address}"
+    command = ["kubectl", "get", "nodes", "-o", address]
+    found = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+    try:
+        with socket.create_server((found.stdout, 0)):
+            return found.stdout
+    except OSError:
+        pytest.skip("the node is another machine, so pods do not see the folders of this one")
+
+
+@pytest.fixture(scope="session")
+def library(here, tmp_path_factory):  # noqa: ARG001 - pods mount what is installed here
     """Brings a library that the image has not; returns its folder, which pods can mount."""
     found = {}
 

@@ -1,8 +1,10 @@
 """What sites want around a job: security, storage, gangs; held against a real API server."""
 
 import json
+import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from support import FIXTURES
@@ -121,3 +123,29 @@ def test_tensorboard_serves_what_replicas_write(namespace, jobs, library, tmp_pa
 
     assert (tmp_path / "logs/run").exists()
     assert answer["data_location"] == "/logs"
+
+
+@pytest.fixture
+def repository(here, tmp_path):
+    """The address at which pods find a repository of one tagged commit."""
+    if not Path("/usr/lib/git-core").is_dir():
+        pytest.skip("there is no git for the pod in /usr/lib/git-core")
+    folder = tmp_path / "code"
+    folder.mkdir()
+    (folder / "train.txt").write_text("step 1\n")
+    who = ["-c", "user.name=x", "-c", "user.email=x@example"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"], ["tag", "v1"]):
+        subprocess.run(["git", *who, *words], cwd=folder, check=True)
+    with socket.create_server(("", 0)) as free:
+        port = free.getsockname()[1]
+    served = ["--export-all", f"--base-path={tmp_path}", "--reuseaddr", f"--port={port}"]
+    with subprocess.Popen(["git", "daemon", *served]) as daemon:
+        yield f"git://{here}:{port}/code"
+        daemon.terminate()
+
+
+def test_code_is_there_when_training_starts(namespace, jobs, repository):
+    where = f"spec.volumes.code.git.repository={repository}"
+    namespace.apply(jobs / "code.yaml", "--set", where)
+
+    assert namespace.completed("code-main") == [["step 1"]]

@@ -27,6 +27,21 @@ def test_parameter_servers_train(namespace, jobs):
     assert said(lines, "weight") == "weight 3.0"
 
 
+def test_parameter_servers_take_a_worker_more(namespace, jobs):
+    namespace.apply(jobs / "tensorflow-dynamic.yaml")
+
+    def first():
+        logs = [namespace.log(pod) for pod in namespace.pods("ctr-worker")]
+        return "total 2" in " ".join(logs)
+
+    namespace.until("two workers", first, 300)
+    patch = {"spec": {"completions": 3, "parallelism": 3}}
+    namespace.kubectl("patch", "job", "ctr-worker", "-p", json.dumps(patch))
+    printed = namespace.completed("ctr-worker")
+
+    assert "total 3" in [line for lines in printed for line in lines]
+
+
 def test_workers_alone_train(namespace, jobs):
     namespace.apply(jobs / "tensorflow-allreduce.yaml")
 
