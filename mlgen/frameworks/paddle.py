@@ -57,13 +57,15 @@ def _env(plan: Plan, leader: str, name: str, viewer: Viewer) -> dict[str, Any]:
 
 
 def _meeting(plan: Plan, leader: str, name: str, viewer: Viewer) -> Env:
-    """Where the launchers meet. A name without a dot is none to Paddle, so there an address is."""
+    """Where the launchers meet, by name; on the network of the nodes by address.
+
+    There a name leads to a Service, which passes on one port, but trainers dial any.
+    """
     roles = plan.job.roles
     port = plan.port(roles[leader], 0, viewer)
     host = next(iter(plan.hosts(roles[leader], 1)))
-    if "." in host:
+    if viewer is None:
         own = plan.hosts(roles[name], 1)
         return {"POD_IP": f"{own.before}{INDEX}{own.after}", "PADDLE_MASTER": f"{host}:{port}"}
-    if viewer == (leader, 0):
-        return {"POD_IP_DUMMY": POD_IP, "PADDLE_MASTER": f"$(POD_IP_DUMMY):{port}"}
-    return {"PADDLE_MASTER": f"{host}:{port}"}
+    host = "$(POD_IP)" if viewer == (leader, 0) else host
+    return {"POD_IP": POD_IP, "PADDLE_MASTER": f"{host}:{port}"}

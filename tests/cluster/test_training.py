@@ -351,6 +351,24 @@ def test_ranks_train_on_the_nodes_network(namespace, jobs):
     assert re.fullmatch(r"world 3 sum 6.0 loss \S+ weight \S+", line)
 
 
+@pytest.mark.parametrize(
+    ("file", "replicas", "said_by_each"),
+    [
+        ("jax", ["gemma-worker-0", "gemma-worker-1"], "processes 2 sum 3.0 weight 3.397"),
+        ("xgboost", ["higgs-rank-0", "higgs-rank-1"], "sum 3.0 predicted [0.5, 2.5]"),
+        ("mxnet", ["cifar-worker-0", "cifar-worker-1"], "workers 2 weight 1.0"),
+        ("paddle", ["ernie-worker-0", "ernie-worker-1"], "world 2 sum 3.0 loss "),
+    ],
+)
+def test_others_train_on_the_nodes_network(file, replicas, said_by_each, namespace, jobs):
+    namespace.apply(jobs / f"{file}.yaml", "--set", "spec.network.host=true")
+
+    for replica in replicas:
+        (lines,) = namespace.completed(replica)
+
+        assert said(lines, said_by_each)
+
+
 def test_elasticdl_s_master_makes_and_removes_a_worker(namespace, jobs):
     """The command, the arguments and the rights are what is rendered; only the program is not."""
     master = jobs / "elasticdl"
