@@ -238,7 +238,7 @@ def _images(pods: Sequence[_Pods]) -> Iterator[Problem]:
 
 
 def _volumes(objects: Sequence[Object], pods: Sequence[_Pods]) -> Iterator[Problem]:
-    """What is mounted must be a volume, and the keys that it takes from our ConfigMap exist."""
+    """What is mounted must be one volume, and the keys that it takes from our ConfigMap exist."""
     data = {o["metadata"]["name"]: o["data"] for o in objects if o["kind"] == "ConfigMap"}
     for found in pods:
         volumes = found.template["spec"].get("volumes", [])
@@ -250,6 +250,13 @@ def _volumes(objects: Sequence[Object], pods: Sequence[_Pods]) -> Iterator[Probl
                     cure = "add it to the volumes of the template"
                     yield Problem(found.path, message, "volume", cure)
         for volume in volumes:
+            sources = [
+                name for name, value in volume.items() if name != "name" and value is not None
+            ]
+            if len(sources) > 1:
+                message = f"the volume {volume['name']} would be {' and '.join(sources)} at once"
+                cure = "give yours another name"
+                yield Problem(found.path, message, "volume", cure)
             source = volume.get("configMap", {})
             for item in source.get("items", []) if source.get("name") in data else []:
                 if item["key"] not in data[source["name"]]:

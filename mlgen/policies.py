@@ -281,6 +281,18 @@ def _tensorboard(job: Job, _roles: Sequence[Role]) -> Iterator[Problem]:
         )
 
 
+def _mounts(_job: Job, roles: Sequence[Role]) -> Iterator[Problem]:
+    """Of two volumes in one folder a container would only see one."""
+    for role in roles:
+        seen: dict[str, str] = {}
+        for name, volume in role.spec.volumes.items():
+            other = seen.setdefault(volume["mountPath"].rstrip("/"), name)
+            if other != name:
+                message = f"{other} and {name} are both mounted at {volume['mountPath']}"
+                path = ("roles", role.spec.name, "volumes", name)
+                yield _wrong(*path, message=message, cure="give one of them another mountPath")
+
+
 SECRET = re.compile(r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|API_?KEY|ACCESS_KEY)(_|$)")
 HARMLESS = re.compile(r"|[\d.]+|(?i:true|false|none)|/.*|.*\$\(.*")
 """Texts that are no secret: a number, a switch, a path, a reference to another variable."""
@@ -323,5 +335,6 @@ CHECKS: tuple[Callable[[Job, Sequence[Role]], Iterator[Problem]], ...] = (
     _rdma,
     _scheduling,
     _tensorboard,
+    _mounts,
     _secrets,
 )
