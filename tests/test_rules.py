@@ -103,7 +103,11 @@ def test_selectors_use_our_labels_and_the_index_alone(objects):
     for item in objects:
         selector = item.get("spec", {}).get("selector")
         if selector:
-            assert set(selector.get("matchLabels", selector)) <= {*OURS, *INDEX}
+            wanted = selector.get("matchLabels", selector)
+            if wanted.get("mlgen.dev/role") == "tensorboard":  # which is no pod of the job
+                assert set(wanted) == {"app.kubernetes.io/instance", "mlgen.dev/role"}
+            else:
+                assert set(wanted) <= {*OURS, *INDEX}
 
 
 def test_the_index_is_defined_before_it_is_used(objects):
@@ -188,6 +192,13 @@ def test_a_training_container_has_shared_memory(objects):
         mounts = [mount["mountPath"] for mount in main_container(template)["volumeMounts"]]
 
         assert 1 == mounts.count("/dev/shm")
+
+
+def test_tensorboard_is_no_pod_of_the_job(objects):
+    """Else the job's pods would have to be where it is, and it would count as a peer."""
+    for item in objects:
+        if item["kind"] == "Deployment":
+            assert "mlgen.dev/job" not in item["spec"]["template"]["metadata"]["labels"]
 
 
 def test_sidecars_of_a_mesh_are_off_or_native(objects, job_file):

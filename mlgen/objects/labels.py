@@ -5,6 +5,8 @@ from typing import Any
 from mlgen.job import Job
 from mlgen.topology import Role
 
+INSTANCE = "app.kubernetes.io/instance"
+
 JOB = "mlgen.dev/job"
 ROLE = "mlgen.dev/role"
 DECIDES = "mlgen.dev/decides"
@@ -37,7 +39,7 @@ def labels(job: Job, component: str, role: Role | None = None) -> dict[str, str]
     """
     found = {
         "app.kubernetes.io/name": job.framework,
-        "app.kubernetes.io/instance": job.name,
+        INSTANCE: job.name,
         "app.kubernetes.io/component": component,
         "app.kubernetes.io/part-of": job.name,
         "app.kubernetes.io/managed-by": "mlgen",

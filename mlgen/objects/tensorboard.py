@@ -5,7 +5,7 @@ from typing import Any
 
 from mlgen.job import Tensorboard
 from mlgen.objects import security, storage
-from mlgen.objects.labels import ROLE, labels, metadata, selector
+from mlgen.objects.labels import INSTANCE, JOB, ROLE, labels, metadata
 from mlgen.objects.merge import merged
 from mlgen.objects.skeleton import filled
 from mlgen.topology import Topology
@@ -16,7 +16,6 @@ RESOURCES = {
     "requests": {"cpu": "100m", "memory": "512Mi"},
     "limits": {"cpu": "1", "memory": "2Gi"},
 }
-
 
 SHARED = {"pvc", "nfs", "hostPath"}
 """What replicas share with others, so that what they write can be read elsewhere."""
@@ -35,14 +34,15 @@ def board(topology: Topology) -> Iterator[dict[str, Any]]:
     job, asked = topology.job, topology.job.tensorboard
     if not asked:
         return
+    own = _own(topology)
     pod: dict[str, Any] = {
-        "metadata": {"labels": labels(job, NAME) | _own(topology)},
+        "metadata": {"labels": {k: v for k, v in labels(job, NAME).items() if k != JOB} | own},
         "spec": {"containers": [_container(topology, asked)]},
     }
     shared = {n: {**v, "readOnly": True} for n, v in job.volumes.items() if SHARED & set(v)}
     for patch in (security.patch(job, NAME), storage.patch(NAME, shared)):
         pod = merged(pod, patch)
-    yield filled("deployment", metadata=_meta(topology), selector=_own(topology), template=pod)
+    yield filled("deployment", metadata=_meta(topology), selector=own, template=pod)
 
 
 def _meta(topology: Topology) -> dict[str, Any]:
@@ -50,7 +50,8 @@ def _meta(topology: Topology) -> dict[str, Any]:
 
 
 def _own(topology: Topology) -> dict[str, str]:
-    return selector(topology.job) | {ROLE: NAME}
+    """What selects its pod. It is none of the job's, which may have to be where each other are."""
+    return {INSTANCE: topology.job.name, ROLE: NAME}
 
 
 def _container(topology: Topology, asked: Tensorboard) -> dict[str, Any]:
