@@ -293,7 +293,9 @@ def _mounts(_job: Job, roles: Sequence[Role]) -> Iterator[Problem]:
                 yield _wrong(*path, message=message, cure="give one of them another mountPath")
 
 
-SECRET = re.compile(r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|API_?KEY|ACCESS_KEY)(_|$)")
+SECRET = re.compile(
+    r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|(API|ACCESS|PRIVATE|SIGNING)_?KEY)(_|$)"
+)
 HARMLESS = re.compile(r"|[\d.]+|(?i:true|false|none)|/.*|.*\$\(.*")
 """Texts that are no secret: a number, a switch, a path, a reference to another variable."""
 
