@@ -27,11 +27,12 @@ def topology(job: Job) -> Topology:
     plan.decider("worker", ["worker"])
     if "worker" in job.roles:
         worker = job.roles["worker"]
+        meeting = Wait("worker", plan.hosts(worker, 1), plan.listens(worker))
         plan.add(
             worker,
             decides=True,
             each=partial(_env, plan),
-            waits=[Wait("worker", plan.hosts(worker, 1), plan.listens(worker))],
+            waits=[meeting] if worker.replicas > 1 else (),
         )
     return plan.topology()
 

@@ -2,7 +2,8 @@
 
 The variables are those of Kubeflow's training operator 1.8 (pkg/controller.v1/mxnet/mxnet.go);
 ps-lite reads the DMLC_* set (https://mxnet.apache.org/versions/1.9.1/api/faq/distributed_training).
-Scheduler and servers end by themselves when the workers are done, so all of them are Jobs.
+Scheduler and servers end by themselves when the workers are done, so all of them are Jobs; the
+tuner's tracker and servers do not.
 """
 
 from functools import partial
@@ -18,6 +19,8 @@ TRAIN = ("scheduler", "server", "worker")
 TUNE = ("tunertracker", "tunerserver", "tuner")
 
 ROLES = (*TRAIN, *TUNE)
+
+SERVING = ("tunertracker", "tunerserver")
 
 OPTIONS: dict[str, Any] = {
     "tunerServerKeys": {
@@ -42,15 +45,20 @@ def topology(job: Job) -> Topology:
     first = names[0]
     plan.require(*names)
     plan.single(first)
-    decider = plan.decider("tuner" if tunes else first, job.roles)
-    if not plan.problems:
-        for name in names:
-            plan.add(
-                job.roles[name],
-                decides=name == decider,
-                each=partial(_env, plan, name),
-                waits=() if name == first else (plan.wait(job.roles[first]),),
-            )
+    able = [name for name in names if name in job.roles and name not in SERVING]
+    decider = plan.decider("tuner" if tunes else first, able)
+    if plan.problems:
+        return plan.topology()
+    # A tuner's tracker listens where its own command says, and its clients try again.
+    meeting = plan.wait(job.roles[first], until="name" if tunes else "port")
+    for name in names:
+        plan.add(
+            job.roles[name],
+            serves=name in SERVING,
+            decides=name == decider,
+            each=partial(_env, plan, name),
+            waits=() if name == first else (meeting,),
+        )
     return plan.topology()
 
 

@@ -36,7 +36,7 @@ def topology(job: Job) -> Topology:
             decides=name == leader,
             restart="OnFailure",
             each=partial(_env, plan, leader, name),
-            waits=[meeting],
+            waits=[meeting] if sum(spec.replicas for spec in job.roles.values()) > 1 else (),
         )
     return plan.topology()
 
