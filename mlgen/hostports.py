@@ -4,8 +4,6 @@ On a node's network two pods cannot have the same port, so, as KubeDL does, each
 own (pkg/job_controller/hostnetwork.go). KubeDL draws lots; here the port follows from the names.
 """
 
-from hashlib import sha256
-
 from mlgen.job import HostPorts, Job
 
 NODE_PORTS = range(30000, 32768)
@@ -37,6 +35,8 @@ class Allocation:
         return self._given[key]
 
     def _free(self, text: str) -> int:
+        from hashlib import sha256  # it brings OpenSSL, which few jobs need
+
         base, size = self.range.base, self.range.size
         if len(self._taken) == size:
             raise IndexError(size)
