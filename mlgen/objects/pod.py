@@ -42,6 +42,11 @@ HELPER_RESOURCES = {
     "requests": {"cpu": "50m", "memory": "64Mi"},
     "limits": {"cpu": "500m", "memory": "128Mi"},
 }
+# Git unpacks a large repository in memory.
+GIT_RESOURCES = {
+    "requests": {"cpu": "50m", "memory": "128Mi"},
+    "limits": {"cpu": "1", "memory": "1Gi"},
+}
 
 
 def template(topology: Topology, role: Role) -> dict[str, Any]:
@@ -205,7 +210,7 @@ def _helper(job: Job, role: Role, helper: Helper) -> dict[str, Any]:
             *([_index(role)] if uses_index else []),
             *({"name": name, "value": value} for name, value in helper.env.items()),
         ],
-        "resources": HELPER_RESOURCES,
+        "resources": GIT_RESOURCES if helper.image == "git" else HELPER_RESOURCES,
         "securityContext": _security(role) if helper.image == "main" else RESTRICTED,
         "volumeMounts": [_mount(mount) for mount in mounts],
     }
