@@ -58,19 +58,27 @@ def here(environment):
 
 @pytest.fixture(scope="session")
 def library(here, tmp_path_factory):  # noqa: ARG001 - pods mount what is installed here
-    """Brings a library that the image has not; returns its folder, which pods can mount."""
+    """Brings a library that the image has not; returns its folder, which pods can mount.
+
+    What comes as source alone is given apart; it is made without what it needs.
+    """
     found = {}
 
-    def library(*packages):
-        if packages not in found:
-            folder = tmp_path_factory.mktemp(re.sub(r"\W.*", "", packages[0]))
-            wheels = ["--python-version", "3.11", "--only-binary=:all:", "--target", str(folder)]
-            command = [sys.executable, "-m", "pip", "install", "-q", *wheels, *packages]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode:
-                pytest.skip(f"{packages[0]} cannot be had: {done.stderr[-500:]}")
-            found[packages] = folder
-        return found[packages]
+    def install(folder, *words):
+        command = [sys.executable, "-m", "pip", "install", "-q", "--target", str(folder), *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            pytest.skip(f"{words[-1]} cannot be had: {done.stderr[-500:]}")
+
+    def library(*packages, source=()):
+        key = (*packages, *source)
+        if key not in found:
+            folder = tmp_path_factory.mktemp(re.sub(r"\W.*", "", key[-1]))
+            install(folder, "--python-version", "3.11", "--only-binary=:all:", *packages)
+            if source:
+                install(folder, "--no-deps", *source)
+            found[key] = folder
+        return found[key]
 
     return library
 

@@ -295,6 +295,18 @@ def test_lightgbm_trains_one_tree_over_two_machines(namespace, jobs, library):
     assert "predicted [0.5, 2.5]" in second
 
 
+def test_deepspeed_finds_its_ranks_by_mpi(namespace, jobs, library):
+    needed = ("hjson", "ninja", "psutil", "py-cpuinfo", "pydantic<2", "pynvml", "tqdm")
+    folder = library(*needed, "packaging", "setuptools<81", source=("deepspeed==0.14.4",))
+    namespace.apply(jobs / "deepspeed.yaml", "--set", f"spec.volumes.library.hostPath={folder}")
+
+    (lines,) = namespace.completed("opt-launcher")
+
+    first, second = [line for line in lines if line.startswith("world")]
+    assert re.fullmatch(r"world 2 sum 3.0 weight \S+", first)
+    assert first == second
+
+
 def test_ray_trains_on_two_nodes(namespace, jobs, library, tmp_path):
     (tmp_path / "ray").write_text('#!/bin/sh\nexec python3 -m ray.scripts.scripts "$@"\n')
     (tmp_path / "ray").chmod(0o755)
