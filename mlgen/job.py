@@ -204,6 +204,11 @@ class Job:
     volumes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     helpers: Helpers = field(default_factory=Helpers)
 
+    @property
+    def replicas(self) -> int:
+        """How many replicas the user asks for, of all roles."""
+        return sum(role.replicas for role in self.roles.values())
+
 
 def read(data: Mapping[str, Any], namespace: str | None = None) -> Job:
     """Read a TrainingJob that holds against the schema.

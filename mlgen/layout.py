@@ -105,6 +105,10 @@ class Plan:
         count = spec.replicas if count is None else count
         return hosts(self.job, spec.name, count, first, alone=self._alone(spec))
 
+    def first(self, spec: RoleSpec) -> str:
+        """Return the name of a role's first replica."""
+        return next(iter(self.hosts(spec, 1)))
+
     def port(self, spec: RoleSpec, index: int = 0, viewer: Viewer = None, name: str = PEERS) -> int:
         """Return the port of one replica: the constant one, but to itself that on its node.
 
@@ -128,15 +132,19 @@ class Plan:
         found = self.hosts(spec)
         return [f"{host}:{self.port(spec, i, viewer)}" for i, host in enumerate(found)]
 
-    def own_address(self, spec: RoleSpec, viewer: Viewer = None) -> str:
-        """Return `host:port` of any replica of a role as it sees itself."""
-        name = self.hosts(spec, 1)
-        index = viewer[1] if viewer else 0
-        return f"{name.before}{INDEX}{name.after}:{self.port(spec, index, viewer)}"
+    def own_port(self, spec: RoleSpec, viewer: Viewer) -> int:
+        """Return the port on which any replica of a role listens, as it sees itself."""
+        return self.port(spec, viewer[1] if viewer else 0, viewer)
 
-    def wait(self, spec: RoleSpec, *, until: Until = "port") -> Wait:
-        """Wait for all of a role's replicas."""
-        return Wait(spec.name, self.hosts(spec), self.listens(spec) if until == "port" else None)
+    def own_address(self, spec: RoleSpec, viewer: Viewer) -> str:
+        """Return `host:port` of any replica of a role, as it sees itself."""
+        name = self.hosts(spec, 1)
+        return f"{name.before}{INDEX}{name.after}:{self.own_port(spec, viewer)}"
+
+    def wait(self, spec: RoleSpec, *, until: Until = "port", count: int | None = None) -> Wait:
+        """Wait for all of a role's replicas, or for the first so many."""
+        port = self.listens(spec) if until == "port" else None
+        return Wait(spec.name, self.hosts(spec, count), port)
 
     def _alone(self, spec: RoleSpec) -> bool:
         """On the network of their nodes, replicas with a port differ, so each is one of its own."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from mlgen.job import Job, RoleSpec
 from mlgen.layout import FIRST, Plan, Viewer
-from mlgen.topology import INDEX, Env, Wait
+from mlgen.topology import INDEX, Env
 
 RANK = "rank"
 """The role into which two are folded whose replicas are alike."""
@@ -90,7 +90,7 @@ def ranked(plan: Plan, leader: str, follower: str, env: Callable[[Place], Env]) 
         for member in found
         for host in plan.hosts(member.spec, member.replicas, member.index or 0)
     )
-    meeting = Wait(first.spec.name, plan.hosts(first.spec, 1), plan.listens(first.spec))
+    meeting = plan.wait(first.spec, count=1)
 
     def place(member: Member, viewer: Viewer) -> dict[str, Any]:
         port = plan.port(last.spec) if len(names) > 1 else None

@@ -11,7 +11,7 @@ from typing import Any
 
 from mlgen.job import Job
 from mlgen.layout import Plan, Viewer
-from mlgen.topology import INDEX, Topology, Wait
+from mlgen.topology import INDEX, Topology
 
 PORT = 6666
 
@@ -27,7 +27,7 @@ def topology(job: Job) -> Topology:
     plan.decider("worker", ["worker"])
     if "worker" in job.roles:
         worker = job.roles["worker"]
-        meeting = Wait("worker", plan.hosts(worker, 1), plan.listens(worker))
+        meeting = plan.wait(worker, count=1)
         plan.add(
             worker,
             decides=True,
@@ -39,7 +39,7 @@ def topology(job: Job) -> Topology:
 
 def _env(plan: Plan, viewer: Viewer) -> dict[str, Any]:
     worker = plan.job.roles["worker"]
-    host, port = next(iter(plan.hosts(worker, 1))), plan.port(worker, 0, viewer)
+    host, port = plan.first(worker), plan.port(worker, 0, viewer)
     env = {
         "PYTHONUNBUFFERED": "1",
         "COORDINATOR_PORT": str(port),

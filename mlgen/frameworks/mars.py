@@ -97,13 +97,12 @@ def topology(job: Job) -> Topology:
 
 def _env(plan: Plan, spec: RoleSpec, viewer: Viewer) -> dict[str, Any]:
     cpus, memory = _amount(spec, "cpu"), _amount(spec, "memory")
-    index = viewer[1] if viewer else 0
     env: dict[str, Any] = {
         "MARS_CPU_TOTAL": str(cpus),
         "MARS_MEMORY_TOTAL": str(memory),
         "MARS_CPU_USE_PROCESS_STAT": "1",
         "MARS_MEM_USE_CGROUP_STAT": "1",
-        "MARS_BIND_PORT": str(plan.port(spec, index, viewer)),
+        "MARS_BIND_PORT": str(plan.own_port(spec, viewer)),
         # Under KubeDL it is job-name, which Kubernetes' Jobs use for something else.
         "MARS_K8S_GROUP_LABELS": "mlgen.dev/job",
         "MARS_CONTAINER_IP": POD_IP,

@@ -19,7 +19,6 @@ from mlgen.topology import (
     Scratch,
     SecretFiles,
     Topology,
-    Wait,
 )
 
 SSH_PORT = 2222
@@ -234,7 +233,7 @@ def _ssh(plan: Plan, config: tuple[Mount, ...], least: int) -> None:
         env = {
             "MLGEN_SSH_FOLDER": folder,
             "MLGEN_SSH_PORT": str(plan.port(worker)),
-            "MLGEN_SSHD_PORT": str(plan.port(worker, viewer[1] if viewer else 0, viewer)),
+            "MLGEN_SSHD_PORT": str(plan.own_port(worker, viewer)),
         }
         return (Helper("ssh-setup", "setup-ssh.sh", image="main", env=env, mounts=mounts),)
 
@@ -245,7 +244,7 @@ def _ssh(plan: Plan, config: tuple[Mount, ...], least: int) -> None:
         env=_ssh_env(job) | _gpu_env(job),
         helpers=setup(None),
         mounts=(auth, *config),
-        waits=[Wait("worker", plan.hosts(worker, least), plan.listens(worker))],
+        waits=[plan.wait(worker, count=least)],
     )
     plan.add(
         worker,

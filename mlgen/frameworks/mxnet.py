@@ -70,7 +70,7 @@ def _env(plan: Plan, name: str, viewer: Viewer) -> dict[str, Any]:
     env = {
         "MX_CONFIG": _config(plan, name, viewer),
         "DMLC_PS_ROOT_PORT": str(plan.port(scheduler, 0, viewer)) if scheduler else "0",
-        "DMLC_PS_ROOT_URI": next(iter(plan.hosts(scheduler))) if scheduler else "",
+        "DMLC_PS_ROOT_URI": plan.first(scheduler) if scheduler else "",
         "DMLC_NUM_SERVER": str(roles["server"].replicas if trains else 0),
         "DMLC_NUM_WORKER": str(roles["worker"].replicas if trains else 0),
         "DMLC_ROLE": name,

@@ -11,7 +11,7 @@ from typing import Any
 
 from mlgen.job import Job
 from mlgen.layout import Plan, Viewer
-from mlgen.topology import INDEX, POD_IP, Env, Topology, Wait
+from mlgen.topology import INDEX, POD_IP, Env, Topology
 
 PORT = 36543
 
@@ -28,25 +28,23 @@ def topology(job: Job) -> Topology:
     plan.decider(leader, [leader])
     if plan.problems:
         return plan.topology()
-    first = job.roles[leader]
-    meeting = Wait(leader, plan.hosts(first, 1), plan.listens(first))
+    meeting = plan.wait(job.roles[leader], count=1)
     for name in (name for name in ROLES if name in job.roles):
         plan.add(
             job.roles[name],
             decides=name == leader,
             restart="OnFailure",
             each=partial(_env, plan, leader, name),
-            waits=[meeting] if sum(spec.replicas for spec in job.roles.values()) > 1 else (),
+            waits=[meeting] if job.replicas > 1 else (),
         )
     return plan.topology()
 
 
 def _env(plan: Plan, leader: str, name: str, viewer: Viewer) -> dict[str, Any]:
-    roles = plan.job.roles
     env: dict[str, Any] = {
         "PYTHONUNBUFFERED": "1",
         "PADDLE_JOB_ID": plan.job.name,
-        "PADDLE_NNODES": str(sum(spec.replicas for spec in roles.values())),
+        "PADDLE_NNODES": str(plan.job.replicas),
     }
     env |= _meeting(plan, leader, name, viewer)
     if leader == "worker":
@@ -63,7 +61,7 @@ def _meeting(plan: Plan, leader: str, name: str, viewer: Viewer) -> Env:
     """
     roles = plan.job.roles
     port = plan.port(roles[leader], 0, viewer)
-    host = next(iter(plan.hosts(roles[leader], 1)))
+    host = plan.first(roles[leader])
     if viewer is None:
         own = plan.hosts(roles[name], 1)
         return {"POD_IP": f"{own.before}{INDEX}{own.after}", "PADDLE_MASTER": f"{host}:{port}"}

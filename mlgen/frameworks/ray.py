@@ -40,11 +40,10 @@ def topology(job: Job) -> Topology:
     _cluster(plan, serves=leader == "submitter")
     if "submitter" in job.roles:
         head = job.roles["head"]
-        host = next(iter(plan.hosts(head)))
         plan.add(
             job.roles["submitter"],
             decides=True,
-            env={"RAY_ADDRESS": f"http://{host}:{DASHBOARD}"},
+            env={"RAY_ADDRESS": f"http://{plan.first(head)}:{DASHBOARD}"},
             waits=(Wait("head", plan.hosts(head), DASHBOARD),),
         )
     return plan.topology()

@@ -63,7 +63,7 @@ def _waits(plan: Plan, name: str, leader: str) -> list[Wait]:
         return []
     if name != "ps" and "ps" in roles:
         waits.append(plan.wait(roles["ps"]))
-    if name == leader and "worker" in roles and sum(r.replicas for r in roles.values()) > 1:
+    if name == leader and "worker" in roles and plan.job.replicas > 1:
         waits.append(plan.wait(roles["worker"], until="name"))
     return waits
 
@@ -71,7 +71,7 @@ def _waits(plan: Plan, name: str, leader: str) -> list[Wait]:
 def _env(plan: Plan, name: str, sparse: bool, viewer: Viewer) -> dict[str, Any]:  # noqa: FBT001
     """TF_CONFIG of one role; none where there is only one replica in all."""
     roles = plan.job.roles
-    if sum(spec.replicas for spec in roles.values()) == 1:
+    if plan.job.replicas == 1:
         return {}
     task = {"type": name, "index": INDEX}
     if sparse:

@@ -30,12 +30,11 @@ READ, RUN = 0o444, 0o555
 
 # As PodSecurity's "restricted" demands; 65534 is nobody, in every image.
 RESTRICTED: dict[str, Any] = {
-    "allowPrivilegeEscalation": False,
-    "capabilities": {"drop": ["ALL"]},
+    **security.CONFINED,
     "readOnlyRootFilesystem": True,
     "runAsNonRoot": True,
     "runAsUser": 65534,
-    "seccompProfile": {"type": "RuntimeDefault"},
+    **security.SECCOMP,
 }
 # Copying kubectl and a shell's few processes: more was never needed, less was (10Mi, in Kubeflow).
 HELPER_RESOURCES = {
@@ -76,8 +75,16 @@ def template(topology: Topology, role: Role) -> dict[str, Any]:
     ]
     for theirs in (*patches, *role.spec.templates):
         pod = merged(pod, theirs)
-    pod = storage.with_shared_memory(role, pod, _main_of(role, pod))
+    memory = storage.shared_memory(role, _main_of(role, pod))
+    if memory:
+        pod = merged(pod, _mounted(job, role, memory))
     return pod | {"spec": _in_order(pod["spec"])}
+
+
+def _mounted(job: Job, role: Role, mount: Mount) -> dict[str, Any]:
+    """A patch that mounts one volume more into the training container."""
+    main = {"name": role.spec.main_container, "volumeMounts": [_mount(mount)]}
+    return {"spec": {"containers": [main], "volumes": [_volume(job, mount.volume)]}}
 
 
 def _in_order(spec: dict[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,13 @@ from typing import Any
 
 from mlgen.job import Job
 
+CONFINED: dict[str, Any] = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+}
+SECCOMP: dict[str, Any] = {"seccompProfile": {"type": "RuntimeDefault"}}
+"""What `restricted` wants of any container, whoever it runs as."""
+
 
 def patch(job: Job, container: str) -> dict[str, Any]:
     """Return the part of a pod template that a security profile asks for.
@@ -27,8 +34,8 @@ def patch(job: Job, container: str) -> dict[str, Any]:
     }
     main: dict[str, Any] = {}
     if asked.profile == "restricted":
-        pod |= {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
-        main = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+        pod |= {"runAsNonRoot": True, **SECCOMP}
+        main = CONFINED
     spec: dict[str, Any] = {"securityContext": pod} if pod else {}
     if main:
         spec["containers"] = [{"name": container, "securityContext": main}]

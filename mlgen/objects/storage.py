@@ -70,8 +70,8 @@ def _sync(job: Job, name: str, given: Mapping[str, Any]) -> Helper:
     return Helper(f"sync-{name}", "sync-code.sh", "git", env, tuple(mounts))
 
 
-def with_shared_memory(role: Role, pod: dict[str, Any], main: dict[str, Any]) -> dict[str, Any]:
-    """Return a pod template whose training container has enough of /dev/shm.
+def shared_memory(role: Role, main: Mapping[str, Any]) -> Mount | None:
+    """Return what gives a training container enough of /dev/shm, unless it has a volume there.
 
     Container runtimes give 64 MiB, and PyTorch's data loaders die of a bus error beyond it
     (pytorch/pytorch#16979). What is written there counts against the memory limit, so half of
@@ -79,26 +79,16 @@ def with_shared_memory(role: Role, pod: dict[str, Any], main: dict[str, Any]) ->
 
     Args:
         role: says the size, or "0" for leaving it to the runtime.
-        pod: the template; another volume there is left alone.
-        main: its training container.
+        main: the training container, with all that templates say of it.
 
     Raises:
         MlgenError: the memory limit of a template is no amount.
     """
     taken = any(mount.get("mountPath") == SHM for mount in main.get("volumeMounts") or [])
     if role.spec.shm_size == "0" or taken:
-        return pod
+        return None
     size = role.spec.shm_size or _half_of_memory(role, main)
-    volume = {"name": "mlgen-shm", "emptyDir": {"medium": "Memory"}}
-    if size:
-        volume["emptyDir"] = {"medium": "Memory", "sizeLimit": size}
-    mounts = [*(main.get("volumeMounts") or []), {"name": "mlgen-shm", "mountPath": SHM}]
-    spec = pod["spec"]
-    containers = [
-        c if c is not main else main | {"volumeMounts": mounts} for c in spec["containers"]
-    ]
-    volumes = [*(spec.get("volumes") or []), volume]
-    return pod | {"spec": spec | {"containers": containers, "volumes": volumes}}
+    return Mount(Scratch("mlgen-shm", memory=True, size=size), SHM, read_only=False)
 
 
 def _half_of_memory(role: Role, main: Mapping[str, Any]) -> str | None:

@@ -63,9 +63,5 @@ def _container(topology: Topology, asked: Tensorboard) -> dict[str, Any]:
         "ports": [{"name": "http", "containerPort": asked.port}],
         "readinessProbe": {"httpGet": {"path": "/", "port": "http"}},
         "resources": asked.resources or RESOURCES,
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": {**security.CONFINED, **security.SECCOMP},
     }

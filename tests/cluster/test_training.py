@@ -35,8 +35,7 @@ def test_parameter_servers_take_a_worker_more(namespace, jobs):
         return "total 2" in " ".join(logs)
 
     namespace.until("two workers", first, 300)
-    patch = {"spec": {"completions": 3, "parallelism": 3}}
-    namespace.kubectl("patch", "job", "ctr-worker", "-p", json.dumps(patch))
+    namespace.scale("ctr-worker", 3)
     printed = namespace.completed("ctr-worker")
 
     assert "total 3" in [line for lines in printed for line in lines]
@@ -93,19 +92,15 @@ def test_torchrun_starts_again_what_failed(namespace, jobs):
 
 
 def test_torchrun_sees_a_worker_come_and_go(namespace, jobs):
-    def scale(replicas):
-        patch = {"spec": {"completions": replicas, "parallelism": replicas}}
-        namespace.kubectl("patch", "job", "vit-worker", "-p", json.dumps(patch))
-
     def told(words):
         logs = [namespace.log(pod) for pod in namespace.pods("vit-worker")]
         return any(line.startswith(words) for log in logs for line in log.splitlines())
 
     namespace.apply(jobs / "pytorch-scaled.yaml")
     namespace.until("two workers", lambda: told("worlds 2 from"))
-    scale(3)
+    namespace.scale("vit-worker", 3)
     namespace.until("three workers", lambda: told("worlds 2 3 from"))
-    scale(2)
+    namespace.scale("vit-worker", 2)
     printed = namespace.completed("vit-worker")
 
     assert "worlds 2 3 2 sum 3.0" in [line for lines in printed for line in lines]
