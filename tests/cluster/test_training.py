@@ -18,13 +18,18 @@ def said(lines, words):
     return line
 
 
+def near_three(lines):
+    """Workers do not wait for each other, and the last step may be one of a weight long gone."""
+    return abs(float(said(lines, "weight").split()[1]) - 3) < 0.2
+
+
 def test_parameter_servers_train(namespace, jobs):
     namespace.apply(jobs / "tensorflow-ps.yaml")
 
     (lines,) = namespace.completed("mnist-chief", 300)
 
-    assert said(lines, "workers 2 total 20.0 on /job:ps/replica:0/task:0/")
-    assert said(lines, "weight") == "weight 3.0"
+    assert said(lines, "workers 2 total 200.0 on /job:ps/replica:0/task:0/")
+    assert near_three(lines)
 
 
 def test_parameter_servers_take_a_worker_more(namespace, jobs):
@@ -344,8 +349,8 @@ def test_parameter_servers_train_on_the_nodes_network(namespace, jobs):
         for port in container["ports"]
     ]
 
-    assert said(lines, "workers 2 total 20.0 on /job:ps/replica:0/task:0/")
-    assert said(lines, "weight") == "weight 3.0"
+    assert said(lines, "workers 2 total 200.0 on /job:ps/replica:0/task:0/")
+    assert near_three(lines)
     assert len(set(ports)) == 4
 
 
