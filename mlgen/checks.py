@@ -58,15 +58,16 @@ def problems(name: str, objects: Sequence[Object], kube_version: tuple[int, int]
     return list(dict.fromkeys(found))
 
 
-Key = tuple[str, str, str]
-"""Kind, namespace and name, which no two objects share."""
+Key = tuple[str, str, str, str]
+"""API group, kind, namespace and name, which no two objects share."""
 
 
 def keys(objects: Iterable[Object]) -> list[Key]:
-    """Return what identifies each object in a cluster."""
+    """Return what identifies each object in a cluster; a list, or what is yet unnamed, has none."""
     return [
-        (item["kind"], item["metadata"].get("namespace", ""), item["metadata"]["name"])
+        (item["apiVersion"].rpartition("/")[0], item["kind"], meta.get("namespace") or "", name)
         for item in objects
+        if isinstance(meta := item.get("metadata"), dict) and (name := meta.get("name"))
     ]
 
 
@@ -81,7 +82,7 @@ def collisions(objects: Iterable[Object], taken: Iterable[Key]) -> list[Problem]
     twice = [key for key in made if made[key] > 1 or key in taken]
     if not twice:
         return []
-    kind, _, name = twice[0]
+    _, kind, _, name = twice[0]
     more = f" (and {len(twice) - 1} more)" if len(twice) > 1 else ""
     message = f"{kind} {name} would be made twice{more}"
     return [Problem(NAME, message, "name-collision", "give the job, or its roles, other names")]

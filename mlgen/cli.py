@@ -113,7 +113,7 @@ def render(files: tuple[str, ...], output: str, form: str, **said: Any) -> None:
     """
     from mlgen.render import text
 
-    written = text(_result(files, said).jobs, form)
+    written = text(_result(files, said).parts, form)
     if output == "-":
         click.echo(written.encode(), nl=False)  # bytes: the same under every locale
         return

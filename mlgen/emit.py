@@ -8,36 +8,35 @@ with sigs.k8s.io/yaml, which takes more words for numbers and booleans than PyYA
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
 PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./-]*(?::[A-Za-z0-9_./-]+)*\Z")
 WORDS = frozenset(["y", "n", "yes", "no", "on", "off", "true", "false", "null"])
 
-Sets = Iterable[tuple[str, Sequence[dict[str, Any]]]]
-"""The objects of each job, and a comment of one or more lines that stands above them."""
 
-
-def yaml_text(sets: Sets) -> str:
-    """Return the objects as YAML documents, each set of them under its comment."""
+def yaml_text(objects: Sequence[Mapping[str, Any]], comment: str = "") -> str:
+    """Return objects as YAML documents, under a comment of one or more lines."""
     import yaml
 
+    heading = "".join(f"# {line}".rstrip() + "\n" for line in comment.splitlines())
     parts = []
-    for comment, objects in sets:
-        heading = "".join(f"# {line}".rstrip() + "\n" for line in comment.splitlines())
-        for number, item in enumerate(objects):
-            body = yaml.dump(
-                item, Dumper=_dumper(), sort_keys=False, width=1 << 30, allow_unicode=True
-            )
-            parts.append(f"---\n{heading if number == 0 else ''}{body}")
+    for number, item in enumerate(objects):
+        body = yaml.dump(item, Dumper=_dumper(), sort_keys=False, width=1 << 30, allow_unicode=True)
+        parts.append(f"---\n{heading if number == 0 else ''}{body}")
     return "".join(parts)
 
 
-def json_text(sets: Sets) -> str:
+def verbatim(text: str) -> str:
+    """Return a document as it was written, so that another one can stand before and after it."""
+    begun = text if text.startswith("---") else f"---\n{text}"
+    return begun if begun.endswith("\n") else f"{begun}\n"
+
+
+def json_text(objects: Sequence[Mapping[str, Any]]) -> str:
     """Return the objects as one JSON List, as `kubectl get -o json` does."""
-    items = [item for _, objects in sets for item in objects]
-    found = {"apiVersion": "v1", "kind": "List", "items": items}
+    found = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
     return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
 
 

@@ -2,6 +2,7 @@
 
 import copy
 import re
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -54,7 +55,10 @@ def apply(document: Document, path: Path, value: Any) -> Document:
     places = {p: q for p, q in document.places.items() if p[:length] != path} | {path: place}
     texts = {p: t for p, t in document.texts.items() if p[:length] != path}
     keys = document.keys | {path: place}
-    return Document(data, places, keys, texts, document.problems)
+    origins = {p: q for p, q in document.origins.items() if p[:length] != path}
+    if origins:
+        origins[path] = path
+    return replace(document, data=data, places=places, keys=keys, texts=texts, origins=origins)
 
 
 def _item(parent: Any, step: str | int) -> Any:

@@ -1,10 +1,10 @@
 """The whole program: files in, manifests and warnings out."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mlgen import checks, emit, frameworks, job, objects, overrides, schema, source
+from mlgen import checks, dialects, emit, frameworks, job, objects, overrides, schema, source
 from mlgen.podsecurity import LEVELS, level
 from mlgen.problems import MlgenError, Path, Problem
 from mlgen.topology import Role, Topology
@@ -22,7 +22,8 @@ class Options:
     Attributes:
         kube_version: of the cluster, as (major, minor), one of `KUBE_VERSIONS`.
         namespace: takes the place of the one in every job file.
-        settings: values that take the place of those in every job file, by path.
+        settings: values that take the place of those in every job file, by path; of a custom
+            resource, in the job file that it stands for.
     """
 
     kube_version: tuple[int, int] = DEFAULT_KUBE_VERSION
@@ -41,11 +42,23 @@ class Rendered:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """All jobs of all files, in their order, and what the user should know."""
+class Foreign:
+    """An object beside the jobs, such as a ConfigMap, which stays as it was written."""
 
-    jobs: tuple[Rendered, ...]
+    document: source.Document
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """All jobs and other objects of all files, in their order, and what the user should know."""
+
+    parts: tuple[Rendered | Foreign, ...]
     warnings: tuple[Problem, ...]
+
+    @property
+    def jobs(self) -> list[Rendered]:
+        """The jobs alone."""
+        return [part for part in self.parts if isinstance(part, Rendered)]
 
 
 def render(texts: Iterable[source.Text], options: Options) -> Result:
@@ -54,7 +67,7 @@ def render(texts: Iterable[source.Text], options: Options) -> Result:
     Raises:
         MlgenError: with every problem of every text, each with its place; nothing is rendered.
     """
-    jobs: list[Rendered] = []
+    parts: list[Rendered | Foreign] = []
     problems: list[Problem] = []
     taken: set[checks.Key] = set()
     for text in texts:
@@ -63,23 +76,35 @@ def render(texts: Iterable[source.Text], options: Options) -> Result:
                 problems += document
                 continue
             try:
-                rendered, warnings = _rendered(text.name, document, options)
+                part, warnings = _part(text.name, document, options)
             except MlgenError as error:
                 problems += error.problems
                 continue
+            objects = part.objects if isinstance(part, Rendered) else [part.document.data]
             problems += warnings
-            problems += map(document.located, checks.collisions(rendered.objects, taken))
-            taken.update(checks.keys(rendered.objects))
-            jobs.append(rendered)
+            problems += map(document.located, checks.collisions(objects, taken))
+            taken.update(checks.keys(objects))
+            parts.append(part)
     if any(not problem.warning for problem in problems):
         raise MlgenError(problems)
-    return Result(tuple(jobs), tuple(problems))
+    return Result(tuple(parts), tuple(problems))
+
+
+def _part(
+    name: str, document: source.Document, options: Options
+) -> tuple[Rendered | Foreign, list[Problem]]:
+    """One document: a job all the way to its objects, or another object as it is."""
+    native, warnings = dialects.native(document)
+    if native is None:
+        return Foreign(document), []
+    rendered, found = _rendered(name, native, options)
+    return rendered, warnings + found
 
 
 def _rendered(
     name: str, document: source.Document, options: Options
 ) -> tuple[Rendered, list[Problem]]:
-    """One document, all the way to its objects; a problem is placed where its value stands."""
+    """One TrainingJob; a problem is placed where its value stands."""
     for path, value in options.settings:
         try:
             document = overrides.apply(document, path, value)
@@ -123,10 +148,17 @@ def _located(document: source.Document, problem: Problem) -> Problem:
 ROLES: Path = ("spec", "roles")
 
 
-def text(jobs: Sequence[Rendered], form: str) -> str:
+def text(parts: Iterable[Rendered | Foreign], form: str) -> str:
     """Return the manifests as text, `yaml` or `json`."""
-    sets = [(summary(rendered.topology), rendered.objects) for rendered in jobs]
-    return emit.json_text(sets) if form == "json" else emit.yaml_text(sets)
+    if form == "json":
+        found = [p.objects if isinstance(p, Rendered) else [p.document.data] for p in parts]
+        return emit.json_text([item for objects in found for item in objects])
+    return "".join(
+        emit.yaml_text(part.objects, summary(part.topology))
+        if isinstance(part, Rendered)
+        else emit.verbatim(part.document.text)
+        for part in parts
+    )
 
 
 def summary(topology: Topology) -> str:

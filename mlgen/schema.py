@@ -13,6 +13,8 @@ from mlgen.problems import MlgenError, Path, Problem, did_you_mean
 from mlgen.resources import folder
 from mlgen.source import Document
 
+API_VERSION, KIND = "mlgen.dev/v1alpha1", "TrainingJob"
+
 TYPES = {
     "array": "a list",
     "boolean": "true or false",
@@ -68,45 +70,36 @@ def _special(framework: frameworks.Framework) -> dict[str, Any]:
 
 
 def require(document: Document) -> None:
-    """Hold a document against the schema.
+    """Hold a TrainingJob against the schema, with what its framework adds.
+
+    Raises:
+        MlgenError: with every problem of the document, each with its place.
+    """
+    spec = document.data.get("spec")
+    name = spec.get("framework") if isinstance(spec, dict) else None
+    known = [name] if isinstance(name, str) and name in frameworks.names() else []
+    hold(document, merged(known))
+
+
+def hold(document: Document, schema: Mapping[str, Any]) -> None:
+    """Hold a document against a JSON Schema (draft-07).
 
     Raises:
         MlgenError: with every problem of the document, each with its place.
     """
     unread = {problem.path for problem in document.problems if problem.code == "not-yaml"}
-    wrong = _strange(document) or problems(document)
-    found = [*document.problems, *(problem for problem in wrong if problem.path not in unread)]
+    wrong = [problem for problem in problems(document, schema) if problem.path not in unread]
+    found = [*document.problems, *wrong]
     if found:
         raise MlgenError(sorted(found, key=lambda problem: problem.place or document.place(())))
 
 
-def _strange(document: Document) -> list[Problem]:
-    """A document of another kind gets one problem, not one for each field that it has."""
-    data, known = document.data, base()["properties"]
-    version, kind = known["apiVersion"]["const"], known["kind"]["const"]
-    if not isinstance(data, dict):
-        message = f"the document is not a {kind}"
-        cure = f"begin it with apiVersion: {version} and kind: {kind}"
-        return [document.located(Problem((), message, "unknown-kind", cure))]
-    if data.get("kind") == kind and data.get("apiVersion") == version:
-        return []
-    wrong = "apiVersion" if data.get("kind") == kind else "kind"
-    message = f"{data.get('apiVersion')} {data.get('kind')} is not known"
-    if wrong not in data:
-        message = f'the field "{wrong}" is missing'
-    cure = f"known is {version} {kind}"
-    return [document.located(Problem((wrong,), message, "unknown-kind", cure))]
-
-
-def problems(document: Document) -> list[Problem]:
-    """Hold a document against the schema; return every problem, each with its place."""
+def problems(document: Document, schema: Mapping[str, Any]) -> list[Problem]:
+    """Return what breaks a rule of a JSON Schema, each with its place."""
     from jsonschema.validators import Draft7Validator
 
-    spec = document.data.get("spec") if isinstance(document.data, dict) else None
-    name = spec.get("framework") if isinstance(spec, dict) else None
-    known = [name] if isinstance(name, str) and name in frameworks.names() else []
     found: dict[Problem, None] = {}
-    for error in Draft7Validator(merged(known)).iter_errors(document.data):
+    for error in Draft7Validator(schema).iter_errors(document.data):
         found.update(dict.fromkeys(_explained(error, document)))
     return list(found)
 
@@ -122,8 +115,7 @@ def _explained(error: Any, document: Document) -> Iterator[Problem]:
     elif "propertyNames" in error.absolute_schema_path:
         message, cure = _bad_name(value, rule, limit)
         code = "unknown-role" if rule == "enum" else "bad-value"
-        place = document.key_place((*path, value))
-        yield Problem((*path, value), message, code, cure, place=place)
+        yield document.located(Problem((*path, value), message, code, cure), key=True)
     else:
         text = document.texts.get(path)
         shown = json.dumps(value, ensure_ascii=False) if text is None else text or "nothing"
@@ -143,8 +135,8 @@ def _unknown_fields(
         if name not in known:
             message = f'the field "{name}" is not known here'
             cure = did_you_mean(name, known) or f"known are: {', '.join(known) or 'none'}"
-            place = document.key_place((*path, name))
-            yield Problem((*path, name), message, "unknown-field", cure, place=place)
+            problem = Problem((*path, name), message, "unknown-field", cure)
+            yield document.located(problem, key=True)
 
 
 def _missing_fields(

@@ -26,6 +26,9 @@ MAX_VALUES = 200_000
 
 TAG = "tag:yaml.org,2002:"
 
+MARKER = re.compile(r"---(?=\s|\Z)")
+"""What begins a document."""
+
 SURROGATE = re.compile("[\ud800-\udfff]")
 """Half of a character, which `"\\ud83d"` can write but no file can hold."""
 
@@ -40,6 +43,8 @@ class Document:
         keys: the position of the key at each path.
         texts: how each value that is not a string was written: `1e-5`, `08`, `~`.
         problems: what is wrong with the YAML although it could be read: a key that stands twice.
+        origins: for a document that was made of a custom resource, where in that each value is.
+        text: as it was written, from its `---` on.
     """
 
     data: Any
@@ -47,6 +52,8 @@ class Document:
     keys: dict[Path, Place] = field(default_factory=dict)
     texts: dict[Path, str] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+    origins: dict[Path, Path] = field(default_factory=dict)
+    text: str = ""
 
     def place(self, path: Path) -> Place:
         """Return where the value at a path stands, or else the nearest value around it."""
@@ -58,9 +65,20 @@ class Document:
         """Return where the key at a path stands, or else the nearest value around it."""
         return self.keys.get(path) or self.place(path)
 
-    def located(self, problem: Problem) -> Problem:
-        """Return a problem with its place in this document."""
-        return replace(problem, place=problem.place or self.place(problem.path))
+    def located(self, problem: Problem, *, key: bool = False) -> Problem:
+        """Return a problem with its place, and by the path that the user knows.
+
+        Args:
+            problem: one that knows its place is returned as it is.
+            key: what is wrong is a key, not its value.
+        """
+        if problem.place:
+            return problem
+        path = problem.path
+        place = self.key_place(path) if key else self.place(path)
+        while self.origins and path and path not in self.origins:
+            path = path[:-1]
+        return replace(problem, place=place, path=self.origins.get(path, path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,25 +146,27 @@ def documents(text: Text) -> Iterator[Document | list[Problem]]:
         yield [text.problem]
         return
     empty = True
-    for line, chunk in _chunks(text.text):
+    for line, written in _chunks(text.text):
+        # What follows the marker on its line belongs to the document; spaces keep its column.
+        chunk = f"   {written[3:]}" if MARKER.match(written) else written
         if all(row.lstrip()[:1] in ("", "#", "%") for row in chunk.splitlines()):
             continue
         empty = False
-        yield _Reader(text.name, line).read(chunk)
+        read = _Reader(text.name, line).read(chunk)
+        yield replace(read, text=written) if isinstance(read, Document) else read
     if empty:
         cure = "write a TrainingJob, or leave the file out"
         yield [Problem((), "the file is empty", "empty", cure, place=Place(text.name))]
 
 
 def _chunks(text: str) -> Iterator[tuple[int, str]]:
-    """Split at `---`; yield the number of the line (from 0) that each document begins on."""
+    """Split before `---`; yield the number of the line (from 0) that each document begins on."""
     start = 0
     lines: list[str] = []
     for number, line in enumerate(io.StringIO(text, newline="")):
-        if line.startswith("---") and line[3:4] in ("", " ", "\t", "\n", "\r"):
+        if MARKER.match(line):
             yield start, "".join(lines)
-            # What follows the marker on its line belongs to the document; spaces keep its column.
-            start, lines = number, ["   " + line[3:]]
+            start, lines = number, [line]
         else:
             lines.append(line)
     yield start, "".join(lines)

@@ -36,4 +36,4 @@ def secret(name: str, namespace: str | None) -> str:
         "type": "kubernetes.io/ssh-auth",
         "stringData": {"ssh-privatekey": private, "ssh-publickey": public},
     }
-    return emit.yaml_text([("", [manifest])])
+    return emit.yaml_text([manifest])

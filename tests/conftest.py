@@ -4,7 +4,7 @@ import os
 
 import pytest
 from hypothesis import HealthCheck, settings
-from support import FIXTURES, ROOT
+from support import FIXTURES, RESOURCES, ROOT
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 # In CI the same examples every time; a slow machine is no failure.
@@ -22,7 +22,7 @@ class Manifest(SingleFileSnapshotExtension):
 
 def pytest_generate_tests(metafunc):
     if "job_file" in metafunc.fixturenames:
-        metafunc.parametrize("job_file", FIXTURES, ids=lambda path: path.stem)
+        metafunc.parametrize("job_file", [*FIXTURES, *RESOURCES], ids=lambda path: path.stem)
 
 
 @pytest.fixture
@@ -41,6 +41,6 @@ def render(monkeypatch):
     def rendered(path, form="yaml", **options):
         name = str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
         result = room.render(texts((name,)), room.Options(**options))
-        return room.text(result.jobs, form)
+        return room.text(result.parts, form)
 
     return rendered

@@ -4,3 +4,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 FIXTURES = sorted((ROOT / "fixtures").glob("*.yaml"))
+"""Job files."""
+
+RESOURCES = sorted((ROOT / "fixtures/resources").glob("*.yaml"))
+"""Custom resources of the operators: `<dialect>-<kind>-<version>.yaml`, or `…-<what>.yaml`."""

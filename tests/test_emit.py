@@ -108,7 +108,7 @@ def data(keys):
 
 
 def dumped(data):
-    return emit.yaml_text([("", [data])])
+    return emit.yaml_text([data])
 
 
 def as_pure_python(data):
@@ -213,7 +213,7 @@ def test_json_says_the_same_as_yaml(job_file, render):
 @given(data(KEYS))
 @settings(max_examples=50, deadline=None)
 def test_json_survives(found):
-    assert [{"a": found}] == json.loads(emit.json_text([("", [{"a": found}])]))["items"]
+    assert [{"a": found}] == json.loads(emit.json_text([{"a": found}]))["items"]
 
 
 @pytest.mark.parametrize(
@@ -269,11 +269,9 @@ def test_keys_stay_in_their_order():
 
 
 def test_the_comment_stands_above_the_first_object_of_its_set():
-    one, two = {"a": 1}, {"b": 2}
+    text = emit.yaml_text([{"a": 1}, {"b": 2}], "x\n\n  y")
 
-    assert "---\n# x\n#\n#   y\na: 1\n---\nb: 2\n---\n# z\na: 1\n" == emit.yaml_text(
-        [("x\n\n  y", [one, two]), ("z", [one])]
-    )
+    assert text == "---\n# x\n#\n#   y\na: 1\n---\nb: 2\n"
 
 
 def test_of_nothing_comes_nothing():
@@ -286,4 +284,4 @@ def test_what_is_read_again_is_written_the_same(job_file, render):
     text = render(job_file)
     objects = list(YAML(typ="safe", pure=True).load_all(io.StringIO(text)))
 
-    assert list(yaml.safe_load_all(emit.yaml_text([("", objects)]))) == objects
+    assert list(yaml.safe_load_all(emit.yaml_text(objects))) == objects

@@ -1,0 +1,192 @@
+"""Replica types and a run policy: what the operators around kubeflow/common share.
+
+Kubeflow's training operator and MPI operator and KubeDL all grew on that library, so a job is a
+mapping of replica types, each with a pod template, beside a policy for the whole. Read off the
+training operator 1.9, pkg/apis/kubeflow.org/v1/common_types.go and pkg/controller.v1/common.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mlgen.draft import COUNT, ENDLESS, SWITCH, TEMPLATE, TEXT, Draft, Given, mapping
+from mlgen.job import WaitPolicy
+from mlgen.problems import did_you_mean
+
+RESTARTS = ("Always", "OnFailure", "Never", "ExitCode")
+CLEANING = ("", "None", "Running", "All")
+
+SCHEDULING: dict[str, Any] = mapping(
+    {
+        "minAvailable": COUNT,
+        "queue": TEXT,
+        "minResources": {"type": "object"},
+        "priorityClass": TEXT,
+        "scheduleTimeoutSeconds": COUNT,
+    }
+)
+
+INLINE: dict[str, Any] = {
+    "cleanPodPolicy": {"enum": list(CLEANING)},
+    "ttlSecondsAfterFinished": COUNT,
+    "activeDeadlineSeconds": COUNT,
+    "backoffLimit": COUNT,
+}
+"""What stood in `spec` itself before there was a runPolicy."""
+
+RUN_POLICY: dict[str, Any] = mapping(
+    INLINE | {"schedulingPolicy": SCHEDULING, "suspend": SWITCH, "managedBy": TEXT}
+)
+
+POLICIES: dict[str, Any] = INLINE | {"runPolicy": RUN_POLICY, "RunPolicy": RUN_POLICY}
+
+REPLICA: dict[str, Any] = mapping(
+    {"replicas": COUNT, "restartPolicy": {"enum": list(RESTARTS)}, "template": TEMPLATE},
+    "template",
+)
+
+REPLICAS: dict[str, Any] = {"type": "object", "minProperties": 1, "additionalProperties": REPLICA}
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the operator takes for granted of one kind.
+
+    Attributes:
+        framework: in TrainingJob's words.
+        field: the field of `spec` that holds the replica types.
+        roles: those that it knows.
+        container: the name of the training container.
+        port: the name of the port that peers dial.
+        restart: the restart policy that it gives by default.
+    """
+
+    framework: str
+    field: str
+    roles: tuple[str, ...]
+    container: str
+    port: str
+    restart: str = "Never"
+
+
+def roles(draft: Draft, rules: Rules) -> dict[str, Given]:
+    """Return the replica types by their roles; the operator takes their names in any case."""
+    known = {name.lower(): name for name in rules.roles}
+    found: dict[str, Given] = {}
+    for name, given in draft.spec.get(rules.field).fields():
+        role = name.lower()
+        if role not in known:
+            cure = did_you_mean(name, rules.roles) or f"known are: {', '.join(rules.roles)}"
+            draft.refuse(given, f'"{name}" is not a replica type of this kind', cure)
+        elif role in found:
+            draft.refuse(given, f"{known[role]} stands here twice", "keep one of the two")
+        else:
+            found[role] = given
+    return {role: found[role] for role in known if role in found}
+
+
+def main_container(draft: Draft, template: Given, name: str) -> Given | None:
+    """Return the container of the operator's name, without which its webhook refuses a job."""
+    containers = template.get("spec", "containers")
+    for container in containers.items():
+        if container.value["name"] == name:
+            if not container.get("image").value:
+                draft.refuse(container, "the training container has no image", "write image")
+                return None
+            return container
+    cure = f"name the one that trains {name}"
+    draft.refuse(containers, f'there is no container with the name "{name}"', cure)
+    return None
+
+
+def replicas(draft: Draft, rules: Rules) -> dict[str, Given]:
+    """Write every role with the operator's defaults; return the replica types by role."""
+    draft.put("spec.framework", draft.given.get("kind"), rules.framework)
+    found = roles(draft, rules)
+    for role, given in found.items():
+        template = given.get("template")
+        main = main_container(draft, template, rules.container)
+        if main:
+            draft.role(role, template, main, rules.port)
+            draft.put(f"spec.roles.{role}.replicas", given.get("replicas"))
+            restart = given.get("restartPolicy")
+            draft.put(f"spec.roles.{role}.restartPolicy", restart, restart.value or rules.restart)
+    return found
+
+
+def run_policy(draft: Draft, found: Mapping[str, Given], manager: str, clean: str = "") -> None:
+    """Write what holds for the whole job, from `runPolicy` or, as once, from `spec` itself.
+
+    Args:
+        draft: is written to.
+        found: the replica types by role, already written.
+        manager: the operator's own name in `managedBy`.
+        clean: the cleanPodPolicy that the operator gives by default, if it is not None.
+    """
+    spec = draft.spec
+    for name in ("cleanPodPolicy", "ttlSecondsAfterFinished", "backoffLimit", "suspend"):
+        draft.put(f"spec.runPolicy.{name}", policy(spec, name))
+    if clean and not policy(spec, "cleanPodPolicy"):
+        draft.put("spec.runPolicy.cleanPodPolicy", spec, clean)
+    restarts = {role.get("restartPolicy") for role in draft.roles.values()}
+    if restarts != {"Never"} and not policy(spec, "backoffLimit"):
+        draft.put("spec.runPolicy.backoffLimit", spec, ENDLESS)
+    deadline(draft, policy(spec, "activeDeadlineSeconds"))
+    managed = policy(spec, "managedBy")
+    if managed.value != manager:
+        draft.put("spec.runPolicy.managedBy", managed)
+    scheduling(draft, policy(spec, "schedulingPolicy"), found)
+
+
+def policy(spec: Given, name: str) -> Given:
+    """Return one field of the run policy, wherever this version has it; "" says nothing."""
+    places = [spec.get("runPolicy", name), spec.get("RunPolicy", name), spec.get(name)]
+    found = next((given for given in places if given), places[0])
+    return Given(None, found.path) if found.value == "" else found
+
+
+def deadline(draft: Draft, given: Given) -> None:
+    """Write a deadline; waiting for peers must end before it, to say what was missing."""
+    draft.put("spec.runPolicy.activeDeadlineSeconds", given)
+    if given and given.value <= WaitPolicy().timeout_seconds:
+        draft.put("spec.wait.timeoutSeconds", given, max(1, given.value - 1))
+
+
+def scheduling(draft: Draft, given: Given, found: Mapping[str, Given]) -> None:
+    """Write the gang; which scheduler forms it, only the operator's command line says.
+
+    So the pods' own schedulerName has to tell: volcano, or any other for coscheduling.
+    """
+    if not given:
+        return
+    named = [role.get("template", "spec", "schedulerName").value for role in found.values()]
+    names = {name for name in named if name} - {"default-scheduler"}
+    if not names:
+        draft.differs(
+            given,
+            "the operator asks the scheduler that it was started with for a gang; none is formed"
+            " here, as the resource does not say which",
+            "write schedulerName in the templates, or --set spec.scheduling.gang=volcano",
+        )
+        return
+    gang = "volcano" if "volcano" in names else "coscheduling"
+    draft.put("spec.scheduling.gang", given, gang)
+    for theirs, ours in GANG[gang].items():
+        draft.put(f"spec.scheduling.{ours}", given.get(theirs))
+
+
+GANG = {
+    "volcano": {
+        "queue": "queue",
+        "priorityClass": "priorityClassName",
+        "minAvailable": "minMember",
+        "minResources": "minResources",
+    },
+    "coscheduling": {
+        "priorityClass": "priorityClassName",
+        "minAvailable": "minMember",
+        "minResources": "minResources",
+        "scheduleTimeoutSeconds": "scheduleTimeoutSeconds",
+    },
+}
+"""By flavour: the fields of a schedulingPolicy that it knows, and our names of them."""
