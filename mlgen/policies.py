@@ -5,6 +5,7 @@ Each function holds one declaration against the roles that a framework made of t
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from mlgen.hostports import EPHEMERAL_PORTS, NODE_PORTS
 from mlgen.job import Job
@@ -293,6 +294,23 @@ def _mounts(_job: Job, roles: Sequence[Role]) -> Iterator[Problem]:
                 yield _wrong(*path, message=message, cure="give one of them another mountPath")
 
 
+def _files(job: Job, roles: Sequence[Role]) -> Iterator[Problem]:
+    """A volume of files is one ConfigMap, `<job>-<volume>`, whichever roles have it."""
+    seen: dict[str, tuple[str, Any]] = {}
+    for role in roles:
+        for name, volume in role.spec.volumes.items():
+            if "files" not in volume:
+                continue
+            path = ("roles", role.spec.name, "volumes", name)
+            if name == "config":
+                message = f"the ConfigMap {job.name}-config holds mlgen's own files"
+                yield _wrong(*path, message=message, cure="give the volume another name")
+            other, texts = seen.setdefault(name, (role.spec.name, volume["files"]))
+            if texts != volume["files"]:
+                message = f"{other} has other texts in the files of its volume {name}"
+                yield _wrong(*path, message=message, cure="give one of the two another name")
+
+
 SECRET = re.compile(
     r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|(API|ACCESS|PRIVATE|SIGNING)_?KEY)(_|$)"
 )
@@ -338,5 +356,6 @@ CHECKS: tuple[Callable[[Job, Sequence[Role]], Iterator[Problem]], ...] = (
     _scheduling,
     _tensorboard,
     _mounts,
+    _files,
     _secrets,
 )

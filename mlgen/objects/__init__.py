@@ -8,6 +8,7 @@ from mlgen.objects.gang import group
 from mlgen.objects.labels import config_name, index_label, metadata, selector, workload_name
 from mlgen.objects.pod import scripts, service_account
 from mlgen.objects.skeleton import filled
+from mlgen.objects.storage import files
 from mlgen.objects.tensorboard import board, board_service
 from mlgen.objects.workload import workload
 from mlgen.resources import script
@@ -25,6 +26,7 @@ def build(topology: Topology) -> list[dict[str, Any]]:
     for role in roles:
         found += _rights(job, role)
     found += _config(topology)
+    found += files(topology)
     service = metadata(job, job.name, "rendezvous")
     found.append(filled("service", metadata=service, selector=selector(job), ports=None))
     for role in roles:

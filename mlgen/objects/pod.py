@@ -71,14 +71,14 @@ def template(topology: Topology, role: Role) -> dict[str, Any]:
         placement.patch(topology, role),
         network.patch(topology, role),
         security.patch(job, role.spec.main_container),
-        storage.patch(role.spec.main_container, role.spec.volumes),
+        storage.patch(job, role.spec.main_container, role.spec.volumes),
     ]
     for theirs in (*patches, *role.spec.templates):
         pod = merged(pod, theirs)
     memory = storage.shared_memory(role, _main_of(role, pod))
     if memory:
         pod = merged(pod, _mounted(job, role, memory))
-    return pod | {"spec": _in_order(pod["spec"])}
+    return pod | {"spec": _with_index(role, _in_order(pod["spec"]))}
 
 
 def _mounted(job: Job, role: Role, mount: Mount) -> dict[str, Any]:
@@ -91,6 +91,21 @@ def _in_order(spec: dict[str, Any]) -> dict[str, Any]:
     """What is short first: containers and volumes would hide it from a reader."""
     last = ("initContainers", "containers", "volumes")
     return {k: spec[k] for k in spec if k not in last} | {k: spec[k] for k in last if k in spec}
+
+
+def _with_index(role: Role, spec: dict[str, Any]) -> dict[str, Any]:
+    """The index in the containers that only a template has, where they use it too."""
+    lists = {k: spec[k] for k in ("initContainers", "containers") if spec.get(k)}
+    return spec | {k: [_indexed(role, item) for item in items] for k, items in lists.items()}
+
+
+def _indexed(role: Role, container: dict[str, Any]) -> dict[str, Any]:
+    env = container.get("env") or []
+    words = [*(container.get("command") or []), *(container.get("args") or [])]
+    uses = any(INDEX in text for text in (*words, *(item.get("value") or "" for item in env)))
+    if not uses or any(item["name"] == INDEX_NAME for item in env):
+        return container
+    return container | {"env": [_index(role), *env]}
 
 
 def _main_of(role: Role, pod: dict[str, Any]) -> dict[str, Any]:

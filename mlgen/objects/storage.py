@@ -1,27 +1,30 @@
 """The volumes of a pod in the job file's short forms, and the memory that processes share."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mlgen.job import Job
+from mlgen.objects.labels import metadata
+from mlgen.objects.skeleton import filled
 from mlgen.problems import MlgenError, Problem
 from mlgen.quantity import half
-from mlgen.topology import Helper, Mount, Role, Scratch, SecretFiles
+from mlgen.topology import Helper, Mount, Role, Scratch, SecretFiles, Topology
 
 SHM = "/dev/shm"  # noqa: S108 - a mount of the pod's own
 
 
-def patch(container: str, volumes: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def patch(job: Job, container: str, volumes: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return the part of a pod template with volumes in short form.
 
     Args:
+        job: the job.
         container: the name of the one that sees them.
         volumes: by name, as in the job file.
     """
     if not volumes:
         return {}
     # What a helper fills is a volume of the helper's already.
-    sources = [_volume(name, given) for name, given in volumes.items() if "git" not in given]
+    sources = [_volume(job, name, given) for name, given in volumes.items() if "git" not in given]
     mounts = [_mount(name, given) for name, given in volumes.items()]
     return {
         "spec": {
@@ -36,12 +39,14 @@ def _mount(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return {"name": name, **fields}
 
 
-def _volume(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def _volume(job: Job, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """A volume as Kubernetes writes it."""
     if "pvc" in given:
         source: dict[str, Any] = {"persistentVolumeClaim": {"claimName": given["pvc"]}}
     elif "configMap" in given:
         source = {"configMap": {"name": given["configMap"]}}
+    elif "files" in given:
+        source = {"configMap": {"name": _files_name(job, name)}}
     elif "secret" in given:
         source = {"secret": {"secretName": given["secret"]}}
     elif "hostPath" in given:
@@ -49,6 +54,23 @@ def _volume(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     else:
         source = {key: dict(given[key]) for key in ("nfs", "emptyDir") if key in given}
     return {"name": name, **source}
+
+
+def _files_name(job: Job, volume: str) -> str:
+    return f"{job.name}-{volume}"
+
+
+def files(topology: Topology) -> Iterator[dict[str, Any]]:
+    """Return a ConfigMap for each volume of files, in which roles do not differ."""
+    found: dict[str, Mapping[str, str]] = {}
+    for role in topology.roles:
+        for name, given in role.spec.volumes.items():
+            if "files" in given:
+                found[name] = given["files"]
+    job = topology.job
+    for name, texts in found.items():
+        meta = metadata(job, _files_name(job, name), "config")
+        yield filled("configmap", metadata=meta, data=dict(texts))
 
 
 def helpers(job: Job, role: Role) -> list[Helper]:

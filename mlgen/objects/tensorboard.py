@@ -40,7 +40,7 @@ def board(topology: Topology) -> Iterator[dict[str, Any]]:
         "spec": {"containers": [_container(topology, asked)]},
     }
     shared = {n: {**v, "readOnly": True} for n, v in job.volumes.items() if SHARED & set(v)}
-    for patch in (security.patch(job, NAME), storage.patch(NAME, shared)):
+    for patch in (security.patch(job, NAME), storage.patch(job, NAME, shared)):
         pod = merged(pod, patch)
     yield filled("deployment", metadata=_meta(topology), selector=own, template=pod)
 
