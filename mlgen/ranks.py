@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from mlgen.job import Job, RoleSpec
+from mlgen.job import Job, RoleSpec, WaitFor
 from mlgen.layout import FIRST, Plan, Viewer
 from mlgen.topology import INDEX, Env
 
@@ -62,11 +62,20 @@ def members(job: Job, leader: str, follower: str) -> list[Member]:
     first, rest = specs[leader], specs[follower]
     if replace(first, name=RANK, replicas=0) == replace(rest, name=RANK, replicas=0):
         size = first.replicas + rest.replicas
-        return [Member(replace(first, name=RANK, replicas=size), size, INDEX)]
+        waits = _folded(first.wait_for, leader, follower)
+        return [Member(replace(first, name=RANK, replicas=size, wait_for=waits), size, INDEX)]
     return [
         Member(first, first.replicas, INDEX),
         *(Member(rest, 1, str(first.replicas + i), i) for i in range(rest.replicas)),
     ]
+
+
+def _folded(waits: tuple[WaitFor, ...] | None, *roles: str) -> tuple[WaitFor, ...] | None:
+    """What is waited for, where two roles have become one: who waits for either waits for that."""
+    if waits is None:
+        return None
+    renamed = (replace(wait, role=RANK) if wait.role in roles else wait for wait in waits)
+    return tuple(dict.fromkeys(renamed))
 
 
 def ranked(plan: Plan, leader: str, follower: str, env: Callable[[Place], Env]) -> None:

@@ -1,8 +1,9 @@
 """Generic: any roles, with waits, and the addresses of all peers as variables.
 
 For what has no framework of its own. A role with restartPolicy Always serves; the others end, and
-one of them decides. Each replica gets MLGEN_ROLE, MLGEN_REPLICA_INDEX and, for each role, its size
-MLGEN_<ROLE>_REPLICAS and its addresses MLGEN_<ROLE>_HOSTS, separated by commas.
+one of them decides. Each replica gets MLGEN_REPLICA_INDEX and, unless `addresses` is false,
+MLGEN_ROLE and, for each role, its size MLGEN_<ROLE>_REPLICAS and its addresses MLGEN_<ROLE>_HOSTS,
+separated by commas.
 """
 
 from functools import partial
@@ -14,7 +15,14 @@ from mlgen.topology import Topology
 
 ROLES = None
 
-OPTIONS: dict[str, Any] = {}
+OPTIONS: dict[str, Any] = {
+    "addresses": {
+        "type": "boolean",
+        "description": "Whether each replica gets the roles' sizes and addresses as variables.",
+        "default": True,
+        "examples": [False],
+    },
+}
 
 
 def topology(job: Job) -> Topology:
@@ -40,6 +48,8 @@ def topology(job: Job) -> Topology:
 
 
 def _env(plan: Plan, name: str, viewer: Viewer) -> dict[str, Any]:
+    if not plan.job.options.get("addresses", True):
+        return {}
     env = {"MLGEN_ROLE": name}
     for role, spec in plan.job.roles.items():
         key = f"MLGEN_{role.upper().replace('-', '_')}"

@@ -4,10 +4,12 @@
 https://horovod.readthedocs.io/en/stable/elastic_include.html
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 from mlgen.frameworks import mpi
 from mlgen.job import Job
+from mlgen.layout import Plan
 from mlgen.topology import Topology
 
 ROLES = mpi.ROLES
@@ -47,10 +49,16 @@ def topology(job: Job) -> Topology:
     most = elastic["maxReplicas"]
     plan = mpi.plan(job, ("discover_hosts.sh", "elastic-hosts"), least=elastic["minReplicas"])
     if "worker" in job.roles:
-        pairs = zip(
-            mpi.reachable(plan, "worker", most), plan.hosts(job.roles["worker"], most), strict=True
-        )
-        known = "".join(f"{name}:{mpi.slots(job)} {host}\n" for name, host in pairs)
-        plan.files["elastic-hosts"] = known
+        working = {"launcher": 1} if job.options.get("runLauncherAsWorker") else {}
+        counts = {role: n for role, n in working.items() if role in job.roles} | {"worker": most}
+        lines = (line for role, count in counts.items() for line in _known(plan, role, count))
+        plan.files["elastic-hosts"] = "".join(lines)
         plan.between("worker", elastic["minReplicas"], most)
     return plan.topology()
+
+
+def _known(plan: Plan, role: str, count: int) -> Iterator[str]:
+    """Return the lines of elastic-hosts for so many replicas."""
+    names, hosts = mpi.reachable(plan, role, count), plan.hosts(plan.job.roles[role], count)
+    for name, host in zip(names, hosts, strict=True):
+        yield f"{name}:{mpi.slots(plan.job)} {host}\n"

@@ -64,7 +64,7 @@ OPTIONS: dict[str, Any] = {
             },
             "workerCacheSize": {
                 "type": "string",
-                "pattern": "^[0-9]+([KMGT]i?)?$",
+                "pattern": "^[0-9]+([.][0-9]+)?([kMGTPE]|[KMGTPE]i)?$",
                 "description": "The size of the shared store, instead of a part.",
                 "examples": ["20Gi"],
             },

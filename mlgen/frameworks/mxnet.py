@@ -3,7 +3,8 @@
 The variables are those of Kubeflow's training operator 1.8 (pkg/controller.v1/mxnet/mxnet.go);
 ps-lite reads the DMLC_* set (https://mxnet.apache.org/versions/1.9.1/api/faq/distributed_training).
 Scheduler and servers end by themselves when the workers are done, so all of them are Jobs; the
-tuner's tracker and servers do not.
+tuner's tracker and servers do not. A worker alone, which shares its parameters with nobody, needs
+neither of them.
 """
 
 from functools import partial
@@ -41,7 +42,8 @@ def topology(job: Job) -> Topology:
         message = "a job either trains (scheduler, server, worker) or tunes"
         plan.problem(("roles", min(tunes)), message, "make two jobs of it")
         return plan.topology()
-    names = TUNE if tunes else TRAIN
+    alone = set(job.roles) == {"worker"} and job.replicas == 1
+    names = TUNE if tunes else ("worker",) if alone else TRAIN
     first = names[0]
     plan.require(*names)
     plan.single(first)
@@ -66,13 +68,13 @@ def _env(plan: Plan, name: str, viewer: Viewer) -> dict[str, Any]:
     """One role's variables; where it tunes there is nothing for ps-lite."""
     roles = plan.job.roles
     scheduler = roles.get("scheduler")
-    trains = scheduler is not None
+    sizes = {role: spec.replicas for role, spec in roles.items()}
     env = {
         "MX_CONFIG": _config(plan, name, viewer),
         "DMLC_PS_ROOT_PORT": str(plan.port(scheduler, 0, viewer)) if scheduler else "0",
         "DMLC_PS_ROOT_URI": plan.first(scheduler) if scheduler else "",
-        "DMLC_NUM_SERVER": str(roles["server"].replicas if trains else 0),
-        "DMLC_NUM_WORKER": str(roles["worker"].replicas if trains else 0),
+        "DMLC_NUM_SERVER": str(sizes.get("server", 0)),
+        "DMLC_NUM_WORKER": str(sizes.get("worker", 0)),
         "DMLC_ROLE": name,
         "DMLC_USE_KUBERNETES": "1",
     }
