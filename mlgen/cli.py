@@ -1,16 +1,27 @@
 """The command line: options in, one call, text out."""
 
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from mlgen import __version__
 
 if TYPE_CHECKING:
+    from mlgen.problems import Problem
     from mlgen.render import Result
 
+T = TypeVar("T")
+
 FILES = click.argument("files", nargs=-1, required=True, metavar="FILE...")
+OUTPUT = click.option(
+    "-o",
+    "--output",
+    default="-",
+    metavar="FILE",
+    help="Write there instead of to standard output; only once all is done.",
+)
 HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
@@ -91,13 +102,7 @@ def _rendering(function: Any) -> Any:
 
 @main.command()
 @_rendering
-@click.option(
-    "-o",
-    "--output",
-    default="-",
-    metavar="FILE",
-    help="Write there instead of to standard output; only once all is rendered.",
-)
+@OUTPUT
 @click.option(
     "--format",
     "form",
@@ -113,16 +118,7 @@ def render(files: tuple[str, ...], output: str, form: str, **said: Any) -> None:
     """
     from mlgen.render import text
 
-    written = text(_result(files, said).parts, form)
-    if output == "-":
-        click.echo(written.encode(), nl=False)  # bytes: the same under every locale
-        return
-    from mlgen.files import write
-
-    try:
-        write(output, written)
-    except OSError as error:
-        raise click.ClickException(f"{output}: cannot be written: {error.strerror}") from None
+    _write(output, text(_result(files, said).parts, form))
 
 
 @main.command()
@@ -139,6 +135,21 @@ def validate(files: tuple[str, ...], **said: Any) -> None:
         click.echo(f"{rendered.file}: valid")
         click.echo(summary(rendered.topology))
         click.echo(pod_security(rendered))
+
+
+@main.command()
+@FILES
+@OUTPUT
+def convert(files: tuple[str, ...], output: str) -> None:
+    """Print the job files that custom resources of operators stand for.
+
+    Job files and all other objects among FILES are printed as they are. What the operator would
+    have done besides is said on standard error.
+    """
+    from mlgen.convert import convert as converted
+    from mlgen.source import texts
+
+    _write(output, _checked(lambda: converted(texts(files)), lambda result: result[1])[0])
 
 
 @main.command()
@@ -188,18 +199,35 @@ def ssh_secret(name: str, namespace: str | None) -> None:
 
 
 def _result(files: tuple[str, ...], said: dict[str, Any]) -> "Result":
-    """Render, with the warnings on standard error; on errors all of them, and exit status 1."""
-    from mlgen.problems import MlgenError
     from mlgen.render import Options
     from mlgen.render import render as rendered
     from mlgen.source import texts
 
+    return _checked(lambda: rendered(texts(files), Options(**said)), lambda result: result.warnings)
+
+
+def _checked(make: Callable[[], T], warnings: Callable[[T], Iterable["Problem"]]) -> T:
+    """Print the warnings on standard error; on errors all of them, with exit status 1."""
+    from mlgen.problems import MlgenError
+
     try:
-        result = rendered(texts(files), Options(**said))
+        result = make()
     except MlgenError as error:
         for problem in error.problems:
             click.echo(str(problem), err=True)
         sys.exit(1)
-    for problem in result.warnings:
+    for problem in warnings(result):
         click.echo(str(problem), err=True)
     return result
+
+
+def _write(output: str, written: str) -> None:
+    if output == "-":
+        click.echo(written.encode(), nl=False)  # bytes: the same under every locale
+        return
+    from mlgen.files import write
+
+    try:
+        write(output, written)
+    except OSError as error:
+        raise click.ClickException(f"{output}: cannot be written: {error.strerror}") from None

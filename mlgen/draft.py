@@ -23,8 +23,21 @@ CONTAINER_SHORT = ("image", "imagePullPolicy", "command", "args", "workingDir")
 POD_SHORT = ("serviceAccountName", "nodeSelector", "tolerations", "affinity")
 """Fields of a pod that a role has under the same names."""
 
-ROLE_ORDER = ("replicas", "restartPolicy", "mainContainer", *CONTAINER_SHORT, "env", "resources")
-SPEC_ORDER = ("framework", "options", *ROLE_ORDER, *POD_SHORT, "roles")
+ROLE_ORDER = (
+    "replicas",
+    "restartPolicy",
+    "retryableExitCodes",
+    "backoffLimit",
+    "mainContainer",
+    *CONTAINER_SHORT,
+    "env",
+    "resources",
+    "volumes",
+    "port",
+    *POD_SHORT,
+)
+OF_ONE_ROLE = ("replicas", "backoffLimit")
+SPEC_ORDER = ("framework", "options", *ROLE_ORDER, "roles")
 """What a reader looks for first stands first."""
 
 TEXTS: dict[str, Any] = {"type": "object", "additionalProperties": {"type": "string"}}
@@ -43,6 +56,7 @@ SERVER_WRITTEN = (
     "ownerReferences",
     "managedFields",
     "selfLink",
+    "clusterName",
 )
 """What `kubectl get -o yaml` prints besides, and `kubectl apply` has no use for."""
 
@@ -59,32 +73,43 @@ METADATA: dict[str, Any] = {
     | {name: {} for name in SERVER_WRITTEN},
 }
 
+
+def _named(definition: str, **lists: str) -> dict[str, Any]:
+    """A list of what the job file's schema defines, whose items and their items have their keys."""
+    keys = {name: {"items": {"required": [key]}} for name, key in lists.items()}
+    rule = {"required": ["name"], "properties": keys}
+    return {"type": "array", "items": {"allOf": [{"$ref": f"#/definitions/{definition}"}, rule]}}
+
+
+CONTAINERS = _named("container", env="name", ports="containerPort", volumeMounts="name")
+
 TEMPLATE: dict[str, Any] = {
     "type": "object",
     "additionalProperties": False,
     "required": ["spec"],
     "properties": {
+        "apiVersion": {},
+        "kind": {},
         "metadata": METADATA,
         "spec": {
             "type": "object",
             "required": ["containers"],
             "properties": {
-                "containers": {
-                    "type": "array",
-                    "minItems": 1,
-                    "items": {"$ref": "#/definitions/container"},
-                    "examples": [[{"name": "main", "image": "example/mnist:1.4"}]],
-                },
-                "initContainers": {
-                    "type": "array",
-                    "items": {"$ref": "#/definitions/container"},
-                },
-                "volumes": {"type": "array", "items": {"$ref": "#/definitions/volume"}},
+                "containers": CONTAINERS
+                | {"minItems": 1, "examples": [[{"name": "main", "image": "example/mnist:1.4"}]]},
+                "initContainers": CONTAINERS,
+                "volumes": _named("volume"),
+                "schedulerName": TEXT,
+                "restartPolicy": TEXT,
+                "hostNetwork": SWITCH,
             },
         },
     },
 }
-"""A PodTemplateSpec, as far as it is read here; the API server knows the rest of its fields."""
+"""A PodTemplateSpec, as far as it is read here; the API server knows the rest of its fields.
+
+Some write one as a whole Pod, whose apiVersion and kind the API server takes away.
+"""
 
 
 def mapping(properties: Mapping[str, Any], *required: str) -> dict[str, Any]:
@@ -245,7 +270,31 @@ class Draft:
             self._port(at, main, port, left)
         for word in POD_SHORT:
             self.put(f"{at}.{word}", template.get("spec", word))
-        self._template(name, template, main, left)
+        short = self._volumes(name, template, main)
+        left["volumeMounts"] = [m for m in left.get("volumeMounts", []) if m["name"] not in short]
+        self._template(name, template, main, left, short)
+
+    def _volumes(self, role: str, template: Given, main: Given) -> set[str]:
+        """Write in short form what only the training container mounts; return the names."""
+        pod = template.get("spec")
+        others = [
+            mount["name"]
+            for word in ("containers", "initContainers")
+            for container in pod.get(word).items()
+            if container.path != main.path
+            for mount in container.value.get("volumeMounts", [])
+        ]
+        found = set()
+        for volume in pod.get("volumes").items():
+            name = volume.value["name"]
+            mounts = [m for m in main.get("volumeMounts").items() if m.value["name"] == name]
+            source = short_volume(volume.value)
+            if source and len(mounts) == 1 and name not in others:
+                mount = {k: v for k, v in mounts[0].value.items() if k != "name"}
+                if set(mount) <= {"mountPath", "subPath", "readOnly"}:
+                    self.put(f"spec.roles.{role}.volumes.{name}", volume, mount | source)
+                    found.add(name)
+        return found
 
     def _resources(self, at: str, given: Given) -> None:
         """Requests and limits; a limit without a request is the request too, as in Kubernetes.
@@ -283,7 +332,9 @@ class Draft:
                 if set(port.value) <= {"name", "containerPort", "protocol"}:
                     left["ports"] = [p for p in left["ports"] if p is not port.value]
 
-    def _template(self, role: str, template: Given, main: Given, left: dict[str, Any]) -> None:
+    def _template(
+        self, role: str, template: Given, main: Given, left: dict[str, Any], short: set[str]
+    ) -> None:
         """What has no short form, merged into the pod template as it is."""
         path = ("spec", "roles", role, "template")
         meta, spec = template.get("metadata"), template.get("spec")
@@ -296,6 +347,9 @@ class Draft:
             for k, v in spec.value.items()
             if k not in (*POD_SHORT, "restartPolicy", "containers")
         }
+        volumes = [v for v in rest.pop("volumes", []) if v["name"] not in short]
+        if volumes:
+            rest["volumes"] = volumes
         left = {k: v for k, v in left.items() if v not in ([], {})}
         containers = [({"name": main.value["name"], **left}, main.path)] if left else []
         others = (item for item in spec.get("containers").items() if item.path != main.path)
@@ -307,6 +361,21 @@ class Draft:
         if rest:
             found["spec"] = rest
         self.put(f"spec.roles.{role}.template", template, found)
+
+    def share_templates(self) -> None:
+        """Say once what the templates of all roles say alike, down to a single label."""
+        roles = list(self.roles.items())
+        shared = _alike([role.get("template", {}) for _, role in roles]) if roles[1:] else {}
+        if not shared:
+            return
+        self.data["spec"]["template"] = shared
+        first = ("spec", "roles", roles[0][0], "template")
+        for path in [path for path in self.origins if path[: len(first)] == first]:
+            self.origins[("spec", "template", *path[len(first) :])] = self.origins[path]
+        for _, role in roles:
+            role["template"] = _besides(role["template"], shared)
+            if not role["template"]:
+                del role["template"]
 
     def finish(self, document: Document) -> Document:
         """Return the TrainingJob, whose values know their places in the custom resource.
@@ -342,10 +411,10 @@ class Draft:
         if len(roles) == 1:
             return
         first, *others = roles or [("", {})]
-        for word in [w for w in first[1] if w in SPEC_ORDER and w != "replicas"]:
+        for word in [w for w in first[1] if w in ROLE_ORDER and w not in OF_ONE_ROLE]:
             value = first[1][word]
             if all(role.get(word) == value for _, role in others):
-                spec[word] = value
+                spec[word] = {**spec[word], **value} if word in spec else value
                 for name, role in roles:
                     del role[word]
                     self._move(("spec", "roles", name, word), ("spec", word), keep=name == first[0])
@@ -370,11 +439,65 @@ class Kind:
     convert: Callable[[Draft], None]
 
 
+VOLUME_SHORT = {
+    "persistentVolumeClaim": ("claimName", "pvc"),
+    "configMap": ("name", "configMap"),
+    "secret": ("secretName", "secret"),
+    "hostPath": ("path", "hostPath"),
+}
+"""By the field of a volume: what alone may stand in it, and the short form of that."""
+
+
+def short_volume(volume: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a volume as a role has it, but for its mount; {} where it has no short form."""
+    sources = [name for name in volume if name != "name"]
+    if len(sources) != 1:
+        return {}
+    (name,) = sources
+    if not isinstance(volume[name], dict):
+        return {}
+    if name in VOLUME_SHORT and set(volume[name]) == {VOLUME_SHORT[name][0]}:
+        inner, short = VOLUME_SHORT[name]
+        return {short: volume[name][inner]}
+    whole = {"nfs": {"server", "path"}, "emptyDir": {"medium", "sizeLimit"}}
+    if (
+        name in whole
+        and set(volume[name]) <= whole[name]
+        and volume[name].get("medium") in (None, "Memory")
+    ):
+        return {name: volume[name]}
+    return {}
+
+
 def _ordered(given: dict[str, Any], order: tuple[str, ...]) -> dict[str, Any]:
     """The fields that are in the order first; `roles` and what else there is after them."""
     return {k: given[k] for k in order if k in given} | {
         k: v for k, v in given.items() if k not in order
     }
+
+
+def _alike(values: list[dict[str, Any]]) -> dict[str, Any]:
+    """The fields, and fields of fields, that are the same in all of these mappings."""
+    found: dict[str, Any] = {}
+    for key, value in values[0].items():
+        every = [other.get(key) for other in values]
+        if all(other == value for other in every):
+            found[key] = value
+        elif all(isinstance(other, dict) for other in every):
+            inner = _alike([other for other in every if isinstance(other, dict)])
+            found |= {key: inner} if inner else {}
+    return found
+
+
+def _besides(value: dict[str, Any], shared: dict[str, Any]) -> dict[str, Any]:
+    """What a mapping says besides what is in another one."""
+    found: dict[str, Any] = {}
+    for key, inner in value.items():
+        if key not in shared:
+            found[key] = inner
+        elif inner != shared[key]:
+            found[key] = _besides(inner, shared[key])
+    return found
 
 
 def _paths(value: Any, path: Path) -> Iterator[Path]:

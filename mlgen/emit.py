@@ -28,8 +28,15 @@ def yaml_text(objects: Sequence[Mapping[str, Any]], comment: str = "") -> str:
     return "".join(parts)
 
 
-def verbatim(text: str) -> str:
-    """Return a document as it was written, so that another one can stand before and after it."""
+def verbatim(text: str, data: Mapping[str, Any]) -> str:
+    """Return a document as it was written, so that another one can stand before and after it.
+
+    Args:
+        text: of the document; "" for an item of a list, which is written anew.
+        data: what it says.
+    """
+    if not text:
+        return yaml_text([data])
     begun = text if text.startswith("---") else f"---\n{text}"
     return begun if begun.endswith("\n") else f"{begun}\n"
 

@@ -5,13 +5,17 @@ mapping of replica types, each with a pod template, beside a policy for the whol
 training operator 1.9, pkg/apis/kubeflow.org/v1/common_types.go and pkg/controller.v1/common.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from mlgen.draft import COUNT, ENDLESS, SWITCH, TEMPLATE, TEXT, Draft, Given, mapping
 from mlgen.job import WaitPolicy
-from mlgen.problems import did_you_mean
+from mlgen.problems import Path, did_you_mean
+
+NAME = re.compile("[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+"""A DNS label of RFC 1035, which the operator wants of a job that Services are called after."""
 
 RESTARTS = ("Always", "OnFailure", "Never", "ExitCode")
 CLEANING = ("", "None", "Running", "All")
@@ -85,6 +89,16 @@ def roles(draft: Draft, rules: Rules) -> dict[str, Given]:
     return {role: found[role] for role in known if role in found}
 
 
+def check_name(draft: Draft) -> None:
+    """Refuse the name of a job that the operator's webhook would refuse."""
+    if not NAME.fullmatch(draft.name):
+        message = f'"{draft.name}" cannot be the name of a job'
+        cure = (
+            "use at most 63 lower-case letters, digits and dashes, a letter first and no dash last"
+        )
+        draft.refuse(Given(draft.name, draft.origins["metadata", "name"]), message, cure)
+
+
 def main_container(draft: Draft, template: Given, name: str) -> Given | None:
     """Return the container of the operator's name, without which its webhook refuses a job."""
     containers = template.get("spec", "containers")
@@ -101,6 +115,7 @@ def main_container(draft: Draft, template: Given, name: str) -> Given | None:
 
 def replicas(draft: Draft, rules: Rules) -> dict[str, Given]:
     """Write every role with the operator's defaults; return the replica types by role."""
+    check_name(draft)
     draft.put("spec.framework", draft.given.get("kind"), rules.framework)
     found = roles(draft, rules)
     for role, given in found.items():
@@ -114,7 +129,64 @@ def replicas(draft: Draft, rules: Rules) -> dict[str, Given]:
     return found
 
 
-def run_policy(draft: Draft, found: Mapping[str, Given], manager: str, clean: str = "") -> None:
+def named_peers(draft: Draft, known: Iterable[str] = ()) -> None:
+    """Warn where a replica is called by the name of its own Service, which only the operator has.
+
+    Args:
+        draft: has the roles.
+        known: names that lead to a replica here too.
+    """
+    named = re.compile(rf"\b{re.escape(draft.name)}-(?:{'|'.join(draft.roles)})-\d+\b")
+    for path, text in _texts(draft):
+        found = named.search(text)
+        if found and found[0] not in known and not text[found.end() :].startswith(f".{draft.name}"):
+            message = f"the operator has a Service {found[0]}; here there is none of this name"
+            draft.differs(Given(text, path), message, "take it from the framework's variables")
+
+
+def _texts(draft: Draft) -> Iterator[tuple[Path, str]]:
+    """What the user wrote into commands, arguments and variables, and where."""
+    for role, words in draft.roles.items():
+        at = ("spec", "roles", role)
+        for field in ("command", "args"):
+            for i, text in enumerate(words.get(field, [])):
+                yield (*draft.origins[(*at, field)], i), text
+        for name, text in words.get("env", {}).items():
+            if isinstance(text, str):
+                yield draft.origins[(*at, "env", name)], text
+
+
+def wait_by_name(draft: Draft) -> None:
+    """Let replicas wait until the names of all lead to pods, and dial no port that a peer has.
+
+    Operators dial none, and some programs die of a connection that is closed at once.
+    """
+    sizes = {name: role.get("replicas", 1) for name, role in draft.roles.items()}
+    if sum(sizes.values()) > 1:
+        waits = [{"role": name, "until": "name"} for name, size in sizes.items() if size]
+        draft.put("spec.waitFor", draft.given.get("kind"), waits)
+
+
+def overwrite(draft: Draft, names: Iterable[str]) -> None:
+    """Take away the user's values of variables that the operator writes after them."""
+    for role, words in draft.roles.items():
+        for name in [name for name in names if name in words.get("env", {})]:
+            message = f"the operator writes its own {name} over this one, and so it is here"
+            given = Given(None, draft.origins["spec", "roles", role, "env", name])
+            draft.differs(given, message, "leave it out")
+            del words["env"][name]
+        if not words.get("env", True):
+            del words["env"]
+
+
+def run_policy(
+    draft: Draft,
+    found: Mapping[str, Given],
+    manager: str,
+    clean: str = "",
+    *,
+    endless: bool = True,
+) -> None:
     """Write what holds for the whole job, from `runPolicy` or, as once, from `spec` itself.
 
     Args:
@@ -122,6 +194,7 @@ def run_policy(draft: Draft, found: Mapping[str, Given], manager: str, clean: st
         found: the replica types by role, already written.
         manager: the operator's own name in `managedBy`.
         clean: the cleanPodPolicy that the operator gives by default, if it is not None.
+        endless: without a backoffLimit the operator starts replicas again for ever.
     """
     spec = draft.spec
     for name in ("cleanPodPolicy", "ttlSecondsAfterFinished", "backoffLimit", "suspend"):
@@ -129,7 +202,7 @@ def run_policy(draft: Draft, found: Mapping[str, Given], manager: str, clean: st
     if clean and not policy(spec, "cleanPodPolicy"):
         draft.put("spec.runPolicy.cleanPodPolicy", spec, clean)
     restarts = {role.get("restartPolicy") for role in draft.roles.values()}
-    if restarts != {"Never"} and not policy(spec, "backoffLimit"):
+    if endless and restarts != {"Never"} and not policy(spec, "backoffLimit"):
         draft.put("spec.runPolicy.backoffLimit", spec, ENDLESS)
     deadline(draft, policy(spec, "activeDeadlineSeconds"))
     managed = policy(spec, "managedBy")
@@ -179,14 +252,19 @@ GANG = {
     "volcano": {
         "queue": "queue",
         "priorityClass": "priorityClassName",
+        "priorityClassName": "priorityClassName",
         "minAvailable": "minMember",
         "minResources": "minResources",
     },
     "coscheduling": {
         "priorityClass": "priorityClassName",
+        "priorityClassName": "priorityClassName",
         "minAvailable": "minMember",
         "minResources": "minResources",
         "scheduleTimeoutSeconds": "scheduleTimeoutSeconds",
     },
 }
-"""By flavour: the fields of a schedulingPolicy that it knows, and our names of them."""
+"""By flavour: the fields of a schedulingPolicy that it knows, and our names of them.
+
+KubeDL's has priorityClassName where Kubeflow's has priorityClass.
+"""

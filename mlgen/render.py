@@ -71,7 +71,7 @@ def render(texts: Iterable[source.Text], options: Options) -> Result:
     problems: list[Problem] = []
     taken: set[checks.Key] = set()
     for text in texts:
-        for document in source.documents(text):
+        for document in dialects.documents(text):
             if isinstance(document, list):
                 problems += document
                 continue
@@ -156,7 +156,7 @@ def text(parts: Iterable[Rendered | Foreign], form: str) -> str:
     return "".join(
         emit.yaml_text(part.objects, summary(part.topology))
         if isinstance(part, Rendered)
-        else emit.verbatim(part.document.text)
+        else emit.verbatim(part.document.text, part.document.data)
         for part in parts
     )
 

@@ -65,6 +65,23 @@ class Document:
         """Return where the key at a path stands, or else the nearest value around it."""
         return self.keys.get(path) or self.place(path)
 
+    def item(self, *path: str | int) -> "Document":
+        """Return a part of this document as one of its own, without a text."""
+        length = len(path)
+
+        def within(values: dict[Path, Any]) -> dict[Path, Any]:
+            return {p[length:]: value for p, value in values.items() if p[:length] == path}
+
+        data = self.data
+        for step in path:
+            data = data[step]
+        problems = [
+            replace(problem, path=problem.path[length:])
+            for problem in self.problems
+            if problem.path[:length] == path
+        ]
+        return Document(data, within(self.places), within(self.keys), within(self.texts), problems)
+
     def located(self, problem: Problem, *, key: bool = False) -> Problem:
         """Return a problem with its place, and by the path that the user knows.
 

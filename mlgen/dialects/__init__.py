@@ -11,15 +11,17 @@ TrainingJob says instead.
 """
 
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import cache
 from importlib import import_module
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
+from mlgen import source
 from mlgen.draft import Draft, Given, Kind, resource, without_nulls
 from mlgen.problems import MlgenError, Problem, did_you_mean
 from mlgen.schema import API_VERSION, KIND, hold
-from mlgen.source import Document
+from mlgen.source import Document, Text
 
 
 class Dialect(Protocol):
@@ -38,6 +40,38 @@ def names() -> list[str]:
 def get(name: str) -> Dialect:
     """Import a dialect by name."""
     return cast("Dialect", import_module(f"{__name__}.{name}"))
+
+
+def documents(text: Text) -> Iterator[Document | list[Problem]]:
+    """Read the documents of a text; of a List that holds a job, as `kubectl get` prints it, each.
+
+    Problems stand in the place of a document that cannot be read.
+    """
+    for document in source.documents(text):
+        items = _items(document) if isinstance(document, Document) else []
+        if isinstance(document, Document) and any(map(_is_ours, items)):
+            yield from (document.item("items", i) for i in range(len(items)))
+        else:
+            yield document
+
+
+def _items(document: Document) -> list[Any]:
+    data = document.data
+    if not isinstance(data, dict) or (data.get("apiVersion"), data.get("kind")) != ("v1", "List"):
+        return []
+    items = data.get("items")
+    return items if isinstance(items, list) else []
+
+
+def _is_ours(item: Any) -> bool:
+    key = (item.get("apiVersion"), item.get("kind")) if isinstance(item, dict) else None
+    return key == (API_VERSION, KIND) or key in kinds()
+
+
+@cache
+def kinds() -> dict[tuple[str, str], Kind]:
+    """Return every kind of every dialect, by its apiVersion and name."""
+    return {key: kind for name in names() for key, kind in get(name).KINDS.items()}
 
 
 def native(document: Document) -> tuple[Document | None, list[Problem]]:
@@ -66,12 +100,9 @@ def native(document: Document) -> tuple[Document | None, list[Problem]]:
             message = f'the field "{word}" is missing'
             cure = f"write apiVersion: {API_VERSION} and kind: {KIND} for a job"
             raise MlgenError([document.located(Problem((word,), message, "unknown-kind", cure))])
-    dialects = [get(dialect) for dialect in names()]
-    kinds = {key: kind for dialect in dialects for key, kind in dialect.KINDS.items()}
-    if (version, name) in kinds:
-        return _converted(document, kinds[version, name])
-    groups = {GROUP, *(group for dialect in dialects for group in dialect.GROUPS)}
-    problem = _unknown(version, name, [*kinds, (API_VERSION, KIND)], groups)
+    if (version, name) in kinds():
+        return _converted(document, kinds()[version, name])
+    problem = _unknown(version, name, [*kinds(), (API_VERSION, KIND)])
     if problem:
         raise MlgenError([document.located(problem)])
     return None, []
@@ -89,22 +120,22 @@ def _converted(document: Document, kind: Kind) -> tuple[Document, list[Problem]]
     return draft.finish(document), problems
 
 
-def _unknown(
-    version: str, name: str, known: list[tuple[str, str]], groups: set[str]
-) -> Problem | None:
-    """Return a problem where a document means to be one of ours, but is not; else None.
-
-    Some names are those of common kinds too: a `Job` of another group is none of ours.
-    """
+def _unknown(version: str, name: str, known: list[tuple[str, str]]) -> Problem | None:
+    """Return a problem where a document means to be one of ours, but is not; else None."""
+    if name in TRAINER:
+        message = f"a {name} is half of a job: Trainer puts a TrainJob and its runtime together"
+        return Problem(("kind",), message, "unknown-kind", TRAINER_CURE)
     group = version.rpartition("/")[0]
+    groups = {GROUP, *(group for dialect in names() for group in get(dialect).GROUPS)}
     versions = [other for other, kind in known if kind == name]
     ours = {v.rpartition("/")[0] for v in versions}
     alike = did_you_mean(name, {kind for _, kind in known})
-    if group in ours or (versions and group not in NATIVE_GROUPS):
+    if versions and (group in ours or name not in COMMON):
         cure = f"known are: {', '.join(dict.fromkeys(versions))}"
         message = f"{version} is not a known version of {name}"
         return Problem(("apiVersion",), message, "unknown-kind", cure)
-    if group in groups or (alike and group in {v.rpartition("/")[0] for v, _ in known}):
+    meant = alike or name.endswith("Job")
+    if group in groups or (meant and group in {v.rpartition("/")[0] for v, _ in known}):
         kinds = dict.fromkeys(k for v, k in known if v.rpartition("/")[0] == group)
         cure = alike or (f"known are: {', '.join(kinds)}" if kinds else "")
         message = f"{version} {name} is not known, and without its operator nothing runs it"
@@ -114,5 +145,10 @@ def _unknown(
 
 GROUP = API_VERSION.partition("/")[0]
 
-NATIVE_GROUPS = ("", "batch", "apps")
-"""Groups of Kubernetes' own that have a kind of the same name as an operator's."""
+COMMON = ("Job",)
+"""Kinds of operators whose names others use too."""
+
+TRAINER = ("TrainJob", "TrainingRuntime", "ClusterTrainingRuntime")
+"""Kinds of Kubeflow Trainer, which makes a JobSet of a TrainJob and the runtime that it names."""
+
+TRAINER_CURE = "render the JobSet that it makes of them: kubectl get jobset NAME -o yaml"

@@ -1,0 +1,76 @@
+"""Custom resources → the job files that they stand for, so that a team can move over."""
+
+from collections.abc import Iterable, Iterator
+
+from mlgen import comments, dialects, emit, schema, source
+from mlgen.problems import MlgenError, Path, Problem
+
+
+def convert(texts: Iterable[source.Text]) -> tuple[str, tuple[Problem, ...]]:
+    """Return every document, the custom resources as TrainingJobs and all others as they are.
+
+    Returns:
+        The documents, and warnings on what the operators would have done besides.
+
+    Raises:
+        MlgenError: with every problem of every text, each with its place.
+    """
+    written: list[str] = []
+    problems: list[Problem] = []
+    for text in texts:
+        for document in dialects.documents(text):
+            if isinstance(document, list):
+                problems += document
+                continue
+            try:
+                native, warnings = dialects.native(document)
+                if native:
+                    schema.require(native)
+            except MlgenError as error:
+                problems += error.problems
+                continue
+            problems += warnings
+            written.append(_written(document, native))
+    if any(not problem.warning for problem in problems):
+        raise MlgenError(problems)
+    return "".join(written), tuple(problems)
+
+
+def _written(document: source.Document, native: source.Document | None) -> str:
+    if native is None or native is document:
+        return emit.verbatim(document.text, document.data)
+    return comments.added(emit.yaml_text([native.data]), _moved(document, native))
+
+
+def _moved(document: source.Document, native: source.Document) -> dict[Path, comments.Comment]:
+    """The comments of a custom resource by the paths where the TrainingJob has what they say."""
+    found: dict[Path, comments.Comment] = {}
+    for path, comment in comments.found(document.text).items():
+        target = comments.END if path == comments.END else _target(path, native.origins)
+        if target:
+            mine = found.setdefault(target, comments.Comment())
+            mine.above += comment.above
+            mine.beside = mine.beside or comment.beside
+    return found
+
+
+def _target(path: Path, origins: dict[Path, Path]) -> Path | None:
+    """Where a value has gone: itself, or the first of what was in it, or of what was around it."""
+    for around in _upwards(path):
+        exact = (new for new, old in origins.items() if old == around)
+        within = (new for new, old in origins.items() if old[: len(around)] == around)
+        target = next(exact, None) or next(within, None)
+        if target:
+            return target
+    return None
+
+
+def _upwards(path: Path) -> Iterator[Path]:
+    """The path, and those of what is around it within the replica type or policy."""
+    yield path
+    for length in range(len(path) - 1, OUTERMOST, -1):
+        yield path[:length]
+
+
+OUTERMOST = 2
+"""A comment on a field of `spec` that is gone says nothing of the other fields."""
