@@ -1,0 +1,366 @@
+"""ElasticDL: jobs whose master makes and replaces the pods of parameter servers and workers.
+
+ElasticAIJob is designed in sql-machine-learning/elasticdl, docs/designs/elasticdl_operator.md: its
+sample is of elasticdl.org/v1, with blocks in lower case, its CRD of v1alpha1, with Master, PS and
+Worker; both are taken. `jobArgs` may hold the argument list of the client, `elasticdl train …`, or
+any part of it, as a name and its value in one item or in two: what has a place in a TrainingJob
+goes there, and the rest to the master. Names, defaults and the forms of resources, volumes and
+variables are those of elasticdl_client/common: args.py, k8s_client.py, k8s_resource.py and
+k8s_volume.py. A pod that `elasticdl train --yaml` has dumped needs no operator, and passes through.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from mlgen.draft import COUNT, TEXT, Draft, Given, Kind, mapping
+from mlgen.problems import did_you_mean
+
+GROUPS = ("elasticdl.org",)
+
+WORKERS = 2
+"""How many the client asks for by default."""
+
+MASTER_RESOURCES = "cpu=0.1,memory=1024Mi"
+"""What the client asks for by default; those of the other roles are the master's own defaults."""
+
+COUNTS = {"ps": "num_ps_pods", "worker": "num_workers"}
+
+SWITCHES = {
+    "enable_automate_memory": False,
+    "force_use_kube_config_file": True,
+    "lr_staleness_modulation": True,
+    "need_elasticdl_job_service": True,
+    "need_pod_manager": False,
+    "need_task_manager": False,
+    "need_tf_config": True,
+    "ps_is_critical": False,
+    "relaunch_timeout_worker": True,
+    "task_fault_tolerance": False,
+    "use_async": True,
+    "use_go_ps": False,
+}
+"""Arguments that may stand without a value, and what they mean then."""
+
+RESOURCES = tuple(
+    f"{role}_resource_{kind}"
+    for role in ("master", "ps", "worker", "chief", "evaluator")
+    for kind in ("request", "limit")
+)
+
+OTHERS = """
+aux_params callbacks checkpoint_dir checkpoint_dir_for_init checkpoint_steps chief_pod_priority
+cluster_spec cluster_spec_json critical_worker_index custom_data_reader data_reader_params
+dataset_fn distribution_strategy envs eval_metrics_fn evaluation_start_delay_secs evaluation_steps
+evaluation_throttle_secs evaluator_pod_priority extra_pypi_index feed get_model_steps grads_to_wait
+image_name image_pull_policy job_command job_name keep_checkpoint_max
+launch_worker_after_ps_running log_file_path log_level log_loss_steps loss master_pod_priority
+max_step minibatch_size model_def model_params model_zoo namespace num_epochs num_evaluators
+num_minibatches_per_task num_ps_pods num_workers optimizer output populate_env_names
+prediction_data prediction_outputs_processor ps_image ps_pod_priority ps_relaunch_max_num
+relaunch_on_worker_failure restart_policy sync_version_tolerance tensorboard_log_dir training_data
+validation_data volume worker_image worker_pod_priority yaml
+"""
+
+NAMES = (*SWITCHES, *RESOURCES, *re.findall(r"\w+", OTHERS))
+"""The arguments of `elasticdl train`, `evaluate` and `predict`, of all releases."""
+
+OF_THE_CLIENT = ("yaml", "force_use_kube_config_file")
+"""They say how a job is submitted, which here is the user's business."""
+
+MASTER_TOO = {
+    "log_file_path": ("writes the master's own output there", "kubectl logs shows it"),
+    "cluster_spec": ("changes the master's pod by it", "write spec.roles.master.template"),
+    "cluster_spec_json": ("changes the master's pod by it", "write spec.roles.master.template"),
+}
+"""What the client does with an argument before it hands it on, and what to do here."""
+
+
+@dataclass
+class Arguments:
+    """The arguments of a job by name; what has found its place is no longer in them."""
+
+    draft: Draft
+    left: dict[str, Given] = field(default_factory=dict)
+
+    def take(self, name: str) -> Given:
+        """Take an argument out; one without a value says nothing."""
+        found = self.left.pop(name, Given(None))
+        return found if found.value != "" else Given(None, found.path)
+
+    def one_of(self, given: Given, *names: str) -> Given:
+        """Return a field of a block, or the first of these arguments; it cannot be both."""
+        found = [argument for argument in map(self.take, names) if argument]
+        if given and found:
+            message = f"--{names[0]} is said by {given.path[-2]}.{given.path[-1]} already"
+            self.draft.refuse(found[0], message, "keep one of the two")
+        return given or next(iter(found), given)
+
+    def number(self, given: Given) -> Given:
+        """Return an argument as the whole number that it must be."""
+        if isinstance(given.value, str):
+            if not given.value.isdecimal():
+                self.draft.refuse(given, f'"{given.value}" is not a whole number')
+                return Given(0, given.path)
+            return Given(int(given.value), given.path)
+        return given
+
+
+def _job(draft: Draft) -> None:
+    draft.put("spec.framework", draft.given.get("kind"), "elasticdl")
+    arguments = Arguments(draft, _read(draft))
+    blocks = {role: _block(draft, role) for role in ("master", "ps", "worker")}
+    image, env = arguments.take("image_name"), arguments.take("envs")
+    mounted = [block.get("volume") for block in blocks.values() if block.get("volume")]
+    volume = arguments.one_of(next(iter(mounted), Given(None)), "volume")
+    for role, block in blocks.items():
+        count = _count(arguments, role, block)
+        if role == "ps" and not count.value:
+            continue
+        draft.data["spec"].setdefault("roles", {})[role] = {}
+        draft.origins["spec", "roles", role] = block.path if block else draft.spec.path
+        draft.put(f"spec.roles.{role}.replicas", count)
+        own = arguments.one_of(block.get("image"), f"{role}_image") or image
+        draft.put(f"spec.roles.{role}.image", own or blocks["master"].get("image"))
+        _pod(arguments, role, block)
+        _volumes(draft, role, block.get("volume") if mounted else volume)
+        _env(draft, role, env)
+    _whole(draft, arguments)
+
+
+def _read(draft: Draft) -> dict[str, Given]:
+    """The arguments by their whole names."""
+    found: dict[str, Given] = {}
+    for name, given in _pairs(draft):
+        known = _name(draft, name, given)
+        said = SWITCHES.get(known) if given.value is None else given.value
+        if known in found:
+            draft.refuse(given, f"--{known} stands here twice", "keep one of the two")
+        elif known and said is None:
+            draft.refuse(given, f"--{known} has no value", "write one")
+        elif known:
+            found[known] = Given(said, given.path)
+    return found
+
+
+ARGUMENT = re.compile(r"--(\w+)(?:(?:=|\s+)(.*))?", re.DOTALL)
+
+
+def _pairs(draft: Draft) -> Iterator[tuple[str, Given]]:
+    """Each name with its value, which may stand in the next item; a shell would take quotes off."""
+    name: str | None = None
+    last = Given(None)
+    for item in draft.spec.get("jobArgs").items():
+        matched = ARGUMENT.fullmatch(item.value.strip())
+        if matched:
+            if name:
+                yield name, last
+            name, last = matched[1], Given(None, item.path)
+            if matched[2]:
+                yield name, Given(_unquoted(draft, item, matched[2]), item.path)
+                name = None
+        elif name:
+            yield name, item
+            name = None
+        else:
+            message = f'"{item.value}" is not the value of an argument'
+            draft.refuse(item, message, "write --name value")
+    if name:
+        yield name, last
+
+
+def _unquoted(draft: Draft, item: Given, text: str) -> str:
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        words = []
+    if len(words) != 1:
+        draft.refuse(item, f"{text} is not one word, as a shell reads it", "put it in quotes")
+        return text
+    return words[0]
+
+
+def _name(draft: Draft, name: str, given: Given) -> str:
+    """Return the argument that is meant: Python's argparse takes a beginning for the whole."""
+    longer = [known for known in NAMES if known.startswith(name)]
+    if name in NAMES or len(longer) == 1:
+        return name if name in NAMES else longer[0]
+    cure = did_you_mean(name, NAMES) or "elasticdl train --help lists them"
+    draft.refuse(given, f"--{name} is not an argument of ElasticDL", cure)
+    return ""
+
+
+def _block(draft: Draft, role: str) -> Given:
+    """A block under either of its names."""
+    lower, upper = draft.spec.get(role), draft.spec.get(SPELLED[role])
+    if lower and upper:
+        message = f"{role} and {SPELLED[role]} are the same"
+        draft.refuse(upper, message, "keep one of the two")
+    return lower or upper
+
+
+SPELLED = {"master": "Master", "ps": "PS", "worker": "Worker"}
+
+
+def _count(arguments: Arguments, role: str, block: Given) -> Given:
+    if role == "master":
+        return Given(None)
+    given = arguments.number(arguments.one_of(block.get("count"), COUNTS[role]))
+    return given if given or role == "ps" else Given(WORKERS, given.path)
+
+
+def _pod(arguments: Arguments, role: str, block: Given) -> None:
+    """Resources and priority: of the master its pod's, of the others what the master is told."""
+    draft, at = arguments.draft, f"spec.roles.{role}"
+    request = arguments.one_of(block.get("resource_request"), f"{role}_resource_request")
+    limit = arguments.take(f"{role}_resource_limit")
+    if role == "master" and not request:
+        request = Given(MASTER_RESOURCES, request.path)
+    requests = _resources(draft, request)
+    limits = _resources(draft, limit) or requests
+    same = requests in ({}, limits)
+    both = limits if same else {"requests": requests, "limits": limits}
+    draft.put(f"{at}.resources", limit if same and limit else request, both)
+    priority = arguments.one_of(block.get("priority"), f"{role}_pod_priority")
+    if not priority.value:
+        return
+    if role == "master":
+        draft.put(f"{at}.template.spec.priorityClassName", priority)
+    else:
+        draft.put(f"spec.options.podPriority.{role}", priority)
+
+
+RESOURCE = re.compile(r"cpu|memory|ephemeral-storage|gpu|[-.\w]+/gpu|nvidia\.com/.+")
+
+
+def _resources(draft: Draft, given: Given) -> dict[str, str]:
+    """`cpu=1,memory=1024Mi,gpu=1` as amounts by name."""
+    found: dict[str, str] = {}
+    for name, amount in _fields(draft, given, given.value or ""):
+        if name == "disk":
+            message = "Kubernetes has no resource disk"
+            draft.refuse(given, message, f"write ephemeral-storage={amount}")
+        elif not RESOURCE.fullmatch(name):
+            known = ("cpu", "memory", "ephemeral-storage", "gpu")
+            cure = did_you_mean(name, known) or f"known are: {', '.join(known)}"
+            draft.refuse(given, f"{name} is not a resource of ElasticDL", cure)
+        else:
+            found["nvidia.com/gpu" if name == "gpu" else name] = amount
+    return found
+
+
+def _volumes(draft: Draft, role: str, given: Given) -> None:
+    """`claim_name=c,mount_path=/data;host_path=/d,mount_path=/d`; equal ones have one name."""
+    known = _seen(draft)
+    for text in filter(None, (given.value or "").strip().split(";")):
+        words = dict(_fields(draft, given, text))
+        wrong = [name for name in words if name not in VOLUME]
+        if wrong:
+            cure = did_you_mean(wrong[0], VOLUME) or f"known are: {', '.join(VOLUME)}"
+            draft.refuse(given, f"{wrong[0]} is not known of a volume", cure)
+        elif "mount_path" not in words or len({"claim_name", "host_path"} & set(words)) != 1:
+            message = f"{text} is not a volume"
+            draft.refuse(given, message, "write claim_name or host_path, and mount_path")
+        else:
+            if "type" in words:
+                message = f"the node is not asked for a {words['type']} here"
+                draft.differs(given, message, "see to the folder yourself")
+            volume = {VOLUME[name]: text for name, text in words.items() if VOLUME[name]}
+            if volume not in known:
+                known.append(volume)
+            name = f"volume-{known.index(volume)}"
+            draft.put(f"spec.roles.{role}.volumes.{name}", given, volume)
+
+
+VOLUME = {
+    "mount_path": "mountPath",
+    "sub_path": "subPath",
+    "claim_name": "pvc",
+    "host_path": "hostPath",
+    "type": "",
+}
+
+
+def _seen(draft: Draft) -> list[dict[str, str]]:
+    """The volumes of the roles before, in the order of their names."""
+    named = {k: v for role in draft.roles.values() for k, v in role.get("volumes", {}).items()}
+    return [named[f"volume-{i}"] for i in range(len(named))]
+
+
+def _fields(draft: Draft, given: Given, text: str) -> Iterator[tuple[str, str]]:
+    """The fields of `a=1,b=2`, each of which may stand there once."""
+    seen: set[str] = set()
+    for word in filter(None, text.strip().split(",")):
+        name, equals, value = (part.strip() for part in word.partition("="))
+        if not (name and equals and value):
+            draft.refuse(given, f'"{word}" is not of the form name=value')
+        elif name in seen:
+            draft.refuse(given, f"{name} stands here twice", "keep one of the two")
+        else:
+            seen.add(name)
+            yield name, value
+
+
+def _env(draft: Draft, role: str, given: Given) -> None:
+    """`A=1,B=2`, where a value may have commas."""
+    words = re.split(r"(?:^|,)([^,=]+)=", given.value or "")[1:]
+    for name, value in zip(words[::2], words[1::2], strict=True):
+        draft.put(f"spec.roles.{role}.env.{name}", given, value)
+
+
+def _whole(draft: Draft, arguments: Arguments) -> None:
+    """Write what is not of one role, and hand the rest to the master."""
+    name, namespace = arguments.take("job_name"), arguments.take("namespace")
+    if name and name.value != draft.name:
+        draft.refuse(name, f"the job is called {draft.name} in metadata", "leave it out")
+    known = draft.data["metadata"].get("namespace", namespace.value)
+    if namespace and namespace.value != known:
+        draft.refuse(namespace, f"the namespace is {known} in metadata", "leave it out")
+    elif namespace:
+        draft.put("metadata.namespace", namespace)
+    draft.put("spec.options.distributionStrategy", arguments.take("distribution_strategy"))
+    for argument, word in (
+        ("image_pull_policy", "imagePullPolicy"),
+        ("restart_policy", "restartPolicy"),
+    ):
+        draft.put(f"spec.roles.master.{word}", arguments.left.get(argument, Given(None)))
+    for argument in OF_THE_CLIENT:
+        arguments.take(argument)
+    for argument, given in arguments.left.items():
+        if argument in MASTER_TOO and given.value:
+            what, cure = MASTER_TOO[argument]
+            draft.differs(given, f"the client also {what}; that is not done here", cure)
+        draft.put(f"spec.options.arguments.{argument}", given, _value(given))
+
+
+def _value(given: Given) -> str | int | bool:
+    """Numbers and switches as such, where the master gets the same text of them."""
+    if given.value in (True, "True", False, "False"):
+        return given.value in (True, "True")
+    text = str(given.value)
+    return int(text) if text.isdecimal() and str(int(text)) == text else text
+
+
+BLOCK = {"image": TEXT, "priority": TEXT, "resource_request": TEXT, "volume": TEXT}
+
+
+def _counted(minimum: int) -> dict[str, Any]:
+    count = {**COUNT, "minimum": minimum, "examples": [2]}
+    return mapping({"count": count, **BLOCK}, "count")
+
+
+SPEC = mapping(
+    {
+        "jobArgs": {"type": "array", "items": {**TEXT, "examples": ["--num_epochs 2"]}},
+        **dict.fromkeys(("master", "Master"), mapping(BLOCK)),
+        **dict.fromkeys(("ps", "PS"), _counted(0)),
+        **dict.fromkeys(("worker", "Worker"), _counted(1)),
+    }
+)
+
+KINDS = {
+    ("elasticdl.org/v1", "ElasticAIJob"): Kind(SPEC, _job),
+    ("elasticdl.org/v1alpha1", "ElasticAIJob"): Kind(SPEC, _job),
+}
