@@ -21,8 +21,9 @@ class Manifest(SingleFileSnapshotExtension):
 
 
 def pytest_generate_tests(metafunc):
-    if "job_file" in metafunc.fixturenames:
-        metafunc.parametrize("job_file", [*FIXTURES, *RESOURCES], ids=lambda path: path.stem)
+    files = {"job_file": FIXTURES, "any_file": [*FIXTURES, *RESOURCES]}
+    for name in files.keys() & set(metafunc.fixturenames):
+        metafunc.parametrize(name, files[name], ids=lambda path: path.stem)
 
 
 @pytest.fixture

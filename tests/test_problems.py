@@ -142,7 +142,10 @@ def codes():
             elif isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple):
                 found = node.value.elts[1:]
             elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "code":
-                found = [node.value.body, node.value.orelse]
+                found = [getattr(node.value, way, None) for way in ("body", "orelse")]
+            elif isinstance(node, ast.FunctionDef):
+                optional = zip(reversed(node.args.args), reversed(node.args.defaults), strict=False)
+                found = [default for argument, default in optional if argument.arg == "code"]
             texts = [item.value for item in found if isinstance(item, ast.Constant)]
             yield from (t for t in texts if isinstance(t, str) and re.fullmatch(r"[a-z-]+", t))
 

@@ -19,11 +19,11 @@ RENDERED = {}
 
 
 @pytest.fixture
-def objects(job_file, render):
-    if job_file not in RENDERED:
+def objects(any_file, render):
+    if any_file not in RENDERED:
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        RENDERED[job_file] = list(yaml.load_all(render(job_file), loader))
-    return RENDERED[job_file]
+        RENDERED[any_file] = list(yaml.load_all(render(any_file), loader))
+    return RENDERED[any_file]
 
 
 def templates(objects):
@@ -144,11 +144,11 @@ def test_helper_containers_are_restricted_and_bounded(objects):
             assert set(container["resources"]) == {"requests", "limits"}
 
 
-def test_no_private_key_and_no_cluster_domain_is_written_down(job_file, render):
-    text = render(job_file)
+def test_no_private_key_and_no_cluster_domain_is_written_down(any_file, render):
+    text = render(any_file)
 
     assert "PRIVATE KEY" not in text
-    assert "cluster.local" not in text or "clusterDomain" in job_file.read_text()
+    assert "cluster.local" not in text or "clusterDomain" in any_file.read_text()
 
 
 def test_an_exit_code_is_judged_by_the_job_alone(objects):
@@ -162,9 +162,9 @@ def test_an_exit_code_is_judged_by_the_job_alone(objects):
             assert all(0 not in rule["onExitCodes"]["values"] for rule in rules[1:])
 
 
-def test_other_versions_render_the_same(job_file, render):
+def test_other_versions_render_the_same(any_file, render):
     """So far no field depends on the version; only what may be a name does."""
-    assert render(job_file, kube_version=(1, 31)) == render(job_file, kube_version=(1, 36))
+    assert render(any_file, kube_version=(1, 31)) == render(any_file, kube_version=(1, 36))
 
 
 def pods(objects):
@@ -201,8 +201,8 @@ def test_tensorboard_is_no_pod_of_the_job(objects):
             assert "mlgen.dev/job" not in item["spec"]["template"]["metadata"]["labels"]
 
 
-def test_sidecars_of_a_mesh_are_off_or_native(objects, job_file):
-    native = "mesh: native" in job_file.read_text()
+def test_sidecars_of_a_mesh_are_off_or_native(objects, any_file):
+    native = "mesh: native" in any_file.read_text()
     for template, _ in pods(objects):
         labels, annotations = (template["metadata"][k] for k in ("labels", "annotations"))
 

@@ -163,7 +163,9 @@ class Namespace:
         assert condition["type"] == "Complete", f"{condition}\n{shown}"
         return [text.splitlines() for text in printed.values()]
 
-    def log(self, pod, container="main"):
+    def log(self, pod, container=None):
+        """What a container of a pod printed; by default the first, which trains."""
+        container = container or pod["spec"]["containers"][0]["name"]
         return self.kubectl("logs", pod["metadata"]["name"], "-c", container, check=False)
 
 
