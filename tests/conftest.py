@@ -26,9 +26,20 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize(name, files[name], ids=lambda path: path.stem)
 
 
+class Message(Manifest):
+    """One text file: what stands on standard error."""
+
+    file_extension = "txt"
+
+
 @pytest.fixture
 def manifest(snapshot):
     return snapshot.use_extension(Manifest)
+
+
+@pytest.fixture
+def message(snapshot):
+    return snapshot.use_extension(Message)
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from support import FIXTURES, RESOURCES, ROOT
-from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from mlgen import dialects, emit
 from mlgen.cli import main
@@ -26,29 +25,17 @@ def run(monkeypatch):
     return run
 
 
-class Converted(SingleFileSnapshotExtension):
-    """One YAML file for each fixture: the job file, and below it what is said on standard error."""
-
-    file_extension = "yaml"
-    _write_mode = WriteMode.TEXT
-
-
-@pytest.fixture
-def converted(snapshot):
-    return snapshot.use_extension(Converted)
-
-
 def relative(path):
     return path.relative_to(ROOT)
 
 
 @pytest.mark.parametrize("path", RESOURCES, ids=lambda path: path.stem)
-def test_the_job_file_of_a_custom_resource(path, run, converted):
+def test_the_job_file_of_a_custom_resource(path, run, manifest):
     result = run("convert", relative(path))
 
     said = "".join(f"# {line}\n" for line in result.stderr.splitlines())
     assert result.exit_code == 0
-    assert result.stdout + said == converted
+    assert result.stdout + said == manifest
 
 
 @pytest.mark.parametrize("path", RESOURCES, ids=lambda path: path.stem)

@@ -7,7 +7,6 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from support import FIXTURES, ROOT
-from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from mlgen import checks
 from mlgen.cli import main
@@ -23,18 +22,6 @@ MADE = {
     "nested-too-deeply": b"a: " + b"[" * 5000,
 }
 """Files that nobody wants to look at in a folder."""
-
-
-class Message(SingleFileSnapshotExtension):
-    """One text file for each case: what stands on standard error."""
-
-    file_extension = "txt"
-    _write_mode = WriteMode.TEXT
-
-
-@pytest.fixture
-def message(snapshot):
-    return snapshot.use_extension(Message)
 
 
 @pytest.fixture

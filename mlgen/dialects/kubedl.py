@@ -8,8 +8,10 @@ the annotations. It has no webhook; what is refused here, it would never run.
 import json
 import posixpath
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
+from mlgen.dialects import kubeflow
 from mlgen.draft import COUNT, SWITCH, TEMPLATE, TEXT, TEXTS, Draft, Given, Kind, mapping
 from mlgen.kubeflow_common import (
     INLINE,
@@ -33,33 +35,9 @@ GROUPS = (
     "serving.kubedl.io",
 )
 
-RETRYABLE = [130, 137, 138, 143]
-"""The exit codes of a replica that is started again; all others fail the job."""
-
-TF = Rules(
-    framework="tensorflow",
-    field="tfReplicaSpecs",
-    roles=("Chief", "Master", "PS", "Worker", "Evaluator"),
-    container="tensorflow",
-    port="tfjob-port",
-    restart="ExitCode",
-)
-PYTORCH = Rules(
-    framework="pytorch",
-    field="pytorchReplicaSpecs",
-    roles=("AIMaster", "Master", "Worker"),
-    container="pytorch",
-    port="pytorchjob-port",
-    restart="OnFailure",
-)
-XGBOOST = Rules(
-    framework="xgboost",
-    field="xgbReplicaSpecs",
-    roles=("Master", "Worker"),
-    container="xgboostjob",
-    port="xgboostjob-port",
-    restart="Always",
-)
+TF = replace(kubeflow.TF, restart="ExitCode")
+PYTORCH = replace(kubeflow.PYTORCH, roles=("AIMaster", "Master", "Worker"))
+XGBOOST = replace(kubeflow.OLD_XGBOOST, restart="Always")
 XDL = Rules(
     framework="xdl",
     field="xdlReplicaSpecs",
@@ -282,7 +260,7 @@ def _restart(draft: Draft, role: str, given: Given, default: str) -> None:
     restart = given.get("restartPolicy")
     draft.put(f"spec.roles.{role}.restartPolicy", restart, restart.value or default)
     if (restart.value or default) == "ExitCode":
-        draft.put(f"spec.roles.{role}.retryableExitCodes", restart, RETRYABLE)
+        draft.put(f"spec.roles.{role}.retryableExitCodes", restart, kubeflow.RETRYABLE)
 
 
 def _spot(draft: Draft, role: str, given: Given) -> None:

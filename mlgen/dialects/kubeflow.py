@@ -101,7 +101,7 @@ MXNET_ENV = (
 """Variables that the operator writes after the user's, so that its own count."""
 
 RETRYABLE = [130, 137, 138, 143]
-"""The exit codes after which ExitCode started a replica again, before v1."""
+"""The exit codes after which ExitCode starts a replica again: before v1, and in KubeDL."""
 
 TUNER_KEY = "tuner-server-key"
 
