@@ -76,7 +76,13 @@ class MlgenError(Exception):
         super().__init__("\n".join(map(str, self.problems)))
 
 
-def did_you_mean(word: str, known: Iterable[Any]) -> str:
-    """Return `did you mean "…"?` where a known word is close to this one, else nothing."""
-    close = get_close_matches(word, [str(name) for name in known], n=1, cutoff=0.6)
+def did_you_mean(word: str, known: Iterable[Any], cutoff: float = 0.6) -> str:
+    """Return `did you mean "…"?` where a known word is close to this one, else nothing.
+
+    Args:
+        word: what was written.
+        known: what is possible.
+        cutoff: how close, as difflib measures it, from 0 to 1.
+    """
+    close = get_close_matches(word, [str(name) for name in known], n=1, cutoff=cutoff)
     return f'did you mean "{close[0]}"?' if close else ""

@@ -24,6 +24,8 @@ MAX_DOCUMENT_BYTES = 1 << 20
 MAX_VALUES = 200_000
 """More values than a document of that size can hold, unless aliases multiply them."""
 
+TEMPLATE_CURE = "a template is filled in first: helm template CHART | mlgen render -"
+
 TAG = "tag:yaml.org,2002:"
 
 MARKER = re.compile(r"---(?=\s|\Z)")
@@ -196,12 +198,14 @@ class _Reader:
         self.file, self.first_line = file, first_line
         self.document = Document(None, {(): Place(file, first_line + 1)})
         self.count = 0
+        self.cure = ""
         self.around: set[int] = set()
 
     def read(self, text: str) -> Document | list[Problem]:
         from ruamel.yaml import YAML
         from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
+        self.cure = TEMPLATE_CURE if "{{" in text else ""
         if len(text.encode()) > MAX_DOCUMENT_BYTES:
             message = f"the document has more than {MAX_DOCUMENT_BYTES >> 20} MiB"
             return [self._problem((), message, "too-large", "put data into a volume instead")]
@@ -211,7 +215,7 @@ class _Reader:
         except MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             message = " ".join(str(error.problem or error.context).split())
-            return [self._problem((), f"is not YAML: {message}", "not-yaml", mark=mark)]
+            return [self._problem((), f"is not YAML: {message}", "not-yaml", self.cure, mark)]
         except YAMLError as error:
             before = text[: getattr(error, "position", 0)]
             line = self.first_line + before.count("\n") + 1
@@ -271,7 +275,7 @@ class _Reader:
             if key.tag == TAG + "merge":
                 continue
             if key.id != "scalar":
-                self._note(path, "a key must be a word, not a list or a mapping", "", key)
+                self._note(path, "a key must be a word, not a list or a mapping", self.cure, key)
                 continue
             name = self._text(key, path)
             if name in own:

@@ -125,22 +125,25 @@ def _unknown(version: str, name: str, known: list[tuple[str, str]]) -> Problem |
     if name in TRAINER:
         message = f"a {name} is half of a job: Trainer puts a TrainJob and its runtime together"
         return Problem(("kind",), message, "unknown-kind", TRAINER_CURE)
-    group = version.rpartition("/")[0]
-    groups = {GROUP, *(group for dialect in names() for group in get(dialect).GROUPS)}
+    group = _group(version)
     versions = [other for other, kind in known if kind == name]
-    ours = {v.rpartition("/")[0] for v in versions}
-    alike = did_you_mean(name, {kind for _, kind in known})
-    if versions and (group in ours or name not in COMMON):
-        cure = f"known are: {', '.join(dict.fromkeys(versions))}"
+    near = [other for other in versions if _group(other) == group]
+    if near or (versions and name not in COMMON):
         message = f"{version} is not a known version of {name}"
+        cure = f"known are: {', '.join(near or versions)}"
         return Problem(("apiVersion",), message, "unknown-kind", cure)
-    meant = alike or name.endswith("Job")
-    if group in groups or (meant and group in {v.rpartition("/")[0] for v, _ in known}):
-        kinds = dict.fromkeys(k for v, k in known if v.rpartition("/")[0] == group)
+    own = {GROUP, *(group for dialect in names() for group in get(dialect).GROUPS)}
+    kinds = list(dict.fromkeys(kind for other, kind in known if _group(other) == group))
+    alike = did_you_mean(name, kinds, cutoff=0.7)
+    if group in own or (kinds and (alike or name.endswith("Job"))):
         cure = alike or (f"known are: {', '.join(kinds)}" if kinds else "")
         message = f"{version} {name} is not known, and without its operator nothing runs it"
         return Problem(("kind",), message, "unknown-kind", cure)
     return None
+
+
+def _group(version: str) -> str:
+    return version.rpartition("/")[0]
 
 
 GROUP = API_VERSION.partition("/")[0]
