@@ -17,6 +17,12 @@ UP = ROOT.parent / "shared" / "cluster" / "up"
 IMAGE = "mlgen.test/ml:1"
 KUBECTL_IMAGE = "mlgen.test/kubectl:1.34"
 
+CRDS = {
+    "volcano.sh/volcano@v1.10.0": "config/crd/volcano/bases/scheduling.volcano.sh_podgroups.yaml",
+    "sigs.k8s.io/scheduler-plugins@v0.33.5": "config/crd/bases/scheduling.x-k8s.io_podgroups.yaml",
+}
+"""The PodGroups of other projects: in which Go module, and there in which file."""
+
 
 @pytest.fixture(scope="session")
 def environment():
@@ -81,6 +87,22 @@ def library(here, tmp_path_factory):  # noqa: ARG001 - pods mount what is instal
         return found[key]
 
     return library
+
+
+@pytest.fixture(scope="session")
+def pod_groups(environment):
+    """The cluster knows the projects' own PodGroups, though nobody schedules by them."""
+    for module, file in CRDS.items():
+        command = ["go", "mod", "download", "-json", module]
+        try:
+            done = subprocess.run(command, check=True, capture_output=True, text=True)
+        except (FileNotFoundError, subprocess.CalledProcessError) as error:
+            pytest.skip(f"{module} cannot be had: {error}")
+        path = f"{json.loads(done.stdout)['Dir']}/{file}"
+        apply = ["kubectl", "apply", "--server-side", "-f", path]
+        subprocess.run(apply, check=True, capture_output=True, env=environment)
+        wait = ["kubectl", "wait", "--for=condition=Established", "--timeout=60s", "-f", path]
+        subprocess.run(wait, check=True, capture_output=True, env=environment)
 
 
 class Namespace:

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support import RESOURCES as FIXTURES
 
 pytestmark = pytest.mark.cluster
 
@@ -14,6 +15,18 @@ RESOURCES = Path(__file__).parent / "resources"
 
 def lines_with(printed, words):
     return [line for lines in printed for line in lines if line.startswith(words)]
+
+
+@pytest.mark.usefixtures("pod_groups")
+@pytest.mark.parametrize("dialect", sorted({path.stem.split("-")[0] for path in FIXTURES}))
+def test_the_api_server_takes_what_is_made_of_every_fixture(dialect, namespace):
+    own = [path for path in FIXTURES if path.stem.startswith(f"{dialect}-")]
+    manifests = "".join(namespace.render(path, "-n", namespace.name) for path in own)
+    words = ("apply", "--dry-run=server", "--validate=strict", "-f", "-")
+
+    taken = namespace.kubectl(*words, given=manifests)
+
+    assert taken.count("(server dry run)") == manifests.count("\n---\n") + 1
 
 
 def test_a_tfjob_trains(namespace):

@@ -11,28 +11,6 @@ from support import FIXTURES
 
 pytestmark = pytest.mark.cluster
 
-CRDS = {
-    "volcano.sh/volcano@v1.10.0": "config/crd/volcano/bases/scheduling.volcano.sh_podgroups.yaml",
-    "sigs.k8s.io/scheduler-plugins@v0.33.5": "config/crd/bases/scheduling.x-k8s.io_podgroups.yaml",
-}
-"""The PodGroups of other projects: in which Go module, and there in which file."""
-
-
-@pytest.fixture(scope="session")
-def pod_groups(environment):
-    """The cluster knows the projects' own PodGroups, though nobody schedules by them."""
-    for module, file in CRDS.items():
-        command = ["go", "mod", "download", "-json", module]
-        try:
-            done = subprocess.run(command, check=True, capture_output=True, text=True)
-        except (FileNotFoundError, subprocess.CalledProcessError) as error:
-            pytest.skip(f"{module} cannot be had: {error}")
-        path = f"{json.loads(done.stdout)['Dir']}/{file}"
-        apply = ["kubectl", "apply", "--server-side", "-f", path]
-        subprocess.run(apply, check=True, capture_output=True, env=environment)
-        wait = ["kubectl", "wait", "--for=condition=Established", "--timeout=60s", "-f", path]
-        subprocess.run(wait, check=True, capture_output=True, env=environment)
-
 
 @pytest.mark.parametrize("fixture", FIXTURES, ids=lambda path: path.stem)
 def test_the_api_server_takes_every_fixture_and_finds_the_level_that_validate_says(
