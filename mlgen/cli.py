@@ -83,7 +83,7 @@ def _rendering(function: Any) -> Any:
             "-n",
             "--namespace",
             callback=_namespace,
-            help="The namespace of every object, over that of the files.",
+            help="The namespace of every object that is made, over that of the files.",
         ),
         click.option(
             "--set",
@@ -91,8 +91,9 @@ def _rendering(function: Any) -> Any:
             multiple=True,
             callback=_settings,
             metavar="PATH=VALUE",
-            help="Replace a value in every job file, such as spec.roles.worker.replicas=8. The"
-            r" value is read as YAML; a dot in a key is written '\.'. May be given again.",
+            help="Replace a value in every job file, or in the one that a custom resource stands"
+            r" for: spec.roles.worker.replicas=8. The value is read as YAML; a dot in a key is"
+            r" written '\.'. May be given again.",
         ),
     ]
     for option in reversed(options):
@@ -114,7 +115,8 @@ def _rendering(function: Any) -> Any:
 def render(files: tuple[str, ...], output: str, form: str, **said: Any) -> None:
     """Print the manifests of the jobs in FILES.
 
-    A FILE may be a file, a folder of files, or - for standard input.
+    A job is a job file, or a custom resource of an operator as it is; all other objects are printed
+    as they are. A FILE may be a file, a folder of files, or - for standard input.
     """
     from mlgen.render import text
 
