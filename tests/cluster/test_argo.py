@@ -1,0 +1,580 @@
+"""Jobs as a step of Argo Workflows, run by the real controller; all of them at once.
+
+What a replica does differs from attempt to attempt: it counts them in a folder of this machine.
+"""
+
+import json
+import re
+import shutil
+import socket
+import subprocess
+import threading
+from contextlib import suppress
+from datetime import datetime
+
+import pytest
+import yaml
+from support import ROOT
+
+pytestmark = pytest.mark.cluster
+
+EXAMPLE = (ROOT / "argo/example-workflow.yaml").read_text()
+DAG = (ROOT / "argo/example-dag.yaml").read_text()
+
+COUNT = 'f=/state/$JOB-$MLGEN_REPLICA_INDEX; echo x >>"$f"; n=$(wc -l <"$f")'
+HOLD = "trap 'exit 143' TERM; until [ -e /state/$JOB ]; do sleep 1; done"
+FOR_EVER = "trap 'exit 143' TERM; while :; do sleep 1; done"
+SERVER = {"restartPolicy": "Always", "command": ["sh", "-c", FOR_EVER]}
+
+CLAIM = """
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {{name: {0}-data, labels: {{mlgen.dev/job: {0}}}}}
+spec: {{accessModes: [ReadWriteOnce], resources: {{requests: {{storage: 1Mi}}}}}}
+"""
+
+
+class Workflows:
+    """The Workflows of these tests, in one namespace."""
+
+    def __init__(self, namespace, state):
+        self.namespace, self.state = namespace, state
+        self.files, self.workflows = [], []
+
+    def job(self, name, command, server=None, **spec):
+        """The ConfigMap with a job of workers, and of one server, if there is to be one."""
+        worker = {"replicas": 2, "restartPolicy": "ExitCode"} | spec.pop("worker", {})
+        document = {
+            "apiVersion": "mlgen.dev/v1alpha1",
+            "kind": "TrainingJob",
+            "metadata": {"name": name},
+            "spec": {
+                "framework": "generic",
+                "image": "busybox:1.36",
+                "command": ["sh", "-c", command],
+                "env": {"JOB": name},
+                "waitFor": [],
+                "volumes": {"state": {"mountPath": "/state", "hostPath": str(self.state)}},
+                "roles": {"worker": worker} | ({"server": server} if server else {}),
+                **spec,
+            },
+        }
+        file = self.state / f"{name}.json"
+        file.write_text(json.dumps(document))
+        self.files.append(str(file))
+
+    def start(self, name, job=None, example=EXAMPLE, spec=None, labels=None, **parameters):
+        """The Workflow of an example, with other values."""
+        workflow = yaml.safe_load(example)
+        workflow["metadata"] = {"name": name, "labels": labels or {}}
+        workflow["spec"] |= spec or {}
+        said = {"job": job or name, "manifests": f"{job or name}-manifests"}
+        said |= {
+            "image": self.namespace.kubectl_image,
+            "poll-seconds": "2",
+            "backoff-seconds": "2",
+            **parameters,
+        }
+        template = workflow["spec"]["templates"][0]
+        steps = template["dag"]["tasks"] if "dag" in template else template["steps"][0]
+        (step,) = (step for step in steps if step["name"] == "train")
+        step["arguments"]["parameters"] = [{"name": k, "value": v} for k, v in said.items()]
+        self.workflows.append(json.dumps(workflow))
+
+    def create(self):
+        """All that was asked for so far, at once."""
+        if self.files:
+            made = self.namespace.mlgen("argo", *self.files, "--no-workflow")
+            self.namespace.kubectl("apply", "--server-side", "-f", "-", given=made)
+        self.namespace.kubectl("create", "-f", "-", given="\n---\n".join(self.workflows))
+        self.files, self.workflows = [], []
+
+    def argo(self, *words):
+        command = ["argo", *words, "-n", self.namespace.name]
+        environment = self.namespace.environment
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def ended(self, name, phase):
+        """Wait until a Workflow has ended, and so."""
+
+        def found():
+            status = self.namespace.get("workflow", name).get("status", {})
+            return status if status.get("finishedAt") else None
+
+        status = self.namespace.until(f"Workflow {name} ended", found, 280)
+        told = [(n["displayName"], n["phase"], n.get("message")) for n in status["nodes"].values()]
+        assert status["phase"] == phase, told
+
+    def attempts(self, name):
+        """Of each attempt in order: its start, end, exit code and message."""
+        nodes = self.namespace.get("workflow", name).get("status", {}).get("nodes", {}).values()
+        pods = [n for n in nodes if n["type"] == "Pod" and n["templateName"] == "attempt"]
+        return sorted(pods, key=lambda node: node["startedAt"])
+
+    def only_attempt(self, name):
+        """The exit code and the message of what was not tried again."""
+        (node,) = self.attempts(name)
+        return node["outputs"]["exitCode"], node["message"]
+
+    def recorded(self, job):
+        return self.namespace.get("configmap", f"{job}-status")["data"]
+
+    def conditions(self, job):
+        """The conditions' status, in the order in which they became so."""
+        found = {k: v.split(" ", 2) for k, v in self.recorded(job).items() if v[:4] in WORDS}
+        order = sorted(found, key=lambda name: (found[name][1], ORDER.index(name)))
+        return [f"{name} {found[name][0]}" for name in order]
+
+    def pods(self, job):
+        return self.namespace.get("pods", "-l", f"mlgen.dev/job={job}")["items"]
+
+    def active(self, job):
+        phases = [(p["metadata"]["name"], p["status"]["phase"]) for p in self.pods(job)]
+        return sorted(name for name, phase in phases if phase in ("Pending", "Running"))
+
+    def runs(self, job, replicas=2):
+        """Wait until the replicas of a job run, and were seen to; return the uids of their pods."""
+
+        def found():
+            pods = [p for p in self.pods(job) if p["status"]["phase"] == "Running"]
+            return len(pods) == replicas and {p["metadata"]["uid"] for p in pods}
+
+        uids = self.namespace.until(f"{job} runs", found)
+        self.namespace.until("it is recorded", lambda: "Running True" in self.conditions(job))
+        return uids
+
+    def release(self, job):
+        (self.state / job).touch()
+
+
+WORDS = ("True", "Fals")
+ORDER = ["Created", "Restarting", "Running", "Succeeded", "Failed"]
+
+
+def seconds(before, after):
+    """The time from the end of one node to the start of another."""
+    start, end = (
+        datetime.fromisoformat(t[:-1]) for t in (before["finishedAt"], after["startedAt"])
+    )
+    return (end - start).total_seconds()
+
+
+@pytest.fixture(scope="module")
+def workflows(shared_namespace, here, tmp_path_factory):  # noqa: ARG001 - pods mount a folder
+    shared_namespace.kubectl("apply", "-k", str(ROOT / "argo"))
+    found = Workflows(shared_namespace, tmp_path_factory.mktemp("state"))
+    start(found)
+    return found
+
+
+def start(workflows):
+    """All of them, those first that take longest."""
+    job, start, one = workflows.job, workflows.start, {"replicas": 1}
+    job("crash", HOLD, server=SERVER | {"command": ["sh", "-c", "exit 3"]}, worker=one)
+    start("crash")
+    job("limit", "exit 143", worker=one)
+    start("limit", **{"backoff-limit": "2", "backoff-seconds": "10"})
+    job("twice", f'{COUNT}; [ "$n" -eq 3 ] || exit 143; sleep 8', worker=one)
+    start("twice", **{"backoff-seconds": "10"})
+    for policy in ("None", "Running", "All"):
+        name = f"clean-{policy.lower()}"
+        workflows.namespace.kubectl("apply", "-f", "-", given=CLAIM.format(name))
+        job(name, "sleep 8; echo trained", server=SERVER, worker=one)
+        start(name, **{"clean-pod-policy": policy})
+    job("permanent", f'{HOLD}; [ "$MLGEN_REPLICA_INDEX" != 1 ] || exit 42; {FOR_EVER}')
+    start("permanent")
+    job("again", f"{COUNT}; case $MLGEN_REPLICA_INDEX$n in 11) exit 138 ;; esac; sleep 8")
+    start("again")
+    job("memory", "exec tail /dev/zero", worker=one | {"resources": {"memory": "16Mi"}})
+    start("memory")
+    job("deadline", FOR_EVER, worker=one, runPolicy={"activeDeadlineSeconds": 8})
+    start("deadline")
+    fails, decides = {"command": ["sh", "-c", "exit 42"]}, {"role": "worker"}
+    job("other", FOR_EVER, worker=one, server=fails, successPolicy=decides)
+    start("other")
+    for name in ("deleted", "evicted", "lost", "stopped", "terminated", "by-hand"):
+        job(name, f'{COUNT}; [ "$n" -gt 1 ] || {{ {HOLD}; }}')
+        start(name, **{"clean-pod-policy": "None" if name == "stopped" else "Running"})
+    start("missing")
+    job("pipeline", "true", worker=one)
+    start("pipeline", example=DAG)
+    job("broken", "true", worker=one | {"template": {"spec": {"nodeSelectr": {"a": "b"}}}})
+    start("broken")
+    workflows.namespace.kubectl("apply", "-f", "-", given=BARE)
+    job("rights", "true", worker=one)
+    start("rights", spec={"serviceAccountName": "bare"})
+    workflows.create()
+
+
+BARE = """
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: bare}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: bare}
+rules:
+  - {apiGroups: [argoproj.io], resources: [workflowtaskresults], verbs: [create, patch]}
+  - {apiGroups: [""], resources: [configmaps], verbs: [get, create, patch, delete]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: bare}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: bare}
+subjects: [{kind: ServiceAccount, name: bare}]
+"""
+"""What Argo itself needs, and the status; but not the rights on Jobs."""
+
+
+def test_argo_accepts_the_template_and_the_examples(environment):
+    files = ("workflow-template.yaml", "example-workflow.yaml", "example-dag.yaml")
+    program = shutil.which("argo", path=environment["PATH"])
+    if not program:
+        pytest.skip("there is no argo to lint with")
+    command = [program, "lint", "--offline", "--strict", *(str(ROOT / "argo" / f) for f in files)]
+
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_permanent_exit_code_is_not_retried(workflows):
+    workflows.runs("permanent")
+    workflows.release("permanent")
+    workflows.ended("permanent", "Failed")
+
+    code, message = workflows.only_attempt("permanent")
+    assert code == "42"
+    assert message.startswith("main: Error (exit code 42): training permanent: permanent-worker-1-")
+    conditions = ["Created True", "Running False", "Failed True"]
+    assert workflows.conditions("permanent") == conditions
+    assert "exited with 42" in workflows.recorded("permanent")["Failed"]
+
+
+@pytest.fixture(scope="module")
+def disturbed(workflows):
+    """While they run, something happens to five jobs; says the uids of the pods that ran."""
+    namespace = workflows.namespace
+    namespace.kubectl("apply", "-f", "-", given=CLAIM.format("terminated"))
+    names = ("deleted", "evicted", "stopped", "terminated", "by-hand")
+    before = {name: workflows.runs(name) for name in names}
+    for name in ("deleted", "evicted"):
+        (pod,) = namespace.get("pods", "-l", SECOND.format(name))["items"]
+        evict_or_delete(namespace, name, pod["metadata"]["name"])
+    workflows.argo("stop", "stopped")
+    workflows.argo("terminate", "terminated")
+    namespace.kubectl("delete", "job", "by-hand-worker", "--wait=false")
+    return before
+
+
+def evict_or_delete(namespace, how, pod):
+    """Delete it by hand, or as a drained node or a preempting pod has it deleted."""
+    if how == "deleted":
+        namespace.kubectl("delete", "pod", pod, "--wait=false")
+        return
+    meta = {"name": pod, "namespace": namespace.name}
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta}
+    path = f"/api/v1/namespaces/{namespace.name}/pods/{pod}/eviction"
+    namespace.kubectl("create", "--raw", path, "-f", "-", given=json.dumps(eviction))
+
+
+SECOND = "mlgen.dev/job={},batch.kubernetes.io/job-completion-index=1"
+
+
+@pytest.mark.parametrize("name", ["deleted", "evicted"])
+def test_a_pod_that_goes_leads_to_another_attempt_with_new_pods(name, workflows, disturbed):
+    workflows.ended(name, "Succeeded")
+
+    first, _ = workflows.attempts(name)
+    assert first["outputs"]["exitCode"] == "143"
+    assert "training retryable: " in first["message"]
+    assert not disturbed[name] & {pod["metadata"]["uid"] for pod in workflows.pods(name)}
+
+
+@pytest.mark.usefixtures("disturbed")
+def test_a_stopped_workflow_leaves_no_pod_running(workflows):
+    """Even with cleanPodPolicy None."""
+    workflows.ended("stopped", "Failed")
+
+    workflows.namespace.until("no pod runs", lambda: not workflows.active("stopped"))
+    assert "JobStopped" in workflows.recorded("stopped")["Failed"]
+
+
+@pytest.mark.usefixtures("disturbed")
+def test_a_terminated_workflow_takes_the_job_with_it_when_it_is_deleted(workflows):
+    namespace = workflows.namespace
+    workflows.ended("terminated", "Failed")
+    assert workflows.active("terminated")
+
+    namespace.kubectl("delete", "workflow", "terminated")
+
+    words = ("jobs,services,pods", "-l", "mlgen.dev/job=terminated", "-o", "name")
+    namespace.until("all has gone", lambda: not namespace.kubectl("get", *words))
+    assert "terminated-data" in namespace.kubectl("get", "pvc")
+
+
+@pytest.mark.usefixtures("disturbed")
+def test_a_job_that_is_deleted_by_hand_is_not_started_again(workflows):
+    workflows.ended("by-hand", "Failed")
+
+    assert "deleted by hand" in workflows.only_attempt("by-hand")[1]
+
+
+def test_a_lost_watcher_watches_on_and_a_second_workflow_waits(workflows):
+    before = workflows.runs("lost")
+    workflows.start("lost-2", job="lost")
+    workflows.create()
+    (watcher,) = workflows.attempts("lost")
+    pods = workflows.namespace.get("pods", "-l", "workflows.argoproj.io/workflow=lost")["items"]
+    (pod,) = (p for p in pods if watcher["id"] == p["metadata"]["annotations"][NODE])
+    workflows.namespace.kubectl("delete", "pod", pod["metadata"]["name"], "--wait=false")
+    words = ("logs", "-l", "workflows.argoproj.io/workflow=lost", "-c", "main")
+    workflows.namespace.until(
+        "it is watched on",
+        lambda: "watched on" in workflows.namespace.kubectl(*words, check=False),
+    )
+    assert before == {pod["metadata"]["uid"] for pod in workflows.pods("lost")}
+    assert not workflows.attempts("lost-2")
+
+    workflows.release("lost")
+    workflows.ended("lost", "Succeeded")
+
+    workflows.ended("lost-2", "Succeeded")
+    first, second = workflows.attempts("lost")[-1], workflows.attempts("lost-2")[0]
+    assert seconds(first, second) >= 0
+
+
+NODE = "workflows.argoproj.io/node-id"
+
+
+def test_an_api_server_that_is_away_is_waited_for(workflows, here, server):
+    """The watcher reaches it by a way that can be closed."""
+    way = Way(here, server)
+    env = [
+        {"name": "KUBERNETES_SERVICE_HOST", "value": here},
+        {"name": "KUBERNETES_SERVICE_PORT", "value": str(way.port)},
+    ]
+    patch = json.dumps({"containers": [{"name": "main", "env": env}]})
+    workflows.job("away", HOLD, worker={"replicas": 1})
+    workflows.start("away", spec={"podSpecPatch": patch})
+    workflows.create()
+    workflows.runs("away", 1)
+    words = ("logs", "-l", "workflows.argoproj.io/workflow=away", "-c", "main", "--tail=-1")
+
+    way.close()
+    workflows.namespace.until(
+        "the watcher misses it",
+        lambda: workflows.namespace.kubectl(*words).count("refused") > 5,
+    )
+    workflows.release("away")
+    way.open()
+
+    workflows.ended("away", "Succeeded")
+    assert len(workflows.attempts("away")) == 1
+
+
+@pytest.fixture
+def server(environment):
+    """Where the API server listens."""
+    path = "jsonpath={.clusters[0].cluster.server}"
+    command = ["kubectl", "config", "view", "--minify", "-o", path]
+    found = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+    host, port = re.fullmatch(r"https://([^:/]+):(\d+)", found.stdout).groups()
+    return host, int(port)
+
+
+class Way:
+    """Hands connections to this machine on, until it is closed."""
+
+    def __init__(self, address, to):
+        self.address, self.port, self.to = address, 0, to
+        self.open()
+
+    def open(self):
+        self.listener = socket.create_server((self.address, self.port))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self._serve, args=(self.listener,), daemon=True).start()
+
+    def close(self):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+
+    def _serve(self, listener):
+        with suppress(OSError):
+            while True:
+                near, _ = listener.accept()
+                far = socket.create_connection(self.to)
+                for one, other in ((near, far), (far, near)):
+                    threading.Thread(target=self._hand_on, args=(one, other), daemon=True).start()
+
+    def _hand_on(self, one, other):
+        with suppress(OSError):
+            while data := one.recv(65536):
+                other.sendall(data)
+            other.shutdown(socket.SHUT_WR)
+
+
+def test_a_controller_that_is_started_again_goes_on(workflows, environment, tmp_path):
+    """One of this test's own, that nobody else's workflows depend on."""
+    program = shutil.which("workflow-controller", path=environment["PATH"])
+    if not program:
+        pytest.skip("there is no workflow-controller to start")
+    namespace = workflows.namespace
+    namespace.kubectl("apply", "-f", "-", given=CONTROLLER.replace("NAME", namespace.name))
+    (pod, *_) = namespace.get("pods", "-l", "workflows.argoproj.io/workflow")["items"]
+    (executor,) = (c["image"] for c in pod["spec"]["initContainers"] if c["name"] == "init")
+    command = [program, "--namespaced", "-n", namespace.name, "--managed-namespace", namespace.name]
+    command += ["--executor-image", executor, "--executor-image-pull-policy", "IfNotPresent"]
+
+    def controller():
+        log = (tmp_path / "log").open("a")
+        alone = environment | {"LEADER_ELECTION_DISABLE": "true"}
+        return subprocess.Popen(command, env=alone, stdout=log, stderr=log)
+
+    own = {"workflows.argoproj.io/controller-instanceid": namespace.name}
+    workflows.job("restarted", HOLD, worker={"replicas": 1})
+    workflows.start("restarted", labels=own)
+    workflows.create()
+    process = controller()
+    try:
+        before = workflows.runs("restarted", 1)
+        process.kill()
+        process.wait()
+        workflows.release("restarted")
+        namespace.until("training has ended", lambda: not workflows.active("restarted"))
+        process = controller()
+        workflows.ended("restarted", "Succeeded")
+    finally:
+        process.kill()
+        process.wait()
+
+    assert len(workflows.attempts("restarted")) == 1
+    assert before == {pod["metadata"]["uid"] for pod in workflows.pods("restarted")}
+
+
+CONTROLLER = """
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: workflow-controller-configmap}
+data:
+  config: |
+    instanceID: NAME
+    metricsConfig: {enabled: false}
+    telemetryConfig: {enabled: false}
+"""
+
+
+@pytest.mark.parametrize("policy", ["None", "Running", "All"])
+def test_when_all_has_succeeded_the_policy_says_what_stays(policy, workflows):
+    job, namespace = f"clean-{policy.lower()}", workflows.namespace
+
+    workflows.ended(job, "Succeeded")
+
+    left = ["clean-none-server-0"] if policy == "None" else []
+    namespace.until("the rest has gone", lambda: workflows.active(job) == left)
+    label = ("-l", f"mlgen.dev/job={job}", "-o", "name")
+    if policy == "All":
+        kinds = "jobs,statefulsets,services,configmaps,pods"
+        namespace.until("all has gone", lambda: not namespace.kubectl("get", kinds, *label))
+    else:
+        assert namespace.kubectl("logs", f"job/{job}-worker") == "trained\n"
+    assert namespace.kubectl("get", "pvc", *label)
+    assert workflows.conditions(job) == ["Created True", "Running False", "Succeeded True"]
+    recorded = workflows.recorded(job)
+    assert recorded["replicas.worker"] == "active 0, succeeded 1, failed 0"
+    assert recorded["replicas.server"] == ("active 1" if policy == "None" else "active 0")
+    assert recorded["startTime"] < recorded["completionTime"]
+
+
+def test_a_retryable_exit_code_leads_to_new_pods_of_all(workflows):
+    workflows.ended("again", "Succeeded")
+
+    first, second = workflows.attempts("again")
+    assert (first["outputs"]["exitCode"], second["outputs"]["exitCode"]) == ("138", "0")
+    events = workflows.namespace.get("events", "--field-selector", "reason=Scheduled")["items"]
+    uids = {
+        event["involvedObject"]["uid"]
+        for event in events
+        if event["involvedObject"]["name"].startswith("again-worker-")
+    }
+    assert len(uids) == 4
+    conditions = ["Created True", "Restarting False", "Running False", "Succeeded True"]
+    assert workflows.conditions("again") == conditions
+
+
+def test_attempts_end_at_the_limit_with_back_off(workflows):
+    workflows.ended("limit", "Failed")
+
+    first, second, third = workflows.attempts("limit")
+    assert {node["outputs"]["exitCode"] for node in (first, second, third)} == {"143"}
+    assert seconds(first, second) >= 10
+    assert seconds(second, third) >= 20
+    assert "No more retries left" in workflows.argo("get", "limit", "--no-color")
+    assert "no attempt is left; limit-worker-0-" in workflows.recorded("limit")["Failed"]
+
+
+def test_two_failures_and_then_success_are_seen_in_argo_get(workflows):
+    workflows.ended("twice", "Succeeded")
+
+    first, second, third = workflows.attempts("twice")
+    assert [n["outputs"]["exitCode"] for n in (first, second, third)] == ["143", "143", "0"]
+    assert seconds(first, second) >= 10
+    assert seconds(second, third) >= 20
+    shown = workflows.argo("get", "twice", "--no-color")
+    assert [shown.count(f"attempt({n})") for n in range(4)] == [1, 1, 1, 0]
+    assert shown.count("training retryable: twice-worker-0-") == 2
+
+
+def test_exceeding_the_memory_limit_is_permanent(workflows):
+    workflows.ended("memory", "Failed")
+
+    code, message = workflows.only_attempt("memory")
+    assert code == "137"
+    assert message.endswith(" exited with 137, OOMKilled")
+
+
+def test_a_deadline_is_permanent(workflows):
+    workflows.ended("deadline", "Failed")
+
+    code, message = workflows.only_attempt("deadline")
+    assert code == "124"
+    assert "training permanent: job/deadline-worker: Job was active longer" in message
+
+
+def test_another_role_that_fails_ends_training(workflows):
+    workflows.ended("other", "Failed")
+
+    assert workflows.only_attempt("other")[0] == "42"
+    workflows.namespace.until("the workers are ended", lambda: not workflows.active("other"))
+
+
+def test_what_cannot_be_submitted_is_told_and_not_retried(workflows):
+    for name in ("missing", "broken", "rights"):
+        workflows.ended(name, "Failed")
+
+    code, message = workflows.only_attempt("missing")
+    assert code == "1"
+    assert "ConfigMap missing-manifests has no key manifests.yaml, or is not there" in message
+    assert "nodeSelectr" in workflows.only_attempt("broken")[1]
+    assert "cannot list resource jobs in API group batch" in workflows.only_attempt("rights")[1]
+
+
+def test_a_pipeline_trains_between_two_steps(workflows):
+    workflows.ended("pipeline", "Succeeded")
+
+    nodes = workflows.namespace.get("workflow", "pipeline")["status"]["nodes"].values()
+    times = {node["displayName"]: (node["startedAt"], node["finishedAt"]) for node in nodes}
+    assert times["prepare"][1] <= times["train"][0] < times["train"][1] <= times["evaluate"][0]
+
+
+def test_a_server_that_crashes_for_ever_ends_training(workflows):
+    workflows.ended("crash", "Failed")
+
+    code, message = workflows.only_attempt("crash")
+    assert code == "3"
+    assert "crash-server-0 crashed 5 times, last with exit code 3" in message
+    assert "CrashLoopBackOff" in workflows.recorded("crash")["Failed"]
+    workflows.namespace.until("no pod runs", lambda: not workflows.active("crash"))
