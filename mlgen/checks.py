@@ -240,7 +240,7 @@ def _images(pods: Sequence[_Pods]) -> Iterator[Problem]:
 
 def _volumes(objects: Sequence[Object], pods: Sequence[_Pods]) -> Iterator[Problem]:
     """What is mounted must be one volume, and the keys that it takes from our ConfigMap exist."""
-    data = {o["metadata"]["name"]: o["data"] for o in objects if o["kind"] == "ConfigMap"}
+    data = {o["metadata"]["name"]: o.get("data", {}) for o in objects if o["kind"] == "ConfigMap"}
     for found in pods:
         volumes = found.template["spec"].get("volumes", [])
         names = {volume["name"] for volume in volumes}
@@ -297,7 +297,7 @@ def _texts(
                 for text in container.get(field, []):
                     yield found.path, field, text, found.count
     for item in objects:
-        if item["kind"] == "ConfigMap" and "hostfile" in item["data"]:
+        if item["kind"] == "ConfigMap" and "hostfile" in item.get("data", {}):
             # Of `host:4`, 4 is not a port but slots.
             hosts = re.sub(r":\d+$", "", item["data"]["hostfile"], flags=re.MULTILINE)
             yield ("spec", "roles"), "the hostfile", hosts, None
@@ -331,15 +331,25 @@ def _ports(pods: _Pods) -> list[int]:
 
 def _sizes(objects: Sequence[Object], pods: Sequence[_Pods]) -> Iterator[Problem]:
     for item in objects:
-        kind, name = item["kind"], item["metadata"]["name"]
-        size = len(json.dumps(item, ensure_ascii=False).encode())
-        if kind == "ConfigMap" and size > CONFIG_MAP_MAX:
-            message = f"ConfigMap {name} would have {size >> 10} KiB, of {CONFIG_MAP_MAX >> 10}"
-            yield Problem(("spec", "roles"), message, "too-large", "use fewer replicas")
-        elif size > APPLY_MAX:
-            message = f"{kind} {name} has {size >> 10} KiB, too many for a plain kubectl apply"
-            cure = "use kubectl apply --server-side"
-            yield Problem(("spec", "roles"), message, "large-object", cure, warning=True)
+        yield from sizes(item, "use fewer replicas")
     for found in pods:
         for _, where, text, _ in _texts([found], []):
             yield from overlong(found.path, where, text)
+
+
+def sizes(item: Object, cure: str) -> Iterator[Problem]:
+    """Return a problem where an object is larger than the cluster, or a plain apply, can take.
+
+    Args:
+        item: the object.
+        cure: what makes it smaller.
+    """
+    kind, name = item["kind"], item["metadata"]["name"]
+    size = len(json.dumps(item, ensure_ascii=False).encode())
+    if kind == "ConfigMap" and size > CONFIG_MAP_MAX:
+        message = f"ConfigMap {name} would have {size >> 10} KiB, of {CONFIG_MAP_MAX >> 10}"
+        yield Problem(("spec", "roles"), message, "too-large", cure)
+    elif size > APPLY_MAX:
+        message = f"{kind} {name} has {size >> 10} KiB, too many for a plain kubectl apply"
+        cure = "use kubectl apply --server-side"
+        yield Problem(("spec", "roles"), message, "large-object", cure, warning=True)

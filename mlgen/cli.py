@@ -1,5 +1,6 @@
 """The command line: options in, one call, text out."""
 
+import re
 import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -67,8 +68,15 @@ def _settings(_context: Any, _parameter: Any, values: tuple[str, ...]) -> tuple[
         raise click.BadParameter(str(error)) from None
 
 
+def _cron(_context: Any, _parameter: Any, value: str | None) -> str | None:
+    """What is not even of the form of a schedule would only be seen by Argo's controller."""
+    if value is None or re.fullmatch(r"@[a-z]+( \S+)?|[^@\s]\S*( \S+){4}", value):
+        return value
+    raise click.BadParameter(f"{value!r} is not a schedule such as '0 2 * * 6' or @daily")
+
+
 def _rendering(function: Any) -> Any:
-    """Add what `render` and `validate` share: the files, and what may be said besides them."""
+    """Add what all that render share: the files, and what may be said besides them."""
     options = [
         FILES,
         click.option(
@@ -101,8 +109,17 @@ def _rendering(function: Any) -> Any:
     return function
 
 
+SUPERVISOR = click.option(
+    "--supervisor/--no-supervisor",
+    default=True,
+    show_default=True,
+    help="Whether cleanPodPolicy All and Running add a Job that ends what outlives the training.",
+)
+
+
 @main.command()
 @_rendering
+@SUPERVISOR
 @OUTPUT
 @click.option(
     "--format",
@@ -125,6 +142,7 @@ def render(files: tuple[str, ...], output: str, form: str, **said: Any) -> None:
 
 @main.command()
 @_rendering
+@SUPERVISOR
 def validate(files: tuple[str, ...], **said: Any) -> None:
     """Check the jobs in FILES as render does.
 
@@ -137,6 +155,45 @@ def validate(files: tuple[str, ...], **said: Any) -> None:
         click.echo(f"{rendered.file}: valid")
         click.echo(summary(rendered.topology))
         click.echo(pod_security(rendered))
+
+
+@main.command()
+@_rendering
+@OUTPUT
+@click.option(
+    "--cron",
+    callback=_cron,
+    metavar="SCHEDULE",
+    help="Print a CronWorkflow, which runs the jobs at these times, such as '0 2 * * 6'.",
+)
+@click.option("--template", is_flag=True, help="Print only the step, for a Workflow of your own.")
+@click.option("--no-workflow", is_flag=True, help="Leave the Workflow out: nothing starts yet.")
+@click.option(
+    "--backoff-seconds",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Wait so long before the second attempt, twice as long before the third, and so on.",
+)
+@click.option("--retry-oom", is_flag=True, help="Start again after the memory limit was exceeded.")
+def argo(files: tuple[str, ...], output: str, **said: Any) -> None:
+    """Print what runs the jobs in FILES by Argo Workflows.
+
+    A ConfigMap with the manifests of each job, and a Workflow that calls the WorkflowTemplate
+    mlgen-train with the job's own policies. What the workflow must not apply itself stands before
+    them, and other objects among FILES as they are.
+    """
+    from mlgen.hosts import argo as host
+    from mlgen.render import Options
+    from mlgen.source import texts
+
+    cron, template, none = (said.pop(name) for name in ("cron", "template", "no_workflow"))
+    if sum(map(bool, (cron, template, none))) > 1:
+        raise click.UsageError("of --cron, --template and --no-workflow there can be one")
+    retries = {name: said.pop(name) for name in ("backoff_seconds", "retry_oom")}
+    form = host.Form(schedule=cron, step=template, workflow=not none, **retries)
+    options = Options(**said, workflow=True)
+    made = _checked(lambda: host.argo(texts(files), options, form), lambda result: result[1])
+    _write(output, made[0])
 
 
 @main.command()

@@ -16,7 +16,7 @@ PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./-]*(?::[A-Za-z0-9_./-]+)*\Z")
 WORDS = frozenset(["y", "n", "yes", "no", "on", "off", "true", "false", "null"])
 
 
-def yaml_text(objects: Sequence[Mapping[str, Any]], comment: str = "") -> str:
+def yaml_text(objects: Sequence[Any], comment: str = "") -> str:
     """Return objects as YAML documents, under a comment of one or more lines."""
     import yaml
 

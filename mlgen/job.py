@@ -185,6 +185,7 @@ class Job:
 
     Attributes:
         volumes: those of all roles.
+        supervisor: a Job beside the others may end what outlives the training.
     """
 
     name: str
@@ -203,6 +204,7 @@ class Job:
     tensorboard: Tensorboard | None = None
     volumes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     helpers: Helpers = field(default_factory=Helpers)
+    supervisor: bool = True
 
     @property
     def replicas(self) -> int:
@@ -210,12 +212,13 @@ class Job:
         return sum(role.replicas for role in self.roles.values())
 
 
-def read(data: Mapping[str, Any], namespace: str | None = None) -> Job:
+def read(data: Mapping[str, Any], namespace: str | None = None, *, supervisor: bool = True) -> Job:
     """Read a TrainingJob that holds against the schema.
 
     Args:
         data: the document.
         namespace: takes the place of the one in the document.
+        supervisor: whether there may be one.
     """
     metadata, spec = data["metadata"], data["spec"]
     specs = {name: _role(name, spec, role) for name, role in spec["roles"].items()}
@@ -236,6 +239,7 @@ def read(data: Mapping[str, Any], namespace: str | None = None) -> Job:
         tensorboard=_tensorboard(spec["tensorboard"]) if "tensorboard" in spec else None,
         volumes=spec.get("volumes", {}),
         helpers=Helpers(**_snake(spec.get("helpers", {}))),
+        supervisor=supervisor,
     )
 
 

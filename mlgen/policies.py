@@ -10,7 +10,7 @@ from typing import Any
 from mlgen.hostports import EPHEMERAL_PORTS, NODE_PORTS
 from mlgen.job import Job
 from mlgen.problems import Path, Problem
-from mlgen.topology import Role
+from mlgen.topology import SEEN, Role, supervised
 
 PORT_MAX = 65535
 
@@ -119,8 +119,9 @@ def _run_policy(job: Job, roles: Sequence[Role]) -> Iterator[Problem]:
             " another manager, and there is no operator",
             cure="leave it out",
         )
+    supervisor = supervised(job, roles)
     staying = [role.name for role in roles if not role.decides]
-    if policy.clean_pod_policy != "None" and staying:
+    if policy.clean_pod_policy != "None" and staying and not supervisor:
         yield _wrong(
             "runPolicy",
             "cleanPodPolicy",
@@ -129,8 +130,17 @@ def _run_policy(job: Job, roles: Sequence[Role]) -> Iterator[Problem]:
             f" -l 'mlgen.dev/job={job.name},mlgen.dev/decides!=true'",
             warning=True,
         )
+    ttl = policy.ttl_seconds_after_finished
+    if supervisor and ttl is not None and ttl < SEEN:
+        yield _wrong(
+            "runPolicy",
+            "ttlSecondsAfterFinished",
+            message=f"the supervisor may not see the end of a Job that goes after {ttl} s",
+            cure=f"it is rendered as {SEEN}",
+            warning=True,
+        )
     serving = [role.name for role in roles if role.serves]
-    if policy.ttl_seconds_after_finished is not None and serving:
+    if ttl is not None and serving and not (supervisor and policy.clean_pod_policy == "All"):
         yield _wrong(
             "runPolicy",
             "ttlSecondsAfterFinished",

@@ -4,10 +4,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mlgen import checks, dialects, emit, frameworks, job, objects, overrides, schema, source
+from mlgen import (
+    checks,
+    dialects,
+    emit,
+    frameworks,
+    job,
+    objects,
+    overrides,
+    schema,
+    source,
+    workflow,
+)
 from mlgen.podsecurity import LEVELS, level
 from mlgen.problems import MlgenError, Path, Problem
-from mlgen.topology import Role, Topology
+from mlgen.topology import Role, Topology, supervised
 
 KUBE_VERSIONS = tuple((1, minor) for minor in range(31, 38))
 """The versions of Kubernetes for which manifests are rendered, oldest first."""
@@ -24,18 +35,28 @@ class Options:
         namespace: takes the place of the one in every job file.
         settings: values that take the place of those in every job file, by path; of a custom
             resource, in the job file that it stands for.
+        supervisor: whether a Job may end what outlives the training.
+        workflow: each job is run by a workflow, which starts it again, ends and removes it.
     """
 
     kube_version: tuple[int, int] = DEFAULT_KUBE_VERSION
     namespace: str | None = None
     settings: tuple[tuple[Path, Any], ...] = ()
+    supervisor: bool = True
+    workflow: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """One job: where it came from, for which cluster, how it is laid out, and its objects."""
+    """One job: where it came from, for which cluster, how it is laid out, and its objects.
+
+    Attributes:
+        asked: the job with all of its policies; `topology` is without those of a workflow.
+    """
 
     file: str
+    document: source.Document
+    asked: job.Job
     kube_version: tuple[int, int]
     topology: Topology
     objects: tuple[dict[str, Any], ...]
@@ -111,9 +132,9 @@ def _rendered(
         except ValueError as error:
             raise MlgenError([document.located(Problem(path, str(error), "bad-setting"))]) from None
     schema.require(document)
-    asked = job.read(document.data, options.namespace)
+    asked = job.read(document.data, options.namespace, supervisor=options.supervisor)
     try:
-        topology = frameworks.get(asked.framework).topology(asked)
+        topology = _topology(asked, options)
         made = objects.build(topology)
         found = [
             *topology.warnings,
@@ -126,8 +147,16 @@ def _rendered(
     except MlgenError as error:
         problems = dict.fromkeys(_located(document, problem) for problem in error.problems)
         raise MlgenError(problems) from None
-    rendered = Rendered(name, options.kube_version, topology, tuple(made))
+    rendered = Rendered(name, document, asked, options.kube_version, topology, tuple(made))
     return rendered, list(dict.fromkeys(_located(document, problem) for problem in found))
+
+
+def _topology(asked: job.Job, options: Options) -> Topology:
+    """A job as its framework lays it out; what a workflow does for it is left to that."""
+    framework = frameworks.get(asked.framework)
+    if options.workflow:
+        return workflow.restarts(framework.topology(workflow.without_policies(asked)))
+    return framework.topology(asked)
 
 
 def _located(document: source.Document, problem: Problem) -> Problem:
@@ -175,6 +204,8 @@ def summary(topology: Topology) -> str:
         seen[key] = seen.get(key, 0) + role.replicas
     if asked.tensorboard:
         seen["tensorboard", "Deployment", ""] = 1
+    if supervised(asked, topology.roles):
+        seen["supervisor", "Job", "ends the others when training has ended"] = 1
     width = max(len(name) for name, _, _ in seen)
     for (name, kind, does), replicas in seen.items():
         lines.append(f"  {name:{width}}  {replicas} in {kind:11}  {does}".rstrip())

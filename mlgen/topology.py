@@ -4,7 +4,7 @@ Values only. A framework fills them in without knowing Kubernetes; `mlgen.object
 objects without knowing a framework.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -154,7 +154,8 @@ class Role:
         decides: its end is the end of training.
         success: when it has succeeded, if it decides; None: when all replicas have.
         index: the replica's index, where a replica has a Job of its own.
-        restart: Never, OnFailure or ExitCode; of no meaning where it serves.
+        restart: Never, OnFailure, ExitCode or Workflow; of no meaning where it serves. Workflow: a
+            replica that fails, for whatever reason, fails its Job, and the whole job starts again.
         tolerates_failure: a replica that fails does not end the others.
         port: the port on which peers reach it.
         more_ports: further ports by name.
@@ -207,6 +208,16 @@ class Topology:
     roles: tuple[Role, ...]
     files: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[Problem, ...] = ()
+
+
+SEEN = 600
+"""Seconds for which a supervised Job that has ended is there, so that its end is seen."""
+
+
+def supervised(job: Job, roles: Sequence[Role]) -> bool:
+    """Return whether a supervisor ends what outlives the training."""
+    beside = any(not role.decides for role in roles)
+    return job.supervisor and job.run_policy.clean_pod_policy != "None" and beside
 
 
 def hosts(job: Job, role: str, count: int, first: int = 0, *, alone: bool = False) -> Hosts:

@@ -17,7 +17,7 @@ from mlgen.cli import main
 
 RESTRICTED, ON_HOST = "fixtures/pytorch-restricted.yaml", "fixtures/mpi-host-network.yaml"
 GOOD, OTHER = "fixtures/tensorflow-single.yaml", "fixtures/pytorch-static.yaml"
-WARNED = "fixtures/tensorflow-ps.yaml"
+WARNED, CLEANED = "fixtures/ray-ttl.yaml", "fixtures/tensorflow-ps.yaml"
 BAD, WORSE = "fixtures/invalid/unknown-role.yaml", "fixtures/invalid/yaml-bracket.yaml"
 
 
@@ -56,8 +56,8 @@ def test_manifests_go_to_standard_output_and_warnings_to_standard_error():
     result = process("render", WARNED)
 
     assert 0 == result.returncode
-    assert ["ConfigMap", "Service", "StatefulSet", "Job", "Job"] == kinds(result.stdout)
-    assert result.stderr.startswith(b"fixtures/tensorflow-ps.yaml:17:21: warning: ")
+    assert ["ConfigMap", "Service", *["StatefulSet"] * 2, "Job"] == kinds(result.stdout)
+    assert result.stderr.startswith(b"fixtures/ray-ttl.yaml:12:40: warning: ")
 
 
 def test_problems_go_to_standard_error_and_nothing_to_standard_output():
@@ -94,7 +94,7 @@ def test_files_folders_and_standard_input_can_be_mixed(tmp_path):
     status, out, err = run("render", tmp_path, "-", OTHER, stdin=stdin)
 
     assert (0, "".join(run("render", name)[1] for name in (GOOD, WARNED, OTHER))) == (status, out)
-    assert err.startswith("<stdin>:17:21: warning: ")
+    assert err.startswith("<stdin>:12:40: warning: ")
 
 
 def test_standard_input_is_read_as_bytes():
@@ -272,7 +272,7 @@ def test_output_depends_on_no_environment():
 
 
 def test_validate_says_what_a_job_consists_of_and_which_level_it_meets():
-    status, out, err = run("validate", "fixtures/tensorflow-ps.yaml", RESTRICTED, ON_HOST)
+    status, out, err = run("validate", "--no-supervisor", CLEANED, RESTRICTED, ON_HOST)
 
     assert 0 == status
     assert (
@@ -302,6 +302,24 @@ lbm: mpi, 3 pods. Made by mlgen.
         == out
     )
     assert "warning" in err
+
+
+def test_a_supervisor_ends_what_outlives_the_training_unless_it_is_left_out():
+    supervised, bare = run("render", CLEANED), run("render", CLEANED, "--no-supervisor")
+    names = [item["metadata"]["name"] for item in yaml.safe_load_all(supervised[1])]
+
+    assert (0, "") == (supervised[0], supervised[2])
+    assert "mnist-supervisor" in names
+    assert "supervisor  1 in Job " in run("validate", CLEANED)[1]
+    assert "supervis" not in bare[1]
+    assert "warning: spec.runPolicy.cleanPodPolicy: nothing in the cluster stops ps" in bare[2]
+
+
+def test_a_suspended_job_has_a_suspended_supervisor():
+    out = run("render", CLEANED, "--set", "spec.runPolicy.suspend=true")[1]
+    found = [item["spec"] for item in yaml.safe_load_all(out) if item["kind"] == "Job"]
+
+    assert [True] * 3 == [spec.get("suspend") for spec in found]
 
 
 def test_validate_finds_what_render_finds():

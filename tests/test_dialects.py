@@ -199,7 +199,7 @@ def test_settings_are_of_the_job_file_that_a_resource_stands_for(run):
 
     rendered = run("render", path, "--set", "spec.roles.worker.replicas=7").stdout
 
-    assert "worker  7 in Job" in rendered
+    assert re.search("worker +7 in Job", rendered)
 
 
 def test_a_problem_after_conversion_is_told_of_the_resource(run):

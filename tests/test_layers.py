@@ -16,7 +16,7 @@ LAYERS = [
     {"problems", "resources", "files", "quantity", "podsecurity"},
     {"source", "job"},
     {"overrides", "topology", "hostports"},
-    {"policies"},
+    {"policies", "workflow"},
     {"layout"},
     {"ranks"},
     {"frameworks.*"},
@@ -31,6 +31,8 @@ LAYERS = [
     {"checks"},
     {"comments", "emit"},
     {"convert", "render", "ssh"},
+    {"hosts.*"},
+    {"hosts"},
     {"cli"},
     {"__main__"},
 ]
@@ -42,7 +44,7 @@ INSIDE = [
     {"merge", "skeleton", "labels"},
     {"placement", "network", "storage", "security"},
     {"pod", "gang", "tensorboard"},
-    {"workload"},
+    {"workload", "supervisor"},
     {"objects"},
 ]
 """The same within mlgen.objects."""
@@ -74,7 +76,7 @@ def parsed(name):
 
 def layer(name):
     room = name.removeprefix("mlgen.")
-    for many in ("frameworks", "dialects"):
+    for many in ("frameworks", "dialects", "hosts"):
         room = f"{many}.*" if room.startswith(f"{many}.") else room
     room = "objects" if room.startswith("objects.") else room
     return next(number for number, rooms in enumerate(LAYERS) if room in rooms)

@@ -32,7 +32,7 @@ def files(folder):
     return sorted(path for path in found if "__pycache__" not in path.parts)
 
 
-@pytest.mark.parametrize("folder", ["schemas", "templates"])
+@pytest.mark.parametrize("folder", ["schemas", "templates", "argo"])
 def test_the_wheel_holds_the_files_of_the_checkout_as_they_are(folder, wheel):
     with zipfile.ZipFile(wheel) as archive:
         inside = f"mlgen/{folder}/"
@@ -44,7 +44,7 @@ def test_the_wheel_holds_the_files_of_the_checkout_as_they_are(folder, wheel):
 def test_the_wheel_holds_the_package_and_nothing_else(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
-    folders = ("mlgen", "schemas", "templates")
+    folders = ("mlgen", "schemas", "templates", "argo")
     expected = {str(path.relative_to(ROOT)) for name in folders for path in files(ROOT / name)}
 
     assert {n if n.startswith("mlgen/") else f"mlgen/{n}" for n in expected} == names

@@ -62,13 +62,26 @@ def test_invalid_setting(run, message):
 
 
 @pytest.mark.parametrize(
-    "name", ["tensorflow-ps", "tensorflow-estimator", "generic-secrets", "ray-ttl"]
+    "name",
+    [
+        "tensorflow-clean-all",
+        "tensorflow-estimator",
+        "generic-secrets",
+        "ray-ttl",
+    ],
 )
 def test_warning(name, run, message):
     result = run(ROOT, f"fixtures/{name}.yaml")
 
     assert 0 == result.exit_code
     assert result.stdout.startswith("---\n")
+    assert result.stderr == message
+
+
+def test_warning_without_a_supervisor(run, message):
+    result = run(ROOT, "fixtures/tensorflow-ps.yaml", "--no-supervisor")
+
+    assert 0 == result.exit_code
     assert result.stderr == message
 
 
@@ -90,7 +103,8 @@ def test_a_service_may_begin_with_a_digit_from_1_36_on(kube_version, status, run
 
 def test_two_jobs_cannot_decide(render, message):
     """No job file leads to this; it guards what a new framework does."""
-    objects = list(yaml.safe_load_all(render(ROOT / "fixtures/tensorflow-ps.yaml")))
+    path = ROOT / "fixtures/tensorflow-ps.yaml"
+    objects = list(yaml.safe_load_all(render(path, supervisor=False)))
     for item in objects:
         item["metadata"]["labels"]["mlgen.dev/decides"] = "true"
 

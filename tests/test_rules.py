@@ -26,12 +26,27 @@ def objects(any_file, render):
     return RENDERED[any_file]
 
 
+def workloads(objects):
+    """Each Job and StatefulSet, but for the supervisor, which is no part of the training."""
+    for item in objects:
+        if item["kind"] in ("Job", "StatefulSet") and not is_supervisor(item):
+            yield item
+
+
+def is_supervisor(item):
+    return item["metadata"]["labels"].get("mlgen.dev/role") == "supervisor"
+
+
 def templates(objects):
     return {
         (item["kind"], item["metadata"]["name"]): item["spec"]["template"]
-        for item in objects
-        if item["kind"] in ("Job", "StatefulSet")
+        for item in workloads(objects)
     }
+
+
+def helped(objects):
+    """The pods of the training, and the supervisor's, which is a helper as a whole."""
+    return [item["spec"]["template"] for item in objects if item["kind"] in ("Job", "StatefulSet")]
 
 
 def containers(template):
@@ -44,12 +59,11 @@ def helpers(template):
 
 def hosts(objects):
     """The host name of every pod that the Job and StatefulSet controllers would make."""
-    for item in objects:
-        if item["kind"] in ("Job", "StatefulSet"):
-            spec, name = item["spec"], item["metadata"]["name"]
-            own = spec["template"]["spec"].get("hostname")
-            count = spec.get("completions", spec.get("replicas"))
-            yield from [own] if own else [f"{name}-{i}" for i in range(count)]
+    for item in workloads(objects):
+        spec, name = item["spec"], item["metadata"]["name"]
+        own = spec["template"]["spec"].get("hostname")
+        count = spec.get("completions", spec.get("replicas"))
+        yield from [own] if own else [f"{name}-{i}" for i in range(count)]
 
 
 @pytest.mark.parametrize("version", ["1.31", "1.34"])
@@ -72,7 +86,10 @@ def test_every_object_carries_the_labels_that_find_it(objects):
         found = {k.rpartition("/")[2] for k in labels if k.startswith("app.kubernetes.io/")}
 
         assert found == wanted
-        assert labels["mlgen.dev/job"] == labels["app.kubernetes.io/instance"]
+        status = f"{labels['app.kubernetes.io/instance']}-status" == item["metadata"]["name"]
+        assert labels.get("mlgen.dev/job") == (
+            None if status else labels["app.kubernetes.io/instance"]
+        )
 
 
 def test_what_pods_need_comes_before_the_pods(objects):
@@ -126,7 +143,8 @@ def test_every_peer_in_a_variable_or_hostfile_is_a_pod(objects):
     text = yaml.safe_dump(
         [c.get("env", []) for t in templates(objects).values() for c in containers(t)]
     )
-    text += "".join(o["data"].get("hostfile", "") for o in objects if o["kind"] == "ConfigMap")
+    configs = [o.get("data", {}) for o in objects if o["kind"] == "ConfigMap"]
+    text += "".join(data.get("hostfile", "") for data in configs)
 
     named = set(re.findall(rf"\b({job}-[a-z0-9-]*\d)\.{job}\b", text))
 
@@ -134,7 +152,7 @@ def test_every_peer_in_a_variable_or_hostfile_is_a_pod(objects):
 
 
 def test_helper_containers_are_restricted_and_bounded(objects):
-    for template in templates(objects).values():
+    for template in helped(objects):
         for container in helpers(template):
             security = container["securityContext"]
 
@@ -169,10 +187,9 @@ def test_other_versions_render_the_same(any_file, render):
 
 def pods(objects):
     """Each template, and how many pods are made of it."""
-    for item in objects:
-        if item["kind"] in ("Job", "StatefulSet"):
-            spec = item["spec"]
-            yield spec["template"], spec.get("completions", spec.get("replicas"))
+    for item in workloads(objects):
+        spec = item["spec"]
+        yield spec["template"], spec.get("completions", spec.get("replicas"))
 
 
 def main_container(template):
@@ -181,7 +198,7 @@ def main_container(template):
 
 def test_helper_containers_alone_meet_the_strictest_level(objects):
     """But for one that runs as the training image's user, whom only its author knows."""
-    for template in templates(objects).values():
+    for template in helped(objects):
         own = [c for c in helpers(template) if c["name"] != "ssh-setup"]
 
         assert [] == violations({"spec": {"containers": own}})
@@ -234,9 +251,7 @@ def test_a_replica_sees_its_own_port_and_its_peers_constant_one(objects):
         for o in objects
         if o["kind"] == "Service" and "mlgen.dev/replica-index" in o["spec"]["selector"]
     }
-    for item in objects:
-        if item["kind"] not in ("Job", "StatefulSet") or not services:
-            continue
+    for item in workloads(objects) if services else ():
         own = item["metadata"]["name"]
         main = main_container(item["spec"]["template"])
         text = " ".join(variable.get("value", "") for variable in main["env"])
@@ -268,4 +283,70 @@ def test_what_kueue_holds_by_itself_is_one_suspended_job(objects):
     queued = [o for o in objects if "kueue.x-k8s.io/queue-name" in o["metadata"]["labels"]]
     for item in queued:
         assert item["spec"]["suspend"] is True
-        assert [item] == [o for o in objects if o["kind"] in ("Job", "StatefulSet")]
+        assert [item] == list(workloads(objects))
+
+
+def test_a_supervisor_is_where_something_outlives_the_training(objects):
+    found = [item["metadata"]["name"] for item in objects if is_supervisor(item)]
+    job = objects[0]["metadata"]["labels"]["app.kubernetes.io/instance"]
+
+    assert found in ([], [f"{job}-supervisor"])
+    assert not found or len(list(workloads(objects))) > 1
+
+
+def test_without_a_supervisor_the_rest_is_the_same(objects, any_file, render):
+    """But for the scripts in the ConfigMap, and how long Jobs stay."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    bare = list(yaml.load_all(render(any_file, supervisor=False), loader))
+
+    assert not [item for item in bare if "supervisor" in yaml.safe_dump(item)]
+    assert list(map(spec_of_pods, workloads(bare))) == list(map(spec_of_pods, workloads(objects)))
+
+
+def spec_of_pods(item):
+    return item["metadata"], item["spec"]["template"]
+
+
+def test_a_supervisor_may_touch_what_it_cares_for_and_nothing_else(objects):
+    for item in filter(is_supervisor, objects):
+        job = item["metadata"]["labels"]["mlgen.dev/job"]
+        (container,) = item["spec"]["template"]["spec"]["containers"]
+        env = {variable["name"]: variable["value"] for variable in container["env"]}
+        everything = env["MLGEN_CLEAN_POD_POLICY"] == "All"
+        named = [*env["MLGEN_WORKLOADS"].split(), f"job/{env['MLGEN_DECIDES']}"]
+        (role,) = [o for o in objects if o["kind"] == "Role" and "supervisor" in str(o["metadata"])]
+        allowed = {
+            (f"{resource.removesuffix('s')}/{name}", verb)
+            for rule in role["rules"]
+            for resource in rule["resources"]
+            for name in rule["resourceNames"]
+            for verb in rule["verbs"]
+        }
+        wanted = {
+            (n, verb) for n in [*named, f"configmap/{job}-status"] for verb in ("get", "patch")
+        }
+        if everything:
+            wanted |= {(n, "delete") for n in [*named, *env["MLGEN_OBJECTS"].split()]}
+
+        assert sorted(named) == sorted(
+            f"{o['kind'].lower()}/{o['metadata']['name']}" for o in workloads(objects)
+        )
+        assert allowed == wanted
+
+
+def test_the_supervisor_is_no_pod_of_the_job(objects):
+    """Else the job's pods would have to be where it is, and it would count as a peer."""
+    for item in filter(is_supervisor, objects):
+        pod = item["spec"]["template"]
+
+        assert "mlgen.dev/job" not in pod["metadata"]["labels"]
+        assert "subdomain" not in pod["spec"]
+        assert pod["metadata"]["annotations"]["linkerd.io/inject"] == "disabled"
+
+
+def test_no_cleaning_by_label_meets_the_status(objects):
+    for item in objects:
+        labels = item["metadata"]["labels"]
+        if labels["app.kubernetes.io/component"] == "status":
+            assert "mlgen.dev/job" not in labels
+            assert "data" not in item

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from mlgen.job import Job
+from mlgen.objects import supervisor
 from mlgen.objects.gang import group
 from mlgen.objects.labels import config_name, index_label, metadata, selector, workload_name
 from mlgen.objects.pod import scripts, service_account
@@ -13,6 +14,12 @@ from mlgen.objects.tensorboard import board, board_service
 from mlgen.objects.workload import workload
 from mlgen.resources import script
 from mlgen.topology import PEERS, Role, Topology
+
+ORDER = (
+    *("ServiceAccount", "Role", "RoleBinding", "ConfigMap", "Service", "PodGroup"),
+    *("Deployment", "StatefulSet", "Job"),
+)
+"""What others need comes before them."""
 
 
 def build(topology: Topology) -> list[dict[str, Any]]:
@@ -32,19 +39,16 @@ def build(topology: Topology) -> list[dict[str, Any]]:
     for role in roles:
         found += _own_service(job, role)
     workloads = [(role, workload(topology, role)) for role in roles]
-    return [
-        *found,
-        *board_service(topology),
-        *group(topology, workloads),
-        *board(topology),
-        *(item for role, item in workloads if role.serves),
-        *(item for role, item in workloads if not role.serves),
-    ]
+    found += [*board_service(topology), *group(topology, workloads), *board(topology)]
+    found += [item for _, item in workloads]
+    found += supervisor.supervision(topology, found)
+    return sorted(found, key=lambda item: ORDER.index(item["kind"]))
 
 
 def _config(topology: Topology) -> Iterator[dict[str, Any]]:
     """The ConfigMap with the files that pods see: scripts of ours, and what the framework wrote."""
-    names = sorted(set().union(*(scripts(topology.job, role) for role in topology.roles)))
+    seen = (scripts(topology.job, role) for role in topology.roles)
+    names = sorted(set(supervisor.files(topology)).union(*seen))
     data = {name: topology.files.get(name) or script(name) for name in names}
     if data:
         job = topology.job

@@ -10,6 +10,7 @@ INSTANCE = "app.kubernetes.io/instance"
 JOB = "mlgen.dev/job"
 ROLE = "mlgen.dev/role"
 DECIDES = "mlgen.dev/decides"
+TOLERATES_FAILURE = "mlgen.dev/tolerates-failure"
 REPLICA_INDEX = "mlgen.dev/replica-index"
 
 JOB_INDEX = "batch.kubernetes.io/job-completion-index"

@@ -3,11 +3,11 @@
 from typing import Any
 
 from mlgen.job import Job
-from mlgen.objects.labels import metadata, selector, workload_name
+from mlgen.objects.labels import TOLERATES_FAILURE, metadata, selector, workload_name
 from mlgen.objects.placement import KUEUE_QUEUE, lone
 from mlgen.objects.pod import template
 from mlgen.objects.skeleton import filled
-from mlgen.topology import Role, Success, Topology
+from mlgen.topology import SEEN, Role, Success, Topology, supervised
 
 PERMANENT = tuple(range(1, 128))
 """Exit codes that a new start does not mend, as Kubeflow has it (pkg/util/train/train_util.go)."""
@@ -46,6 +46,8 @@ def _job(topology: Topology, role: Role) -> dict[str, Any]:
     job, spec = topology.job, role.spec
     queued = job.scheduling.gang == "kueue" and lone(topology)
     meta = metadata(job, workload_name(job, role), role.name, role)
+    if role.tolerates_failure:
+        meta["labels"][TOLERATES_FAILURE] = "true"
     if queued:
         meta["labels"][KUEUE_QUEUE] = job.scheduling.queue
     return filled(
@@ -59,11 +61,18 @@ def _job(topology: Topology, role: Role) -> dict[str, Any]:
         failed_indexes=_failed_indexes(job, role),
         backoff_limit=_backoff_limit(job, role),
         deadline=spec.active_deadline_seconds or job.run_policy.active_deadline_seconds,
-        ttl=job.run_policy.ttl_seconds_after_finished,
+        ttl=_ttl(topology),
         success=_success(role.success) if role.replicas > 1 and role.success else None,
         failure_rules=_failure_rules(job, role),
         template=template(topology, role),
     )
+
+
+def _ttl(topology: Topology) -> int | None:
+    """What is gone before the supervisor has asked for it looks deleted by hand."""
+    job = topology.job
+    ttl = job.run_policy.ttl_seconds_after_finished
+    return ttl if ttl is None or not supervised(job, topology.roles) else max(ttl, SEEN)
 
 
 def _per_index(job: Job, role: Role) -> int | None:
@@ -94,7 +103,7 @@ def _backoff_limit(job: Job, role: Role) -> int | None:
 def _retries(job: Job, role: Role) -> int:
     if role.spec.backoff_limit is not None:
         return role.spec.backoff_limit
-    return 0 if role.restart == "Never" else job.run_policy.backoff_limit
+    return 0 if role.restart in ("Never", "Workflow") else job.run_policy.backoff_limit
 
 
 def _success(success: Success) -> dict[str, Any]:
@@ -103,8 +112,11 @@ def _success(success: Success) -> dict[str, Any]:
 
 
 def _failure_rules(job: Job, role: Role) -> list[dict[str, Any]]:
-    """Return the rules that judge a failed pod; Kubernetes has none for pods that restart."""
-    if role.restart == "OnFailure":
+    """Return the rules that judge a failed pod; Kubernetes has none for pods that restart.
+
+    A workflow judges by itself, and for a gang a preempted pod is as bad as one that failed.
+    """
+    if role.restart in ("OnFailure", "Workflow"):
         return []
     if role.restart == "Never":
         return [IGNORE_DISRUPTION]

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from support import ROOT
 UP = ROOT.parent / "shared" / "cluster" / "up"
 IMAGE = "mlgen.test/ml:1"
 KUBECTL_IMAGE = "mlgen.test/kubectl:1.34"
+IMAGES = ("--set", f"spec.helpers.kubectlImage={KUBECTL_IMAGE}")
 
 CRDS = {
     "volcano.sh/volcano@v1.10.0": "config/crd/volcano/bases/scheduling.volcano.sh_podgroups.yaml",
@@ -108,6 +110,8 @@ def pod_groups(environment):
 class Namespace:
     """A namespace of its own for one test, and what a user does in it."""
 
+    kubectl_image = KUBECTL_IMAGE
+
     def __init__(self, name, environment):
         self.name, self.environment = name, environment
 
@@ -133,19 +137,23 @@ class Namespace:
         return json.loads(self.kubectl("get", *words, "-o", "json"))
 
     def render(self, file, *words):
-        done = subprocess.run(
-            [sys.executable, "-m", "mlgen", "render", str(file), *words],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        return self.mlgen("render", str(file), *words)
+
+    def mlgen(self, *words):
+        """What a command of mlgen prints."""
+        command = [sys.executable, "-m", "mlgen", *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
     def apply(self, file, *words):
         """`mlgen render FILE | kubectl apply -f -`, with the images that exist here."""
-        images = ["--set", f"spec.helpers.kubectlImage={KUBECTL_IMAGE}"]
-        return self.kubectl("apply", "-f", "-", given=self.render(file, *images, *words))
+        return self.kubectl("apply", "-f", "-", given=self.render(file, *IMAGES, *words))
+
+    def argo(self, file, *words):
+        """`mlgen argo FILE | kubectl apply --server-side -f -`, likewise."""
+        made = self.mlgen("argo", str(file), *IMAGES, *words)
+        return self.kubectl("apply", "--server-side", "-f", "-", given=made)
 
     def until(self, what, found, seconds=180):
         """Ask again until there is an answer; what it is not there in time is told with it."""
@@ -191,17 +199,31 @@ class Namespace:
         return self.kubectl("logs", pod["metadata"]["name"], "-c", container, check=False)
 
 
+@pytest.fixture(scope="module")
+def shared_namespace(environment):
+    """A namespace for all tests of a module."""
+    with made(environment) as found:
+        yield found
+
+
 @pytest.fixture
 def namespace(environment):
     """A namespace that is there for one test alone."""
+    with made(environment) as found:
+        yield found
+
+
+@contextmanager
+def made(environment):
     name = f"mlgen-{secrets.token_hex(4)}"
-    made = Namespace(name, environment)
-    made.kubectl("create", "namespace", name)
-    made.until(
-        "the service account", lambda: made.kubectl("get", "serviceaccount", "default", check=False)
+    found = Namespace(name, environment)
+    found.kubectl("create", "namespace", name)
+    found.until(
+        "the service account",
+        lambda: found.kubectl("get", "serviceaccount", "default", check=False),
     )
-    yield made
-    made.kubectl("delete", "namespace", name, "--wait=false")
+    yield found
+    found.kubectl("delete", "namespace", name, "--wait=false")
 
 
 @pytest.fixture
