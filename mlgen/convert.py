@@ -15,25 +15,18 @@ def convert(texts: Iterable[source.Text]) -> tuple[str, tuple[Problem, ...]]:
     Raises:
         MlgenError: with every problem of every text, each with its place.
     """
-    written: list[str] = []
     problems: list[Problem] = []
-    for text in texts:
-        for document in dialects.documents(text):
-            if isinstance(document, list):
-                problems += document
-                continue
-            try:
-                native, warnings = dialects.native(document)
-                if native:
-                    schema.require(native)
-            except MlgenError as error:
-                problems += error.problems
-                continue
-            problems += warnings
-            written.append(_written(document, native))
+    written = [text for _, text in dialects.each(texts, _converted, problems)]
     if any(not problem.warning for problem in problems):
         raise MlgenError(problems)
     return "".join(written), tuple(problems)
+
+
+def _converted(_name: str, document: source.Document) -> tuple[str, list[Problem]]:
+    native, warnings = dialects.native(document)
+    if native:
+        schema.require(native)
+    return _written(document, native), warnings
 
 
 def _written(document: source.Document, native: source.Document | None) -> str:

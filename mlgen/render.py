@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from mlgen import (
@@ -91,21 +92,12 @@ def render(texts: Iterable[source.Text], options: Options) -> Result:
     parts: list[Rendered | Foreign] = []
     problems: list[Problem] = []
     taken: set[checks.Key] = set()
-    for text in texts:
-        for document in dialects.documents(text):
-            if isinstance(document, list):
-                problems += document
-                continue
-            try:
-                part, warnings = _part(text.name, document, options)
-            except MlgenError as error:
-                problems += error.problems
-                continue
-            objects = part.objects if isinstance(part, Rendered) else [part.document.data]
-            problems += warnings
-            problems += map(document.located, checks.collisions(objects, taken))
-            taken.update(checks.keys(objects))
-            parts.append(part)
+    make = partial(_part, options=options)
+    for document, part in dialects.each(texts, make, problems):
+        objects = part.objects if isinstance(part, Rendered) else [part.document.data]
+        problems += map(document.located, checks.collisions(objects, taken))
+        taken.update(checks.keys(objects))
+        parts.append(part)
     if any(not problem.warning for problem in problems):
         raise MlgenError(problems)
     return Result(tuple(parts), tuple(problems))

@@ -11,7 +11,6 @@ import pytest
 from support import ROOT
 
 ARGO = ROOT / "argo"
-SCRIPTS = sorted(ARGO.glob("*.sh"))
 SHELLS = {
     "dash": [shutil.which("dash")],
     "busybox": [os.environ.get("MLGEN_BUSYBOX") or shutil.which("busybox"), "sh"],
@@ -183,34 +182,6 @@ def attempt(run, tmp_path):
         return run("attempt.sh", *looks, **env | world)
 
     return attempt
-
-
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
-def test_a_script_is_plain(script):
-    text = script.read_text()
-
-    assert text.startswith("#!/bin/sh\n# ")
-    assert "\t" not in text
-    assert text.isascii()
-    assert text.endswith("\n")
-
-
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
-def test_a_script_can_be_read_by_every_shell(script, shell):
-    subprocess.run([*shell, "-n", str(script)], check=True)
-
-
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
-def test_shellcheck_finds_nothing(script):
-    beside = Path(sys.executable).parent / "shellcheck"
-    shellcheck = str(beside) if beside.exists() else shutil.which("shellcheck")
-    if not shellcheck:
-        pytest.skip("there is no shellcheck")
-    command = [shellcheck, "-s", "sh", "-x", "-P", "SCRIPTDIR", script]
-
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-
-    assert "" == result.stdout
 
 
 # attempt.sh

@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 from support import ROOT
 
-SCRIPTS = sorted((ROOT / "templates/scripts").glob("*.sh"))
+SCRIPTS = [
+    *sorted((ROOT / "templates/scripts").glob("*.sh")),
+    *sorted((ROOT / "argo").glob("*.sh")),
+]
 BUSYBOX = os.environ.get("MLGEN_BUSYBOX") or shutil.which("busybox")
 SHELLS = {"dash": [shutil.which("dash")], "busybox": [BUSYBOX, "sh"]}
 
@@ -129,9 +132,9 @@ def test_shellcheck_finds_nothing(script):
     if not shellcheck:
         pytest.skip("there is no shellcheck")
 
-    result = subprocess.run(
-        [shellcheck, "-s", "sh", script], capture_output=True, text=True, check=False
-    )
+    command = [shellcheck, "-s", "sh", "-x", "-P", "SCRIPTDIR", script]
+
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
 
     assert "" == result.stdout
 

@@ -11,17 +11,19 @@ TrainingJob says instead.
 """
 
 import pkgutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from mlgen import source
 from mlgen.draft import Draft, Given, Kind, resource, without_nulls
 from mlgen.problems import MlgenError, Problem, did_you_mean
 from mlgen.schema import API_VERSION, KIND, hold
 from mlgen.source import Document, Text
+
+T = TypeVar("T")
 
 
 class Dialect(Protocol):
@@ -53,6 +55,32 @@ def documents(text: Text) -> Iterator[Document | list[Problem]]:
             yield from (document.item("items", i) for i in range(len(items)))
         else:
             yield document
+
+
+def each(
+    texts: Iterable[Text],
+    make: Callable[[str, Document], tuple[T, list[Problem]]],
+    problems: list[Problem],
+) -> Iterator[tuple[Document, T]]:
+    """Make something of every document that can be read, and return it with that.
+
+    Args:
+        texts: hold the documents.
+        make: of the name of a text and a document of it, with warnings; raises `MlgenError`.
+        problems: is added to, document by document.
+    """
+    for text in texts:
+        for document in documents(text):
+            if isinstance(document, list):
+                problems += document
+                continue
+            try:
+                made, warnings = make(text.name, document)
+            except MlgenError as error:
+                problems += error.problems
+                continue
+            problems += warnings
+            yield document, made
 
 
 def _items(document: Document) -> list[Any]:
