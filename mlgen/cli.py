@@ -39,14 +39,12 @@ def main() -> None:
 
 
 def _kube_version(_context: Any, _parameter: Any, value: str) -> tuple[int, int]:
-    from mlgen.render import KUBE_VERSIONS
+    from mlgen.render import kube_version
 
-    parts = value.removeprefix("v").split(".")
-    version = tuple(int(part) if part.isdecimal() else -1 for part in parts[:2])
-    if version in KUBE_VERSIONS:
-        return version
-    first, last = (".".join(map(str, KUBE_VERSIONS[i])) for i in (0, -1))
-    raise click.BadParameter(f"{value} is not a version from {first} to {last}")
+    try:
+        return kube_version(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def _namespace(_context: Any, _parameter: Any, value: str | None) -> str | None:

@@ -27,6 +27,20 @@ KUBE_VERSIONS = tuple((1, minor) for minor in range(31, 38))
 DEFAULT_KUBE_VERSION = (1, 34)
 
 
+def kube_version(text: str) -> tuple[int, int]:
+    """Read a version of Kubernetes such as `1.34`, `v1.34.4` or `v1.34.4+k3s1`.
+
+    Raises:
+        ValueError: manifests are not rendered for it; the message says for which they are.
+    """
+    parts = text.removeprefix("v").split(".")
+    version = tuple(int(part) if part.isdecimal() else -1 for part in parts[:2])
+    if version in KUBE_VERSIONS:
+        return version
+    first, last = (".".join(map(str, KUBE_VERSIONS[i])) for i in (0, -1))
+    raise ValueError(f"{text} is not a version from {first} to {last}")
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """What the command line says besides the files.
