@@ -184,6 +184,8 @@ class Job:
     """One training job. Roles of 0 replicas are not in it; `options` have no defaults filled in.
 
     Attributes:
+        name_suffix: `hash`: the name is to follow from what the pods are.
+        part_of: the name as the user wrote it, where that is not the whole of it.
         volumes: those of all roles.
         supervisor: a Job beside the others may end what outlives the training.
     """
@@ -192,6 +194,8 @@ class Job:
     framework: str
     roles: Mapping[str, RoleSpec]
     namespace: str | None = None
+    name_suffix: str | None = None
+    part_of: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -227,6 +231,7 @@ def read(data: Mapping[str, Any], namespace: str | None = None, *, supervisor: b
         framework=spec["framework"],
         roles={name: role for name, role in specs.items() if role.replicas},
         namespace=namespace or metadata.get("namespace"),
+        name_suffix=metadata.get("nameSuffix"),
         labels=metadata.get("labels", {}),
         annotations=metadata.get("annotations", {}),
         options=spec.get("options", {}),

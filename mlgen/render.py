@@ -15,6 +15,7 @@ from mlgen import (
     overrides,
     schema,
     source,
+    suffix,
     workflow,
 )
 from mlgen.podsecurity import LEVELS, level
@@ -140,8 +141,7 @@ def _rendered(
     schema.require(document)
     asked = job.read(document.data, options.namespace, supervisor=options.supervisor)
     try:
-        topology = _topology(asked, options)
-        made = objects.build(topology)
+        asked, topology, made = _built(asked, options)
         found = [
             *topology.warnings,
             *checks.problems(asked.name, made, options.kube_version),
@@ -155,6 +155,18 @@ def _rendered(
         raise MlgenError(problems) from None
     rendered = Rendered(name, document, asked, options.kube_version, topology, tuple(made))
     return rendered, list(dict.fromkeys(_located(document, problem) for problem in found))
+
+
+def _built(asked: job.Job, options: Options) -> tuple[job.Job, Topology, list[dict[str, Any]]]:
+    """A job under the name that it ends up with, how it is laid out, and its objects."""
+    if asked.name_suffix is None:
+        topology = _topology(asked, options)
+        return asked, topology, objects.build(topology)
+    # By whatever the job is run, its name is the same.
+    plain = _topology(asked, replace(options, workflow=False))
+    asked = suffix.suffixed(plain, objects.build(plain))
+    topology = _topology(asked, options)
+    return asked, topology, suffix.in_addresses(topology, objects.build(topology))
 
 
 def _topology(asked: job.Job, options: Options) -> Topology:

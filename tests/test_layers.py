@@ -28,7 +28,7 @@ LAYERS = [
     {"dialects.*"},
     {"dialects"},
     {"objects"},
-    {"checks"},
+    {"checks", "suffix"},
     {"comments", "emit"},
     {"convert", "render", "ssh"},
     {"hosts.*"},

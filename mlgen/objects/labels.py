@@ -42,7 +42,7 @@ def labels(job: Job, component: str, role: Role | None = None) -> dict[str, str]
         "app.kubernetes.io/name": job.framework,
         INSTANCE: job.name,
         "app.kubernetes.io/component": component,
-        "app.kubernetes.io/part-of": job.name,
+        "app.kubernetes.io/part-of": job.part_of or job.name,
         "app.kubernetes.io/managed-by": "mlgen",
         **selector(job, role),
         **(role.labels if role else {}),

@@ -1,0 +1,98 @@
+"""A name that changes with what runs under it: `metadata.nameSuffix: hash`.
+
+The template of a Job cannot change (https://kubernetes.io/docs/concepts/workloads/controllers/job/),
+so what is applied anew must be another Job. kustomize gives single objects such suffixes; here the
+whole set has one, as a replica's address holds the names of its Job and of the Service.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any
+
+from mlgen.job import Job
+from mlgen.objects.labels import config_name, workload_name
+from mlgen.topology import Topology
+
+Object = dict[str, Any]
+
+ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+"""No vowels and no look-alikes, as in the names of pods (k8s.io/apimachinery, util/rand)."""
+
+LENGTH = 8
+
+MUTABLE = {
+    "Job": (
+        "activeDeadlineSeconds",
+        "backoffLimit",
+        "completions",
+        "maxFailedIndexes",
+        "parallelism",
+        "suspend",
+        "ttlSecondsAfterFinished",
+    ),
+    "StatefulSet": ("replicas",),
+}
+"""What may change while pods run: limits, and how many replicas there are. Where replicas know how
+many they are, they know it by their variables."""
+
+
+def suffixed(topology: Topology, objects: Sequence[Object]) -> Job:
+    """Return a job under a name that follows from what its pods are.
+
+    Args:
+        topology: of the job under its plain name.
+        objects: all that is made of it.
+    """
+    job = topology.job
+    name = f"{job.name}-{_digest(topology, objects)}"
+    return replace(job, name=name, name_suffix=None, part_of=job.name)
+
+
+def _digest(topology: Topology, objects: Sequence[Object]) -> str:
+    parts = list(_matters(topology, objects))
+    number = int.from_bytes(sha256(json.dumps(parts, sort_keys=True).encode()).digest(), "big")
+    letters = []
+    for _ in range(LENGTH):
+        number, letter = divmod(number, len(ALPHABET))
+        letters.append(ALPHABET[letter])
+    return "".join(letters)
+
+
+def _matters(topology: Topology, objects: Sequence[Object]) -> Iterator[Any]:
+    """What the replicas see of the objects; the supervisor and TensorBoard are none of them."""
+    job = topology.job
+    workloads = {workload_name(job, role) for role in topology.roles}
+    for item in objects:
+        kind, name = item["kind"], item["metadata"]["name"]
+        if kind in MUTABLE and name in workloads:
+            yield kind, name, {k: v for k, v in item["spec"].items() if k not in MUTABLE[kind]}
+        elif kind == "ConfigMap" and name != config_name(job) and "data" in item:
+            yield kind, name, item["data"]
+    # Without the scripts: a new version of mlgen may bring others, and what runs is the same.
+    yield dict(topology.files)
+
+
+def in_addresses(topology: Topology, objects: Sequence[Object]) -> list[Object]:
+    """Return the objects with the suffix in the addresses that the user wrote by the plain name."""
+    job = topology.job
+    plain = re.escape(job.part_of or job.name)
+    roles = "|".join(sorted({re.escape(role.name) for role in topology.roles}))
+    index = r"\d+|\[\d+-\d+\]|\$\(MLGEN_REPLICA_INDEX\)"
+    address = re.compile(
+        rf"(?<![\w.-]){plain}(-(?:{roles})(?:-\d+)?-(?:{index})\.){plain}(?![\w-])"
+    )
+    whole = rf"{job.name}\g<1>{job.name}"
+
+    def renamed(value: Any) -> Any:
+        if isinstance(value, str):
+            return address.sub(whole, value)
+        if isinstance(value, list):
+            return [renamed(item) for item in value]
+        if isinstance(value, dict):
+            return {key: renamed(item) for key, item in value.items()}
+        return value
+
+    return [renamed(item) for item in objects]
