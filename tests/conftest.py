@@ -1,6 +1,7 @@
 """What all tests share: the job files of fixtures/, rendering them, and how a golden is kept."""
 
 import os
+import shutil
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -56,3 +57,24 @@ def render(monkeypatch):
         return room.text(result.parts, form)
 
     return rendered
+
+
+BUILT = ("helm3", "helm4", "kustomize")
+"""What `.ci/tools` builds."""
+
+
+@pytest.fixture(scope="session")
+def tool():
+    """Find a program of another project, in the folder MLGEN_TOOLS or on the PATH."""
+    folder = os.environ.get("MLGEN_TOOLS")
+
+    def tool(name):
+        found = (shutil.which(name, path=folder) if folder else None) or shutil.which(name)
+        if found is None and folder and name in BUILT:
+            pytest.fail(f"{folder} has no {name}")
+        if found is None:
+            cure = "; `.ci/tools DIR` builds it, MLGEN_TOOLS=DIR names it" if name in BUILT else ""
+            pytest.skip(f"there is no {name}{cure}")
+        return found
+
+    return tool
