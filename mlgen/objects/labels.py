@@ -12,6 +12,7 @@ ROLE = "mlgen.dev/role"
 DECIDES = "mlgen.dev/decides"
 TOLERATES_FAILURE = "mlgen.dev/tolerates-failure"
 REPLICA_INDEX = "mlgen.dev/replica-index"
+TENSORBOARD = "mlgen.dev/tensorboard"
 
 JOB_INDEX = "batch.kubernetes.io/job-completion-index"
 SET_INDEX = "apps.kubernetes.io/pod-index"

@@ -5,7 +5,7 @@ from typing import Any
 
 from mlgen.job import Tensorboard
 from mlgen.objects import security, storage
-from mlgen.objects.labels import INSTANCE, JOB, ROLE, labels, metadata
+from mlgen.objects.labels import JOB, ROLE, TENSORBOARD, labels, metadata
 from mlgen.objects.merge import merged
 from mlgen.objects.skeleton import filled
 from mlgen.topology import Topology
@@ -51,7 +51,7 @@ def _meta(topology: Topology) -> dict[str, Any]:
 
 def _own(topology: Topology) -> dict[str, str]:
     """What selects its pod. It is none of the job's, which may have to be where each other are."""
-    return {INSTANCE: topology.job.name, ROLE: NAME}
+    return {TENSORBOARD: topology.job.name, ROLE: NAME}
 
 
 def _container(topology: Topology, asked: Tensorboard) -> dict[str, Any]:
