@@ -14,7 +14,7 @@ from mlgen.problems import MlgenError
 from mlgen.schema import base
 from mlgen.source import Text
 
-JOBS = 26
+JOBS = 20
 DELICATE = (
     "restartPolicy",
     "retryableExitCodes",
