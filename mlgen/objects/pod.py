@@ -1,5 +1,7 @@
 """A role → the template of its pods."""
 
+import re
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from mlgen.job import Job
@@ -151,11 +153,36 @@ def _env(role: Role) -> list[dict[str, Any]]:
     """The index first, as the others may use it; then the framework's, then the user's."""
     theirs = role.spec.env
     ours = {name: value for name, value in role.env.items() if name not in theirs}
-    found = [_index(role)]
-    found += [_variable(name, value) for name, value in ours.items()]
+    found = [_variable(name, value) for name, value in ours.items()]
     for name, value in theirs.items():
         found.append({"name": name, **(value if isinstance(value, dict) else {"value": value})})
-    return found
+    return [_index(role), *_in_turn(found)]
+
+
+def _in_turn(env: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Variables behind those that they use, as Kubernetes puts `$(NAME)` in only there.
+
+    The job file has them in a mapping, and kustomize, for one, sorts its keys.
+    """
+    places = {item["name"]: number for number, item in enumerate(env)}
+    uses = {
+        name: [
+            other
+            for other in REFERENCE.findall(env[number].get("value") or "")
+            if other in places and other != name
+        ]
+        for name, number in places.items()
+    }
+    if all(places[other] < places[name] for name, others in uses.items() for other in others):
+        return env
+    try:
+        return [env[places[name]] for name in TopologicalSorter(uses).static_order()]
+    except CycleError:
+        return env
+
+
+REFERENCE = re.compile(r"\$\(([^()]+)\)")
+"""https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/"""
 
 
 def _variable(name: str, value: str | PodField) -> dict[str, Any]:
