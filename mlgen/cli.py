@@ -1,8 +1,11 @@
 """The command line: options in, one call, text out."""
 
+import os
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -34,7 +37,7 @@ def main() -> None:
     \b
     mlgen render job.yaml | kubectl apply -f -
 
-    Exit status: 0 done; 1 the input is wrong; 2 the command line is wrong.
+    Exit status: 0 done; 1 the input is wrong; 2 the command line is wrong; 3 something differs.
     """  # noqa: D301 - the character, not the two, tells click not to wrap
 
 
@@ -50,11 +53,12 @@ def _kube_version(_context: Any, _parameter: Any, value: str) -> tuple[int, int]
 def _namespace(_context: Any, _parameter: Any, value: str | None) -> str | None:
     if value is None:
         return None
-    from mlgen.checks import DNS_1123, LABEL_MAX
+    from mlgen.checks import namespace
 
-    if DNS_1123.match(value) and len(value) <= LABEL_MAX:
-        return value
-    raise click.BadParameter(f"{value!r} cannot name a namespace")
+    try:
+        return namespace(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def _settings(_context: Any, _parameter: Any, values: tuple[str, ...]) -> tuple[Any, ...]:
@@ -73,18 +77,25 @@ def _cron(_context: Any, _parameter: Any, value: str | None) -> str | None:
     raise click.BadParameter(f"{value!r} is not a schedule such as '0 2 * * 6' or @daily")
 
 
+KUBE_VERSION = click.option(
+    "--kube-version",
+    default="1.34",
+    show_default=True,
+    callback=_kube_version,
+    metavar="VERSION",
+    help="The cluster's version of Kubernetes, 1.31 or later.",
+)
+
+
 def _rendering(function: Any) -> Any:
-    """Add what all that render share: the files, and what may be said besides them."""
+    """Add what all that render files share: these, and what may be said besides them."""
+    return FILES(_options(function))
+
+
+def _options(function: Any) -> Any:
+    """Add what may be said besides the jobs."""
     options = [
-        FILES,
-        click.option(
-            "--kube-version",
-            default="1.34",
-            show_default=True,
-            callback=_kube_version,
-            metavar="VERSION",
-            help="The cluster's version of Kubernetes, 1.31 or later.",
-        ),
+        KUBE_VERSION,
         click.option(
             "-n",
             "--namespace",
@@ -107,6 +118,13 @@ def _rendering(function: Any) -> Any:
     return function
 
 
+TARGET = click.option(
+    "--for",
+    "target",
+    type=click.Choice(["argocd", "flux"]),
+    help="The tool that will bring back what stands in Git: no Job vanishes by itself, and one is"
+    " only made again where it has changed.",
+)
 SUPERVISOR = click.option(
     "--supervisor/--no-supervisor",
     default=True,
@@ -118,7 +136,21 @@ SUPERVISOR = click.option(
 @main.command()
 @_rendering
 @SUPERVISOR
-@OUTPUT
+@TARGET
+@click.option(
+    "-o",
+    "--output",
+    default="-",
+    metavar="FILE|DIR",
+    help="Write there instead of to standard output; only once all is done. A folder, or what ends"
+    " with /, gets one file for each object, and loses those that an earlier render made.",
+)
+@click.option(
+    "--check",
+    metavar="DIR",
+    help="Write nothing, but print how DIR would change if it were written to; exit status 3 if it"
+    " would.",
+)
 @click.option(
     "--format",
     "form",
@@ -127,7 +159,7 @@ SUPERVISOR = click.option(
     show_default=True,
     help="JSON is one List.",
 )
-def render(files: tuple[str, ...], output: str, form: str, **said: Any) -> None:
+def render(files: tuple[str, ...], output: str, check: str | None, form: str, **said: Any) -> None:
     """Print the manifests of the jobs in FILES.
 
     A job is a job file, or a custom resource of an operator as it is; all other objects are printed
@@ -135,12 +167,23 @@ def render(files: tuple[str, ...], output: str, form: str, **said: Any) -> None:
     """
     from mlgen.render import text
 
-    _write(output, text(_result(files, said).parts, form))
+    if check is not None and output != "-":
+        raise click.UsageError("of --output and --check there can be one")
+    if check is None and not (output.endswith("/") or (output and Path(output).is_dir())):
+        _write(output, text(_result(files, said).parts, form))
+        return
+    folder = Path(output if check is None else check)
+    if form != "yaml":
+        raise click.UsageError("the files of a folder are YAML")
+    if folder.resolve() in [Path(name).resolve() for name in files]:
+        raise click.UsageError(f"{folder} is one of FILES, so it would be made of itself")
+    _folder(folder, _result(files, said), check=check is not None)
 
 
 @main.command()
 @_rendering
 @SUPERVISOR
+@TARGET
 def validate(files: tuple[str, ...], **said: Any) -> None:
     """Check the jobs in FILES as render does.
 
@@ -192,6 +235,154 @@ def argo(files: tuple[str, ...], output: str, **said: Any) -> None:
     options = Options(**said, workflow=True)
     made = _checked(lambda: host.argo(texts(files), options, form), lambda result: result[1])
     _write(output, made[0])
+
+
+@main.command()
+@_options
+@SUPERVISOR
+def krm(**said: Any) -> None:
+    """Be a function of kustomize or kpt: a ResourceList in, a ResourceList out.
+
+    Every job among its items, or as its functionConfig, is replaced by its manifests. A ConfigMap
+    as functionConfig says kube-version, namespace, set and supervisor as these options do.
+    """
+    from mlgen.hosts.kustomize import krm as function
+    from mlgen.render import Options
+    from mlgen.source import texts
+
+    (given,) = texts(("-",))
+    written, problems = function(given, Options(**said))
+    for problem in problems:
+        click.echo(str(problem), err=True)
+    _write("-", written)
+    if any(not problem.warning for problem in problems):
+        sys.exit(1)
+
+
+class _ForHelm(click.Command):
+    """A command whose failures are seen although Helm 4 drops its standard error."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        from mlgen.hosts.helm import tell
+
+        try:
+            return super().make_context(*args, **kwargs)
+        except click.UsageError as error:
+            tell(error.format_message(), os.environ)
+            raise
+
+
+@main.command("helm-post-render", cls=_ForHelm)
+@_options
+@SUPERVISOR
+def helm_post_render(**said: Any) -> None:
+    """Replace every job in what a chart renders by its manifests.
+
+    Helm calls this: helm install NAME CHART --post-renderer mlgen, after helm plugin install. For
+    Helm 3, which has no such plugins, add --post-renderer-args helm-post-render. All else passes
+    byte for byte.
+    """
+    from mlgen.hosts.helm import run
+    from mlgen.render import Options
+
+    lines, options = sys.stdin.buffer, Options(**said)
+    written, _ = _checked(lambda: run(lines, options, os.environ), lambda result: result[1])
+    shutil.copyfileobj(written, sys.stdout.buffer)
+
+
+@main.group()
+def argocd() -> None:
+    """Be a config management plugin of Argo CD.
+
+    Its server runs these commands in the folder of an Application, as integrations/argocd has it,
+    and says everything in the environment.
+    """
+
+
+@argocd.command("init")
+def argocd_init() -> None:
+    """Fail where generate could never work.
+
+    The parameters, the cluster's version and the names of the files are looked at, which is all
+    that can be told without reading the files. Prints nothing.
+    """
+    from mlgen.hosts import argocd as host
+
+    _checked(lambda: host.init(os.environ), lambda warnings: warnings)
+
+
+@argocd.command("generate")
+def argocd_generate() -> None:
+    """Print the manifests of the folder, as render --for argocd does.
+
+    A folder without a job is an error, as what is missing here is deleted from the cluster.
+    """
+    from mlgen.hosts import argocd as host
+
+    _write("-", _checked(lambda: host.generate(os.environ), lambda result: result[1])[0])
+
+
+@argocd.command("parameters")
+def argocd_parameters() -> None:
+    """Print what the user interface shows of the parameters, as JSON.
+
+    Where the folder holds exactly one job, with its images and numbers of replicas.
+    """
+    from mlgen.hosts import argocd as host
+
+    click.echo(host.parameters(os.environ))
+
+
+@main.command()
+@click.argument("sides", nargs=-1, required=True, metavar="OLD NEW")
+@click.option("--live", is_flag=True, help="Compare with the cluster, by kubectl.")
+@_options
+@SUPERVISOR
+@TARGET
+def diff(sides: tuple[str, ...], *, live: bool, **said: Any) -> None:
+    """Say what applying NEW over OLD would come to.
+
+    What differs, what the API server will refuse, what happens to pods, and what to do. OLD and NEW
+    are each a file, a folder or - for standard input, with job files, custom resources or rendered
+    manifests; the options hold for both. With --live there is no OLD.
+
+    Exit status: 0 nothing differs; 3 something does; 1 an input is wrong.
+    """
+    from mlgen import diff as room
+    from mlgen.render import Options
+
+    if len(sides) != (1 if live else 2):
+        raise click.UsageError("it takes NEW with --live, and OLD and NEW without")
+    if sides.count("-") > 1:
+        raise click.UsageError("of OLD and NEW one can be standard input")
+    options = Options(**said)
+    new = sides[-1]
+    result = _checked(
+        lambda: room.cluster(new, options) if live else room.files(sides[0], new, options),
+        lambda result: result.warnings,
+    )
+    if result.text:
+        _write("-", result.text)
+        sys.exit(3)
+
+
+@main.command()
+@FILES
+@KUBE_VERSION
+def verify(files: tuple[str, ...], kube_version: tuple[int, int]) -> None:
+    """Check the manifests in FILES once nothing will change them any more.
+
+    Of jobs that mlgen rendered and other tools changed, such as the overlays of kustomize: whether
+    the objects of each job still know each other, by names, labels, addresses and rights.
+
+    \b
+    kustomize build overlay | mlgen verify -
+    """  # noqa: D301 - likewise
+    from mlgen.source import texts
+    from mlgen.verify import verify as verified
+
+    for job in _checked(lambda: verified(texts(files), kube_version), lambda _: ()):
+        click.echo(f"{job}")
 
 
 @main.command()
@@ -261,6 +452,25 @@ def _result(files: tuple[str, ...], said: dict[str, Any]) -> "Result":
     from mlgen.source import texts
 
     return _checked(lambda: rendered(texts(files), Options(**said)), lambda result: result.warnings)
+
+
+def _folder(folder: Path, result: "Result", *, check: bool) -> None:
+    from mlgen.folder import changes, diff, texts, write
+
+    try:
+        change = _checked(lambda: changes(folder, texts(result.parts)), lambda _: ())
+        if not check:
+            write(folder, change)
+            return
+    except OSError as error:
+        done = "read" if check else "written"
+        raise click.ClickException(f"{folder}: cannot be {done}: {error.strerror}") from None
+    if change.names:
+        _write("-", diff(folder, change))
+        count = f"{len(change.names)} file{'s' if len(change.names) > 1 else ''}"
+        cure = f"run it with -o {folder}/ in the place of --check"
+        click.echo(f"{folder} is stale: {count} would change; {cure}", err=True)
+        sys.exit(3)
 
 
 def _checked(make: Callable[[], T], warnings: Callable[[T], Iterable["Problem"]]) -> T:

@@ -233,7 +233,7 @@ def read(data: Mapping[str, Any], namespace: str | None = None, *, supervisor: b
         namespace=namespace or metadata.get("namespace"),
         name_suffix=metadata.get("nameSuffix"),
         labels=metadata.get("labels", {}),
-        annotations=metadata.get("annotations", {}),
+        annotations=_for_objects(metadata.get("annotations", {})),
         options=spec.get("options", {}),
         run_policy=RunPolicy(**_snake(spec.get("runPolicy", {}))),
         success_policy=SuccessPolicy(**_snake(spec.get("successPolicy", {}))),
@@ -246,6 +246,29 @@ def read(data: Mapping[str, Any], namespace: str | None = None, *, supervisor: b
         helpers=Helpers(**_snake(spec.get("helpers", {}))),
         supervisor=supervisor,
     )
+
+
+def _for_objects(annotations: Mapping[str, str]) -> dict[str, str]:
+    """Annotations without those that say of the job file alone where a tool has it from."""
+    return {
+        name: value
+        for name, value in annotations.items()
+        if not name.startswith(OF_TOOLS) or name in OF_OBJECTS
+    }
+
+
+OF_TOOLS = (
+    "alpha.config.kubernetes.io/",
+    "config.k8s.io/",
+    "config.kubernetes.io/",
+    "internal.config.kubernetes.io/",
+    "internal.kpt.dev/",
+    "kustomize.config.k8s.io/",
+)
+"""kustomize and kpt know a resource by these: kyaml/kio/kioutil, kustomize api/internal/utils."""
+
+OF_OBJECTS = ("config.kubernetes.io/depends-on",)
+"""An order in which to apply, for `kpt live apply`: sigs.k8s.io/cli-utils, pkg/object/dependson."""
 
 
 def _snake(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The whole program: files in, manifests and warnings out."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -10,6 +10,7 @@ from mlgen import (
     dialects,
     emit,
     frameworks,
+    gitops,
     job,
     objects,
     overrides,
@@ -53,6 +54,8 @@ class Options:
             resource, in the job file that it stands for.
         supervisor: whether a Job may end what outlives the training.
         workflow: each job is run by a workflow, which starts it again, ends and removes it.
+        target: the tool that brings back what stands in Git, if one does.
+        default_namespace: that of a job file which has none.
     """
 
     kube_version: tuple[int, int] = DEFAULT_KUBE_VERSION
@@ -60,6 +63,8 @@ class Options:
     settings: tuple[tuple[Path, Any], ...] = ()
     supervisor: bool = True
     workflow: bool = False
+    target: gitops.Target | None = None
+    default_namespace: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,15 +112,35 @@ def render(texts: Iterable[source.Text], options: Options) -> Result:
     parts: list[Rendered | Foreign] = []
     problems: list[Problem] = []
     taken: set[checks.Key] = set()
-    make = partial(_part, options=options)
-    for document, part in dialects.each(texts, make, problems):
-        objects = part.objects if isinstance(part, Rendered) else [part.document.data]
-        problems += map(document.located, checks.collisions(objects, taken))
-        taken.update(checks.keys(objects))
-        parts.append(part)
+    for text in texts:
+        parts += each(text.name, dialects.documents(text), options, problems, taken)
     if any(not problem.warning for problem in problems):
         raise MlgenError(problems)
     return Result(tuple(parts), tuple(problems))
+
+
+def each(
+    name: str,
+    documents: Iterable[source.Document | list[Problem]],
+    options: Options,
+    problems: list[Problem],
+    taken: set[checks.Key],
+) -> Iterator[Rendered | Foreign]:
+    """Render the documents of one text, one after the other.
+
+    Args:
+        name: of the text.
+        documents: the text's, or in the place of one its problems.
+        options: of the command line.
+        problems: is added to.
+        taken: what other jobs make and other objects are; is added to.
+    """
+    make = partial(_part, options=options)
+    for document, part in dialects.made(name, documents, make, problems):
+        objects = part.objects if isinstance(part, Rendered) else [part.document.data]
+        problems += map(document.located, checks.collisions(objects, taken))
+        taken.update(checks.keys(objects))
+        yield part
 
 
 def _part(
@@ -139,13 +164,16 @@ def _rendered(
         except ValueError as error:
             raise MlgenError([document.located(Problem(path, str(error), "bad-setting"))]) from None
     schema.require(document)
-    asked = job.read(document.data, options.namespace, supervisor=options.supervisor)
+    own = document.data["metadata"].get("namespace")
+    namespace = options.namespace or own or options.default_namespace
+    asked = job.read(document.data, namespace, supervisor=options.supervisor)
     try:
         asked, topology, made = _built(asked, options)
-        found = [
-            *topology.warnings,
-            *checks.problems(asked.name, made, options.kube_version),
-        ]
+        found = list(topology.warnings)
+        if options.target:
+            found += gitops.warnings(asked, topology, options.target)
+            made = gitops.adapted(topology, made, options.target)
+        found += checks.problems(asked.name, made, options.kube_version)
         if asked.security.profile:
             found += checks.profile(asked.security.profile, made, options.kube_version)
         if any(not problem.warning for problem in found):
@@ -174,7 +202,7 @@ def _topology(asked: job.Job, options: Options) -> Topology:
     framework = frameworks.get(asked.framework)
     if options.workflow:
         return workflow.restarts(framework.topology(workflow.without_policies(asked)))
-    return framework.topology(asked)
+    return framework.topology(gitops.without_policies(asked) if options.target else asked)
 
 
 def _located(document: source.Document, problem: Problem) -> Problem:

@@ -8,10 +8,10 @@ import io
 import math
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path as File
-from typing import Any
+from typing import Any, AnyStr
 
 from mlgen.problems import Path, Place, Problem
 
@@ -27,9 +27,6 @@ MAX_VALUES = 200_000
 TEMPLATE_CURE = "a template is filled in first: helm template CHART | mlgen render -"
 
 TAG = "tag:yaml.org,2002:"
-
-MARKER = re.compile(r"---(?=\s|\Z)")
-"""What begins a document."""
 
 SURROGATE = re.compile("[\ud800-\udfff]")
 """Half of a character, which `"\\ud83d"` can write but no file can hold."""
@@ -102,18 +99,24 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """One file, or standard input, as text; or the reason why it could not be read."""
+    """One file, or standard input, as text; or the reason why it could not be read.
+
+    Attributes:
+        name: as the user knows it.
+        line: how many lines stand before it, where it is a part of that.
+    """
 
     name: str
     text: str = ""
     problem: Problem | None = None
+    line: int = 0
 
 
 def texts(names: tuple[str, ...]) -> Iterator[Text]:
     """Read files, the files of folders (not of folders in them), and `-`, in the given order."""
     for name in names:
         if name == "-":
-            yield _decoded("<stdin>", sys.stdin.buffer.read())
+            yield decoded("<stdin>", sys.stdin.buffer.read())
             continue
         try:
             files = _files(File(name))
@@ -126,7 +129,7 @@ def texts(names: tuple[str, ...]) -> Iterator[Text]:
             yield Text(name, problem=Problem((), message, "unreadable", cure, place=Place(name)))
         for file in files:
             try:
-                yield _decoded(str(file), file.read_bytes())
+                yield decoded(str(file), file.read_bytes())
             except OSError as error:
                 yield _unreadable(str(file), error)
 
@@ -142,19 +145,26 @@ def _unreadable(name: str, error: OSError) -> Text:
     return Text(name, problem=Problem((), message, "unreadable", place=Place(name)))
 
 
-def _decoded(name: str, data: bytes) -> Text:
+def decoded(name: str, data: bytes, line: int = 0) -> Text:
+    """Return bytes as a text; what is not UTF-8 is its problem.
+
+    Args:
+        name: as the user knows it.
+        data: all of it, or a part.
+        line: how many lines stand before that part.
+    """
     try:
-        return Text(name, data.decode("utf-8-sig"))
+        return Text(name, data.decode("utf-8-sig"), line=line)
     except UnicodeDecodeError as error:
         before = data[: error.start]
-        line = before.count(b"\n") + 1
+        row = line + before.count(b"\n") + 1
         column = error.start - (before.rfind(b"\n") + 1) + 1
         problem = Problem(
             (),
             f"is not text in UTF-8 (byte 0x{data[error.start]:02x} at offset {error.start})",
             "not-text",
             "save it as UTF-8, or leave it out",
-            place=Place(name, line, column),
+            place=Place(name, row, column),
         )
         return Text(name, problem=problem)
 
@@ -165,30 +175,53 @@ def documents(text: Text) -> Iterator[Document | list[Problem]]:
         yield [text.problem]
         return
     empty = True
-    for line, written in _chunks(text.text):
-        # What follows the marker on its line belongs to the document; spaces keep its column.
-        chunk = f"   {written[3:]}" if MARKER.match(written) else written
-        if all(row.lstrip()[:1] in ("", "#", "%") for row in chunk.splitlines()):
+    for line, written in chunks(io.StringIO(text.text, newline="")):
+        if is_blank(written):
             continue
         empty = False
-        read = _Reader(text.name, line).read(chunk)
+        read = _Reader(text.name, text.line + line).read(_without_marker(written))
         yield replace(read, text=written) if isinstance(read, Document) else read
     if empty:
         cure = "write a TrainingJob, or leave the file out"
         yield [Problem((), "the file is empty", "empty", cure, place=Place(text.name))]
 
 
-def _chunks(text: str) -> Iterator[tuple[int, str]]:
-    """Split before `---`; yield the number of the line (from 0) that each document begins on."""
+def chunks(lines: Iterable[AnyStr]) -> Iterator[tuple[int, AnyStr]]:
+    """Split lines, with their ends, before each `---`.
+
+    Returns:
+        For each document the number of the line (from 0) that it begins on, and what it holds,
+        that is, the whole of it when they are joined.
+    """
     start = 0
-    lines: list[str] = []
-    for number, line in enumerate(io.StringIO(text, newline="")):
-        if MARKER.match(line):
-            yield start, "".join(lines)
-            start, lines = number, [line]
+    found: list[AnyStr] = []
+    for number, line in enumerate(lines):
+        if found and _is_marked(line):
+            yield start, found[0][:0].join(found)
+            start, found = number, [line]
         else:
-            lines.append(line)
-    yield start, "".join(lines)
+            found.append(line)
+    if found:
+        yield start, found[0][:0].join(found)
+
+
+def is_blank(chunk: AnyStr) -> bool:
+    """Whether a document, with its `---`, says nothing but comments and directives."""
+    none = ("", "#", "%") if isinstance(chunk, str) else (b"", b"#", b"%")
+    rows = _without_marker(chunk).splitlines()
+    return all(row.lstrip()[:1] in none for row in rows)
+
+
+def _is_marked(chunk: AnyStr) -> bool:
+    mark = "---" if isinstance(chunk, str) else b"---"
+    return chunk.startswith(mark) and not chunk[3:4].strip()
+
+
+def _without_marker(chunk: AnyStr) -> AnyStr:
+    """What follows the marker on its line belongs to the document; spaces keep its column."""
+    if not _is_marked(chunk):
+        return chunk
+    return f"   {chunk[3:]}" if isinstance(chunk, str) else b"   " + chunk[3:]
 
 
 class _Reader:

@@ -237,7 +237,7 @@ def test_a_place_that_cannot_be_written_is_told(tmp_path):
 def test_a_folder_in_the_place_of_the_file_is_told_and_stays(tmp_path):
     (tmp_path / "out").mkdir()
 
-    status, _, err = run("render", GOOD, "-o", tmp_path / "out")
+    status, _, err = run("argo", GOOD, "-o", tmp_path / "out")
 
     assert 1 == status
     assert f"Error: {tmp_path}/out: cannot be written: Is a directory\n" == err

@@ -29,8 +29,11 @@ LAYERS = [
     {"dialects"},
     {"objects"},
     {"checks", "suffix"},
+    {"gitops"},
     {"comments", "emit"},
-    {"convert", "render", "ssh"},
+    {"convert", "render", "resourcelist", "ssh", "verify"},
+    {"folder"},
+    {"diff"},
     {"hosts.*"},
     {"hosts"},
     {"cli"},
@@ -40,14 +43,24 @@ LAYERS = [
 
 ROOMS_OF_MANY = [["frameworks"], ["dialects"]]
 
-INSIDE = [
-    {"merge", "skeleton", "labels"},
-    {"placement", "network", "storage", "security"},
-    {"pod", "gang", "tensorboard"},
-    {"workload", "supervisor"},
-    {"objects"},
-]
-"""The same within mlgen.objects."""
+INSIDE = {
+    "mlgen.objects": [
+        {"merge", "skeleton", "labels"},
+        {"placement", "network", "storage", "security"},
+        {"pod", "gang", "tensorboard"},
+        {"workload", "supervisor"},
+        {"objects"},
+    ],
+    "mlgen.checks": [{"pods"}, {"peers"}, {"references"}, {"checks"}],
+    "mlgen.diff": [
+        {"defaults"},
+        {"compare"},
+        {"immutable", "live", "shown"},
+        {"effects"},
+        {"diff"},
+    ],
+}
+"""The same within a room of several modules."""
 
 MODULES = {
     ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__"): path
@@ -74,11 +87,16 @@ def parsed(name):
     return ast.parse(MODULES[name].read_text(encoding="utf-8"))
 
 
+def within(name):
+    """The room of several modules that a module is in, or is; or ""."""
+    return next((room for room in INSIDE if f"{name}.".startswith(f"{room}.")), "")
+
+
 def layer(name):
     room = name.removeprefix("mlgen.")
     for many in ("frameworks", "dialects", "hosts"):
         room = f"{many}.*" if room.startswith(f"{many}.") else room
-    room = "objects" if room.startswith("objects.") else room
+    room = within(name).removeprefix("mlgen.") or room
     return next(number for number, rooms in enumerate(LAYERS) if room in rooms)
 
 
@@ -90,17 +108,18 @@ def test_imports_go_one_way(name):
     for many in ("mlgen.frameworks.", "mlgen.dialects."):  # horovod is mpi, and more
         if name.startswith(many):
             later -= {other for other in later if other.startswith(many)}
-    if name.startswith("mlgen.objects"):
-        later -= {other for other in later if other.startswith("mlgen.objects")}
+    if within(name):
+        later -= {other for other in later if within(other) == within(name)}
     assert set() == later
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if name.startswith("mlgen.objects")])
-def test_imports_within_the_objects_go_one_way_too(name):
+@pytest.mark.parametrize("name", [name for name in MODULES if within(name)])
+def test_imports_within_a_room_go_one_way_too(name):
     def inner(module):
-        return next(i for i, names in enumerate(INSIDE) if module.rpartition(".")[2] in names)
+        return next(i for i, names in enumerate(layers) if module.rpartition(".")[2] in names)
 
-    ours = {other for other in imported(parsed(name)) if other.startswith("mlgen.objects")}
+    layers = INSIDE[within(name)]
+    ours = {other for other in imported(parsed(name)) if within(other) == within(name)}
 
     assert set() == {other for other in ours if inner(other) >= inner(name)}
 

@@ -122,10 +122,66 @@ def test_all_problems_of_all_files_are_told_in_their_order(run):
     assert (1, "", alone) == (together.exit_code, together.stdout, together.stderr)
 
 
+def test_what_cannot_have_a_file_of_a_folder(run, message, tmp_path):
+    kinds = {"List": "items: []", "ConfigMap": "metadata: {generateName: data-}"}
+    kinds["ClusterRole"] = f"metadata: {{name: {'n' * 240}}}"
+    for kind, rest in kinds.items():
+        (tmp_path / f"{kind}.yaml").write_text(f"apiVersion: v1\nkind: {kind}\n{rest}\n")
+
+    result = run(tmp_path, ".", "-o", "out/")
+
+    assert (1, "") == (result.exit_code, result.stdout)
+    assert result.stderr == message
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_stands_in_the_way_of_a_file_of_a_folder(run, message, tmp_path):
+    (tmp_path / "out" / "service_tune.yaml").mkdir(parents=True)
+    (tmp_path / "out" / "job_tune-worker.yaml").write_text("mine")
+
+    result = run(tmp_path, ROOT / "fixtures/tensorflow-single.yaml", "-o", "out")
+
+    assert (1, "") == (result.exit_code, result.stdout)
+    assert result.stderr == message
+
+
+NO_LISTS = {
+    "empty": "# nothing\n",
+    "manifests": "kind: A\n---\nkind: B\n",
+    "another-kind": "apiVersion: v1\nkind: List\nitems: []\n",
+    "another-version": "apiVersion: config.kubernetes.io/v2\nkind: ResourceList\nitems: []\n",
+    "text": "a resource list\n",
+    "no-items": "apiVersion: config.kubernetes.io/v1\nkind: ResourceList\n",
+    "items-as-mapping": "{apiVersion: config.kubernetes.io/v1, kind: ResourceList, items: {a: b}}",
+    "item-as-text": "apiVersion: config.kubernetes.io/v1\nkind: ResourceList\nitems: [c]\n",
+    "bracket": "kind: ResourceList\nitems: [}\n",
+    "control-character": "kind: \x01\n",
+    "not-text": b"\xff",
+}
+
+
+@pytest.mark.parametrize("name", NO_LISTS)
+def test_what_is_no_resource_list(name, message):
+    result = CliRunner().invoke(main, ["krm"], input=NO_LISTS[name], catch_exceptions=False)
+
+    assert (1, "") == (result.exit_code, result.stdout)
+    assert result.stderr == message
+
+
 def test_what_is_not_there_is_named(run, message, tmp_path):
     (tmp_path / "none").mkdir()
 
     result = run(tmp_path, "no-file.yaml", "none")
+
+    assert (1, "") == (result.exit_code, result.stdout)
+    assert result.stderr == message
+
+
+def test_there_is_no_kubectl(monkeypatch, message, tmp_path):
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    result = CliRunner().invoke(main, ["diff", "--live", "fixtures/mars.yaml"])
 
     assert (1, "") == (result.exit_code, result.stdout)
     assert result.stderr == message
@@ -159,7 +215,7 @@ def test_every_code_is_explained_and_every_explained_code_exists():
 
 
 def test_every_code_has_an_example():
-    goldens = (ROOT / "tests/__snapshots__/test_problems").glob("*.txt")
+    goldens = (ROOT / "tests/__snapshots__").glob("*/*.txt")
     lines = [line for path in goldens for line in path.read_text().splitlines()]
     shown = {line.rpartition("[")[2].rstrip("]") for line in lines}
 

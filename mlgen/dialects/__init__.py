@@ -70,17 +70,27 @@ def each(
         problems: is added to, document by document.
     """
     for text in texts:
-        for document in documents(text):
-            if isinstance(document, list):
-                problems += document
-                continue
-            try:
-                made, warnings = make(text.name, document)
-            except MlgenError as error:
-                problems += error.problems
-                continue
-            problems += warnings
-            yield document, made
+        yield from made(text.name, documents(text), make, problems)
+
+
+def made(
+    name: str,
+    found: Iterable[Document | list[Problem]],
+    make: Callable[[str, Document], tuple[T, list[Problem]]],
+    problems: list[Problem],
+) -> Iterator[tuple[Document, T]]:
+    """Do for the documents of one text, by its name, what `each` does for those of many."""
+    for document in found:
+        if isinstance(document, list):
+            problems += document
+            continue
+        try:
+            result, warnings = make(name, document)
+        except MlgenError as error:
+            problems += error.problems
+            continue
+        problems += warnings
+        yield document, result
 
 
 def _items(document: Document) -> list[Any]:
@@ -100,6 +110,19 @@ def _is_ours(item: Any) -> bool:
 def kinds() -> dict[tuple[str, str], Kind]:
     """Return every kind of every dialect, by its apiVersion and name."""
     return {key: kind for name in names() for key, kind in get(name).KINDS.items()}
+
+
+@cache
+def groups() -> frozenset[str]:
+    """Return every API group in which a document is a job, or may mean to be one."""
+    own = (group for name in names() for group in get(name).GROUPS)
+    return frozenset([GROUP, *own, *(_group(version) for version, _ in kinds())])
+
+
+def is_foreign(version: str, name: str) -> bool:
+    """Whether an object of this apiVersion and kind is no job, and does not mean to be one."""
+    known = [*kinds(), (API_VERSION, KIND)]
+    return (version, name) not in known and _unknown(version, name, known) is None
 
 
 def native(document: Document) -> tuple[Document | None, list[Problem]]:

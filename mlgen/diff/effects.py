@@ -1,0 +1,174 @@
+"""What an accepted change of an object does to pods.
+
+The controllers' rules: https://kubernetes.io/docs/concepts/workloads/controllers/ (statefulset:
+"Update strategies"; deployment: "Strategy"; job: "Suspending a Job", "Elastic Indexed Jobs"), and
+https://kubernetes.io/docs/concepts/configuration/configmap/, "Mounted ConfigMaps are updated
+automatically".
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from mlgen.diff.compare import Way, group_kind
+from mlgen.diff.immutable import Case
+
+Object = dict[str, Any]
+
+AT_ONCE = "follows within about a minute, in its files"
+LATER = "sees it only when its containers start again"
+BOTH = "follows within about a minute in its files, else when its containers start again"
+
+
+def effects(case: Case) -> list[str]:
+    """Return what happens to pods, each in a few words; nothing where that is not known."""
+    find = EFFECTS.get(group_kind(case.new))
+    return list(find(case)) if find else []
+
+
+def readers(case: Case, objects: Sequence[Object]) -> list[str]:
+    """Return which objects read a ConfigMap or Secret that changes, and when they see it.
+
+    Args:
+        case: an object of any kind; nothing reads most.
+        objects: those among which readers are looked for.
+    """
+    kind, meta = case.new["kind"], case.new["metadata"]
+    if kind not in WAYS or not (_touches(case, "data") or _touches(case, "binaryData")):
+        return []
+    found = []
+    for item in objects:
+        template = (item.get("spec") or {}).get("template")
+        same = (item["metadata"].get("namespace") or "") == (meta.get("namespace") or "")
+        if same and isinstance(template, Mapping):
+            when = _seen(template.get("spec") or {}, WAYS[kind], meta["name"])
+            found += [f"{item['kind']} {item['metadata']['name']} {when}"] if when else []
+    return found
+
+
+WAYS = {
+    "ConfigMap": ("configMap", "name", "configMapRef", "configMapKeyRef"),
+    "Secret": ("secret", "secretName", "secretRef", "secretKeyRef"),
+}
+"""Fields by which pods read: a volume and the name in it, `envFrom`, and `valueFrom`."""
+
+
+def _seen(pod: Mapping[str, Any], ways: tuple[str, ...], name: str) -> str:
+    kind, key, all_of, one_of = ways
+    containers = [*(pod.get("initContainers") or []), *(pod.get("containers") or [])]
+    volumes = [
+        volume["name"]
+        for volume in pod.get("volumes") or []
+        if _dig(volume, kind, key) == name
+        or any(_dig(part, kind, "name") == name for part in _dig(volume, "projected", "sources"))
+    ]
+    mounts = [
+        mount.get("subPath") or mount.get("subPathExpr")
+        for container in containers
+        for mount in container.get("volumeMounts") or []
+        if mount["name"] in volumes
+    ]
+    names = [
+        _dig(source, *way)
+        for container in containers
+        for listed, way in (("env", ("valueFrom", one_of, "name")), ("envFrom", (all_of, "name")))
+        for source in container.get(listed) or []
+    ]
+    late = name in names or any(mounts)
+    if not all(mounts):
+        return BOTH if late else AT_ONCE
+    return LATER if late else ""
+
+
+def _dig(value: Any, *path: str) -> Any:
+    """What stands at a path; an empty list, which is nothing and can be walked, for nothing."""
+    for name in path:
+        value = (value.get(name) if isinstance(value, Mapping) else None) or []
+    return value
+
+
+def _touches(case: Case, *path: str) -> bool:
+    return any(change.path[: len(path)] == path for change in case.changes)
+
+
+def _pods(count: int) -> str:
+    return f"{count} pod{'s' if count > 1 else ''}"
+
+
+def _count(value: Any) -> int:
+    return value if isinstance(value, int) else 1  # the default of all that count pods
+
+
+def _counts(case: Case, name: str) -> tuple[int, int]:
+    return _count(case.was("spec", name)), _count(case.will("spec", name))
+
+
+def _scaled(old: int, new: int) -> Iterator[str]:
+    if new != old:
+        yield f"{'adds' if new > old else 'removes'} {_pods(abs(new - old))}"
+
+
+def _job(case: Case) -> Iterator[str]:
+    old, new = _counts(case, "parallelism")
+    was, will = bool(case.was("spec", "suspend")), bool(case.will("spec", "suspend"))
+    if any(_is_end(condition) for condition in case.was("status", "conditions") or []):
+        yield "the Job has ended, so nothing starts"
+    elif _touches(case, "spec", "suspend") and was != will:
+        yield f"stops {_pods(old)}" if will else f"starts {_pods(new)}"
+    elif not will:
+        yield from _scaled(old, new)
+
+
+def _is_end(condition: Mapping[str, Any]) -> bool:
+    return condition.get("type") in ("Complete", "Failed") and condition.get("status") == "True"
+
+
+def _stateful_set(case: Case) -> Iterator[str]:
+    old, new = _counts(case, "replicas")
+    strategy = case.will("spec", "updateStrategy") or {}
+    if _touches(case, "spec", "template"):
+        if strategy.get("type") == "OnDelete":
+            yield "a pod changes when it is deleted (updateStrategy OnDelete)"
+        else:
+            rolling = strategy.get("rollingUpdate") or {}
+            stay = rolling.get("partition") or 0
+            restarted = min(old, new) - stay
+            way = "" if rolling.get("maxUnavailable") or restarted == 1 else ", one after another"
+            yield f"restarts {_pods(restarted)}{way}" if restarted > 0 else "restarts no pod"
+    yield from _scaled(old, new)
+
+
+def _deployment(case: Case) -> Iterator[str]:
+    old, new = _counts(case, "replicas")
+    if _touches(case, "spec", "template"):
+        recreate = (case.will("spec", "strategy") or {}).get("type") == "Recreate"
+        yield f"{'ends and starts' if recreate else 'replaces'} {_pods(min(old, new))}"
+    yield from _scaled(old, new)
+
+
+def _daemon_set(case: Case) -> Iterator[str]:
+    if _touches(case, "spec", "template"):
+        yield "restarts its pod on every node"
+
+
+def _service(case: Case) -> Iterator[str]:
+    if _touches(case, "spec", "selector"):
+        yield "leads to other pods at once"
+    if _keeps_address(case):
+        yield "keeps its clusterIP"
+
+
+def _keeps_address(case: Case) -> bool:
+    """An address that is no longer named is kept: patchAllocatedValues in core/service/storage."""
+    address: Way = ("spec", "clusterIP")
+    gone = any(change.path == address and change.new is None for change in case.changes)
+    return gone and case.will("spec", "type") != "ExternalName"
+
+
+EFFECTS: dict[tuple[str, str], Callable[[Case], Iterator[str]]] = {
+    ("", "Service"): _service,
+    ("apps", "DaemonSet"): _daemon_set,
+    ("apps", "Deployment"): _deployment,
+    ("apps", "StatefulSet"): _stateful_set,
+    ("batch", "Job"): _job,
+}
+"""By API group and kind."""

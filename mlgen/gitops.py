@@ -1,0 +1,185 @@
+"""Objects for a tool that brings back, again and again, what stands in Git: Argo CD or Flux.
+
+A Job that is made again is a training that starts anew. So nothing of a job may vanish by itself,
+its Jobs are made again only where what runs under them has changed, and then all of them, as the
+replicas of one job depend on each other.
+
+- Argo CD: https://argo-cd.readthedocs.io/en/stable/user-guide/sync-options/. `Force=true` is
+  `kubectl apply --force`, which makes an object again where the API server refuses the change.
+  Together with `Replace=true` it is `kubectl replace --force`: that makes a Job again in every
+  sync, changed or not. A server-side apply knows no force at all
+  (gitops-engine/pkg/sync/sync_context.go, applyObject; kubectl/pkg/cmd/apply/patcher.go).
+- Flux: https://fluxcd.io/flux/components/kustomize/kustomizations/, "Controlling the apply
+  behavior of resources". Without `ssa: Merge` it undoes whatever kubectl has changed, and kubectl
+  is what the supervisor uses. Its `postBuild` would replace `${…}` in scripts.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+from mlgen.job import Job
+from mlgen.objects.labels import INSTANCE, config_name
+from mlgen.objects.placement import KUEUE_QUEUE
+from mlgen.problems import Problem
+from mlgen.suffix import suffixed
+from mlgen.topology import Topology, supervised
+
+Target = Literal["argocd", "flux"]
+
+TITLES: dict[Target, str] = {"argocd": "Argo CD", "flux": "Flux"}
+
+Object = dict[str, Any]
+
+SET = "mlgen.dev/set"
+"""An annotation of a Job's pods: no part of the template of a Job can change, so where this one
+does, all Jobs of the set are made again together."""
+
+SYNC_OPTIONS = "argocd.argoproj.io/sync-options"
+FORCE = ("Force=true", "ServerSideApply=false")
+MAY_BE_MISSING = ("SkipDryRunOnMissingResource=true",)
+"""Else a sync fails as a whole where the scheduler is installed by a later one."""
+
+FLUX = "kustomize.toolkit.fluxcd.io"
+
+
+def without_policies(job: Job) -> Job:
+    """Return a job without the policies by which a part of it vanishes: it would be made again."""
+    policy = replace(job.run_policy, ttl_seconds_after_finished=None)
+    if policy.clean_pod_policy == "All":
+        policy = replace(policy, clean_pod_policy="Running")
+    return replace(job, run_policy=policy)
+
+
+def warnings(asked: Job, topology: Topology, target: Target) -> Iterator[Problem]:
+    """Return what is rendered otherwise than it reads, and what the tool does to it.
+
+    Args:
+        asked: the job with all of its policies.
+        topology: how it is laid out without those of `without_policies`.
+        target: the tool.
+    """
+    policy, tool = asked.run_policy, TITLES[target]
+    if policy.ttl_seconds_after_finished is not None:
+        message = f"it is left out: {tool} would make a Job that is gone again, and train anew"
+        yield _warning("ttlSecondsAfterFinished", message, TAKE_OUT)
+    if not supervised(topology.job, topology.roles):
+        return
+    if policy.clean_pod_policy == "All":
+        message = f"it is rendered as Running: {tool} would make what is gone again, and train anew"
+        yield _warning("cleanPodPolicy", message, TAKE_OUT)
+    serving = ", ".join(dict.fromkeys(role.name for role in topology.roles if role.serves))
+    if serving:
+        message = f"what the supervisor scales to 0 at the end, {tool} starts again: {serving}"
+        yield _warning("cleanPodPolicy", message, SCALED[target])
+
+
+TAKE_OUT = "take the job out of Git when it is done"
+
+SCALED: dict[Target, str] = {
+    "argocd": "have the Application ignore spec.replicas of StatefulSets",
+    "flux": TAKE_OUT,
+}
+
+
+def _warning(field: str, message: str, cure: str) -> Problem:
+    return Problem(("spec", "runPolicy", field), message, "combination", cure, warning=True)
+
+
+def adapted(topology: Topology, objects: Sequence[Object], target: Target) -> list[Object]:
+    """Return the objects of a job as the tool should find them in Git.
+
+    Args:
+        topology: the job, without the policies of `without_policies`.
+        objects: all that is made of it.
+        target: the tool.
+    """
+    job = topology.job
+    # With a suffix of its own the whole set has another name where one of its Jobs changes.
+    mark = {} if job.part_of else {SET: suffixed(topology, objects).name.rpartition("-")[2]}
+    kept = (_marked(_queued(o, job), mark) if o["kind"] == "Job" else o for o in objects)
+    return [ADAPT[target](topology, item) for item in kept]
+
+
+def _queued(item: Object, job: Job) -> Object:
+    """A Job that Kueue lets go must not be stopped again by what stands in Git.
+
+    Kueue suspends what has its label when it is made (pkg/controller/jobframework/defaults.go).
+    """
+    if job.run_policy.suspend or KUEUE_QUEUE not in item["metadata"]["labels"]:
+        return item
+    return item | {"spec": {key: value for key, value in item["spec"].items() if key != "suspend"}}
+
+
+def _marked(item: Object, mark: Mapping[str, str]) -> Object:
+    template = item["spec"]["template"]
+    template = template | {"metadata": _annotated(template["metadata"], mark)}
+    return item | {"spec": item["spec"] | {"template": template}}
+
+
+def _annotated(metadata: Object, annotations: Mapping[str, str]) -> Object:
+    """Metadata with annotations of ours; the user's own win."""
+    if not annotations:
+        return metadata
+    theirs = metadata.get("annotations", {})
+    ours = {name: text for name, text in annotations.items() if name not in theirs}
+    return metadata | {"annotations": theirs | ours}
+
+
+def _argocd(_topology: Topology, item: Object) -> Object:
+    options: Sequence[str] = FORCE if item["kind"] == "Job" else ()
+    if not is_native(item["apiVersion"]):
+        options = MAY_BE_MISSING
+    item = _without_instance(item)
+    return item | {"metadata": _with_options(item["metadata"], options)}
+
+
+def is_native(api_version: str) -> bool:
+    """Return whether Kubernetes itself has this API, such as `v1` or `batch/v1`."""
+    group = api_version.rpartition("/")[0]
+    return "." not in group or group.endswith(".k8s.io")
+
+
+def _with_options(metadata: Object, options: Sequence[str]) -> Object:
+    """Metadata with sync options beside the user's own, of which each wins over ours."""
+    annotations = metadata.get("annotations", {})
+    theirs = [option.strip() for option in annotations.get(SYNC_OPTIONS, "").split(",") if option]
+    names = {option.partition("=")[0] for option in theirs}
+    ours = [option for option in options if option.partition("=")[0] not in names]
+    if not ours:
+        return metadata
+    return metadata | {"annotations": annotations | {SYNC_OPTIONS: ",".join([*theirs, *ours])}}
+
+
+def _without_instance(item: Object) -> Object:
+    """An object without the label that Argo CD may have to itself, to know what it has applied.
+
+    https://argo-cd.readthedocs.io/en/stable/user-guide/resource_tracking/
+    """
+    found = item | {"metadata": _unlabelled(item["metadata"])}
+    template = item.get("spec", {}).get("template")
+    if template is None:
+        return found
+    template = template | {"metadata": _unlabelled(template["metadata"])}
+    return found | {"spec": item["spec"] | {"template": template}}
+
+
+def _unlabelled(metadata: Object) -> Object:
+    labels = {name: value for name, value in metadata["labels"].items() if name != INSTANCE}
+    return metadata | {"labels": labels}
+
+
+def _flux(topology: Topology, item: Object) -> Object:
+    job, kind, name = topology.job, item["kind"], item["metadata"]["name"]
+    merge = {f"{FLUX}/ssa": "Merge"} if supervised(job, topology.roles) else {}
+    annotations: dict[str, str] = {}
+    if kind == "Job":
+        annotations = {f"{FLUX}/force": "enabled"} | merge
+    elif (kind, name) == ("ConfigMap", f"{job.name}-status"):
+        annotations = merge
+    elif (kind, name) == ("ConfigMap", config_name(job)):
+        annotations = {f"{FLUX}/substitute": "disabled"}
+    return item | {"metadata": _annotated(item["metadata"], annotations)}
+
+
+ADAPT: dict[Target, Callable[[Topology, Object], Object]] = {"argocd": _argocd, "flux": _flux}

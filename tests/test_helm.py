@@ -1,0 +1,465 @@
+"""`mlgen helm-post-render`: jobs in a chart's output become manifests, and nothing else changes."""
+
+import hashlib
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import threading
+
+import pytest
+import yaml
+from click.testing import CliRunner
+from hypothesis import example, given
+from hypothesis import strategies as st
+from support import FIXTURES, RESOURCES, ROOT
+
+from mlgen import __version__
+from mlgen.cli import main
+
+ANNOTATION = "postrenderer.helm.sh/postrender-filename"
+
+JOB = """\
+apiVersion: mlgen.dev/v1alpha1
+kind: TrainingJob
+metadata:
+  name: bert
+spec:
+  framework: generic
+  image: example/bert:2
+  command: [python, train.py]
+  roles:
+    main: {}
+"""
+
+HELM_3 = f"""\
+---
+# Source: shop/templates/config.yaml
+apiVersion:   v1   # odd
+kind: ConfigMap
+metadata: {{name: "prices",
+  labels: {{a: 'b'}}}}
+---
+# Source: shop/templates/job.yaml
+# What the writer of the chart says of it.
+{JOB}---
+# Source: shop/templates/list.yaml
+apiVersion: v1
+kind: List
+items:
+- apiVersion: v1
+  kind: ConfigMap
+  metadata: {{name: beside}}
+- apiVersion: kubeflow.org/v1
+  kind: PyTorchJob
+  metadata: {{name: vit}}
+  spec:
+    pytorchReplicaSpecs:
+      Master:
+        replicas: 1
+        template: {{spec: {{containers: [{{name: pytorch, image: example/vit:1}}]}}}}
+---
+# Source: shop/templates/tests/ping.yaml
+apiVersion: v1
+kind: Pod
+metadata: {{name: ping}}
+"""
+"""As Helm 3 hands it over."""
+
+HELM_4 = f"""\
+# odd
+apiVersion: v1
+kind: ConfigMap
+metadata: {{name: prices, annotations: {{{ANNOTATION}: 'shop/templates/config.yaml'}}}}
+---
+apiVersion: mlgen.dev/v1alpha1
+kind: TrainingJob
+metadata:
+  name: bert
+  annotations:
+    helm.sh/resource-policy: keep
+    {ANNOTATION}: 'shop/templates/job.yaml'
+spec:
+  framework: generic
+  image: example/bert:2
+  roles:
+    main: {{}}
+---
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {{name: vit, annotations: {{{ANNOTATION}: 'shop/templates/list.yaml'}}}}
+spec:
+  pytorchReplicaSpecs:
+    Master:
+      replicas: 1
+      template: {{spec: {{containers: [{{name: pytorch, image: example/vit:1}}]}}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {{name: ping, annotations: {{{ANNOTATION}: 'shop/templates/tests/ping.yaml'}}}}
+"""
+"""As Helm 4 hands it over."""
+
+
+def run(stdin, *words):
+    data = stdin if isinstance(stdin, bytes) else stdin.encode()
+    done = CliRunner().invoke(main, ["helm-post-render", *words], data, catch_exceptions=False)
+    return done.exit_code, done.stdout_bytes, done.stderr
+
+
+def passed(stdin, *words):
+    code, out, err = run(stdin, *words)
+    assert (0, "") == (code, err)
+    return out
+
+
+def annotated(text):
+    """A job as Helm 4 hands it over, whatever its own annotations look like."""
+    documents = [line for line in re.split(r"(?m)^---\n", text) if "apiVersion" in line]
+    for document in documents:
+        item = yaml.safe_load(document)
+        note = f"{ANNOTATION}: 'shop/templates/job.yaml'"
+        old = item["metadata"].get("annotations") or {}
+        notes = ", ".join([note, *(f"{key!r}: {value!r}" for key, value in old.items())])
+        meta = item["metadata"] | {"annotations": None}
+        line = f"metadata: {yaml.safe_dump(meta, default_flow_style=True, width=9999)}"
+        line = line.replace("annotations: null", f"annotations: {{{notes}}}")
+        yield re.sub(r"(?m)^metadata:.*\n(?:[ #].*\n)*", lambda _, line=line: line, document)
+
+
+@pytest.mark.parametrize("stream", ["HELM_3", "HELM_4"])
+def test_manifests(stream, manifest):
+    assert passed(globals()[stream]).decode() == manifest
+
+
+def test_what_is_no_job_passes_byte_for_byte():
+    out = passed(HELM_3).decode()
+    first, *_, last = HELM_3.split("---\n")[1:]
+
+    assert out.startswith(f"---\n{first}---\n")
+    assert out.endswith(f"---\n{last}")
+
+
+def test_every_object_of_a_job_is_from_the_jobs_template():
+    documents = passed(HELM_3).decode().split("---\n")[1:]
+    names = [re.search(r"^# Source: shop/templates/(\S+)", text)[1] for text in documents]
+
+    assert ["config", "job", "list", "tests/ping"] == list(
+        dict.fromkeys(name.removesuffix(".yaml") for name in names)
+    )
+
+
+FEATURES = ("clean-all", "host-network", "volcano", "kubectl-exec", "files")
+SOME = [path for path in FIXTURES if path.stem.endswith(FEATURES)]
+"""Job files with what is beside the pods: a supervisor, Services, a PodGroup, rights, texts."""
+
+
+@pytest.mark.parametrize("path", [*SOME, *RESOURCES], ids=lambda path: path.stem)
+def test_the_annotation_of_helm_4_is_on_every_object_and_on_nothing_in_one(path):
+    code, out, err = run("---\n".join(annotated(path.read_text())))
+
+    assert 0 == code, err
+    items = list(yaml.safe_load_all(out))
+    assert {"shop/templates/job.yaml"} == {i["metadata"]["annotations"][ANNOTATION] for i in items}
+    assert len(items) == out.decode().count(ANNOTATION)
+
+
+def test_a_name_with_a_hash_is_the_same_for_both():
+    suffixed = HELM_4.replace("name: bert", "name: bert\n  nameSuffix: hash")
+    without = re.sub(rf"\n *{ANNOTATION}:.*", "", suffixed)
+
+    names = [
+        [item["metadata"]["name"] for item in yaml.safe_load_all(passed(text))]
+        for text in (suffixed, without)
+    ]
+
+    assert names[0] == names[1]
+    assert any(re.match(r"bert-\w{8}-main", name) for name in names[0])
+
+
+NASTY = [
+    b"",
+    b"\n",
+    b"# only a comment\n",
+    b"{{ no YAML at all\r\n\t: [\n",
+    b"\xff\xfe\x00bytes \x80\n",
+    b"apiVersion: v1\r\nkind: ConfigMap\r\ndata: {a:   'b'   }   # odd\r\n",
+    b"kind: ConfigMap\ndata:\n  x: |\n    apiVersion: mlgen.dev/v1alpha1\n    kind: TrainingJob\n",
+    b"# apiVersion: mlgen.dev/v1alpha1\n# kind: TrainingJob\n",
+    b"[ apiVersion: kubeflow.org/v1, kind: TFJob\n",
+    b"\xff apiVersion: kubeflow.org/v1\nkind: TFJob\n",
+    b"apiVersion: kubeflow.org/v1\nkind: Notebook\nmetadata:   {name: nb}\n",
+    b"apiVersion: v1\nkind: List\nitems:   []\n",
+    b"apiVersion: v1\nkind: List\nitems:\n- {apiVersion: kubeflow.org/v1, kind: Profile}\n",
+    b"a: 1\na: 2\nb: {apiVersion: batch.volcano.sh/v1alpha1, kind: Job}\n",
+    b"a: &x [*x]\n",
+    b"...\n",
+    b"---no marker\n",
+    b"--- inline: 1\n",
+    b"%YAML 1.2\n",
+]
+
+documents = st.lists(
+    st.tuples(
+        st.sampled_from(
+            [b"---\n", b"---\r\n", b"--- # a comment\n", b"---  \n# Source: a/b.yaml\n"]
+        ),
+        st.lists(st.sampled_from(NASTY) | st.binary(max_size=40), max_size=3).map(b"".join),
+    ).map(b"".join),
+    max_size=4,
+).map(lambda found: b"".join(text if text.endswith(b"\n") else text + b"\n" for text in found))
+
+
+@given(documents, documents, st.binary(max_size=9))
+@example(b"".join(b"---\n" + text for text in NASTY), b"", b"")
+def test_nothing_before_or_after_a_job_is_altered(before, after, end):
+    job = b"---\n" + JOB.encode()
+    made = passed(job)
+
+    assert before + made + after == passed(before + job + after)
+    assert before + made + b"---\n" + end == passed(before + job + b"---\n" + end)
+
+
+@pytest.mark.parametrize("text", NASTY[3:])
+def test_what_is_no_job_passes_alone_too(text):
+    assert text + b"---\na: 1" == passed(text + b"---\na: 1")
+
+
+def test_a_large_object_that_speaks_of_a_job_passes():
+    text = (
+        b"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nspec:\n  example: |"
+    )
+    text += b"\n    apiVersion: kubeflow.org/v1\n    kind: TFJob" + b"\n    x: y" * 200_000
+
+    assert text == passed(text)
+
+
+@pytest.mark.parametrize("ends", ["\n", "\r\n"])
+def test_a_job_is_found_however_it_is_written(ends):
+    plain = passed(JOB)
+    ways = [
+        JOB.replace("apiVersion: mlgen.dev/v1alpha1", "apiVersion:\n  'mlgen.dev/v1alpha1'"),
+        f"--- # Helm\n{JOB}",
+        f"%YAML 1.2\n---\n{JOB}",
+        f"\ufeff{JOB}",
+        json.dumps(yaml.safe_load(JOB)),
+        json.dumps(yaml.safe_load(JOB), indent=2),
+    ]
+
+    for way in ways:
+        assert passed(way.replace("\n", ends)).removeprefix(b"%YAML 1.2" + ends.encode()) == plain
+
+
+def test_options_are_those_of_render():
+    words = ["--namespace", "vision", "--set", "spec.roles.main.replicas=3"]
+    items = list(yaml.safe_load_all(passed(JOB, *words)))
+
+    assert {"vision"} == {item["metadata"]["namespace"] for item in items}
+    assert 3 == items[-1]["spec"]["completions"]
+
+
+INVALID = {
+    "helm-3": HELM_3.replace("main: {}", "mian: {replica: 1}").replace("pytorch,", "torch,"),
+    "helm-4": HELM_4.replace("main: {}", "main: {replica: 1}"),
+    "no-source": f"a: 1\n---\n{JOB.replace('main: {}', 'main: {replica: 1}')}",
+    "two-of-one-name": f"{JOB}---\na: 1\n---\n# Source: shop/templates/more.yaml\n{JOB}",
+    "no-yaml": f"---\n# Source: shop/templates/job.yaml\n{JOB}  x: [\n",
+    "no-utf-8": f"---\n# Source: shop/templates/job.yaml\n{JOB}  x: ".encode() + b"\xff\n",
+    "another-kind": JOB.replace("TrainingJob", "TrainingJbo"),
+    "another-version": JOB.replace("v1alpha1", "v1"),
+    "hook": HELM_4.replace("helm.sh/resource-policy: keep", "helm.sh/hook: pre-install").replace(
+        "main: {}", "main: {}\n    peer: {}\n  successPolicy: {role: main}"
+    ),
+    "nothing": b"",
+    "only-comments": "---\n# Source: shop/templates/job.yaml\n# none\n\n---\n",
+}
+
+
+@pytest.mark.parametrize("case", INVALID)
+def test_with_any_problem_nothing_is_printed(case, message):
+    code, out, err = run(INVALID[case])
+
+    assert (1, b"") == (code, out)
+    assert err == message
+
+
+def test_a_hook_of_one_job_is_rendered():
+    out = passed(HELM_4.replace("helm.sh/resource-policy: keep", "helm.sh/hook: pre-install"))
+    job = next(i for i in yaml.safe_load_all(out) if i["metadata"]["name"] == "bert-main")
+
+    assert "pre-install" == job["metadata"]["annotations"]["helm.sh/hook"]
+    assert "helm.sh" not in str(job["spec"])
+
+
+def test_warnings_go_to_standard_error():
+    code, out, err = run((ROOT / "fixtures/ray-ttl.yaml").read_text())
+
+    assert 0 == code
+    assert out.startswith(b"---\n")
+    assert err.startswith("<stdin>:12:40: warning: ")
+
+
+def shell(script, stdin=b""):
+    command = f"{shlex.quote(sys.executable)} -m mlgen helm-post-render"
+    script = script.replace("MLGEN", command)
+    return subprocess.run(["sh", "-c", script], input=stdin, capture_output=True, check=False)
+
+
+HELM = """
+import subprocess, sys
+command = [sys.executable, "-m", "mlgen", "helm-post-render", *sys.argv[1:]]
+sys.exit(subprocess.run(command, stderr=subprocess.DEVNULL).returncode)
+"""
+"""Helm 4 drops what a plugin writes to standard error."""
+
+BAD = JOB.replace("main: {}", "main: {replica: 1}").encode()
+
+
+def helm(folder, *words, stdin=BAD, **env):
+    env = {"TMPDIR": folder, "HELM_PLUGIN_NAME": "mlgen", **env}
+    return subprocess.run(
+        [sys.executable, "-c", HELM, *words],
+        input=stdin,
+        capture_output=True,
+        check=False,
+        env=os.environ | {name: str(value) for name, value in env.items()},
+    )
+
+
+def test_a_failure_gets_past_helm_4(tmp_path):
+    expected = run(BAD)[2].encode()
+
+    done = helm(tmp_path)
+
+    assert (1, b"", expected) == (done.returncode, done.stdout, done.stderr)
+    assert expected == (tmp_path / "mlgen-last-error.txt").read_bytes()
+
+
+def test_a_wrong_command_line_gets_past_helm_4(tmp_path):
+    done = helm(tmp_path, "--kube-version=1")
+
+    assert (2, b"") == (done.returncode, done.stdout)
+    assert b"1 is not a version from 1.31" in done.stderr
+    assert done.stderr == (tmp_path / "mlgen-last-error.txt").read_bytes()
+
+
+def test_the_user_says_where_a_failure_is_written(tmp_path):
+    log = tmp_path / "log"
+    log.write_text("the failure before this one, which was a longer text" * 99)
+
+    helm(tmp_path, MLGEN_LOG=log)
+
+    assert run(BAD)[2] == log.read_text()
+    assert [log] == list(tmp_path.iterdir())
+
+
+def test_a_link_among_temporary_files_is_not_followed(tmp_path):
+    (tmp_path / "mlgen-last-error.txt").symlink_to(tmp_path / "precious")
+
+    done = helm(tmp_path)
+
+    assert run(BAD)[2].encode() == done.stderr
+    assert not (tmp_path / "precious").exists()
+
+
+TERMINAL = """
+import os, pty, sys
+pid, screen = pty.fork()
+if pid == 0:
+    os.dup2(os.open("job.yaml", os.O_RDONLY), 0)
+    os.dup2(os.open("err", os.O_WRONLY | os.O_CREAT), 2)
+    os.execv(sys.executable, [sys.executable, "-c", sys.argv[1]])
+while True:
+    try:
+        sys.stdout.write(os.read(screen, 1000).decode())
+    except OSError:
+        break
+"""
+"""A program in a terminal, whose standard error is a file all the same."""
+
+
+def test_where_helms_standard_error_is_a_file_the_terminal_shows_a_failure(tmp_path):
+    (tmp_path / "job.yaml").write_bytes(BAD)
+
+    done = subprocess.run(
+        [sys.executable, "-c", TERMINAL, HELM],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+        env=os.environ | {"TMPDIR": str(tmp_path), "HELM_PLUGIN_NAME": "mlgen"},
+    )
+
+    assert run(BAD)[2] == done.stdout
+    assert "" == (tmp_path / "err").read_text()
+
+
+@pytest.mark.parametrize(("stdin", "caller"), [(JOB.encode(), "mlgen"), (BAD, "")])
+def test_nothing_is_written_without_a_failure_nor_by_helm_3(stdin, caller, tmp_path):
+    helm(tmp_path, stdin=stdin, HELM_PLUGIN_NAME=caller)
+
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_a_pipe_that_is_closed_ends_it_quietly():
+    text = b"---\na: b\n" * 200_000
+
+    done = shell("MLGEN | head -c 20", text)
+
+    assert (text[:20], b"") == (done.stdout, done.stderr)
+
+
+MODULES = """
+import sys
+from mlgen.cli import main
+main(["helm-post-render"], standalone_mode=False)
+print(*sorted({"yaml", "ruamel", "jinja2", "jsonschema"} & set(sys.modules)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "modules"), [("a: 1\n", ""), (JOB, "jinja2 jsonschema ruamel yaml")]
+)
+def test_what_is_slow_to_import_is_imported_for_a_job_alone(text, modules):
+    command = [sys.executable, "-c", MODULES]
+    done = subprocess.run(command, input=text, text=True, capture_output=True, check=True)
+
+    assert modules == done.stdout.splitlines()[-1]
+
+
+def test_100_mb_of_other_objects_take_little_memory():
+    """The whole of it would not fit into the address space that the process may have."""
+    lines = b"".join(b"  key%d: a value as long as values are\n" % n for n in range(2000))
+    other = b"---\n# Source: shop/templates/config.yaml\nkind: ConfigMap\ndata:\n" + lines
+    count = (50 << 20) // len(other) + 1
+    job = b"---\n" + JOB.encode()
+    expected = hashlib.sha256()
+    for text in (*[other] * count, passed(job), *[other] * count):
+        expected.update(text)
+    command = f"ulimit -v {128 << 10}; exec {shlex.quote(sys.executable)} -m mlgen helm-post-render"
+    found = hashlib.sha256()
+
+    def feed(stream):
+        with stream:
+            for text in (*[other] * count, job, *[other] * count):
+                stream.write(text)
+
+    with subprocess.Popen(["sh", "-c", command], stdin=-1, stdout=-1) as process:
+        feeder = threading.Thread(target=feed, args=[process.stdin])
+        feeder.start()
+        while text := process.stdout.read(1 << 20):
+            found.update(text)
+        feeder.join()
+
+    assert (0, expected.digest()) == (process.returncode, found.digest())
+
+
+def test_the_plugin_is_of_this_version():
+    plugin = yaml.safe_load((ROOT / "integrations/helm/plugin.yaml").read_text())
+
+    assert __version__ == plugin["version"]
+    assert [{"command": "mlgen", "args": ["helm-post-render"]}] == plugin["runtimeConfig"][
+        "platformCommand"
+    ]

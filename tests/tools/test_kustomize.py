@@ -1,0 +1,273 @@
+"""The function as kustomize calls it, by the real kustomize, and what kubectl's own can do."""
+
+import json
+import subprocess
+
+import pytest
+import yaml
+from click.testing import CliRunner
+from support import FIXTURES, RESOURCES, ROOT
+
+from mlgen import emit, source
+from mlgen.cli import main
+
+INTEGRATION = ROOT / "integrations/kustomize"
+PLUGINS = ["--enable-alpha-plugins", "--enable-exec"]
+
+OWN_NAME = "elasticdl-elasticaijob-v1alpha1"
+"""A resource that says its own name again among its arguments, where kustomize does not see it."""
+
+FILES = [path for path in (*FIXTURES, *RESOURCES) if path.stem != OWN_NAME]
+NAMES = {path: f"j{number}" for number, path in enumerate(FILES)}
+"""All jobs in one kustomization, so each under a name of its own."""
+
+FUNCTION = """\
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: mlgen
+  annotations:
+    config.kubernetes.io/function: |
+      exec: {path: mlgen, args: [krm]}
+"""
+OVERLAY = """\
+resources: [../base]
+transformers: [mlgen.yaml]
+namePrefix: dev-
+nameSuffix: -b
+namespace: vision
+"""
+
+
+def named(path, name, **metadata):
+    """A fixture's job under another name, with its keys sorted, as kustomize does."""
+    (document,) = source.documents(source.Text(path.name, path.read_text()))
+    document.data["metadata"] |= {"name": name, **metadata}
+    return emit.yaml_text([json.loads(json.dumps(document.data, sort_keys=True))])
+
+
+def keyed(text):
+    objects = [item for item in yaml.safe_load_all(text) if item]
+    found = {
+        (item["kind"], item["metadata"].get("namespace"), item["metadata"]["name"]): item
+        for item in objects
+    }
+    assert len(found) == len(objects)
+    return found
+
+
+def rendered(text):
+    done = CliRunner().invoke(main, ["render", "-"], input=text, catch_exceptions=False)
+    assert 0 == done.exit_code
+    return keyed(done.stdout)
+
+
+@pytest.fixture(scope="session")
+def kustomize(tool, environment):
+    program = tool("kustomize")
+
+    def kustomize(folder, *options, status=0):
+        done = subprocess.run(
+            [program, "build", *options, folder],
+            capture_output=True,
+            text=True,
+            env=environment,
+            check=False,
+        )
+        assert status == done.returncode, done.stderr
+        return done.stdout, done.stderr
+
+    return kustomize
+
+
+def files(folder, **texts):
+    """Write a folder's files; the kustomization is called that, all others `<name>.yaml`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        (folder / f"{name}.yaml").write_text(text)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def overlay(kustomize, tmp_path_factory):
+    """All jobs, by base and overlay."""
+    folder = tmp_path_factory.mktemp("kustomize")
+    jobs = {name: named(path, name) for path, name in NAMES.items()}
+    resources = f"resources: [{', '.join(f'{name}.yaml' for name in jobs)}]\n"
+    files(folder / "base", kustomization=resources, **jobs)
+    files(folder / "overlay", kustomization=OVERLAY, mlgen=FUNCTION)
+    return keyed(kustomize(folder / "overlay", *PLUGINS)[0])
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_job_has_the_prefix_suffix_and_namespace_everywhere(path, overlay):
+    expected = rendered(named(path, f"dev-{NAMES[path]}-b", namespace="vision"))
+
+    assert expected == {key: overlay.get(key) for key in expected}
+
+
+def test_nothing_is_made_besides(overlay):
+    jobs = [named(path, f"dev-{name}-b", namespace="vision") for path, name in NAMES.items()]
+
+    assert rendered("".join(jobs)).keys() == overlay.keys()
+
+
+def generator(path, name, command="exec: {path: mlgen, args: [krm]}"):
+    return named(path, name, annotations={"config.kubernetes.io/function": command})
+
+
+GENERATED = ["tensorflow-ps", "mpi-kubectl-exec", "pytorch-torchrun", "volcano-job-v1alpha1-mpi"]
+
+
+def test_a_generator_makes_jobs_to_which_a_namespace_does_no_harm(kustomize, tmp_path):
+    paths = {path.stem: path for path in FILES if path.stem in GENERATED}
+    jobs = {name: generator(path, NAMES[path]) for name, path in paths.items()}
+    generators = f"generators: [{', '.join(f'{name}.yaml' for name in jobs)}]\n"
+    files(tmp_path / "base", kustomization=generators, **jobs)
+    files(tmp_path / "vision", kustomization="resources: [../base]\nnamespace: vision\n")
+    expected = [named(path, NAMES[path], namespace="vision") for path in paths.values()]
+
+    out, _ = kustomize(tmp_path / "vision", *PLUGINS)
+
+    assert GENERATED == sorted(paths, key=GENERATED.index)
+    assert rendered("".join(expected)) == keyed(out)
+
+
+def test_a_prefix_above_the_function_does_not_reach_into_addresses(kustomize, tmp_path):
+    """The mistake that docs/kustomize.md warns of; what kustomize is told to follow does follow."""
+    references = (INTEGRATION / "overlay/name-references.yaml").read_text()
+    job = generator(ROOT / "fixtures/tensorflow-ps.yaml", "mnist")
+    kustomization = "generators: [job.yaml]\nnamePrefix: dev-\nconfigurations: [references.yaml]\n"
+    files(tmp_path, kustomization=kustomization, job=job, references=references)
+
+    out, _ = kustomize(tmp_path, *PLUGINS)
+
+    made = keyed(out)
+    assert ("Service", None, "dev-mnist") in made
+    for kind, name in (("Job", "dev-mnist-chief"), ("StatefulSet", "dev-mnist-ps")):
+        pod = made[kind, None, name]["spec"]["template"]["spec"]
+        assert "dev-mnist" == pod["subdomain"]
+        (cluster,) = (v["value"] for v in pod["containers"][0]["env"] if v["name"] == "TF_CONFIG")
+        assert '"mnist-ps-0.mnist:2222"' in cluster
+
+
+def test_what_stands_above_the_function_and_leaves_names_alone_is_as_usual(kustomize, tmp_path):
+    job = named(ROOT / "fixtures/tensorflow-ps.yaml", "mnist")
+    above = """\
+resources: [../base]
+images: [{name: busybox, newName: registry.example/busybox}]
+labels: [{pairs: {team: vision}, includeSelectors: true}]
+patches:
+- target: {kind: Job, name: mnist-chief}
+  patch: '- {op: add, path: /spec/template/spec/priorityClassName, value: high}'
+"""
+    kustomization = "resources: [job.yaml]\ntransformers: [mlgen.yaml]\n"
+    files(tmp_path / "base", kustomization=kustomization, job=job, mlgen=FUNCTION)
+    files(tmp_path / "above", kustomization=above)
+
+    out, _ = kustomize(tmp_path / "above", *PLUGINS)
+
+    made = keyed(out)
+    chief = made["Job", None, "mnist-chief"]["spec"]["template"]
+    assert "high" == chief["spec"]["priorityClassName"]
+    assert "registry.example/busybox:1.36" == chief["spec"]["initContainers"][0]["image"]
+    selector = made["Service", None, "mnist"]["spec"]["selector"]
+    assert {"team": "vision", "mlgen.dev/job": "mnist"} == selector
+    for name in ("mnist-chief", "mnist-worker"):
+        labels = made["Job", None, name]["spec"]["template"]["metadata"]["labels"]
+        assert selector.items() <= labels.items()
+
+
+def test_a_patch_of_what_is_made_can_be_a_transformer_after_the_function(kustomize, tmp_path):
+    job = named(ROOT / "fixtures/tensorflow-ps.yaml", "mnist")
+    patch = """\
+apiVersion: builtin
+kind: PatchTransformer
+metadata: {name: priority}
+target: {kind: Job, name: mnist-chief}
+patch: '- {op: add, path: /spec/template/spec/priorityClassName, value: high}'
+"""
+    kustomization = "resources: [job.yaml]\ntransformers: [mlgen.yaml, patch.yaml]\n"
+    files(tmp_path, kustomization=kustomization, job=job, mlgen=FUNCTION, patch=patch)
+
+    chief = keyed(kustomize(tmp_path, *PLUGINS)[0])["Job", None, "mnist-chief"]
+
+    assert "high" == chief["spec"]["template"]["spec"]["priorityClassName"]
+
+
+def test_the_example_is_what_it_says(kustomize):
+    made = keyed(kustomize(INTEGRATION, *PLUGINS)[0])
+
+    (settings,) = (key[2] for key in made if key[2].startswith("dev-settings-b-"))
+    for kind, name in (("Job", "chief"), ("StatefulSet", "ps"), ("Job", "worker")):
+        template = made[kind, "vision", f"dev-mnist-b-{name}"]["spec"]["template"]
+        volumes = {v["name"]: v for v in template["spec"]["volumes"]}
+        assert settings == volumes["settings"]["configMap"]["name"]
+        assert "example/mnist:1.5" == template["spec"]["containers"][0]["image"]
+        assert "vision" == template["metadata"]["labels"]["team"]
+    worker = made["Job", "vision", "dev-mnist-b-worker"]["spec"]
+    assert (8, "FailJob") == (
+        worker["completions"],
+        worker["podFailurePolicy"]["rules"][-1]["action"],
+    )
+
+
+def test_kubectl_and_a_pipe_do_the_same_without_plugins(kustomize, tool):
+    kubectl = [tool("kubectl"), "kustomize", INTEGRATION / "overlay"]
+    resources = subprocess.run(kubectl, capture_output=True, text=True, check=True).stdout
+
+    assert keyed(kustomize(INTEGRATION, *PLUGINS)[0]) == rendered(resources)
+
+
+def test_every_reference_of_the_configuration_follows(kustomize, tmp_path):
+    """One job that names objects in every field that is listed."""
+    found = yaml.safe_load((INTEGRATION / "overlay/name-references.yaml").read_text())
+    job = {"apiVersion": "mlgen.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": "mnist"}}
+    objects, paths = [job], []
+    for reference in found["nameReference"]:
+        kind = reference["kind"]
+        objects.append({"apiVersion": "v1", "kind": kind, "metadata": {"name": kind.lower()}})
+        for spec in reference["fieldSpecs"]:
+            if spec["kind"] == "TrainingJob":
+                paths.append((spec["path"].split("/"), f"dev-{kind.lower()}"))
+                put(job, paths[-1][0], kind.lower())
+    kustomization = "resources: [all.yaml]\nnamePrefix: dev-\nconfigurations: [references.yaml]\n"
+    files(tmp_path, kustomization=kustomization, references=yaml.safe_dump(found))
+    (tmp_path / "all.yaml").write_text(emit.yaml_text(objects))
+
+    made = keyed(kustomize(tmp_path)[0])["TrainingJob", None, "dev-mnist"]
+
+    for path, name in paths:
+        value = made
+        for step in path:
+            value = value[step]
+        assert name == value, path
+
+
+def put(data, path, name):
+    for step in path[:-1]:
+        data = data.setdefault(step, {})
+    data[path[-1]] = name
+
+
+def test_problems_are_told_and_nothing_is_built(kustomize, tmp_path):
+    job = (ROOT / "fixtures/invalid/unknown-role.yaml").read_text()
+    kustomization = "resources: [job.yaml]\ntransformers: [mlgen.yaml]\n"
+    files(tmp_path, kustomization=kustomization, job=job, mlgen=FUNCTION)
+
+    out, err = kustomize(tmp_path, *PLUGINS, status=1)
+
+    assert not out
+    assert "[unknown-role]\n" in err
+    assert err.startswith("TrainingJob/")
+    assert "couldn't execute function: exit status 1" in err
+
+
+def test_without_leave_to_run_programs_nothing_is_made_and_nobody_says_so(kustomize, tmp_path):
+    """As docs/kustomize.md says."""
+    job = generator(ROOT / "fixtures/tensorflow-ps.yaml", "mnist")
+    files(tmp_path, kustomization="generators: [job.yaml]\n", job=job)
+
+    assert "" == kustomize(tmp_path, PLUGINS[0])[0]
+    assert "TrainingJob" in [key[0] for key in keyed(kustomize(INTEGRATION, PLUGINS[0])[0])]
+    assert "external plugins disabled" in kustomize(tmp_path, status=1)[1]
