@@ -92,7 +92,6 @@ class _Book:
     def __init__(self, job: Objects) -> None:
         self.job = job
         self.services = job.of("Service")
-        self.pods = {pods.name: pods for pods in job.pods}
         self.roots = {job.name, *(name for pods in job.pods if (name := pods.subdomain[1]))}
         self.domains = {*self.roots, *self.services}
         self.prefixes = tuple(f"{name}-" for name in self.roots)
@@ -117,7 +116,7 @@ class _Book:
         before, _, domain, port = address
         if domain.split(".")[1] in self.domains or self._ends_of_services(address):
             return bool(port) or before.startswith(self.prefixes)
-        return bool(port) and before.removesuffix("-") in self.pods
+        return bool(port) and before.removesuffix("-") in self.job.by_host
 
     def _ends_of_services(self, address: Address) -> bool:
         return any(f"{address[0]}{end}" in self.services for end in _ends(address[1], ()))
@@ -154,9 +153,9 @@ class _Book:
 
     def _owner(self, host: str) -> Pods | None:
         """Return the pods of which one has this host name, or to which a Service of it leads."""
-        for name in (host, host.rpartition("-")[0]):
-            if name in self.pods and self.pods[name].has(host):
-                return self.pods[name]
+        pods = self.job.of_host(host)
+        if pods and pods.has(host):
+            return pods
         selector = self.services[host]["spec"]["selector"] if host in self.services else {}
         return next(self.job.selected(selector), None)
 

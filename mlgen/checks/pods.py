@@ -139,6 +139,16 @@ class Objects:
         return [pods_of(item) for item in self.items if item["kind"] in WORKLOADS]
 
     @cached_property
+    def by_host(self) -> dict[str, Pods]:
+        """The pods by their host name, without the index."""
+        return {pods.name: pods for pods in self.pods}
+
+    def of_host(self, host: str) -> Pods | None:
+        """Return the pods whose host names are like this one, be it that of another index."""
+        found = (self.by_host.get(name) for name in (host, host.rpartition("-")[0]))
+        return next((pods for pods in found if pods and pods.index(host) is not None), None)
+
+    @cached_property
     def _kinds(self) -> dict[str, dict[str, Object]]:
         found: dict[str, dict[str, Object]] = {}
         for item in self.items:

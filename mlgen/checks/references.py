@@ -205,23 +205,21 @@ def _right_to_pods(
     job: Objects, item: Object, where: Path, names: Sequence[str]
 ) -> Iterator[Finding]:
     """All replicas of a role are named, and perhaps some that an elastic role may get."""
-    owners: dict[int, tuple[Pods, set[int]]] = {}
+    owners: dict[str, set[int]] = {}
     for at, name in enumerate(names):
-        for number, pods in enumerate(job.pods):
-            index = pods.index(name)
-            if index is not None:
-                owners.setdefault(number, (pods, set()))[1].add(index)
-                break
-        else:
+        pods = job.of_host(name)
+        if pods is None:
             path = (*where, at) if where[0] == "rules" else where
             message = f'{called(item)} names the pod "{name}", which is not there'
             yield _wrong(item, path, message)
             return
-    for pods, found in owners.values():
+        owners.setdefault(pods.name, set()).add(pods.index(name) or 0)
+    for name, found in owners.items():
+        pods = job.by_host[name]
         wanted = range(max(pods.count or 0, max(found) + 1)) if pods.indexed else ()
         missing = next((index for index in wanted if index not in found), None)
         if missing is not None:
-            message = f'{called(item)} does not name the pod "{pods.name}-{missing}"'
+            message = f'{called(item)} does not name the pod "{name}-{missing}"'
             yield _wrong(item, where, message)
 
 
