@@ -240,11 +240,12 @@ def argo(files: tuple[str, ...], output: str, **said: Any) -> None:
 @main.command()
 @_options
 @SUPERVISOR
+@TARGET
 def krm(**said: Any) -> None:
     """Be a function of kustomize or kpt: a ResourceList in, a ResourceList out.
 
     Every job among its items, or as its functionConfig, is replaced by its manifests. A ConfigMap
-    as functionConfig says kube-version, namespace, set and supervisor as these options do.
+    as functionConfig says for, kube-version, namespace, set and supervisor as these options do.
     """
     from mlgen.hosts.kustomize import krm as function
     from mlgen.render import Options

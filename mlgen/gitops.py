@@ -43,6 +43,18 @@ MAY_BE_MISSING = ("SkipDryRunOnMissingResource=true",)
 FLUX = "kustomize.toolkit.fluxcd.io"
 
 
+def target(text: str) -> Target:
+    """Read the name of a tool.
+
+    Raises:
+        ValueError: it is none of those that are known, which the message names.
+    """
+    for known in TITLES:
+        if text == known:
+            return known
+    raise ValueError(f'"{text}" is not known; known are: {", ".join(TITLES)}')
+
+
 def without_policies(job: Job) -> Job:
     """Return a job without the policies by which a part of it vanishes: it would be made again."""
     policy = replace(job.run_policy, ttl_seconds_after_finished=None)

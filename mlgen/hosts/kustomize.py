@@ -6,11 +6,11 @@ kustomize does not read what stands in `results`, and kpt shows it; both look at
 from dataclasses import replace
 from typing import Any
 
-from mlgen import checks, dialects, overrides, render, resourcelist, source
+from mlgen import checks, dialects, gitops, overrides, render, resourcelist, source
 from mlgen.problems import MlgenError, Place, Problem, did_you_mean, dotted
 from mlgen.resourcelist import Item, ResourceList
 
-OPTIONS = ("kube-version", "namespace", "set", "supervisor")
+OPTIONS = ("for", "kube-version", "namespace", "set", "supervisor")
 """What the data of a ConfigMap may say: the options of the command line."""
 
 Object = dict[str, Any]
@@ -125,6 +125,8 @@ def _with(options: render.Options, name: str, text: str) -> render.Options:
     """
     if name == "kube-version":
         return replace(options, kube_version=render.kube_version(text))
+    if name == "for":
+        return replace(options, target=gitops.target(text))
     if name == "namespace":
         return replace(options, namespace=checks.namespace(text))
     if name == "set":
