@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlgen import render, source
+from mlgen.checks import Key
 from mlgen.diff import live, shown
 from mlgen.diff.compare import changes, group_kind
 from mlgen.diff.effects import effects, readers
@@ -17,9 +18,6 @@ from mlgen.objects.labels import INSTANCE, JOB
 from mlgen.problems import MlgenError, Problem
 
 Object = dict[str, Any]
-
-Key = tuple[str, str, str, str]
-"""API group, kind, namespace and name."""
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
 PART_OF = "app.kubernetes.io/part-of"
