@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import shutil
 import stat
 import subprocess
@@ -10,7 +11,7 @@ import sys
 import pytest
 import yaml
 from click.testing import CliRunner
-from support import FIXTURES, ROOT
+from support import FIXTURES, ROOT, spoilt
 
 from mlgen.cli import main
 
@@ -381,3 +382,15 @@ def test_output_is_the_same_in_every_process(rendered):
     }
 
     assert 1 == len(texts)
+
+
+@pytest.mark.parametrize("name", ["tensorflow-ps", "mpi-kubectl-exec", "pytorch-volumes"])
+def test_whatever_is_broken_ends_in_words_and_not_in_a_traceback(name, rendered, tmp_path):
+    chance = random.Random(name)
+    old, new = tmp_path / "old.json", tmp_path / "new.json"
+    for item in yaml.safe_load_all(rendered(name).read_text()):
+        for _ in range(4):
+            old.write_text(json.dumps(item))
+            new.write_text(json.dumps(spoilt(json.loads(old.read_text()), chance)))
+            for sides in ((old, new), (new, old)):
+                assert run("diff", *sides).exit_code in (0, 1, 3)

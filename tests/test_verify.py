@@ -7,7 +7,7 @@ import re
 import pytest
 import yaml
 from click.testing import CliRunner
-from support import ROOT
+from support import ROOT, spoilt
 
 from mlgen import render as room
 from mlgen.cli import main
@@ -414,24 +414,6 @@ def prefixed(objects, prefix):
 def test_a_name_prefix_is_found(objects):
     """In every job, as the pods of each have names under a Service."""
     assert told(prefixed(objects, "dev-"))
-
-
-VALUES = [None, {}, [], [None], "", "a\nb", 0, -1, True, 1.5, {"a": 1}, [[]], ["x"], {"": {}}]
-
-
-def spoilt(objects, chance):
-    """One value somewhere is gone, or is another."""
-    inner, steps = objects, []
-    while isinstance(inner, (dict, list)) and inner and (len(steps) < 1 or chance.random() < 0.9):
-        keys = list(inner) if isinstance(inner, dict) else list(range(len(inner)))
-        steps.append((inner, chance.choice(keys)))
-        inner = inner[steps[-1][1]]
-    holder, key = steps[-1]
-    if chance.random() < 0.3:
-        del holder[key]
-    else:
-        holder[key] = chance.choice(VALUES)
-    return objects
 
 
 def test_whatever_is_broken_ends_in_problems_and_not_in_a_traceback(objects, any_file):

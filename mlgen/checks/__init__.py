@@ -85,11 +85,14 @@ Key = tuple[str, str, str, str]
 
 def keys(objects: Iterable[Object]) -> list[Key]:
     """Return what identifies each object in a cluster; a list, or what is yet unnamed, has none."""
-    return [
-        (item["apiVersion"].rpartition("/")[0], item["kind"], meta.get("namespace") or "", name)
-        for item in objects
-        if isinstance(meta := item.get("metadata"), dict) and (name := meta.get("name"))
-    ]
+    found = []
+    for item in objects:
+        meta = item.get("metadata")
+        if isinstance(meta, dict) and isinstance(meta.get("name"), str) and meta["name"]:
+            space = meta.get("namespace")
+            group, kind = item["apiVersion"].rpartition("/")[0], item["kind"]
+            found.append((group, kind, space if isinstance(space, str) else "", meta["name"]))
+    return found
 
 
 def collisions(objects: Iterable[Object], taken: Iterable[Key]) -> list[Problem]:

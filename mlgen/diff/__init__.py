@@ -93,12 +93,18 @@ def cluster(new: str, options: render.Options) -> Result:
 
 
 def _objects(result: render.Result) -> list[Object]:
-    """Every object that has a name; what a List holds are objects of their own."""
+    """Every object that can be applied under a name; what a List holds are objects of their own."""
     found: list[Object] = []
     for part in result.parts:
         for item in part.objects if isinstance(part, render.Rendered) else [part.document.data]:
             found += item.get("items") or [] if group_kind(item) == ("", "List") else [item]
-    return [_decoded(item) for item in found if (item.get("metadata") or {}).get("name")]
+    return [_decoded(item) for item in found if _is_named(item)]
+
+
+def _is_named(item: Any) -> bool:
+    meta = _mapping(item, "metadata") if isinstance(item, Mapping) else {}
+    names = (meta.get("name"), meta.get("namespace") or "")
+    return bool(names[0]) and all(isinstance(name, str) for name in names)
 
 
 def _placed(item: Object, namespace: str | None) -> Object:
@@ -212,9 +218,9 @@ def _cure(item: Object, against: Sequence[Refusal]) -> str:
         return "take a claim of another name: the data goes with the one that is deleted"
     if all(refusal.cure for refusal in against):
         return "; ".join(dict.fromkeys(refusal.cure for refusal in against))
-    pods = isinstance((item.get("spec") or {}).get("template"), Mapping)
+    pods = "template" in _mapping(item, "spec")
     first = f"delete it first{', which ends its pods' if pods else ''}: {delete}"
-    annotations = item["metadata"].get("annotations") or {}
+    annotations = _mapping(item["metadata"], "annotations")
     for tool, (name, word) in FORCED.items():
         if word in str(annotations.get(name)).split(","):
             return f"{first}; {tool} does that by itself ({name}: {word})"
@@ -223,12 +229,18 @@ def _cure(item: Object, against: Sequence[Refusal]) -> str:
     return first
 
 
+def _mapping(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """What stands under a name, if it is what the API server wants there."""
+    found = value.get(name)
+    return found if isinstance(found, Mapping) else {}
+
+
 def _job(item: Object) -> str:
     """Return the job that an object is of; "" if it is of none.
 
     What outlives its job, the ConfigMap of its status, has not the label by which that is deleted.
     """
-    labels = item["metadata"].get("labels") or {}
+    labels = _mapping(item["metadata"], "labels")
     ours = labels.get(MANAGED_BY) == "mlgen"
     return str(labels.get(JOB) or (ours and labels.get(INSTANCE)) or "")
 

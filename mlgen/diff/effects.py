@@ -37,10 +37,9 @@ def readers(case: Case, objects: Sequence[Object]) -> list[str]:
         return []
     found = []
     for item in objects:
-        template = (item.get("spec") or {}).get("template")
         same = (item["metadata"].get("namespace") or "") == (meta.get("namespace") or "")
-        if same and isinstance(template, Mapping):
-            when = _seen(template.get("spec") or {}, WAYS[kind], meta["name"])
+        if same and _dig(item, "spec", "template"):
+            when = _seen(_dig(item, "spec", "template", "spec"), WAYS[kind], meta["name"])
             found += [f"{item['kind']} {item['metadata']['name']} {when}"] if when else []
     return found
 
@@ -52,31 +51,37 @@ WAYS = {
 """Fields by which pods read: a volume and the name in it, `envFrom`, and `valueFrom`."""
 
 
-def _seen(pod: Mapping[str, Any], ways: tuple[str, ...], name: str) -> str:
+def _seen(pod: Any, ways: tuple[str, ...], name: str) -> str:
     kind, key, all_of, one_of = ways
-    containers = [*(pod.get("initContainers") or []), *(pod.get("containers") or [])]
+    containers = [*_parts(pod, "initContainers"), *_parts(pod, "containers")]
     volumes = [
-        volume["name"]
-        for volume in pod.get("volumes") or []
+        volume.get("name")
+        for volume in _parts(pod, "volumes")
         if _dig(volume, kind, key) == name
-        or any(_dig(part, kind, "name") == name for part in _dig(volume, "projected", "sources"))
+        or any(_dig(part, kind, "name") == name for part in _parts(volume, "projected", "sources"))
     ]
     mounts = [
         mount.get("subPath") or mount.get("subPathExpr")
         for container in containers
-        for mount in container.get("volumeMounts") or []
-        if mount["name"] in volumes
+        for mount in _parts(container, "volumeMounts")
+        if mount.get("name") in volumes
     ]
     names = [
         _dig(source, *way)
         for container in containers
         for listed, way in (("env", ("valueFrom", one_of, "name")), ("envFrom", (all_of, "name")))
-        for source in container.get(listed) or []
+        for source in _parts(container, listed)
     ]
     late = name in names or any(mounts)
     if not all(mounts):
         return BOTH if late else AT_ONCE
     return LATER if late else ""
+
+
+def _parts(value: Any, *path: str) -> list[Mapping[str, Any]]:
+    """The items of a list of mappings; none where there is no such list."""
+    found = _dig(value, *path)
+    return [item for item in found if isinstance(item, Mapping)] if isinstance(found, list) else []
 
 
 def _dig(value: Any, *path: str) -> Any:
