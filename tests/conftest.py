@@ -8,10 +8,14 @@ from hypothesis import HealthCheck, settings
 from support import FIXTURES, RESOURCES, ROOT
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
-# In CI the same examples every time; a slow machine is no failure.
-settings.register_profile("ci", derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-if os.environ.get("CI"):
-    settings.load_profile("ci")
+# A slow machine is no failure; in CI the same examples every time.
+settings.register_profile(
+    "mlgen",
+    deadline=None,
+    derandomize=bool(os.environ.get("CI")),
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("mlgen")
 
 
 class Manifest(SingleFileSnapshotExtension):

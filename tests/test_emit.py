@@ -156,7 +156,7 @@ def test_a_text_survives_every_reader(text):
 
 
 @given(st.lists(TEXTS, max_size=30))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_texts_survive_pyyaml_and_yaml_1_2(texts):
     written = dumped(config_map(texts))
 
@@ -173,13 +173,13 @@ def test_awkward_texts_survive_kubectl():
 
 @pytest.mark.skipif(not shutil.which("kubectl"), reason="there is no kubectl to read with")
 @given(st.lists(TEXTS, min_size=100, max_size=300))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_texts_survive_kubectl(texts):
     assert in_order_of_keys(texts) == read_by_kubectl(texts)
 
 
 @given(data(TEXTS))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_any_data_survives(found):
     written = dumped({"a": found})
 
@@ -187,7 +187,7 @@ def test_any_data_survives(found):
 
 
 @given(data(KEYS))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_libyaml_and_pure_python_write_the_same_bytes(found):
     assert as_pure_python({"a": found}) == dumped({"a": found})
 
@@ -211,7 +211,7 @@ def test_json_says_the_same_as_yaml(job_file, render):
 
 
 @given(data(KEYS))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_json_survives(found):
     assert [{"a": found}] == json.loads(emit.json_text([{"a": found}]))["items"]
 
