@@ -103,8 +103,16 @@ def pod_groups(environment):
         path = f"{json.loads(done.stdout)['Dir']}/{file}"
         apply = ["kubectl", "apply", "--server-side", "-f", path]
         subprocess.run(apply, check=True, capture_output=True, env=environment)
-        wait = ["kubectl", "wait", "--for=condition=Established", "--timeout=60s", "-f", path]
-        subprocess.run(wait, check=True, capture_output=True, env=environment)
+        established(path, environment)
+
+
+def established(path, environment):
+    """Wait until the kinds in a file are served; kubectl fails on what has no conditions yet."""
+    command = ["kubectl", "wait", "--for=condition=Established", "--timeout=60s", "-f", path]
+    deadline = time.monotonic() + 60
+    while subprocess.run(command, capture_output=True, env=environment, check=False).returncode:
+        assert time.monotonic() < deadline, f"{path} is not served"
+        time.sleep(0.5)
 
 
 class Namespace:
