@@ -206,7 +206,9 @@ documents = st.lists(
         st.sampled_from(
             [b"---\n", b"---\r\n", b"--- # a comment\n", b"---  \n# Source: a/b.yaml\n"]
         ),
-        st.lists(st.sampled_from(NASTY) | st.binary(max_size=40), max_size=3).map(b"".join),
+        st.binary(max_size=40),
+        st.sampled_from(NASTY),  # one of them: two together may make up a job that is broken
+        st.binary(max_size=40),
     ).map(b"".join),
     max_size=4,
 ).map(lambda found: b"".join(text if text.endswith(b"\n") else text + b"\n" for text in found))
