@@ -22,7 +22,7 @@ from mlgen.job import Job
 from mlgen.objects.labels import INSTANCE, config_name
 from mlgen.objects.placement import KUEUE_QUEUE
 from mlgen.problems import Problem
-from mlgen.suffix import suffixed
+from mlgen.suffix import digest
 from mlgen.topology import Topology, supervised
 
 Target = Literal["argocd", "flux"]
@@ -108,7 +108,7 @@ def adapted(topology: Topology, objects: Sequence[Object], target: Target) -> li
     """
     job = topology.job
     # With a suffix of its own the whole set has another name where one of its Jobs changes.
-    mark = {} if job.part_of else {SET: suffixed(topology, objects).name.rpartition("-")[2]}
+    mark = {} if job.part_of else {SET: digest(topology, objects)}
     kept = (_marked(_queued(o, job), mark) if o["kind"] == "Job" else o for o in objects)
     return [ADAPT[target](topology, item) for item in kept]
 

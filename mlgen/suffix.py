@@ -12,6 +12,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
+from mlgen.checks.peers import INDEX
 from mlgen.job import Job
 from mlgen.objects.labels import config_name, workload_name
 from mlgen.topology import Topology
@@ -47,11 +48,17 @@ def suffixed(topology: Topology, objects: Sequence[Object]) -> Job:
         objects: all that is made of it.
     """
     job = topology.job
-    name = f"{job.name}-{_digest(topology, objects)}"
+    name = f"{job.name}-{digest(topology, objects)}"
     return replace(job, name=name, name_suffix=None, part_of=job.name)
 
 
-def _digest(topology: Topology, objects: Sequence[Object]) -> str:
+def digest(topology: Topology, objects: Sequence[Object]) -> str:
+    """Return `LENGTH` letters that follow from what the pods of a job are.
+
+    Args:
+        topology: of the job.
+        objects: all that is made of it.
+    """
     parts = list(_matters(topology, objects))
     number = int.from_bytes(sha256(json.dumps(parts, sort_keys=True).encode()).digest(), "big")
     letters = []
@@ -80,9 +87,8 @@ def in_addresses(topology: Topology, objects: Sequence[Object]) -> list[Object]:
     job = topology.job
     plain = re.escape(job.part_of or job.name)
     roles = "|".join(sorted({re.escape(role.name) for role in topology.roles}))
-    index = r"\d+|\[\d+-\d+\]|\$\(MLGEN_REPLICA_INDEX\)"
     address = re.compile(
-        rf"(?<![\w.-]){plain}(-(?:{roles})(?:-\d+)?-(?:{index})\.){plain}(?![\w-])"
+        rf"(?<![\w.-]){plain}(-(?:{roles})(?:-\d+)?-(?:{INDEX})\.){plain}(?![\w-])"
     )
     whole = rf"{job.name}\g<1>{job.name}"
 

@@ -23,6 +23,7 @@ from mlgen.objects.pod import INDEX_NAME
 from mlgen.problems import Problem
 
 INDEX = rf"\d+|\[\d+-\d+\]|\$\({INDEX_NAME}\)"
+"""The index in an address, a range of them, or the reader's own."""
 
 DOTTED = re.compile(
     rf"(?<![\w.-])([a-z0-9][a-z0-9-]*-)({INDEX})"

@@ -4,7 +4,7 @@ Absent, null and a default are the same to it; so are two ways to write an amoun
 `kubectl apply` merges are held against each other by their keys, and others as a whole.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,6 +60,13 @@ class Change:
 def dotted(path: Way) -> str:
     """Return a path as people write it: `spec.template.spec.containers[main].image`."""
     return ".".join(path).replace(".[", "[")
+
+
+def at(value: Any, path: Iterable[str]) -> Any:
+    """Return what stands at a path of names, or None."""
+    for name in path:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
 
 
 def group_kind(item: Mapping[str, Any]) -> tuple[str, str]:

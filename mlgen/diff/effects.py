@@ -9,7 +9,7 @@ automatically".
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from mlgen.diff.compare import Way, group_kind
+from mlgen.diff.compare import Way, at, group_kind
 from mlgen.diff.immutable import Case
 
 Object = dict[str, Any]
@@ -86,9 +86,7 @@ def _parts(value: Any, *path: str) -> list[Mapping[str, Any]]:
 
 def _dig(value: Any, *path: str) -> Any:
     """What stands at a path; an empty list, which is nothing and can be walked, for nothing."""
-    for name in path:
-        value = (value.get(name) if isinstance(value, Mapping) else None) or []
-    return value
+    return at(value, path) or []
 
 
 def _touches(case: Case, *path: str) -> bool:

@@ -6,12 +6,12 @@ ServiceAccounts, the ports and selector of a Service. Of custom resources, whose
 their own definitions, nothing is known here.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from mlgen import quantity
-from mlgen.diff.compare import Change, Way, dotted, group_kind
+from mlgen.diff.compare import Change, Way, at, dotted, group_kind
 
 Object = dict[str, Any]
 
@@ -36,21 +36,15 @@ class Case:
 
     def was(self, *path: str) -> Any:
         """What stood at a path, or None."""
-        return _at(self.old, path)
+        return at(self.old, path)
 
     def will(self, *path: str) -> Any:
         """What will stand at a path: what does not change stays as it is."""
         for change in self.changes:
             way = tuple(name.strip("[]") for name in change.path)
             if way == path[: len(way)] and not change.order:
-                return _at(change.new, path[len(change.path) :])
+                return at(change.new, path[len(change.path) :])
         return self.was(*path)
-
-
-def _at(value: Any, path: Iterable[str]) -> Any:
-    for name in path:
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +117,7 @@ def _touched(change: Change, rule: Rule) -> list[Way]:
         return [change.path]
     if _within(rule.path, change.path):  # the rule's field comes or goes with what holds it
         rest = [name.strip("[]") for name in rule.path[len(change.path) :]]
-        return [rule.path] if _at(change.old, rest) != _at(change.new, rest) else []
+        return [rule.path] if at(change.old, rest) != at(change.new, rest) else []
     return []
 
 
@@ -193,7 +187,7 @@ def _is_locked(case: Case) -> bool:
 
 
 def _address(case: Case, *, new: bool) -> Any:
-    return _at(case.new if new else case.old, ("spec", "clusterIP")) or None
+    return at(case.new if new else case.old, ("spec", "clusterIP")) or None
 
 
 def _has_address(case: Case) -> bool:
@@ -221,7 +215,7 @@ def _has_no_address_to_publish(case: Case) -> bool:
 def _keeps_rolling_update(case: Case) -> bool:
     """A default that nobody wrote is not taken away by who does not write it."""
     path = ("spec", "updateStrategy")
-    asked, was = _at(case.new, path) or {}, _at(case.known, path) or {}
+    asked, was = at(case.new, path) or {}, at(case.known, path) or {}
     return asked.get("type") == "OnDelete" and "rollingUpdate" not in {*asked, *was}
 
 
