@@ -1,18 +1,18 @@
 #!/bin/sh
-# One attempt at one job, as a step of Argo Workflows: submits it, watches it to its end, and ends
-# with its exit code. The last line says whether the step may be retried: "training permanent: ..."
-# or "training retryable: ...". An end without such a line is a failure of this script alone (200,
-# or a kill), and the next attempt goes on with the job as it runs.
+# One attempt to run a job, as a step of Argo Workflows. Submits the job, watches it until it ends,
+# and exits with its exit code. The last line tells Argo whether to retry the step: "training
+# permanent: ..." or "training retryable: ...". Without such a line, the script itself failed (exit
+# code 200) or was killed; the next attempt then resumes watching the running job.
 #
-#   MLGEN_MANIFESTS   the file with the job's objects
-#   MLGEN_CONFIG_MAP  where it comes from, for messages
-#   MLGEN_RETRYABLE   the exit codes after which a new start may help; where empty, 128 to 255
-#   MLGEN_RETRY_OOM   true: also after the kernel has killed a container that took too much memory
-#   WORKFLOW          the Workflow, with which the objects are deleted
-#   WORKFLOW_UID
-#   ATTEMPT           0, 1, ...
+#   MLGEN_MANIFESTS   file with the job's objects
+#   MLGEN_CONFIG_MAP  ConfigMap that the file comes from, for messages
+#   MLGEN_RETRYABLE   exit codes to retry; if empty, 128 to 255
+#   MLGEN_RETRY_OOM   true to retry after a container was OOM-killed
+#   WORKFLOW          name of the Workflow that owns the objects
+#   WORKFLOW_UID      UID of the Workflow
+#   ATTEMPT           number of the attempt, starting at 0
 #
-# watch.sh says what else it reads.
+# watch.sh documents the other variables.
 set -u
 # shellcheck source=watch.sh
 . "${0%/*}/watch.sh"
@@ -30,18 +30,18 @@ finish() {
     condition Failed True "$3" "$text"
   else
     condition Restarting True "$3" "$text"
-    # So that the next attempt starts it anew. One that is not judged yet would only be watched.
+    # The next attempt restarts a judged Job; it would only resume watching an unjudged one.
     [ -z "$decides" ] || kubectl annotate "$decides" mlgen.dev/judged=true >/dev/null
   fi
   exit "$code"
 }
 
-# The JSON by which the Workflow owns an object.
+# JSON that makes the Workflow the owner of an object.
 owner_kind='"apiVersion":"argoproj.io/v1alpha1","kind":"Workflow"'
 owners="\"ownerReferences\":[{$owner_kind,\"name\":\"$WORKFLOW\",\"uid\":\"$WORKFLOW_UID\"}]"
 
-# ask COMMAND...: its output in $answer. What will never work ends the attempt; else it is tried
-# again for as long as the API may be away for.
+# ask COMMAND...: stores the output in $answer. A permanent error ends the attempt; any other error
+# is retried, because the API server may be unavailable for a while.
 ask() {
   tries=0
   until answer=$("$@" 2>&1); do
@@ -62,7 +62,7 @@ ask() {
   done
 }
 
-# A status of an earlier Workflow is none of this one's.
+# Discards the status of an earlier Workflow.
 prepare_status() {
   ask kubectl get "$status_map" --ignore-not-found --output \
     'go-template={{range .metadata.ownerReferences}}{{.uid}}{{end}}'
@@ -78,7 +78,7 @@ create_status() {
 END
 }
 
-# Only when the last pod is gone may the next gang start: it must not meet an old rendezvous.
+# Waits until the last pod is gone, so that the new pods cannot join the old rendezvous.
 submit() {
   ask kubectl delete job,statefulset --selector "$selector" --cascade=foreground --timeout=15m
   ask kubectl apply --server-side --force-conflicts --field-manager=mlgen \
@@ -86,7 +86,7 @@ submit() {
   echo "$answer"
 }
 
-# Deleting the Workflow deletes the job, but never a claim, which holds checkpoints.
+# Deleting the Workflow deletes the job, except for its claims, because they hold checkpoints.
 own_objects() {
   ask kubectl get --filename "$MLGEN_MANIFESTS" --ignore-not-found --output name
   for object in $answer; do
@@ -97,9 +97,9 @@ own_objects() {
   done
 }
 
-# One line for each training container and each init container:
-#   POD PHASE Disrupted|- main|init TIME CODE REASON, and
-#   RESTARTS WAITING TIME CODE of one that restarts in its pod: of its last run.
+# One line per training container and init container:
+#   POD PHASE Disrupted|- main|init TIME CODE REASON RESTARTS WAITING TIME CODE
+# The last TIME and CODE are those of the previous run of a container that restarts in its pod.
 # shellcheck disable=SC2016  # variables of the template
 containers='{{define "status" -}}
 {{with .state.terminated}} {{or .finishedAt "-"}} {{.exitCode}} {{or .reason "Error"}}
@@ -118,21 +118,21 @@ containers='{{define "status" -}}
 {{- if eq .name $main}}{{$pod}} main{{template "status" .}}{{end}}{{end}}
 {{- end}}'
 
-# look_at_pods: reads them into $pods. Those that restart in their pods are gone with them when
-# their Job has failed, so $restarts keeps what was last seen: TIME CODE REASON POD KIND.
+# look_at_pods: reads the containers into $pods. When a Job fails whose containers restart in place,
+# its pods are deleted, so $restarts keeps the last known restarts: TIME CODE REASON POD KIND.
 look_at_pods() {
   pods=$(kubectl get pods --selector "$selector" --output "go-template=$containers") || return
   seen=$(echo "$pods" | awk '$11 > 0 { print $10, $11, "Error", $1, $4 }' | sort)
   restarts=${seen:-$restarts}
 }
 
-# give_up_on_crashes: on what serves and crashes for ever, for which the rest would wait.
+# give_up_on_crashes: fails the job if a server crash-loops; the other roles would wait forever.
 give_up_on_crashes() {
   looping=$(echo "$pods" | awk '$9 == "CrashLoopBackOff" && $8 >= 5 { print $1, $8, $11 }')
   while read -r pod count code; do
     case $state in
       *"statefulset/${pod%-*} "*)
-        # What serves may not end at all, so that 0 is no success.
+        # A server must not exit at all, so exit code 0 is a failure too.
         finish "$((code > 0 ? code : 1))" permanent CrashLoopBackOff \
           "$pod crashed $count times, last with exit code $code"
         ;;
@@ -150,8 +150,8 @@ retryable() {  # CODE
   esac
 }
 
-# judge JOB REASON MESSAGE: ends the attempt as the container ended that failed first. On a tie the
-# higher code counts: peers of a killed pod often exit with 1 in the same second.
+# judge JOB REASON MESSAGE: ends the attempt with the exit code of the container that failed first.
+# On a tie the higher code wins, because peers of a killed pod often exit with 1 in the same second.
 judge() {
   first=$(echo "$pods" | awk '
     $2 == "Failed" && $6 > 0 { print $5, $6, $3 == "-" ? $7 : $3, $1, $4 }' |
@@ -163,12 +163,12 @@ judge() {
   lost="a pod of $1 was deleted, drained or preempted ($2)"
   # shellcheck disable=SC2086  # words
   set -- $first
-  # Of a pod that was deleted, or whose node is lost, no container is left to ask; and what one
-  # says that had to go tells nothing of the training.
+  # A pod that was deleted or whose node is lost leaves no exit code, and the exit code of a
+  # disrupted pod says nothing about the training.
   if [ $# -eq 0 ] || [ "$3" = Disrupted ]; then finish 143 retryable JobDisrupted "$lost"; fi
   text="$4 exited with $2"
   case $5/$3 in
-    # It waits for others, or brings something from them, and they may be late.
+    # Init containers wait for peers or fetch code, and may succeed on the next attempt.
     init/*) finish "$2" retryable JobNotStarted "an init container of $text" ;;
     main/OOMKilled)
       text="$text, OOMKilled"
@@ -181,23 +181,23 @@ judge() {
 }
 
 command -v kubectl >/dev/null || {
-  echo "the image of this step has no kubectl; name one that has in the parameter image" >&2
+  echo "this image has no kubectl; set the parameter image to an image that has it" >&2
   exit
 }
 pods='' restarts='' decides=''
 prepare_status
 if [ ! -s "$MLGEN_MANIFESTS" ]; then
   finish 1 permanent JobNotSubmitted \
-    "ConfigMap $MLGEN_CONFIG_MAP has no key ${MLGEN_MANIFESTS##*/}, or is not there"
+    "ConfigMap $MLGEN_CONFIG_MAP not found, or it has no key ${MLGEN_MANIFESTS##*/}"
 fi
 ask kubectl get job,statefulset,pod --selector "$selector" --output name
 steadily look || exit
 if [ "$owner/$judged" = "$WORKFLOW_UID/-" ]; then
-  echo "$decides is watched on"
+  echo "resuming watch of $decides"
 else
   [ "$ATTEMPT" -eq 0 ] || case $(recorded) in
     *"Restarting True"*) ;;
-    *) condition Restarting True JobRestarting "attempt $((ATTEMPT + 1))" ;;
+    *) condition Restarting True JobRestarting "starting attempt $((ATTEMPT + 1))" ;;
   esac
   submit
 fi
@@ -205,13 +205,13 @@ own_objects
 condition Created True JobCreated "$MLGEN_JOB is created"
 steadily look || exit
 [ -n "$decides" ] || finish 1 permanent JobNotSubmitted \
-  "no Job of $MLGEN_CONFIG_MAP has the labels $selector,mlgen.dev/decides=true"
+  "no Job in ConfigMap $MLGEN_CONFIG_MAP has the labels $selector,mlgen.dev/decides=true"
 
 while sleep "$MLGEN_POLL"; do
   look || continue
   replicas
   [ -n "$decides" ] || finish 1 permanent JobDeleted "the deciding Job was deleted by hand"
-  # What has succeeded has run, even where that was over before anybody looked.
+  # A replica may start and succeed between two polls.
   [ "$((ready + succeeded))" -eq 0 ] || condition Running True JobRunning "$decides is running"
   case $end in
     Complete)

@@ -1,15 +1,15 @@
 #!/bin/sh
-# The exit hook of the step: runs once, whatever happened, records how training has ended, and frees
-# what still runs.
+# The exit hook of the step. Runs once, whatever the outcome: records the result of the training and
+# cleans up what is still running.
 #
-#   STATUS  of the step: Succeeded, Failed or Error
+#   STATUS  status of the step: Succeeded, Failed or Error
 #
-# watch.sh says what else it reads.
+# watch.sh documents the other variables.
 set -u
 # shellcheck source=watch.sh
 . "${0%/*}/watch.sh"
 
-# The condition tells why training failed, where the last attempt knew.
+# Keeps the reason of the failure if the last attempt recorded one.
 record_end() {
   so_far=$nl$(recorded)$nl || return
   case $STATUS$so_far in
@@ -17,13 +17,13 @@ record_end() {
     Succeeded*) condition Succeeded True JobSucceeded "$decides has succeeded" ;;
     *"${nl}Restarting True "*)
       cause=${so_far#*"${nl}Restarting True "*: }
-      condition Failed True JobFailed "no attempt is left; ${cause%%"$nl"*}"
+      condition Failed True JobFailed "no attempts left; ${cause%%"$nl"*}"
       ;;
-    *) condition Failed True JobStopped "the step has ended before the training: $STATUS" ;;
+    *) condition Failed True JobStopped "the step ended ($STATUS) before training finished" ;;
   esac
 }
 
-# Without rights nothing was submitted, and to ask again is of no use.
+# Without permissions nothing was submitted, and retrying does not help.
 decides='' end=''
 forbidden=$(kubectl get job,statefulset --selector "$selector" --output name 2>&1)
 case $forbidden in
@@ -36,7 +36,7 @@ esac
 steadily look
 steadily record_end
 
-# cleanPodPolicy None keeps the pods of a job that has ended; one that was stopped must not run on.
+# cleanPodPolicy None keeps the pods of a finished job, but a stopped job must not keep running.
 policy=$MLGEN_CLEAN_POD_POLICY
 if [ -z "$end" ] && [ "$policy" = None ]; then policy=Running; fi
 steadily clean "$policy" || exit

@@ -1,13 +1,13 @@
 #!/bin/sh
-# The supervisor: waits for the end of training, ends it when another role has failed, records the
-# conditions, and frees what still runs by cleanPodPolicy. Its own exit status says nothing of
-# training. It asks for objects by name alone; watch.sh says which variables name them.
+# The supervisor. Waits until training ends, ends it early if another role fails, records the
+# conditions, and cleans up according to cleanPodPolicy. Its exit status does not reflect the result
+# of the training. It accesses objects only by name; watch.sh documents the variables for them.
 set -u
 # shellcheck source=watch.sh
 . "${0%/*}/watch.sh"
 
-# So that the end of training stays the end of the deciding Job, it is the Job controller that ends
-# it: the deadline of this Job has passed.
+# Makes the Job controller fail the deciding Job, because that Job determines the outcome: the
+# deadline is already exceeded.
 end_training() {
   kubectl patch "$decides" --type=merge --patch '{"spec":{"activeDeadlineSeconds":1}}'
 }
@@ -19,15 +19,15 @@ while :; do
     replicas
     if [ -n "$decides" ]; then
       seen=yes
-      # What has succeeded has run, even where that was over before anybody looked.
+      # A replica may start and succeed between two polls.
       [ "$((ready + succeeded))" -eq 0 ] || condition Running True JobRunning "$decides is running"
       [ -z "$end" ] || break
       if [ -z "$cause" ] && [ -n "$culprit" ] && end_training; then
         cause=$culprit
-        echo "training ends: $cause"
+        echo "ending training, because another Job failed: $cause"
       fi
     elif [ -n "$seen" ]; then
-      end=Failed reason=JobDeleted message='deleted by hand'
+      end=Failed reason=JobDeleted message='the deciding Job was deleted by hand'
       break
     fi
   fi
@@ -42,6 +42,6 @@ elif [ -n "$cause" ]; then
 else
   steadily condition Failed True "$reason" "$message"
 fi
-echo "training has ended: $end, $reason: $message"
+echo "training ended: $end, $reason: $message"
 steadily clean "$MLGEN_CLEAN_POD_POLICY" || exit
 [ "$MLGEN_CLEAN_POD_POLICY" = None ] || replicas freed

@@ -1,15 +1,15 @@
 #!/bin/sh
-# What attempt.sh, clean.sh and supervise.sh share: how a job is looked at, how its conditions are
-# recorded in the ConfigMap JOB-status, and how what still runs is freed.
+# Functions shared by attempt.sh, clean.sh and supervise.sh: reading the state of a job, recording
+# its conditions in the ConfigMap JOB-status, and cleaning up.
 #
-#   MLGEN_JOB               the job's name
-#   MLGEN_DECIDES           the deciding Job's name; where empty, labels say which
-#   MLGEN_WORKLOADS         the other job/NAME and statefulset/NAME; where empty, found by label
-#   MLGEN_OBJECTS           what cleanPodPolicy All deletes besides them, such as service/NAME;
-#                           where MLGEN_WORKLOADS is empty, found by label
+#   MLGEN_JOB               name of the job
+#   MLGEN_DECIDES           name of the deciding Job; if empty, found by label
+#   MLGEN_WORKLOADS         the other job/NAME and statefulset/NAME; if empty, found by label
+#   MLGEN_OBJECTS           other objects that cleanPodPolicy All deletes, such as service/NAME;
+#                           if MLGEN_WORKLOADS is empty, found by label
 #   MLGEN_CLEAN_POD_POLICY  All, Running or None
-#   MLGEN_POLL              seconds between two looks
-#   TERMINATION_LOG         the file that Kubernetes reads when the container has ended
+#   MLGEN_POLL              polling interval in seconds
+#   TERMINATION_LOG         termination message file of the container
 : "${MLGEN_DECIDES:=}" "${MLGEN_WORKLOADS:=}" "${MLGEN_OBJECTS:=}" "${MLGEN_POLL:=10}"
 : "${MLGEN_CLEAN_POD_POLICY:=None}" "${TERMINATION_LOG:=/dev/termination-log}"
 
@@ -18,7 +18,7 @@ status_map="configmap/$MLGEN_JOB-status"
 nl='
 '
 
-# One line for each Job and StatefulSet. Jobs count what they have; a StatefulSet has no end.
+# One line per Job and StatefulSet. The fields after the counts are set only for a finished Job.
 workloads='{{define "one" -}}
 {{if eq .kind "Job"}}job{{else}}statefulset{{end}}/{{.metadata.name}}
 {{- with index .metadata.labels "mlgen.dev/role"}} {{.}}{{else}} -{{end}}
@@ -45,13 +45,13 @@ workloads='{{define "one" -}}
 {{if eq .kind "List"}}{{range .items}}{{template "one" .}}{{end}}
 {{- else}}{{template "one" .}}{{end}}'
 
-# look: what there is now. Fails when the API does not answer.
+# look: reads the current state. Fails if the API server does not answer.
 #
-#   $state    a line for each Job and StatefulSet, as above
-#   $decides  the deciding Job, job/NAME, or nothing, and of it:
-#   $owner $judged $completions $ready $succeeded $end $reason $message
-#   $culprit  another Job that failed, and whose role may not: job/NAME REASON MESSAGE
-#   $starting whether a replica of any role is not ready, and has not succeeded
+#   $state    one line per Job and StatefulSet, as above
+#   $decides  the deciding Job as job/NAME, or empty; its fields are
+#             $owner $judged $completions $ready $succeeded $end $reason $message
+#   $culprit  another failed Job whose failure is not tolerated: job/NAME REASON MESSAGE
+#   $starting yes if any replica is neither ready nor succeeded
 look() {
   if [ -n "$MLGEN_WORKLOADS" ]; then
     # shellcheck disable=SC2086  # a list of words
@@ -62,7 +62,7 @@ look() {
   state=$(kubectl get "$@" --output "go-template=$workloads") || return
   decides='' owner='' judged='' completions='' ready=0 succeeded=0 end='' reason='' message=''
   culprit='' starting=''
-  # shellcheck disable=SC2034  # what is found is for the scripts that read this one
+  # shellcheck disable=SC2034  # the scripts that source this one use the variables
   while read -r name _ deciding uid mark wanted all _ up through _ type why text; do
     [ -n "$name" ] || continue
     [ "$((up + through))" -ge "$wanted" ] || starting=yes
@@ -78,12 +78,12 @@ $state
 END
 }
 
-# plain TEXT: without what JSON would have to escape.
+# plain TEXT: removes the characters that JSON would have to escape.
 plain() {
   printf %s "$1" | tr '\n\t' '  ' | tr -d '"\134'
 }
 
-# record KEY VALUE...: into the data of JOB-status.
+# record KEY VALUE...: writes into the data of JOB-status.
 record() {
   data=''
   while [ $# -gt 0 ]; do
@@ -96,13 +96,13 @@ record() {
 # shellcheck disable=SC2016  # variables of the template
 data_lines='{{range $key, $value := .data}}{{$key}} {{$value}}{{"\n"}}{{end}}'
 
-# recorded: the data of JOB-status, a line for each key.
+# recorded: prints the data of JOB-status, one line per key.
 recorded() {
   kubectl get "$status_map" --output "go-template=$data_lines"
 }
 
-# condition TYPE STATUS REASON MESSAGE: as a TFJob has them. Running and Restarting are never both
-# True, and neither is when Succeeded or Failed is. What holds already keeps its time.
+# condition TYPE STATUS REASON MESSAGE: records a condition as a TFJob has it. Only one of Running,
+# Restarting, Succeeded and Failed is True at a time. An unchanged condition keeps its time.
 condition() {
   set -- "$1" "$2" "$3" "$(plain "$4")"
   so_far=$nl$(recorded)$nl || return
@@ -130,8 +130,8 @@ condition() {
   record "$type" "$holds $why" "$@"
 }
 
-# replicas [FREED]: how many of each role are active, and of Jobs, how many succeeded and failed.
-# When the rest has been FREED none is active. Only what has changed is written.
+# replicas [FREED]: records the active replicas of each role and, for Jobs, the succeeded and failed
+# ones. With FREED, no replica counts as active. Writes only if a count has changed.
 replicas() {
   counts=$(echo "$state" | awk -v freed="${1:-}" '
     NF { kind[$2] = $1; active[$2] += freed ? 0 : $8; succeeded[$2] += $10; failed[$2] += $11 }
@@ -153,7 +153,7 @@ END
   counted=$counts
 }
 
-# steadily COMMAND...: until it succeeds, as long as the API may be away for.
+# steadily COMMAND...: retries the command while the API server may be unavailable.
 steadily() {
   tries=0
   until "$@"; do
@@ -163,7 +163,7 @@ steadily() {
   done
 }
 
-# clean POLICY: free what still runs. JOB-status and claims always stay.
+# clean POLICY: cleans up. JOB-status and claims are always kept.
 clean() {
   case $1 in
     All) delete_all ;;
@@ -176,14 +176,14 @@ delete_all() {
     # shellcheck disable=SC2086  # lists of words
     set -- "job/$MLGEN_DECIDES" $MLGEN_WORKLOADS $MLGEN_OBJECTS
   else
-    # TensorBoard stays until it is deleted, so that its Service does too.
+    # The Deployment of TensorBoard is kept, so its Service must be kept too.
     set -- job,statefulset,service,configmap \
       --selector "$selector,app.kubernetes.io/component!=tensorboard"
   fi
   kubectl delete "$@" --ignore-not-found --wait=false
 }
 
-# A suspended Job keeps the pods that have finished, with their logs; a StatefulSet can be emptied.
+# A suspended Job keeps its finished pods and their logs. A StatefulSet can only be scaled to 0.
 stop_running() {
   look || return
   failures=''

@@ -1,18 +1,66 @@
-"""What is wrong with the input, where it stands, and how to mend it.
+"""What is wrong with the input, where, and how to fix it.
 
-Every room reports in these values; only the command line prints them.
+Every room reports problems as these values. Only the command line prints them.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Literal
 
-Path = tuple[str | int, ...]
-"""The way to a value in a job file: ("spec", "roles", "worker", "args", 1)."""
+ValuePath = tuple[str | int, ...]
+"""The path of a value in a document: ("spec", "roles", "worker", "args", 1)."""
+
+Code = Literal[
+    "bad-name",
+    "bad-parameter",
+    "bad-setting",
+    "bad-value",
+    "combination",
+    "deciding",
+    "deprecated",
+    "differs",
+    "duplicate-key",
+    "empty",
+    "foreign-file",
+    "kubectl",
+    "large-object",
+    "malformed",
+    "missing-api",
+    "missing-field",
+    "missing-image",
+    "missing-role",
+    "name-collision",
+    "name-too-long",
+    "namespace",
+    "no-job",
+    "no-name",
+    "no-such-peer",
+    "not-rendered",
+    "not-text",
+    "not-yaml",
+    "port",
+    "profile",
+    "reference",
+    "refused",
+    "resource-list",
+    "secret-in-env",
+    "selector",
+    "too-large",
+    "unknown-field",
+    "unknown-kind",
+    "unknown-role",
+    "unknown-value",
+    "unreadable",
+    "volume",
+    "wait-cycle",
+    "wrong-type",
+]
+"""The kinds of problems. docs/problems.md explains each; a code never changes its meaning."""
 
 
-def dotted(path: Path) -> str:
+def dotted(path: ValuePath) -> str:
     """Return a path as people write it: `spec.roles.worker.args[1]`."""
     text = ""
     for part in path:
@@ -25,9 +73,9 @@ def dotted(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Place:
-    """A position in a text that the user gave: its name, line and column (both from 1).
+    """A position in a text that the user wrote: file name, line and column (both from 1).
 
-    Line 0 is that of a value from the command line.
+    Line 0 stands for the file as a whole, or for a value from the command line.
     """
 
     file: str
@@ -40,21 +88,21 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong.
+    """One error or warning.
 
     Attributes:
-        path: the value that is wrong; the text that holds it knows its line.
+        path: the value that is wrong; the document that holds it knows its line.
         message: what is wrong, in one line.
-        code: a stable word for this kind of problem, listed in docs/problems.md.
-        cure: what to do about it, in one line.
-        warning: the manifests are rendered all the same.
+        code: the kind of problem.
+        hint: what to write instead, in one line.
+        warning: the manifests are rendered nevertheless.
         place: file, line and column, once they are known.
     """
 
-    path: Path
+    path: ValuePath
     message: str
-    code: str
-    cure: str = ""
+    code: Code
+    hint: str = ""
     warning: bool = False
     place: Place | None = None
 
@@ -64,25 +112,67 @@ class Problem:
             parts.append("warning")
         if self.path:
             parts.append(dotted(self.path))
-        cure = f"; {self.cure}" if self.cure else ""
-        return f"{': '.join([*parts, self.message])}{cure} [{self.code}]"
+        hint = f"; {self.hint}" if self.hint else ""
+        return f"{': '.join([*parts, self.message])}{hint} [{self.code}]"
 
 
 class MlgenError(Exception):
-    """The input cannot be rendered; carries every problem that was found."""
+    """The input cannot be rendered. Carries every problem, warnings included."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
         super().__init__("\n".join(map(str, self.problems)))
 
 
+class Collector:
+    """Gathers problems over several steps, so that all of them are reported at once."""
+
+    def __init__(self, problems: Iterable[Problem] = ()) -> None:
+        self._problems = list(problems)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Every problem so far, in the order of reporting."""
+        return tuple(self._problems)
+
+    @property
+    def has_errors(self) -> bool:
+        """True if at least one problem is more than a warning."""
+        return any(not problem.warning for problem in self._problems)
+
+    def add(self, problem: Problem) -> None:
+        """Report one problem."""
+        self._problems.append(problem)
+
+    def extend(self, problems: Iterable[Problem]) -> None:
+        """Report several problems."""
+        self._problems.extend(problems)
+
+    @contextmanager
+    def catch(self) -> Iterator[None]:
+        """Report the problems of an `MlgenError` raised within the block, and go on after it."""
+        try:
+            yield
+        except MlgenError as error:
+            self._problems.extend(error.problems)
+
+    def raise_errors(self) -> None:
+        """Raise if there is an error among the problems.
+
+        Raises:
+            MlgenError: with every problem, warnings included.
+        """
+        if self.has_errors:
+            raise MlgenError(self._problems)
+
+
 def did_you_mean(word: str, known: Iterable[Any], cutoff: float = 0.6) -> str:
-    """Return `did you mean "…"?` where a known word is close to this one, else nothing.
+    """Return `did you mean "…"?` if a known word is close to this one, else "".
 
     Args:
         word: what was written.
-        known: what is possible.
-        cutoff: how close, as difflib measures it, from 0 to 1.
+        known: the words that are possible.
+        cutoff: how close they must be, from 0 to 1, as measured by difflib.
     """
     close = get_close_matches(word, [str(name) for name in known], n=1, cutoff=cutoff)
     return f'did you mean "{close[0]}"?' if close else ""

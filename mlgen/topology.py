@@ -4,14 +4,15 @@ Values only. A framework fills them in without knowing Kubernetes; `mlgen.object
 objects without knowing a framework.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from mlgen.job import Job, RoleSpec
+from mlgen.jobfile.model import RoleSpec, TrainingJob
 from mlgen.problems import Problem
 
-INDEX = "$(MLGEN_REPLICA_INDEX)"
+INDEX_NAME = "MLGEN_REPLICA_INDEX"
+INDEX = f"$({INDEX_NAME})"
 """A replica's own index, 0 and up, in any env value, command or argument.
 
 Kubernetes puts it in the place of this text, as the variable is defined before those that use it:
@@ -199,42 +200,18 @@ class Topology:
 
     Attributes:
         roles: in the order in which they are rendered.
+        supervised: a supervisor frees what is left when training has ended.
         files: the texts that the framework wrote, by name. Another file that a role mounts is a
             script of `templates/scripts`.
         warnings: what the user should know although the job is rendered.
     """
 
-    job: Job
+    job: TrainingJob
     roles: tuple[Role, ...]
+    supervised: bool = False
     files: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[Problem, ...] = ()
 
 
 SEEN = 600
 """Seconds for which a supervised Job that has ended is there, so that its end is seen."""
-
-
-def supervised(job: Job, roles: Sequence[Role]) -> bool:
-    """Return whether a supervisor ends what outlives the training."""
-    beside = any(not role.decides for role in roles)
-    return job.supervisor and job.run_policy.clean_pod_policy != "None" and beside
-
-
-def hosts(job: Job, role: str, count: int, first: int = 0, *, alone: bool = False) -> Hosts:
-    """Return the host names of a role's replicas: `<job>-<role>-<i>.<job>`.
-
-    A pod has that name by its `hostname` and `subdomain` and the job's headless Service; the
-    search list of the pod's resolver adds the namespace and the cluster's domain:
-    https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/
-
-    Args:
-        job: the job.
-        role: the role's name.
-        count: how many replicas.
-        first: the index of the first of them.
-        alone: each replica has a Service of its own, `<job>-<role>-<i>`.
-    """
-    domain = job.network.cluster_domain
-    after = f".{job.namespace}.svc.{domain}" if domain else ""
-    within = "" if alone else f".{job.name}"
-    return Hosts(f"{job.name}-{role}-", count, f"{within}{after}", first)

@@ -50,15 +50,14 @@ def message(snapshot):
 @pytest.fixture
 def render(monkeypatch):
     """Render a job file as the command line does, under its name from the project's folder."""
-    from mlgen import render as room
-    from mlgen.source import texts
+    from mlgen import Options, validate
+    from mlgen.output.manifests import text
 
     monkeypatch.chdir(ROOT)
 
     def rendered(path, form="yaml", **options):
         name = str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
-        result = room.render(texts((name,)), room.Options(**options))
-        return room.text(result.parts, form)
+        return text(validate(name, Options(**options)).parts, form)
 
     return rendered
 
@@ -77,8 +76,8 @@ def tool():
         if found is None and folder and name in BUILT:
             pytest.fail(f"{folder} has no {name}")
         if found is None:
-            cure = "; `.ci/tools DIR` builds it, MLGEN_TOOLS=DIR names it" if name in BUILT else ""
-            pytest.skip(f"there is no {name}{cure}")
+            hint = "; `.ci/tools DIR` builds it, MLGEN_TOOLS=DIR names it" if name in BUILT else ""
+            pytest.skip(f"there is no {name}{hint}")
         return found
 
     return tool

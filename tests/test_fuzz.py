@@ -8,11 +8,11 @@ import pytest
 import yaml
 from support import FIXTURES
 
-from mlgen import frameworks
-from mlgen import render as room
+from mlgen import Options, frameworks, pipeline
+from mlgen.documents.files import Text
+from mlgen.jobfile.schema import base
+from mlgen.output.manifests import text as manifests_text
 from mlgen.problems import MlgenError
-from mlgen.schema import base
-from mlgen.source import Text
 
 JOBS = 20
 DELICATE = (
@@ -129,7 +129,7 @@ def job(framework, seed):
             "image": "example/fuzz:1",
             **spec,
             "framework": framework,
-            "options": writer.object({"properties": module.OPTIONS}),
+            "options": writer.object({"properties": module.options}),
             "roles": {name: role for name, role in roles.items() if writer.random.random() < 0.9},
         },
     }
@@ -139,7 +139,7 @@ def rendered(framework, seed):
     """The manifests of a job, and what is wrong with it: one of them is empty."""
     text = Text("job.json", json.dumps(job(framework, seed)))
     try:
-        return room.text(room.render([text], room.Options()).jobs, "yaml"), ()
+        return manifests_text(pipeline.render([text], Options()).jobs, "yaml"), ()
     except MlgenError as error:
         return "", error.problems
 

@@ -1,4 +1,4 @@
-"""What is wrong is said at once, each with its place and its cure: the whole of it is a golden."""
+"""What is wrong is said at once, each with its place and its hint: the whole of it is a golden."""
 
 import ast
 import re
@@ -215,7 +215,7 @@ def test_every_code_is_explained_and_every_explained_code_exists():
 
 
 def test_every_code_has_an_example():
-    goldens = (ROOT / "tests/__snapshots__").glob("*/*.txt")
+    goldens = (ROOT / "tests").glob("**/__snapshots__/*/*.txt")
     lines = [line for path in goldens for line in path.read_text().splitlines()]
     shown = {line.rpartition("[")[2].rstrip("]") for line in lines}
 

@@ -5,60 +5,44 @@ reads, or by nobody, as a job that hangs.
 """
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from mlgen.checks import references
 from mlgen.checks.pods import ROLES, WORKLOADS, Finding, Objects, called, pods_of, texts
+from mlgen.kubernetes.limits import APPLY_MAX, CONFIG_MAP_MAX, overlong
+from mlgen.kubernetes.names import DNS_1035, DNS_1123, LABEL_MAX, STATEFUL_SET_MAX
+from mlgen.kubernetes.objects import Key, keys
+from mlgen.kubernetes.pod_security import LEVELS, Level, Violation, violations
+from mlgen.kubernetes.versions import RELAXED_SERVICE_NAMES, KubeVersion
 from mlgen.objects.labels import DECIDES, ROLE
-from mlgen.podsecurity import LEVELS, Level, Violation, violations
-from mlgen.policies import overlong
-from mlgen.problems import Path, Problem
+from mlgen.problems import Problem, ValuePath
 
 Object = dict[str, Any]
 
-NAME: Path = ("metadata", "name")
-
-LABEL_MAX = 63
-STATEFUL_SET_MAX = 52
-"""The controller adds `-` and ten characters to it in a label: kubernetes/kubernetes#64023."""
-
-CONFIG_MAP_MAX = 1 << 20
-"""Bytes of a ConfigMap's data: https://kubernetes.io/docs/concepts/configuration/configmap/."""
-
-APPLY_MAX = 256 << 10
-"""Bytes of all annotations of an object, one of which is what `kubectl apply` last applied."""
-
-RELAXED_SERVICE_NAMES = (1, 36)
-"""From here on a Service may begin with a digit (feature gate RelaxedServiceNameValidation)."""
-
-DNS_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?\Z")
-DNS_1123 = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?\Z")
+NAME: ValuePath = ("metadata", "name")
 
 
-def problems(name: str, objects: Sequence[Object], kube_version: tuple[int, int]) -> list[Problem]:
+def problems(name: str, objects: Sequence[Object], kube_version: KubeVersion) -> list[Problem]:
     """Return what is wrong with one job's objects, as problems of its job file.
 
     Args:
         name: the job's.
         objects: all of its objects.
-        kube_version: of the cluster, as (major, minor).
+        kube_version: of the cluster.
     """
     found = findings(name, objects, kube_version)
     return list(dict.fromkeys(finding.problem for finding in found))
 
 
-def findings(
-    name: str, objects: Sequence[Object], kube_version: tuple[int, int]
-) -> Iterator[Finding]:
+def findings(name: str, objects: Sequence[Object], kube_version: KubeVersion) -> Iterator[Finding]:
     """Return what is wrong with one job's objects, and with which of them.
 
     Args:
         name: the job's.
         objects: all of its objects.
-        kube_version: of the cluster, as (major, minor).
+        kube_version: of the cluster.
     """
     job = Objects(name, objects)
     yield from _names(objects, kube_version)
@@ -66,33 +50,6 @@ def findings(
     yield from _images(job)
     yield from references.findings(job)
     yield from _sizes(job)
-
-
-def namespace(text: str) -> str:
-    """Return a text that can name a namespace.
-
-    Raises:
-        ValueError: it cannot.
-    """
-    if DNS_1123.match(text) and len(text) <= LABEL_MAX:
-        return text
-    raise ValueError(f"{text!r} cannot name a namespace")
-
-
-Key = tuple[str, str, str, str]
-"""API group, kind, namespace and name, which no two objects share."""
-
-
-def keys(objects: Iterable[Object]) -> list[Key]:
-    """Return what identifies each object in a cluster; a list, or what is yet unnamed, has none."""
-    found = []
-    for item in objects:
-        meta = item.get("metadata")
-        if isinstance(meta, dict) and isinstance(meta.get("name"), str) and meta["name"]:
-            space = meta.get("namespace")
-            group, kind = item["apiVersion"].rpartition("/")[0], item["kind"]
-            found.append((group, kind, space if isinstance(space, str) else "", meta["name"]))
-    return found
 
 
 def collisions(objects: Iterable[Object], taken: Iterable[Key]) -> list[Problem]:
@@ -112,9 +69,7 @@ def collisions(objects: Iterable[Object], taken: Iterable[Key]) -> list[Problem]
     return [Problem(NAME, message, "name-collision", "give the job, or its roles, other names")]
 
 
-def obstacles(
-    objects: Iterable[Object], kube_version: tuple[int, int]
-) -> dict[Violation, list[str]]:
+def obstacles(objects: Iterable[Object], kube_version: KubeVersion) -> dict[Violation, list[str]]:
     """Return what keeps the pods from PodSecurity's strictest level, and of which roles it is."""
     found: dict[Violation, dict[str, None]] = {}
     for pods in (pods_of(item) for item in objects if item["kind"] in WORKLOADS):
@@ -125,18 +80,18 @@ def obstacles(
 
 
 def profile(
-    wanted: Level, objects: Iterable[Object], kube_version: tuple[int, int]
+    wanted: Level, objects: Iterable[Object], kube_version: KubeVersion
 ) -> Iterator[Problem]:
     """Return what stands against the PodSecurity level that the user asks for."""
     for violation, roles in obstacles(objects, kube_version).items():
         if LEVELS.index(violation.level) <= LEVELS.index(wanted):
             less = LEVELS[LEVELS.index(violation.level) - 1]
             message = f"{violation.field} of {', '.join(roles)} {violation.message}"
-            cure = f"change it, or write profile: {less}"
-            yield Problem(("spec", "security", "profile"), message, "profile", cure)
+            hint = f"change it, or write profile: {less}"
+            yield Problem(("spec", "security", "profile"), message, "profile", hint)
 
 
-def _names(objects: Sequence[Object], kube_version: tuple[int, int]) -> Iterator[Finding]:
+def _names(objects: Sequence[Object], kube_version: KubeVersion) -> Iterator[Finding]:
     """One problem for the name that is longest over its limit, one for those malformed."""
     over: list[tuple[int, str, int]] = []
     malformed: list[Finding] = []
@@ -150,14 +105,14 @@ def _names(objects: Sequence[Object], kube_version: tuple[int, int]) -> Iterator
         if not (DNS_1035 if strict else DNS_1123).match(name):
             first = "a letter first" if strict else "no dash first"
             message = f'"{name}" cannot name a {kind}'
-            cure = f"use lower-case letters, digits and dashes, {first} and no dash last"
-            malformed.append(Finding(item, NAME, Problem(NAME, message, "bad-name", cure)))
+            hint = f"use lower-case letters, digits and dashes, {first} and no dash last"
+            malformed.append(Finding(item, NAME, Problem(NAME, message, "bad-name", hint)))
     yield from malformed[:1]
     if over:
         cut, text, number = max(over)
         message = f"the name is too long: {text} characters"
-        cure = f"cut {cut} character{'s' if cut > 1 else ''}"
-        yield Finding(objects[number], NAME, Problem(NAME, message, "name-too-long", cure))
+        hint = f"cut {cut} character{'s' if cut > 1 else ''}"
+        yield Finding(objects[number], NAME, Problem(NAME, message, "name-too-long", hint))
 
 
 def _derived(item: Object) -> Iterator[tuple[str, str, int]]:
@@ -177,8 +132,8 @@ def _deciding(objects: Sequence[Object]) -> Iterator[Finding]:
     if len(found) != 1 or found[0]["kind"] != "Job":
         names = ", ".join(map(called, found)) or "none"
         message = f"exactly one Job must decide when training has ended; here it is {names}"
-        cure = "name one role that ends by itself in successPolicy.role"
-        problem = Problem(ROLES, message, "deciding", cure)
+        hint = "name one role that ends by itself in successPolicy.role"
+        problem = Problem(ROLES, message, "deciding", hint)
         jobs = [item for item in objects if item["kind"] == "Job"]
         yield Finding((found or jobs or objects)[0], ("metadata", "labels"), problem)
 
@@ -188,8 +143,8 @@ def _images(job: Objects) -> Iterator[Finding]:
         for where, container in pods.containers():
             if not container.get("image"):
                 message = f"the container {container['name']} has no image"
-                cure = "write image, here or in spec"
-                problem = Problem(pods.path, message, "missing-image", cure)
+                hint = "write image, here or in spec"
+                problem = Problem(pods.path, message, "missing-image", hint)
                 yield Finding(pods.item, where, problem)
 
 
@@ -203,19 +158,19 @@ def _sizes(job: Objects) -> Iterator[Finding]:
                 yield Finding(pods.item, text.where, problem)
 
 
-def sizes(item: Object, cure: str) -> Iterator[Problem]:
+def sizes(item: Object, hint: str) -> Iterator[Problem]:
     """Return a problem where an object is larger than the cluster, or a plain apply, can take.
 
     Args:
         item: the object.
-        cure: what makes it smaller.
+        hint: what makes it smaller.
     """
     kind, name = item["kind"], item["metadata"]["name"]
     size = len(json.dumps(item, ensure_ascii=False).encode())
     if kind == "ConfigMap" and size > CONFIG_MAP_MAX:
         message = f"ConfigMap {name} would have {size >> 10} KiB, of {CONFIG_MAP_MAX >> 10}"
-        yield Problem(("spec", "roles"), message, "too-large", cure)
+        yield Problem(("spec", "roles"), message, "too-large", hint)
     elif size > APPLY_MAX:
         message = f"{kind} {name} has {size >> 10} KiB, too many for a plain kubectl apply"
-        cure = "use kubectl apply --server-side"
-        yield Problem(("spec", "roles"), message, "large-object", cure, warning=True)
+        hint = "use kubectl apply --server-side"
+        yield Problem(("spec", "roles"), message, "large-object", hint, warning=True)

@@ -18,15 +18,11 @@ from mlgen.checks.pods import (
     role_path,
     texts,
 )
-from mlgen.objects.labels import ROLE
-from mlgen.objects.pod import INDEX_NAME
-from mlgen.problems import Problem
-
-INDEX = rf"\d+|\[\d+-\d+\]|\$\({INDEX_NAME}\)"
-"""The index in an address, a range of them, or the reader's own."""
+from mlgen.objects.labels import INDEX_FORMS, ROLE
+from mlgen.problems import Code, Problem
 
 DOTTED = re.compile(
-    rf"(?<![\w.-])([a-z0-9][a-z0-9-]*-)({INDEX})"
+    rf"(?<![\w.-])([a-z0-9][a-z0-9-]*-)({INDEX_FORMS})"
     r"((?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)+)(?::(\d+))?(?![\w-])"
 )
 """`<host>-<index>.<Service>`, perhaps with a namespace and a domain, and with a port."""
@@ -60,8 +56,8 @@ def _files(job: Objects) -> Iterator[Text]:
                 yield Text(item, ("data", key), said, text, ports=False)
 
 
-_Wrong = tuple[str, str, str]
-"""A message, in which `{more}` is a place, a code and a cure."""
+_Wrong = tuple[str, Code, str]
+"""A message, in which `{more}` is a place, a code and a hint."""
 
 
 def findings(job: Objects) -> Iterator[Finding]:
@@ -80,11 +76,11 @@ def findings(job: Objects) -> Iterator[Finding]:
                 same = wrong.setdefault((address[0], found[1]), {})
                 same.setdefault(address[1], (text, found))
     for same in wrong.values():
-        text, (message, code, cure) = next(iter(same.values()))
+        text, (message, code, hint) = next(iter(same.values()))
         more = f" (and {len(same) - 1} more)" if len(same) > 1 else ""
         path = ROLES if text.item["kind"] == "ConfigMap" else role_path(text.item)
         said = f"{text.said} {message.format(more=more)}"
-        yield Finding(text.item, text.where, Problem(path, said, code, cure))
+        yield Finding(text.item, text.where, Problem(path, said, code, hint))
 
 
 class _Book:
@@ -100,7 +96,7 @@ class _Book:
         roles = {pods.template["metadata"]["labels"].get(ROLE) for pods in job.pods} - {None}
         names = sorted({f"{prefix}{role}-" for prefix in self.prefixes for role in roles})
         known = "|".join(map(re.escape, names)) or "(?!)"
-        self.bare = re.compile(rf"{BEGIN}({known})({INDEX})()(?::(\d+))?{END}")
+        self.bare = re.compile(rf"{BEGIN}({known})({INDEX_FORMS})()(?::(\d+))?{END}")
 
     def addresses(self, text: Text) -> Iterator[Address]:
         if not any(name in text.text for name in self.roots):

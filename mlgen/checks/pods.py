@@ -8,19 +8,20 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from mlgen.objects.labels import JOB_INDEX, ROLE, SET_INDEX
-from mlgen.objects.pod import INDEX_NAME
-from mlgen.problems import Path, Problem
+from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
+from mlgen.objects.labels import ROLE
+from mlgen.problems import Problem, ValuePath
+from mlgen.topology import INDEX_NAME
 
 Object = dict[str, Any]
 
 WORKLOADS = ("Job", "StatefulSet", "Deployment")
 """The kinds that make pods."""
 
-ROLES: Path = ("spec", "roles")
+ROLES: ValuePath = ("spec", "roles")
 
-TEMPLATE: Path = ("spec", "template")
-POD: Path = (*TEMPLATE, "spec")
+TEMPLATE: ValuePath = ("spec", "template")
+POD: ValuePath = (*TEMPLATE, "spec")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class Finding:
     """
 
     item: Object
-    where: Path
+    where: ValuePath
     problem: Problem
 
 
@@ -56,7 +57,7 @@ class Pods:
     together: int | None
 
     @property
-    def path(self) -> Path:
+    def path(self) -> ValuePath:
         """Their place in the job file."""
         return role_path(self.item)
 
@@ -73,7 +74,7 @@ class Pods:
         return account
 
     @property
-    def subdomain(self) -> tuple[Path, str | None]:
+    def subdomain(self) -> tuple[ValuePath, str | None]:
         """The Service under whose name DNS has their host names, and where that is said.
 
         The controller gives the pods of a StatefulSet the one of `serviceName`, whatever their
@@ -109,13 +110,13 @@ class Pods:
     def _host(self, index: str) -> str:
         return f"{self.name}-{index}" if self.indexed else self.name
 
-    def containers(self) -> Iterator[tuple[Path, Object]]:
+    def containers(self) -> Iterator[tuple[ValuePath, Object]]:
         """Return the init containers and the containers, and where they stand."""
         for field in ("initContainers", "containers"):
             for number, container in enumerate(self.template["spec"].get(field, [])):
                 yield (*POD, field, number), container
 
-    def volumes(self) -> Iterator[tuple[Path, Object]]:
+    def volumes(self) -> Iterator[tuple[ValuePath, Object]]:
         """Return the volumes, and where they stand."""
         for number, volume in enumerate(self.template["spec"].get("volumes", [])):
             yield (*POD, "volumes", number), volume
@@ -196,7 +197,7 @@ def called(item: Object) -> str:
     return f"{item['kind']} {name_of(item)}"
 
 
-def role_path(item: Object) -> Path:
+def role_path(item: Object) -> ValuePath:
     """Return where the job file speaks of the role that an object is of."""
     role = item["metadata"]["labels"].get(ROLE)
     return (*ROLES, role) if role else ROLES
@@ -213,7 +214,7 @@ class Text:
     """
 
     item: Object
-    where: Path
+    where: ValuePath
     said: str
     text: str
     own: tuple[str, ...] = ()

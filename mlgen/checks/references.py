@@ -21,8 +21,9 @@ from mlgen.checks.pods import (
     role_path,
     texts,
 )
-from mlgen.objects.labels import DECIDES, JOB, JOB_INDEX, REPLICA_INDEX, ROLE, SET_INDEX
-from mlgen.problems import Path, Problem
+from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
+from mlgen.objects.labels import DECIDES, JOB, REPLICA_INDEX, ROLE, status_name
+from mlgen.problems import Problem, ValuePath
 
 SELECTORS = (JOB, ROLE, REPLICA_INDEX)
 
@@ -41,15 +42,15 @@ def findings(job: Objects) -> Iterator[Finding]:
 
 
 def _wrong(
-    item: Object, where: Path, message: str, cure: str = "leave this name to mlgen"
+    item: Object, where: ValuePath, message: str, hint: str = "leave this name to mlgen"
 ) -> Finding:
-    return Finding(item, where, Problem(role_path(item), message, "reference", cure))
+    return Finding(item, where, Problem(role_path(item), message, "reference", hint))
 
 
 def _selectors(job: Objects) -> Iterator[Finding]:
     """What selects pods must find them, whatever is done to the labels."""
     for item in job.items:
-        where: Path = ("spec", "selector")
+        where: ValuePath = ("spec", "selector")
         if item["kind"] == "Service":
             wanted = item["spec"]["selector"]
             found = any(job.selected(wanted))
@@ -61,9 +62,9 @@ def _selectors(job: Objects) -> Iterator[Finding]:
             continue
         if not found:
             names = [name for name in SELECTORS if name in wanted]
-            cure = f"leave the labels {', '.join(names)} to mlgen in templates"
+            hint = f"leave the labels {', '.join(names)} to mlgen in templates"
             message = f"{called(item)} selects no pod"
-            yield Finding(item, where, Problem(role_path(item), message, "selector", cure))
+            yield Finding(item, where, Problem(role_path(item), message, "selector", hint))
 
 
 def _domains(job: Objects) -> Iterator[Finding]:
@@ -81,16 +82,16 @@ def _domains(job: Objects) -> Iterator[Finding]:
             yield _wrong(pods.item, where, f"{message}, which is not there")
         elif service and name not in empty and not pods.selected(service["spec"]["selector"]):
             message = f"{called(service)} does not select the pods of {called(pods.item)}"
-            cure = f"leave the labels {', '.join(service['spec']['selector'])} to mlgen"
+            hint = f"leave the labels {', '.join(service['spec']['selector'])} to mlgen"
             labels = (*TEMPLATE, "metadata", "labels")
-            yield Finding(pods.item, labels, Problem(pods.path, message, "selector", cure))
+            yield Finding(pods.item, labels, Problem(pods.path, message, "selector", hint))
     needed = {pods.subdomain[1] for pods in job.pods}
     for service in (service for name, service in services.items() if name in needed):
         spec = service["spec"]
         if spec.get("clusterIP") != "None" or spec.get("publishNotReadyAddresses") is not True:
             message = f"{called(service)} does not publish the names of all pods"
-            cure = "leave clusterIP: None and publishNotReadyAddresses: true there"
-            yield _wrong(service, ("spec",), message, cure)
+            hint = "leave clusterIP: None and publishNotReadyAddresses: true there"
+            yield _wrong(service, ("spec",), message, hint)
     for service in services.values():
         yield from _leads_to_one(job, service)
 
@@ -114,8 +115,8 @@ def _volumes(job: Objects) -> Iterator[Finding]:
             for number, mount in enumerate(container.get("volumeMounts", [])):
                 if mount["name"] not in names:
                     message = f"{container['name']} mounts {mount['name']}, which is no volume"
-                    cure = "add it to the volumes of the template"
-                    problem = Problem(pods.path, message, "volume", cure)
+                    hint = "add it to the volumes of the template"
+                    problem = Problem(pods.path, message, "volume", hint)
                     yield Finding(pods.item, (*where, "volumeMounts", number), problem)
         for where, volume in pods.volumes():
             sources = [
@@ -151,7 +152,7 @@ def _data(config_map: Object) -> set[str]:
     return {*config_map.get("data", {}), *config_map.get("binaryData", {})}
 
 
-def _sources(job: Objects) -> Iterator[tuple[Pods, Path, Object]]:
+def _sources(job: Objects) -> Iterator[tuple[Pods, ValuePath, Object]]:
     """Return every ConfigMap that a pod takes something from, and where that is said."""
     for pods in job.pods:
         for where, volume in pods.volumes():
@@ -169,8 +170,8 @@ def _sources(job: Objects) -> Iterator[tuple[Pods, Path, Object]]:
 
 
 def _taken(
-    pods: Pods, where: Path, source: Object, field: str
-) -> Iterator[tuple[Pods, Path, Object]]:
+    pods: Pods, where: ValuePath, source: Object, field: str
+) -> Iterator[tuple[Pods, ValuePath, Object]]:
     if field in source:
         yield pods, (*where, field), source[field]
 
@@ -184,7 +185,7 @@ def _rights(job: Objects) -> Iterator[Finding]:
     """What may be done, may be done to objects by name."""
     for item in job.of("Role").values():
         for number, rule in enumerate(item["rules"]):
-            where: Path = ("rules", number, "resourceNames")
+            where: ValuePath = ("rules", number, "resourceNames")
             names = rule.get("resourceNames", [])
             for resource in (name.partition("/")[0] for name in rule.get("resources", [])):
                 if resource == "pods" and names:
@@ -202,7 +203,7 @@ def _rights(job: Objects) -> Iterator[Finding]:
 
 
 def _right_to_pods(
-    job: Objects, item: Object, where: Path, names: Sequence[str]
+    job: Objects, item: Object, where: ValuePath, names: Sequence[str]
 ) -> Iterator[Finding]:
     """All replicas of a role are named, and perhaps some that an elastic role may get."""
     owners: dict[str, set[int]] = {}
@@ -263,7 +264,7 @@ def _binding(job: Objects, item: Object, used: set[str | None]) -> Iterator[Find
 
 
 NAMED: dict[str, Callable[[str], list[str]]] = {
-    "MLGEN_JOB": lambda text: [f"configmap/{text}-status"],
+    "MLGEN_JOB": lambda text: [f"configmap/{status_name(text)}"],
     "MLGEN_DECIDES": lambda text: [f"job/{text}"],
     "MLGEN_WORKLOADS": str.split,
     "MLGEN_OBJECTS": str.split,
@@ -314,5 +315,5 @@ def _gang(job: Objects) -> Iterator[Finding]:
         members = item["spec"].get("minMember", 0)
         if everyone is not None and members > everyone:
             message = f"{called(item)} waits for {members} pods, and there are {everyone}"
-            cure = "leave minMember, and the number of replicas, to mlgen"
-            yield _wrong(item, ("spec", "minMember"), message, cure)
+            hint = "leave minMember, and the number of replicas, to mlgen"
+            yield _wrong(item, ("spec", "minMember"), message, hint)

@@ -15,10 +15,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from mlgen.draft import COUNT, TEXT, Draft, Given, Kind, mapping
+from mlgen.dialects._builder import Builder
+from mlgen.dialects._dialect import Dialect, Kind
+from mlgen.dialects._schemas import COUNT, TEXT, mapping
+from mlgen.dialects._source_value import SourceValue
 from mlgen.problems import did_you_mean
-
-GROUPS = ("elasticdl.org",)
 
 WORKERS = 2
 """How many the client asks for by default."""
@@ -82,196 +83,196 @@ MASTER_TOO = {
 class Arguments:
     """The arguments of a job by name; what has found its place is no longer in them."""
 
-    draft: Draft
-    left: dict[str, Given] = field(default_factory=dict)
+    builder: Builder
+    left: dict[str, SourceValue] = field(default_factory=dict)
 
-    def take(self, name: str) -> Given:
+    def take(self, name: str) -> SourceValue:
         """Take an argument out; one without a value says nothing."""
-        found = self.left.pop(name, Given(None))
-        return found if found.value != "" else Given(None, found.path)
+        found = self.left.pop(name, SourceValue(None))
+        return found if found.value != "" else SourceValue(None, found.path)
 
-    def one_of(self, given: Given, *names: str) -> Given:
+    def one_of(self, given: SourceValue, *names: str) -> SourceValue:
         """Return a field of a block, or the first of these arguments; it cannot be both."""
         found = [argument for argument in map(self.take, names) if argument]
         if given and found:
             message = f"--{names[0]} is said by {given.path[-2]}.{given.path[-1]} already"
-            self.draft.refuse(found[0], message, "keep one of the two")
+            self.builder.refuse(found[0], message, "keep one of the two")
         return given or next(iter(found), given)
 
-    def number(self, given: Given) -> Given:
+    def number(self, given: SourceValue) -> SourceValue:
         """Return an argument as the whole number that it must be."""
         if isinstance(given.value, str):
             if not given.value.isdecimal():
-                self.draft.refuse(given, f'"{given.value}" is not a whole number')
-                return Given(0, given.path)
-            return Given(int(given.value), given.path)
+                self.builder.refuse(given, f'"{given.value}" is not a whole number')
+                return SourceValue(0, given.path)
+            return SourceValue(int(given.value), given.path)
         return given
 
 
-def _job(draft: Draft) -> None:
-    draft.put("spec.framework", draft.given.get("kind"), "elasticdl")
-    arguments = Arguments(draft, _read(draft))
-    blocks = {role: _block(draft, role) for role in ("master", "ps", "worker")}
+def _job(builder: Builder) -> None:
+    builder.put(("spec", "framework"), builder.given.get("kind"), "elasticdl")
+    arguments = Arguments(builder, _read(builder))
+    blocks = {role: _block(builder, role) for role in ("master", "ps", "worker")}
     image, env = arguments.take("image_name"), arguments.take("envs")
     mounted = [block.get("volume") for block in blocks.values() if block.get("volume")]
-    volume = arguments.one_of(next(iter(mounted), Given(None)), "volume")
+    volume = arguments.one_of(next(iter(mounted), SourceValue(None)), "volume")
     for role, block in blocks.items():
         count = _count(arguments, role, block)
         if role == "ps" and not count.value:
             continue
-        draft.data["spec"].setdefault("roles", {})[role] = {}
-        draft.origins["spec", "roles", role] = block.path if block else draft.spec.path
-        draft.put(f"spec.roles.{role}.replicas", count)
+        builder.data["spec"].setdefault("roles", {})[role] = {}
+        builder.origins["spec", "roles", role] = block.path if block else builder.spec.path
+        builder.put(("spec", "roles", role, "replicas"), count)
         own = arguments.one_of(block.get("image"), f"{role}_image") or image
-        draft.put(f"spec.roles.{role}.image", own or blocks["master"].get("image"))
+        builder.put(("spec", "roles", role, "image"), own or blocks["master"].get("image"))
         _pod(arguments, role, block)
-        _volumes(draft, role, block.get("volume") if mounted else volume)
-        _env(draft, role, env)
-    _whole(draft, arguments)
+        _volumes(builder, role, block.get("volume") if mounted else volume)
+        _env(builder, role, env)
+    _whole(builder, arguments)
 
 
-def _read(draft: Draft) -> dict[str, Given]:
+def _read(builder: Builder) -> dict[str, SourceValue]:
     """The arguments by their whole names."""
-    found: dict[str, Given] = {}
-    for name, given in _pairs(draft):
-        known = _name(draft, name, given)
+    found: dict[str, SourceValue] = {}
+    for name, given in _pairs(builder):
+        known = _name(builder, name, given)
         said = SWITCHES.get(known) if given.value is None else given.value
         if known in found:
-            draft.refuse(given, f"--{known} stands here twice", "keep one of the two")
+            builder.refuse(given, f"--{known} stands here twice", "keep one of the two")
         elif known and said is None:
-            draft.refuse(given, f"--{known} has no value", "write one")
+            builder.refuse(given, f"--{known} has no value", "write one")
         elif known:
-            found[known] = Given(said, given.path)
+            found[known] = SourceValue(said, given.path)
     return found
 
 
 ARGUMENT = re.compile(r"--(\w+)(?:(?:=|\s+)(.*))?", re.DOTALL)
 
 
-def _pairs(draft: Draft) -> Iterator[tuple[str, Given]]:
+def _pairs(builder: Builder) -> Iterator[tuple[str, SourceValue]]:
     """Each name with its value, which may stand in the next item; a shell would take quotes off."""
     name: str | None = None
-    last = Given(None)
-    for item in draft.spec.get("jobArgs").items():
+    last = SourceValue(None)
+    for item in builder.spec.get("jobArgs").items():
         matched = ARGUMENT.fullmatch(item.value.strip())
         if matched:
             if name:
                 yield name, last
-            name, last = matched[1], Given(None, item.path)
+            name, last = matched[1], SourceValue(None, item.path)
             if matched[2]:
-                yield name, Given(_unquoted(draft, item, matched[2]), item.path)
+                yield name, SourceValue(_unquoted(builder, item, matched[2]), item.path)
                 name = None
         elif name:
             yield name, item
             name = None
         else:
             message = f'"{item.value}" is not the value of an argument'
-            draft.refuse(item, message, "write --name value")
+            builder.refuse(item, message, "write --name value")
     if name:
         yield name, last
 
 
-def _unquoted(draft: Draft, item: Given, text: str) -> str:
+def _unquoted(builder: Builder, item: SourceValue, text: str) -> str:
     try:
         words = shlex.split(text)
     except ValueError:
         words = []
     if len(words) != 1:
-        draft.refuse(item, f"{text} is not one word, as a shell reads it", "put it in quotes")
+        builder.refuse(item, f"{text} is not one word, as a shell reads it", "put it in quotes")
         return text
     return words[0]
 
 
-def _name(draft: Draft, name: str, given: Given) -> str:
+def _name(builder: Builder, name: str, given: SourceValue) -> str:
     """Return the argument that is meant: Python's argparse takes a beginning for the whole."""
     longer = [known for known in NAMES if known.startswith(name)]
     if name in NAMES or len(longer) == 1:
         return name if name in NAMES else longer[0]
-    cure = did_you_mean(name, NAMES) or "elasticdl train --help lists them"
-    draft.refuse(given, f"--{name} is not an argument of ElasticDL", cure)
+    hint = did_you_mean(name, NAMES) or "elasticdl train --help lists them"
+    builder.refuse(given, f"--{name} is not an argument of ElasticDL", hint)
     return ""
 
 
-def _block(draft: Draft, role: str) -> Given:
+def _block(builder: Builder, role: str) -> SourceValue:
     """A block under either of its names."""
-    lower, upper = draft.spec.get(role), draft.spec.get(SPELLED[role])
+    lower, upper = builder.spec.get(role), builder.spec.get(SPELLED[role])
     if lower and upper:
         message = f"{role} and {SPELLED[role]} are the same"
-        draft.refuse(upper, message, "keep one of the two")
+        builder.refuse(upper, message, "keep one of the two")
     return lower or upper
 
 
 SPELLED = {"master": "Master", "ps": "PS", "worker": "Worker"}
 
 
-def _count(arguments: Arguments, role: str, block: Given) -> Given:
+def _count(arguments: Arguments, role: str, block: SourceValue) -> SourceValue:
     if role == "master":
-        return Given(None)
+        return SourceValue(None)
     given = arguments.number(arguments.one_of(block.get("count"), COUNTS[role]))
-    return given if given or role == "ps" else Given(WORKERS, given.path)
+    return given if given or role == "ps" else SourceValue(WORKERS, given.path)
 
 
-def _pod(arguments: Arguments, role: str, block: Given) -> None:
+def _pod(arguments: Arguments, role: str, block: SourceValue) -> None:
     """Resources and priority: of the master its pod's, of the others what the master is told."""
-    draft, at = arguments.draft, f"spec.roles.{role}"
+    builder, at = arguments.builder, ("spec", "roles", role)
     request = arguments.one_of(block.get("resource_request"), f"{role}_resource_request")
     limit = arguments.take(f"{role}_resource_limit")
     if role == "master" and not request:
-        request = Given(MASTER_RESOURCES, request.path)
-    requests = _resources(draft, request)
-    limits = _resources(draft, limit) or requests
+        request = SourceValue(MASTER_RESOURCES, request.path)
+    requests = _resources(builder, request)
+    limits = _resources(builder, limit) or requests
     same = requests in ({}, limits)
     both = limits if same else {"requests": requests, "limits": limits}
-    draft.put(f"{at}.resources", limit if same and limit else request, both)
+    builder.put((*at, "resources"), limit if same and limit else request, both)
     priority = arguments.one_of(block.get("priority"), f"{role}_pod_priority")
     if not priority.value:
         return
     if role == "master":
-        draft.put(f"{at}.template.spec.priorityClassName", priority)
+        builder.put((*at, "template", "spec", "priorityClassName"), priority)
     else:
-        draft.put(f"spec.options.podPriority.{role}", priority)
+        builder.put(("spec", "options", "podPriority", role), priority)
 
 
 RESOURCE = re.compile(r"cpu|memory|ephemeral-storage|gpu|[-.\w]+/gpu|nvidia\.com/.+")
 
 
-def _resources(draft: Draft, given: Given) -> dict[str, str]:
+def _resources(builder: Builder, given: SourceValue) -> dict[str, str]:
     """`cpu=1,memory=1024Mi,gpu=1` as amounts by name."""
     found: dict[str, str] = {}
-    for name, amount in _fields(draft, given, given.value or ""):
+    for name, amount in _fields(builder, given, given.value or ""):
         if name == "disk":
             message = "Kubernetes has no resource disk"
-            draft.refuse(given, message, f"write ephemeral-storage={amount}")
+            builder.refuse(given, message, f"write ephemeral-storage={amount}")
         elif not RESOURCE.fullmatch(name):
             known = ("cpu", "memory", "ephemeral-storage", "gpu")
-            cure = did_you_mean(name, known) or f"known are: {', '.join(known)}"
-            draft.refuse(given, f"{name} is not a resource of ElasticDL", cure)
+            hint = did_you_mean(name, known) or f"known are: {', '.join(known)}"
+            builder.refuse(given, f"{name} is not a resource of ElasticDL", hint)
         else:
             found["nvidia.com/gpu" if name == "gpu" else name] = amount
     return found
 
 
-def _volumes(draft: Draft, role: str, given: Given) -> None:
+def _volumes(builder: Builder, role: str, given: SourceValue) -> None:
     """`claim_name=c,mount_path=/data;host_path=/d,mount_path=/d`; equal ones have one name."""
-    known = _seen(draft)
+    known = _seen(builder)
     for text in filter(None, (given.value or "").strip().split(";")):
-        words = dict(_fields(draft, given, text))
+        words = dict(_fields(builder, given, text))
         wrong = [name for name in words if name not in VOLUME]
         if wrong:
-            cure = did_you_mean(wrong[0], VOLUME) or f"known are: {', '.join(VOLUME)}"
-            draft.refuse(given, f"{wrong[0]} is not known of a volume", cure)
+            hint = did_you_mean(wrong[0], VOLUME) or f"known are: {', '.join(VOLUME)}"
+            builder.refuse(given, f"{wrong[0]} is not known of a volume", hint)
         elif "mount_path" not in words or len({"claim_name", "host_path"} & set(words)) != 1:
             message = f"{text} is not a volume"
-            draft.refuse(given, message, "write claim_name or host_path, and mount_path")
+            builder.refuse(given, message, "write claim_name or host_path, and mount_path")
         else:
             if "type" in words:
                 message = f"the node is not asked for a {words['type']} here"
-                draft.differs(given, message, "see to the folder yourself")
+                builder.differs(given, message, "see to the folder yourself")
             volume = {VOLUME[name]: text for name, text in words.items() if VOLUME[name]}
             if volume not in known:
                 known.append(volume)
             name = f"volume-{known.index(volume)}"
-            draft.put(f"spec.roles.{role}.volumes.{name}", given, volume)
+            builder.put(("spec", "roles", role, "volumes", name), given, volume)
 
 
 VOLUME = {
@@ -283,59 +284,63 @@ VOLUME = {
 }
 
 
-def _seen(draft: Draft) -> list[dict[str, str]]:
+def _seen(builder: Builder) -> list[dict[str, str]]:
     """The volumes of the roles before, in the order of their names."""
-    named = {k: v for role in draft.roles.values() for k, v in role.get("volumes", {}).items()}
+    named = {k: v for role in builder.roles.values() for k, v in role.get("volumes", {}).items()}
     return [named[f"volume-{i}"] for i in range(len(named))]
 
 
-def _fields(draft: Draft, given: Given, text: str) -> Iterator[tuple[str, str]]:
+def _fields(builder: Builder, given: SourceValue, text: str) -> Iterator[tuple[str, str]]:
     """The fields of `a=1,b=2`, each of which may stand there once."""
     seen: set[str] = set()
     for word in filter(None, text.strip().split(",")):
         name, equals, value = (part.strip() for part in word.partition("="))
         if not (name and equals and value):
-            draft.refuse(given, f'"{word}" is not of the form name=value')
+            builder.refuse(given, f'"{word}" is not of the form name=value')
         elif name in seen:
-            draft.refuse(given, f"{name} stands here twice", "keep one of the two")
+            builder.refuse(given, f"{name} stands here twice", "keep one of the two")
         else:
             seen.add(name)
             yield name, value
 
 
-def _env(draft: Draft, role: str, given: Given) -> None:
+def _env(builder: Builder, role: str, given: SourceValue) -> None:
     """`A=1,B=2`, where a value may have commas."""
     words = re.split(r"(?:^|,)([^,=]+)=", given.value or "")[1:]
     for name, value in zip(words[::2], words[1::2], strict=True):
-        draft.put(f"spec.roles.{role}.env.{name}", given, value)
+        builder.put(("spec", "roles", role, "env", name), given, value)
 
 
-def _whole(draft: Draft, arguments: Arguments) -> None:
+def _whole(builder: Builder, arguments: Arguments) -> None:
     """Write what is not of one role, and hand the rest to the master."""
     name, namespace = arguments.take("job_name"), arguments.take("namespace")
-    if name and name.value != draft.name:
-        draft.refuse(name, f"the job is called {draft.name} in metadata", "leave it out")
-    known = draft.data["metadata"].get("namespace", namespace.value)
+    if name and name.value != builder.name:
+        builder.refuse(name, f"the job is called {builder.name} in metadata", "leave it out")
+    known = builder.data["metadata"].get("namespace", namespace.value)
     if namespace and namespace.value != known:
-        draft.refuse(namespace, f"the namespace is {known} in metadata", "leave it out")
+        builder.refuse(namespace, f"the namespace is {known} in metadata", "leave it out")
     elif namespace:
-        draft.put("metadata.namespace", namespace)
-    draft.put("spec.options.distributionStrategy", arguments.take("distribution_strategy"))
+        builder.put(("metadata", "namespace"), namespace)
+    builder.put(
+        ("spec", "options", "distributionStrategy"), arguments.take("distribution_strategy")
+    )
     for argument, word in (
         ("image_pull_policy", "imagePullPolicy"),
         ("restart_policy", "restartPolicy"),
     ):
-        draft.put(f"spec.roles.master.{word}", arguments.left.get(argument, Given(None)))
+        builder.put(
+            ("spec", "roles", "master", word), arguments.left.get(argument, SourceValue(None))
+        )
     for argument in OF_THE_CLIENT:
         arguments.take(argument)
     for argument, given in arguments.left.items():
         if argument in MASTER_TOO and given.value:
-            what, cure = MASTER_TOO[argument]
-            draft.differs(given, f"the client also {what}; that is not done here", cure)
-        draft.put(f"spec.options.arguments.{argument}", given, _value(given))
+            what, hint = MASTER_TOO[argument]
+            builder.differs(given, f"the client also {what}; that is not done here", hint)
+        builder.put(("spec", "options", "arguments", argument), given, _value(given))
 
 
-def _value(given: Given) -> str | int | bool:
+def _value(given: SourceValue) -> str | int | bool:
     """Numbers and switches as such, where the master gets the same text of them."""
     if given.value in (True, "True", False, "False"):
         return given.value in (True, "True")
@@ -360,7 +365,10 @@ SPEC = mapping(
     }
 )
 
-KINDS = {
-    ("elasticdl.org/v1", "ElasticAIJob"): Kind(SPEC, _job),
-    ("elasticdl.org/v1alpha1", "ElasticAIJob"): Kind(SPEC, _job),
-}
+DIALECT = Dialect(
+    groups=("elasticdl.org",),
+    kinds={
+        ("elasticdl.org/v1", "ElasticAIJob"): Kind(SPEC, _job),
+        ("elasticdl.org/v1alpha1", "ElasticAIJob"): Kind(SPEC, _job),
+    },
+)

@@ -8,34 +8,31 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mlgen import render, source
-from mlgen.checks import Key
-from mlgen.diff import live, shown
-from mlgen.diff.compare import changes, group_kind
+from mlgen import pipeline
+from mlgen.diff import live
+from mlgen.diff import text as shown
+from mlgen.diff.compare import changes
 from mlgen.diff.effects import effects, readers
-from mlgen.diff.immutable import Case, Refusal, refusals
+from mlgen.diff.refusals import Refusal, refusals
+from mlgen.documents.files import texts
+from mlgen.kubernetes.groups import group_kind, is_built_in
+from mlgen.kubernetes.immutability import Update
+from mlgen.kubernetes.objects import Key
 from mlgen.objects.labels import INSTANCE, JOB
 from mlgen.problems import MlgenError, Problem
+from mlgen.result import Options, Rendered, Result
+from mlgen.variants.gitops import TOOLS
 
 Object = dict[str, Any]
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
 PART_OF = "app.kubernetes.io/part-of"
 
-BUILT_IN = ("", "apps", "batch", "rbac.authorization.k8s.io")
-"""API groups whose kinds kubectl knows by their bare names."""
-
-FORCED = {
-    "Argo CD": ("argocd.argoproj.io/sync-options", "Force=true"),
-    "Flux": ("kustomize.toolkit.fluxcd.io/force", "enabled"),
-}
-"""Who deletes an object and makes it again where it is refused, by which annotation's word."""
-
 CLAIM = ("", "PersistentVolumeClaim")
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class Comparison:
     """What there is to say.
 
     Attributes:
@@ -62,41 +59,41 @@ class Entry:
     lines: tuple[str, ...]
 
 
-def files(old: str, new: str, options: render.Options) -> Result:
+def files(old: str, new: str, options: Options) -> Comparison:
     """Compare what two files or folders render to.
 
     Raises:
         MlgenError: with every problem of both.
     """
-    results: list[render.Result] = []
+    results: list[Result] = []
     problems: list[Problem] = []
     for name in (old, new):
         try:
-            results.append(render.render(source.texts((name,)), options))
+            results.append(pipeline.render(texts((name,)), options))
         except MlgenError as error:
             problems += error.problems
     if problems:
         raise MlgenError(problems)
     before, after = map(_objects, results)
-    return Result(_text(before, after, options), results[1].warnings)
+    return Comparison(_text(before, after, options), results[1].warnings)
 
 
-def cluster(new: str, options: render.Options) -> Result:
+def cluster(new: str, options: Options) -> Comparison:
     """Compare what the cluster has with what a file or folder renders to.
 
     Raises:
         MlgenError: the manifests cannot be rendered, or kubectl cannot be asked.
     """
-    result = render.render(source.texts((new,)), options)
+    result = pipeline.render(texts((new,)), options)
     wanted = [_placed(item, options.namespace) for item in _objects(result)]
-    return Result(_text(live.objects(wanted), wanted, options), result.warnings)
+    return Comparison(_text(live.objects(wanted), wanted, options), result.warnings)
 
 
-def _objects(result: render.Result) -> list[Object]:
+def _objects(result: Result) -> list[Object]:
     """Every object that can be applied under a name; what a List holds are objects of their own."""
     found: list[Object] = []
     for part in result.parts:
-        for item in part.objects if isinstance(part, render.Rendered) else [part.document.data]:
+        for item in part.objects if isinstance(part, Rendered) else [part.document.data]:
             found += item.get("items") or [] if group_kind(item) == ("", "List") else [item]
     return [_decoded(item) for item in found if _is_named(item)]
 
@@ -143,7 +140,7 @@ def _paired(
         yield exact.get(_key(new)) or (None if all(spaces) else alike), new
 
 
-def _text(before: Sequence[Object], wanted: Sequence[Object], options: render.Options) -> str:
+def _text(before: Sequence[Object], wanted: Sequence[Object], options: Options) -> str:
     """Return all that differs, and what it comes to; nothing where nothing does.
 
     Args:
@@ -176,9 +173,7 @@ def _text(before: Sequence[Object], wanted: Sequence[Object], options: render.Op
     return "".join([*blocks, _summary(found)]) if found else ""
 
 
-def _compared(
-    old: Object, new: Object, stay: Sequence[Object], options: render.Options
-) -> Entry | None:
+def _compared(old: Object, new: Object, stay: Sequence[Object], options: Options) -> Entry | None:
     """What is to be said of an object that is there and wanted, if the two differ.
 
     Args:
@@ -191,17 +186,17 @@ def _compared(
     found = changes(known, new)
     if not found:
         return None
-    case = Case(old, known, new, tuple(found), options.kube_version)
-    against = refusals(case)
+    update = Update(old, known, new, tuple(found), options.kube_version)
+    against = refusals(update)
     secret = group_kind(new) == ("", "Secret")
     lines = [line for change in found for line in shown.lines(change, secret=secret)]
     sure = [refusal for refusal in against if not refusal.unless]
     if sure:
         head = f"{_called(new)}: apply will be refused: {_reasons(sure)}"
-        return Entry((new,), "refused", (head, *lines, _cure(new, sure)))
+        return Entry((new,), "refused", (head, *lines, _hint(new, sure)))
     verdict = f"apply may be refused: {_reasons(against)}" if against else "changed"
-    head = "; ".join([f"{_called(new)}: {verdict}", *effects(case)])
-    return Entry((new,), "unsure" if against else "changed", (head, *lines, *readers(case, stay)))
+    head = "; ".join([f"{_called(new)}: {verdict}", *effects(update)])
+    return Entry((new,), "unsure" if against else "changed", (head, *lines, *readers(update, stay)))
 
 
 def _reasons(found: Sequence[Refusal]) -> str:
@@ -212,18 +207,19 @@ def _reasons(found: Sequence[Refusal]) -> str:
     return "; ".join(f"{', '.join(fields)} {why}" for why, fields in texts.items())
 
 
-def _cure(item: Object, against: Sequence[Refusal]) -> str:
+def _hint(item: Object, against: Sequence[Refusal]) -> str:
     delete = _delete([item])
     if group_kind(item) == CLAIM:
         return "take a claim of another name: the data goes with the one that is deleted"
-    if all(refusal.cure for refusal in against):
-        return "; ".join(dict.fromkeys(refusal.cure for refusal in against))
+    if all(refusal.hint for refusal in against):
+        return "; ".join(dict.fromkeys(refusal.hint for refusal in against))
     pods = "template" in _mapping(item, "spec")
     first = f"delete it first{', which ends its pods' if pods else ''}: {delete}"
     annotations = _mapping(item["metadata"], "annotations")
-    for tool, (name, word) in FORCED.items():
+    for tool in TOOLS.values():
+        name, word = tool.force
         if word in str(annotations.get(name)).split(","):
-            return f"{first}; {tool} does that by itself ({name}: {word})"
+            return f"{first}; {tool.title} does that by itself ({name}: {word})"
     if pods and _job(item):
         return f"{first}; or let the job's name change: metadata.nameSuffix: hash"
     return first
@@ -304,7 +300,7 @@ def _left_job(objects: Sequence[Object]) -> Entry:
 def _word(item: Object) -> str:
     """Return by which kubectl knows a kind; one that others have too needs its group."""
     group, kind = group_kind(item)
-    return kind.lower() if group in BUILT_IN else f"{kind.lower()}.{group}"
+    return kind.lower() if is_built_in(item["apiVersion"]) else f"{kind.lower()}.{group}"
 
 
 def _delete(objects: Iterable[Object]) -> str:
@@ -342,8 +338,8 @@ def _summary(entries: Sequence[Entry]) -> str:
         line = f"{len(refused)} of {total} changes will be refused, {rest}"
     else:
         line = f"{'the one change' if total == 1 else f'all {total} changes'} will be refused"
-    cure = _delete(item for item in refused if group_kind(item) != CLAIM)
-    return f"{line}{f'; first: {cure}' if cure else ''}\n"
+    hint = _delete(item for item in refused if group_kind(item) != CLAIM)
+    return f"{line}{f'; first: {hint}' if hint else ''}\n"
 
 
 def _rest(count: int) -> str:

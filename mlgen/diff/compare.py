@@ -4,18 +4,17 @@ Absent, null and a default are the same to it; so are two ways to write an amoun
 `kubectl apply` merges are held against each other by their keys, and others as a whole.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from mlgen import quantity
-from mlgen.diff.defaults import DEFAULTS, Always
-from mlgen.objects.merge import KEYS
+from mlgen.kubernetes import quantity
+from mlgen.kubernetes.changes import Change, FieldPath
+from mlgen.kubernetes.defaults import DEFAULTS, Always
+from mlgen.kubernetes.groups import group_kind
+from mlgen.kubernetes.labels import LAST_APPLIED
+from mlgen.kubernetes.merge import KEYS
 
 Object = dict[str, Any]
-
-Way = tuple[str, ...]
-"""The way to a field: names, and `[key]` for an item of a list or of a mapping with free keys."""
 
 MAPPINGS = (
     "annotations",
@@ -33,46 +32,7 @@ MAPPINGS = (
 AMOUNTS = ("divisor", "limits", "minResources", "requests", "sizeLimit")
 """Fields that are amounts, or hold nothing else."""
 
-LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-
 NO_CONTENT = ("apiVersion", "kind", "metadata", "status")
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A field that changes.
-
-    Attributes:
-        path: of the field.
-        old: its value; None where there is none.
-        new: likewise.
-        implied: which of the two, `old` or `new`, nobody wrote: the API server sets it.
-        order: the values are the keys of a list, whose items only change their places.
-    """
-
-    path: Way
-    old: Any
-    new: Any
-    implied: str = ""
-    order: bool = False
-
-
-def dotted(path: Way) -> str:
-    """Return a path as people write it: `spec.template.spec.containers[main].image`."""
-    return ".".join(path).replace(".[", "[")
-
-
-def at(value: Any, path: Iterable[str]) -> Any:
-    """Return what stands at a path of names, or None."""
-    for name in path:
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return value
-
-
-def group_kind(item: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the API group, which is empty for `v1`, and the kind of an object."""
-    version, kind = str(item.get("apiVersion")), str(item.get("kind"))
-    return version.rpartition("/")[0], kind
 
 
 def changes(old: Object, new: Object) -> list[Change]:
@@ -91,7 +51,7 @@ def _content(item: Object) -> Object:
     return {"metadata": meta, **rest}
 
 
-def _mapping(old: Object, new: Object, tree: Any, path: Way) -> Iterator[Change]:
+def _mapping(old: Object, new: Object, tree: Any, path: FieldPath) -> Iterator[Change]:
     free = bool(path) and path[-1] in MAPPINGS
     for name in dict.fromkeys([*new, *old]):
         below = (*path, f"[{name}]" if free or "." in name or "/" in name else name)
@@ -99,7 +59,7 @@ def _mapping(old: Object, new: Object, tree: Any, path: Way) -> Iterator[Change]
         yield from _field((old, new), name, sub, below)
 
 
-def _field(around: tuple[Object, Object], name: str, sub: Any, path: Way) -> Iterator[Change]:
+def _field(around: tuple[Object, Object], name: str, sub: Any, path: FieldPath) -> Iterator[Change]:
     written = [side.get(name) for side in around]
     if written[0] is None and written[1] is None:
         return
@@ -123,7 +83,7 @@ def _default(around: Object, name: str, sub: Any) -> Any:
     return None if isinstance(sub, (Mapping, list)) else sub
 
 
-def _value(old: Any, new: Any, sub: Any, path: Way) -> Iterator[Change]:
+def _value(old: Any, new: Any, sub: Any, path: FieldPath) -> Iterator[Change]:
     if isinstance(old, dict) and isinstance(new, dict):
         yield from _mapping(old, new, sub, path)
     elif isinstance(old, list) and isinstance(new, list):
@@ -132,11 +92,11 @@ def _value(old: Any, new: Any, sub: Any, path: Way) -> Iterator[Change]:
         yield Change(path, old, new)
 
 
-def _nothing(value: Any, path: Way) -> bool:
+def _nothing(value: Any, path: FieldPath) -> bool:
     return value is None or value == [] or (value == {} and path[-1] in MAPPINGS)
 
 
-def _same(old: Any, new: Any, path: Way) -> bool:
+def _same(old: Any, new: Any, path: FieldPath) -> bool:
     if old is None or new is None or isinstance(old, (dict, list)):
         return bool(old == new)
     if set(path[-2:]) & set(AMOUNTS):
@@ -147,7 +107,7 @@ def _same(old: Any, new: Any, path: Way) -> bool:
     return bool(old == new) and isinstance(old, bool) == isinstance(new, bool)
 
 
-def _list(old: Sequence[Any], new: Sequence[Any], sub: Any, path: Way) -> Iterator[Change]:
+def _list(old: Sequence[Any], new: Sequence[Any], sub: Any, path: FieldPath) -> Iterator[Change]:
     before, after = keyed(old, path[-1]), keyed(new, path[-1])
     if before is not None and after is not None:
         for key in dict.fromkeys([*after, *before]):

@@ -9,8 +9,9 @@ automatically".
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from mlgen.diff.compare import Way, at, group_kind
-from mlgen.diff.immutable import Case
+from mlgen.kubernetes.changes import FieldPath, at
+from mlgen.kubernetes.groups import group_kind
+from mlgen.kubernetes.immutability import Update
 
 Object = dict[str, Any]
 
@@ -19,21 +20,21 @@ LATER = "sees it only when its containers start again"
 BOTH = "follows within about a minute in its files, else when its containers start again"
 
 
-def effects(case: Case) -> list[str]:
+def effects(update: Update) -> list[str]:
     """Return what happens to pods, each in a few words; nothing where that is not known."""
-    find = EFFECTS.get(group_kind(case.new))
-    return list(find(case)) if find else []
+    find = EFFECTS.get(group_kind(update.new))
+    return list(find(update)) if find else []
 
 
-def readers(case: Case, objects: Sequence[Object]) -> list[str]:
+def readers(update: Update, objects: Sequence[Object]) -> list[str]:
     """Return which objects read a ConfigMap or Secret that changes, and when they see it.
 
     Args:
-        case: an object of any kind; nothing reads most.
+        update: an object of any kind; nothing reads most.
         objects: those among which readers are looked for.
     """
-    kind, meta = case.new["kind"], case.new["metadata"]
-    if kind not in WAYS or not (_touches(case, "data") or _touches(case, "binaryData")):
+    kind, meta = update.new["kind"], update.new["metadata"]
+    if kind not in WAYS or not (_touches(update, "data") or _touches(update, "binaryData")):
         return []
     found = []
     for item in objects:
@@ -89,8 +90,8 @@ def _dig(value: Any, *path: str) -> Any:
     return at(value, path) or []
 
 
-def _touches(case: Case, *path: str) -> bool:
-    return any(change.path[: len(path)] == path for change in case.changes)
+def _touches(update: Update, *path: str) -> bool:
+    return any(change.path[: len(path)] == path for change in update.changes)
 
 
 def _pods(count: int) -> str:
@@ -101,8 +102,8 @@ def _count(value: Any) -> int:
     return value if isinstance(value, int) else 1  # the default of all that count pods
 
 
-def _counts(case: Case, name: str) -> tuple[int, int]:
-    return _count(case.was("spec", name)), _count(case.will("spec", name))
+def _counts(update: Update, name: str) -> tuple[int, int]:
+    return _count(update.was("spec", name)), _count(update.will("spec", name))
 
 
 def _scaled(old: int, new: int) -> Iterator[str]:
@@ -110,12 +111,12 @@ def _scaled(old: int, new: int) -> Iterator[str]:
         yield f"{'adds' if new > old else 'removes'} {_pods(abs(new - old))}"
 
 
-def _job(case: Case) -> Iterator[str]:
-    old, new = _counts(case, "parallelism")
-    was, will = bool(case.was("spec", "suspend")), bool(case.will("spec", "suspend"))
-    if any(_is_end(condition) for condition in case.was("status", "conditions") or []):
+def _job(update: Update) -> Iterator[str]:
+    old, new = _counts(update, "parallelism")
+    was, will = bool(update.was("spec", "suspend")), bool(update.will("spec", "suspend"))
+    if any(_is_end(condition) for condition in update.was("status", "conditions") or []):
         yield "the Job has ended, so nothing starts"
-    elif _touches(case, "spec", "suspend") and was != will:
+    elif _touches(update, "spec", "suspend") and was != will:
         yield f"stops {_pods(old)}" if will else f"starts {_pods(new)}"
     elif not will:
         yield from _scaled(old, new)
@@ -125,10 +126,10 @@ def _is_end(condition: Mapping[str, Any]) -> bool:
     return condition.get("type") in ("Complete", "Failed") and condition.get("status") == "True"
 
 
-def _stateful_set(case: Case) -> Iterator[str]:
-    old, new = _counts(case, "replicas")
-    strategy = case.will("spec", "updateStrategy") or {}
-    if _touches(case, "spec", "template"):
+def _stateful_set(update: Update) -> Iterator[str]:
+    old, new = _counts(update, "replicas")
+    strategy = update.will("spec", "updateStrategy") or {}
+    if _touches(update, "spec", "template"):
         if strategy.get("type") == "OnDelete":
             yield "a pod changes when it is deleted (updateStrategy OnDelete)"
         else:
@@ -140,34 +141,34 @@ def _stateful_set(case: Case) -> Iterator[str]:
     yield from _scaled(old, new)
 
 
-def _deployment(case: Case) -> Iterator[str]:
-    old, new = _counts(case, "replicas")
-    if _touches(case, "spec", "template"):
-        recreate = (case.will("spec", "strategy") or {}).get("type") == "Recreate"
+def _deployment(update: Update) -> Iterator[str]:
+    old, new = _counts(update, "replicas")
+    if _touches(update, "spec", "template"):
+        recreate = (update.will("spec", "strategy") or {}).get("type") == "Recreate"
         yield f"{'ends and starts' if recreate else 'replaces'} {_pods(min(old, new))}"
     yield from _scaled(old, new)
 
 
-def _daemon_set(case: Case) -> Iterator[str]:
-    if _touches(case, "spec", "template"):
+def _daemon_set(update: Update) -> Iterator[str]:
+    if _touches(update, "spec", "template"):
         yield "restarts its pod on every node"
 
 
-def _service(case: Case) -> Iterator[str]:
-    if _touches(case, "spec", "selector"):
+def _service(update: Update) -> Iterator[str]:
+    if _touches(update, "spec", "selector"):
         yield "leads to other pods at once"
-    if _keeps_address(case):
+    if _keeps_address(update):
         yield "keeps its clusterIP"
 
 
-def _keeps_address(case: Case) -> bool:
+def _keeps_address(update: Update) -> bool:
     """An address that is no longer named is kept: patchAllocatedValues in core/service/storage."""
-    address: Way = ("spec", "clusterIP")
-    gone = any(change.path == address and change.new is None for change in case.changes)
-    return gone and case.will("spec", "type") != "ExternalName"
+    address: FieldPath = ("spec", "clusterIP")
+    gone = any(change.path == address and change.new is None for change in update.changes)
+    return gone and update.will("spec", "type") != "ExternalName"
 
 
-EFFECTS: dict[tuple[str, str], Callable[[Case], Iterator[str]]] = {
+EFFECTS: dict[tuple[str, str], Callable[[Update], Iterator[str]]] = {
     ("", "Service"): _service,
     ("apps", "DaemonSet"): _daemon_set,
     ("apps", "Deployment"): _deployment,

@@ -5,15 +5,16 @@ import subprocess
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from mlgen.diff.compare import LAST_APPLIED, named
-from mlgen.objects.merge import merged
+from mlgen.diff.compare import named
+from mlgen.kubernetes.labels import LAST_APPLIED
+from mlgen.kubernetes.merge import merged
 from mlgen.problems import MlgenError, Problem
 
 Object = dict[str, Any]
 
 COMMAND = ("kubectl", "get", "-f", "-", "--ignore-not-found", "-o", "json")
 
-CURE = "or compare files: mlgen diff OLD NEW"
+HINT = "or compare files: mlgen diff OLD NEW"
 
 
 def objects(manifests: Iterable[Mapping[str, Any]]) -> list[Object]:
@@ -35,10 +36,10 @@ def objects(manifests: Iterable[Mapping[str, Any]]) -> list[Object]:
         )
     except OSError as error:
         message = f"kubectl cannot be run: {error.strerror}"
-        raise MlgenError([Problem((), message, "kubectl", f"install it, {CURE}")]) from None
+        raise MlgenError([Problem((), message, "kubectl", f"install it, {HINT}")]) from None
     if done.returncode:
         message = f"kubectl says: {_reason(done.stderr)}"
-        raise MlgenError([Problem((), message, "kubectl", f"mend that, {CURE}")])
+        raise MlgenError([Problem((), message, "kubectl", f"mend that, {HINT}")])
     found: Any = json.loads(done.stdout) if done.stdout.strip() else {"kind": "List", "items": []}
     items: list[Object] = found["items"] if found["kind"] == "List" else [found]
     return items

@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from mlgen.frameworks import mpi
-from mlgen.job import Job
+from mlgen.frameworks._framework import Framework
+from mlgen.jobfile.model import TrainingJob
 from mlgen.topology import Topology
 
 HOSTFILE = "/job"
@@ -23,7 +24,16 @@ OPTIONS: dict[str, Any] = {
 }
 
 
-def topology(job: Job) -> Topology:
+def topology(job: TrainingJob) -> Topology:
     """Lay out a launcher and workers."""
     job = replace(job, options={"transport": "ssh", **job.options})
-    return mpi.plan(job, folders=(mpi.CONFIG, HOSTFILE)).topology()
+    return mpi.lay_out(job, folders=(mpi.CONFIG, HOSTFILE)).topology()
+
+
+FRAMEWORK = Framework(
+    title="DeepSpeed",
+    summary="As MPI, over ssh by default; the deepspeed launcher finds its hostfile.",
+    roles=ROLES,
+    options=OPTIONS,
+    topology=topology,
+)

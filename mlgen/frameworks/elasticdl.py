@@ -12,9 +12,10 @@ from dataclasses import fields
 from math import ceil
 from typing import Any
 
-from mlgen.job import Job, RoleSpec
-from mlgen.layout import Plan
-from mlgen.quantity import parse
+from mlgen.frameworks._framework import Framework
+from mlgen.frameworks._planner import Planner
+from mlgen.jobfile.model import RoleSpec, TrainingJob
+from mlgen.kubernetes.quantity import parse
 from mlgen.topology import POD_IP, POD_NAMESPACE, Right, Topology
 
 ROLES = ("master", "ps", "worker")
@@ -65,17 +66,17 @@ OPTIONS: dict[str, Any] = {
 }
 
 
-def topology(job: Job) -> Topology:
+def topology(job: TrainingJob) -> Topology:
     """Lay out the master alone."""
-    plan = Plan(job)
-    plan.require("master")
-    plan.single("master")
-    plan.decider("master", ["master"])
+    planner = Planner(job)
+    planner.require("master")
+    planner.single("master")
+    planner.decider("master", ["master"])
     for name in (name for name in ("ps", "worker") if name in job.roles):
-        _check(plan, job.roles.get("master"), job.roles[name])
-    if plan.problems:
-        return plan.topology()
-    plan.add(
+        _check(planner, job.roles.get("master"), job.roles[name])
+    if planner.collector.problems:
+        return planner.topology()
+    planner.add(
         job.roles["master"],
         decides=True,
         workload=f"elasticdl-{job.name}-master",
@@ -90,10 +91,10 @@ def topology(job: Job) -> Topology:
         args=_arguments(job),
         rights=tuple(Right(name, VERBS) for name in ("pods", "pods/exec", "services")),
     )
-    return plan.topology()
+    return planner.topology()
 
 
-def _check(plan: Plan, master: RoleSpec | None, spec: RoleSpec) -> None:
+def _check(planner: Planner, master: RoleSpec | None, spec: RoleSpec) -> None:
     """Refuse what ElasticDL has no words for."""
     unsaid = RoleSpec(spec.name)
     for name in (field.name for field in fields(RoleSpec) if field.name not in CARRIED):
@@ -102,19 +103,19 @@ def _check(plan: Plan, master: RoleSpec | None, spec: RoleSpec) -> None:
             first, *rest = name.split("_")
             word = "".join([first, *(part.capitalize() for part in rest)])
             message = f"the master makes the pods of {spec.name}, and cannot be told {word}"
-            cure = "known are replicas, image, resources, volumes and env"
-            plan.problem(("roles", spec.name, word), message, cure)
+            hint = "known are replicas, image, resources, volumes and env"
+            planner.problem(("roles", spec.name, word), message, hint)
     for name, volume in spec.volumes.items():
         if not {"pvc", "hostPath"} & set(volume) or volume.get("readOnly"):
             message = "ElasticDL only knows volumes of a pvc or hostPath that can be written to"
-            plan.problem(("roles", spec.name, "volumes", name), message, "take one of these")
+            planner.problem(("roles", spec.name, "volumes", name), message, "take one of these")
     for name, value in spec.env.items():
         if not isinstance(value, str) or "=" in value:
             message = "ElasticDL hands on texts without = alone"
-            plan.problem(("roles", spec.name, "env", name), message, "put it into the image")
+            planner.problem(("roles", spec.name, "env", name), message, "put it into the image")
 
 
-def _arguments(job: Job) -> tuple[str, ...]:
+def _arguments(job: TrainingJob) -> tuple[str, ...]:
     """What follows the command: job, namespace and pods first, then what the user adds."""
     options = job.options
     found: dict[str, Any] = {"job_name": job.name, "namespace": "$(MY_POD_NAMESPACE)"}
@@ -164,3 +165,12 @@ def _volume(given: Mapping[str, Any]) -> str:
     if "subPath" in given:
         words.append(f"sub_path={given['subPath']}")
     return ",".join(words)
+
+
+FRAMEWORK = Framework(
+    title="ElasticDL",
+    summary="A master that itself makes, watches and replaces the pods of its ps and workers.",
+    roles=ROLES,
+    options=OPTIONS,
+    topology=topology,
+)

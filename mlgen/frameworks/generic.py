@@ -9,8 +9,9 @@ separated by commas.
 from functools import partial
 from typing import Any
 
-from mlgen.job import Job
-from mlgen.layout import Plan, Viewer
+from mlgen.frameworks._framework import Framework
+from mlgen.frameworks._planner import Planner, RoleFields, Viewer
+from mlgen.jobfile.model import TrainingJob
 from mlgen.topology import Topology
 
 ROLES = None
@@ -25,35 +26,44 @@ OPTIONS: dict[str, Any] = {
 }
 
 
-def topology(job: Job) -> Topology:
+def topology(job: TrainingJob) -> Topology:
     """Lay out the roles as they are."""
-    plan = Plan(job)
+    planner = Planner(job)
     ending = [name for name, spec in job.roles.items() if spec.restart_policy != "Always"]
-    decider = plan.decider(ending[0] if len(ending) == 1 else None, ending)
+    decider = planner.decider(ending[0] if len(ending) == 1 else None, ending)
     if decider is None:
         known = f"({', '.join(ending)} end by themselves)" if ending else "(none ends by itself)"
-        plan.problem(
+        planner.problem(
             ("roles",),
             f"it is not clear which role's end is the end of training {known}",
             "write successPolicy.role, and restartPolicy: Always for roles that serve the others",
         )
     for name, spec in job.roles.items():
-        plan.add(
+        planner.add(
             spec,
             serves=spec.restart_policy == "Always",
             decides=name == decider,
-            each=partial(_env, plan, name),
+            each=partial(_env, planner, name),
         )
-    return plan.topology()
+    return planner.topology()
 
 
-def _env(plan: Plan, name: str, viewer: Viewer) -> dict[str, Any]:
-    if not plan.job.options.get("addresses", True):
+def _env(planner: Planner, name: str, viewer: Viewer) -> RoleFields:
+    if not planner.job.options.get("addresses", True):
         return {}
     env = {"MLGEN_ROLE": name}
-    for role, spec in plan.job.roles.items():
+    for role, spec in planner.job.roles.items():
         key = f"MLGEN_{role.upper().replace('-', '_')}"
-        found = plan.addresses(spec, viewer) if spec.port else plan.hosts(spec)
+        found = planner.addresses(spec, viewer) if spec.port else planner.hosts(spec)
         env[f"{key}_REPLICAS"] = str(spec.replicas)
         env[f"{key}_HOSTS"] = ",".join(found)
     return {"env": env}
+
+
+FRAMEWORK = Framework(
+    title="Generic",
+    summary="Any roles, with waits, and the addresses of all peers as variables.",
+    roles=ROLES,
+    options=OPTIONS,
+    topology=topology,
+)

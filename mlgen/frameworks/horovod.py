@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from mlgen.frameworks import mpi
-from mlgen.job import Job
-from mlgen.layout import Plan
+from mlgen.frameworks._framework import Framework
+from mlgen.frameworks._planner import Planner
+from mlgen.jobfile.model import TrainingJob
 from mlgen.topology import Topology
 
 ROLES = mpi.ROLES
@@ -41,24 +42,36 @@ OPTIONS: dict[str, Any] = {
 }
 
 
-def topology(job: Job) -> Topology:
+def topology(job: TrainingJob) -> Topology:
     """Lay out a launcher and workers; an elastic launcher finds the workers at run time."""
     elastic = job.options.get("elastic")
     if not elastic:
         return mpi.topology(job)
     most = elastic["maxReplicas"]
-    plan = mpi.plan(job, ("discover_hosts.sh", "elastic-hosts"), least=elastic["minReplicas"])
+    planner = mpi.lay_out(job, ("discover_hosts.sh", "elastic-hosts"), least=elastic["minReplicas"])
     if "worker" in job.roles:
         working = {"launcher": 1} if job.options.get("runLauncherAsWorker") else {}
         counts = {role: n for role, n in working.items() if role in job.roles} | {"worker": most}
-        lines = (line for role, count in counts.items() for line in _known(plan, role, count))
-        plan.files["elastic-hosts"] = "".join(lines)
-        plan.between("worker", elastic["minReplicas"], most)
-    return plan.topology()
+        lines = (line for role, count in counts.items() for line in _known(planner, role, count))
+        planner.files["elastic-hosts"] = "".join(lines)
+        planner.between("worker", elastic["minReplicas"], most)
+    return planner.topology()
 
 
-def _known(plan: Plan, role: str, count: int) -> Iterator[str]:
+def _known(planner: Planner, role: str, count: int) -> Iterator[str]:
     """Return the lines of elastic-hosts for so many replicas."""
-    names, hosts = mpi.reachable(plan, role, count), plan.hosts(plan.job.roles[role], count)
+    names, hosts = (
+        mpi.reachable(planner, role, count),
+        planner.hosts(planner.job.roles[role], count),
+    )
     for name, host in zip(names, hosts, strict=True):
-        yield f"{name}:{mpi.slots(plan.job)} {host}\n"
+        yield f"{name}:{mpi.slots(planner.job)} {host}\n"
+
+
+FRAMEWORK = Framework(
+    title="Horovod",
+    summary="As MPI, and elastic: a script tells horovodrun which workers are up.",
+    roles=ROLES,
+    options=OPTIONS,
+    topology=topology,
+)

@@ -9,8 +9,9 @@ its Trainer 2 (pkg/runtime/framework/plugins/jax). JAX itself reads JAX_COORDINA
 from functools import partial
 from typing import Any
 
-from mlgen.job import Job
-from mlgen.layout import Plan, Viewer
+from mlgen.frameworks._framework import Framework
+from mlgen.frameworks._planner import Planner, RoleFields, Viewer
+from mlgen.jobfile.model import TrainingJob
 from mlgen.topology import INDEX, Topology
 
 PORT = 6666
@@ -20,26 +21,26 @@ ROLES = ("worker",)
 OPTIONS: dict[str, Any] = {}
 
 
-def topology(job: Job) -> Topology:
+def topology(job: TrainingJob) -> Topology:
     """Lay out the workers; all of them decide."""
-    plan = Plan(job, {"worker": PORT})
-    plan.require("worker")
-    plan.decider("worker", ["worker"])
+    planner = Planner(job, {"worker": PORT})
+    planner.require("worker")
+    planner.decider("worker", ["worker"])
     if "worker" in job.roles:
         worker = job.roles["worker"]
-        meeting = plan.wait(worker, count=1)
-        plan.add(
+        meeting = planner.wait(worker, count=1)
+        planner.add(
             worker,
             decides=True,
-            each=partial(_env, plan),
-            waits=[meeting] if worker.replicas > 1 else (),
+            each=partial(_env, planner),
+            waits=(meeting,) if worker.replicas > 1 else (),
         )
-    return plan.topology()
+    return planner.topology()
 
 
-def _env(plan: Plan, viewer: Viewer) -> dict[str, Any]:
-    worker = plan.job.roles["worker"]
-    host, port = plan.first(worker), plan.port(worker, 0, viewer)
+def _env(planner: Planner, viewer: Viewer) -> RoleFields:
+    worker = planner.job.roles["worker"]
+    host, port = planner.first(worker), planner.port(worker, 0, viewer)
     env = {
         "PYTHONUNBUFFERED": "1",
         "COORDINATOR_PORT": str(port),
@@ -51,3 +52,12 @@ def _env(plan: Plan, viewer: Viewer) -> dict[str, Any]:
         "JAX_PROCESS_ID": INDEX,
     }
     return {"env": env}
+
+
+FRAMEWORK = Framework(
+    title="JAX",
+    summary="Processes that meet at process 0, for jax.distributed.initialize.",
+    roles=ROLES,
+    options=OPTIONS,
+    topology=topology,
+)

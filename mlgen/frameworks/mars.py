@@ -8,19 +8,11 @@ from functools import partial
 from math import ceil
 from typing import Any
 
-from mlgen.job import Job, RoleSpec
-from mlgen.layout import Plan, Viewer, config
-from mlgen.quantity import parse
-from mlgen.topology import (
-    INDEX,
-    POD_IP,
-    POD_NAME,
-    POD_NAMESPACE,
-    Env,
-    Mount,
-    Scratch,
-    Topology,
-)
+from mlgen.frameworks._framework import Framework
+from mlgen.frameworks._planner import Planner, RoleFields, Viewer, config
+from mlgen.jobfile.model import RoleSpec, TrainingJob
+from mlgen.kubernetes.quantity import parse
+from mlgen.topology import INDEX, POD_IP, POD_NAME, POD_NAMESPACE, Env, Mount, Scratch, Topology
 
 PORT = 11111
 
@@ -73,45 +65,45 @@ OPTIONS: dict[str, Any] = {
 }
 
 
-def topology(job: Job) -> Topology:
+def topology(job: TrainingJob) -> Topology:
     """Lay out schedulers, which decide, web services and workers."""
-    plan = Plan(job, dict.fromkeys(ROLES, PORT))
-    plan.require("scheduler", "worker")
-    plan.decider("scheduler", ["scheduler"])
-    if plan.problems:
-        return plan.topology()
+    planner = Planner(job, dict.fromkeys(ROLES, PORT))
+    planner.require("scheduler", "worker")
+    planner.decider("scheduler", ["scheduler"])
+    if planner.collector.problems:
+        return planner.topology()
     scheduler, worker = job.roles["scheduler"], job.roles["worker"]
-    plan.add(scheduler, decides=True, each=partial(_env, plan, scheduler))
+    planner.add(scheduler, decides=True, each=partial(_env, planner, scheduler))
     for name in ("webservice", "worker"):
         if name in job.roles:
-            plan.add(
+            planner.add(
                 job.roles[name],
                 serves=name == "webservice",
                 restart="ExitCode" if name == "worker" else None,
-                each=partial(_env, plan, job.roles[name]),
+                each=partial(_env, planner, job.roles[name]),
                 mounts=_mounts(job, worker) if name == "worker" else (),
-                waits=[plan.wait(scheduler)],
+                waits=(planner.wait(scheduler),),
             )
-    return plan.topology()
+    return planner.topology()
 
 
-def _env(plan: Plan, spec: RoleSpec, viewer: Viewer) -> dict[str, Any]:
+def _env(planner: Planner, spec: RoleSpec, viewer: Viewer) -> RoleFields:
     cpus, memory = _amount(spec, "cpu"), _amount(spec, "memory")
     env: dict[str, Any] = {
         "MARS_CPU_TOTAL": str(cpus),
         "MARS_MEMORY_TOTAL": str(memory),
         "MARS_CPU_USE_PROCESS_STAT": "1",
         "MARS_MEM_USE_CGROUP_STAT": "1",
-        "MARS_BIND_PORT": str(plan.own_port(spec, viewer)),
+        "MARS_BIND_PORT": str(planner.own_port(spec, viewer)),
         # Under KubeDL it is job-name, which Kubernetes' Jobs use for something else.
         "MARS_K8S_GROUP_LABELS": "mlgen.dev/job",
         "MARS_CONTAINER_IP": POD_IP,
         "MARS_K8S_POD_NAME": POD_NAME,
         "MARS_K8S_POD_NAMESPACE": POD_NAMESPACE,
-        "MARS_CLUSTER_DETAIL": _detail(plan, spec, viewer),
+        "MARS_CLUSTER_DETAIL": _detail(planner, spec, viewer),
     }
     if spec.name == "worker":
-        env |= _tuning(plan.job, spec)
+        env |= _tuning(planner.job, spec)
     return {"env": env}
 
 
@@ -123,9 +115,9 @@ def _amount(spec: RoleSpec, resource: str) -> int:
     return 0
 
 
-def _detail(plan: Plan, spec: RoleSpec, viewer: Viewer) -> str:
+def _detail(planner: Planner, spec: RoleSpec, viewer: Viewer) -> str:
     """Who is where; workers are not listed, but say what they have."""
-    roles = plan.job.roles
+    roles = planner.job.roles
     known = [name for name in ("scheduler", "webservice") if name in roles]
     task: dict[str, Any] = {"type": spec.name, "index": INDEX}
     if spec.name == "worker":
@@ -133,11 +125,11 @@ def _detail(plan: Plan, spec: RoleSpec, viewer: Viewer) -> str:
             "cpu_procs": _amount(spec, "cpu"),
             "phy_mem": _amount(spec, "memory"),
         }
-    cluster = {name: plan.addresses(roles[name], viewer) for name in known}
+    cluster = {name: planner.addresses(roles[name], viewer) for name in known}
     return config({"cluster": cluster, "task": task})
 
 
-def _tuning(job: Job, worker: RoleSpec) -> Env:
+def _tuning(job: TrainingJob, worker: RoleSpec) -> Env:
     policy = job.options.get("workerMemoryTuningPolicy", {})
     env = {}
     if "spillDirs" in policy:
@@ -149,7 +141,7 @@ def _tuning(job: Job, worker: RoleSpec) -> Env:
     return env
 
 
-def _cache(job: Job, worker: RoleSpec) -> int:
+def _cache(job: TrainingJob, worker: RoleSpec) -> int:
     """Bytes of the shared store, or 0 where nothing is said of it."""
     policy = job.options.get("workerMemoryTuningPolicy", {})
     if "workerCacheSize" in policy:
@@ -157,7 +149,7 @@ def _cache(job: Job, worker: RoleSpec) -> int:
     return _amount(worker, "memory") * int(policy.get("workerCachePercentage", 0)) // 100
 
 
-def _mounts(job: Job, worker: RoleSpec) -> tuple[Mount, ...]:
+def _mounts(job: TrainingJob, worker: RoleSpec) -> tuple[Mount, ...]:
     policy = job.options.get("workerMemoryTuningPolicy", {})
     spills = [
         Mount(Scratch(f"mars-empty-dir-{i}"), path, read_only=False)
@@ -168,3 +160,12 @@ def _mounts(job: Job, worker: RoleSpec) -> tuple[Mount, ...]:
         return tuple(spills)
     store = Scratch("mars-shared-cache", memory=True, size=str(size))
     return (*spills, Mount(store, policy.get("plasmaStore", PLASMA), read_only=False))
+
+
+FRAMEWORK = Framework(
+    title="Mars",
+    summary="A scheduler, web services and workers by MARS_CLUSTER_DETAIL.",
+    roles=ROLES,
+    options=OPTIONS,
+    topology=topology,
+)

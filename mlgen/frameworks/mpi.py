@@ -8,18 +8,10 @@ MPI operator's v2beta1 does). Variables, paths and the hostfile are those of the
 from dataclasses import replace
 from typing import Any
 
-from mlgen.job import Job, RoleSpec
-from mlgen.layout import Plan, Viewer
-from mlgen.topology import (
-    ConfigFiles,
-    Helper,
-    Hosts,
-    Mount,
-    Right,
-    Scratch,
-    SecretFiles,
-    Topology,
-)
+from mlgen.frameworks._framework import Framework
+from mlgen.frameworks._planner import Planner, Viewer
+from mlgen.jobfile.model import TrainingJob
+from mlgen.topology import ConfigFiles, Helper, Hosts, Mount, Right, Scratch, SecretFiles, Topology
 
 SSH_PORT = 2222
 """Not 22: a user other than root may listen there."""
@@ -75,17 +67,17 @@ OPTIONS: dict[str, Any] = {
 }
 
 
-def topology(job: Job) -> Topology:
+def topology(job: TrainingJob) -> Topology:
     """Lay out a launcher and workers."""
-    return plan(job).topology()
+    return lay_out(job).topology()
 
 
-def plan(
-    job: Job,
+def lay_out(
+    job: TrainingJob,
     extra: tuple[str, ...] = (),
     least: int | None = None,
     folders: tuple[str, ...] = (CONFIG,),
-) -> Plan:
+) -> Planner:
     """Lay out a launcher and workers.
 
     Args:
@@ -95,57 +87,57 @@ def plan(
         folders: where the launcher sees these files.
     """
     ssh = job.options.get("transport") == "ssh"
-    plan = Plan(job, {"worker": SSH_PORT} if ssh else {})
-    plan.require("launcher", "worker")
-    plan.single("launcher")
-    plan.decider("launcher", ["launcher"])
-    if plan.problems:
-        return plan
-    plan.files["hostfile"] = _hostfile(plan)
+    planner = Planner(job, {"worker": SSH_PORT} if ssh else {})
+    planner.require("launcher", "worker")
+    planner.single("launcher")
+    planner.decider("launcher", ["launcher"])
+    if planner.collector.problems:
+        return planner
+    planner.files["hostfile"] = _hostfile(planner)
     files = ("hostfile", *extra) if ssh else ("hostfile", "kubexec.sh", *extra)
     config = tuple(Mount(ConfigFiles("mpi-config", files), folder) for folder in folders)
-    (_ssh if ssh else _kubectl_exec)(plan, config, least or job.roles["worker"].replicas)
-    return plan
+    (_ssh if ssh else _kubectl_exec)(planner, config, least or job.roles["worker"].replicas)
+    return planner
 
 
-def slots(job: Job) -> int:
+def slots(job: TrainingJob) -> int:
     """Return how many processes a worker takes."""
     return int(job.options.get("slotsPerWorker", 1))
 
 
-def reachable(plan: Plan, role: str, count: int) -> Hosts:
+def reachable(planner: Planner, role: str, count: int) -> Hosts:
     """Return the names under which mpirun reaches replicas: pods by kubectl, hosts by ssh."""
-    found = plan.hosts(plan.job.roles[role], count)
-    return found if plan.job.options.get("transport") == "ssh" else replace(found, after="")
+    found = planner.hosts(planner.job.roles[role], count)
+    return found if planner.job.options.get("transport") == "ssh" else replace(found, after="")
 
 
-def _hostfile(plan: Plan) -> str:
-    job = plan.job
-    names = list(reachable(plan, "worker", job.roles["worker"].replicas))
+def _hostfile(planner: Planner) -> str:
+    job = planner.job
+    names = list(reachable(planner, "worker", job.roles["worker"].replicas))
     if job.options.get("runLauncherAsWorker"):
-        names = [*reachable(plan, "launcher", 1), *names]
+        names = [*reachable(planner, "launcher", 1), *names]
     separator = " slots=" if _implementation(job) == "OpenMPI" else ":"
     return "".join(f"{name}{separator}{slots(job)}\n" for name in names)
 
 
-def _implementation(job: Job) -> str:
+def _implementation(job: TrainingJob) -> str:
     return str(job.options.get("implementation", "OpenMPI"))
 
 
-def _kubectl_exec(plan: Plan, config: tuple[Mount, ...], least: int) -> None:
-    job = plan.job
+def _kubectl_exec(planner: Planner, config: tuple[Mount, ...], least: int) -> None:
+    job = planner.job
     worker, launcher = job.roles["worker"], job.roles["launcher"]
     if worker.restart_policy not in (None, "Always"):
-        plan.problem(
+        planner.problem(
             ("roles", "worker", "restartPolicy"),
             f"kubectl-exec needs pods of fixed names, so workers cannot be {worker.restart_policy}",
             "write restartPolicy: Always for worker, or options.transport: ssh",
         )
-    if plan.job.network.on_host and worker.port:
+    if planner.job.network.on_host and worker.port:
         message = "on the network of the nodes, workers with a port are no pods of fixed names"
-        plan.problem(("roles", "worker", "port"), message, "leave port out")
+        planner.problem(("roles", "worker", "port"), message, "leave port out")
     agent = ConfigFiles("mpi-config", ("kubexec.sh",))
-    pods = tuple(reachable(plan, "worker", _most(job)))
+    pods = tuple(reachable(planner, "worker", _most(job)))
     tools = Scratch("mpi-kubectl")
     delivery = Helper(
         name="kubectl-delivery",
@@ -153,7 +145,7 @@ def _kubectl_exec(plan: Plan, config: tuple[Mount, ...], least: int) -> None:
         image="kubectl",
         env={
             "MLGEN_TARGET": KUBECTL,
-            "MLGEN_PODS": str(reachable(plan, "worker", least))
+            "MLGEN_PODS": str(reachable(planner, "worker", least))
             if launcher.wait_for is None
             else "",
             "MLGEN_CONTAINER": worker.main_container,
@@ -161,9 +153,10 @@ def _kubectl_exec(plan: Plan, config: tuple[Mount, ...], least: int) -> None:
         },
         mounts=(Mount(tools, KUBECTL, read_only=False),),
     )
-    _launcher(
-        plan,
+    planner.add(
         launcher,
+        decides=True,
+        bare_name=_is_called_back(job),
         env=_agent_env(job) | _gpu_env(job),
         helpers=(delivery,),
         mounts=(
@@ -173,28 +166,23 @@ def _kubectl_exec(plan: Plan, config: tuple[Mount, ...], least: int) -> None:
         rights=(Right("pods", ("get",), pods), Right("pods/exec", ("create",), pods)),
     )
     # Open MPI looks for its agent in every rank, also where it does not use it.
-    plan.add(
+    planner.add(
         worker, serves=True, command=("sleep",), args=("365d",), mounts=(Mount(agent, CONFIG),)
     )
 
 
-def _most(job: Job) -> int:
+def _most(job: TrainingJob) -> int:
     """The most workers that there may ever be: an elastic job is scaled up to its maximum."""
     elastic = job.options.get("elastic", {})
     return int(max(elastic.get("maxReplicas", 0), job.roles["worker"].replicas))
 
 
-def _launcher(plan: Plan, spec: RoleSpec, **fields: Any) -> None:
-    plan.add(
-        spec,
-        decides=True,
-        # The Hydra launchers of these two tell workers to call back at the launcher's host name.
-        bare_name=_implementation(plan.job) != "OpenMPI",
-        **fields,
-    )
+def _is_called_back(job: TrainingJob) -> bool:
+    """Return whether workers dial the launcher by its bare host name, as Hydra tells them to."""
+    return _implementation(job) != "OpenMPI"
 
 
-def _agent_env(job: Job) -> dict[str, str]:
+def _agent_env(job: TrainingJob) -> dict[str, str]:
     agent, hostfile = f"{CONFIG}/kubexec.sh", f"{CONFIG}/hostfile"
     return {
         "OpenMPI": {
@@ -217,8 +205,8 @@ def _agent_env(job: Job) -> dict[str, str]:
     }[_implementation(job)]
 
 
-def _ssh(plan: Plan, config: tuple[Mount, ...], least: int) -> None:
-    job = plan.job
+def _ssh(planner: Planner, config: tuple[Mount, ...], least: int) -> None:
+    job = planner.job
     folder = job.options.get("sshAuthMountPath", "/root/.ssh")
     keys = Scratch("ssh-auth", memory=True)
     secret = SecretFiles(
@@ -232,21 +220,22 @@ def _ssh(plan: Plan, config: tuple[Mount, ...], least: int) -> None:
     def setup(viewer: Viewer) -> tuple[Helper, ...]:
         env = {
             "MLGEN_SSH_FOLDER": folder,
-            "MLGEN_SSH_PORT": str(plan.port(worker)),
-            "MLGEN_SSHD_PORT": str(plan.own_port(worker, viewer)),
+            "MLGEN_SSH_PORT": str(planner.port(worker)),
+            "MLGEN_SSHD_PORT": str(planner.own_port(worker, viewer)),
         }
         return (Helper("ssh-setup", "setup-ssh.sh", image="main", env=env, mounts=mounts),)
 
     auth = Mount(keys, folder)
-    _launcher(
-        plan,
+    planner.add(
         job.roles["launcher"],
+        decides=True,
+        bare_name=_is_called_back(job),
         env=_ssh_env(job) | _gpu_env(job),
         helpers=setup(None),
         mounts=(auth, *config),
-        waits=[plan.wait(worker, count=least)],
+        waits=(planner.wait(worker, count=least),),
     )
-    plan.add(
+    planner.add(
         worker,
         serves=True,
         command=("/usr/sbin/sshd", "-De", "-f", f"{folder}/sshd_config"),
@@ -255,7 +244,7 @@ def _ssh(plan: Plan, config: tuple[Mount, ...], least: int) -> None:
     )
 
 
-def _ssh_env(job: Job) -> dict[str, str]:
+def _ssh_env(job: TrainingJob) -> dict[str, str]:
     hostfile, patience = f"{CONFIG}/hostfile", "-o ConnectionAttempts=10"
     return {
         "OpenMPI": {
@@ -273,8 +262,17 @@ def _ssh_env(job: Job) -> dict[str, str]:
     }[_implementation(job)]
 
 
-def _gpu_env(job: Job) -> dict[str, str]:
+def _gpu_env(job: TrainingJob) -> dict[str, str]:
     """A launcher without GPU must not see those of its node, whose image asks for all of them."""
     if job.roles["launcher"].gpus or job.options.get("runLauncherAsWorker"):
         return {}
     return {"NVIDIA_VISIBLE_DEVICES": "", "NVIDIA_DRIVER_CAPABILITIES": ""}
+
+
+FRAMEWORK = Framework(
+    title="MPI",
+    summary="A launcher runs mpirun, which starts a process in each slot of the workers.",
+    roles=ROLES,
+    options=OPTIONS,
+    topology=topology,
+)

@@ -10,8 +10,9 @@ neither of them.
 from functools import partial
 from typing import Any
 
-from mlgen.job import Job
-from mlgen.layout import Plan, Viewer, config
+from mlgen.frameworks._framework import Framework
+from mlgen.frameworks._planner import Planner, RoleFields, Viewer, config
+from mlgen.jobfile.model import TrainingJob
 from mlgen.topology import INDEX, Topology
 
 PORT = 9091
@@ -34,45 +35,45 @@ OPTIONS: dict[str, Any] = {
 }
 
 
-def topology(job: Job) -> Topology:
+def topology(job: TrainingJob) -> Topology:
     """Lay out a training job, or a tuning job."""
-    plan = Plan(job, dict.fromkeys(ROLES, PORT))
+    planner = Planner(job, dict.fromkeys(ROLES, PORT))
     tunes = set(TUNE) & set(job.roles)
     if tunes and set(TRAIN) & set(job.roles):
         message = "a job either trains (scheduler, server, worker) or tunes"
-        plan.problem(("roles", min(tunes)), message, "make two jobs of it")
-        return plan.topology()
+        planner.problem(("roles", min(tunes)), message, "make two jobs of it")
+        return planner.topology()
     alone = set(job.roles) == {"worker"} and job.replicas == 1
     names = TUNE if tunes else ("worker",) if alone else TRAIN
     first = names[0]
-    plan.require(*names)
-    plan.single(first)
+    planner.require(*names)
+    planner.single(first)
     able = [name for name in names if name in job.roles and name not in SERVING]
-    decider = plan.decider("tuner" if tunes else first, able)
-    if plan.problems:
-        return plan.topology()
+    decider = planner.decider("tuner" if tunes else first, able)
+    if planner.collector.problems:
+        return planner.topology()
     # A tuner's tracker listens where its own command says, and its clients try again.
-    meeting = plan.wait(job.roles[first], until="name" if tunes else "port")
+    meeting = planner.wait(job.roles[first], until="name" if tunes else "port")
     for name in names:
-        plan.add(
+        planner.add(
             job.roles[name],
             serves=name in SERVING,
             decides=name == decider,
-            each=partial(_env, plan, name),
+            each=partial(_env, planner, name),
             waits=() if name == first else (meeting,),
         )
-    return plan.topology()
+    return planner.topology()
 
 
-def _env(plan: Plan, name: str, viewer: Viewer) -> dict[str, Any]:
+def _env(planner: Planner, name: str, viewer: Viewer) -> RoleFields:
     """One role's variables; where it tunes there is nothing for ps-lite."""
-    roles = plan.job.roles
+    roles = planner.job.roles
     scheduler = roles.get("scheduler")
     sizes = {role: spec.replicas for role, spec in roles.items()}
     env = {
-        "MX_CONFIG": _config(plan, name, viewer),
-        "DMLC_PS_ROOT_PORT": str(plan.port(scheduler, 0, viewer)) if scheduler else "0",
-        "DMLC_PS_ROOT_URI": plan.first(scheduler) if scheduler else "",
+        "MX_CONFIG": _config(planner, name, viewer),
+        "DMLC_PS_ROOT_PORT": str(planner.port(scheduler, 0, viewer)) if scheduler else "0",
+        "DMLC_PS_ROOT_URI": planner.first(scheduler) if scheduler else "",
         "DMLC_NUM_SERVER": str(sizes.get("server", 0)),
         "DMLC_NUM_WORKER": str(sizes.get("worker", 0)),
         "DMLC_ROLE": name,
@@ -83,13 +84,13 @@ def _env(plan: Plan, name: str, viewer: Viewer) -> dict[str, Any]:
     return {"env": env}
 
 
-def _config(plan: Plan, name: str, viewer: Viewer) -> str:
-    roles = dict(sorted(plan.job.roles.items()))
-    keys = plan.job.options.get("tunerServerKeys", {})
+def _config(planner: Planner, name: str, viewer: Viewer) -> str:
+    roles = dict(sorted(planner.job.roles.items()))
+    keys = planner.job.options.get("tunerServerKeys", {})
     cluster = {
         role: [
-            {"url": host, "port": plan.port(spec, i, viewer)}
-            for i, host in enumerate(plan.hosts(spec))
+            {"url": host, "port": planner.port(spec, i, viewer)}
+            for i, host in enumerate(planner.hosts(spec))
         ]
         for role, spec in roles.items()
     }
@@ -100,3 +101,12 @@ def _config(plan: Plan, name: str, viewer: Viewer) -> str:
             "task": {"type": name, "index": INDEX},
         }
     )
+
+
+FRAMEWORK = Framework(
+    title="MXNet",
+    summary="A scheduler, servers and workers by DMLC_* and MX_CONFIG; or the tuner's three roles.",
+    roles=ROLES,
+    options=OPTIONS,
+    topology=topology,
+)

@@ -9,8 +9,9 @@ rendezvous where the host of PADDLE_MASTER is, letter by letter, its own POD_IP
 from functools import partial
 from typing import Any
 
-from mlgen.job import Job
-from mlgen.layout import Plan, Viewer
+from mlgen.frameworks._framework import Framework
+from mlgen.frameworks._planner import Planner, RoleFields, Viewer
+from mlgen.jobfile.model import TrainingJob
 from mlgen.topology import INDEX, POD_IP, Env, Topology
 
 PORT = 36543
@@ -20,33 +21,33 @@ ROLES = ("master", "worker")
 OPTIONS: dict[str, Any] = {}
 
 
-def topology(job: Job) -> Topology:
+def topology(job: TrainingJob) -> Topology:
     """Lay out masters and workers; the masters decide, or else all workers."""
-    plan = Plan(job, dict.fromkeys(ROLES, PORT))
+    planner = Planner(job, dict.fromkeys(ROLES, PORT))
     leader = "master" if "master" in job.roles else "worker"
-    plan.require("worker")
-    plan.decider(leader, [leader])
-    if plan.problems:
-        return plan.topology()
-    meeting = plan.wait(job.roles[leader], count=1)
+    planner.require("worker")
+    planner.decider(leader, [leader])
+    if planner.collector.problems:
+        return planner.topology()
+    meeting = planner.wait(job.roles[leader], count=1)
     for name in (name for name in ROLES if name in job.roles):
-        plan.add(
+        planner.add(
             job.roles[name],
             decides=name == leader,
             restart="OnFailure",
-            each=partial(_env, plan, leader, name),
-            waits=[meeting] if job.replicas > 1 else (),
+            each=partial(_env, planner, leader, name),
+            waits=(meeting,) if job.replicas > 1 else (),
         )
-    return plan.topology()
+    return planner.topology()
 
 
-def _env(plan: Plan, leader: str, name: str, viewer: Viewer) -> dict[str, Any]:
+def _env(planner: Planner, leader: str, name: str, viewer: Viewer) -> RoleFields:
     env: dict[str, Any] = {
         "PYTHONUNBUFFERED": "1",
-        "PADDLE_JOB_ID": plan.job.name,
-        "PADDLE_NNODES": str(plan.job.replicas),
+        "PADDLE_JOB_ID": planner.job.name,
+        "PADDLE_NNODES": str(planner.job.replicas),
     }
-    env |= _meeting(plan, leader, name, viewer)
+    env |= _meeting(planner, leader, name, viewer)
     if leader == "worker":
         env["PADDLE_RANK"] = INDEX
     else:
@@ -54,16 +55,25 @@ def _env(plan: Plan, leader: str, name: str, viewer: Viewer) -> dict[str, Any]:
     return {"env": env}
 
 
-def _meeting(plan: Plan, leader: str, name: str, viewer: Viewer) -> Env:
+def _meeting(planner: Planner, leader: str, name: str, viewer: Viewer) -> Env:
     """Where the launchers meet, by name; on the network of the nodes by address.
 
     There a name leads to a Service, which passes on one port, but trainers dial any.
     """
-    roles = plan.job.roles
-    port = plan.port(roles[leader], 0, viewer)
-    host = plan.first(roles[leader])
+    roles = planner.job.roles
+    port = planner.port(roles[leader], 0, viewer)
+    host = planner.first(roles[leader])
     if viewer is None:
-        own = plan.hosts(roles[name], 1)
+        own = planner.hosts(roles[name], 1)
         return {"POD_IP": f"{own.before}{INDEX}{own.after}", "PADDLE_MASTER": f"{host}:{port}"}
     host = "$(POD_IP)" if viewer == (leader, 0) else host
     return {"POD_IP": POD_IP, "PADDLE_MASTER": f"{host}:{port}"}
+
+
+FRAMEWORK = Framework(
+    title="PaddlePaddle",
+    summary="Collective training among workers, or masters that serve parameters to them.",
+    roles=ROLES,
+    options=OPTIONS,
+    topology=topology,
+)

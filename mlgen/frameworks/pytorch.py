@@ -9,9 +9,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from mlgen.job import Job
-from mlgen.layout import ANY, Plan, Viewer
-from mlgen.ranks import RANK, Place, ranked
+from mlgen.frameworks._framework import Framework
+from mlgen.frameworks._planner import ANY, Planner, RoleFields, Viewer
+from mlgen.frameworks._ranks import RANK, RankInfo, ranked
+from mlgen.jobfile.model import TrainingJob
 from mlgen.topology import Topology, Wait
 
 PORT = 23456
@@ -71,67 +72,67 @@ OPTIONS: dict[str, Any] = {
 }
 
 
-def topology(job: Job) -> Topology:
+def topology(job: TrainingJob) -> Topology:
     """Lay out a master and workers, or workers alone."""
-    plan = Plan(job, dict.fromkeys((*ROLES, RANK), PORT))
-    plan.single("master")
+    planner = Planner(job, dict.fromkeys((*ROLES, RANK), PORT))
+    planner.single("master")
     if not job.roles:
-        plan.require("worker")
+        planner.require("worker")
     elif "elasticPolicy" in job.options:
-        _elastic(plan)
+        _elastic(planner)
     else:
-        ranked(plan, "master", "worker", partial(_static_env, job.options.get("nprocPerNode")))
-    return plan.topology()
+        ranked(planner, "master", "worker", partial(_static_env, job.options.get("nprocPerNode")))
+    return planner.topology()
 
 
-def _static_env(processes: int | str | None, place: Place) -> dict[str, str]:
+def _static_env(processes: int | str | None, rank_info: RankInfo) -> dict[str, str]:
     """Every replica has its rank from the start."""
-    size, port = len(place.hosts), str(place.leader_port)
+    size, port = len(rank_info.hosts), str(rank_info.leader_port)
     world = size * processes if isinstance(processes, int) else size
     return {
         "PYTHONUNBUFFERED": "1",
         "MASTER_PORT": port,
         "PET_MASTER_PORT": port,
-        "MASTER_ADDR": place.hosts[0],
-        "PET_MASTER_ADDR": place.hosts[0],
+        "MASTER_ADDR": rank_info.hosts[0],
+        "PET_MASTER_ADDR": rank_info.hosts[0],
         "WORLD_SIZE": str(world),
-        "RANK": place.rank,
+        "RANK": rank_info.rank,
         "PET_NPROC_PER_NODE": str(processes or "auto"),
-        "PET_NODE_RANK": place.rank,
+        "PET_NODE_RANK": rank_info.rank,
         "PET_NNODES": str(size),
     }
 
 
-def _elastic(plan: Plan) -> None:
+def _elastic(planner: Planner) -> None:
     """Workers find each other at worker 0, and get their ranks there."""
-    job, policy = plan.job, plan.job.options["elasticPolicy"]
-    plan.require("worker")
+    job, policy = planner.job, planner.job.options["elasticPolicy"]
+    planner.require("worker")
     if "master" in job.roles:
         message = "an elastic job has no master: torchrun gives the ranks at run time"
-        plan.problem(("roles", "master"), message, "make it one more worker")
+        planner.problem(("roles", "master"), message, "make it one more worker")
     if "worker" not in job.roles:
         return
     worker = job.roles["worker"]
     least = policy.get("minReplicas", worker.replicas)
     most = policy.get("maxReplicas", worker.replicas)
-    plan.between("worker", least, most)
-    plan.decider("worker", ["worker"])
+    planner.between("worker", least, most)
+    planner.decider("worker", ["worker"])
     # torchrun becomes the rendezvous where the endpoint is its own host's name, and before
     # PyTorch 2 it does not look through a domain (torch/distributed/elastic/rendezvous/utils.py).
-    leader = replace(plan.hosts(worker, 1), after="")
-    plan.add(
+    leader = replace(planner.hosts(worker, 1), after="")
+    planner.add(
         worker,
         decides=True,
         success=ANY,
         restart="OnFailure",
-        each=partial(_elastic_env, plan, next(iter(leader)), f"{least}:{most}"),
-        waits=[Wait("worker", leader, plan.listens(worker))],
+        each=partial(_elastic_env, planner, next(iter(leader)), f"{least}:{most}"),
+        waits=(Wait("worker", leader, planner.listens(worker)),),
         bare_name=True,
     )
 
 
-def _elastic_env(plan: Plan, leader: str, nodes: str, viewer: Viewer) -> dict[str, Any]:
-    job, policy = plan.job, plan.job.options["elasticPolicy"]
+def _elastic_env(planner: Planner, leader: str, nodes: str, viewer: Viewer) -> RoleFields:
+    job, policy = planner.job, planner.job.options["elasticPolicy"]
     settings = dict(policy.get("rdzvConf", {}))
     if viewer:
         # On the network of its node a replica has the node's name, by which nobody knows it.
@@ -139,7 +140,7 @@ def _elastic_env(plan: Plan, leader: str, nodes: str, viewer: Viewer) -> dict[st
     env = {
         "PYTHONUNBUFFERED": "1",
         "PET_NPROC_PER_NODE": str(job.options.get("nprocPerNode", "auto")),
-        "PET_RDZV_ENDPOINT": f"{leader}:{plan.port(job.roles['worker'], 0, viewer)}",
+        "PET_RDZV_ENDPOINT": f"{leader}:{planner.port(job.roles['worker'], 0, viewer)}",
         "PET_RDZV_BACKEND": "c10d",
         "PET_NNODES": nodes,
         "PET_RDZV_ID": policy.get("rdzvId", job.name),
@@ -149,3 +150,12 @@ def _elastic_env(plan: Plan, leader: str, nodes: str, viewer: Viewer) -> dict[st
     if settings:
         env["PET_RDZV_CONF"] = ",".join(f"{name}={value}" for name, value in settings.items())
     return {"env": env}
+
+
+FRAMEWORK = Framework(
+    title="PyTorch",
+    summary="Ranks for torch.distributed and torchrun, static or elastic.",
+    roles=ROLES,
+    options=OPTIONS,
+    topology=topology,
+)

@@ -9,8 +9,9 @@ https://docs.ray.io/en/latest/cluster/cli.html
 from functools import partial
 from typing import Any
 
-from mlgen.job import Job
-from mlgen.layout import Plan, Viewer
+from mlgen.frameworks._framework import Framework
+from mlgen.frameworks._planner import Planner, RoleFields, Viewer
+from mlgen.jobfile.model import TrainingJob
 from mlgen.topology import Topology, Wait
 
 GCS, DASHBOARD, CLIENT = 6379, 8265, 10001
@@ -20,52 +21,52 @@ ROLES = ("head", "worker", "submitter")
 OPTIONS: dict[str, Any] = {}
 
 
-def topology(job: Job) -> Topology:
+def topology(job: TrainingJob) -> Topology:
     """Lay out a head and workers, which serve, and a submitter, which decides."""
     more = {"head": {"dashboard": DASHBOARD, "client": CLIENT}}
-    plan = Plan(job, {"head": GCS}, more)
-    plan.require("head")
-    plan.single("head", "submitter")
+    planner = Planner(job, {"head": GCS}, more)
+    planner.require("head")
+    planner.single("head", "submitter")
     leader = "submitter" if "submitter" in job.roles else "head"
-    plan.decider(leader, [leader])
+    planner.decider(leader, [leader])
     spec = job.roles.get(leader)
     if spec and not (spec.command or spec.args):
-        plan.problem(
+        planner.problem(
             ("roles", leader),
             f"nobody trains: the {leader} has no command",
             "add submitter: {command: [ray, job, submit, --, python, train.py]}",
         )
-    if plan.problems:
-        return plan.topology()
-    _cluster(plan, serves=leader == "submitter")
+    if planner.collector.problems:
+        return planner.topology()
+    _cluster(planner, serves=leader == "submitter")
     if "submitter" in job.roles:
         head = job.roles["head"]
-        plan.add(
+        planner.add(
             job.roles["submitter"],
             decides=True,
-            env={"RAY_ADDRESS": f"http://{plan.first(head)}:{DASHBOARD}"},
-            waits=(Wait("head", plan.hosts(head), DASHBOARD),),
+            env={"RAY_ADDRESS": f"http://{planner.first(head)}:{DASHBOARD}"},
+            waits=(Wait("head", planner.hosts(head), DASHBOARD),),
         )
-    return plan.topology()
+    return planner.topology()
 
 
-def _cluster(plan: Plan, *, serves: bool) -> None:
-    head, worker = plan.job.roles["head"], plan.job.roles.get("worker")
-    plan.add(head, serves=serves, decides=not serves, each=partial(_head, plan))
+def _cluster(planner: Planner, *, serves: bool) -> None:
+    head, worker = planner.job.roles["head"], planner.job.roles.get("worker")
+    planner.add(head, serves=serves, decides=not serves, each=partial(_head, planner))
     if worker:
-        (address,) = plan.addresses(head)
-        plan.add(
+        (address,) = planner.addresses(head)
+        planner.add(
             worker,
             serves=True,
             command=("ray", "start", "--block", f"--address={address}"),
-            waits=(plan.wait(head),),
+            waits=(planner.wait(head),),
         )
 
 
-def _head(plan: Plan, viewer: Viewer) -> dict[str, Any]:
-    head = plan.job.roles["head"]
-    gcs = plan.port(head, 0, viewer)
-    dashboard, client = (plan.port(head, 0, viewer, name) for name in ("dashboard", "client"))
+def _head(planner: Planner, viewer: Viewer) -> RoleFields:
+    head = planner.job.roles["head"]
+    gcs = planner.port(head, 0, viewer)
+    dashboard, client = (planner.port(head, 0, viewer, name) for name in ("dashboard", "client"))
     options = (
         f"--port={gcs}",
         "--dashboard-host=0.0.0.0",
@@ -73,3 +74,12 @@ def _head(plan: Plan, viewer: Viewer) -> dict[str, Any]:
         f"--ray-client-server-port={client}",
     )
     return {"command": ("ray", "start", "--head", "--block", *options)}
+
+
+FRAMEWORK = Framework(
+    title="Ray",
+    summary="A head and workers that form a cluster, and a submitter that hands it the training.",
+    roles=ROLES,
+    options=OPTIONS,
+    topology=topology,
+)

@@ -8,8 +8,9 @@ from functools import partial
 from math import ceil
 from typing import Any
 
-from mlgen.job import Job
-from mlgen.layout import Plan, Viewer, config
+from mlgen.frameworks._framework import Framework
+from mlgen.frameworks._planner import Planner, RoleFields, Viewer, config
+from mlgen.jobfile.model import TrainingJob
 from mlgen.topology import INDEX, Success, Topology
 
 PORT = 2222
@@ -42,45 +43,45 @@ OPTIONS: dict[str, Any] = {
 }
 
 
-def topology(job: Job) -> Topology:
+def topology(job: TrainingJob) -> Topology:
     """Lay out ps and scheduler, which serve, and workers, which decide."""
-    plan = Plan(job, dict.fromkeys(ROLES, PORT))
-    plan.require("worker")
-    plan.single("scheduler")
-    plan.decider("worker", ["worker"])
-    if plan.problems:
-        return plan.topology()
+    planner = Planner(job, dict.fromkeys(ROLES, PORT))
+    planner.require("worker")
+    planner.single("scheduler")
+    planner.decider("worker", ["worker"])
+    if planner.collector.problems:
+        return planner.topology()
     serving = [job.roles[name] for name in ("scheduler", "ps") if name in job.roles]
     for name in (name for name in ROLES if name in job.roles):
         trains = job.roles[name] not in serving
-        plan.add(
+        planner.add(
             job.roles[name],
             serves=not trains,
             decides=name == "worker",
-            success=_success(plan) if name == "worker" else None,
-            each=partial(_env, plan, name),
+            success=_success(planner) if name == "worker" else None,
+            each=partial(_env, planner, name),
             # They are found in ZooKeeper, which knows them once they have started.
-            waits=[plan.wait(peer, until="name") for peer in serving] if trains else (),
+            waits=tuple(planner.wait(peer, until="name") for peer in serving if trains),
         )
-    return plan.topology()
+    return planner.topology()
 
 
-def _success(plan: Plan) -> Success | None:
-    options, replicas = plan.job.options, plan.job.roles["worker"].replicas
+def _success(planner: Planner) -> Success | None:
+    options, replicas = planner.job.options, planner.job.roles["worker"].replicas
     number, rate = options.get("minFinishWorkNum"), options.get("minFinishWorkRate")
     if number is not None and rate is not None:
         message = "a share and a number of workers cannot both count"
-        plan.problem(("options", "minFinishWorkNum"), message, "keep one of the two")
+        planner.problem(("options", "minFinishWorkNum"), message, "keep one of the two")
     if number is not None and number > replicas:
         message = f"{number} workers cannot succeed where there are {replicas}"
-        plan.problem(("options", "minFinishWorkNum"), message, f"write at most {replicas}")
+        planner.problem(("options", "minFinishWorkNum"), message, f"write at most {replicas}")
     count = number or ceil(replicas * (rate or RATE) / 100)
     return Success(count=count) if count < replicas else None
 
 
-def _env(plan: Plan, name: str, viewer: Viewer) -> dict[str, Any]:
-    job = plan.job
-    cluster = {role: plan.addresses(job.roles[role], viewer) for role in sorted(job.roles)}
+def _env(planner: Planner, name: str, viewer: Viewer) -> RoleFields:
+    job = planner.job
+    cluster = {role: planner.addresses(job.roles[role], viewer) for role in sorted(job.roles)}
     env = {
         "TASK_NAME": name,
         "TASK_INDEX": INDEX,
@@ -89,3 +90,12 @@ def _env(plan: Plan, name: str, viewer: Viewer) -> dict[str, Any]:
     if "zkAddr" in job.options:
         env["ZK_ADDR"] = f"{job.options['zkAddr'].rstrip('/')}/{job.name}"
     return {"env": env}
+
+
+FRAMEWORK = Framework(
+    title="XDL",
+    summary="Parameter servers, a scheduler and workers that meet by XDL_CONFIG and ZooKeeper.",
+    roles=ROLES,
+    options=OPTIONS,
+    topology=topology,
+)

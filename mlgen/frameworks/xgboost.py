@@ -8,9 +8,10 @@ machine list is MASTER_ADDR and WORKER_ADDRS.
 
 from typing import Any
 
-from mlgen.job import Job
-from mlgen.layout import Plan
-from mlgen.ranks import RANK, Place, ranked
+from mlgen.frameworks._framework import Framework
+from mlgen.frameworks._planner import Planner
+from mlgen.frameworks._ranks import RANK, RankInfo, ranked
+from mlgen.jobfile.model import TrainingJob
 from mlgen.topology import Topology
 
 PORT = 9999
@@ -20,25 +21,34 @@ ROLES = ("master", "worker")
 OPTIONS: dict[str, Any] = {}
 
 
-def topology(job: Job) -> Topology:
+def topology(job: TrainingJob) -> Topology:
     """Lay out a master, which decides, and workers."""
-    plan = Plan(job, dict.fromkeys((*ROLES, RANK), PORT))
-    plan.require("master")
-    plan.single("master")
+    planner = Planner(job, dict.fromkeys((*ROLES, RANK), PORT))
+    planner.require("master")
+    planner.single("master")
     if "master" in job.roles:
-        ranked(plan, "master", "worker", _env)
-    return plan.topology()
+        ranked(planner, "master", "worker", _env)
+    return planner.topology()
 
 
-def _env(place: Place) -> dict[str, str]:
+def _env(rank_info: RankInfo) -> dict[str, str]:
     env = {
-        "MASTER_PORT": str(place.leader_port),
-        "MASTER_ADDR": place.hosts[0],
-        "WORLD_SIZE": str(len(place.hosts)),
-        "RANK": place.rank,
+        "MASTER_PORT": str(rank_info.leader_port),
+        "MASTER_ADDR": rank_info.hosts[0],
+        "WORLD_SIZE": str(len(rank_info.hosts)),
+        "RANK": rank_info.rank,
         "PYTHONUNBUFFERED": "1",
     }
-    if len(place.hosts) > 1:
-        env["WORKER_PORT"] = str(place.port)
-        env["WORKER_ADDRS"] = ",".join(place.hosts[1:])
+    if len(rank_info.hosts) > 1:
+        env["WORKER_PORT"] = str(rank_info.port)
+        env["WORKER_ADDRS"] = ",".join(rank_info.hosts[1:])
     return env
+
+
+FRAMEWORK = Framework(
+    title="XGBoost",
+    summary="A master with the tracker, and workers; LightGBM too, by its workers' addresses.",
+    roles=ROLES,
+    options=OPTIONS,
+    topology=topology,
+)

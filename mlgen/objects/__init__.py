@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from mlgen.job import Job
+from mlgen.jobfile.model import TrainingJob
 from mlgen.objects import supervisor
 from mlgen.objects.gang import group
 from mlgen.objects.labels import config_name, index_label, metadata, selector, workload_name
@@ -55,7 +55,7 @@ def _config(topology: Topology) -> Iterator[dict[str, Any]]:
         yield filled("configmap", metadata=metadata(job, config_name(job), "config"), data=data)
 
 
-def _rights(job: Job, role: Role) -> Iterator[dict[str, Any]]:
+def _rights(job: TrainingJob, role: Role) -> Iterator[dict[str, Any]]:
     """What lets a role ask the API: its service account, unless the user has one, and rights."""
     if not role.rights:
         return
@@ -82,7 +82,7 @@ def _rule(allowed: tuple[tuple[str, ...], ...], resources: list[str]) -> dict[st
     return {"apiGroups": [""], "resources": resources, **only, "verbs": list(verbs)}
 
 
-def _own_service(job: Job, role: Role) -> Iterator[dict[str, Any]]:
+def _own_service(job: TrainingJob, role: Role) -> Iterator[dict[str, Any]]:
     """A Service named as one replica.
 
     On its node's network a replica listens on another port than others dial, and only a Service

@@ -8,11 +8,11 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from mlgen.kubernetes.quantity import parse, times, total
 from mlgen.objects.labels import metadata
 from mlgen.objects.placement import pods
 from mlgen.objects.skeleton import filled
 from mlgen.problems import MlgenError, Problem
-from mlgen.quantity import parse, times, total
 from mlgen.topology import Role, Topology
 
 API_VERSIONS = {

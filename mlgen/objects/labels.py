@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from mlgen.job import Job
-from mlgen.topology import Role
+from mlgen.jobfile.model import TrainingJob
+from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
+from mlgen.topology import INDEX_NAME, Role
 
 INSTANCE = "app.kubernetes.io/instance"
 
@@ -14,16 +15,13 @@ TOLERATES_FAILURE = "mlgen.dev/tolerates-failure"
 REPLICA_INDEX = "mlgen.dev/replica-index"
 TENSORBOARD = "mlgen.dev/tensorboard"
 
-JOB_INDEX = "batch.kubernetes.io/job-completion-index"
-SET_INDEX = "apps.kubernetes.io/pod-index"
-
 
 def index_label(role: Role) -> str:
     """Return the label in which Kubernetes writes a replica's index."""
     return SET_INDEX if role.serves else JOB_INDEX
 
 
-def selector(job: Job, role: Role | None = None) -> dict[str, str]:
+def selector(job: TrainingJob, role: Role | None = None) -> dict[str, str]:
     """Return the labels that select a job's pods, or those of one role, or of its one replica."""
     found = {JOB: job.name}
     if role:
@@ -33,7 +31,7 @@ def selector(job: Job, role: Role | None = None) -> dict[str, str]:
     return found
 
 
-def labels(job: Job, component: str, role: Role | None = None) -> dict[str, str]:
+def labels(job: TrainingJob, component: str, role: Role | None = None) -> dict[str, str]:
     """Return the labels of an object, or of a role's pods.
 
     The first five are Kubernetes' own:
@@ -53,7 +51,9 @@ def labels(job: Job, component: str, role: Role | None = None) -> dict[str, str]
     return found
 
 
-def metadata(job: Job, name: str, component: str, role: Role | None = None) -> dict[str, Any]:
+def metadata(
+    job: TrainingJob, name: str, component: str, role: Role | None = None
+) -> dict[str, Any]:
     """Return the metadata of an object: its name and namespace, our labels and the user's."""
     found: dict[str, Any] = {"name": name}
     if job.namespace:
@@ -64,12 +64,21 @@ def metadata(job: Job, name: str, component: str, role: Role | None = None) -> d
     return found
 
 
-def workload_name(job: Job, role: Role) -> str:
+def workload_name(job: TrainingJob, role: Role) -> str:
     """Return the name of a role's Job or StatefulSet: `<job>-<role>`, and the replica's index."""
     index = "" if role.index is None else f"-{role.index}"
     return role.workload or f"{job.name}-{role.name}{index}"
 
 
-def config_name(job: Job) -> str:
+def config_name(job: TrainingJob) -> str:
     """Return the name of the job's ConfigMap."""
     return f"{job.name}-config"
+
+
+def status_name(job: str) -> str:
+    """Return the name of the ConfigMap with a job's conditions, by the job's name."""
+    return f"{job}-status"
+
+
+INDEX_FORMS = rf"\d+|\[\d+-\d+\]|\$\({INDEX_NAME}\)"
+"""A pattern for the index in an address: a number, a range of them, or the reader's own."""

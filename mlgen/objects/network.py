@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mlgen.job import Job
+from mlgen.jobfile.model import TrainingJob
 from mlgen.topology import Role, Topology
 
 ISTIO, LINKERD = "sidecar.istio.io/inject", "linkerd.io/inject"
@@ -50,20 +50,20 @@ def _trains(topology: Topology, role: Role) -> bool:
     return role.spec.gpus or not any(other.spec.gpus for other in topology.roles)
 
 
-def _attachments(job: Job) -> dict[str, str]:
+def _attachments(job: TrainingJob) -> dict[str, str]:
     """Multus' annotation (https://k8snetworkplumbingwg.github.io/multus-cni/docs/how-to-use.html)."""
     networks = job.network.rdma.networks
     return {"k8s.v1.cni.cncf.io/networks": ",".join(networks)} if networks else {}
 
 
-def _devices(job: Job) -> dict[str, Any]:
+def _devices(job: TrainingJob) -> dict[str, Any]:
     rdma = job.network.rdma
     if rdma.mode != "host" or rdma.resource:
         return {}
     return {"volumes": [{"name": "infiniband", "hostPath": {"path": "/dev/infiniband"}}]}
 
 
-def _rdma(job: Job, role: Role) -> dict[str, Any]:
+def _rdma(job: TrainingJob, role: Role) -> dict[str, Any]:
     """The main container's part: the device, memory that may be locked, and NCCL's variables.
 
     https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html

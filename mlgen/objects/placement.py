@@ -11,7 +11,7 @@ The gang schedulers know a pod's group by a label or an annotation:
 from collections.abc import Mapping
 from typing import Any
 
-from mlgen.job import Job, Placement
+from mlgen.jobfile.model import Placement, TrainingJob
 from mlgen.objects.labels import selector
 from mlgen.topology import Role, Topology
 
@@ -91,7 +91,7 @@ def _affinity(topology: Topology, given: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _spread(job: Job, spread: Placement) -> dict[str, Any]:
+def _spread(job: TrainingJob, spread: Placement) -> dict[str, Any]:
     return {
         "maxSkew": 1,
         "topologyKey": spread.key,

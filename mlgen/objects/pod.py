@@ -4,10 +4,10 @@ import re
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from mlgen.job import Job
+from mlgen.jobfile.model import TrainingJob
+from mlgen.kubernetes.merge import merged
 from mlgen.objects import network, placement, security, storage
 from mlgen.objects.labels import config_name, index_label, labels, workload_name
-from mlgen.objects.merge import merged
 from mlgen.objects.skeleton import filled
 from mlgen.problems import MlgenError, Problem
 from mlgen.topology import (
@@ -83,7 +83,7 @@ def template(topology: Topology, role: Role) -> dict[str, Any]:
     return pod | {"spec": _with_index(role, _in_order(pod["spec"]))}
 
 
-def _mounted(job: Job, role: Role, mount: Mount) -> dict[str, Any]:
+def _mounted(job: TrainingJob, role: Role, mount: Mount) -> dict[str, Any]:
     """A patch that mounts one volume more into the training container."""
     main = {"name": role.spec.main_container, "volumeMounts": [_mount(mount)]}
     return {"spec": {"containers": [main], "volumes": [_volume(job, mount.volume)]}}
@@ -118,11 +118,11 @@ def _main_of(role: Role, pod: dict[str, Any]) -> dict[str, Any]:
             found: dict[str, Any] = container
             return found
     path = ("spec", "roles", role.spec.name, "template")
-    message, cure = f"the template takes the container {name} away", f"leave {name} there"
-    raise MlgenError([Problem(path, message, "combination", cure)])
+    message, hint = f"the template takes the container {name} away", f"leave {name} there"
+    raise MlgenError([Problem(path, message, "combination", hint)])
 
 
-def scripts(job: Job, role: Role) -> set[str]:
+def scripts(job: TrainingJob, role: Role) -> set[str]:
     """Return the files of the job's ConfigMap that a role's pods see."""
     found = {helper.script for helper in _helpers(job, role)}
     for mount in role.mounts:
@@ -131,7 +131,7 @@ def scripts(job: Job, role: Role) -> set[str]:
     return found
 
 
-def service_account(job: Job, role: Role) -> str | None:
+def service_account(job: TrainingJob, role: Role) -> str | None:
     """Return the pods' service account: the user's, or our own where the role needs rights."""
     own = workload_name(job, role) if role.rights else None
     return role.spec.service_account_name or own
@@ -220,7 +220,7 @@ def _main(role: Role) -> dict[str, Any]:
     return {name: value for name, value in main.items() if value not in (None, [], {})}
 
 
-def _helpers(job: Job, role: Role) -> list[Helper]:
+def _helpers(job: TrainingJob, role: Role) -> list[Helper]:
     """The role's helpers, those that fill its volumes, and last the one that waits for peers."""
     helpers = [*role.helpers, *storage.helpers(job, role)]
     if not role.waits:
@@ -242,7 +242,7 @@ def _peer(wait: Wait) -> str:
     return str(wait.hosts) if wait.port is None else f"{wait.hosts}:{wait.port}"
 
 
-def _helper(job: Job, role: Role, helper: Helper) -> dict[str, Any]:
+def _helper(job: TrainingJob, role: Role, helper: Helper) -> dict[str, Any]:
     images = {
         "wait": job.helpers.wait_image,
         "kubectl": job.helpers.kubectl_image,
@@ -285,12 +285,12 @@ def _mount(mount: Mount) -> dict[str, Any]:
     return found | ({"readOnly": True} if mount.read_only else {})
 
 
-def _volumes(job: Job, mounts: list[Mount]) -> list[dict[str, Any]]:
+def _volumes(job: TrainingJob, mounts: list[Mount]) -> list[dict[str, Any]]:
     volumes = {mount.volume.name: mount.volume for mount in mounts}
     return [_volume(job, volume) for volume in volumes.values()]
 
 
-def _volume(job: Job, volume: Any) -> dict[str, Any]:
+def _volume(job: TrainingJob, volume: Any) -> dict[str, Any]:
     if isinstance(volume, Scratch):
         empty: dict[str, Any] = {"medium": "Memory"} if volume.memory else {}
         limit = {"sizeLimit": volume.size} if volume.size else {}

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mlgen.job import Job
+from mlgen.jobfile.model import TrainingJob
 
 CONFINED: dict[str, Any] = {
     "allowPrivilegeEscalation": False,
@@ -12,7 +12,7 @@ SECCOMP: dict[str, Any] = {"seccompProfile": {"type": "RuntimeDefault"}}
 """What `restricted` wants of any container, whoever it runs as."""
 
 
-def patch(job: Job, container: str) -> dict[str, Any]:
+def patch(job: TrainingJob, container: str) -> dict[str, Any]:
     """Return the part of a pod template that a security profile asks for.
 
     `restricted` is what PodSecurity demands under that name; the other two demand nothing:

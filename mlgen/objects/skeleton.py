@@ -1,6 +1,6 @@
 """Skeletons of objects (`templates/objects`) with values put in their places.
 
-A template decides where a value stands, never what it is: every hole is `{{ value | hole }}`. The
+A template decides where a value stands, never what it is: every slot is `{{ value | slot }}`. The
 filter writes a number in the place of the value, and the value is put back once the skeleton has
 been read, so no text of the user ever passes through YAML on its way.
 """
@@ -13,7 +13,7 @@ from mlgen.resources import folder
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-MARK = "hole:"
+MARK = "slot:"
 
 
 @cache
@@ -24,22 +24,22 @@ def environment() -> "Environment":
     env = Environment(
         loader=FileSystemLoader(folder("templates") / "objects"),
         undefined=StrictUndefined,
-        autoescape=False,  # noqa: S701 - what is made is data, and holes are numbers
+        autoescape=False,  # noqa: S701 - what is made is data, and slots are numbers
         trim_blocks=True,
         lstrip_blocks=True,
     )
 
     @pass_context
-    def hole(context: Any, value: Any) -> str:
+    def slot(context: Any, value: Any) -> str:
         context["_values"].append(value)
         return f"{MARK}{len(context['_values']) - 1}"
 
-    env.filters["hole"] = hole
+    env.filters["slot"] = slot
     return env
 
 
 def filled(name: str, **values: Any) -> dict[str, Any]:
-    """Return the object of `templates/objects/<name>.yaml` with these values in its holes."""
+    """Return the object of `templates/objects/<name>.yaml` with these values in its slots."""
     import yaml
 
     kept: list[Any] = []

@@ -3,17 +3,19 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mlgen.job import Job
+from mlgen.jobfile.model import TrainingJob
+from mlgen.kubernetes.quantity import half
 from mlgen.objects.labels import metadata
 from mlgen.objects.skeleton import filled
 from mlgen.problems import MlgenError, Problem
-from mlgen.quantity import half
 from mlgen.topology import Helper, Mount, Role, Scratch, SecretFiles, Topology
 
 SHM = "/dev/shm"  # noqa: S108 - a mount of the pod's own
 
 
-def patch(job: Job, container: str, volumes: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def patch(
+    job: TrainingJob, container: str, volumes: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
     """Return the part of a pod template with volumes in short form.
 
     Args:
@@ -39,7 +41,7 @@ def _mount(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return {"name": name, **fields}
 
 
-def _volume(job: Job, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def _volume(job: TrainingJob, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """A volume as Kubernetes writes it."""
     if "pvc" in given:
         source: dict[str, Any] = {"persistentVolumeClaim": {"claimName": given["pvc"]}}
@@ -56,7 +58,7 @@ def _volume(job: Job, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return {"name": name, **source}
 
 
-def _files_name(job: Job, volume: str) -> str:
+def _files_name(job: TrainingJob, volume: str) -> str:
     return f"{job.name}-{volume}"
 
 
@@ -73,12 +75,12 @@ def files(topology: Topology) -> Iterator[dict[str, Any]]:
         yield filled("configmap", metadata=meta, data=dict(texts))
 
 
-def helpers(job: Job, role: Role) -> list[Helper]:
+def helpers(job: TrainingJob, role: Role) -> list[Helper]:
     """Return the helpers that fill volumes with code before training starts."""
     return [_sync(job, name, given) for name, given in role.spec.volumes.items() if "git" in given]
 
 
-def _sync(job: Job, name: str, given: Mapping[str, Any]) -> Helper:
+def _sync(job: TrainingJob, name: str, given: Mapping[str, Any]) -> Helper:
     git, path = given["git"], given["mountPath"]
     env = {
         "MLGEN_REPOSITORY": git["repository"],

@@ -8,13 +8,13 @@ are those of the Argo Workflows step, in `argo/`.
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from mlgen.job import Job
+from mlgen.jobfile.model import TrainingJob
 from mlgen.objects import tensorboard
-from mlgen.objects.labels import DECIDES, JOB, ROLE, config_name, labels, metadata
+from mlgen.objects.labels import DECIDES, JOB, ROLE, config_name, labels, metadata, status_name
 from mlgen.objects.network import MESH
 from mlgen.objects.pod import HELPER_RESOURCES, RESTRICTED, RUN, SCRIPTS
 from mlgen.objects.skeleton import filled
-from mlgen.topology import Topology, supervised
+from mlgen.topology import Topology
 
 NAME = "supervisor"
 FILES = ("supervise.sh", "watch.sh")
@@ -36,7 +36,7 @@ Object = dict[str, Any]
 
 def files(topology: Topology) -> tuple[str, ...]:
     """Return the scripts that the job's ConfigMap has for the supervisor, if there is one."""
-    return FILES if supervised(topology.job, topology.roles) else ()
+    return FILES if topology.supervised else ()
 
 
 def supervision(topology: Topology, objects: Sequence[Object]) -> Iterator[Object]:
@@ -48,11 +48,11 @@ def supervision(topology: Topology, objects: Sequence[Object]) -> Iterator[Objec
     """
     job = topology.job
     deciding = [o for o in objects if o["metadata"]["labels"].get(DECIDES) and o["kind"] == "Job"]
-    if not supervised(job, topology.roles) or len(deciding) != 1:
+    if not topology.supervised or len(deciding) != 1:
         return
     name, meta = f"{job.name}-{NAME}", metadata(job, f"{job.name}-{NAME}", NAME)
     # It must outlast all that is found by the job's label. Empty, but then nobody has to make it.
-    status = metadata(job, f"{job.name}-status", "status")
+    status = metadata(job, status_name(job.name), "status")
     status["labels"].pop(JOB)
     objects = [item for item in objects if item["kind"] in GROUPS and not _stays(item)]
     yield filled("serviceaccount", metadata=meta)
@@ -87,7 +87,7 @@ def _names(objects: Sequence[Object], *kinds: str) -> list[str]:
     return [item["metadata"]["name"] for item in objects if item["kind"] in kinds]
 
 
-def _rules(job: Job, status: str, objects: Sequence[Object]) -> Iterator[Object]:
+def _rules(job: TrainingJob, status: str, objects: Sequence[Object]) -> Iterator[Object]:
     """What it may do, to each object by name; of all others it may not even know."""
     delete = ["delete"] if job.run_policy.clean_pod_policy == "All" else []
     for kind, group in GROUPS.items():
@@ -106,7 +106,9 @@ def _rule(group: str, kind: str, names: list[str], verbs: list[str]) -> Object:
     }
 
 
-def _template(job: Job, account: str, deciding: Object, objects: Sequence[Object]) -> Object:
+def _template(
+    job: TrainingJob, account: str, deciding: Object, objects: Sequence[Object]
+) -> Object:
     """Its pod. It is none of the job's, which may have to be where each other are."""
     own = {key: value for key, value in labels(job, NAME).items() if key != JOB} | {ROLE: NAME}
     # It asks the API server alone, so a proxy would be of no use, and keep it from ending.
@@ -131,7 +133,7 @@ def _template(job: Job, account: str, deciding: Object, objects: Sequence[Object
     }
 
 
-def _container(job: Job, deciding: Object, objects: Sequence[Object]) -> Object:
+def _container(job: TrainingJob, deciding: Object, objects: Sequence[Object]) -> Object:
     policy = job.run_policy.clean_pod_policy
     others = [item for item in objects if item is not deciding]
     env = {

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
-from mlgen.job import Tensorboard
+from mlgen.jobfile.model import Tensorboard
+from mlgen.kubernetes.merge import merged
 from mlgen.objects import security, storage
 from mlgen.objects.labels import JOB, ROLE, TENSORBOARD, labels, metadata
-from mlgen.objects.merge import merged
 from mlgen.objects.skeleton import filled
 from mlgen.topology import Topology
 

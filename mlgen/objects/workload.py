@@ -2,15 +2,13 @@
 
 from typing import Any
 
-from mlgen.job import Job
+from mlgen.jobfile.model import PERMANENT_EXIT_CODES, TrainingJob
+from mlgen.kubernetes.labels import KUEUE_QUEUE
 from mlgen.objects.labels import TOLERATES_FAILURE, metadata, selector, workload_name
-from mlgen.objects.placement import KUEUE_QUEUE, lone
+from mlgen.objects.placement import lone
 from mlgen.objects.pod import template
 from mlgen.objects.skeleton import filled
-from mlgen.topology import SEEN, Role, Success, Topology, supervised
-
-PERMANENT = tuple(range(1, 128))
-"""Exit codes that a new start does not mend, as Kubeflow has it (pkg/util/train/train_util.go)."""
+from mlgen.topology import SEEN, Role, Success, Topology
 
 # A drained or preempted pod is replaced, and that is no failure of the training.
 IGNORE_DISRUPTION = {
@@ -72,10 +70,10 @@ def _ttl(topology: Topology) -> int | None:
     """What is gone before the supervisor has asked for it looks deleted by hand."""
     job = topology.job
     ttl = job.run_policy.ttl_seconds_after_finished
-    return ttl if ttl is None or not supervised(job, topology.roles) else max(ttl, SEEN)
+    return ttl if ttl is None or not topology.supervised else max(ttl, SEEN)
 
 
-def _per_index(job: Job, role: Role) -> int | None:
+def _per_index(job: TrainingJob, role: Role) -> int | None:
     """How often a replica may fail, where each counts for itself within one Job.
 
     Kubernetes cannot count one that restarts in its pod so.
@@ -86,21 +84,21 @@ def _per_index(job: Job, role: Role) -> int | None:
     return _retries(job, role) if apart else None
 
 
-def _failed_indexes(job: Job, role: Role) -> int | None:
+def _failed_indexes(job: TrainingJob, role: Role) -> int | None:
     most = role.spec.max_failed_indexes
     if most is None and role.tolerates_failure and _per_index(job, role) is not None:
         return role.replicas
     return most
 
 
-def _backoff_limit(job: Job, role: Role) -> int | None:
+def _backoff_limit(job: TrainingJob, role: Role) -> int | None:
     """How often replicas may fail, all together; None where each counts for itself alone."""
     if _per_index(job, role) is None:
         return _retries(job, role)
     return role.spec.backoff_limit if role.spec.backoff_limit_per_index is not None else None
 
 
-def _retries(job: Job, role: Role) -> int:
+def _retries(job: TrainingJob, role: Role) -> int:
     if role.spec.backoff_limit is not None:
         return role.spec.backoff_limit
     return 0 if role.restart in ("Never", "Workflow") else job.run_policy.backoff_limit
@@ -111,7 +109,7 @@ def _success(success: Success) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _failure_rules(job: Job, role: Role) -> list[dict[str, Any]]:
+def _failure_rules(job: TrainingJob, role: Role) -> list[dict[str, Any]]:
     """Return the rules that judge a failed pod; Kubernetes has none for pods that restart.
 
     A workflow judges by itself, and for a gang a preempted pod is as bad as one that failed.
@@ -124,7 +122,7 @@ def _failure_rules(job: Job, role: Role) -> list[dict[str, Any]]:
     permanent = {
         "containerName": role.spec.main_container,
         "operator": "NotIn" if codes else "In",
-        "values": sorted(codes or PERMANENT),
+        "values": sorted(codes or PERMANENT_EXIT_CODES),
     }
     action = "FailJob" if _per_index(job, role) is None else "FailIndex"
     return [IGNORE_DISRUPTION, {"action": action, "onExitCodes": permanent}]

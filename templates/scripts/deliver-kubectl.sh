@@ -1,13 +1,13 @@
 #!/bin/sh
-# Brings kubectl to the launcher, whose image need not have it, once commands can be run in the
-# workers' pods.
+# Copies kubectl to the launcher, whose image may not include it, and waits until commands can be
+# run in the workers' pods.
 #
-#   MLGEN_TARGET     the folder for kubectl
-#   MLGEN_PODS       the pods to wait for: worker-[0-3] stands for four, worker-0 for one
-#   MLGEN_CONTAINER  the container of theirs that must have started
-#   MLGEN_TIMEOUT    seconds
+#   MLGEN_TARGET     target directory for kubectl
+#   MLGEN_PODS       pods to wait for; worker-[0-3] stands for four pods, worker-0 for one
+#   MLGEN_CONTAINER  container in these pods that must have started
+#   MLGEN_TIMEOUT    seconds to wait
 #
-# Ends with 75 (try again later, as sysexits.h has it) when time is up.
+# Exits with 75 (EX_TEMPFAIL in sysexits.h) on timeout.
 set -uf
 
 cp "$(command -v kubectl)" "$MLGEN_TARGET/kubectl" || exit
@@ -27,7 +27,7 @@ names() {  # RANGE
   esac
 }
 
-started() {  # PODS...: name=true for those that have; one that is not there is no error
+started() {  # PODS...: prints name=true for each that has started; ignores pods that do not exist
   state="{.metadata.name}={.status.containerStatuses[?(@.name==\"$MLGEN_CONTAINER\")].started}"
   kubectl get pod --ignore-not-found "$@" -o "jsonpath={range .items[*]}$state {end}$state"
 }
@@ -46,10 +46,10 @@ while [ -n "$missing" ]; do
   done
   [ -n "$missing" ] || break
   if [ "$(date +%s)" -ge "$deadline" ]; then
-    echo "gave up after $MLGEN_TIMEOUT s; still not started:$missing" >&2
+    echo "timed out after ${MLGEN_TIMEOUT}s waiting for workers to start:$missing" >&2
     exit 75
   fi
-  [ "$missing" = "$told" ] || echo "waiting for$missing"
+  [ "$missing" = "$told" ] || echo "waiting for workers to start:$missing"
   told=$missing
   sleep "$pause"
   [ "$pause" -ge 5 ] || pause=$((pause + 1))

@@ -1,5 +1,5 @@
 #!/bin/sh
-# mpirun's way to a worker: runs a command there by kubectl, as `rsh HOST COMMAND...` would.
+# Replaces rsh for mpirun: runs a command in a worker's pod with kubectl, as `rsh HOST COMMAND...`.
 host=$1
 shift
 exec /opt/kube/kubectl exec "$host" -- /bin/sh -c "$*"

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Lays out the .ssh folder of the user that runs the image. The keys are copied, not mounted: ssh
-# refuses a private key that others may read, and only its own user can make it so.
+# Creates the .ssh directory of the image's user. The keys are copied instead of mounted, because
+# ssh rejects a private key that others can read, and only the owner of a file can change its mode.
 #
-#   MLGEN_SSH_FOLDER  the folder
-#   MLGEN_SSH_PORT    where ssh finds the sshd of a worker
-#   MLGEN_SSHD_PORT   where the sshd of this one listens
+#   MLGEN_SSH_FOLDER  the .ssh directory
+#   MLGEN_SSH_PORT    port on which ssh connects to the workers
+#   MLGEN_SSHD_PORT   port on which this pod's sshd listens
 set -eu
 umask 077
 cd "$MLGEN_SSH_FOLDER"
@@ -12,7 +12,7 @@ cat /mlgen/ssh/id_rsa >id_rsa
 cat /mlgen/ssh/id_rsa.pub >id_rsa.pub
 cat /mlgen/ssh/id_rsa.pub >authorized_keys
 
-# The keys are the job's own, so that a host's identity is known by them, not by its name.
+# Host keys are not checked by name: all hosts of the job share the job's own key.
 cat >config <<EOF
 Host *
   Port $MLGEN_SSH_PORT
@@ -22,7 +22,7 @@ Host *
   LogLevel ERROR
 EOF
 
-# No root, no PAM, no files outside of this folder: what a pod under PodSecurity "restricted" has.
+# Works in a pod under PodSecurity "restricted": no root, no PAM, no files outside this directory.
 cat >sshd_config <<EOF
 Port $MLGEN_SSHD_PORT
 HostKey $MLGEN_SSH_FOLDER/id_rsa

@@ -1,17 +1,17 @@
 #!/bin/sh
-# Brings one revision of a Git repository into a folder, also into one that has another already.
+# Checks out one revision of a Git repository. Replaces the revision of an earlier run.
 #
-#   MLGEN_REPOSITORY  its address
-#   MLGEN_REVISION    a branch, a tag or a commit; HEAD is the default branch
-#   MLGEN_FOLDER      the folder
-#   MLGEN_TIMEOUT     seconds
+#   MLGEN_REPOSITORY  URL of the repository
+#   MLGEN_REVISION    branch, tag or commit; HEAD is the default branch
+#   MLGEN_FOLDER      target directory
+#   MLGEN_TIMEOUT     seconds to keep trying
 #
-# /mlgen/git may hold a Secret's keys: ssh-privatekey and known_hosts, or username and password.
-# Ends with 75 (try again later, as sysexits.h has it) when time is up.
+# Reads credentials from /mlgen/git if a Secret is mounted there: ssh-privatekey and known_hosts, or
+# username and password. Exits with 75 (EX_TEMPFAIL in sysexits.h) on timeout.
 set -u
 keys=/mlgen/git
 
-# The folder is the pod's, not of the user that runs git, which git would not trust.
+# git rejects a directory that another user owns, and the volume belongs to the pod.
 export GIT_CONFIG_COUNT=2 GIT_TERMINAL_PROMPT=0
 export GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0='*'
 export GIT_CONFIG_KEY_1=credential.helper GIT_CONFIG_VALUE_1=''
@@ -30,7 +30,7 @@ deadline=$(($(date +%s) + MLGEN_TIMEOUT)) pause=1
 while :; do
   left=$((deadline - $(date +%s)))
   if [ "$left" -le 0 ]; then
-    echo "gave up after $MLGEN_TIMEOUT s; no answer from $MLGEN_REPOSITORY for $MLGEN_REVISION" >&2
+    echo "timed out after ${MLGEN_TIMEOUT}s fetching $MLGEN_REVISION from $MLGEN_REPOSITORY" >&2
     exit 75
   fi
   timeout "$left" git fetch -q --depth 1 "$MLGEN_REPOSITORY" "$MLGEN_REVISION" && break

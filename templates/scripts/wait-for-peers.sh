@@ -1,15 +1,15 @@
 #!/bin/sh
-# Waits until every peer can be reached, and says which cannot when time is up.
+# Waits until every peer is reachable. On timeout, reports the peers that are not.
 #
-#   MLGEN_PEERS    host:port, or host alone until its name leads to an address; separated by
-#                  spaces; host-[0-3].domain stands for four hosts
-#   MLGEN_SELF     this replica's own host name, without a domain, of which the name will do
-#   MLGEN_TIMEOUT  seconds
+#   MLGEN_PEERS    peers, separated by spaces: host:port waits until the port accepts connections,
+#                  host until the name resolves; host-[0-3].domain stands for four hosts
+#   MLGEN_SELF     own host name, without a domain; only its name is waited for, not its port
+#   MLGEN_TIMEOUT  seconds to wait
 #
-# Ends with 75 (try again later, as sysexits.h has it) when time is up.
+# Exits with 75 (EX_TEMPFAIL in sysexits.h) on timeout.
 set -uf
 
-expand() {  # PEERS...: each peer on a line of its own
+expand() {  # PEERS...: prints one peer per line
   for peer in "$@"; do
     case $peer in
       *\[*-*\]*)
@@ -26,8 +26,8 @@ expand() {  # PEERS...: each peer on a line of its own
   done
 }
 
-# Only a program that asks as training will, by libc, tells what training will see: busybox's
-# nslookup asks DNS itself and does not find short names.
+# nc resolves names through libc, as the training program will. nslookup of busybox queries DNS
+# directly and does not find short names.
 reached() {  # PEER
   case $1 in
     *:*) nc -z -w 2 "${1%:*}" "${1##*:}" >/dev/null 2>&1 ;;
@@ -35,33 +35,33 @@ reached() {  # PEER
   esac
 }
 
-named() {  # HOST: any answer but that there is no such name will do, also a refusal
+named() {  # HOST: succeeds unless nc reports an unknown name; a refused connection is fine
   case $(nc -z -w 1 "$1" 9 2>&1) in
     *"bad address"* | *getaddrinfo* | *"not known"* | *resolve*) return 1 ;;
   esac
 }
 
-few() {  # WORDS...: the first of them, and how many more
+summary() {  # PEERS...: prints how many of all peers these are, and names the first ten
   shown='' count=0
-  for word in "$@"; do
+  for peer in "$@"; do
     count=$((count + 1))
-    [ "$count" -gt 10 ] || shown="$shown $word"
+    [ "$count" -gt 10 ] || shown="$shown, $peer"
   done
   [ "$count" -le 10 ] || shown="$shown and $((count - 10)) more"
-  echo "${shown# }"
+  echo "$count of $total peers: ${shown#, }"
 }
 
 command -v nc >/dev/null || {
-  echo "the image of this container has no nc; name one that has in spec.helpers.waitImage" >&2
+  echo "this image has no nc; set spec.helpers.waitImage to an image that has it" >&2
   exit 127
 }
 deadline=$(($(date +%s) + MLGEN_TIMEOUT))
-missing='' told='' pause=1
+missing='' told='' total=0 pause=1
 # shellcheck disable=SC2086  # a list of words
 for peer in $(expand $MLGEN_PEERS); do
-  # It listens only later, but many a program dials itself at once, and gives up on no address.
+  # This replica listens only after the wait, but a program may dial its own name at startup.
   [ "${peer%%[.:]*}" != "$MLGEN_SELF" ] || peer=${peer%:*}
-  missing="$missing $peer"
+  missing="$missing $peer" total=$((total + 1))
 done
 while [ -n "$missing" ]; do
   pending=$missing missing=''
@@ -71,16 +71,16 @@ while [ -n "$missing" ]; do
   [ -n "$missing" ] || break
   if [ "$(date +%s)" -ge "$deadline" ]; then
     # shellcheck disable=SC2086  # a list of words
-    echo "gave up after $MLGEN_TIMEOUT s; still missing: $(few $missing)" >&2
+    echo "timed out after ${MLGEN_TIMEOUT}s waiting for $(summary $missing)" >&2
     exit 75
   fi
   if [ "$missing" != "$told" ]; then
     # shellcheck disable=SC2086
-    echo "waiting for $(few $missing)"
+    echo "waiting for $(summary $missing)"
     told=$missing
   fi
-  # Asking for a name too often before it exists is what delays it: resolvers remember a "no".
+  # Resolvers cache negative answers, so polling too often would delay the name.
   sleep "$pause"
   [ "$pause" -ge 5 ] || pause=$((pause + 1))
 done
-echo "all peers are there"
+echo "all peers are reachable"

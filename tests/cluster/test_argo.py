@@ -334,7 +334,7 @@ def test_a_lost_watcher_watches_on_and_a_second_workflow_waits(workflows):
     words = ("logs", "-l", "workflows.argoproj.io/workflow=lost", "-c", "main")
     workflows.namespace.until(
         "it is watched on",
-        lambda: "watched on" in workflows.namespace.kubectl(*words, check=False),
+        lambda: "resuming watch of" in workflows.namespace.kubectl(*words, check=False),
     )
     assert before == {pod["metadata"]["uid"] for pod in workflows.pods("lost")}
     assert not workflows.attempts("lost-2")
@@ -513,7 +513,7 @@ def test_attempts_end_at_the_limit_with_back_off(workflows):
     assert seconds(first, second) >= 10
     assert seconds(second, third) >= 20
     assert "No more retries left" in workflows.argo("get", "limit", "--no-color")
-    assert "no attempt is left; limit-worker-0-" in workflows.recorded("limit")["Failed"]
+    assert "no attempts left; limit-worker-0-" in workflows.recorded("limit")["Failed"]
 
 
 def test_two_failures_and_then_success_are_seen_in_argo_get(workflows):
@@ -562,7 +562,7 @@ def test_what_cannot_be_submitted_is_told_and_not_retried(workflows):
 
     code, message = workflows.only_attempt("missing")
     assert code == "1"
-    assert "ConfigMap missing-manifests has no key manifests.yaml, or is not there" in message
+    assert "ConfigMap missing-manifests not found, or it has no key manifests.yaml" in message
     assert "nodeSelectr" in workflows.only_attempt("broken")[1]
     assert "cannot list resource jobs in API group batch" in workflows.only_attempt("rights")[1]
 

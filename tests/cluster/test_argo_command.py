@@ -7,9 +7,9 @@ import pytest
 import yaml
 from support import FIXTURES, RESOURCES, ROOT
 
-from mlgen.hosts.argo import Form, argo
-from mlgen.render import Options
-from mlgen.source import texts
+from mlgen.documents.files import texts
+from mlgen.integrations.argo import Form, argo
+from mlgen.result import Options
 
 pytestmark = pytest.mark.cluster
 

@@ -117,7 +117,7 @@ def test_training_ends_when_a_worker_has_failed(namespace):
 
     chief = namespace.ended("fails-chief")
     assert (chief["type"], chief["reason"]) == ("Failed", "DeadlineExceeded")
-    assert "training ends: job/fails-worker" in log
+    assert "ending training, because another Job failed: job/fails-worker" in log
     found = states(namespace, "fails")
     assert statuses(namespace, "fails") == {"Created": "True", "Running": "False", **FAILED}
     assert found["Created"][1] <= found["Running"][1] <= found["Failed"][1]

@@ -244,7 +244,8 @@ def test_a_peer_that_never_comes_is_named(namespace, jobs):
     assert condition["type"] == "Failed"
     assert status["state"]["terminated"]["exitCode"] == 75
     assert namespace.log(pod, "wait-for-peers").splitlines()[-1] == (
-        "gave up after 3 s; still missing: lonely-server-0.lonely:7000 lonely-server-1.lonely:7000"
+        "timed out after 3s waiting for 2 of 2 peers:"
+        " lonely-server-0.lonely:7000, lonely-server-1.lonely:7000"
     )
 
 

@@ -8,8 +8,9 @@ import yaml
 from click.testing import CliRunner
 from support import FIXTURES, RESOURCES, ROOT
 
-from mlgen import emit, source
 from mlgen.cli import main
+from mlgen.documents import reader as source
+from mlgen.output import yaml as emit
 
 INTEGRATION = ROOT / "integrations/kustomize"
 PLUGINS = ["--enable-alpha-plugins", "--enable-exec"]

@@ -6,8 +6,9 @@ import sys
 import pytest
 from support import FIXTURES
 
-from mlgen import render as room
-from mlgen.source import texts
+from mlgen import Options, pipeline
+from mlgen.documents.files import texts
+from mlgen.output.manifests import text as manifests_text
 
 HARMLESS = {
     "namespace": "namespace: vision\n",
@@ -39,7 +40,7 @@ def jobs():
     """Every job that names no namespace and needs no cluster domain, each name once."""
     found = {}
     for path in FIXTURES:
-        for job in room.render(texts((str(path),)), room.Options()).jobs:
+        for job in pipeline.render(texts((str(path),)), Options()).jobs:
             if not job.asked.namespace:
                 found.setdefault(job.asked.name, job)
     return list(found.values())
@@ -48,7 +49,7 @@ def jobs():
 @pytest.mark.parametrize("name", HARMLESS)
 def test_what_breaks_nothing_is_verified(name, verify, tmp_path):
     few = jobs()
-    (tmp_path / "jobs.yaml").write_text(room.text(few, "yaml"))
+    (tmp_path / "jobs.yaml").write_text(manifests_text(few, "yaml"))
 
     done = verify(HARMLESS[name])
 
@@ -59,7 +60,7 @@ def test_what_breaks_nothing_is_verified(name, verify, tmp_path):
 @pytest.mark.parametrize("name", RENAMED)
 def test_every_job_that_kustomize_renames_is_found(name, verify, tmp_path):
     few = jobs()
-    (tmp_path / "jobs.yaml").write_text(room.text(few, "yaml"))
+    (tmp_path / "jobs.yaml").write_text(manifests_text(few, "yaml"))
 
     done = verify(RENAMED[name])
 
@@ -75,7 +76,7 @@ def test_name_references_of_the_subdomain_alone_do_not_help(verify, tmp_path):
         "  - {group: batch, kind: Job, path: spec/template/spec/subdomain}\n"
     )
     few = [job for job in jobs() if job.asked.name == "mnist"]
-    (tmp_path / "jobs.yaml").write_text(room.text(few, "yaml"))
+    (tmp_path / "jobs.yaml").write_text(manifests_text(few, "yaml"))
 
     done = verify("namePrefix: dev-\nconfigurations: [names.yaml]\n")
 

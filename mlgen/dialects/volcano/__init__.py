@@ -7,8 +7,11 @@ is done. What has become of a part of it here stands in a module of its own.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from mlgen.dialects._builder import Builder
+from mlgen.dialects._dialect import Dialect, Kind
+from mlgen.dialects._schemas import COUNT, TEMPLATE, TEXT, mapping
 from mlgen.dialects.volcano.admission import admit, before
 from mlgen.dialects.volcano.plugins import PLUGINS, Plugins, give, read, role, trainer
 from mlgen.dialects.volcano.policies import (
@@ -22,14 +25,9 @@ from mlgen.dialects.volcano.policies import (
     rules,
 )
 from mlgen.dialects.volcano.scheduling import minimum, schedule, tell
-from mlgen.draft import COUNT, TEMPLATE, TEXT, Draft, Given, Kind, mapping
 
-GROUPS: tuple[str, ...] = (
-    "batch.volcano.sh",
-    "bus.volcano.sh",
-    "flow.volcano.sh",
-    "training.volcano.sh",
-)
+if TYPE_CHECKING:
+    from mlgen.dialects._source_value import SourceValue
 
 ROLES = {
     "tensorflow": ("chief", "ps", "worker", "evaluator"),
@@ -52,46 +50,46 @@ NEEDS = {"mpi": ("master", "worker"), "ray": ("worker", "head")}
 """By plugin: a task that can do nothing without another one, as its arguments call the two."""
 
 
-def _job(draft: Draft) -> None:
-    plugins = read(draft)
-    tasks = list(_tasks(draft))
-    admit(draft, plugins, tasks)
-    if not _refused(draft):
-        framework, tasks = _named(draft, plugins, tasks)
-        if not _refused(draft):
-            _written(draft, plugins, framework, tasks)
+def _job(builder: Builder) -> None:
+    plugins = read(builder)
+    tasks = list(_tasks(builder))
+    admit(builder, plugins, tasks)
+    if not _refused(builder):
+        framework, tasks = _named(builder, plugins, tasks)
+        if not _refused(builder):
+            _written(builder, plugins, framework, tasks)
 
 
-def _refused(draft: Draft) -> bool:
-    return any(not problem.warning for problem in draft.problems)
+def _refused(builder: Builder) -> bool:
+    return builder.collector.has_errors
 
 
-def _written(draft: Draft, plugins: Plugins, framework: str, tasks: list[Task]) -> None:
+def _written(builder: Builder, plugins: Plugins, framework: str, tasks: list[Task]) -> None:
     """Write the job, in which nothing is wrong."""
-    decides = _decider(draft, plugins, [task for task in tasks if task.replicas]).role
-    tasks = [_ending(draft, framework, task, decides) for task in tasks]
+    decides = _decider(builder, plugins, [task for task in tasks if task.replicas]).role
+    tasks = [_ending(builder, framework, task, decides) for task in tasks]
     running = [task for task in tasks if task.replicas]
     decider = next(task for task in running if task.role == decides)
-    schedule(draft, running)
-    gifts = give(draft, plugins, tasks)
+    schedule(builder, running)
+    gifts = give(builder, plugins, tasks)
     for task in tasks:
-        role(draft, plugins, task, gifts)
+        role(builder, plugins, task, gifts)
         given = task.given.get("replicas") or task.given
-        draft.put(f"spec.roles.{task.role}.replicas", given, task.replicas)
-    tell(draft, tasks)
-    _framework(draft, plugins, framework)
+        builder.put(("spec", "roles", task.role, "replicas"), given, task.replicas)
+    tell(builder, tasks)
+    _framework(builder, plugins, framework)
     if "ray" in plugins:
-        _explain_ray(draft, plugins, running)
-    _waits(draft, plugins, framework, running)
-    _retries(draft, running)
-    _success(draft, framework, running, decider)
-    _end(draft, running)
-    Lifecycle(draft, running, decider).explain()
+        _explain_ray(builder, plugins, running)
+    _waits(builder, plugins, framework, running)
+    _retries(builder, running)
+    _success(builder, framework, running, decider)
+    _end(builder, running)
+    Lifecycle(builder, running, decider).explain()
 
 
-def _tasks(draft: Draft) -> Iterator[Task]:
-    whole = tuple(rules(draft.spec.get("policies")))
-    for i, given in enumerate(draft.spec.get("tasks").items()):
+def _tasks(builder: Builder) -> Iterator[Task]:
+    whole = tuple(rules(builder.spec.get("policies")))
+    for i, given in enumerate(builder.spec.get("tasks").items()):
         name = given.get("name").value or f"default{i}"
         restart = given.get("template", "spec", "restartPolicy").value or "Always"
         own = tuple(rules(given.get("policies")))
@@ -99,14 +97,14 @@ def _tasks(draft: Draft) -> Iterator[Task]:
         yield Task(name, name, given, replicas, restart, (*own, *whole))
 
 
-def _named(draft: Draft, plugins: Plugins, tasks: list[Task]) -> tuple[str, list[Task]]:
+def _named(builder: Builder, plugins: Plugins, tasks: list[Task]) -> tuple[str, list[Task]]:
     """Return the framework, and the tasks under the names of its roles."""
     asked = [name for name in ROLES if name in plugins]
     if not asked:
         return "generic", tasks
     if len(asked) > 1:
         message = f"a job is of one of {' and '.join(asked)}"
-        draft.refuse(plugins.given[asked[1]], message, "keep one of the two")
+        builder.refuse(plugins.given[asked[1]], message, "keep one of the two")
     framework = asked[0]
     roles = {plugins.value(framework, name): name for name in ROLES[framework]}
     strangers = [task for task in tasks if task.name not in roles]
@@ -114,8 +112,8 @@ def _named(draft: Draft, plugins: Plugins, tasks: list[Task]) -> tuple[str, list
         return "generic", tasks
     for task in strangers:
         message = f"{task.name} is none of the tasks that {framework} knows: {', '.join(roles)}"
-        draft.refuse(task.given, message, "make it a job of its own, or leave the plugin out")
-    return framework, [_renamed(draft, task, roles.get(task.name, task.name)) for task in tasks]
+        builder.refuse(task.given, message, "make it a job of its own, or leave the plugin out")
+    return framework, [_renamed(builder, task, roles.get(task.name, task.name)) for task in tasks]
 
 
 def _acts(plugins: Plugins, framework: str, tasks: Sequence[Task]) -> bool:
@@ -125,15 +123,15 @@ def _acts(plugins: Plugins, framework: str, tasks: Sequence[Task]) -> bool:
     return len(tasks) > 1 or tasks[0].replicas > 1
 
 
-def _renamed(draft: Draft, task: Task, name: str) -> Task:
+def _renamed(builder: Builder, task: Task, name: str) -> Task:
     if name != task.name:
-        message = f"the pods of {task.name} are called {draft.name}-{name}-<i> here"
-        cure = "write these names where a command has the others"
-        draft.differs(task.given.get("name"), message, cure)
+        message = f"the pods of {task.name} are called {builder.name}-{name}-<i> here"
+        hint = "write these names where a command has the others"
+        builder.differs(task.given.get("name"), message, hint)
     return replace(task, role=name)
 
 
-def _decider(draft: Draft, plugins: Plugins, tasks: Sequence[Task]) -> Task:
+def _decider(builder: Builder, plugins: Plugins, tasks: Sequence[Task]) -> Task:
     """Return the task whose end is the end of training."""
     completes = [task for task in tasks if completing(task)]
     if completes or len(tasks) == 1:
@@ -143,8 +141,8 @@ def _decider(draft: Draft, plugins: Plugins, tasks: Sequence[Task]) -> Task:
     if rule is None or rule.action != "CompleteJob":
         message = f"Volcano ends the job when all tasks have ended; here when {decider.role} has"
         policy = "{event: TaskCompleted, action: CompleteJob}"
-        cure = f"write policies: [{policy}] in the task that decides"
-        draft.differs(draft.spec.get("tasks"), message, cure)
+        hint = f"write policies: [{policy}] in the task that decides"
+        builder.differs(builder.spec.get("tasks"), message, hint)
     return decider
 
 
@@ -159,7 +157,7 @@ def _leader(plugins: Plugins, tasks: Sequence[Task]) -> Task:
     return (leads or alike or last)[0]
 
 
-def _ending(draft: Draft, framework: str, task: Task, decides: str) -> Task:
+def _ending(builder: Builder, framework: str, task: Task, decides: str) -> Task:
     """What ends is a Job, which starts nothing again that has succeeded."""
     ends = task.role == decides or (framework in ROLES and task.role != "ps")
     if task.restart != "Always" or not ends:
@@ -167,41 +165,41 @@ def _ending(draft: Draft, framework: str, task: Task, decides: str) -> Task:
     given = task.given.get("template", "spec", "restartPolicy")
     if given:
         message = f"a Job does not start {task.role} again once it has succeeded"
-        draft.differs(given, message, "it is rendered as OnFailure")
+        builder.differs(given, message, "it is rendered as OnFailure")
     return replace(task, restart="OnFailure")
 
 
-def _framework(draft: Draft, plugins: Plugins, framework: str) -> None:
+def _framework(builder: Builder, plugins: Plugins, framework: str) -> None:
     """Write the framework, and what its plugin's arguments say."""
-    kind = draft.given.get("kind")
-    draft.put("spec.framework", kind, framework)
+    kind = builder.given.get("kind")
+    builder.put(("spec", "framework"), kind, framework)
     if framework not in ROLES:
-        draft.put("spec.options.addresses", kind, value=False)
+        builder.put(("spec", "options", "addresses"), kind, value=False)
         return
     arguments = plugins.arguments[framework]
     if arguments["port"].value != PLUGINS[framework]["port"]:
-        draft.put("spec.port", arguments["port"])
+        builder.put(("spec", "port"), arguments["port"])
     if plugins.value("pytorch", "wait-master-enabled"):
-        draft.put("spec.wait.timeoutSeconds", arguments["wait-master-timeout"])
-        draft.put("spec.helpers.waitImage", arguments["wait-master-image"])
-    for given in draft.spec.get("tasks").items():
+        builder.put(("spec", "wait", "timeoutSeconds"), arguments["wait-master-timeout"])
+        builder.put(("spec", "helpers", "waitImage"), arguments["wait-master-image"])
+    for given in builder.spec.get("tasks").items():
         containers = given.get("template", "spec", "containers")
         if len(containers.value) > 1:
             message = f"Volcano gives all containers what {framework} needs"
             first = containers.value[0]["name"]
-            draft.differs(containers, f"{message}; here {first} alone gets it")
+            builder.differs(containers, f"{message}; here {first} alone gets it")
 
 
-def _explain_ray(draft: Draft, plugins: Plugins, tasks: Sequence[Task]) -> None:
+def _explain_ray(builder: Builder, plugins: Plugins, tasks: Sequence[Task]) -> None:
     name = plugins.value("ray", "head")
     serves = any(task.name == name and task.restart == "Always" for task in tasks)
-    pods = f"{'statefulset' if serves else 'job'}/{draft.name}-{name}"
-    message = f"Volcano makes a Service {draft.name}-{name}-svc, by which others reach the head"
-    cure = f"kubectl port-forward {pods} {plugins.value('ray', 'dashboardPort')}"
-    draft.differs(plugins.given["ray"], f"{message}; here none is", cure)
+    pods = f"{'statefulset' if serves else 'job'}/{builder.name}-{name}"
+    message = f"Volcano makes a Service {builder.name}-{name}-svc, by which others reach the head"
+    hint = f"kubectl port-forward {pods} {plugins.value('ray', 'dashboardPort')}"
+    builder.differs(plugins.given["ray"], f"{message}; here none is", hint)
 
 
-def _waits(draft: Draft, plugins: Plugins, framework: str, tasks: Sequence[Task]) -> None:
+def _waits(builder: Builder, plugins: Plugins, framework: str, tasks: Sequence[Task]) -> None:
     """Write which roles wait for which: as the resource says, and where a plugin needs it."""
     running = {task.name: task for task in tasks}
     for task in tasks:
@@ -209,7 +207,7 @@ def _waits(draft: Draft, plugins: Plugins, framework: str, tasks: Sequence[Task]
         names = [name.value for name in before(task)]
         if given.get("iteration").value == "any" and len(names) > 1:
             message = "Volcano waits for any one of these tasks; here for all of them"
-            draft.differs(given.get("iteration"), message, "keep the one that comes first")
+            builder.differs(given.get("iteration"), message, "keep the one that comes first")
         for plugin, (needy, needed) in NEEDS.items():
             other = plugins.value(plugin, needed)
             needs = plugins.value(plugin, needy) == task.name and other in running
@@ -217,11 +215,11 @@ def _waits(draft: Draft, plugins: Plugins, framework: str, tasks: Sequence[Task]
                 names.append(other)
         waits = [
             {"role": running[name].role}
-            | ({} if _listens(draft, plugins, framework, running[name]) else {"until": "name"})
+            | ({} if _listens(builder, plugins, framework, running[name]) else {"until": "name"})
             for name in dict.fromkeys(names)
             if name in running
         ]
-        draft.put(f"spec.roles.{task.role}.waitFor", given or task.given, waits)
+        builder.put(("spec", "roles", task.role, "waitFor"), given or task.given, waits)
 
 
 def _reached(tasks: Mapping[str, Task], name: str) -> set[str]:
@@ -236,92 +234,95 @@ def _reached(tasks: Mapping[str, Task], name: str) -> set[str]:
     return found
 
 
-def _listens(draft: Draft, plugins: Plugins, framework: str, task: Task) -> bool:
+def _listens(builder: Builder, plugins: Plugins, framework: str, task: Task) -> bool:
     """Return whether a role has a port; of several that its container declares, the first."""
     containers = task.given.get("template", "spec", "containers")
     port = containers.get(trainer(plugins, task), "ports", 0, "containerPort")
-    if framework not in ROLES and "port" not in draft.roles[task.role]:
-        draft.put(f"spec.roles.{task.role}.port", port)
-    return framework in ROLES or "port" in draft.roles[task.role]
+    if framework not in ROLES and "port" not in builder.roles[task.role]:
+        builder.put(("spec", "roles", task.role, "port"), port)
+    return framework in ROLES or "port" in builder.roles[task.role]
 
 
-def _retries(draft: Draft, tasks: Sequence[Task]) -> None:
+def _retries(builder: Builder, tasks: Sequence[Task]) -> None:
     """Write what happens to failed replicas, and how often."""
-    limits: dict[str, tuple[Given, int]] = {}
+    limits: dict[str, tuple[SourceValue, int]] = {}
     for task in tasks:
-        at = f"spec.roles.{task.role}"
+        at = ("spec", "roles", task.role)
         given = task.given.get("template", "spec", "restartPolicy") or task.given
         if task.restart == "Always":
-            draft.put(f"{at}.restartPolicy", given, "Always")
+            builder.put((*at, "restartPolicy"), given, "Always")
             continue
-        policy, source, limit = retries(draft, task)
-        draft.put(f"{at}.restartPolicy", given, policy)
+        policy, source, limit = retries(builder, task)
+        builder.put((*at, "restartPolicy"), given, policy)
         if policy == "ExitCode":
-            draft.put(f"{at}.retryableExitCodes", source, sorted(task.codes(*RESTARTS)))
+            builder.put((*at, "retryableExitCodes"), source, sorted(task.codes(*RESTARTS)))
         if policy != "Never":
             limits[task.role] = (source, limit)
         elif limit:
-            draft.put(f"{at}.backoffLimit", source, limit)
+            builder.put((*at, "backoffLimit"), source, limit)
     alike = len({limit for _, limit in limits.values()}) == 1
     for name, (source, limit) in limits.items():
-        at = "runPolicy" if alike else f"roles.{name}"
-        draft.put(f"spec.{at}.backoffLimit", source, limit)
+        target = ("runPolicy",) if alike else ("roles", name)
+        builder.put(("spec", *target, "backoffLimit"), source, limit)
 
 
-def _success(draft: Draft, framework: str, tasks: Sequence[Task], decider: Task) -> None:
+def _success(builder: Builder, framework: str, tasks: Sequence[Task], decider: Task) -> None:
     """Write which role decides, and how many of its replicas."""
     rule = completing(decider)
-    source = rule.given if rule else draft.spec.get("tasks")
+    source = rule.given if rule else builder.spec.get("tasks")
     roles = [task.role for task in tasks]
     leads = next((n for n in LEADS.get(framework, ()) if framework in ROLES and n in roles), None)
     if "master" in ROLES.get(framework, ()) and decider.role != leads:
         message = f"Volcano completes the job when {decider.role} has; here when {leads} has"
-        draft.differs(source, message, f"write that policy in the task {leads}")
+        builder.differs(source, message, f"write that policy in the task {leads}")
     elif len(tasks) > 1 and decider.role != leads:
-        draft.put("spec.successPolicy.role", source, decider.role)
+        builder.put(("spec", "successPolicy", "role"), source, decider.role)
     if "ps" in ROLES.get(framework, ()) and decider.role == "worker" and decider.replicas > 1:
-        draft.put("spec.successPolicy.replicas", source, "All")
-    wanted = draft.spec.get("minSuccess")
+        builder.put(("spec", "successPolicy", "replicas"), source, "All")
+    wanted = builder.spec.get("minSuccess")
     if not wanted:
-        _tolerate(draft, tasks)
+        _tolerate(builder, tasks)
         return
     if len(tasks) > 1:
         message = f"Volcano completes the job when {wanted.value} pods of any tasks have"
-        draft.differs(wanted, f"{message} succeeded; here those of {decider.role} count")
+        builder.differs(wanted, f"{message} succeeded; here those of {decider.role} count")
     if len(tasks) == 1 or wanted.value < decider.replicas:
-        draft.put("spec.successPolicy.replicas", wanted)
+        builder.put(("spec", "successPolicy", "replicas"), wanted)
 
 
-def _tolerate(draft: Draft, tasks: Sequence[Task]) -> None:
+def _tolerate(builder: Builder, tasks: Sequence[Task]) -> None:
     """Of one task, let replicas fail that Volcano can do without; the others go on.
 
     A success policy would stop those, once so many have succeeded.
     """
-    (task, *others), least = tasks, minimum(draft.spec, tasks)
+    (task, *others), least = tasks, minimum(builder.spec, tasks)
     judged = task.fits("PodFailed") or task.codes(*RESTARTS)
     if others or judged or task.restart != "Never" or least >= task.replicas:
         return
-    given = draft.spec.get("minAvailable") or task.given.get("minAvailable")
-    at = f"spec.roles.{task.role}"
-    draft.put(f"{at}.backoffLimitPerIndex", given, 0)
-    draft.put(f"{at}.maxFailedIndexes", given, task.replicas - least)
+    given = builder.spec.get("minAvailable") or task.given.get("minAvailable")
+    at = ("spec", "roles", task.role)
+    builder.put((*at, "backoffLimitPerIndex"), given, 0)
+    builder.put((*at, "maxFailedIndexes"), given, task.replicas - least)
     message = f"Volcano completes the job when {least} of {task.replicas} pods have succeeded"
-    draft.differs(
+    builder.differs(
         given,
         f"{message} and the others have failed; here such a Job has failed at its end",
         f"to stop the others then, --set spec.successPolicy.replicas={least}",
     )
 
 
-def _end(draft: Draft, tasks: Sequence[Task]) -> None:
+def _end(builder: Builder, tasks: Sequence[Task]) -> None:
     """Write what happens when training has ended."""
-    draft.put("spec.runPolicy.ttlSecondsAfterFinished", draft.spec.get("ttlSecondsAfterFinished"))
+    builder.put(
+        ("spec", "runPolicy", "ttlSecondsAfterFinished"),
+        builder.spec.get("ttlSecondsAfterFinished"),
+    )
     found = [task.fits("TaskCompleted") for task in tasks]
     completes = [rule.given for rule in found if rule and rule.action == "CompleteJob"]
-    if draft.spec.get("minSuccess"):
-        completes.append(draft.spec.get("minSuccess"))
+    if builder.spec.get("minSuccess"):
+        completes.append(builder.spec.get("minSuccess"))
     if completes and len(tasks) > 1:
-        draft.put("spec.runPolicy.cleanPodPolicy", completes[0], "Running")
+        builder.put(("spec", "runPolicy", "cleanPodPolicy"), completes[0], "Running")
 
 
 COUNTED = COUNT | {"minimum": 1}
@@ -375,4 +376,12 @@ SPEC = mapping(
     "tasks",
 )
 
-KINDS = {("batch.volcano.sh/v1alpha1", "Job"): Kind(SPEC, _job)}
+DIALECT = Dialect(
+    groups=(
+        "batch.volcano.sh",
+        "bus.volcano.sh",
+        "flow.volcano.sh",
+        "training.volcano.sh",
+    ),
+    kinds={("batch.volcano.sh/v1alpha1", "Job"): Kind(SPEC, _job)},
+)

@@ -9,8 +9,9 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
+from mlgen.dialects._builder import Builder
+from mlgen.dialects._source_value import SourceValue
 from mlgen.dialects.volcano.policies import Task
-from mlgen.draft import Draft, Given
 from mlgen.problems import did_you_mean
 from mlgen.topology import INDEX
 
@@ -81,8 +82,8 @@ class Plugins:
         arguments: by name, those written and all others by default.
     """
 
-    given: dict[str, Given] = field(default_factory=dict)
-    arguments: dict[str, dict[str, Given]] = field(default_factory=dict)
+    given: dict[str, SourceValue] = field(default_factory=dict)
+    arguments: dict[str, dict[str, SourceValue]] = field(default_factory=dict)
 
     def __contains__(self, plugin: str) -> bool:
         return plugin in self.given
@@ -92,46 +93,48 @@ class Plugins:
         return self.arguments[plugin][argument].value if plugin in self else None
 
 
-def read(draft: Draft) -> Plugins:
+def read(builder: Builder) -> Plugins:
     """Return the plugins with their arguments, also those that the webhook adds."""
     found = Plugins()
-    for name, given in draft.spec.get("plugins").fields():
+    for name, given in builder.spec.get("plugins").fields():
         if name in PLUGINS:
             found.given[name] = given
-            found.arguments[name] = _arguments(draft, given, name)
+            found.arguments[name] = _arguments(builder, given, name)
         else:
-            cure = did_you_mean(name, PLUGINS) or f"known are: {', '.join(PLUGINS)}"
-            draft.refuse(given, f'there is no plugin "{name}"', cure)
+            hint = did_you_mean(name, PLUGINS) or f"known are: {', '.join(PLUGINS)}"
+            builder.refuse(given, f'there is no plugin "{name}"', hint)
     for added, others in NEEDS.items():
         for other in (name for name in others if name in found and added not in found):
             given = found.given[other]
             found.given[added] = given
-            found.arguments[added] = {k: Given(v, given.path) for k, v in PLUGINS[added].items()}
+            found.arguments[added] = {
+                k: SourceValue(v, given.path) for k, v in PLUGINS[added].items()
+            }
     return found
 
 
-def _arguments(draft: Draft, given: Given, plugin: str) -> dict[str, Given]:
+def _arguments(builder: Builder, given: SourceValue, plugin: str) -> dict[str, SourceValue]:
     """Read arguments as Go's `flag` does: `--a=b`, `--a b`, or `--a` for true."""
     known = PLUGINS[plugin]
-    found = {name: Given(value, given.path) for name, value in known.items()}
+    found = {name: SourceValue(value, given.path) for name, value in known.items()}
     items = given.items()
     for item in items:
         name, equals, text = item.value.lstrip("-").partition("=")
         if name not in known or not item.value.startswith("-"):
             options = [f"--{option}" for option in known]
-            cure = (
+            hint = (
                 did_you_mean(f"--{name}", options) or f"known are: {', '.join(options) or 'none'}"
             )
             message = f"{item.value} is no argument of {plugin}, which reads none after it"
-            draft.refuse(item, message, cure)
+            builder.refuse(item, message, hint)
             continue
         if not equals:
-            text = "true" if isinstance(known[name], bool) else next(items, Given("")).value
+            text = "true" if isinstance(known[name], bool) else next(items, SourceValue("")).value
         value = _value(text, known[name])
         if value is None:
             example = str(known[name]).lower()
-            draft.refuse(item, f'"{text}" is no value of {name}', f"for example {example}")
-        found[name] = Given(value, item.path)
+            builder.refuse(item, f'"{text}" is no value of {name}', f"for example {example}")
+        found[name] = SourceValue(value, item.path)
     return found
 
 
@@ -165,32 +168,34 @@ class Gifts:
     long: list[dict[str, Any]] = field(default_factory=list)
 
 
-def give(draft: Draft, plugins: Plugins, tasks: Sequence[Task]) -> Gifts:
+def give(builder: Builder, plugins: Plugins, tasks: Sequence[Task]) -> Gifts:
     """Write what all training containers get, and return it for the containers beside them."""
-    gifts = Gifts({task.name: _hosts(draft, task) for task in tasks})
-    for i, given in enumerate(draft.spec.get("volumes").items()):
+    gifts = Gifts({task.name: _hosts(builder, task) for task in tasks})
+    for i, given in enumerate(builder.spec.get("volumes").items()):
         path, name = given.value["mountPath"], f"claim-{i}"
         volume = {"mountPath": path, "pvc": given.value["volumeClaimName"]}
-        draft.put(f"spec.volumes.{name}", given, volume)
+        builder.put(("spec", "volumes", name), given, volume)
         gifts.claims.append({"name": name, "mountPath": path})
     if "svc" in plugins:
-        _svc(draft, plugins, gifts)
+        _svc(builder, plugins, gifts)
     if "env" in plugins:
         gifts.env.update({"VK_TASK_INDEX": INDEX, "VC_TASK_INDEX": INDEX})
     if "ssh" in plugins:
-        _ssh(draft, plugins, gifts)
+        _ssh(builder, plugins, gifts)
     if "mpi" in plugins:
         master, worker = (plugins.value("mpi", word) for word in ("master", "worker"))
         gifts.own[master] = {"MPI_HOST": ",".join(gifts.hosts[worker])}
     if "hcclrank" in plugins:
         message = "Volcano annotates each pod with its rank, hccl/rankIndex; here none is"
-        cure = f"read RANK, or write {INDEX} in a command"
-        draft.differs(plugins.given["hcclrank"], message, cure)
-    draft.put("spec.env", draft.spec.get("plugins"), gifts.env)
-    draft.put(
-        "spec.template.metadata.labels", draft.given.get("kind"), _labels("job-name", draft.name)
+        hint = f"read RANK, or write {INDEX} in a command"
+        builder.differs(plugins.given["hcclrank"], message, hint)
+    builder.put(("spec", "env"), builder.spec.get("plugins"), gifts.env)
+    builder.put(
+        ("spec", "template", "metadata", "labels"),
+        builder.given.get("kind"),
+        _labels("job-name", builder.name),
     )
-    draft.put("spec.template.spec.volumes", draft.spec.get("plugins"), gifts.long)
+    builder.put(("spec", "template", "spec", "volumes"), builder.spec.get("plugins"), gifts.long)
     return gifts
 
 
@@ -199,11 +204,11 @@ def _labels(word: str, value: str) -> dict[str, str]:
     return {f"volcano.sh/{word}": value}
 
 
-def _hosts(draft: Draft, task: Task) -> list[str]:
-    return [f"{draft.name}-{task.role}-{i}.{draft.name}" for i in range(task.replicas)]
+def _hosts(builder: Builder, task: Task) -> list[str]:
+    return [f"{builder.name}-{task.role}-{i}.{builder.name}" for i in range(task.replicas)]
 
 
-def _svc(draft: Draft, plugins: Plugins, gifts: Gifts) -> None:
+def _svc(builder: Builder, plugins: Plugins, gifts: Gifts) -> None:
     """The hosts of all tasks, as variables and as the files of a ConfigMap."""
     variables, files = {}, {}
     for task, hosts in gifts.hosts.items():
@@ -214,20 +219,20 @@ def _svc(draft: Draft, plugins: Plugins, gifts: Gifts) -> None:
     if plugins.value("svc", "inject-hosts-env"):
         gifts.env.update(variables)
     volume = {"mountPath": HOSTS, "files": files | variables}
-    draft.put("spec.volumes.svc", plugins.given["svc"], volume)
+    builder.put(("spec", "volumes", "svc"), plugins.given["svc"], volume)
     gifts.mounts.append({"name": "svc", "mountPath": HOSTS})
 
 
-def _ssh(draft: Draft, plugins: Plugins, gifts: Gifts) -> None:
+def _ssh(builder: Builder, plugins: Plugins, gifts: Gifts) -> None:
     """The keys of a Secret and a client's settings, in one folder."""
     folder, port = (plugins.value("ssh", word) for word in ("ssh-key-file-path", "ssh-port"))
-    given, secret = plugins.given["ssh"], f"{draft.name}-ssh"
+    given, secret = plugins.given["ssh"], f"{builder.name}-ssh"
     config = "StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n"
     for host in (host for hosts in gifts.hosts.values() for host in hosts):
         config += f"Host {host.partition('.')[0]}\n  HostName {host}\n  Port {port}\n"
     # Mounted in the folder of the keys it would hide them.
     volume = {"mountPath": "/mlgen/ssh-config", "files": {"config": config}}
-    draft.put("spec.volumes.ssh-config", given, volume)
+    builder.put(("spec", "volumes", "ssh-config"), given, volume)
     sources = [
         {"secret": {"name": secret, "items": _paths(*KEYS)}},
         {"configMap": {"name": f"{secret}-config", "items": _paths(("config", "config"))}},
@@ -236,45 +241,45 @@ def _ssh(draft: Draft, plugins: Plugins, gifts: Gifts) -> None:
     keys = {"name": "ssh-keys", "projected": {"sources": sources, "defaultMode": mode}}
     gifts.long.append(keys)
     gifts.mounts.append({"name": "ssh-keys", "mountPath": folder, "subPath": SSH})
-    _explain_keys(draft, plugins, secret)
+    _explain_keys(builder, plugins, secret)
 
 
 def _paths(*names: tuple[str, str]) -> list[dict[str, str]]:
     return [{"key": key, "path": f"{SSH}/{name}"} for key, name in names]
 
 
-def _explain_keys(draft: Draft, plugins: Plugins, secret: str) -> None:
-    space = draft.data["metadata"].get("namespace")
+def _explain_keys(builder: Builder, plugins: Plugins, secret: str) -> None:
+    space = builder.data["metadata"].get("namespace")
     where = f" -n {space}" if space else ""
     own = [plugins.arguments["ssh"][f"ssh-{word}-key"] for word in ("private", "public")]
     written = next((given for given in own if given.value), None)
     if written is None:
         message = f"Volcano makes the keys of the Secret {secret}; nothing here does"
-        cure = f"mlgen ssh-secret{where} {secret} | kubectl apply -f -"
-        draft.differs(plugins.given["ssh"], message, cure)
+        hint = f"mlgen ssh-secret{where} {secret} | kubectl apply -f -"
+        builder.differs(plugins.given["ssh"], message, hint)
     else:
         message = f"no key is rendered; here keys are those of the Secret {secret}"
         files = " ".join(f"--from-file=ssh-{word}key=…" for word in ("private", "public"))
-        draft.differs(written, message, f"kubectl create secret generic{where} {secret} {files}")
+        builder.differs(written, message, f"kubectl create secret generic{where} {secret} {files}")
 
 
-def role(draft: Draft, plugins: Plugins, task: Task, gifts: Gifts) -> None:
+def role(builder: Builder, plugins: Plugins, task: Task, gifts: Gifts) -> None:
     """Write a role, with what its containers get."""
-    at, main = f"spec.roles.{task.role}", trainer(plugins, task)
+    at, main = ("spec", "roles", task.role), trainer(plugins, task)
     template = _template(plugins, task, gifts, main)
-    draft.role(task.role, template, template.get("spec", "containers", main))
+    builder.role(task.role, template, template.get("spec", "containers", main))
     for name, value in gifts.own.get(task.name, {}).items():
-        draft.put(f"{at}.env.{name}", plugins.given["mpi"], value)
+        builder.put((*at, "env", name), plugins.given["mpi"], value)
     if task.name == plugins.value("mpi", "worker"):
-        draft.put(f"{at}.port", plugins.arguments["mpi"]["port"])
+        builder.put((*at, "port"), plugins.arguments["mpi"]["port"])
     if _runs_ray(plugins, task):
         head = task.name == plugins.value("ray", "head")
-        draft.put(f"{at}.command", plugins.given["ray"], _ray(plugins, gifts, head=head))
+        builder.put((*at, "command"), plugins.given["ray"], _ray(plugins, gifts, head=head))
         if head:
-            draft.put(f"{at}.port", plugins.arguments["ray"]["port"])
+            builder.put((*at, "port"), plugins.arguments["ray"]["port"])
 
 
-def _template(plugins: Plugins, task: Task, gifts: Gifts, main: int) -> Given:
+def _template(plugins: Plugins, task: Task, gifts: Gifts, main: int) -> SourceValue:
     """The pod template of a task, with all that has no short form."""
     given = task.given.get("template")
     value = deepcopy(given.value)
@@ -292,7 +297,7 @@ def _template(plugins: Plugins, task: Task, gifts: Gifts, main: int) -> Given:
         _equip(container, env, [*gifts.mounts, *gifts.claims])
     for container in pod.get("initContainers", []):
         _equip(container, env, gifts.mounts)
-    return Given(value, given.path)
+    return SourceValue(value, given.path)
 
 
 def _equip(

@@ -10,7 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mlgen.draft import ENDLESS, TEXT, Draft, Given, mapping
+from mlgen.dialects._builder import ENDLESS, Builder
+from mlgen.dialects._schemas import TEXT, mapping
+from mlgen.dialects._source_value import SourceValue
 
 MAX_RETRY = 3
 """Of a job and of a task, where nothing or 0 is written."""
@@ -66,7 +68,7 @@ RETRIES: dict[str, Any] = {"type": "integer", "minimum": -1}
 class Rule:
     """One policy; `events` are all that it fits, or () where it is for an exit code."""
 
-    given: Given
+    given: SourceValue
     action: str
     events: tuple[str, ...]
     exit_code: int | None
@@ -84,7 +86,7 @@ class Task:
 
     name: str
     role: str
-    given: Given
+    given: SourceValue
     replicas: int
     restart: str
     rules: tuple[Rule, ...] = ()
@@ -108,7 +110,7 @@ class Task:
         return {code: rule for code, rule in found.items() if rule.action in actions}
 
 
-def rules(given: Given) -> Iterator[Rule]:
+def rules(given: SourceValue) -> Iterator[Rule]:
     """Return the policies of a job or a task; `*` fits all events, PodPending needs a timeout."""
     for item in given.items():
         named = [*item.value.get("events", []), item.value.get("event", "")]
@@ -118,7 +120,7 @@ def rules(given: Given) -> Iterator[Rule]:
         yield Rule(item, item.value["action"], tuple(events), item.value.get("exitCode"))
 
 
-def admit_policies(draft: Draft, given: Given) -> None:
+def admit_policies(builder: Builder, given: SourceValue) -> None:
     """Refuse what the webhook refuses of the policies of a job or a task."""
     events: set[str] = set()
     codes: set[int] = set()
@@ -127,17 +129,17 @@ def admit_policies(draft: Draft, given: Given) -> None:
         failure = item.get("exitCode")
         if bool(named) == bool(failure):
             message = "a policy is for events, or for an exit code"
-            draft.refuse(item, message, "write one of event, events and exitCode")
+            builder.refuse(item, message, "write one of event, events and exitCode")
         for event in sorted(named & events):
             message = f"there is another policy for {event}"
-            draft.refuse(item, message, "keep one of the two")
+            builder.refuse(item, message, "keep one of the two")
         if ANY in named | events and len(named | events) > 1:
-            draft.refuse(item, "beside * there is no event left", "leave * out, or the others")
+            builder.refuse(item, "beside * there is no event left", "leave * out, or the others")
         if failure.value == 0:
-            draft.refuse(failure, "0 is no error", "write another exit code")
+            builder.refuse(failure, "0 is no error", "write another exit code")
         elif failure and failure.value in codes:
             message = f"there is another policy for exit code {failure.value}"
-            draft.refuse(failure, message, "keep one of the two")
+            builder.refuse(failure, message, "keep one of the two")
         events |= named
         codes |= {failure.value} if failure else set()
 
@@ -156,7 +158,7 @@ def again(task: Task) -> bool:
     return failed is not None and failed.action in RESTARTS
 
 
-def retries(draft: Draft, task: Task) -> tuple[str, Given, int]:
+def retries(builder: Builder, task: Task) -> tuple[str, SourceValue, int]:
     """Return what happens to a failed replica: the restart policy, and how often, by whom.
 
     A pod that restarts its containers does so for ever, unless a policy counts them. One that does
@@ -165,11 +167,11 @@ def retries(draft: Draft, task: Task) -> tuple[str, Given, int]:
     failed, counted = task.fits("PodFailed"), task.fits("TaskFailed")
     if task.restart == "OnFailure":
         if not counted:
-            return "OnFailure", draft.spec, ENDLESS
+            return "OnFailure", builder.spec, ENDLESS
         given = task.given.get("maxRetry")
         most = given.value or MAX_RETRY
         return "OnFailure", given or counted.given, ENDLESS if most < 0 else most
-    given = draft.spec.get("maxRetry")
+    given = builder.spec.get("maxRetry")
     codes = task.codes(*RESTARTS)
     if again(task) or codes:
         source = given or (failed.given if failed else task.given)
@@ -181,13 +183,13 @@ def retries(draft: Draft, task: Task) -> tuple[str, Given, int]:
 class Lifecycle:
     """The tasks of a job, and the one whose end is the end of training."""
 
-    draft: Draft
+    builder: Builder
     tasks: Sequence[Task]
     decider: Task
 
     def explain(self) -> None:
         """Say of each policy what Kubernetes does not do of it."""
-        whole = list(rules(self.draft.spec.get("policies")))
+        whole = list(rules(self.builder.spec.get("policies")))
         own = [rule for task in self.tasks for rule in rules(task.given.get("policies"))]
         for rule in (*whole, *own):
             different = self._different(rule)
@@ -196,7 +198,7 @@ class Lifecycle:
                 self._say(rule, different)
             elif timeout and rule.events:
                 message = f"Volcano waits {timeout.value} before it {DOES[rule.action]}"
-                self.draft.differs(timeout, f"{message}; here that is at once")
+                self.builder.differs(timeout, f"{message}; here that is at once")
 
     def _different(self, rule: Rule) -> list[tuple[str, Task]]:
         """What Kubernetes does otherwise: the events, each with the first task that it is of."""
@@ -234,8 +236,8 @@ class Lifecycle:
         events = [WHEN.get(event, f"a pod exits with {rule.exit_code}") for event, _ in different]
         when = f"when {' or '.join(events)}" if len(events) < len(WHEN) - 1 else "at any event"
         event, task = different[0]
-        here, cure = self._here(rule.action, event, task)
-        self.draft.differs(rule.given, f"Volcano {DOES[rule.action]} {when}; here {here}", cure)
+        here, hint = self._here(rule.action, event, task)
+        self.builder.differs(rule.given, f"Volcano {DOES[rule.action]} {when}; here {here}", hint)
 
     def _here(self, action: str, event: str, task: Task) -> tuple[str, str]:
         """What happens instead, and the nearest thing."""
@@ -244,14 +246,14 @@ class Lifecycle:
         if event in ("TaskCompleted", *OF_THE_JOB):
             completes = event == "TaskCompleted" and action == "CompleteJob"
             return (f"when {self.decider.role} has" if completes else "nothing does"), ""
-        cure = WORKFLOW if action in RESTARTS else ""
+        hint = WORKFLOW if action in RESTARTS else ""
         counted = event == "TaskFailed" and task.restart == "OnFailure"
         stays = task.restart == "Never" and not again(task) and not task.codes(*RESTARTS)
         if not counted and (event == "PodEvicted" or not stays):
-            return "that pod alone is replaced", cure
-        if cure or task == self.decider:
-            return f"{task.role} has then failed", cure
-        jobs = f"kubectl get jobs -l mlgen.dev/job={self.draft.name}"
+            return "that pod alone is replaced", hint
+        if hint or task == self.decider:
+            return f"{task.role} has then failed", hint
+        jobs = f"kubectl get jobs -l mlgen.dev/job={self.builder.name}"
         return f"{task.role} has then failed, and the others go on", f"look at {jobs}"
 
 

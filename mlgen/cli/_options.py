@@ -1,0 +1,126 @@
+"""Options and arguments that several commands share, and how their values are read."""
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from mlgen.kubernetes.versions import KubeVersion
+    from mlgen.variants.gitops import Target
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def read_kube_version(_context: Any, _parameter: Any, value: str) -> "KubeVersion":
+    """Read --kube-version."""
+    from mlgen.kubernetes.versions import parse
+
+    try:
+        return parse(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def read_namespace(_context: Any, _parameter: Any, value: str | None) -> str | None:
+    """Read --namespace."""
+    if value is None:
+        return None
+    from mlgen.kubernetes.names import namespace
+
+    try:
+        return namespace(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def read_settings(_context: Any, _parameter: Any, values: tuple[str, ...]) -> tuple[Any, ...]:
+    """Read every --set."""
+    from mlgen.documents.overrides import parse
+
+    try:
+        return tuple(parse(value) for value in values)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def read_schedule(_context: Any, _parameter: Any, value: str | None) -> str | None:
+    """Read --cron; Argo's controller alone would report a malformed schedule, and much later."""
+    if value is None or re.fullmatch(r"@[a-z]+( \S+)?|[^@\s]\S*( \S+){4}", value):
+        return value
+    raise click.BadParameter(f"{value!r} is not a schedule such as '0 2 * * 6' or @daily")
+
+
+def read_target(_context: Any, _parameter: Any, value: str | None) -> "Target | None":
+    """Read --for."""
+    if value is None:
+        return None
+    from mlgen.variants.gitops import target
+
+    try:
+        return target(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+FILES = click.argument("files", nargs=-1, required=True, metavar="FILE...")
+
+OUTPUT = click.option(
+    "-o",
+    "--output",
+    default="-",
+    metavar="FILE",
+    help="Write to FILE instead of standard output, once everything has succeeded.",
+)
+
+KUBE_VERSION = click.option(
+    "--kube-version",
+    default="1.34",
+    show_default=True,
+    callback=read_kube_version,
+    metavar="VERSION",
+    help="Render for this version of Kubernetes, 1.31 or later.",
+)
+
+NAMESPACE = click.option(
+    "-n",
+    "--namespace",
+    callback=read_namespace,
+    help="Render every object into this namespace, whatever the files say.",
+)
+
+SETTINGS = click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    callback=read_settings,
+    metavar="PATH=VALUE",
+    help="Override a value in every job file, or in the equivalent job file of a custom resource:"
+    r" spec.roles.worker.replicas=8. VALUE is read as YAML; escape a dot within a key as '\.'."
+    " Can be repeated.",
+)
+
+SUPERVISOR = click.option(
+    "--supervisor/--no-supervisor",
+    default=True,
+    show_default=True,
+    help="Add a supervisor to jobs with cleanPodPolicy All or Running, which frees what is left"
+    " when training has ended.",
+)
+
+TARGET = click.option(
+    "--for",
+    "target",
+    callback=read_target,
+    metavar="argocd|flux",
+    help="Render for a GitOps tool that restores the state in Git: nothing is deleted when training"
+    " ends, and a Job is replaced only if it has changed.",
+)
+
+
+def rendering(function: F) -> F:
+    """Add the options that every command takes which renders jobs."""
+    for option in (SETTINGS, NAMESPACE, KUBE_VERSION):
+        function = option(function)
+    return function

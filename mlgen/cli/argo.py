@@ -1,0 +1,50 @@
+"""mlgen argo."""
+
+from typing import Any
+
+import click
+
+from mlgen.cli._options import FILES, OUTPUT, read_schedule, rendering
+from mlgen.cli._report import checked, write
+
+
+@click.command("argo")
+@FILES
+@rendering
+@OUTPUT
+@click.option(
+    "--cron",
+    callback=read_schedule,
+    metavar="SCHEDULE",
+    help="Print a CronWorkflow that runs the jobs at these times, such as '0 2 * * 6'.",
+)
+@click.option("--template", is_flag=True, help="Print only the step, for a Workflow of your own.")
+@click.option("--no-workflow", is_flag=True, help="Leave the Workflow out, so that nothing starts.")
+@click.option(
+    "--backoff-seconds",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Wait N seconds before the second attempt, and twice as long before each further one.",
+)
+@click.option(
+    "--retry-oom", is_flag=True, help="Retry after a container exceeded its memory limit."
+)
+def command(files: tuple[str, ...], output: str, **given: Any) -> None:
+    """Render the jobs in FILES for Argo Workflows.
+
+    Print a ConfigMap with the manifests of each job, and a Workflow that calls the WorkflowTemplate
+    mlgen-train with the policies of the job. Objects that the workflow has no right to create come
+    before them, and so do the other objects in FILES, unchanged.
+    """
+    from mlgen import Options
+    from mlgen.documents.files import texts
+    from mlgen.integrations.argo import Form, argo
+
+    cron, template, no_workflow = (given.pop(name) for name in ("cron", "template", "no_workflow"))
+    if sum((cron is not None, template, no_workflow)) > 1:
+        raise click.UsageError("--cron, --template and --no-workflow are mutually exclusive")
+    retries = {name: given.pop(name) for name in ("backoff_seconds", "retry_oom")}
+    form = Form(schedule=cron, step=template, workflow=not no_workflow, **retries)
+    options = Options(**given, workflow=True)
+    text, _ = checked(lambda: argo(texts(files), options, form), lambda result: result[1])
+    write(output, text)

@@ -1,0 +1,51 @@
+"""mlgen argocd."""
+
+import os
+
+import click
+
+from mlgen.cli._report import checked, write
+
+
+@click.group("argocd")
+def command() -> None:
+    """Run as an Argo CD config management plugin.
+
+    Argo CD runs these commands in the folder of an Application, as integrations/argocd configures
+    it, and passes everything else in the environment.
+    """
+
+
+@command.command("init")
+def init() -> None:
+    """Fail if generate cannot succeed.
+
+    Check the parameters, the version of the cluster and the names of the files, without reading the
+    files. Print nothing.
+    """
+    from mlgen.integrations import argocd
+
+    checked(lambda: argocd.init(os.environ), lambda warnings: warnings)
+
+
+@command.command("generate")
+def generate() -> None:
+    """Print the manifests of the folder, as render --for argocd does.
+
+    A folder without a job is an error: Argo CD deletes from the cluster what is missing here.
+    """
+    from mlgen.integrations import argocd
+
+    text, _ = checked(lambda: argocd.generate(os.environ), lambda result: result[1])
+    write("-", text)
+
+
+@command.command("parameters")
+def parameters() -> None:
+    """Print the parameters that the user interface shows, as JSON.
+
+    If the folder holds exactly one job, they include its images and numbers of replicas.
+    """
+    from mlgen.integrations import argocd
+
+    click.echo(argocd.parameters(os.environ))

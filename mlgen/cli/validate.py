@@ -1,0 +1,29 @@
+"""mlgen validate."""
+
+from typing import Any
+
+import click
+
+from mlgen.cli._options import FILES, SUPERVISOR, TARGET, rendering
+from mlgen.cli._report import checked
+
+
+@click.command("validate")
+@FILES
+@rendering
+@SUPERVISOR
+@TARGET
+def command(files: tuple[str, ...], **given: Any) -> None:
+    """Check the jobs in FILES as render does.
+
+    Print for each job what it consists of, the PodSecurity level that its pods meet, and what keeps
+    them from the next stricter one.
+    """
+    from mlgen import Options, validate
+    from mlgen.output.summary import pod_security, summary
+
+    result = checked(lambda: validate(files, Options(**given)), lambda result: result.warnings)
+    for rendered in result.jobs:
+        click.echo(f"{rendered.file}: valid")
+        click.echo(summary(rendered.topology))
+        click.echo(pod_security(rendered))

@@ -1,0 +1,1 @@
+"""Text → documents whose every value knows its line."""

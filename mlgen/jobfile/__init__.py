@@ -1,0 +1,1 @@
+"""A document → a `TrainingJob`: its schema, its defaults, and what breaks them."""

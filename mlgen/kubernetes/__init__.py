@@ -1,0 +1,1 @@
+"""What Kubernetes itself says, as data, each rule with its source."""

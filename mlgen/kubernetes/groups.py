@@ -1,0 +1,52 @@
+"""The API groups of Kubernetes itself, and how an object names its group.
+
+The list is that of https://github.com/kubernetes/kubernetes/tree/v1.37.0/staging/src/k8s.io/api,
+and of the API server's own extension points. The end of a name does not tell: both
+`snapshot.storage.k8s.io` and `jobset.x-k8s.io` belong to a CustomResourceDefinition.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+BUILT_IN = frozenset(
+    [
+        "",
+        "admissionregistration.k8s.io",
+        "apiextensions.k8s.io",
+        "apiregistration.k8s.io",
+        "apps",
+        "authentication.k8s.io",
+        "authorization.k8s.io",
+        "autoscaling",
+        "batch",
+        "certificates.k8s.io",
+        "coordination.k8s.io",
+        "discovery.k8s.io",
+        "events.k8s.io",
+        "flowcontrol.apiserver.k8s.io",
+        "internal.apiserver.k8s.io",
+        "networking.k8s.io",
+        "node.k8s.io",
+        "policy",
+        "rbac.authorization.k8s.io",
+        "resource.k8s.io",
+        "scheduling.k8s.io",
+        "storage.k8s.io",
+        "storagemigration.k8s.io",
+    ]
+)
+
+
+def group_of(api_version: str) -> str:
+    """Return the group of an apiVersion: "batch" of `batch/v1`, "" of `v1`."""
+    return api_version.rpartition("/")[0]
+
+
+def group_kind(item: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the API group and the kind of an object."""
+    return group_of(str(item.get("apiVersion"))), str(item.get("kind"))
+
+
+def is_built_in(api_version: str) -> bool:
+    """Return whether every cluster has this API, without a CustomResourceDefinition."""
+    return group_of(api_version) in BUILT_IN

@@ -1,0 +1,1 @@
+"""Objects → YAML, JSON, a folder, a summary."""

@@ -1,0 +1,29 @@
+"""Rendered jobs and other objects → the text that is printed."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from mlgen.output.summary import summary
+from mlgen.output.yaml import verbatim, yaml_text
+from mlgen.result import Foreign, Rendered
+
+Format = Literal["yaml", "json"]
+
+
+def text(parts: Iterable[Rendered | Foreign], form: Format) -> str:
+    """Return the manifests; in YAML, each job starts with its summary as a comment."""
+    if form == "json":
+        return json_text([item for part in parts for item in part.objects])
+    return "".join(
+        yaml_text(part.objects, summary(part.topology))
+        if isinstance(part, Rendered)
+        else verbatim(part.document.text, part.document.data)
+        for part in parts
+    )
+
+
+def json_text(objects: Sequence[Mapping[str, Any]]) -> str:
+    """Return the objects as one JSON List, as `kubectl get -o json` does."""
+    listed = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
+    return json.dumps(listed, indent=2, ensure_ascii=False) + "\n"

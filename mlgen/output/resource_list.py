@@ -1,0 +1,66 @@
+"""A ResourceList with some of its items replaced → text.
+
+Items that are not replaced keep their text, as YAML readers differ: `defaultMode: 0644` is 420 to
+Kubernetes, and 644 in YAML 1.2.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mlgen.documents.resource_list import ResourceList
+from mlgen.output.yaml import yaml_text
+
+Object = dict[str, Any]
+
+
+def resource_list_text(
+    source: ResourceList,
+    replacements: Mapping[int, Sequence[Object]],
+    results: Sequence[Object],
+) -> str:
+    """Return the text of the list with some of its items replaced.
+
+    Args:
+        source: as it was read.
+        replacements: objects in the place of an item, by its number; the number after the last one
+            appends them.
+        results: the list's `results`; without any, the list has no such field.
+    """
+    edits: list[tuple[int, int, str]] = []
+    for number, objects in replacements.items():
+        entries = _entries(objects, source.column)
+        if number < len(source.items):
+            item = source.items[number]
+            edits.append((item.start, item.end, entries))
+        else:
+            comma = ", " if source.items and source.column is None else ""
+            edits.append((source.more, source.more, comma + entries))
+    if results:
+        edits.append((source.results, source.results, _results(results, source.margin)))
+    text, done = "", 0
+    for start, end, new in sorted(edits, key=lambda edit: edit[:2]):
+        text += source.text[done:start] + new
+        done = end
+    return text + source.text[done:]
+
+
+def _entries(objects: Sequence[Object], column: int | None) -> str:
+    """Return objects as items of a list: in flow style if it has no column."""
+    if column is None:
+        return ", ".join(json.dumps(item, ensure_ascii=False) for item in objects)
+    return _block(list(objects), column)
+
+
+def _results(results: Sequence[Object], margin: int | None) -> str:
+    """Return the field `results`: in flow style if the list has no margin."""
+    if margin is None:
+        return f', "results": {json.dumps(results, ensure_ascii=False)}'
+    return _block({"results": list(results)}, margin)
+
+
+def _block(value: Any, column: int) -> str:
+    """Return a value in block style, indented."""
+    text = yaml_text([value]).removeprefix("---\n")
+    return re.sub(r"^(?=.)", " " * column, text, flags=re.MULTILINE)

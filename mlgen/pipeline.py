@@ -1,0 +1,145 @@
+"""The walk from texts to objects: every room in turn, and nothing else."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+
+from mlgen import checks, dialects, frameworks, objects
+from mlgen.documents import overrides
+from mlgen.documents.document import Document
+from mlgen.documents.files import Text
+from mlgen.jobfile.model import TrainingJob
+from mlgen.jobfile.parser import training_job
+from mlgen.kubernetes.objects import Key, keys
+from mlgen.problems import Collector, MlgenError, Problem, ValuePath
+from mlgen.result import Foreign, Object, Options, Rendered, Result
+from mlgen.topology import Topology
+from mlgen.variants import gitops, name_hash, workflow
+
+ROLES: ValuePath = ("spec", "roles")
+
+
+def render(texts: Iterable[Text], options: Options) -> Result:
+    """Render every job of every text.
+
+    Raises:
+        MlgenError: with every problem of every text, each with its place; nothing is rendered.
+    """
+    parts: list[Rendered | Foreign] = []
+    collector = Collector()
+    taken: set[Key] = set()
+    for text in texts:
+        parts += render_documents(text.name, dialects.documents(text), options, collector, taken)
+    collector.raise_errors()
+    return Result(tuple(parts), collector.problems)
+
+
+def render_documents(
+    name: str,
+    documents: Iterable[Document | list[Problem]],
+    options: Options,
+    collector: Collector,
+    taken: set[Key],
+) -> Iterator[Rendered | Foreign]:
+    """Render the documents of one text, one after the other.
+
+    Args:
+        name: of the text.
+        documents: of the text; for one that cannot be read, its problems.
+        options: of the command line.
+        collector: is told every problem.
+        taken: identities of the objects so far; those of this text are added.
+    """
+    render_one = partial(_render_document, options=options)
+    for document, part in dialects.each_document(name, documents, render_one, collector):
+        collector.extend(map(document.located, checks.collisions(part.objects, taken)))
+        taken.update(keys(part.objects))
+        yield part
+
+
+def _render_document(
+    name: str, document: Document, options: Options
+) -> tuple[Rendered | Foreign, list[Problem]]:
+    """Return a job with its objects, or another object unchanged; and the warnings."""
+    native, warnings = dialects.native(document)
+    if native is None:
+        return Foreign(document), []
+    rendered, more = _render_job(name, native, options)
+    return rendered, warnings + more
+
+
+def _render_job(name: str, document: Document, options: Options) -> tuple[Rendered, list[Problem]]:
+    """Render one TrainingJob document; every problem gets the place of its value."""
+    document = _overridden(document, options)
+    frameworks.validate(document)
+    namespace = document.data["metadata"].get("namespace")
+    job = training_job(
+        document.data,
+        options.namespace or namespace or options.default_namespace,
+        supervisor=options.supervisor,
+    )
+    try:
+        job, topology, manifests = _built(job, options)
+        collector = Collector(topology.warnings)
+        if options.target:
+            collector.extend(gitops.warnings(job, topology, options.target))
+            manifests = gitops.adapted(topology, manifests, options.target)
+        collector.extend(checks.problems(job.name, manifests, options.kube_version))
+        if job.security.profile:
+            profile = job.security.profile
+            collector.extend(checks.profile(profile, manifests, options.kube_version))
+        collector.raise_errors()
+    except MlgenError as error:
+        raise MlgenError(_located(document, error.problems)) from None
+    rendered = Rendered(name, document, job, options.kube_version, topology, tuple(manifests))
+    return rendered, _located(document, collector.problems)
+
+
+def _overridden(document: Document, options: Options) -> Document:
+    """Return the document with the values of `--set`."""
+    for path, value in options.settings:
+        try:
+            document = overrides.apply(document, path, value)
+        except ValueError as error:
+            raise MlgenError([document.located(Problem(path, str(error), "bad-setting"))]) from None
+    return document
+
+
+def _built(job: TrainingJob, options: Options) -> tuple[TrainingJob, Topology, list[Object]]:
+    """Return the job under its final name, its topology and its objects."""
+    if job.name_suffix is None:
+        topology = _topology(job, options)
+        return job, topology, objects.build(topology)
+    # The hash must not depend on who runs the job.
+    plain = _topology(job, replace(options, workflow=False))
+    job = name_hash.renamed(plain, objects.build(plain))
+    topology = _topology(job, options)
+    return job, topology, name_hash.in_addresses(topology, objects.build(topology))
+
+
+def _topology(job: TrainingJob, options: Options) -> Topology:
+    """Lay a job out, without the policies that a workflow or a GitOps tool takes over."""
+    framework = frameworks.get(job.framework)
+    if options.workflow:
+        return workflow.restarts(framework.topology(workflow.without_policies(job)))
+    return framework.topology(gitops.without_policies(job) if options.target else job)
+
+
+def _located(document: Document, problems: Iterable[Problem]) -> list[Problem]:
+    """Return each problem once, with its place."""
+    return list(dict.fromkeys(document.located(_in_file(document, p)) for p in problems))
+
+
+def _in_file(document: Document, problem: Problem) -> Problem:
+    """Return a problem by a path that the job file has.
+
+    A field of a role may be written in `spec`, for all roles. And the job file does not have a role
+    that a framework made of others (`rank`), so the problem is one of all roles.
+    """
+    path = problem.path
+    everyone = (*path[:1], *path[3:])
+    if path[:2] == ROLES and path not in document.places and everyone in document.places:
+        return replace(problem, path=everyone if len(path) > len(ROLES) + 1 else path)
+    if path[:2] == ROLES and path[:3] not in document.places:
+        return replace(problem, path=ROLES)
+    return problem

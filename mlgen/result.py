@@ -1,0 +1,89 @@
+"""What a caller asks for, and what it gets back."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from mlgen.documents.document import Document
+from mlgen.jobfile.model import TrainingJob
+from mlgen.kubernetes.versions import DEFAULT, KubeVersion
+from mlgen.problems import Problem, ValuePath
+from mlgen.topology import Topology
+from mlgen.variants.gitops import Target
+
+Object = dict[str, Any]
+"""A Kubernetes object as plain data."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Options of a rendering, besides the files.
+
+    Attributes:
+        kube_version: of the cluster, one of `kubernetes.versions.SUPPORTED`.
+        namespace: overrides the namespace of every job.
+        settings: values that override those of every job file, by path; for a custom resource,
+            those of the equivalent job file.
+        supervisor: False leaves the supervisor out of every job.
+        workflow: an Argo workflow runs each job, restarts it, cleans up and deletes it.
+        target: the GitOps tool that applies the manifests, if one does.
+        default_namespace: the namespace of a job that has none.
+    """
+
+    kube_version: KubeVersion = DEFAULT
+    namespace: str | None = None
+    settings: tuple[tuple[ValuePath, Any], ...] = ()
+    supervisor: bool = True
+    workflow: bool = False
+    target: Target | None = None
+    default_namespace: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """One rendered job.
+
+    Attributes:
+        file: the file that holds the job, as the user knows it.
+        document: the job file, or the equivalent job file of a custom resource.
+        job: the job with all of its policies; `topology.job` lacks those that a workflow or a
+            GitOps tool takes over.
+        kube_version: of the cluster that the objects are for.
+        objects: in the order in which they are applied.
+    """
+
+    file: str
+    document: Document
+    job: TrainingJob
+    kube_version: KubeVersion
+    topology: Topology
+    objects: tuple[Object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """An object beside the jobs, such as a ConfigMap, which passes through unchanged."""
+
+    document: Document
+
+    @property
+    def objects(self) -> tuple[Object, ...]:
+        """The object alone."""
+        return (self.document.data,)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """All jobs and other objects of all files, in their order, and the warnings."""
+
+    parts: tuple[Rendered | Foreign, ...]
+    warnings: tuple[Problem, ...]
+
+    @property
+    def jobs(self) -> list[Rendered]:
+        """The jobs alone."""
+        return [part for part in self.parts if isinstance(part, Rendered)]
+
+    @property
+    def objects(self) -> list[Object]:
+        """Every object, in the order in which they are applied."""
+        return [item for part in self.parts for item in part.objects]

@@ -1,0 +1,430 @@
+"""The command line, as processes see it: what stands where, and with which exit status."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+import yaml
+from click.testing import CliRunner
+from jsonschema import Draft7Validator
+from support import FIXTURES, ROOT
+
+from mlgen import __version__, frameworks
+from mlgen.cli import main
+
+RESTRICTED, ON_HOST = "fixtures/pytorch-restricted.yaml", "fixtures/mpi-host-network.yaml"
+GOOD, OTHER = "fixtures/tensorflow-single.yaml", "fixtures/pytorch-static.yaml"
+WARNED, CLEANED = "fixtures/ray-ttl.yaml", "fixtures/tensorflow-ps.yaml"
+BAD, WORSE = "fixtures/invalid/unknown-role.yaml", "fixtures/invalid/yaml-bracket.yaml"
+
+
+@pytest.fixture(autouse=True)
+def here(monkeypatch):
+    monkeypatch.chdir(ROOT)
+
+
+def run(*arguments, stdin=None):
+    """In this process: the same, but quick."""
+    result = CliRunner().invoke(
+        main, list(map(str, arguments)), input=stdin, catch_exceptions=False
+    )
+    return result.exit_code, result.stdout, result.stderr
+
+
+def process(*arguments, stdin=b"", **env):
+    return subprocess.run(
+        [sys.executable, "-m", "mlgen", *map(str, arguments)],
+        input=stdin,
+        capture_output=True,
+        check=False,
+        env={**os.environ, **env},
+    )
+
+
+def names(folder):
+    return [path.name for path in folder.iterdir()]
+
+
+def kinds(text):
+    return [item["kind"] for item in yaml.safe_load_all(text)]
+
+
+def test_manifests_go_to_standard_output_and_warnings_to_standard_error():
+    result = process("render", WARNED)
+
+    assert 0 == result.returncode
+    assert ["ConfigMap", "Service", *["StatefulSet"] * 2, "Job"] == kinds(result.stdout)
+    assert result.stderr.startswith(b"fixtures/ray-ttl.yaml:12:40: warning: ")
+
+
+def test_problems_go_to_standard_error_and_nothing_to_standard_output():
+    result = process("render", BAD)
+
+    assert (1, b"") == (result.returncode, result.stdout)
+    assert result.stderr.startswith(b"fixtures/invalid/unknown-role.yaml:8:5: ")
+
+
+def test_one_bad_file_among_good_ones_spoils_all_and_all_problems_are_told():
+    status, out, err = run("render", GOOD, BAD, OTHER, WORSE)
+
+    assert (1, "") == (status, out)
+    assert [BAD, BAD, WORSE] == [line.partition(":")[0] for line in err.splitlines()]
+
+
+def test_several_files_are_rendered_one_after_the_other():
+    status, out, _ = run("render", OTHER, GOOD)
+
+    assert (0, run("render", OTHER)[1] + run("render", GOOD)[1]) == (status, out)
+
+
+def test_a_folder_means_all_of_its_files_by_name(tmp_path):
+    for name, source in (("b.yaml", GOOD), ("a.yml", OTHER)):
+        shutil.copy(source, tmp_path / name)
+
+    assert run("render", OTHER, GOOD)[1] == run("render", tmp_path)[1]
+
+
+def test_files_folders_and_standard_input_can_be_mixed(tmp_path):
+    shutil.copy(GOOD, tmp_path / "a.yaml")
+    stdin = (ROOT / WARNED).read_text()
+
+    status, out, err = run("render", tmp_path, "-", OTHER, stdin=stdin)
+
+    assert (0, "".join(run("render", name)[1] for name in (GOOD, WARNED, OTHER))) == (status, out)
+    assert err.startswith("<stdin>:12:40: warning: ")
+
+
+def test_standard_input_is_read_as_bytes():
+    job = (ROOT / "fixtures/generic-texts.yaml").read_bytes()
+
+    result = process("render", "-", stdin=job, PYTHONIOENCODING="latin-1")
+
+    assert 0 == result.returncode
+    assert run("render", "fixtures/generic-texts.yaml")[1].encode() == result.stdout
+
+
+def test_the_same_job_twice_is_a_collision():
+    status, out, err = run("render", GOOD, GOOD)
+
+    assert (1, "") == (status, out)
+    assert "[name-collision]" in err
+
+
+def test_the_same_job_in_two_namespaces_is_none(tmp_path):
+    (tmp_path / "job.yaml").write_text(
+        (ROOT / GOOD).read_text().replace("{name: tune}", "{name: tune, namespace: b}")
+    )
+
+    assert 0 == run("render", GOOD, tmp_path)[0]
+    assert 1 == run("render", GOOD, tmp_path, "--namespace", "b")[0]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["render"],
+        ["render", GOOD, "--set", "spec.image"],
+        ["render", GOOD, "--set", "spec..image=x"],
+        ["render", GOOD, "--set", "spec.image=[x"],
+        ["render", GOOD, "--kube-version", "1.30"],
+        ["render", GOOD, "--kube-version", "1.99"],
+        ["render", GOOD, "--kube-version", "latest"],
+        ["render", GOOD, "--kube-version", "1"],
+        ["render", GOOD, "--namespace", "Vision"],
+        ["render", GOOD, "--namespace", ""],
+        ["render", GOOD, "--namespace", "a" * 64],
+        ["render", GOOD, "--format", "xml"],
+        ["render", GOOD, "--no-such-option"],
+        ["validate"],
+        ["ssh-secret"],
+        ["rende", GOOD],
+    ],
+    ids=" ".join,
+)
+def test_a_wrong_command_line_ends_with_2_and_is_told_on_standard_error(arguments):
+    status, out, err = run(*arguments)
+
+    assert (2, "") == (status, out)
+    assert err.startswith("Usage: ")
+    assert "\nError: " in err
+
+
+@pytest.mark.parametrize("version", ["1.31", "1.34", "v1.34", "1.34.1", "v1.33.5-gke.100", "1.37"])
+def test_a_version_may_be_written_as_kubectl_prints_it(version):
+    assert run("render", GOOD)[:2] == run("render", GOOD, "--kube-version", version)[:2]
+
+
+def test_the_namespace_of_the_command_line_wins():
+    text = run("render", "fixtures/tensorflow-allreduce.yaml", "--namespace", "other")[1]
+
+    assert {"other"} == {item["metadata"]["namespace"] for item in yaml.safe_load_all(text)}
+    assert "vision" not in text
+
+
+def test_a_namespace_is_enough_for_addresses_with_the_cluster_s_domain():
+    name = "fixtures/invalid/cluster-domain-without-namespace.yaml"
+
+    status, out, _ = run("render", name, "-n", "vision")
+
+    assert 0 == status
+    assert "mnist-worker-0.mnist.vision.svc.cluster.local:2222" in out
+
+
+def test_settings_are_applied_in_their_order_to_every_job():
+    text = run(
+        "render", GOOD, OTHER, "--set", "spec.image=a", "--set", "spec.image=b", "--set", "wait=1"
+    )[2]
+
+    assert 2 == text.count("--set: wait: the field ")
+
+
+def test_a_setting_changes_what_is_rendered():
+    (job,) = (
+        item
+        for item in yaml.safe_load_all(run("render", GOOD, "--set", "spec.image=b")[1])
+        if item["kind"] == "Job"
+    )
+
+    assert "b" == job["spec"]["template"]["spec"]["containers"][0]["image"]
+
+
+def test_json_is_one_list_of_the_same_objects():
+    items = list(yaml.safe_load_all(run("render", OTHER, GOOD)[1]))
+
+    found = json.loads(run("render", OTHER, GOOD, "--format", "json")[1])
+
+    assert {"apiVersion": "v1", "kind": "List", "items": items} == found
+
+
+def test_a_file_is_written_only_once_all_is_rendered(tmp_path):
+    file = tmp_path / "out.yaml"
+    file.write_text("old")
+
+    assert 1 == run("render", BAD, "-o", file)[0]
+    assert ("old", ["out.yaml"]) == (file.read_text(), names(tmp_path))
+
+    assert (0, "", "") == run("render", GOOD, "-o", file)
+    assert (run("render", GOOD)[1], ["out.yaml"]) == (file.read_text(), names(tmp_path))
+
+
+def test_a_new_file_has_the_permissions_that_the_user_gives_his_files(tmp_path):
+    (tmp_path / "touched").touch()
+
+    run("render", GOOD, "-o", tmp_path / "out.yaml")
+
+    assert (tmp_path / "touched").stat().st_mode == (tmp_path / "out.yaml").stat().st_mode
+
+
+def test_a_file_that_is_written_again_keeps_its_permissions(tmp_path):
+    file = tmp_path / "out.yaml"
+    file.touch(0o640)
+
+    run("render", GOOD, "-o", file)
+
+    assert 0o640 == file.stat().st_mode & 0o777
+
+
+def test_a_place_that_cannot_be_written_is_told(tmp_path):
+    status, out, err = run("render", GOOD, "-o", tmp_path / "none/out.yaml")
+
+    assert (1, "") == (status, out)
+    assert f"Error: {tmp_path}/none/out.yaml: cannot be written: No such file or directory\n" == err
+
+
+def test_a_folder_in_the_place_of_the_file_is_told_and_stays(tmp_path):
+    (tmp_path / "out").mkdir()
+
+    status, _, err = run("argo", GOOD, "-o", tmp_path / "out")
+
+    assert 1 == status
+    assert f"Error: {tmp_path}/out: cannot be written: Is a directory\n" == err
+    assert ["out"] == names(tmp_path)
+
+
+def test_the_output_may_be_a_device():
+    assert process("render", GOOD).stdout == process("render", GOOD, "-o", "/dev/stdout").stdout
+
+
+def test_a_reader_that_has_had_enough_is_no_error_of_ours():
+    mlgen = subprocess.Popen(
+        [sys.executable, "-m", "mlgen", "render", *map(str, FIXTURES)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    mlgen.stdout.readline()
+    mlgen.stdout.close()
+    err = mlgen.stderr.read()
+    mlgen.wait()
+
+    assert b"Traceback" not in err
+    assert b"Exception" not in err
+
+
+def test_output_depends_on_no_environment():
+    bare = process(
+        "render", *FIXTURES, LC_ALL="C", PYTHONHASHSEED="1", TZ="Asia/Tokyo", COLUMNS="20"
+    )
+
+    assert process("render", *FIXTURES, PYTHONHASHSEED="2").stdout == bare.stdout
+
+
+def test_validate_says_what_a_job_consists_of_and_which_level_it_meets():
+    status, out, err = run("validate", "--no-supervisor", CLEANED, RESTRICTED, ON_HOST)
+
+    assert 0 == status
+    assert (
+        """\
+fixtures/tensorflow-ps.yaml: valid
+mnist: tensorflow, 7 pods. Made by mlgen.
+  chief   1 in Job          decides when training has ended, waits for ps, worker
+  ps      2 in StatefulSet
+  worker  4 in Job          waits for ps
+  PodSecurity: baseline
+    restricted: spec.securityContext.runAsNonRoot must be true, here or for containers[main] (ps, chief, worker)
+    restricted: spec.securityContext.seccompProfile.type must be RuntimeDefault or Localhost, here or for containers[main] (ps, chief, worker)
+    restricted: spec.containers[main].securityContext.allowPrivilegeEscalation must be false (ps, chief, worker)
+    restricted: spec.containers[main].securityContext.capabilities.drop must have ALL (ps, chief, worker)
+fixtures/pytorch-restricted.yaml: valid
+clip: pytorch, 2 pods. Made by mlgen.
+  rank  2 in Job          decides when training has ended, waits for rank
+  PodSecurity: restricted
+fixtures/mpi-host-network.yaml: valid
+lbm: mpi, 3 pods. Made by mlgen.
+  launcher  1 in Job          decides when training has ended, waits for worker
+  worker    2 in StatefulSets
+  PodSecurity: privileged
+    baseline: spec.hostNetwork must not be true (worker, launcher)
+    baseline: spec.containers[main].ports[peers].hostPort must not be set (worker)
+"""  # noqa: E501
+        == out
+    )
+    assert "warning" in err
+
+
+def test_a_supervisor_ends_what_outlives_the_training_unless_it_is_left_out():
+    supervised, bare = run("render", CLEANED), run("render", CLEANED, "--no-supervisor")
+    names = [item["metadata"]["name"] for item in yaml.safe_load_all(supervised[1])]
+
+    assert (0, "") == (supervised[0], supervised[2])
+    assert "mnist-supervisor" in names
+    assert "supervisor  1 in Job " in run("validate", CLEANED)[1]
+    assert "supervis" not in bare[1]
+    assert "warning: spec.runPolicy.cleanPodPolicy: nothing in the cluster stops ps" in bare[2]
+
+
+def test_a_suspended_job_has_a_suspended_supervisor():
+    out = run("render", CLEANED, "--set", "spec.runPolicy.suspend=true")[1]
+    found = [item["spec"] for item in yaml.safe_load_all(out) if item["kind"] == "Job"]
+
+    assert [True] * 3 == [spec.get("suspend") for spec in found]
+
+
+def test_validate_finds_what_render_finds():
+    assert run("render", BAD, WORSE) == run("validate", BAD, WORSE)
+
+
+def test_the_schema_is_the_one_that_files_are_held_against():
+    from mlgen import frameworks
+    from mlgen.jobfile import schema
+
+    status, out, _ = run("schema")
+
+    assert (0, schema.merged(frameworks.names())) == (status, json.loads(out))
+    Draft7Validator.check_schema(json.loads(out))
+
+
+@pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
+def test_the_schema_accepts_every_fixture(path):
+    validator = Draft7Validator(json.loads(run("schema")[1]))
+
+    assert [] == list(validator.iter_errors(yaml.safe_load(path.read_text())))
+
+
+@pytest.mark.parametrize(
+    "name", ["unknown-fields", "unknown-role", "unknown-options", "bad-values", "template-shapes"]
+)
+def test_the_schema_refuses_what_render_refuses(name):
+    validator = Draft7Validator(json.loads(run("schema")[1]))
+    document = yaml.safe_load((ROOT / f"fixtures/invalid/{name}.yaml").read_text())
+
+    assert not validator.is_valid(document)
+
+
+def test_frameworks_lists_each_with_its_roles():
+    status, out, _ = run("frameworks")
+    lines = out.splitlines()
+
+    assert 0 == status
+    assert [line.split()[0] for line in lines[::2]] == frameworks.names()
+    assert (
+        "jax         Processes that meet at process 0, for jax.distributed.initialize."
+    ) in lines
+    assert lines[lines.index("            roles: any") - 1].startswith("generic     Any roles, ")
+
+
+@pytest.mark.skipif(not shutil.which("ssh-keygen"), reason="there is no ssh-keygen")
+def test_an_ssh_secret_is_new_each_time(tmp_path):
+    first, second = (yaml.safe_load(run("ssh-secret", "keys", "-n", "hpc")[1]) for _ in range(2))
+
+    assert ("v1", "Secret", "kubernetes.io/ssh-auth", {"name": "keys", "namespace": "hpc"}) == (
+        first["apiVersion"],
+        first["kind"],
+        first["type"],
+        first["metadata"],
+    )
+    for name in ("ssh-privatekey", "ssh-publickey"):
+        assert first["stringData"][name] != second["stringData"][name]
+    (tmp_path / "key").write_text(first["stringData"]["ssh-privatekey"])
+    (tmp_path / "key").chmod(0o600)
+    shown = subprocess.run(
+        ["ssh-keygen", "-y", "-f", tmp_path / "key"], capture_output=True, text=True, check=True
+    )
+    assert first["stringData"]["ssh-publickey"].split()[:2] == shown.stdout.split()[:2]
+
+
+def test_without_ssh_keygen_it_is_said_what_to_install(tmp_path):
+    result = process("ssh-secret", "keys", PATH=str(tmp_path))
+
+    assert (1, b"") == (result.returncode, result.stdout)
+    assert (
+        b"Error: ssh-keygen is not installed; it comes with OpenSSH (openssh-client)"
+        == result.stderr.strip()
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], ["render", "--help"], ["frameworks"]]
+)
+def test_what_is_not_needed_is_not_imported(arguments):
+    slow = ["jsonschema", "jinja2", "ruamel", "ruamel.yaml", "yaml"]
+    code = (
+        "import sys, mlgen.cli\n"
+        f"try: mlgen.cli.main({arguments!r})\n"
+        f"finally: print([n for n in {slow!r} if n in sys.modules], file=sys.stderr)"
+    )
+
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+
+    assert "[]\n" == result.stderr
+
+
+def test_help_shows_the_commands_as_they_are_typed():
+    assert "\n  mlgen render job.yaml | kubectl apply -f -\n" in run("--help")[1]
+    assert (
+        "\n  mlgen ssh-secret resnet-ssh | kubectl apply -f -\n" in run("ssh-secret", "--help")[1]
+    )
+
+
+@pytest.mark.parametrize("command", [[], *([name] for name in main.commands)], ids=" ".join)
+def test_every_command_has_help_with_both_spellings(command):
+    assert run(*command, "-h") == run(*command, "--help")
+    assert 0 == run(*command, "-h")[0]
+
+
+def test_the_version_is_the_package_s():
+    assert (0, f"mlgen, version {__version__}\n", "") == run("--version")

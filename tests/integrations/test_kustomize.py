@@ -1,0 +1,449 @@
+"""`mlgen krm`: a ResourceList in, as kustomize and kpt hand it over, and a ResourceList out."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import textwrap
+import zipfile
+
+import pytest
+import yaml
+from click.testing import CliRunner
+from support import ROOT
+
+from mlgen.cli import main
+from mlgen.frameworks import get, names, schema
+
+INTEGRATION = ROOT / "integrations/kustomize"
+JOB = (ROOT / "fixtures/pytorch-static.yaml").read_text()
+WARNED = (ROOT / "fixtures/ray-ttl.yaml").read_text()
+WRONG = JOB.replace("replicas: 3", "replicas: three")
+
+FOREIGN = """\
+# of the first
+- apiVersion: apps/v1
+  kind: Deployment
+  metadata: {name: web, annotations: {config.kubernetes.io/index: '0'}}
+  spec:
+    on: y    # two words
+    rate: 1e-5
+    volumes: [{name: x, configMap: {name: c, defaultMode: 0644}}]
+    twice: [&a {b: c}, *a]
+# of the second
+-   # odd
+  apiVersion: v1
+  kind: ConfigMap
+  metadata:
+    name: c
+  data:
+    a: |+
+      ends with lines  \n
+
+    b: "\\u2028 \u2028 \U0001f600"
+    "c": 'd'
+"""
+CONFIG = """\
+functionConfig:
+  apiVersion: v1
+  kind: ConfigMap
+  metadata: {name: options}
+"""
+
+
+def item(text, indent=0):
+    """A document as an item of a list."""
+    dashed = f"- # an item\n{textwrap.indent(text.removeprefix('---'), '  ')}"
+    return textwrap.indent(dashed, " " * indent)
+
+
+def resource_list(*items, rest=""):
+    head = "apiVersion: config.kubernetes.io/v1\nkind: ResourceList\nitems:\n"
+    return head + "".join(items) + rest
+
+
+def krm(text, *options):
+    done = CliRunner().invoke(main, ["krm", *options], input=text, catch_exceptions=False)
+    return done.exit_code, done.stdout, done.stderr
+
+
+def rendered(text, *options):
+    """The objects that `mlgen render` makes of a text."""
+    done = CliRunner().invoke(main, ["render", "-", *options], input=text, catch_exceptions=False)
+    assert done.exit_code == 0
+    return list(yaml.safe_load_all(done.stdout))
+
+
+def items(text):
+    return yaml.safe_load(text)["items"]
+
+
+def annotated(text, annotations):
+    return re.sub(
+        r"metadata: \{name: ([\w-]+)\}",
+        rf"metadata: {{name: \1, annotations: {json.dumps(annotations)}}}",
+        text,
+        count=1,
+    )
+
+
+@pytest.mark.parametrize("indent", [0, 2])
+def test_a_job_is_replaced_at_its_place_and_all_else_stays_to_the_byte(indent):
+    before, after = textwrap.indent(FOREIGN, " " * indent), f"{' ' * indent}- {{a: 0o17}}\n"
+    config = f"{CONFIG}  data: {{}} # none\n"
+
+    status, out, err = krm(resource_list(before, item(JOB, indent), after, rest=config))
+
+    head, tail = resource_list(before), after + config
+    assert (0, "") == (status, err)
+    assert out.startswith(head)
+    assert out.endswith(tail)
+    assert rendered(JOB) == items(resource_list(out[len(head) : -len(tail)]))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        resource_list(FOREIGN),
+        resource_list(textwrap.indent(FOREIGN, "    "), rest=CONFIG),
+        resource_list(FOREIGN, rest="# last\n"),
+        resource_list().replace("items:", "items: []"),
+        json.dumps(yaml.safe_load(resource_list(FOREIGN)), indent=3, ensure_ascii=False) + "\n",
+    ],
+)
+def test_a_list_without_a_job_comes_back_as_it_is(text):
+    assert (0, text, "") == krm(text)
+
+
+def test_every_job_has_the_manifests_that_render_prints(job_file):
+    text = job_file.read_text()
+    done = CliRunner().invoke(main, ["render", "-"], input=text, catch_exceptions=False)
+
+    status, out, err = krm(resource_list(item(text, 2)))
+
+    assert 0 == status
+    assert list(yaml.safe_load_all(done.stdout)) == items(out)
+    assert len(done.stderr.splitlines()) == len(err.splitlines())
+
+
+def test_the_loader_without_libyaml_reads_the_same(monkeypatch):
+    text = resource_list(FOREIGN, item(JOB), "- {a: b}\n")
+    expected = krm(text)
+    monkeypatch.delattr(yaml, "CSafeLoader")
+
+    assert expected == krm(text)
+
+
+def test_json_stays_json_and_what_is_foreign_stays_as_it_is():
+    job = json.dumps(yaml.safe_load(JOB))
+    foreign = '{"kind":  "Secret","data":{"a":1.50}}'
+    head = '{"apiVersion": "config.kubernetes.io/v1", "kind": "ResourceList", "items": ['
+
+    _, out, _ = krm(f"{head}{foreign}, {job}, {foreign}]}}")
+
+    assert out.startswith(f"{head}{foreign}, ")
+    assert out.endswith(f", {foreign}]}}\n")
+    assert rendered(JOB) == json.loads(out)["items"][1:-1]
+
+
+def test_a_list_in_flow_style_within_one_that_is_not():
+    text = resource_list().replace("items:", f"items: [{json.dumps(yaml.safe_load(WARNED))}]")
+
+    _, out, _ = krm(text)
+
+    assert rendered(WARNED) == items(out)
+    assert ["warning"] == [result["severity"] for result in yaml.safe_load(out)["results"]]
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta1", "v1alpha1"])
+def test_every_version_of_the_list_is_known_and_stays(version):
+    text = resource_list(item(JOB)).replace("io/v1\n", f"io/{version}\n", 1)
+
+    _, out, _ = krm(text)
+
+    assert f"config.kubernetes.io/{version}" == yaml.safe_load(out)["apiVersion"]
+
+
+def generator(job, *others, config=None):
+    """As kustomize calls a generator: the functionConfig is the one item, but not to be applied."""
+    job = annotated(job, {"config.kubernetes.io/local-config": "true"})
+    config = textwrap.indent(job if config is None else config, "  ")
+    return resource_list(item(job), *others, rest=f"functionConfig:\n{config}")
+
+
+def test_a_job_as_function_config_is_rendered_once():
+    _, out, _ = krm(generator(JOB))
+
+    first, *made = items(out)
+    assert "TrainingJob" == first["kind"]  # which is local: kustomize leaves it out
+    assert rendered(JOB) == made
+
+
+@pytest.mark.parametrize("others", [f"\n{FOREIGN}", " []\n", ' [{"a": "b"}]\n'])
+def test_a_job_as_function_config_comes_after_what_is_there(others):
+    config = f"functionConfig:\n{textwrap.indent(JOB, '  ')}"
+    head = resource_list().removesuffix("\n")
+    there = yaml.safe_load(f"items:{others}")["items"]
+
+    _, out, _ = krm(f"{head}{others}{config}")
+
+    assert [*there, *rendered(JOB)] == items(out)
+
+
+def test_a_custom_resource_can_be_the_function_config():
+    resource = (ROOT / "fixtures/resources/kubeflow-tfjob-v1.yaml").read_text()
+
+    _, out, _ = krm(generator(JOB, config=resource))
+
+    assert rendered(resource) == items(out)[1:]
+
+
+def test_what_is_local_is_left_alone():
+    text = resource_list(item(annotated(JOB, {"config.kubernetes.io/local-config": "true"})))
+
+    assert (0, text, "") == krm(text)
+
+
+def test_annotations_of_kustomize_and_kpt_are_not_copied():
+    theirs = [
+        *("config.k8s.io/id", "config.kubernetes.io/index", "config.kubernetes.io/path"),
+        *("internal.config.kubernetes.io/prefixes", "kustomize.config.k8s.io/needs-hash"),
+        *("alpha.config.kubernetes.io/transformations", "internal.kpt.dev/upstream-identifier"),
+    ]
+    kept = {"example.com/team": "vision", "config.kubernetes.io/depends-on": "/Secret/keys"}
+    job = annotated(JOB, dict.fromkeys(theirs, "a") | kept)
+
+    _, out, _ = krm(resource_list(item(job)))
+
+    assert all(kept == made["metadata"]["annotations"] for made in items(out))
+    assert not [name for name in theirs if name in out]
+
+
+@pytest.mark.parametrize(
+    ("data", "options"),
+    [
+        ("kube-version: 1.36", ["--kube-version", "1.36"]),
+        ("namespace: vision", ["--namespace", "vision"]),
+        ("supervisor: 'false'", ["--no-supervisor"]),
+        ("supervisor: true", []),
+        ("for: argocd", ["--for", "argocd"]),
+        (
+            "set: |\n      spec.roles.worker.replicas=5\n\n      spec.image=i:2\n",
+            ["--set", "spec.roles.worker.replicas=5", "--set", "spec.image=i:2"],
+        ),
+    ],
+)
+def test_a_config_map_says_what_the_command_line_can(data, options):
+    job = JOB + "  runPolicy: {cleanPodPolicy: All}\n"
+    job = job.replace("metadata: {name: ", "metadata: {name: 0", 1) if "1.36" in data else job
+    expected = rendered(job, *options)
+
+    in_config = krm(resource_list(item(job), rest=f"{CONFIG}  data:\n    {data}\n"))
+    on_command_line = krm(resource_list(item(job)), *options)
+
+    assert (0, 0) == (in_config[0], on_command_line[0])
+    assert expected == items(in_config[1]) == items(on_command_line[1])
+
+
+def test_a_config_map_goes_before_the_command_line():
+    config = f"{CONFIG}  data: {{namespace: b, set: spec.image=i:2}}\n"
+
+    _, out, _ = krm(
+        resource_list(item(JOB), rest=config), "-n", "a", "--set", "spec.roles.worker.replicas=5"
+    )
+
+    settings = ["--set", "spec.roles.worker.replicas=5", "--set", "spec.image=i:2"]
+    assert rendered(JOB, "-n", "b", *settings) == items(out)
+
+
+def test_with_problems_nothing_is_replaced_and_all_are_told_twice(message, manifest):
+    path = {"config.kubernetes.io/index": "1", "internal.config.kubernetes.io/path": "jobs/a.yaml"}
+    wrong = annotated(WRONG, path).replace("metadata: {", "metadata: {namespace: ml, ", 1)
+    config = f"{CONFIG}  data: {{kube-versoin: '1.34'}}\n"
+    text = resource_list(FOREIGN, item(wrong), item(WARNED), rest=config)
+
+    status, out, err = krm(text)
+
+    assert 1 == status
+    assert out.startswith(text)
+    assert out[len(text) :] == manifest
+    assert err == message
+
+
+def test_warnings_stand_in_the_results_too():
+    status, out, err = krm(resource_list(item(WARNED)))
+
+    (result,) = yaml.safe_load(out)["results"]
+    assert (0, "warning") == (status, result["severity"])
+    assert f"warning: {result['field']['path']}: {result['message']}\n" in err
+    assert err.startswith("TrainingJob/")
+
+
+def test_results_of_an_earlier_function_are_left_out():
+    old = "results:\n- message: old\n"
+    for rest in (old, old + CONFIG, CONFIG + old):
+        _, out, _ = krm(resource_list(item(WARNED), rest=rest))
+
+        assert 1 == out.count("results:")
+        assert "message: old" not in out
+    data = yaml.safe_load(resource_list(item(WRONG), rest=old))
+    status, out, _ = krm(json.dumps(data))
+    assert (1, ["error"]) == (status, [result["severity"] for result in json.loads(out)["results"]])
+
+
+def test_what_a_job_makes_collides_with_what_is_there():
+    made = rendered(JOB)[0]
+    other = json.dumps({key: made[key] for key in ("apiVersion", "kind", "metadata")})
+
+    status, out, err = krm(resource_list(item(JOB), f"- {other}\n"))
+
+    assert (1, "TrainingJob") == (status, items(out)[0]["kind"])
+    assert "would be made twice" in err
+    assert "[name-collision]" in err
+
+
+def test_the_same_foreign_object_twice_is_not_our_business():
+    text = resource_list(FOREIGN, FOREIGN)
+
+    assert (0, text, "") == krm(text)
+
+
+@pytest.mark.parametrize(
+    ("env", "order"),
+    [
+        ("{DATA: $(ROOT)/coco, FILE: $(DATA)/a, ROOT: /d}", ["ROOT", "DATA", "FILE"]),
+        ("{A: $(A) $(NONE) $(MLGEN_REPLICA_INDEX), B: $(A), C: c}", ["A", "B", "C"]),
+        ("{A: $(B), B: $(A), C: c}", ["A", "B", "C"]),
+        ("{A: {valueFrom: {secretKeyRef: {name: a, key: b}}}, B: $(C), C: $(A)}", ["A", "C", "B"]),
+    ],
+)
+def test_variables_stand_behind_those_that_they_use_whatever_the_order_of_keys(env, order):
+    """kustomize sorts keys, and Kubernetes puts in only what stands before."""
+    _, out, _ = krm(resource_list(item(f"{JOB}  env: {env}\n")))
+
+    for made in items(out):
+        if made["kind"] == "Job":
+            (main,) = made["spec"]["template"]["spec"]["containers"]
+            names = [variable["name"] for variable in main["env"]]
+            assert ["MLGEN_REPLICA_INDEX", *order] == [names[0], *names[-len(order) :]]
+
+
+CONFIGS = {
+    "of-another-kind": "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}}",
+    "of-a-near-kind": "{apiVersion: mlgen.dev/v1, kind: TrainingJob, metadata: {name: mnist}}",
+    "unknown-option": "{apiVersion: v1, kind: ConfigMap, metadata: {name: o}, data: {sets: a=b}}",
+    "bad-values": "{apiVersion: v1, kind: ConfigMap, metadata: {name: o}, data: {namespace: A_b,"
+    " kube-version: 1.3, supervisor: no, set: spec.image, for: argo}}",
+    "data-as-list": "{apiVersion: v1, kind: ConfigMap, metadata: {name: o}, data: [a]}",
+    "key-twice": "{apiVersion: v1, kind: ConfigMap, metadata: {name: o}, data: {set: a=b, set: c}}",
+    "bad-setting": "{apiVersion: v1, kind: ConfigMap, metadata: {name: o},"
+    " data: {set: spec.imgae=i}}",
+}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_wrong_function_config(name, message):
+    text = resource_list(item(JOB), rest=f"functionConfig: {CONFIGS[name]}\n")
+
+    status, out, err = krm(text)
+
+    assert 1 == status
+    assert out.startswith(text)
+    assert len(err.splitlines()) == len(yaml.safe_load(out)["results"])
+    assert err == message
+
+
+def test_the_program_needs_no_home_and_writes_nothing_but_its_output(tmp_path):
+    """As kustomize runs a container: no arguments, no home, nobody's rights."""
+    result = subprocess.run(
+        [sys.executable, "-m", "mlgen", "krm"],
+        input=resource_list(item(JOB)).encode(),
+        capture_output=True,
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1"},
+        check=True,
+    )
+
+    assert rendered(JOB) == items(result.stdout.decode())
+    assert [] == list(tmp_path.iterdir())
+
+
+def instructions():
+    """The instructions of the Dockerfile, with the words of each."""
+    for line in (INTEGRATION / "Dockerfile").read_text().splitlines():
+        if line and not line.startswith("#"):
+            name, _, rest = line.partition(" ")
+            yield name, rest
+
+
+def test_the_image_holds_what_the_wheel_needs_and_calls_the_function(tmp_path):
+    copied = [rest.split() for name, rest in instructions() if name == "COPY"]
+    for *sources, target in [words for words in copied if not words[0].startswith("--from")]:
+        folder = tmp_path / target.strip("/").partition("/")[2]
+        for source in sources:
+            if (ROOT / source).is_dir():
+                shutil.copytree(ROOT / source, folder)
+            else:
+                shutil.copy(ROOT / source, folder)
+    command = [sys.executable, "-m", "build", "--no-isolation", "--wheel", tmp_path]
+    subprocess.run(command, check=True, capture_output=True)
+    (wheel,) = (tmp_path / "dist").glob("*.whl")
+
+    with zipfile.ZipFile(wheel) as archive:
+        packed = archive.namelist()
+    for name in (
+        "mlgen/cli/__init__.py",
+        "mlgen/schemas/job.schema.json",
+        "mlgen/argo/kustomization.yaml",
+    ):
+        assert name in packed
+    assert any(name.startswith("mlgen/templates/objects/") for name in packed)
+
+
+def test_the_image_runs_as_nobody_and_its_base_is_pinned():
+    found = list(instructions())
+    bases = {rest.split()[0] for name, rest in found if name == "FROM"}
+
+    assert ("ENTRYPOINT", '["mlgen", "krm"]') == found[-1]
+    assert ("USER", "65534:65534") in found
+    assert all(re.fullmatch(r"python:\d+\.\d+\.\d+-slim-\w+", base) for base in bases)
+
+
+def fields():
+    """The fields of a TrainingJob that the shipped configurations name."""
+    found = yaml.safe_load((INTEGRATION / "overlay/fields.yaml").read_text())
+    references = yaml.safe_load((INTEGRATION / "overlay/name-references.yaml").read_text())
+    specs = [spec for kind in found.values() for spec in kind]
+    specs += [spec for kind in references["nameReference"] for spec in kind["fieldSpecs"]]
+    return [spec["path"] for spec in specs if spec["kind"] == "TrainingJob"]
+
+
+def holds(node, path, whole):
+    """Whether a node knows a field; kustomize goes through lists by itself."""
+    while "$ref" in node or "items" in node or "allOf" in node:
+        node = node.get("items") or node.get("allOf", [node])[0]
+        if "$ref" in node:
+            node = whole["definitions"][node["$ref"].rpartition("/")[2]]
+    if not path:
+        return True
+    properties = node.get("properties", {})
+    found = properties.get(path[0], node.get("additionalProperties"))
+    if found is None or found is True:
+        return path[0] in properties or not node.get("properties")
+    return found is not False and holds(found, path[1:], whole)
+
+
+@pytest.mark.parametrize("path", [p for p in fields() if "options" not in p])
+def test_the_fields_of_the_configurations_exist(path):
+    whole = schema(names())
+
+    assert holds(whole, path.split("/"), whole)
+
+
+def test_the_configurations_know_the_roles_of_all_frameworks():
+    roles = {role for name in names() for role in get(name).roles or ()}
+
+    for field in ("image", "serviceAccountName"):
+        assert {f"spec/roles/{role}/{field}" for role in roles} <= set(fields())

@@ -1,0 +1,210 @@
+"""The schema says of every field what it is for, and its defaults are those of the code."""
+
+import dataclasses
+import json
+
+import pytest
+from jsonschema import Draft7Validator, Draft202012Validator
+
+from mlgen import frameworks
+from mlgen.jobfile import model as job
+
+MERGED = frameworks.schema(frameworks.names())
+
+ELSEWHERE = {"if", "then", "else", "not", "allOf", "anyOf", "oneOf"}
+"""What only says when a rule holds; fields are described where they are defined."""
+
+
+def subschemas(node, path=()):
+    """Every schema in the schema, with the way to it."""
+    yield path, node
+    for keyword in ("properties", "definitions"):
+        for name, child in node.get(keyword, {}).items():
+            yield from subschemas(child, (*path, keyword, name))
+    for keyword in ("items", "additionalProperties", "propertyNames", "if", "then", "else", "not"):
+        if isinstance(node.get(keyword), dict):
+            yield from subschemas(node[keyword], (*path, keyword))
+    for keyword in ("allOf", "anyOf", "oneOf"):
+        for number, child in enumerate(node.get(keyword, [])):
+            yield from subschemas(child, (*path, keyword, str(number)))
+
+
+def resolved(node):
+    return MERGED["definitions"][node["$ref"].rpartition("/")[2]] if "$ref" in node else node
+
+
+ALL = {"/".join(path): node for path, node in subschemas(MERGED)}
+
+FIELDS = {
+    name: resolved(node)
+    for name, node in ALL.items()
+    if name.split("/")[-2:-1] == ["properties"] and not ELSEWHERE & set(name.split("/"))
+}
+OPTIONS = {
+    f"{framework}/{'/'.join(path)}": node
+    for framework in frameworks.names()
+    for path, node in subschemas({"properties": frameworks.get(framework).options})
+    if path[-2:-1] == ("properties",)
+}
+EVERY = FIELDS | OPTIONS
+
+
+@pytest.mark.parametrize("validator", [Draft7Validator, Draft202012Validator])
+def test_the_schema_is_one_in_both_drafts(validator):
+    dialect = {**MERGED, "$schema": validator.META_SCHEMA["$id"]}
+
+    validator.check_schema(dialect)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_field_has_a_description_and_an_example(name):
+    description = EVERY[name].get("description", "")
+
+    assert description == description.strip()
+    assert description[-1:] == "."
+    assert EVERY[name].get("examples")
+
+
+@pytest.mark.parametrize("name", [*EVERY, *(n for n in ALL if n.startswith("definitions/"))])
+def test_examples_and_defaults_are_valid(name):
+    node = EVERY.get(name) or ALL[name]
+    validator = Draft7Validator({**node, "definitions": MERGED["definitions"]})
+
+    for example in [*node.get("examples", []), *([node["default"]] if "default" in node else [])]:
+        assert [] == list(validator.iter_errors(example))
+
+
+def test_only_what_both_drafts_understand_is_used():
+    common = {
+        "$schema", "$ref", "title", "description", "default", "examples", "definitions",
+        "type", "enum", "const", "required", "properties", "additionalProperties", "propertyNames",
+        "minProperties", "maxProperties", "items", "minItems", "maxItems", "uniqueItems",
+        "minLength", "maxLength", "pattern", "minimum", "maximum", "allOf", "if", "then", "not",
+        "oneOf",
+    }  # fmt: skip
+
+    assert set() == {keyword for node in ALL.values() for keyword in node} - common
+    assert [] == [name for name, node in ALL.items() if isinstance(node.get("items"), list)]
+
+
+def test_nothing_stands_beside_a_reference():
+    """Draft-07 does not look at it, 2020-12 does."""
+    assert [] == [name for name, node in ALL.items() if "$ref" in node and len(node) > 1]
+
+
+def test_unknown_fields_are_refused_where_mlgen_knows_them_all():
+    """A pod's spec has fields that only the API server knows."""
+    open_ones = {"template/properties/spec", "container", "volume"}
+    found = {
+        name
+        for name, node in ALL.items()
+        if "properties" in node
+        and "additionalProperties" not in node
+        and not ELSEWHERE & set(name.split("/"))
+    }
+
+    assert {f"definitions/{name}" for name in open_ones} <= found
+    assert [] == [
+        name
+        for name in found
+        if not name.startswith(tuple(f"definitions/{name}" for name in open_ones))
+    ]
+
+
+def test_all_roles_share_the_fields_of_a_role():
+    role = MERGED["definitions"]["role"]["properties"]
+    spec = MERGED["properties"]["spec"]["properties"]
+
+    own = {"replicas", "activeDeadlineSeconds", "backoffLimit", "backoffLimitPerIndex"}
+    assert {*own, "maxFailedIndexes"} == {n for n, s in role.items() if spec.get(n) != s}
+
+
+def test_an_alternative_is_one_of_several_fields():
+    """The only form of oneOf that our messages know."""
+    alternatives = [one for node in ALL.values() for one in node.get("oneOf", [])]
+
+    assert alternatives
+    assert all(list(one) == ["required"] and len(one["required"]) == 1 for one in alternatives)
+
+
+def snake(name):
+    return "".join(f"_{c.lower()}" if c.isupper() else c for c in name)
+
+
+PARTS = {
+    "runPolicy": job.RunPolicy,
+    "successPolicy": job.SuccessPolicy,
+    "wait": job.WaitPolicy,
+    "network": job.Network,
+    "network/hostPorts": job.HostPorts,
+    "network/rdma": job.Rdma,
+    "scheduling": job.Scheduling,
+    "scheduling/topology": job.Placement,
+    "scheduling/spread": job.Placement,
+    "security": job.Security,
+    "tensorboard": job.Tensorboard,
+    "helpers": job.Helpers,
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_defaults_of_a_part_are_those_of_its_dataclass(part):
+    """What is empty where nothing is given has no default to speak of."""
+    fields = {
+        field.name: None if field.default in ((), dataclasses.MISSING) else field.default
+        for field in dataclasses.fields(PARTS[part])
+    }
+    node = MERGED["properties"]["spec"]
+    for name in part.split("/"):
+        node = node["properties"][name]
+    defaults = {snake(n): resolved(p).get("default") for n, p in node["properties"].items()}
+
+    assert fields == defaults
+
+
+def test_defaults_of_a_role_are_those_of_its_dataclass():
+    fields = {field.name: field.default for field in dataclasses.fields(job.RoleSpec)}
+    properties = MERGED["definitions"]["role"]["properties"]
+    defaults = {
+        snake(n): resolved(p)["default"] for n, p in properties.items() if "default" in resolved(p)
+    }
+
+    assert {"replicas": 1, "main_container": "main"} == defaults
+    assert defaults == {name: fields[name] for name in defaults}
+
+
+def test_the_default_of_a_wait_is_that_of_its_dataclass():
+    properties = MERGED["definitions"]["waitForRole"]["properties"]
+
+    assert job.WaitFor("ps").until == properties["until"]["default"]
+
+
+WITH_DEFAULT = [
+    (name, option, node["default"])
+    for name in frameworks.names()
+    for option, node in frameworks.get(name).options.items()
+    if "default" in node
+]
+
+
+@pytest.mark.parametrize(("name", "option", "default"), WITH_DEFAULT)
+def test_an_option_left_out_means_its_default(name, option, default, render, tmp_path):
+    """Whatever else is chosen: with ssh, too, where only ssh knows the option."""
+    roles = (
+        {"launcher": {}, "worker": {}}
+        if name in ("mpi", "horovod", "deepspeed")
+        else {"worker": {"replicas": 2}}
+    )
+    others = {"transport": "ssh"} if option == "sshAuthMountPath" else {}
+
+    def rendered(options):
+        document = {
+            "apiVersion": "mlgen.dev/v1alpha1",
+            "kind": "TrainingJob",
+            "metadata": {"name": "x"},
+            "spec": {"framework": name, "image": "i", "roles": roles, "options": options},
+        }
+        (tmp_path / "job.json").write_text(json.dumps(document))
+        return render(tmp_path / "job.json")
+
+    assert rendered(others) == rendered({**others, option: default})

@@ -1,0 +1,179 @@
+"""A template is merged into the pod as `kubectl patch --type=strategic` would: kubectl is asked."""
+
+import copy
+import json
+import shutil
+import subprocess
+
+import pytest
+
+from mlgen.kubernetes.merge import merged
+
+POD = {
+    "metadata": {"name": "x", "labels": {"a": "1", "b": "2"}},
+    "spec": {
+        "restartPolicy": "Never",
+        "nodeSelector": {"a": "1", "b": "2"},
+        "containers": [
+            {
+                "name": "main",
+                "image": "i",
+                "command": ["a", "b"],
+                "args": ["c"],
+                "env": [
+                    {"name": "A", "value": "1"},
+                    {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+                ],
+                "ports": [{"name": "peers", "containerPort": 2222}],
+                "resources": {"limits": {"cpu": "1", "memory": "1Gi"}},
+                "volumeMounts": [{"name": "v", "mountPath": "/v", "readOnly": True}],
+            }
+        ],
+        "initContainers": [{"name": "wait", "image": "w", "env": [{"name": "P", "value": "1"}]}],
+        "imagePullSecrets": [{"name": "s"}],
+        "tolerations": [{"key": "a", "operator": "Exists"}],
+        "volumes": [
+            {"name": "v", "emptyDir": {}},
+            {"name": "c", "configMap": {"name": "cm", "items": [{"key": "k", "path": "p"}]}},
+        ],
+    },
+}
+
+
+def main(**fields):
+    return {"spec": {"containers": [{"name": "main", **fields}]}}
+
+
+def spec(**fields):
+    return {"spec": fields}
+
+
+FIELD = {"fieldRef": {"fieldPath": "metadata.uid"}}
+
+CASES = {
+    "a variable is added": main(env=[{"name": "C", "value": "3"}]),
+    "a variable changes": main(env=[{"name": "A", "value": "9"}]),
+    "a variable gets another source": main(env=[{"name": "A", "value": None, "valueFrom": FIELD}]),
+    "a variable goes": main(env=[{"name": "A", "$patch": "delete"}]),
+    "a variable that is not there goes": main(env=[{"name": "Z", "$patch": "delete"}]),
+    "all variables are replaced": main(env=[{"$patch": "replace"}, {"name": "Z", "value": "1"}]),
+    "all variables go": main(env=None),
+    "an empty list changes nothing": main(env=[]),
+    "a command is replaced as a whole": main(command=["z"]),
+    "arguments go": main(args=None),
+    "a port is added": main(ports=[{"containerPort": 80}]),
+    "a port changes": main(ports=[{"containerPort": 2222, "name": "x"}]),
+    "limits merge": main(resources={"limits": {"cpu": None, "nvidia.com/gpu": "1"}}),
+    "mounts merge": main(
+        volumeMounts=[{"name": "c", "mountPath": "/c"}, {"name": "v", "mountPath": "/v"}]
+    ),
+    "a new mapping": main(livenessProbe={"exec": {"command": ["a"]}}),
+    "a list without keys": main(envFrom=[{"secretRef": {"name": "s"}}]),
+    "a container is added": spec(
+        containers=[{"name": "side", "image": "s", "env": [{"name": "A"}]}]
+    ),
+    "a container goes": spec(containers=[{"name": "side"}, {"name": "main", "$patch": "delete"}]),
+    "a container that says replace": main(**{"$patch": "replace", "image": "n"}),
+    "an init container changes": spec(
+        initContainers=[{"name": "wait", "image": "v"}, {"name": "n"}]
+    ),
+    "tolerations are replaced": spec(tolerations=[{"key": "b"}]),
+    "tolerations become none": spec(tolerations=[]),
+    "pull secrets merge": spec(imagePullSecrets=[{"name": "t"}]),
+    "host aliases are new": spec(hostAliases=[{"ip": "1.1.1.1", "hostnames": ["a"]}]),
+    "node labels merge": spec(nodeSelector={"a": None, "c": "3"}),
+    "node labels are replaced": spec(nodeSelector={"$patch": "replace", "c": "3"}),
+    "node labels are emptied": spec(nodeSelector={"$patch": "delete"}),
+    "node labels go": spec(nodeSelector=None),
+    "a volume's source merges": spec(volumes=[{"name": "c", "configMap": {"name": "other"}}]),
+    "a volume's items are replaced": spec(
+        volumes=[{"name": "c", "configMap": {"items": [{"key": "z", "path": "y"}]}}]
+    ),
+    "a volume gets another source": spec(
+        volumes=[{"name": "v", "emptyDir": None, "hostPath": {"path": "/x"}}]
+    ),
+    "a volume keeps some keys": spec(
+        volumes=[{"name": "v", "$retainKeys": ["name", "hostPath"], "hostPath": {"path": "/x"}}]
+    ),
+    "spread constraints merge": spec(
+        topologySpreadConstraints=[{"topologyKey": "z", "maxSkew": 1}]
+    ),
+    "the spec is replaced": spec(
+        **{"$patch": "replace", "containers": [{"name": "q", "image": "q"}]}
+    ),
+    "labels merge": {"metadata": {"labels": {"a": None, "c": "3"}}},
+    "nothing": {},
+}
+
+
+def patched(patch):
+    """What kubectl itself makes of it."""
+    command = ["kubectl", "patch", "--local", "--type=strategic", "-f", "-", "-o", "json"]
+    pod = {"apiVersion": "v1", "kind": "Pod", **POD}
+    result = subprocess.run(
+        [*command, "--patch", json.dumps(patch)],
+        input=json.dumps(pod),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = json.loads(result.stdout)
+    return {"metadata": found["metadata"], "spec": found["spec"]}
+
+
+def unordered(value):
+    """Lists of mappings in one order: new items stand last with us, and first with kubectl."""
+    if isinstance(value, dict):
+        return {name: unordered(item) for name, item in value.items()}
+    if isinstance(value, list) and all(isinstance(item, dict) for item in value):
+        return sorted(map(unordered, value), key=json.dumps)
+    return value
+
+
+def sorted_keys(value):
+    return json.loads(json.dumps(value, sort_keys=True))
+
+
+@pytest.mark.skipif(not shutil.which("kubectl"), reason="there is no kubectl to be asked")
+@pytest.mark.parametrize("patch", CASES.values(), ids=CASES)
+def test_kubectl_merges_the_same(patch):
+    expected, actual = patched(patch), merged(POD, patch)
+
+    assert unordered(sorted_keys(expected)) == unordered(sorted_keys(actual))
+
+
+@pytest.mark.parametrize("patch", CASES.values(), ids=CASES)
+def test_neither_side_is_changed(patch):
+    pod, given = copy.deepcopy(POD), copy.deepcopy(patch)
+
+    merged(pod, given)
+
+    assert (POD, patch) == (pod, given)
+
+
+def test_new_items_stand_last_so_that_variables_are_defined_before_they_are_used():
+    ours = [{"name": "INDEX", "value": "0"}, {"name": "TF_CONFIG", "value": "$(INDEX)"}]
+
+    found = merged(
+        ours, [{"name": "NEW", "value": "$(INDEX)"}, {"name": "INDEX", "value": "1"}], "env"
+    )
+
+    assert ["INDEX", "TF_CONFIG", "NEW"] == [variable["name"] for variable in found]
+
+
+def test_null_in_a_new_item_is_as_good_as_nothing():
+    assert {"containers": [{"name": "a"}]} == merged(
+        {}, {"containers": [{"name": "a", "env": None}]}
+    )
+
+
+def test_a_mapping_over_a_text_or_a_list_takes_its_place():
+    assert {"a": {"b": 1}} == merged({"a": "x"}, {"a": {"b": 1}})
+    assert {"env": "x"} == merged({"env": [{"name": "A"}]}, {"env": "x"})
+
+
+def test_templates_for_all_roles_come_first_and_then_the_role_s_own():
+    first = merged(POD, main(env=[{"name": "A", "value": "all"}, {"name": "C", "value": "all"}]))
+    second = merged(first, main(env=[{"name": "C", "value": "own"}]))
+
+    assert ["all", None, "own"] == [v.get("value") for v in second["spec"]["containers"][0]["env"]]

@@ -1,0 +1,307 @@
+"""The Pod Security Standard that a pod meets, and which field keeps it from a stricter one."""
+
+import copy
+import re
+from itertools import pairwise
+
+import pytest
+
+from mlgen.kubernetes.pod_security import LEVELS, Violation, level, violations
+
+OWN = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+
+TEMPLATE = {
+    "metadata": {"annotations": {"example.com/team": "vision"}},
+    "spec": {
+        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+        "initContainers": [{"name": "wait", "securityContext": copy.deepcopy(OWN)}],
+        "containers": [{"name": "main", "securityContext": copy.deepcopy(OWN)}],
+        "volumes": [{"name": "data", "emptyDir": {}}],
+    },
+}
+"""Meets the strictest level."""
+
+POD = "spec.securityContext"
+MAIN = "spec.containers[main]"
+WAIT = "spec.initContainers[wait]"
+CONTEXT = f"{MAIN}.securityContext"
+WAITS_CONTEXT = f"{WAIT}.securityContext"
+
+NOT_TRUE = "must not be true"
+NOT_SET = "must not be set"
+PROFILE = "must be RuntimeDefault or Localhost"
+SELINUX = "must be one of container_t, container_init_t, container_kvm_t, container_engine_t"
+BOTH = "initContainers[wait], containers[main]"
+
+FIELDS = [
+    # the field, a value that breaks the rule, one that does not, the level, what it wants
+    ("spec.hostNetwork", True, False, "baseline", NOT_TRUE),
+    ("spec.hostPID", True, False, "baseline", NOT_TRUE),
+    ("spec.hostIPC", True, None, "baseline", NOT_TRUE),
+    (f"{POD}.windowsOptions.hostProcess", True, False, "baseline", NOT_TRUE),
+    (f"{CONTEXT}.windowsOptions.hostProcess", True, None, "baseline", NOT_TRUE),
+    (f"{CONTEXT}.privileged", True, False, "baseline", NOT_TRUE),
+    (f"{WAITS_CONTEXT}.privileged", True, None, "baseline", NOT_TRUE),
+    (f"{MAIN}.ports[web].hostPort", 80, 0, "baseline", NOT_SET),
+    (f"{WAIT}.ports[web].hostPort", 80, None, "baseline", NOT_SET),
+    (f"{MAIN}.livenessProbe.httpGet.host", "example.com", "", "baseline", NOT_SET),
+    (f"{MAIN}.readinessProbe.tcpSocket.host", "127.0.0.1", None, "baseline", NOT_SET),
+    (f"{MAIN}.startupProbe.httpGet.host", "example.com", None, "baseline", NOT_SET),
+    (f"{MAIN}.lifecycle.postStart.httpGet.host", "example.com", "", "baseline", NOT_SET),
+    (f"{MAIN}.lifecycle.preStop.tcpSocket.host", "example.com", None, "baseline", NOT_SET),
+    (f"{WAIT}.livenessProbe.tcpSocket.host", "example.com", "", "baseline", NOT_SET),
+    (f"{POD}.appArmorProfile.type", "Unconfined", "RuntimeDefault", "baseline", PROFILE),
+    (f"{CONTEXT}.appArmorProfile.type", "Unconfined", "Localhost", "baseline", PROFILE),
+    (f"{POD}.seccompProfile.type", "Unconfined", "Localhost", "baseline", PROFILE),
+    (f"{CONTEXT}.seccompProfile.type", "Unconfined", "RuntimeDefault", "baseline", PROFILE),
+    (f"{WAITS_CONTEXT}.seccompProfile.type", None, "Localhost", "baseline", PROFILE),
+    (f"{POD}.seLinuxOptions.type", "spc_t", "container_t", "baseline", SELINUX),
+    (f"{CONTEXT}.seLinuxOptions.type", "spc_t", "container_engine_t", "baseline", SELINUX),
+    (f"{CONTEXT}.seLinuxOptions.user", "system_u", "", "baseline", NOT_SET),
+    (f"{POD}.seLinuxOptions.role", "system_r", None, "baseline", NOT_SET),
+    (f"{CONTEXT}.procMount", "Unmasked", "Default", "baseline", "must be Default"),
+    (
+        *(f"{CONTEXT}.capabilities.add", ["IPC_LOCK", "NET_RAW"], ["SYS_CHROOT"]),
+        *("baseline", "may not add IPC_LOCK, NET_RAW"),
+    ),
+    (
+        *(f"{WAITS_CONTEXT}.capabilities.add", ["CAP_CHOWN"], ["CHOWN", "MKNOD", "SETPCAP"]),
+        *("baseline", "may not add CAP_CHOWN"),
+    ),
+    (
+        *(f"{CONTEXT}.capabilities.add", ["NET_BIND_SERVICE", "CHOWN"], ["NET_BIND_SERVICE"]),
+        *("restricted", "may only add NET_BIND_SERVICE"),
+    ),
+    (f"{CONTEXT}.capabilities.drop", ["NET_RAW"], ["ALL"], "restricted", "must have ALL"),
+    (f"{CONTEXT}.capabilities.drop", ["all"], ["KILL", "ALL"], "restricted", "must have ALL"),
+    (f"{WAITS_CONTEXT}.capabilities.drop", None, ["ALL"], "restricted", "must have ALL"),
+    (f"{CONTEXT}.allowPrivilegeEscalation", True, False, "restricted", "must be false"),
+    (f"{WAITS_CONTEXT}.allowPrivilegeEscalation", None, False, "restricted", "must be false"),
+    (f"{POD}.runAsNonRoot", False, True, "restricted", "must be true"),
+    (f"{POD}.runAsNonRoot", None, True, "restricted", f"must be true, here or for {BOTH}"),
+    (f"{CONTEXT}.runAsNonRoot", False, None, "restricted", "must be true"),
+    (f"{POD}.runAsUser", 0, 1000, "restricted", "must not be 0"),
+    (f"{WAITS_CONTEXT}.runAsUser", 0, None, "restricted", "must not be 0"),
+]
+
+
+def changed(*changes):
+    """The template above with other values, each for a field written as in a violation."""
+    template = copy.deepcopy(TEMPLATE)
+    for field, value in changes:
+        steps = re.findall(r"[^.\[\]]+\]?", field)
+        here = template
+        for step, following in pairwise(steps):
+            new = [] if following.endswith("]") else {}
+            here = item(here, step[:-1]) if step.endswith("]") else here.setdefault(step, new)
+        here[steps[-1]] = value
+    return template
+
+
+def item(items, name):
+    """The item of this name, which is added if there is none."""
+    if all(other["name"] != name for other in items):
+        items.append({"name": name})
+    return next(other for other in items if other["name"] == name)
+
+
+def test_a_pod_that_breaks_no_rule_is_restricted():
+    assert [] == violations(TEMPLATE)
+    assert "restricted" == level([])
+
+
+@pytest.mark.parametrize(("field", "bad", "good", "broken", "message"), FIELDS)
+def test_a_value_breaks_a_rule_and_another_does_not(field, bad, good, broken, message):
+    assert [Violation(broken, field, message)] == violations(changed((field, bad)))
+
+    allowed = violations(changed((field, good)))
+
+    assert LEVELS.index(level(allowed)) >= LEVELS.index(broken)
+
+
+def test_a_pod_that_says_nothing_is_baseline():
+    found = violations({"spec": {"containers": [{"name": "main"}]}})
+
+    assert "baseline" == level(found)
+    assert [
+        (f"{POD}.runAsNonRoot", "must be true, here or for containers[main]"),
+        (f"{POD}.seccompProfile.type", f"{PROFILE}, here or for containers[main]"),
+        (f"{CONTEXT}.allowPrivilegeEscalation", "must be false"),
+        (f"{CONTEXT}.capabilities.drop", "must have ALL"),
+    ] == [(violation.field, violation.message) for violation in found]
+
+
+def test_one_rule_of_baseline_makes_a_pod_privileged_whatever_else_it_breaks():
+    assert "privileged" == level(
+        violations(changed(("spec.hostIPC", True), (f"{POD}.runAsUser", 0)))
+    )
+
+
+def test_each_container_may_say_for_itself_what_the_pod_leaves_open():
+    own = {**OWN, "runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    opened = [(f"{POD}.runAsNonRoot", None), (f"{POD}.seccompProfile", None)]
+
+    assert [] == violations(changed(*opened, (CONTEXT, own), (WAITS_CONTEXT, own)))
+    assert {
+        "must be true, here or for initContainers[wait]",
+        f"{PROFILE}, here or for initContainers[wait]",
+    } == {violation.message for violation in violations(changed(*opened, (CONTEXT, own)))}
+
+
+def test_what_a_container_says_does_not_mend_what_the_pod_says():
+    changes = [(f"{POD}.runAsNonRoot", False), (f"{CONTEXT}.runAsNonRoot", True)]
+
+    assert [f"{POD}.runAsNonRoot"] == [v.field for v in violations(changed(*changes))]
+
+
+def volume(**source):
+    return violations(changed(("spec.volumes", [{"name": "data", **source}])))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        *({"configMap": {"name": "a"}}, {"csi": {"driver": "a"}}, {"downwardAPI": {}}),
+        *({"emptyDir": {"medium": "Memory"}}, {"ephemeral": {"volumeClaimTemplate": {}}}),
+        *({"image": {"reference": "a"}}, {"persistentVolumeClaim": {"claimName": "a"}}),
+        *({"projected": {"sources": []}}, {"secret": {"secretName": "a"}}),
+        *({}, {"emptyDir": None}, {"nfs": None, "emptyDir": {}}),
+    ],
+)
+def test_volumes_that_are_not_the_node_s_business_are_allowed(source):
+    assert [] == volume(**source)
+
+
+def test_a_volume_of_the_node_is_privileged_and_one_of_another_machine_is_baseline():
+    message = (
+        "must be one of configMap, csi, downwardAPI, emptyDir, ephemeral, image, "
+        "persistentVolumeClaim, projected, secret"
+    )
+    here, there = {"hostPath": {"path": "/"}}, {"nfs": {"server": "a", "path": "/"}}
+
+    assert [Violation("baseline", "spec.volumes[data].hostPath", "must not be mounted")] == volume(
+        **here
+    )
+    assert [Violation("restricted", "spec.volumes[data].nfs", message)] == volume(**there)
+
+
+@pytest.mark.parametrize(
+    ("value", "allowed"),
+    [
+        ("runtime/default", True),
+        ("localhost/mine", True),
+        ("", True),
+        ("unconfined", False),
+        ("localhost", False),
+    ],
+)
+def test_apparmor_in_an_annotation_is_bound_like_the_field(value, allowed):
+    name = "container.apparmor.security.beta.kubernetes.io/main"
+    found = violations(changed(("metadata.annotations", {name: value, "a": "unconfined"})))
+
+    message = "must be runtime/default or localhost/<profile>"
+    broken = [Violation("baseline", f"metadata.annotations[{name}]", message)]
+    assert ([] if allowed else broken) == found
+
+
+def test_seccomp_in_an_annotation_counts_for_nothing():
+    name = "seccomp.security.alpha.kubernetes.io/pod"
+
+    assert [] == violations(changed(("metadata.annotations", {name: "unconfined"})))
+
+
+@pytest.mark.parametrize(
+    ("name", "since"),
+    [
+        ("net.ipv4.ip_local_port_range", 0),
+        ("net.ipv4.ip_local_reserved_ports", 27),
+        ("net.ipv4.tcp_keepalive_time", 29),
+        ("net.ipv4.tcp_rmem", 32),
+        ("net.ipv4.tcp_notsent_lowat", 37),
+        ("net.core.somaxconn", None),
+    ],
+)
+def test_sysctls_become_safe_with_a_version(name, since):
+    template = changed((f"{POD}.sysctls", [{"name": name, "value": "1"}]))
+
+    message = "must be that of a safe sysctl"
+    broken = [Violation("baseline", f"{POD}.sysctls[{name}].name", message)]
+    for minor in range(40):
+        safe = since is not None and minor >= since
+        assert ([] if safe else broken) == violations(template, (1, minor))
+
+
+def test_probes_may_ask_another_host_before_kubernetes_1_34():
+    template = changed((f"{MAIN}.livenessProbe.httpGet.host", "example.com"))
+
+    assert [] == violations(template, (1, 33))
+    assert "privileged" == level(violations(template, (1, 34)))
+
+
+def test_root_is_no_root_in_a_user_namespace_from_kubernetes_1_35():
+    template = changed(
+        ("spec.hostUsers", False),
+        (f"{POD}.runAsNonRoot", False),
+        (f"{POD}.runAsUser", 0),
+        (f"{CONTEXT}.procMount", "Unmasked"),
+    )
+
+    assert "privileged" == level(violations(template, (1, 34)))
+    assert [Violation("restricted", f"{CONTEXT}.procMount", "must be Default")] == violations(
+        template, (1, 35)
+    )
+
+
+def test_pods_for_windows_have_no_linux_rules_to_follow():
+    template = {
+        "spec": {
+            "os": {"name": "windows"},
+            "securityContext": {"runAsNonRoot": True},
+            "containers": [{"name": "main"}],
+        }
+    }
+
+    assert [] == violations(template)
+
+
+def test_containers_for_debugging_count_too():
+    template = changed(("spec.ephemeralContainers", [{"name": "debug", "securityContext": OWN}]))
+    assert [] == violations(template)
+
+    template["spec"]["ephemeralContainers"][0]["securityContext"] = {**OWN, "privileged": True}
+
+    assert ["spec.ephemeralContainers[debug].securityContext.privileged"] == [
+        violation.field for violation in violations(template)
+    ]
+
+
+def test_an_item_without_a_name_is_shown_by_its_place():
+    template = changed((f"{MAIN}.ports", [{"containerPort": 80}, {"hostPort": 80}]))
+
+    assert [f"{MAIN}.ports[1].hostPort"] == [found.field for found in violations(template)]
+
+
+def odd(value):
+    """The value itself, and each that has something else in place of one of its parts."""
+    yield value
+    if isinstance(value, dict):
+        yield from ({**value, name: other} for name in value for other in others(value[name]))
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from ([*value[:index], other, *value[index + 1 :]] for other in others(item))
+
+
+def others(value):
+    return (None, "text", 1, True, [None], [[1]], {}, {"name": ["x"]}, *odd(value))
+
+
+def test_odd_values_never_raise():
+    full = changed(
+        *((field, bad) for field, bad, *_ in FIELDS),
+        ("spec.volumes", [{"name": "data", "nfs": {"server": "a"}}]),
+        (f"{POD}.sysctls", [{"name": "net.core.somaxconn", "value": "1"}]),
+    )
+    templates = list(others(full))
+
+    assert all(level(violations(template)) in LEVELS for template in templates)
+    assert len(templates) > 500

@@ -1,0 +1,155 @@
+"""Amounts of a resource are summed and halved as Kubernetes itself would write the result."""
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlgen.kubernetes.quantity import half, parse, times, total
+
+
+@pytest.mark.parametrize(
+    ("amount", "number"),
+    [
+        ("2", "2"),
+        ("500m", "0.5"),
+        ("250u", "0.00025"),
+        ("1n", "1e-9"),
+        ("1k", "1000"),
+        ("1.5M", "1500000"),
+        ("3G", "3e9"),
+        ("3T", "3e12"),
+        ("3P", "3e15"),
+        ("3E", "3e18"),
+        ("1Ki", "1024"),
+        ("1.5Gi", "1610612736"),
+        ("1Mi", str(2**20)),
+        ("1Ti", str(2**40)),
+        ("1Pi", str(2**50)),
+        ("1Ei", str(2**60)),
+        ("2e3", "2000"),
+        ("2E3", "2000"),
+        ("25e-1", "2.5"),
+        ("2e+3", "2000"),
+        ("+.5", "0.5"),
+        ("-1.", "-1"),
+        ("007", "7"),
+        (8, "8"),
+        (0.5, "0.5"),
+        (1e-07, "1e-7"),
+        (1e16, "1e16"),
+    ],
+)
+def test_an_amount_is_a_number_and_perhaps_a_suffix(amount, number):
+    assert Decimal(number) == parse(amount)
+
+
+@pytest.mark.parametrize(
+    "amount",
+    [
+        *("", "two", "4 GB", "4GB", "4K", "4ki", "4gi", "4KI", "4Gi ", " 4", "4\n", "1,5", "0x10"),
+        *(".", "-", "m", "Gi", "1.2.3", "--1", "1e", "1e1.5", "1e3Gi", "1mi", "٣", "1_000"),
+        *(True, None, float("inf"), float("nan"), "1e9999999999"),
+    ],
+)
+def test_anything_else_is_an_error(amount):
+    with pytest.raises(ValueError, match="is not an amount: write it as in 8,"):
+        parse(amount)
+
+
+def test_one_bad_amount_spoils_the_sum():
+    with pytest.raises(ValueError, match='"4GB" is not an amount'):
+        total(["1Gi", "4GB"])
+
+
+@pytest.mark.parametrize(
+    ("amounts", "expected"),
+    [
+        (["500m", "2"], "2500m"),
+        (["500m", "500m"], "1"),
+        (["100m"] * 10, "1"),
+        (["0.1", 0.1, 0.1], "300m"),
+        (["1Gi", "512Mi"], "1536Mi"),
+        (["1Gi", "1Gi"], "2Gi"),
+        (["1.5Gi"], "1536Mi"),
+        (["0.5Gi", "0.5Gi"], "1Gi"),
+        (["1023Mi", "1025Mi"], "2Gi"),
+        (["0.25Ki", "0.25Ki"], "512"),
+        (["1Gi", "1G"], "2073741824"),
+        (["1Gi", "1073741824"], "2147483648"),
+        (["0", "1Gi"], "1Gi"),
+        (["1G", "500M"], "1500M"),
+        (["1500M", "500M"], "2G"),
+        (["1e3", "1E3"], "2k"),
+        (["1", "-1"], "0"),
+        (["1Gi", "-2Gi"], "-1Gi"),
+        (["8", 8], "16"),
+        (["1E", "1n"], "1000000000000000000000000001n"),
+        ([], "0"),
+    ],
+)
+def test_a_sum_is_written_without_fraction_and_in_the_units_of_what_is_summed(amounts, expected):
+    assert expected == total(iter(amounts))
+
+
+@pytest.mark.parametrize(
+    ("amount", "count", "expected"),
+    [
+        ("8", 2, "16"),
+        (8, 2, "16"),
+        ("500m", 3, "1500m"),
+        ("500m", 4, "2"),
+        ("512Mi", 4, "2Gi"),
+        ("500M", 2, "1G"),
+        ("1Gi", 0, "0"),
+    ],
+)
+def test_so_many_times_an_amount(amount, count, expected):
+    assert expected == times(amount, count)
+
+
+@pytest.mark.parametrize(
+    ("amount", "expected"),
+    [
+        ("16Gi", "8Gi"),
+        ("1Gi", "512Mi"),
+        ("3Ki", "1536"),
+        ("1Ki", "512"),
+        ("3G", "1500M"),
+        ("3", "1"),
+        (3, "1"),
+        ("1", "0"),
+        ("1.5Gi", "768Mi"),
+        ("2147483649", "1073741824"),
+    ],
+)
+def test_half_an_amount_is_in_whole_bytes(amount, expected):
+    assert expected == half(amount)
+
+
+def test_what_is_beyond_the_limits_of_kubernetes_counts_as_the_limit():
+    assert 2**63 - 1 == parse("9Ei") == parse("1e999999999")
+    assert 1 - 2**63 == parse("-9Ei")
+    assert Decimal("1e-9") == parse("0.1n") == parse("1e-999999999") == parse(f"0.{'0' * 200}1")
+    assert Decimal("-1e-9") == parse("-0.1n")
+
+
+AMOUNTS = st.from_regex(
+    r"-?(0|[1-9][0-9]{0,5})(\.[0-9]{1,3})?(Ki|Mi|Gi|n|u|m|k|M|G|e[1-6])?", fullmatch=True
+)
+
+
+@given(st.lists(AMOUNTS, max_size=20))
+def test_a_sum_is_worth_what_is_summed(amounts):
+    assert sum(map(parse, amounts)) == parse(total(amounts))
+
+
+@given(AMOUNTS, st.integers(0, 1000))
+def test_so_many_times_is_a_sum_of_so_many(amount, count):
+    assert total([amount] * count) == times(amount, count)
+
+
+@given(AMOUNTS)
+def test_what_is_written_is_written_the_same_again(amount):
+    assert total([amount]) == total([total([amount])])

@@ -1,0 +1,289 @@
+"""`mlgen render -o DIR` and `--check DIR`: one file for each object, and nobody else's touched."""
+
+import subprocess
+
+import pytest
+import yaml
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+from support import ROOT
+
+from mlgen.cli import main
+from mlgen.documents.files import texts
+from mlgen.output import folder
+from mlgen.pipeline import render as rendered
+from mlgen.result import Options
+
+HEAD = "# Made by mlgen render. Change the job, not this file: it is written anew.\n---\n"
+BERT, TUNE = ROOT / "fixtures/pytorch-static.yaml", ROOT / "fixtures/tensorflow-single.yaml"
+BAD = ROOT / "fixtures/invalid/unknown-role.yaml"
+
+
+@pytest.fixture(autouse=True)
+def here(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*words):
+    words = ["render", *map(str, words)]
+    done = CliRunner().invoke(main, words, catch_exceptions=False)
+    return done.exit_code, done.stdout, done.stderr
+
+
+def state(path):
+    """Every file, and when it was written."""
+    return {f: (f.read_bytes(), f.stat().st_mtime_ns, f.stat().st_ino) for f in path.rglob("*.*")}
+
+
+def names(path):
+    return sorted(file.name for file in path.iterdir())
+
+
+def job(name="mnist", roles="chief: {}, evaluator: {}", spec=""):
+    """A job whose roles do not know of each other."""
+    return f"""apiVersion: mlgen.dev/v1alpha1
+kind: TrainingJob
+metadata: {{name: {name}}}
+spec:
+  framework: tensorflow
+  image: example/mnist:1
+  runPolicy: {{cleanPodPolicy: None}}
+  roles: {{{roles}}}
+{spec}"""
+
+
+def test_each_object_has_its_file_and_they_say_what_is_printed(any_file):
+    result = rendered(texts((str(any_file),)), Options())
+    made = folder.texts(result.parts)
+    objects = [yaml.safe_load(text) for text in made.values()]
+
+    assert all(text.startswith(HEAD) for text in made.values())
+    assert 1 == sum("\n#   " in text.partition("\napiVersion")[0] for text in made.values())
+    assert [item for part in result.jobs for item in part.objects] == objects
+
+
+def test_what_a_folder_holds(here, manifest):
+    assert (0, "", "") == run(BERT, "-n", "team-a", "-o", "k8s/bert/")
+
+    made = ["configmap_bert-config", "job_bert-rank", "service_bert"]
+    assert [f"team-a_{name}.yaml" for name in made] == names(here / "k8s/bert")
+    assert (here / "k8s/bert/team-a_job_bert-rank.yaml").read_text() == manifest
+
+
+def test_a_folder_that_is_there_needs_no_slash(here):
+    (here / "out").mkdir()
+
+    run(TUNE, "-o", "out")
+
+    assert ["job_tune-worker.yaml", "service_tune.yaml"] == names(here / "out")
+
+
+NAMES = {
+    "configmap_data.yaml": ("v1", "ConfigMap", {"name": "data"}),
+    "a_job_data.yaml": ("batch/v1", "Job", {"name": "data", "namespace": "a"}),
+    "role_data.yaml": ("rbac.authorization.k8s.io/v1", "Role", {"name": "data"}),
+    "podgroup.scheduling.volcano.sh_x.yaml": (
+        "scheduling.volcano.sh/v1beta1",
+        "PodGroup",
+        {"name": "x", "namespace": ""},
+    ),
+    "clusterrole_system%3a%4eode%2fa.yaml": (
+        "rbac.authorization.k8s.io/v1",
+        "ClusterRole",
+        {"name": "system:Node/a"},
+    ),
+    "secret_%c3%a9%5f...yaml": ("v1", "Secret", {"name": "é_.."}),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_name_of_a_file(name):
+    version, kind, metadata = NAMES[name]
+
+    assert name == folder.file_name({"apiVersion": version, "kind": kind, "metadata": metadata})
+
+
+word = st.text("aB._-%é/", min_size=1, max_size=4)
+ITEMS = st.builds(
+    lambda group, kind, namespace, name: {
+        "apiVersion": f"{group}v1",
+        "kind": kind,
+        "metadata": {"name": name} | ({"namespace": namespace} if namespace else {}),
+    },
+    st.sampled_from(["", "x.org/", "a.x.org/"]),
+    st.sampled_from(["Job", "Jobs", "A"]),
+    st.just("") | word,
+    word,
+)
+
+
+@given(ITEMS, ITEMS)
+def test_two_objects_never_share_a_file(one, other):
+    names = {folder.file_name(one), folder.file_name(other)}
+
+    assert (one == other) == (len(names) == 1)
+    assert not any(set(name) & {"/", ":"} or name != name.lower() for name in names)
+
+
+FOREIGN = {
+    "comments": b"---\n# mine\napiVersion: v1  # as it is\nkind: ConfigMap\n"
+    b"metadata: {name: data}\ndata: {LR: 1e-5}\n",
+    "windows": b"---\r\napiVersion: v1\r\nkind: ConfigMap\r\nmetadata: {name: data}\r\n",
+    "json": b'---\n{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "data"}}\n',
+}
+
+
+@pytest.mark.parametrize("case", FOREIGN)
+def test_other_objects_stay_byte_for_byte(case, here):
+    (here / "data.yaml").write_bytes(FOREIGN[case])
+
+    run("data.yaml", "-o", "out/")
+
+    marker = HEAD.partition("\n")[0].encode()
+    assert marker + b"\n" + FOREIGN[case] == (here / "out/configmap_data.yaml").read_bytes()
+
+
+def test_what_is_no_longer_made_is_removed_and_nothing_else(here):
+    out = here / "out"
+    others = {"README.md": HEAD, "kustomization.yaml": "resources: []\n", "sub/job_a.yaml": HEAD}
+    (out / "sub").mkdir(parents=True)
+    for name, text in others.items():
+        (out / name).write_text(text)
+    (here / "job.yaml").write_text(job())
+    run("job.yaml", "-o", "out")
+    assert "job_mnist-evaluator.yaml" in names(out)
+
+    (here / "job.yaml").write_text(job(roles="chief: {}"))
+    assert (0, "", "") == run("job.yaml", "-o", "out")
+
+    made = ["job_mnist-chief.yaml", "service_mnist.yaml"]
+    assert sorted(["README.md", "kustomization.yaml", "sub", *made]) == names(out)
+    assert others == {name: (out / name).read_text() for name in others}
+
+
+def test_what_did_not_change_is_not_written_again(here):
+    (here / "job.yaml").write_text(job())
+    run("job.yaml", "-o", "out/")
+    before = state(here / "out")
+    (here / "job.yaml").write_text(job(roles="chief: {}, evaluator: {image: other}"))
+
+    run("job.yaml", "-o", "out/")
+
+    after = state(here / "out")
+    changed = {file.name for file in after if after[file] != before[file]}
+    assert {"job_mnist-evaluator.yaml"} == changed
+    run("job.yaml", "-o", "out/")
+    assert after == state(here / "out")
+
+
+@pytest.mark.parametrize("words", [[BERT, BAD], [BERT, "job.yaml"]])
+def test_with_any_problem_nothing_is_written(words, here):
+    """A job is wrong, or one of its files is not ours."""
+    (here / "job.yaml").write_text(job())
+    run("job.yaml", "-o", "out/")
+    (here / "out/job_mnist-chief.yaml").write_text("mine\n")
+    before = state(here / "out")
+
+    status, out, err = run(*words, "-o", "out/")
+
+    assert (1, "", before) == (status, out, state(here / "out"))
+    assert err
+
+
+def test_another_version_s_marker_is_known_too(here):
+    (here / "out").mkdir()
+    (here / "out/job_old.yaml").write_text("# Made by mlgen render, once upon a time\r\n")
+
+    run(TUNE, "-o", "out")
+
+    assert ["job_tune-worker.yaml", "service_tune.yaml"] == names(here / "out")
+
+
+def test_a_file_in_the_place_of_the_folder_is_told(here):
+    (here / "out").write_text("mine")
+
+    said = run(TUNE, "-o", "out/")
+
+    assert (1, "", "Error: out: cannot be written: Not a directory\n") == said
+    assert "mine" == (here / "out").read_text()
+
+
+def test_a_fresh_folder_is_said_to_be_so_by_silence(here):
+    run(BERT, TUNE, "-o", "out/")
+    (here / "out/README.md").write_text("mine")
+    before = state(here / "out")
+
+    assert (0, "", "") == run(BERT, TUNE, "--check", "out")
+    assert before == state(here / "out")
+
+
+@pytest.fixture
+def stale(here):
+    """A folder with a file to change, one without a last newline, one too many, one too few."""
+    (here / "job.yaml").write_text(job())
+    run("job.yaml", "-o", "out/")
+    chief, service = here / "out/job_mnist-chief.yaml", here / "out/service_mnist.yaml"
+    chief.write_text(chief.read_text().replace("mnist:1", "mnist:0\x0c"))
+    service.write_text(service.read_text().rstrip("\n"))
+    (here / "job.yaml").write_text(job(roles="chief: {}, evaluator: {replicas: 0}"))
+    (here / "data.yaml").write_text(FOREIGN["comments"].decode())
+    return ["job.yaml", "data.yaml"]
+
+
+def test_what_is_stale_is_shown_and_nothing_is_written(stale, here, message):
+    before = state(here)
+
+    status, out, err = run(*stale, "--check", "out")
+
+    assert (3, before) == (status, state(here))
+    assert out == message
+    assert (
+        "out is stale: 4 files would change; run it with -o out/ in the place of --check\n" == err
+    )
+
+
+def test_the_difference_is_a_patch_that_makes_the_folder_fresh(stale, here):
+    (here / "patch").write_text(run(*stale, "--check", "out")[1])
+
+    subprocess.run(["git", "apply", "-p0", "--whitespace=nowarn", "patch"], check=True)
+
+    assert (0, "", "") == run(*stale, "--check", "out")
+
+
+def test_a_folder_that_is_not_there_is_stale_and_stays_away(here):
+    status, out, _ = run(TUNE, "--check", "out/")
+
+    assert 3 == status
+    assert ["--- /dev/null"] * 2 == [row for row in out.splitlines() if row.startswith("--- ")]
+    assert [] == names(here)
+
+
+def test_a_problem_is_no_difference():
+    assert (1, "") == run(BAD, "--check", "out")[:2]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["job.yaml", "-o", "out/", "--check", "out"], "there can be one"),
+        (["job.yaml", "-o", "out/", "--format", "json"], "are YAML"),
+        (["job.yaml", "--check", "out", "--format", "json"], "are YAML"),
+        (["job.yaml", ".", "-o", "./"], "is one of FILES"),
+    ],
+)
+def test_a_wrong_command_line(words, said, here):
+    (here / "job.yaml").write_text(job())
+
+    status, out, err = run(*words)
+
+    assert (2, "") == (status, out)
+    assert said in err
+    assert ["job.yaml"] == names(here)
+
+
+def test_an_empty_name_is_not_this_folder(here):
+    """As of a variable of the shell that is not set."""
+    assert 1 == run(TUNE, "-o", "")[0]
+    assert [] == names(here)

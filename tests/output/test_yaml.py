@@ -1,0 +1,287 @@
+"""Every text reaches Kubernetes as it is: whoever reads the manifests reads the same."""
+
+import io
+import json
+import shutil
+import subprocess
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ruamel.yaml import YAML
+
+from mlgen.output import yaml as emit
+
+WORDS = """
+    y Y n N yes Yes YES no No on On ON off Off true True TRUE false False null Null NULL ~ 1 0
+    -1 +1 08 0o7 0o14 010 0x1F 0b1 1_000 1. .5 -.5 1e3 1E3 1e-5 6e7 12e03 1.5e+3 .inf -.inf .NaN
+    nan inf Infinity 1:30 190:20:30 2024-01-02 2024-01-02T03:04:05Z 1.34.1 1.30 v1 - -- --- -a
+    -1a ? ?a : a: :a a:b a:1 host:22 # #a a#b & &a * *a ! !a | > % %a @ @a ` {a} [a] a,b = << .
+    .. ... / /a a/b $(A) $$ {{a}} a\\tb \\n ' " '' "" it's "a" a'b"c \\
+""".split()  # noqa: SIM905 - a list of these would be a page long
+"""What YAML readers take for more than a text, and how programs are called."""
+
+AWKWARD = [
+    "",
+    " ",
+    "  a",
+    "a ",
+    "\n",
+    "\n\n",
+    "a\n",
+    "a\n\n",
+    "\na",
+    " a\nb",
+    "a\n b\n",
+    "a\n\n\nb",
+    "\ta",
+    "a\tb",
+    "a\n\tb",
+    "a\r\nb",
+    "\r",
+    "\x00",
+    "\x07",
+    "\x1b[0m",
+    "\x7f",
+    "\x85",
+    "a\x85b",
+    "\xa0",
+    "\xad",
+    "\u200b",
+    "\u2028",
+    "a\u2029b",
+    "\ufeff",
+    "\ufeffa",
+    "\ufffe",
+    "\uffff",
+    "größe",
+    "時間",
+    "🚀",
+    "e\u0301",
+    "a: b",
+    "a #b",
+    "- a",
+    "a:",
+    "# a",
+    "---\na",
+    "a\n---\nb",
+    "a\n...\n",
+    "%YAML 1.1\n---",
+    "  \n a",
+    "a\n \n",
+    "x" * 500,
+    "a " * 200,
+    "'\n'",
+    '"\n"',
+    "\\\n",
+    "a\x85\nb",
+    "hole:0",
+    "\n#",
+    "#\n",
+    "a: |\n  b\n",
+    "-\n-",
+]
+
+AFFIXES = st.sampled_from(
+    ["", " ", "\n", "\t", "-", ":", "#", "'", '"', "1", "\\", "\x85", "\u2028", "$", ","]
+)
+
+TEXTS = st.one_of(
+    st.text(st.characters(exclude_categories=["Cs"])),
+    st.text("yYnNoOfF01289eExX._-+:,#'\"\\ \n\t~{}[]&*!|>%@`=<?", max_size=12),
+    st.builds("".join, st.tuples(AFFIXES, st.sampled_from(WORDS + AWKWARD), AFFIXES)),
+)
+
+KEYS = st.text("yYnNoO018eE_./-~", min_size=1, max_size=8)
+"""As labels, annotations and the keys of a ConfigMap may be."""
+
+
+def data(keys):
+    return st.recursive(
+        st.one_of(TEXTS, st.integers(-(2**53), 2**53), st.booleans(), st.none()),
+        lambda inner: st.one_of(
+            st.lists(inner, max_size=4), st.dictionaries(keys, inner, max_size=4)
+        ),
+        max_leaves=12,
+    )
+
+
+def dumped(data):
+    return emit.yaml_text([data])
+
+
+def as_pure_python(data):
+    """As where PyYAML was built without libyaml."""
+    text = yaml.dump(data, Dumper=pure(), sort_keys=False, width=1 << 30, allow_unicode=True)
+    return "---\n" + text
+
+
+def pure():
+    """Our dumper over PyYAML's pure Python one."""
+    class_of = emit._dumper.__wrapped__  # noqa: SLF001 - past its cache
+    fast = yaml.__dict__.pop("CSafeDumper", None)
+    try:
+        return class_of()
+    finally:
+        if fast:
+            yaml.CSafeDumper = fast
+
+
+def config_map(texts):
+    data = {f"k{number}": text for number, text in enumerate(texts)}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "texts"}, "data": data}
+
+
+def read_by_kubectl(texts):
+    """`kubectl annotate --local` reads a manifest as `kubectl apply` does, and needs no cluster."""
+    command = ["kubectl", "annotate", "--local", "-o", "json", "-f", "-", "a=b"]
+    result = subprocess.run(
+        command, input=dumped(config_map(texts)).encode(), capture_output=True, check=True
+    )
+    return list(json.loads(result.stdout)["data"].values())
+
+
+def in_order_of_keys(texts):
+    return [texts[int(key[1:])] for key in sorted(config_map(texts)["data"])]
+
+
+@pytest.mark.parametrize("text", [*WORDS, *AWKWARD])
+def test_a_text_survives_every_reader(text):
+    written = dumped({"a": text, "b": [text], text or "c": 1})
+
+    expected = {"a": text, "b": [text], text or "c": 1}
+    assert expected == yaml.safe_load(written)
+    assert expected == YAML(typ="safe", pure=True).load(written)
+
+
+@given(st.lists(TEXTS, max_size=30))
+@settings(max_examples=60)
+def test_texts_survive_pyyaml_and_yaml_1_2(texts):
+    written = dumped(config_map(texts))
+
+    assert config_map(texts) == yaml.safe_load(written)
+    assert config_map(texts) == YAML(typ="safe", pure=True).load(written)
+
+
+@pytest.mark.skipif(not shutil.which("kubectl"), reason="there is no kubectl to read with")
+def test_awkward_texts_survive_kubectl():
+    texts = [*WORDS, *AWKWARD]
+
+    assert in_order_of_keys(texts) == read_by_kubectl(texts)
+
+
+@pytest.mark.skipif(not shutil.which("kubectl"), reason="there is no kubectl to read with")
+@given(st.lists(TEXTS, min_size=100, max_size=300))
+@settings(max_examples=25)
+def test_texts_survive_kubectl(texts):
+    assert in_order_of_keys(texts) == read_by_kubectl(texts)
+
+
+@given(data(TEXTS))
+@settings(max_examples=200)
+def test_any_data_survives(found):
+    written = dumped({"a": found})
+
+    assert {"a": found} == yaml.safe_load(written)
+
+
+@given(data(KEYS))
+@settings(max_examples=200)
+def test_libyaml_and_pure_python_write_the_same_bytes(found):
+    assert as_pure_python({"a": found}) == dumped({"a": found})
+
+
+def test_libyaml_and_pure_python_write_the_same_bytes_for_every_fixture(job_file, render):
+    text = render(job_file)
+
+    again = "".join(map(as_pure_python, yaml.safe_load_all(text)))
+
+    assert [row for row in text.splitlines() if not row.startswith("# ")] == [
+        row for row in again.splitlines() if not row.startswith("# ")
+    ]
+
+
+def test_json_says_the_same_as_yaml(job_file, render):
+    items = list(yaml.safe_load_all(render(job_file)))
+
+    assert {"apiVersion": "v1", "kind": "List", "items": items} == json.loads(
+        render(job_file, "json")
+    )
+
+
+@given(data(KEYS))
+@settings(max_examples=50)
+def test_json_survives(found):
+    assert [{"a": found}] == json.loads(emit.json_text([{"a": found}]))["items"]
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("example/mnist:1.4", "example/mnist:1.4"),
+        ("TF_CONFIG", "TF_CONFIG"),
+        ("mnist-ps-0.mnist:2222", "mnist-ps-0.mnist:2222"),
+        ("--lr", "'--lr'"),
+        ("1e-5", "'1e-5'"),
+        ("y", "'y'"),
+        ("No", "'No'"),
+        ("a b", "'a b'"),
+        ("it's", '"it\'s"'),
+        ('it\'s "so"', "'it''s \"so\"'"),
+        ("a\tb", '"a\\tb"'),
+        ("größe", "'größe'"),
+        ("🚀", '"\\U0001F680"'),
+        ("a\nb\n", "|\n  a\n  b"),
+        ("a\nb", "|-\n  a\n  b"),
+    ],
+)
+def test_a_text_is_bare_only_where_nobody_could_mistake_it(text, written):
+    assert f"---\na: {written}\n" == dumped({"a": text})
+
+
+def test_a_list_of_numbers_stands_on_one_line():
+    assert "---\na: [1, 2, 3]\nb:\n- true\n- 2\nc: []\n" == dumped(
+        {"a": [1, 2, 3], "b": [True, 2], "c": []}
+    )
+
+
+def test_nothing_is_written_as_an_alias():
+    shared = {"a": [1]}
+
+    assert "---\nb:\n  a: [1]\nc:\n  a: [1]\nd:\n- a: [1]\n- a: [1]\n" == dumped(
+        {"b": shared, "c": shared, "d": [shared, shared]}
+    )
+
+
+def test_no_line_is_broken():
+    assert 2 == len(
+        dumped(
+            {
+                "a": "word " * 1000,
+            }
+        ).splitlines()
+    )
+
+
+def test_keys_stay_in_their_order():
+    assert "---\nb: 1\na: 2\n" == dumped({"b": 1, "a": 2})
+
+
+def test_the_comment_stands_above_the_first_object_of_its_set():
+    text = emit.yaml_text([{"a": 1}, {"b": 2}], "x\n\n  y")
+
+    assert text == "---\n# x\n#\n#   y\na: 1\n---\nb: 2\n"
+
+
+def test_of_nothing_comes_nothing():
+    assert "" == emit.yaml_text([])
+    assert {"apiVersion": "v1", "kind": "List", "items": []} == json.loads(emit.json_text([]))
+
+
+def test_what_is_read_again_is_written_the_same(job_file, render):
+    """A manifest that a tool rewrites by our rules does not change."""
+    text = render(job_file)
+    objects = list(YAML(typ="safe", pure=True).load_all(io.StringIO(text)))
+
+    assert list(yaml.safe_load_all(emit.yaml_text(objects))) == objects

@@ -1,0 +1,517 @@
+"""The scripts of templates/scripts, run as they are: by dash and by busybox, with real sockets."""
+
+import os
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support import ROOT
+
+SCRIPTS = [
+    *sorted((ROOT / "templates/scripts").glob("*.sh")),
+    *sorted((ROOT / "argo").glob("*.sh")),
+]
+BUSYBOX = os.environ.get("MLGEN_BUSYBOX") or shutil.which("busybox")
+SHELLS = {"dash": [shutil.which("dash")], "busybox": [BUSYBOX, "sh"]}
+
+PATIENCE = 60
+"""Seconds after which a script that ought to have given up is taken to hang."""
+
+
+@pytest.fixture(params=SHELLS)
+def shell(request):
+    if not SHELLS[request.param][0]:
+        pytest.skip(f"there is no {request.param} (a busybox can be named by MLGEN_BUSYBOX)")
+    return SHELLS[request.param]
+
+
+@pytest.fixture
+def tools(tmp_path):
+    """A folder that comes first on PATH; has nc, of busybox where the system has none."""
+    folder = tmp_path / "tools"
+    folder.mkdir()
+    if not shutil.which("nc") and BUSYBOX:
+        (folder / "nc").symlink_to(BUSYBOX)
+    return folder
+
+
+@pytest.fixture
+def start(shell, tools):
+    def start(script, *arguments, **env):
+        path = f"{tools}:{os.environ['PATH']}"
+        return subprocess.Popen(
+            [*shell, str(script), *arguments],
+            env={"PATH": path, **env},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    return start
+
+
+@pytest.fixture
+def run(start):
+    def run(*arguments, **env):
+        process = start(*arguments, **env)
+        try:
+            out, err = process.communicate(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+        return process.returncode, out, err
+
+    return run
+
+
+@pytest.fixture
+def wait(run, tools):
+    if not shutil.which("nc", path=f"{tools}:{os.environ['PATH']}"):
+        pytest.skip("there is no nc (a busybox can be named by MLGEN_BUSYBOX)")
+
+    def wait(peers, own="nobody", timeout=PATIENCE):
+        script = ROOT / "templates/scripts/wait-for-peers.sh"
+        return run(script, MLGEN_PEERS=peers, MLGEN_SELF=own, MLGEN_TIMEOUT=str(timeout))
+
+    return wait
+
+
+@pytest.fixture
+def port():
+    """A port on which nobody listens, and nobody else can."""
+    with socket.socket() as taken:
+        taken.bind(("", 0))
+        yield taken.getsockname()[1]
+
+
+@pytest.fixture
+def open_port():
+    """A port that accepts connections on every address of this machine."""
+    with socket.create_server(("", 0), backlog=64) as server:
+        yield server.getsockname()[1]
+
+
+def program(path, text):
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
+def moved(name, folder, **paths):
+    """A copy of a script whose fixed paths lie in a folder of the test."""
+    text = (ROOT / "templates/scripts" / name).read_text()
+    for old, new in paths.items():
+        assert old in text
+        text = text.replace(old, str(new))
+    (folder / name).write_text(text)
+    return folder / name
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_a_script_is_plain(script):
+    text = script.read_text()
+
+    assert text.startswith("#!/bin/sh\n# ")
+    assert "\t" not in text
+    assert text.isascii()
+    assert text.endswith("\n")
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_a_script_can_be_read_by_every_shell(script, shell):
+    subprocess.run([*shell, "-n", str(script)], check=True)
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_shellcheck_finds_nothing(script):
+    beside = Path(sys.executable).parent / "shellcheck"
+    shellcheck = str(beside) if beside.exists() else shutil.which("shellcheck")
+    if not shellcheck:
+        pytest.skip("there is no shellcheck")
+
+    command = [shellcheck, "-s", "sh", "-x", "-P", "SCRIPTDIR", script]
+
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert "" == result.stdout
+
+
+def test_waiting_ends_when_all_peers_listen(wait, open_port):
+    assert (0, "all peers are reachable\n", "") == wait(
+        f"127.0.0.[1-2]:{open_port} localhost:{open_port}"
+    )
+
+
+def test_waiting_for_nobody_ends_at_once(wait):
+    assert (0, "all peers are reachable\n", "") == wait("")
+
+
+def test_giving_up_names_exactly_what_is_missing(wait, port, open_port):
+    peers = f"127.0.0.1:{open_port} 127.0.0.[2-3]:{port} 127.0.0.4:{open_port}"
+
+    status, out, err = wait(peers, timeout=2)
+
+    missing = f"2 of 4 peers: 127.0.0.2:{port}, 127.0.0.3:{port}"
+    assert 75 == status
+    assert f"waiting for {missing}\n" == out
+    assert f"timed out after 2s waiting for {missing}\n" == err
+
+
+def test_of_many_missing_peers_ten_are_named(wait, port):
+    status, _, err = wait(f"127.0.0.[1-12]:{port}", timeout=0)
+
+    ten = ", ".join(f"127.0.0.{i}:{port}" for i in range(1, 11))
+    assert 75 == status
+    assert f"timed out after 0s waiting for 12 of 12 peers: {ten} and 2 more\n" == err
+
+
+def test_of_ten_missing_peers_all_are_named(wait, port):
+    _, _, err = wait(f"127.0.0.[1-10]:{port}", timeout=0)
+
+    assert err.endswith(f" 127.0.0.10:{port}\n")
+
+
+def test_of_itself_a_replica_only_waits_for_its_name(wait, port, open_port):
+    peers = f"localhost:{port} 127.0.0.1:{open_port}"
+
+    assert (0, "all peers are reachable\n", "") == wait(peers, own="localhost")
+    assert 75 == wait(peers, own="local", timeout=0)[0]
+
+
+def test_a_replica_knows_itself_whatever_domain_follows(wait):
+    _, _, err = wait("mnist-ps-[0-0].mnist.invalid:2222", own="mnist-ps-0", timeout=0)
+
+    assert err.endswith("waiting for 1 of 1 peers: mnist-ps-0.mnist.invalid\n")
+
+
+def test_a_replica_whose_index_only_begins_the_same_is_another_one(wait):
+    _, _, err = wait("mnist-ps-1[0-1].invalid:2222", own="mnist-ps-1", timeout=0)
+
+    assert err.endswith("2 of 2 peers: mnist-ps-10.invalid:2222, mnist-ps-11.invalid:2222\n")
+
+
+def test_a_name_is_enough_where_no_port_is_given(wait):
+    assert (0, "all peers are reachable\n", "") == wait("localhost 127.0.0.1")
+
+
+def test_a_name_that_leads_nowhere_is_missing(wait):
+    status, _, err = wait("localhost nobody-here.invalid", timeout=1)
+
+    assert 75 == status
+    assert "timed out after 1s waiting for 1 of 2 peers: nobody-here.invalid\n" == err
+
+
+def test_a_pattern_is_not_taken_for_files(wait, tmp_path, monkeypatch):
+    (tmp_path / "n1.invalid").touch()
+    monkeypatch.chdir(tmp_path)
+
+    assert wait("n[1].invalid", timeout=0)[2].endswith("waiting for 1 of 1 peers: n[1].invalid\n")
+
+
+@pytest.mark.usefixtures("wait")
+def test_a_peer_that_listens_late_is_waited_for(start):
+    script = ROOT / "templates/scripts/wait-for-peers.sh"
+    with socket.socket() as late:
+        late.bind(("127.0.0.1", 0))
+        peer = f"127.0.0.1:{late.getsockname()[1]}"
+        process = start(script, MLGEN_PEERS=peer, MLGEN_SELF="x", MLGEN_TIMEOUT=str(PATIENCE))
+        said = process.stdout.readline()
+        late.listen()
+        out, err = process.communicate(timeout=PATIENCE)
+
+    assert f"waiting for 1 of 1 peers: {peer}\n" == said
+    assert (0, "all peers are reachable\n", "") == (process.returncode, out, err)
+
+
+@pytest.fixture
+def deliver(run, tools, tmp_path):
+    """Runs the script with a kubectl that tells, call by call, what is in `answers`."""
+    target = tmp_path / "kube"
+    target.mkdir()
+
+    def deliver(pods, answers, timeout=PATIENCE, error=""):
+        (tmp_path / "error").write_text(error)
+        for number, answer in enumerate(answers, 1):
+            (tmp_path / f"answer{number}").write_text(answer)
+        program(
+            tools / "kubectl",
+            f'cd "{tmp_path}"; echo "$@" >>calls; n=$(wc -l <calls)\n'
+            f"n=$((n < {len(answers)} ? n : {len(answers)})); cat error >&2; cat answer$n",
+        )
+        script = ROOT / "templates/scripts/deliver-kubectl.sh"
+        result = run(
+            script,
+            MLGEN_TARGET=str(target),
+            MLGEN_PODS=pods,
+            MLGEN_CONTAINER="main",
+            MLGEN_TIMEOUT=str(timeout),
+        )
+        asked = (tmp_path / "calls").read_text().splitlines()
+        return result, [call.partition(" -o ")[0] for call in asked]
+
+    deliver.target = target
+    return deliver
+
+
+def test_kubectl_is_delivered_and_can_be_run(deliver, tools):
+    result, _ = deliver("pi-worker-0", ["pi-worker-0=true"])
+
+    assert (0, "all workers have started\n", "") == result
+    assert (tools / "kubectl").read_bytes() == (deliver.target / "kubectl").read_bytes()
+    assert os.access(deliver.target / "kubectl", os.X_OK)
+
+
+def test_only_workers_that_have_not_started_are_asked_for_again(deliver):
+    answers = ["pi-worker-1=true pi-worker-0=false =", "pi-worker-0=true pi-worker-2=true ="]
+
+    result, calls = deliver("pi-worker-[0-2]", answers)
+
+    get = "get pod --ignore-not-found"
+    assert 0 == result[0]
+    assert [
+        f"{get} pi-worker-0 pi-worker-1 pi-worker-2",
+        f"{get} pi-worker-0 pi-worker-2",
+    ] == calls
+    waiting = "waiting for workers to start: pi-worker-0 pi-worker-2\n"
+    assert f"{waiting}all workers have started\n" == result[1]
+
+
+def test_workers_that_never_start_are_named(deliver):
+    answer = " ".join(f"pi-worker-{i}=true" for i in range(10)) + " ="
+
+    result, _ = deliver("pi-worker-[0-10]", [answer], timeout=0)
+
+    expected = (75, "timed out after 0s waiting for workers to start: pi-worker-10\n")
+    assert expected == (result[0], result[2])
+
+
+def test_a_pod_that_is_not_there_yet_is_waited_for(deliver):
+    result, _ = deliver("pi-worker-0", ["", "pi-worker-0=true"])
+
+    said = "waiting for workers to start: pi-worker-0\nall workers have started\n"
+    assert (0, said, "") == result
+
+
+def test_what_kubectl_complains_about_is_heard(deliver):
+    result, _ = deliver("pi-worker-0", [""], timeout=0, error="pods is forbidden\n")
+
+    assert 75 == result[0]
+    assert result[2].startswith("pods is forbidden\n")
+
+
+def test_workers_that_have_a_name_are_printed_with_their_slots(run, tools, tmp_path):
+    script = moved("discover_hosts.sh", tmp_path)
+    (tmp_path / "elastic-hosts").write_text(
+        "".join(f"resnet-worker-{i}:4 resnet-worker-{i}.resnet\n" for i in range(4))
+    )
+    program(
+        tools / "getent",
+        'case $2 in *-worker-[13].resnet) echo "10.0.0.1 $2";; *) exit 2;; esac',
+    )
+
+    assert (0, "resnet-worker-1:4\nresnet-worker-3:4\n", "") == run(script)
+
+
+def test_no_worker_is_no_failure(run, tools, tmp_path):
+    script = moved("discover_hosts.sh", tmp_path)
+    (tmp_path / "elastic-hosts").write_text("resnet-worker-0:4 resnet-worker-0.resnet\n")
+    program(tools / "getent", "exit 2")
+
+    assert (0, "", "") == run(script)
+
+
+PORTS = {"MLGEN_SSH_PORT": "2222", "MLGEN_SSHD_PORT": "20022"}
+"""Two, as on the network of a node."""
+
+
+@pytest.fixture
+def ssh(run, tmp_path):
+    """Runs the script with keys that others may read, as they may those of a mounted Secret."""
+    keys, home = tmp_path / "keys", tmp_path / "home/.ssh"
+    keys.mkdir()
+    home.mkdir(parents=True)
+    (keys / "id_rsa").write_text("private\n")
+    (keys / "id_rsa.pub").write_text("public\n")
+    for key in keys.iterdir():
+        key.chmod(0o444)
+    script = moved("setup-ssh.sh", tmp_path, **{"/mlgen/ssh": keys})
+
+    def ssh():
+        result = run(script, MLGEN_SSH_FOLDER=str(home), **PORTS)
+        return result, home
+
+    return ssh
+
+
+def test_keys_are_copied_for_their_user_alone(ssh):
+    result, home = ssh()
+
+    assert (0, "", "") == result
+    assert {"id_rsa": "private\n", "id_rsa.pub": "public\n", "authorized_keys": "public\n"} == {
+        name: (home / name).read_text() for name in ("id_rsa", "id_rsa.pub", "authorized_keys")
+    }
+    assert {0o600} == {stat.S_IMODE(path.stat().st_mode) for path in home.iterdir()}
+
+
+def test_ssh_is_told_the_port_and_the_key(ssh):
+    _, home = ssh()
+
+    assert f"  Port 2222\n  IdentityFile {home}/id_rsa\n" in (home / "config").read_text()
+    assert f"Port 20022\nHostKey {home}/id_rsa\n" in (home / "sshd_config").read_text()
+
+
+def test_ssh_can_be_set_up_again(ssh):
+    """An init container is started once more when its node restarts."""
+    ssh()
+
+    assert (0, "", "") == ssh()[0]
+
+
+@pytest.mark.skipif(not shutil.which("ssh"), reason="there is no ssh to read the file")
+def test_ssh_reads_its_file(ssh):
+    _, home = ssh()
+
+    command = ["ssh", "-G", "-F", str(home / "config"), "worker-0"]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+
+    assert {"port 2222", f"identityfile {home}/id_rsa", "stricthostkeychecking false"} <= set(found)
+
+
+def test_missing_keys_are_an_error(run, tmp_path):
+    script = moved("setup-ssh.sh", tmp_path, **{"/mlgen/ssh": tmp_path / "nowhere"})
+
+    status, _, err = run(script, MLGEN_SSH_FOLDER=str(tmp_path), **PORTS)
+
+    assert 0 != status
+    assert "nowhere/id_rsa" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        (["orted", "-mca", "ess", "env"], "orted -mca ess env"),
+        (["sh -c 'echo  a'", "b"], "sh -c 'echo  a' b"),
+        (['"$HOME"', "*", ";", "\\"], '"$HOME" * ; \\'),
+        (["--daemonize", ""], "--daemonize "),
+    ],
+)
+def test_a_command_reaches_the_worker_s_shell_as_rsh_would_send_it(words, command, run, tmp_path):
+    program(tmp_path / "kubectl", "for word; do printf '<%s>' \"$word\"; done")
+    script = moved("kubexec.sh", tmp_path, **{"/opt/kube/kubectl": tmp_path / "kubectl"})
+
+    status, out, err = run(script, "pi-worker-1", *words)
+
+    assert (0, "") == (status, err)
+    assert f"<exec><pi-worker-1><--></bin/sh><-c><{command}>" == out
+
+
+def test_the_command_s_exit_status_is_mpirun_s_to_see(run, tmp_path):
+    program(tmp_path / "kubectl", 'while [ "$1" != -- ]; do shift; done; shift; exec "$@"')
+    script = moved("kubexec.sh", tmp_path, **{"/opt/kube/kubectl": tmp_path / "kubectl"})
+
+    assert (7, "to stdout\n", "to stderr\n") == run(
+        script, "pi-worker-0", "echo", "to stdout;", "echo to stderr >&2;", "exit 7"
+    )
+
+
+@pytest.fixture
+def repository(tmp_path):
+    """Two commits: the first is tagged and has the file `old`, the second the file `new`."""
+    folder = tmp_path / "repository"
+
+    def git(*words):
+        who = ["-c", "user.name=x", "-c", "user.email=x@example"]
+        subprocess.run(["git", *who, *words], cwd=folder, check=True, capture_output=True)
+
+    folder.mkdir()
+    git("init", "-q", "-b", "main")
+    (folder / "old").write_text("1\n")
+    git("add", ".")
+    git("commit", "-m", "first")
+    git("tag", "v1")
+    git("rm", "-q", "old")
+    (folder / "new").write_text("2\n")
+    git("add", ".")
+    git("commit", "-m", "second")
+    return folder
+
+
+@pytest.fixture
+def sync(run, tmp_path):
+    """Runs the script as the pod does, with a folder of keys of the test's own."""
+    target, keys = tmp_path / "code", tmp_path / "keys"
+    target.mkdir()
+    keys.mkdir()
+    script = moved("sync-code.sh", tmp_path, **{"/mlgen/git": keys})
+
+    def sync(repository, revision="HEAD", timeout=PATIENCE, **env):
+        names = {"MLGEN_REPOSITORY": str(repository), "MLGEN_REVISION": revision}
+        names |= {"MLGEN_FOLDER": str(target), "MLGEN_TIMEOUT": str(timeout)}
+        status, out, err = run(script, **names, **env)
+        return status, out, err, sorted(p.name for p in target.iterdir() if p.name != ".git")
+
+    sync.keys = keys
+    return sync
+
+
+def test_code_of_the_default_branch_or_of_a_tag_is_brought(sync, repository):
+    status, out, err, files = sync(repository)
+
+    assert (0, "", ["new"]) == (status, err, files)
+    assert out.endswith(" second\n")
+
+    status, out, err, files = sync(repository, "v1")
+
+    assert (0, "", ["old"]) == (status, err, files)
+    assert out.endswith(" first\n")
+
+
+def test_code_is_brought_again_over_what_was_changed(sync, repository, tmp_path):
+    """An init container is started once more when its node restarts."""
+    sync(repository)
+    (tmp_path / "code/new").write_text("changed\n")
+
+    assert 0 == sync(repository)[0]
+    assert "2\n" == (tmp_path / "code/new").read_text()
+
+
+def test_a_repository_that_never_answers_is_named(sync, tmp_path):
+    status, out, err, files = sync(tmp_path / "nowhere", "main", timeout=1)
+
+    assert (75, "", []) == (status, out, files)
+    assert "nowhere" in err
+    assert err.endswith(f"timed out after 1s fetching main from {tmp_path}/nowhere\n")
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({"ssh-privatekey": "x"}, "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"),
+        ({"ssh-privatekey": "x", "known_hosts": "y"}, "-o UserKnownHostsFile={keys}/known_hosts"),
+    ],
+)
+def test_git_is_told_the_key_and_whom_to_trust(files, said, sync, tools):
+    for name, text in files.items():
+        (sync.keys / name).write_text(text)
+    program(tools / "git", 'case $1 in fetch) echo "$GIT_SSH_COMMAND" ;; esac')
+
+    _, out, _, _ = sync("git@git.example:x.git")
+
+    key = f"ssh -i {sync.keys}/ssh-privatekey -o IdentitiesOnly=yes "
+    assert key + said.format(keys=sync.keys) == out.strip()
+
+
+def test_a_password_is_handed_to_git_and_to_nobody_else(sync, tools):
+    (sync.keys / "username").write_text("ci")
+    (sync.keys / "password").write_text("hunter2")
+    git = shutil.which("git")
+    ask = f"printf 'protocol=https\\nhost=git.example\\n\\n' | {git} credential fill"
+    program(tools / "git", f"case $1 in fetch) {ask} ;; esac")
+
+    _, out, err, _ = sync("https://git.example/x.git")
+
+    assert {"username=ci", "password=hunter2"} <= set(out.splitlines())
+    assert "hunter2" not in err

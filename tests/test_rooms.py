@@ -1,0 +1,191 @@
+"""The rooms of `mlgen/` are those of CONTRIBUTING.md, and import what its table says."""
+
+import ast
+import re
+from graphlib import TopologicalSorter
+
+import pytest
+from jinja2 import nodes
+from support import ROOT
+
+from mlgen.frameworks import names
+from mlgen.objects.skeleton import environment
+
+PACKAGE = ROOT / "mlgen"
+
+MODULES = {
+    ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in sorted(PACKAGE.rglob("*.py"))
+}
+
+PLUGINS = ("dialects", "frameworks")
+"""Rooms whose modules may share code with each other: horovod is mpi, and more."""
+
+
+def table():
+    """Each room of the table in CONTRIBUTING.md, with the rooms that it imports."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    rows = re.findall(r"^\| `([\w.]+)(?:/[\w.<>]*)?` \|[^\n]*\|([^|\n]*)\|$", text, re.MULTILINE)
+    return {name.removesuffix(".py"): set(re.findall(r"`(\w+)`", rooms)) for name, rooms in rows}
+
+
+ROOMS = table()
+
+
+def room(module):
+    """The room of a module: a folder or a file in `mlgen/`; the package itself is "mlgen"."""
+    return (module.split(".") + ["mlgen"])[1] if "." in module else "mlgen"
+
+
+def imported(tree):
+    """Every module that is imported, be it late; what only type checkers read counts too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                yield whole if whole in MODULES else node.module
+
+
+def names_imported(tree):
+    """Every module of ours from which a name is imported, and the name."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and room(node.module or "") and node.module:
+            yield from ((node.module, alias.name) for alias in node.names)
+
+
+def parsed(name):
+    return ast.parse(MODULES[name].read_text(encoding="utf-8"))
+
+
+def ours(name):
+    return {other for other in imported(parsed(name)) if other.split(".")[0] == "mlgen"}
+
+
+def test_the_table_lists_every_room():
+    assert set(ROOMS) == {room(name) for name in MODULES} - {"__main__"}
+
+
+@pytest.mark.parametrize("name", ROOMS)
+def test_a_room_imports_what_the_table_says(name):
+    imports = {
+        room(other) for module in MODULES if room(module) == name for other in ours(module)
+    } - {name}
+
+    assert imports == ROOMS[name]
+
+
+def test_the_table_goes_one_way():
+    """Every room is below those that it imports, so the table reads like the data flows."""
+    order = list(ROOMS)
+
+    assert list(TopologicalSorter(ROOMS).static_order())
+    for name, imports in ROOMS.items():
+        assert all(order.index(other) < order.index(name) for other in imports)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_nothing_private_is_imported_across_rooms(name):
+    private = [
+        f"{module}.{imported_name}"
+        for module, imported_name in names_imported(parsed(name))
+        if module.split(".")[0] == "mlgen"
+        and room(module) != room(name)
+        and any(re.match(r"_[^_]", part) for part in (*module.split("."), imported_name))
+    ]
+
+    assert [] == private
+
+
+@pytest.mark.parametrize("name", [name for name in ROOMS if name not in PLUGINS])
+def test_modules_of_a_room_do_not_import_each_other_in_a_circle(name):
+    graph = {
+        module: {other for other in ours(module) if room(other) == name and other != module}
+        for module in MODULES
+        if room(module) == name
+    }
+    entry = f"mlgen.{name}"
+    for module in graph:
+        graph[module].discard(entry)  # a submodule needs its package, which may import submodules
+
+    assert list(TopologicalSorter(graph).static_order())
+
+
+@pytest.mark.parametrize("name", [n for n in MODULES if n.startswith("mlgen.frameworks.")])
+def test_a_framework_knows_neither_yaml_nor_kubernetes_objects(name):
+    tree = parsed(name)
+    packages = {other.split(".")[0] for other in imported(tree)}
+    texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+
+    assert set() == packages & {"yaml", "ruamel", "jinja2"}
+    assert set() == texts & {"apiVersion", "kind", "metadata", "StatefulSet", "ConfigMap"}
+
+
+@pytest.mark.parametrize("name", [n for n in MODULES if room(n) not in PLUGINS])
+def test_no_room_but_frameworks_and_dialects_knows_one_by_name(name):
+    texts = {
+        node.value
+        for node in ast.walk(parsed(name))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+
+    assert set() == texts & set(names())
+
+
+def test_templates_do_not_know_a_framework_by_name():
+    for template in (ROOT / "templates/objects").glob("*.yaml"):
+        assert not [name for name in names() if name in template.read_text()]
+
+
+@pytest.mark.parametrize("module", ["yaml", "ruamel", "jinja2", "jsonschema"])
+def test_what_is_slow_to_import_is_imported_late(module):
+    """So that `mlgen --help` is quick; what stands in a function is late."""
+    early = [
+        name
+        for name in MODULES
+        for node in parsed(name).body
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        and module in {n.split(".")[0] for n in imported(ast.Module([node], []))}
+    ]
+
+    assert [] == early
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_no_file_has_more_than_400_lines(name):
+    assert len(MODULES[name].read_text().splitlines()) <= 400
+
+
+TEMPLATES = environment().list_templates()
+
+
+def test_templates_are_found():
+    assert {path.name for path in (ROOT / "templates/objects").iterdir()} == set(TEMPLATES)
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_a_slot_holds_one_value_and_nothing_is_made_in_a_template(name):
+    env = environment()
+    tree = env.parse(env.loader.get_source(env, name)[0])
+
+    outputs = [node for output in tree.find_all(nodes.Output) for node in output.nodes]
+    slots = [node for node in outputs if not isinstance(node, nodes.TemplateData)]
+
+    assert slots
+    for slot in slots:
+        assert isinstance(slot, nodes.Filter)
+        assert ("slot", nodes.Name) == (slot.name, type(slot.node))
+        assert not slot.args
+    allowed = (nodes.If, nodes.Output)
+    assert all(isinstance(node, allowed) for node in tree.body)
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_what_stands_around_a_slot_is_yaml(name):
+    """A slot is the whole of a value, so it can never break the text around it."""
+    for line in (ROOT / "templates/objects" / name).read_text().splitlines():
+        before, opened, rest = line.partition("{{")
+        if opened:
+            assert before.endswith((": ", "- "))
+            assert rest.endswith("| slot }}")
