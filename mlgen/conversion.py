@@ -1,4 +1,4 @@
-"""Custom resources → the job files that they stand for, so that a team can move over."""
+"""Custom resources → the equivalent job files, for a team that moves over."""
 
 from collections.abc import Iterable, Iterator
 
@@ -11,47 +11,49 @@ from mlgen.problems import Collector, Problem, ValuePath
 
 
 def convert(texts: Iterable[Text]) -> tuple[str, tuple[Problem, ...]]:
-    """Return every document, the custom resources as TrainingJobs and all others as they are.
+    """Return every document: custom resources as job files, all others unchanged.
 
     Returns:
-        The documents, and warnings on what the operators would have done besides.
+        The documents as text, and warnings about what the operators would have done differently.
 
     Raises:
         MlgenError: with every problem of every text, each with its place.
     """
     collector = Collector()
-    written = [text for _, text in dialects.each(texts, _converted, collector)]
+    converted = [text for _, text in dialects.each(texts, _converted, collector)]
     collector.raise_errors()
-    return "".join(written), collector.problems
+    return "".join(converted), collector.problems
 
 
 def _converted(_name: str, document: Document) -> tuple[str, list[Problem]]:
     native, warnings = dialects.native(document)
     if native:
-        frameworks.validate(native)
-    return _written(document, native), warnings
+        _, deprecations = frameworks.validate(native)
+        warnings = warnings + deprecations
+    return _text(document, native), warnings
 
 
-def _written(document: Document, native: Document | None) -> str:
+def _text(document: Document, native: Document | None) -> str:
+    """Return a document unchanged, or the job file of a custom resource with its comments."""
     if native is None or native is document:
         return verbatim(document.text, document.data)
-    return comments.added(yaml_text([native.data]), _moved(document, native))
+    return comments.insert(yaml_text([native.data]), _moved(document, native))
 
 
 def _moved(document: Document, native: Document) -> dict[ValuePath, comments.Comment]:
-    """The comments of a custom resource by the paths where the TrainingJob has what they say."""
-    found: dict[ValuePath, comments.Comment] = {}
-    for path, comment in comments.found(document.text).items():
+    """Return the comments of a custom resource, by the path of their value in the TrainingJob."""
+    moved: dict[ValuePath, comments.Comment] = {}
+    for path, comment in comments.read(document.text).items():
         target = comments.END if path == comments.END else _target(path, native.origins)
         if target:
-            mine = found.setdefault(target, comments.Comment())
-            mine.above += comment.above
-            mine.beside = mine.beside or comment.beside
-    return found
+            merged = moved.setdefault(target, comments.Comment())
+            merged.above += comment.above
+            merged.beside = merged.beside or comment.beside
+    return moved
 
 
 def _target(path: ValuePath, origins: dict[ValuePath, ValuePath]) -> ValuePath | None:
-    """Where a value has gone: itself, or the first of what was in it, or of what was around it."""
+    """Return the path that a value has moved to, else that of its first child or nearest parent."""
     for around in _upwards(path):
         exact = (new for new, old in origins.items() if old == around)
         within = (new for new, old in origins.items() if old[: len(around)] == around)
@@ -62,11 +64,11 @@ def _target(path: ValuePath, origins: dict[ValuePath, ValuePath]) -> ValuePath |
 
 
 def _upwards(path: ValuePath) -> Iterator[ValuePath]:
-    """The path, and those of what is around it within the replica type or policy."""
+    """Return the path and its parents, up to the replica type or policy that holds it."""
     yield path
     for length in range(len(path) - 1, OUTERMOST, -1):
         yield path[:length]
 
 
 OUTERMOST = 2
-"""A comment on a field of `spec` that is gone says nothing of the other fields."""
+"""Length of the path of a field of `spec`: a comment on one does not move to another."""

@@ -71,7 +71,7 @@ def _render_document(
 def _render_job(name: str, document: Document, options: Options) -> tuple[Rendered, list[Problem]]:
     """Render one TrainingJob document; every problem gets the place of its value."""
     document = _overridden(document, options)
-    frameworks.validate(document)
+    document, deprecations = frameworks.validate(document)
     namespace = document.data["metadata"].get("namespace")
     job = training_job(
         document.data,
@@ -90,9 +90,9 @@ def _render_job(name: str, document: Document, options: Options) -> tuple[Render
             collector.extend(checks.profile(profile, manifests, options.kube_version))
         collector.raise_errors()
     except MlgenError as error:
-        raise MlgenError(_located(document, error.problems)) from None
+        raise MlgenError(deprecations + _located(document, error.problems)) from None
     rendered = Rendered(name, document, job, options.kube_version, topology, tuple(manifests))
-    return rendered, _located(document, collector.problems)
+    return rendered, deprecations + _located(document, collector.problems)
 
 
 def _overridden(document: Document, options: Options) -> Document:
@@ -121,7 +121,7 @@ def _topology(job: TrainingJob, options: Options) -> Topology:
     """Lay a job out, without the policies that a workflow or a GitOps tool takes over."""
     framework = frameworks.get(job.framework)
     if options.workflow:
-        return workflow.restarts(framework.topology(workflow.without_policies(job)))
+        return workflow.with_workflow_restarts(framework.topology(workflow.without_policies(job)))
     return framework.topology(gitops.without_policies(job) if options.target else job)
 
 

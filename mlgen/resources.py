@@ -1,16 +1,20 @@
-"""Where `schemas/`, `templates/` and `argo/` are: in the wheel, or beside the package."""
+"""The name of an installed resource → its path or text.
+
+`schemas/`, `templates/` and `argo/` are in the package in a wheel, and next to it in a checkout.
+"""
 
 from pathlib import Path
 
 
 def folder(name: str) -> Path:
-    """Return the folder `schemas`, `templates` or `argo` as a path that exists."""
+    """Return the path of the folder `schemas`, `templates` or `argo`."""
     package = Path(__file__).parent
-    inside = package / name
-    return inside if inside.is_dir() else package.parent / name
+    installed = package / name
+    return installed if installed.is_dir() else package.parent / name
 
 
 def script(name: str) -> str:
-    """Return the text of a shell script of `templates/scripts`, or of `argo`."""
-    own = folder("templates") / "scripts" / name
-    return (own if own.exists() else folder("argo") / name).read_text(encoding="utf-8")
+    """Return the text of a shell script in `templates/scripts` or `argo`."""
+    template = folder("templates") / "scripts" / name
+    path = template if template.exists() else folder("argo") / name
+    return path.read_text(encoding="utf-8")

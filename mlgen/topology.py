@@ -1,7 +1,7 @@
-"""The model in the middle: what a framework decided, and what objects are made of.
+"""The topology of a job: its roles, addresses, ports, waits, files and permissions.
 
-Values only. A framework fills them in without knowing Kubernetes; `mlgen.objects` turns them into
-objects without knowing a framework.
+A framework creates a `Topology` without knowing Kubernetes objects; `mlgen.objects` renders it
+without knowing the framework. It is data only, and every fact in it is decided once.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,20 +13,25 @@ from mlgen.problems import Problem
 
 INDEX_NAME = "MLGEN_REPLICA_INDEX"
 INDEX = f"$({INDEX_NAME})"
-"""A replica's own index, 0 and up, in any env value, command or argument.
+"""Write this in an env value, command or argument for the replica's own index, from 0.
 
-Kubernetes puts it in the place of this text, as the variable is defined before those that use it:
+Kubernetes expands it, because the variable is defined before those that refer to it:
 https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/
 """
 
-
 PEERS = "peers"
-"""The name of the port on which peers reach a replica."""
+"""The name of `Role.port` in a pod's ports, in a Service and in `Role.host_ports`."""
+
+SUPERVISED_MIN_TTL = 600
+"""The minimum `ttlSecondsAfterFinished` of a supervised job's Jobs.
+
+A Job that is deleted earlier may be gone before the supervisor has seen its result.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class PodField:
-    """The value of a variable that only the pod itself knows, by its path in the pod.
+    """An env value that Kubernetes reads from a field of the pod, such as `status.podIP`.
 
     https://kubernetes.io/docs/concepts/workloads/pods/downward-api/#available-fields
     """
@@ -38,14 +43,18 @@ POD_IP, POD_NAME = PodField("status.podIP"), PodField("metadata.name")
 POD_NAMESPACE = PodField("metadata.namespace")
 
 Env = Mapping[str, str | PodField]
+"""Environment variables by name, in the order in which they are defined."""
 
 Until = Literal["port", "name"]
-"""What is waited for: that a peer accepts connections, or only that its name leads to it."""
+"""The condition to wait for: a peer accepts connections on its port, or its name resolves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hosts:
-    """The replicas `first` … `first + count - 1` of a role, by their host names."""
+    """The host names of the replicas `first` to `first + count - 1` of a role.
+
+    Each is `before`, the replica's index and `after`: `mnist-ps-` + 0 + `.mnist`.
+    """
 
     before: str
     count: int
@@ -56,7 +65,7 @@ class Hosts:
         return (f"{self.before}{i}{self.after}" for i in range(self.first, self.first + self.count))
 
     def __str__(self) -> str:
-        """Return the short form that the scripts read: `mnist-ps-[0-1].mnist`."""
+        """Return the short form that `templates/scripts` read: `mnist-ps-[0-1].mnist`."""
         last = self.first + self.count - 1
         index = str(self.first) if self.count == 1 else f"[{self.first}-{last}]"
         return f"{self.before}{index}{self.after}"
@@ -64,17 +73,27 @@ class Hosts:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Before a replica starts: until every one of these hosts can be reached."""
+    """A condition for the start of a replica: all hosts of another role are reachable.
+
+    Attributes:
+        role: the other role, for messages.
+        port: the port on which each host must accept connections; None if it is enough that its
+            name resolves.
+    """
 
     role: str
     hosts: Hosts
     port: int | None = None
-    """None: until the name leads to an address."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scratch:
-    """An empty volume that the containers of a pod share; in memory, so never on a disk, or not."""
+    """An empty volume that the containers of a pod share (emptyDir).
+
+    Attributes:
+        memory: keep it in memory and never on disk, for example for private keys.
+        size: the size limit as a quantity; None for no limit.
+    """
 
     name: str
     memory: bool = False
@@ -83,7 +102,12 @@ class Scratch:
 
 @dataclass(frozen=True, slots=True)
 class SecretFiles:
-    """The keys of a Secret as files; `keys` maps a key to the file's name, {} takes all of them."""
+    """A volume with the keys of a Secret as files.
+
+    Attributes:
+        secret: the name of the Secret.
+        keys: the file name for each key; {} for all keys under their own names.
+    """
 
     name: str
     secret: str
@@ -92,7 +116,11 @@ class SecretFiles:
 
 @dataclass(frozen=True, slots=True)
 class ConfigFiles:
-    """Files of the job's ConfigMap; those that end in `.sh` may be run."""
+    """A volume with files of the job's ConfigMap; those whose name ends in `.sh` are executable.
+
+    Attributes:
+        files: names in `Topology.files`, or of scripts in `templates/scripts`.
+    """
 
     name: str
     files: tuple[str, ...]
@@ -100,7 +128,7 @@ class ConfigFiles:
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A volume, and the folder under which a container sees it."""
+    """A volume that is mounted into a container at a path."""
 
     volume: Scratch | SecretFiles | ConfigFiles
     path: str
@@ -109,12 +137,13 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class Helper:
-    """An init container that runs one of `templates/scripts`.
+    """An init container that runs a script of `templates/scripts`.
 
     Attributes:
-        image: `wait`, `kubectl` or `git`, the job's helper images, or `main`, the training image:
-            what a script leaves in a volume then belongs to the same user.
-        env: what the script reads, in order.
+        script: the file name of the script.
+        image: one of the job's helper images, `wait`, `kubectl` or `git`; or `main`, the training
+            image, so that files which the script writes belong to the user of that image.
+        env: the variables that the script reads, in order.
     """
 
     name: str
@@ -126,7 +155,12 @@ class Helper:
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """What a role may ask of the Kubernetes API, and of which objects by name; () is of all."""
+    """A permission of a role in the Kubernetes API (a rule of an RBAC Role).
+
+    Attributes:
+        resource: the resource type, such as `pods` or `pods/exec`.
+        names: the names of the objects that it is limited to; () for all objects of the type.
+    """
 
     resource: str
     verbs: tuple[str, ...]
@@ -135,9 +169,9 @@ class Right:
 
 @dataclass(frozen=True, slots=True)
 class Success:
-    """When the deciding Job has succeeded, where that is not "all replicas".
+    """When the deciding Job has succeeded, if not when all of its replicas have.
 
-    The two fields are those of a Job's successPolicy:
+    The fields are `succeededIndexes` and `succeededCount` of a Job's successPolicy:
     https://kubernetes.io/docs/concepts/workloads/controllers/job/#success-policy
     """
 
@@ -147,27 +181,34 @@ class Success:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """One set of equal replicas: a StatefulSet or a Job.
+    """A set of equal replicas, rendered as one StatefulSet or one Job.
+
+    A role whose replicas differ consists of several of these, one per replica, with an `index`.
 
     Attributes:
-        spec: what the user asked for these pods.
-        serves: it does not end by itself and is restarted for ever: a StatefulSet.
-        decides: its end is the end of training.
-        success: when it has succeeded, if it decides; None: when all replicas have.
-        index: the replica's index, where a replica has a Job of its own.
-        restart: Never, OnFailure, ExitCode or Workflow; of no meaning where it serves. Workflow: a
-            replica that fails, for whatever reason, fails its Job, and the whole job starts again.
-        tolerates_failure: a replica that fails does not end the others.
-        port: the port on which peers reach it.
-        more_ports: further ports by name.
-        host_ports: where each replica has ports of its node: these, under the names of the above;
-            that of `port` is called `peers`.
-        env: what the framework gives the main container; the user's own values win.
-        command: what runs, with `args`, where the user gives neither.
-        waits: what a replica waits for before it starts.
-        bare_name: its first replica is also called by its host name alone, without the domain.
-        labels: further labels of its pods.
-        workload: the name of its Job or StatefulSet, where that is not `<job>-<role>`.
+        spec: the role in the job file.
+        serves: True if it runs until it is stopped and always restarts: a StatefulSet. Otherwise
+            it runs to completion: a Job.
+        decides: True if it is the deciding Job, which determines the outcome of the training.
+        success: when the deciding Job has succeeded; None: when all of its replicas have.
+        index: the index of the replica, if it has a Job of its own.
+        restart: Never, OnFailure, ExitCode or Workflow; ignored if it serves. Workflow: any failure
+            of a replica fails its Job, and the workflow restarts the whole job.
+        tolerates_failure: True if the other replicas go on when one of them fails.
+        port: the port on which peers reach a replica.
+        more_ports: additional ports, by name.
+        host_ports: the ports on the node, if each replica has its own there, under the names of
+            `more_ports`, and `peers` for `port`.
+        env: variables of the main container; those of the job file override them.
+        command: the command of the main container if the job file has neither command nor args.
+        args: the arguments for `command`.
+        waits: conditions for the start of a replica.
+        helpers: init containers that run before the main container.
+        mounts: volumes of the main container.
+        rights: permissions in the Kubernetes API.
+        bare_name: True if peers also refer to replica 0 by its host name without a domain.
+        labels: additional labels of the pods.
+        workload: the name of the Job or StatefulSet, if it is not `<job>-<role>`.
     """
 
     name: str
@@ -200,10 +241,10 @@ class Topology:
 
     Attributes:
         roles: in the order in which they are rendered.
-        supervised: a supervisor frees what is left when training has ended.
-        files: the texts that the framework wrote, by name. Another file that a role mounts is a
-            script of `templates/scripts`.
-        warnings: what the user should know although the job is rendered.
+        supervised: True if a supervisor stops or deletes workloads that are left after training.
+        files: contents of generated files, by name. Other files that a role mounts are scripts of
+            `templates/scripts`.
+        warnings: problems that do not prevent rendering.
     """
 
     job: TrainingJob
@@ -211,7 +252,3 @@ class Topology:
     supervised: bool = False
     files: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[Problem, ...] = ()
-
-
-SEEN = 600
-"""Seconds for which a supervised Job that has ended is there, so that its end is seen."""

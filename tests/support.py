@@ -1,7 +1,11 @@
 """Where the project's files are, for tests that walk over them."""
 
+import re
 from copy import deepcopy
+from functools import cache
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parent.parent
 FIXTURES = sorted((ROOT / "fixtures").glob("*.yaml"))
@@ -9,6 +13,35 @@ FIXTURES = sorted((ROOT / "fixtures").glob("*.yaml"))
 
 RESOURCES = sorted((ROOT / "fixtures/resources").glob("*.yaml"))
 """Custom resources of the operators: `<dialect>-<kind>-<version>.yaml`, or `…-<what>.yaml`."""
+
+FILES = [*FIXTURES, *RESOURCES]
+
+
+def stem(value):
+    return value if isinstance(value, str) else value.stem
+
+
+every_file = pytest.mark.parametrize("file", FILES, ids=stem)
+
+
+@cache
+def golden(file):
+    """Return the rendered manifests of a fixture; "" for a new one, which test_golden reports."""
+    path = ROOT / f"tests/__snapshots__/test_golden/test_manifests[{file.stem}].yaml"
+    return path.read_text() if path.exists() else ""
+
+
+def files_with(*patterns, without="(?!)"):
+    """Run a test for each fixture whose manifests match all of these patterns and not the last."""
+    files = [
+        file
+        for file in FILES
+        if all(re.search(pattern, golden(file), re.MULTILINE) for pattern in patterns)
+        and not re.search(without, golden(file), re.MULTILINE)
+    ]
+    assert files, f"no fixture renders {patterns}"
+    return pytest.mark.parametrize("file", files, ids=stem)
+
 
 VALUES = [None, {}, [], [None], "", "a\nb", 0, -1, True, 1.5, {"a": 1}, [[]], ["x"], {"": {}}]
 

@@ -192,10 +192,13 @@ def codes():
     for path in sorted((ROOT / "mlgen").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             found = []
-            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(
-                ("Problem", "_problem")
-            ):
-                found = node.args[2:3]
+            if isinstance(node, ast.Call):
+                name = ast.unparse(node.func)
+                found = [keyword.value for keyword in node.keywords if keyword.arg == "code"]
+                if name.endswith(("Problem", "_problem")):
+                    found += node.args[2:3]
+                elif name == "Mistake":
+                    found += node.args[1:2]
             elif isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple):
                 found = node.value.elts[1:]
             elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "code":
@@ -220,3 +223,13 @@ def test_every_code_has_an_example():
     shown = {line.rpartition("[")[2].rstrip("]") for line in lines}
 
     assert set(codes()) <= shown
+
+
+def test_no_message_quotes_a_regular_expression():
+    goldens = (ROOT / "tests").glob("**/__snapshots__/*/*.txt")
+    lines = [line for path in goldens for line in path.read_text().splitlines()]
+
+    assert lines
+    assert [] == [
+        line for line in lines if re.search(r"\[\^?[-._]?a-z|\^\[|\]\)?[*+?]|\)\?\$", line)
+    ]

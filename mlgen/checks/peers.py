@@ -1,11 +1,13 @@
-"""Objects → findings: whether the replicas that variables, arguments and files name are pods.
+"""Objects of a job → findings on peers: do variables, arguments and files name pods that exist?
 
-By an address, `<job>-<role>-<i>.<job>`, or by a host name alone where a Service has it, or where
-commands are run by kubectl.
+A peer is named by its address, `<job>-<role>-<i>.<job>`, or by its host name alone: where a Service
+has that name, or where kubectl runs commands in pods.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from mlgen.checks.pods import (
     ROLES,
@@ -25,153 +27,203 @@ DOTTED = re.compile(
     rf"(?<![\w.-])([a-z0-9][a-z0-9-]*-)({INDEX_FORMS})"
     r"((?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)+)(?::(\d+))?(?![\w-])"
 )
-"""`<host>-<index>.<Service>`, perhaps with a namespace and a domain, and with a port."""
+"""`<host>-<index>.<Service>`, optionally with a namespace, a domain and a port."""
 
 BEGIN, END = r"(?:(?<![^\s,;\"'=@])|(?<=//))", r"(?![^\s,;\"'])"
-"""Around a host name that is a word of its own, and no part of a path."""
-
-Address = tuple[str, str, str, str]
-"""What is before the index, the index or a range of them, the domain, and the port, or ""."""
-
+"""What surrounds a host name that is a word of its own and not part of a path."""
 
 ELASTIC = "elastic-hosts"
-"""The file that names all workers that there may ever be."""
+"""The file that names every worker that an elastic job may ever have."""
+
+USE_EXISTING = "name a replica that exists"
 
 
-def _annotations(pods: Iterable[Pods]) -> Iterator[Text]:
-    """Return what the annotations of pods say, as a pod can read those."""
-    for found in pods:
-        for name, text in found.template["metadata"].get("annotations", {}).items():
-            where = (*TEMPLATE, "metadata", "annotations", name)
-            yield Text(found.item, where, f"the annotation {name}", text)
+class Address(NamedTuple):
+    """The name of one replica, or of a range of replicas.
+
+    Attributes:
+        prefix: the host name up to the index, with the dash.
+        indexes: a number, a range `[0-3]`, or a variable `$(…)`.
+        domain: from the first dot on; "" for a bare host name.
+        port: digits, or "".
+    """
+
+    prefix: str
+    indexes: str
+    domain: str
+    port: str
 
 
-def _files(job: Objects) -> Iterator[Text]:
-    """Return the files of ConfigMaps, but for scripts, and for what may name more than there is."""
-    for item in job.of("ConfigMap").values():
-        for key, text in item.get("data", {}).items():
-            if not key.endswith(".sh") and key != ELASTIC:
-                # In a hostfile, 4 of `host:4` is not a port but slots.
-                said = "the hostfile" if key == "hostfile" else key
-                yield Text(item, ("data", key), said, text, ports=False)
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """What is wrong with an address.
 
+    Attributes:
+        message: continues a sentence that begins with the place of the address; has a slot
+            `{more}` for the number of further addresses with this mistake.
+        code: of the problem.
+        hint: what to write instead.
+    """
 
-_Wrong = tuple[str, Code, str]
-"""A message, in which `{more}` is a place, a code and a hint."""
+    message: str
+    code: Code
+    hint: str
 
 
 def findings(job: Objects) -> Iterator[Finding]:
-    """Return where a replica is named that is no pod of the job, or does not listen."""
-    book = _Book(job)
-    known: set[tuple[Address, tuple[str, ...]]] = set()
-    wrong: dict[tuple[str, str], dict[str, tuple[Text, _Wrong]]] = {}
+    """Return where a job names a replica that does not exist, or a port on which none listens.
+
+    Addresses that differ only in the index are reported together, at the first of them.
+    """
+    directory = Directory(job)
+    seen: set[tuple[Address, tuple[str, ...]]] = set()
+    mistakes: dict[tuple[str, Code], dict[str, tuple[Text, Mistake]]] = {}
     for text in (*texts(job.pods), *_annotations(job.pods), *_files(job)):
-        for address in book.addresses(text):
-            key = (address, text.own if address[1].startswith("$") else ())
-            if key in known:
+        for address in directory.addresses(text):
+            key = (address, text.reader_indexes if address.indexes.startswith("$") else ())
+            if key in seen:
                 continue
-            known.add(key)
-            found = book.wrong(address, text.own)
-            if found:
-                same = wrong.setdefault((address[0], found[1]), {})
-                same.setdefault(address[1], (text, found))
-    for same in wrong.values():
-        text, (message, code, hint) = next(iter(same.values()))
-        more = f" (and {len(same) - 1} more)" if len(same) > 1 else ""
+            seen.add(key)
+            mistake = directory.mistake(address, text.reader_indexes)
+            if mistake:
+                similar = mistakes.setdefault((address.prefix, mistake.code), {})
+                similar.setdefault(address.indexes, (text, mistake))
+    for similar in mistakes.values():
+        text, mistake = next(iter(similar.values()))
+        more = f" (and {len(similar) - 1} more)" if len(similar) > 1 else ""
         path = ROLES if text.item["kind"] == "ConfigMap" else role_path(text.item)
-        said = f"{text.said} {message.format(more=more)}"
-        yield Finding(text.item, text.where, Problem(path, said, code, hint))
+        message = f"{text.label} {mistake.message.format(more=more)}"
+        yield Finding(text.item, text.path, Problem(path, message, mistake.code, mistake.hint))
 
 
-class _Book:
-    """Who is who: the pods and Services of a job by the names under which they are dialled."""
+def _annotations(workloads: Iterable[Pods]) -> Iterator[Text]:
+    """Return the annotations of pod templates, which containers can read."""
+    for pods in workloads:
+        for name, text in pods.template["metadata"].get("annotations", {}).items():
+            path = (*TEMPLATE, "metadata", "annotations", name)
+            yield Text(pods.item, path, f"the annotation {name}", text)
+
+
+def _files(job: Objects) -> Iterator[Text]:
+    """Return the files in ConfigMaps, without scripts and without the list of possible workers."""
+    for item in job.of_kind("ConfigMap").values():
+        for key, text in item.get("data", {}).items():
+            if not key.endswith(".sh") and key != ELASTIC:
+                # In a hostfile, the 4 of `host:4` is a number of slots.
+                label = "the hostfile" if key == "hostfile" else key
+                yield Text(item, ("data", key), label, text, has_ports=False)
+
+
+class Directory:
+    """The pods and Services of a job, by the names under which they are reached."""
 
     def __init__(self, job: Objects) -> None:
         self.job = job
-        self.services = job.of("Service")
-        self.roots = {job.name, *(name for pods in job.pods if (name := pods.subdomain[1]))}
-        self.domains = {*self.roots, *self.services}
-        self.prefixes = tuple(f"{name}-" for name in self.roots)
+        self.services = job.of_kind("Service")
+        subdomains = (pods.subdomain[1] for pods in job.pods)
+        self.subdomains = {job.name, *(name for name in subdomains if name)}
+        self.domains = {*self.subdomains, *self.services}
+        self.prefixes = tuple(f"{name}-" for name in self.subdomains)
         self.namespace = next((item["metadata"].get("namespace") for item in job.items), None)
         roles = {pods.template["metadata"]["labels"].get(ROLE) for pods in job.pods} - {None}
         names = sorted({f"{prefix}{role}-" for prefix in self.prefixes for role in roles})
-        known = "|".join(map(re.escape, names)) or "(?!)"
-        self.bare = re.compile(rf"{BEGIN}({known})({INDEX_FORMS})()(?::(\d+))?{END}")
+        any_name = "|".join(map(re.escape, names)) or "(?!)"
+        self.bare = re.compile(rf"{BEGIN}({any_name})({INDEX_FORMS})()(?::(\d+))?{END}")
 
     def addresses(self, text: Text) -> Iterator[Address]:
-        if not any(name in text.text for name in self.roots):
+        """Return the replicas of the job that a text names."""
+        if not any(name in text.text for name in self.subdomains):
             return
-        for before, index, domain, port in DOTTED.findall(text.text):
-            address = (before, index, domain, port if text.ports else "")
-            if self._is_ours(address):
+        for prefix, index, domain, port in DOTTED.findall(text.text):
+            address = Address(prefix, index, domain, port if text.has_ports else "")
+            if self._is_of_job(address):
                 yield address
-        for before, index, domain, port in self.bare.findall(text.text):
-            yield before, index, domain, port if text.ports else ""
+        for prefix, index, domain, port in self.bare.findall(text.text):
+            yield Address(prefix, index, domain, port if text.has_ports else "")
 
-    def _is_ours(self, address: Address) -> bool:
-        """Whether it means a replica of the job, and is not just a text with a dash and a dot."""
-        before, _, domain, port = address
-        if domain.split(".")[1] in self.domains or self._ends_of_services(address):
-            return bool(port) or before.startswith(self.prefixes)
-        return bool(port) and before.removesuffix("-") in self.job.by_host
+    def _is_of_job(self, address: Address) -> bool:
+        """Return whether this is the address of a replica, not any text with dash and dot."""
+        has_service = address.domain.split(".")[1] in self.domains or any(
+            f"{address.prefix}{index}" in self.services for index in _ends(address.indexes, ())
+        )
+        if has_service:
+            return bool(address.port) or address.prefix.startswith(self.prefixes)
+        return bool(address.port) and address.prefix.removesuffix("-") in self.job.by_host
 
-    def _ends_of_services(self, address: Address) -> bool:
-        return any(f"{address[0]}{end}" in self.services for end in _ends(address[1], ()))
+    def mistake(self, address: Address, reader_indexes: tuple[str, ...]) -> Mistake | None:
+        """Return what is wrong with an address; None if all of its replicas can be reached.
 
-    def wrong(self, address: Address, own: tuple[str, ...]) -> _Wrong | None:
-        """Return what is wrong where an address leads nowhere."""
-        before, index, domain, port = address
-        found = (self._wrong(f"{before}{end}", domain, port) for end in _ends(index, own))
-        return next(filter(None, found), None)
+        Args:
+            address: of one replica or several.
+            reader_indexes: the first and the last index of the replicas that read the address.
+        """
+        for index in _ends(address.indexes, reader_indexes):
+            mistake = self._host_mistake(f"{address.prefix}{index}", address.domain, address.port)
+            if mistake:
+                return mistake
+        return None
 
-    def _wrong(self, host: str, domain: str, port: str) -> _Wrong | None:
-        first, _, rest = domain.removeprefix(".").partition(".")
-        service, owner = self.services.get(host), self._owner(host)
-        if first not in self.domains and service is not None:
-            first, rest = "", f"{first}.{rest}" if first else ""
+    def _host_mistake(self, host: str, domain: str, port: str) -> Mistake | None:
+        """Return what is wrong with the address of one replica."""
+        subdomain, _, rest = domain.removeprefix(".").partition(".")
+        service, pods = self.services.get(host), self._pods(host)
+        if subdomain not in self.domains and service is not None:  # <Service>.<namespace>
+            subdomain, rest = "", f"{subdomain}.{rest}" if subdomain else ""
         namespace, svc, _ = f"{rest}..".split(".", 2)
-        if owner is None:
+        if pods is None:
             message = f'names the peer "{host}"{{more}}, but there is no such pod'
-            return message, "no-such-peer", "name a replica that exists"
-        if first and first != owner.subdomain[1]:
-            message = f'names the peer "{host}.{first}"{{more}}, but {host} is not found there'
-            return message, "no-such-peer", "name a replica that exists"
-        if port and not first and service is None:
-            message = f'names the peer "{host}"{{more}}, and no Service leads to it'
-            return message, "no-such-peer", "name a replica that exists"
+            return Mistake(message, "no-such-peer", USE_EXISTING)
+        if subdomain and subdomain != pods.subdomain[1]:
+            message = (
+                f'names the peer "{host}.{subdomain}"{{more}}, '
+                f"but {host} does not have that subdomain"
+            )
+            return Mistake(message, "no-such-peer", USE_EXISTING)
+        if port and not subdomain and service is None:
+            message = f'names the peer "{host}"{{more}}, but there is no Service of that name'
+            return Mistake(message, "no-such-peer", USE_EXISTING)
         if svc == "svc" and namespace != (self.namespace or namespace):
-            message = f'names "{host}"{{more}} in the namespace {namespace}, which is another'
-            return message, "namespace", f"write {self.namespace}"
-        together = owner.together
-        if owner.indexed and together and (owner.index(host) or 0) >= together:
-            message = f'names the peer "{host}"{{more}}, but only {together} run at a time'
-            return message, "no-such-peer", "set parallelism to completions"
-        return self._not_listening(host, port, owner, service if not first else None)
+            message = (
+                f'names "{host}"{{more}} in the namespace {namespace}, '
+                f"but the job is in {self.namespace}"
+            )
+            return Mistake(message, "namespace", f"use the namespace {self.namespace}")
+        if pods.indexed and pods.together and (pods.index(host) or 0) >= pods.together:
+            message = f'names the peer "{host}"{{more}}, but only {pods.together} run at a time'
+            return Mistake(message, "no-such-peer", "set parallelism to the value of completions")
+        return _port_mistake(host, port, pods, service if not subdomain else None)
 
-    def _owner(self, host: str) -> Pods | None:
-        """Return the pods of which one has this host name, or to which a Service of it leads."""
+    def _pods(self, host: str) -> Pods | None:
+        """Return the pods with this host name, else those selected by the Service of this name."""
         pods = self.job.of_host(host)
         if pods and pods.has(host):
             return pods
         selector = self.services[host]["spec"]["selector"] if host in self.services else {}
         return next(self.job.selected(selector), None)
 
-    def _not_listening(
-        self, host: str, port: str, owner: Pods, service: Object | None
-    ) -> _Wrong | None:
-        """Return what is wrong where nobody listens on a port."""
-        if not port:
-            return None
-        listed = service["spec"].get("ports") if service else None
-        ports = [item["port"] for item in listed] if listed else owner.ports()
-        if int(port) in ports:
-            return None
-        message = f"dials port {port} of {host}{{more}}, which declares {ports or 'none'}"
-        return message, "port", "give both roles the same port"
+
+def _port_mistake(host: str, port: str, pods: Pods, service: Object | None) -> Mistake | None:
+    """Return what is wrong if neither the Service nor the pods declare a port.
+
+    Args:
+        host: the replica, for the message.
+        port: digits, or "" for an address without one.
+        pods: those that the host name leads to.
+        service: the Service that is in between; None if the address is that of the pod.
+    """
+    if not port:
+        return None
+    service_ports = service["spec"].get("ports") if service else None
+    ports = [item["port"] for item in service_ports] if service_ports else pods.ports()
+    if int(port) in ports:
+        return None
+    declared = f"only {', '.join(map(str, ports))}" if ports else "no ports"
+    message = f"uses port {port} of {host}{{more}}, which declares {declared}"
+    return Mistake(message, "port", "give both roles the same port")
 
 
-def _ends(index: str, own: tuple[str, ...]) -> Sequence[str]:
-    """The first and the last index of a range, or of the replicas that read `$(…)`."""
+def _ends(index: str, reader_indexes: tuple[str, ...]) -> Sequence[str]:
+    """Return the first and the last index of a range, or of the replicas that read `$(…)`."""
     if index.startswith("["):
         return index[1:-1].split("-")
-    return own if index.startswith("$") else [index]
+    return reader_indexes if index.startswith("$") else [index]

@@ -1,7 +1,4 @@
-"""Objects → the pods of a job and what they are told: what the checks share.
-
-A finding is said of an object; its problem is said of the job file of which that was made.
-"""
+"""Objects of a job → its pods and the texts they read, as the checks need them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +13,7 @@ from mlgen.topology import INDEX_NAME
 Object = dict[str, Any]
 
 WORKLOADS = ("Job", "StatefulSet", "Deployment")
-"""The kinds that make pods."""
+"""The kinds that create pods."""
 
 ROLES: ValuePath = ("spec", "roles")
 
@@ -26,16 +23,16 @@ POD: ValuePath = (*TEMPLATE, "spec")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that does not hold.
+    """A violated rule, located in the object and in the job file.
 
     Attributes:
-        item: the object of which it is said.
-        where: the value in that object.
-        problem: the same, as a problem of the job file of which the object was made.
+        item: the object.
+        path: of the value in the object.
+        problem: the same as a problem of the job file, with its path there.
     """
 
     item: Object
-    where: ValuePath
+    path: ValuePath
     problem: Problem
 
 
@@ -45,9 +42,10 @@ class Pods:
 
     Attributes:
         item: the Job, StatefulSet or Deployment.
-        name: their host name without the index; the whole of it where `indexed` is False.
-        count: None where there may be any number: a suspended StatefulSet has none yet.
-        together: how many of them run at a time.
+        name: the host name of the pods without the index; the whole of it unless `indexed`.
+        indexed: the host names end with an index.
+        count: the number of pods; None if unknown, as for a suspended StatefulSet.
+        together: the number of pods that run at a time; None if unknown.
     """
 
     item: Object
@@ -57,8 +55,8 @@ class Pods:
     together: int | None
 
     @property
-    def path(self) -> ValuePath:
-        """Their place in the job file."""
+    def role_path(self) -> ValuePath:
+        """The path of their role in the job file."""
         return role_path(self.item)
 
     @property
@@ -69,28 +67,31 @@ class Pods:
 
     @property
     def account(self) -> str | None:
-        """The name of their service account."""
+        """The name of their ServiceAccount."""
         account: str | None = self.template["spec"].get("serviceAccountName")
         return account
 
     @property
     def subdomain(self) -> tuple[ValuePath, str | None]:
-        """The Service under whose name DNS has their host names, and where that is said.
+        """The name of the headless Service that publishes their host names, and its path.
 
-        The controller gives the pods of a StatefulSet the one of `serviceName`, whatever their
-        template says (pkg/controller/statefulset/stateful_set_utils.go, initIdentity).
+        For the pods of a StatefulSet, the controller sets the subdomain to `serviceName`, whatever
+        the template contains (pkg/controller/statefulset/stateful_set_utils.go, initIdentity).
         """
         if self.item["kind"] == "StatefulSet":
             return ("spec", "serviceName"), self.item["spec"].get("serviceName")
         return (*POD, "subdomain"), self.template["spec"].get("subdomain")
 
     def has(self, host: str) -> bool:
-        """Return whether one of them has this host name."""
+        """Return whether one of the pods has this host name."""
         index = self.index(host)
         return index is not None and (self.count is None or index < self.count)
 
     def index(self, host: str) -> int | None:
-        """Return the index in a host name that is one of theirs, were they enough; else None."""
+        """Return the index in a host name, 0 if there is none; None for names of other pods.
+
+        The index may be greater than that of the last pod.
+        """
         if not self.indexed:
             return 0 if host == self.name else None
         name, _, index = host.rpartition("-")
@@ -99,80 +100,84 @@ class Pods:
         return int(index)
 
     def selected(self, selector: Mapping[str, str]) -> bool:
-        """Return whether one of them has all of these labels; no labels select nothing."""
+        """Return whether a selector matches at least one pod; an empty one matches none."""
         labels = self.template["metadata"]["labels"]
-        controlled = SET_INDEX if self.item["kind"] == "StatefulSet" else JOB_INDEX
-        rest = {key: value for key, value in selector.items() if labels.get(key) != value}
-        # The index is a label that the controllers add.
-        index = rest.pop(controlled, "0") if self.indexed else "0"
-        return bool(selector) and not rest and self.has(self._host(index))
-
-    def _host(self, index: str) -> str:
-        return f"{self.name}-{index}" if self.indexed else self.name
+        index_label = SET_INDEX if self.item["kind"] == "StatefulSet" else JOB_INDEX
+        unmatched = {key: value for key, value in selector.items() if labels.get(key) != value}
+        # The controllers add the index as a label, so it is not in the template.
+        index = unmatched.pop(index_label, "0") if self.indexed else "0"
+        host = f"{self.name}-{index}" if self.indexed else self.name
+        return bool(selector) and not unmatched and self.has(host)
 
     def containers(self) -> Iterator[tuple[ValuePath, Object]]:
-        """Return the init containers and the containers, and where they stand."""
+        """Return the init containers, then the containers, each with its path."""
         for field in ("initContainers", "containers"):
             for number, container in enumerate(self.template["spec"].get(field, [])):
                 yield (*POD, field, number), container
 
     def volumes(self) -> Iterator[tuple[ValuePath, Object]]:
-        """Return the volumes, and where they stand."""
+        """Return the volumes, each with its path."""
         for number, volume in enumerate(self.template["spec"].get("volumes", [])):
             yield (*POD, "volumes", number), volume
 
     def ports(self) -> list[int]:
-        """Return the ports that the training container declares."""
+        """Return the ports that the main container declares."""
         main: Object = next(iter(self.template["spec"]["containers"]), {})
         return [port["containerPort"] for port in main.get("ports", [])]
 
 
 @dataclass(frozen=True)
 class Objects:
-    """The objects of one job, and its name."""
+    """The objects of one job, with lookups.
+
+    Attributes:
+        name: of the job.
+        items: all of its objects.
+    """
 
     name: str
     items: Sequence[Object]
 
     @cached_property
     def pods(self) -> list[Pods]:
-        """The pods, by workload."""
+        """The pods of each workload."""
         return [pods_of(item) for item in self.items if item["kind"] in WORKLOADS]
 
     @cached_property
     def by_host(self) -> dict[str, Pods]:
-        """The pods by their host name, without the index."""
+        """The pods of each workload, by host name without the index."""
         return {pods.name: pods for pods in self.pods}
 
     def of_host(self, host: str) -> Pods | None:
-        """Return the pods whose host names are like this one, be it that of another index."""
-        found = (self.by_host.get(name) for name in (host, host.rpartition("-")[0]))
-        return next((pods for pods in found if pods and pods.index(host) is not None), None)
+        """Return the pods of the workload to which a host name belongs, whatever its index."""
+        candidates = (self.by_host.get(name) for name in (host, host.rpartition("-")[0]))
+        return next((pods for pods in candidates if pods and pods.index(host) is not None), None)
 
     @cached_property
-    def _kinds(self) -> dict[str, dict[str, Object]]:
-        found: dict[str, dict[str, Object]] = {}
+    def _by_kind(self) -> dict[str, dict[str, Object]]:
+        objects: dict[str, dict[str, Object]] = {}
         for item in self.items:
-            found.setdefault(item["kind"], {})[name_of(item)] = item
-        return found
+            objects.setdefault(item["kind"], {})[name_of(item)] = item
+        return objects
 
-    def of(self, kind: str) -> dict[str, Object]:
+    def of_kind(self, kind: str) -> dict[str, Object]:
         """Return the objects of a kind, by name."""
-        return self._kinds.get(kind, {})
+        return self._by_kind.get(kind, {})
 
     @cached_property
-    def _labelled(self) -> dict[tuple[str, str], list[Pods]]:
-        found: dict[tuple[str, str], list[Pods]] = {}
+    def _by_label(self) -> dict[tuple[str, str], list[Pods]]:
+        pods_by_label: dict[tuple[str, str], list[Pods]] = {}
         for pods in self.pods:
             for label in pods.template["metadata"]["labels"].items():
-                found.setdefault(label, []).append(pods)
-        return found
+                pods_by_label.setdefault(label, []).append(pods)
+        return pods_by_label
 
     def selected(self, selector: Mapping[str, str]) -> Iterator[Pods]:
-        """Return the pods of which one at least has all of these labels."""
-        written = (label for label in selector.items() if label[0] not in (JOB_INDEX, SET_INDEX))
-        able = (self._labelled.get(label, []) for label in written)
-        return (pods for pods in min(able, key=len, default=()) if pods.selected(selector))
+        """Return the pods of each workload of which a selector matches at least one pod."""
+        labels = (label for label in selector.items() if label[0] not in (JOB_INDEX, SET_INDEX))
+        # The rarest label leaves the fewest candidates.
+        candidates = min((self._by_label.get(label, []) for label in labels), key=len, default=[])
+        return (pods for pods in candidates if pods.selected(selector))
 
 
 def pods_of(item: Object) -> Pods:
@@ -181,7 +186,7 @@ def pods_of(item: Object) -> Pods:
     count = spec.get("completions" if kind == "Job" else "replicas", 1)
     indexed = kind == "StatefulSet" or spec.get("completionMode") == "Indexed"
     host = name if indexed else spec["template"]["spec"].get("hostname", name)
-    # A Job with no parallelism is held for now, as a StatefulSet with no replicas is.
+    # A suspended job has no parallelism or no replicas: how many there will be is unknown.
     together = spec.get("parallelism", 1) if kind == "Job" else count
     return Pods(item, host, indexed, count or None, together or None)
 
@@ -192,50 +197,54 @@ def name_of(item: Object) -> str:
     return name
 
 
-def called(item: Object) -> str:
-    """Return an object's kind and name, as messages have it."""
+def title(item: Object) -> str:
+    """Return the kind and the name of an object, for messages."""
     return f"{item['kind']} {name_of(item)}"
 
 
 def role_path(item: Object) -> ValuePath:
-    """Return where the job file speaks of the role that an object is of."""
+    """Return the path in the job file of the role that an object belongs to."""
     role = item["metadata"]["labels"].get(ROLE)
     return (*ROLES, role) if role else ROLES
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text in which replicas may be named.
+    """A text that may name replicas.
 
     Attributes:
-        said: how a message calls it.
-        own: the first and the last index of the replicas that read it.
-        ports: what follows a colon is a port.
+        item: the object that contains it.
+        path: of the text in the object.
+        label: its name in messages, such as that of a variable.
+        text: the text.
+        reader_indexes: the first and the last index of the replicas that read it.
+        has_ports: whether a number after a colon is a port.
     """
 
     item: Object
-    where: ValuePath
-    said: str
+    path: ValuePath
+    label: str
     text: str
-    own: tuple[str, ...] = ()
-    ports: bool = True
+    reader_indexes: tuple[str, ...] = ()
+    has_ports: bool = True
 
 
-def texts(pods: Iterable[Pods]) -> Iterator[Text]:
-    """Return all variables, commands and arguments of containers."""
-    for found in pods:
-        for where, container in found.containers():
+def texts(workloads: Iterable[Pods]) -> Iterator[Text]:
+    """Return the variables, commands and arguments of all containers."""
+    for pods in workloads:
+        for path, container in pods.containers():
             env = container.get("env", [])
-            own = _own_indexes(found, env)
-            for number, item in enumerate(env):
-                path = (*where, "env", number, "value")
-                yield Text(found.item, path, item["name"], item.get("value", ""), own)
+            indexes = _reader_indexes(pods, env)
+            for number, variable in enumerate(env):
+                value_path = (*path, "env", number, "value")
+                name, value = variable["name"], variable.get("value", "")
+                yield Text(pods.item, value_path, name, value, indexes)
             for field in ("command", "args"):
                 for number, text in enumerate(container.get(field, [])):
-                    yield Text(found.item, (*where, field, number), field, text, own)
+                    yield Text(pods.item, (*path, field, number), field, text, indexes)
 
 
-def _own_indexes(pods: Pods, env: Iterable[Object]) -> tuple[str, ...]:
-    """A replica with a workload of its own has its index written out."""
-    written = [item["value"] for item in env if item["name"] == INDEX_NAME and "value" in item]
-    return tuple(written) or ("0", str((pods.count or 1) - 1))
+def _reader_indexes(pods: Pods, env: Iterable[Object]) -> tuple[str, ...]:
+    """Return the first and the last index; a replica with its own workload has it as a literal."""
+    literals = [item["value"] for item in env if item["name"] == INDEX_NAME and "value" in item]
+    return tuple(literals) or ("0", str((pods.count or 1) - 1))

@@ -1,7 +1,7 @@
-"""Objects → findings: whether what one object of a job says of another is so.
+"""Objects of a job → findings on references: do they lead to objects that exist?
 
-Pods are selected by labels, and allowed for, mounted into and ended by name: so a name that is
-changed at one place alone leads to a job that is applied and hangs.
+Selectors, mounts, RBAC rules and the supervisor refer to other objects by label or name. If one of
+these changes in one place only, the API server accepts the manifests and the job hangs.
 """
 
 import re
@@ -15,21 +15,21 @@ from mlgen.checks.pods import (
     Object,
     Objects,
     Pods,
-    called,
     name_of,
     pods_of,
     role_path,
     texts,
+    title,
 )
 from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
 from mlgen.objects.labels import DECIDES, JOB, REPLICA_INDEX, ROLE, status_name
 from mlgen.problems import Problem, ValuePath
 
-SELECTORS = (JOB, ROLE, REPLICA_INDEX)
+SELECTOR_LABELS = (JOB, ROLE, REPLICA_INDEX)
 
 
 def findings(job: Objects) -> Iterator[Finding]:
-    """Return what one of a job's objects says of another and is not so."""
+    """Return every reference of an object to another that is missing or does not match."""
     yield from _selectors(job)
     yield from _domains(job)
     yield from _volumes(job)
@@ -41,255 +41,272 @@ def findings(job: Objects) -> Iterator[Finding]:
     yield from _gang(job)
 
 
-def _wrong(
-    item: Object, where: ValuePath, message: str, hint: str = "leave this name to mlgen"
+def _broken(
+    item: Object, path: ValuePath, message: str, hint: str = "do not override names set by mlgen"
 ) -> Finding:
-    return Finding(item, where, Problem(role_path(item), message, "reference", hint))
+    """Return the finding of a broken reference, at the role in the job file."""
+    return Finding(item, path, Problem(role_path(item), message, "reference", hint))
 
 
 def _selectors(job: Objects) -> Iterator[Finding]:
-    """What selects pods must find them, whatever is done to the labels."""
+    """Check that every selector matches at least one pod."""
     for item in job.items:
-        where: ValuePath = ("spec", "selector")
+        path: ValuePath = ("spec", "selector")
         if item["kind"] == "Service":
-            wanted = item["spec"]["selector"]
-            found = any(job.selected(wanted))
+            selector = item["spec"]["selector"]
+            matches = any(job.selected(selector))
         elif item["kind"] in ("StatefulSet", "Deployment"):
-            where = (*where, "matchLabels")
-            wanted = item["spec"]["selector"]["matchLabels"]
-            found = pods_of(item).selected(wanted)
+            path = (*path, "matchLabels")
+            selector = item["spec"]["selector"]["matchLabels"]
+            matches = pods_of(item).selected(selector)
         else:
             continue
-        if not found:
-            names = [name for name in SELECTORS if name in wanted]
-            hint = f"leave the labels {', '.join(names)} to mlgen in templates"
-            message = f"{called(item)} selects no pod"
-            yield Finding(item, where, Problem(role_path(item), message, "selector", hint))
+        if not matches:
+            names = [name for name in SELECTOR_LABELS if name in selector]
+            hint = f"do not override the labels {', '.join(names)} in templates"
+            message = f"{title(item)} selects no pods"
+            yield Finding(item, path, Problem(role_path(item), message, "selector", hint))
 
 
 def _domains(job: Objects) -> Iterator[Finding]:
-    """Pods have names in DNS under a headless Service that selects them, and nowhere else.
+    """Check that a headless Service selects the pods, so that DNS has their host names.
 
-    https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/
+    Source: https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/
     """
-    services = job.of("Service")
-    empty = {n for n, s in services.items() if not any(job.selected(s["spec"]["selector"]))}
+    services = job.of_kind("Service")
+    without_pods = {n for n, s in services.items() if not any(job.selected(s["spec"]["selector"]))}
     for pods in job.pods:
-        where, name = pods.subdomain
+        path, name = pods.subdomain
         service = services.get(name or "")
         if name and service is None:
-            message = f"the pods of {called(pods.item)} have names under the Service {name}"
-            yield _wrong(pods.item, where, f"{message}, which is not there")
-        elif service and name not in empty and not pods.selected(service["spec"]["selector"]):
-            message = f"{called(service)} does not select the pods of {called(pods.item)}"
-            hint = f"leave the labels {', '.join(service['spec']['selector'])} to mlgen"
+            message = (
+                f"the pods of {title(pods.item)} need the Service {name}, which does not exist"
+            )
+            yield _broken(pods.item, path, message)
+        elif (
+            service and name not in without_pods and not pods.selected(service["spec"]["selector"])
+        ):
+            message = f"{title(service)} does not select the pods of {title(pods.item)}"
+            hint = f"do not override the labels {', '.join(service['spec']['selector'])}"
             labels = (*TEMPLATE, "metadata", "labels")
-            yield Finding(pods.item, labels, Problem(pods.path, message, "selector", hint))
-    needed = {pods.subdomain[1] for pods in job.pods}
-    for service in (service for name, service in services.items() if name in needed):
+            yield Finding(pods.item, labels, Problem(pods.role_path, message, "selector", hint))
+    subdomains = {pods.subdomain[1] for pods in job.pods}
+    for service in (service for name, service in services.items() if name in subdomains):
         spec = service["spec"]
         if spec.get("clusterIP") != "None" or spec.get("publishNotReadyAddresses") is not True:
-            message = f"{called(service)} does not publish the names of all pods"
-            hint = "leave clusterIP: None and publishNotReadyAddresses: true there"
-            yield _wrong(service, ("spec",), message, hint)
+            message = f"{title(service)} must be headless and publish pods that are not ready"
+            hint = "set clusterIP: None and publishNotReadyAddresses: true"
+            yield _broken(service, ("spec",), message, hint)
     for service in services.values():
-        yield from _leads_to_one(job, service)
+        yield from _replica_service(job, service)
 
 
-def _leads_to_one(job: Objects, service: Object) -> Iterator[Finding]:
-    """A Service for one replica is there to be dialled by the host name of that."""
+def _replica_service(job: Objects, service: Object) -> Iterator[Finding]:
+    """Check that the Service of one replica has that replica's host name, which peers use."""
     selector, name = service["spec"]["selector"], name_of(service)
     if not {REPLICA_INDEX, JOB_INDEX, SET_INDEX} & set(selector):
         return
-    found = list(job.selected(selector))
-    if found and not any(pods.has(name) or name_of(pods.item) == name for pods in found):
-        message = f"{called(service)} leads to {called(found[0].item)}, and has another name"
-        yield _wrong(service, ("metadata", "name"), message)
+    selected = list(job.selected(selector))
+    if selected and not any(pods.has(name) or name_of(pods.item) == name for pods in selected):
+        message = f"{title(service)} selects {title(selected[0].item)}, but has another name"
+        yield _broken(service, ("metadata", "name"), message)
 
 
 def _volumes(job: Objects) -> Iterator[Finding]:
-    """What is mounted must be one volume."""
+    """Check that every mount has a volume, and every volume one source."""
     for pods in job.pods:
         names = {volume["name"] for _, volume in pods.volumes()}
-        for where, container in pods.containers():
+        for path, container in pods.containers():
             for number, mount in enumerate(container.get("volumeMounts", [])):
                 if mount["name"] not in names:
-                    message = f"{container['name']} mounts {mount['name']}, which is no volume"
+                    message = (
+                        f"container {container['name']} mounts the volume {mount['name']}, "
+                        "which does not exist"
+                    )
                     hint = "add it to the volumes of the template"
-                    problem = Problem(pods.path, message, "volume", hint)
-                    yield Finding(pods.item, (*where, "volumeMounts", number), problem)
-        for where, volume in pods.volumes():
+                    problem = Problem(pods.role_path, message, "volume", hint)
+                    yield Finding(pods.item, (*path, "volumeMounts", number), problem)
+        for path, volume in pods.volumes():
             sources = [
                 name for name, value in volume.items() if name != "name" and value is not None
             ]
             if len(sources) > 1:
-                message = f"the volume {volume['name']} would be {' and '.join(sources)} at once"
-                problem = Problem(pods.path, message, "volume", "give yours another name")
-                yield Finding(pods.item, where, problem)
+                message = f"the volume {volume['name']} has several sources: {', '.join(sources)}"
+                problem = Problem(pods.role_path, message, "volume", "rename your volume")
+                yield Finding(pods.item, path, problem)
 
 
 def _config_maps(job: Objects) -> Iterator[Finding]:
-    """Our ConfigMaps are there, with the keys that pods take from them, and are in some pod."""
-    maps, missing = job.of("ConfigMap"), False
-    # What the supervisor writes to is in no pod, and does not carry this label.
+    """Check that the ConfigMaps of mlgen exist, have the keys that pods use, and are all used."""
+    maps, missing = job.of_kind("ConfigMap"), False
+    # No pod mounts the ConfigMap of the status, which lacks this label.
     unused = {name: o for name, o in maps.items() if JOB in o["metadata"]["labels"]}
-    for pods, where, source in _sources(job):
+    for pods, path, source in _config_map_references(job):
         name = source.get("name", "")
         unused.pop(name, None)
         if name == f"{job.name}-config" and name not in maps:
             missing = True
-            yield _wrong(pods.item, where, f"mounts the ConfigMap {name}, which is not there")
+            yield _broken(pods.item, path, f"uses the ConfigMap {name}, which does not exist")
         for number, item in enumerate(source.get("items", []) if name in maps else []):
-            if item["key"] not in _data(maps[name]):
-                message = f"{name} has no key {item['key']}"
-                problem = Problem(pods.path, message, "volume", "take another key")
-                yield Finding(pods.item, (*where, "items", number), problem)
+            if item["key"] not in _keys(maps[name]):
+                message = f"ConfigMap {name} has no key {item['key']}"
+                problem = Problem(pods.role_path, message, "volume", "use a key that exists")
+                yield Finding(pods.item, (*path, "items", number), problem)
     for item in unused.values() if not missing else ():
-        yield _wrong(item, ("metadata", "name"), f"{called(item)} is in no pod")
+        yield _broken(item, ("metadata", "name"), f"no pod uses {title(item)}")
 
 
-def _data(config_map: Object) -> set[str]:
+def _keys(config_map: Object) -> set[str]:
     return {*config_map.get("data", {}), *config_map.get("binaryData", {})}
 
 
-def _sources(job: Objects) -> Iterator[tuple[Pods, ValuePath, Object]]:
-    """Return every ConfigMap that a pod takes something from, and where that is said."""
+def _config_map_references(job: Objects) -> Iterator[tuple[Pods, ValuePath, Object]]:
+    """Return every reference of a pod to a ConfigMap, with its path."""
     for pods in job.pods:
-        for where, volume in pods.volumes():
-            yield from _taken(pods, where, volume, "configMap")
-            for number, source in enumerate(volume.get("projected", {}).get("sources", [])):
-                yield from _taken(
-                    pods, (*where, "projected", "sources", number), source, "configMap"
-                )
-        for where, container in pods.containers():
-            for number, source in enumerate(container.get("envFrom", [])):
-                yield from _taken(pods, (*where, "envFrom", number), source, "configMapRef")
-            for number, item in enumerate(container.get("env", [])):
-                path, source = (*where, "env", number, "valueFrom"), item.get("valueFrom", {})
-                yield from _taken(pods, path, source, "configMapKeyRef")
+        for path, source, field in _possible_references(pods):
+            if field in source:
+                yield pods, (*path, field), source[field]
 
 
-def _taken(
-    pods: Pods, where: ValuePath, source: Object, field: str
-) -> Iterator[tuple[Pods, ValuePath, Object]]:
-    if field in source:
-        yield pods, (*where, field), source[field]
+def _possible_references(pods: Pods) -> Iterator[tuple[ValuePath, Object, str]]:
+    """Return what may refer to a ConfigMap: its path, the mapping, and the field to look for."""
+    for path, volume in pods.volumes():
+        yield path, volume, "configMap"
+        for number, source in enumerate(volume.get("projected", {}).get("sources", [])):
+            yield (*path, "projected", "sources", number), source, "configMap"
+    for path, container in pods.containers():
+        for number, source in enumerate(container.get("envFrom", [])):
+            yield (*path, "envFrom", number), source, "configMapRef"
+        for number, item in enumerate(container.get("env", [])):
+            yield (*path, "env", number, "valueFrom"), item.get("valueFrom", {}), "configMapKeyRef"
 
 
 KINDS = {"jobs": "Job", "statefulsets": "StatefulSet", "services": "Service"}
 KINDS |= {"configmaps": "ConfigMap", "deployments": "Deployment"}
-"""The kinds of which a Role may name objects, by what RBAC calls them; pods are no objects yet."""
+"""Kinds by their resource names in RBAC; pods are missing, as no manifest defines one."""
 
 
 def _rights(job: Objects) -> Iterator[Finding]:
-    """What may be done, may be done to objects by name."""
-    for item in job.of("Role").values():
+    """Check that the objects and pods named in Roles and in the elastic host list exist."""
+    for item in job.of_kind("Role").values():
         for number, rule in enumerate(item["rules"]):
-            where: ValuePath = ("rules", number, "resourceNames")
+            path: ValuePath = ("rules", number, "resourceNames")
             names = rule.get("resourceNames", [])
             for resource in (name.partition("/")[0] for name in rule.get("resources", [])):
                 if resource == "pods" and names:
-                    yield from _right_to_pods(job, item, where, names)
-                known = job.of(KINDS.get(resource, ""))
-                for at, name in enumerate(names if resource in KINDS else []):
-                    if name not in known:
+                    yield from _pod_names(job, item, path, names)
+                objects = job.of_kind(KINDS.get(resource, ""))
+                for position, name in enumerate(names if resource in KINDS else []):
+                    if name not in objects:
                         kind = KINDS[resource]
-                        message = f"{called(item)} names the {kind} {name}, which is not there"
-                        yield _wrong(item, (*where, at), message)
-    for item in job.of("ConfigMap").values():
+                        message = f"{title(item)} names the {kind} {name}, which does not exist"
+                        yield _broken(item, (*path, position), message)
+    for item in job.of_kind("ConfigMap").values():
         if peers.ELASTIC in item.get("data", {}):
             names = re.findall(r"(?<![\w.-])[a-z0-9-]+-\d+(?![\w-])", item["data"][peers.ELASTIC])
-            yield from _right_to_pods(job, item, ("data", peers.ELASTIC), names)
+            yield from _pod_names(job, item, ("data", peers.ELASTIC), names)
 
 
-def _right_to_pods(
-    job: Objects, item: Object, where: ValuePath, names: Sequence[str]
+def _pod_names(
+    job: Objects, item: Object, path: ValuePath, names: Sequence[str]
 ) -> Iterator[Finding]:
-    """All replicas of a role are named, and perhaps some that an elastic role may get."""
-    owners: dict[str, set[int]] = {}
-    for at, name in enumerate(names):
+    """Check that a list of pods has only pods of the job, and no gaps.
+
+    It may have more pods of a role than there are, because an elastic role can grow.
+
+    Args:
+        job: all objects.
+        item: the object with the list.
+        path: of the list, or of the text that contains it.
+        names: the list.
+    """
+    indexes: dict[str, set[int]] = {}
+    for position, name in enumerate(names):
         pods = job.of_host(name)
         if pods is None:
-            path = (*where, at) if where[0] == "rules" else where
-            message = f'{called(item)} names the pod "{name}", which is not there'
-            yield _wrong(item, path, message)
+            name_path = (*path, position) if path[0] == "rules" else path
+            message = f'{title(item)} names the pod "{name}", which does not exist'
+            yield _broken(item, name_path, message)
             return
-        owners.setdefault(pods.name, set()).add(pods.index(name) or 0)
-    for name, found in owners.items():
+        indexes.setdefault(pods.name, set()).add(pods.index(name) or 0)
+    for name, listed in indexes.items():
         pods = job.by_host[name]
-        wanted = range(max(pods.count or 0, max(found) + 1)) if pods.indexed else ()
-        missing = next((index for index in wanted if index not in found), None)
+        expected = range(max(pods.count or 0, max(listed) + 1)) if pods.indexed else ()
+        missing = next((index for index in expected if index not in listed), None)
         if missing is not None:
-            message = f'{called(item)} does not name the pod "{name}-{missing}"'
-            yield _wrong(item, where, message)
+            message = f'{title(item)} does not name the pod "{name}-{missing}"'
+            yield _broken(item, path, message)
 
 
 def _accounts(job: Objects) -> Iterator[Finding]:
-    """A pod with rights runs as a ServiceAccount that a RoleBinding gives a Role to."""
-    accounts, used = job.of("ServiceAccount"), {pods.account for pods in job.pods}
+    """Check that pods, ServiceAccounts, RoleBindings and Roles refer to each other."""
+    accounts, used = job.of_kind("ServiceAccount"), {pods.account for pods in job.pods}
     subjects: set[str] = set()
-    for item in job.of("RoleBinding").values():
+    for item in job.of_kind("RoleBinding").values():
         yield from _binding(job, item, used)
         subjects |= {subject["name"] for subject in item.get("subjects", [])}
-    # The name of ours is that of the workload; another is the user's, and may be anywhere.
-    own = [pods for pods in job.pods if pods.account == name_of(pods.item)]
-    missing = [pods for pods in own if pods.account not in accounts]
+    # mlgen names a ServiceAccount like its workload; others are the user's and may exist already.
+    generated = [pods for pods in job.pods if pods.account == name_of(pods.item)]
+    missing = [pods for pods in generated if pods.account not in accounts]
     for pods in missing:
-        message = f"runs as the ServiceAccount {pods.account}, which is not there"
-        yield _wrong(pods.item, (*POD, "serviceAccountName"), message)
+        message = f"runs as the ServiceAccount {pods.account}, which does not exist"
+        yield _broken(pods.item, (*POD, "serviceAccountName"), message)
     for name, item in accounts.items() if not missing else ():
         if name not in used or name not in subjects:
-            what = "no pod runs as" if name not in used else "no RoleBinding is for"
-            yield _wrong(item, ("metadata", "name"), f"{what} the {called(item)}")
-    bound = {item["roleRef"]["name"] for item in job.of("RoleBinding").values()}
-    for name, item in job.of("Role").items():
+            reason = "no pod runs as" if name not in used else "no RoleBinding refers to"
+            yield _broken(item, ("metadata", "name"), f"{reason} the {title(item)}")
+    bound = {item["roleRef"]["name"] for item in job.of_kind("RoleBinding").values()}
+    for name, item in job.of_kind("Role").items():
         if name not in bound:
-            yield _wrong(item, ("metadata", "name"), f"no RoleBinding is for the {called(item)}")
+            yield _broken(item, ("metadata", "name"), f"no RoleBinding refers to the {title(item)}")
 
 
 def _binding(job: Objects, item: Object, used: set[str | None]) -> Iterator[Finding]:
-    """What one RoleBinding names."""
-    role, own = item["roleRef"]["name"], item["metadata"].get("namespace")
-    if role not in job.of("Role"):
-        message = f"{called(item)} is for the Role {role}, which is not there"
-        yield _wrong(item, ("roleRef", "name"), message)
+    """Check the Role and the subjects of a RoleBinding; `used` are the pods' ServiceAccounts."""
+    role, namespace = item["roleRef"]["name"], item["metadata"].get("namespace")
+    if role not in job.of_kind("Role"):
+        message = f"{title(item)} refers to the Role {role}, which does not exist"
+        yield _broken(item, ("roleRef", "name"), message)
     for number, subject in enumerate(item.get("subjects", [])):
         if subject["name"] not in used:
-            message = f"{called(item)} is for {subject['name']}, and no pod runs as that"
-            yield _wrong(item, ("subjects", number, "name"), message)
-        if own and subject.get("namespace", own) != own:
-            message = f"{called(item)} is for a ServiceAccount of another namespace"
-            problem = Problem(role_path(item), message, "namespace", f"write {own}")
+            message = f"{title(item)} has the subject {subject['name']}, but no pod runs as it"
+            yield _broken(item, ("subjects", number, "name"), message)
+        if namespace and subject.get("namespace", namespace) != namespace:
+            message = f"{title(item)} has a subject in another namespace"
+            hint = f"use the namespace {namespace}"
+            problem = Problem(role_path(item), message, "namespace", hint)
             yield Finding(item, ("subjects", number, "namespace"), problem)
 
 
-NAMED: dict[str, Callable[[str], list[str]]] = {
+SUPERVISED: dict[str, Callable[[str], list[str]]] = {
     "MLGEN_JOB": lambda text: [f"configmap/{status_name(text)}"],
     "MLGEN_DECIDES": lambda text: [f"job/{text}"],
     "MLGEN_WORKLOADS": str.split,
     "MLGEN_OBJECTS": str.split,
 }
-"""The variables of the supervisor, and what it asks the API for by each: see argo/watch.sh."""
+"""The variables of the supervisor, and the objects that each names: see argo/watch.sh."""
 
 
 def _supervisor(job: Objects) -> Iterator[Finding]:
-    """The supervisor asks for the objects that it watches and deletes by name, and may do so."""
-    known = {f"{item['kind'].lower()}/{name_of(item)}": item for item in job.items}
+    """Check that the objects named to the supervisor exist, and that a Role allows them."""
+    objects = {f"{item['kind'].lower()}/{name_of(item)}": item for item in job.items}
     allowed = set(_allowed(job))
     for text in texts(job.pods):
-        for word in NAMED[text.said](text.text) if text.said in NAMED else ():
-            message = f"{text.said} leads to {word}, which"
-            if word not in known:
-                yield _wrong(text.item, text.where, f"{message} is not there")
+        for word in SUPERVISED[text.label](text.text) if text.label in SUPERVISED else ():
+            message = f"{text.label} refers to {word}, which"
+            if word not in objects:
+                yield _broken(text.item, text.path, f"{message} does not exist")
             elif word not in allowed:
-                yield _wrong(text.item, text.where, f"{message} no Role allows")
-            elif text.said == "MLGEN_DECIDES" and DECIDES not in known[word]["metadata"]["labels"]:
-                yield _wrong(text.item, text.where, f"{message} does not decide")
+                yield _broken(text.item, text.path, f"{message} no Role gives access to")
+            elif (
+                text.label == "MLGEN_DECIDES" and DECIDES not in objects[word]["metadata"]["labels"]
+            ):
+                yield _broken(text.item, text.path, f"{message} is not the deciding Job")
 
 
 def _allowed(job: Objects) -> Iterator[str]:
-    """What Roles name, as the supervisor's variables do."""
-    for item in job.of("Role").values():
+    """Return the objects that Roles name, written as in the supervisor's variables."""
+    for item in job.of_kind("Role").values():
         for rule in item["rules"]:
             kinds = [KINDS[name].lower() for name in rule.get("resources", []) if name in KINDS]
             yield from (f"{k}/{name}" for k in kinds for name in rule.get("resourceNames", []))
@@ -300,20 +317,17 @@ GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
 
 
 def _gang(job: Objects) -> Iterator[Finding]:
-    """A gang scheduler waits for as many pods of a group as the PodGroup says."""
+    """Check that each PodGroup has pods, and does not require more than the job has."""
     metadata = [pods.template["metadata"] for pods in job.pods]
-    used = {meta.get("annotations", {}).get(GROUP_ANNOTATION) for meta in metadata}
-    used |= {meta["labels"].get(GROUP_LABEL) for meta in metadata}
-    everyone = (
-        None
-        if any(p.count is None for p in job.pods)
-        else sum(pods.count or 0 for pods in job.pods if pods.subdomain[1])
-    )
-    for name, item in job.of("PodGroup").items():
-        if name not in used:
-            yield _wrong(item, ("metadata", "name"), f"no pod is in {called(item)}")
+    groups = {meta.get("annotations", {}).get(GROUP_ANNOTATION) for meta in metadata}
+    groups |= {meta["labels"].get(GROUP_LABEL) for meta in metadata}
+    is_suspended = any(pods.count is None for pods in job.pods)
+    total = sum(pods.count or 0 for pods in job.pods if pods.subdomain[1])
+    for name, item in job.of_kind("PodGroup").items():
+        if name not in groups:
+            yield _broken(item, ("metadata", "name"), f"no pod belongs to {title(item)}")
         members = item["spec"].get("minMember", 0)
-        if everyone is not None and members > everyone:
-            message = f"{called(item)} waits for {members} pods, and there are {everyone}"
-            hint = "leave minMember, and the number of replicas, to mlgen"
-            yield _wrong(item, ("spec", "minMember"), message, hint)
+        if not is_suspended and members > total:
+            message = f"{title(item)} requires {members} pods, but the job has {total}"
+            hint = "do not override minMember or the number of replicas"
+            yield _broken(item, ("spec", "minMember"), message, hint)

@@ -1,8 +1,7 @@
-"""A finished stream of manifests → whether the jobs in it are still what mlgen made.
+"""A stream of finished manifests → the jobs in it, and problems at their places in the stream.
 
-Overlays, charts, `sed` and hands change names, labels and numbers after rendering. The objects of
-a job are found by their label `mlgen.dev/job`, and held against the same rules as when they were
-made; what is said of them is said at their place in the stream.
+Overlays, charts, `sed` and people change names, labels and numbers after rendering. The objects of
+a job are found by their label `mlgen.dev/job` and checked by the same rules as during rendering.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,37 +9,40 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlgen import checks, dialects
-from mlgen.checks.pods import WORKLOADS, Finding, called, pods_of
+from mlgen.checks.pods import WORKLOADS, Finding, pods_of, title
 from mlgen.documents.document import Document
 from mlgen.documents.files import Text
 from mlgen.documents.reader import read_documents
 from mlgen.kubernetes.objects import Key, keys, without_nulls
 from mlgen.kubernetes.versions import KubeVersion
-from mlgen.objects.labels import DECIDES, JOB
+from mlgen.objects.labels import COMPONENT, DECIDES, JOB, MANAGED_BY, PART_OF
 from mlgen.problems import Collector, MlgenError, Place, Problem, ValuePath, dotted
 
-BEFORE = "change the job before it is rendered, not what was rendered: see docs/verify.md"
+EDIT_JOB_FILE = "change the job file instead of the rendered manifests: see docs/verify.md"
 
 HINTS = {
-    "deciding": "leave the label mlgen.dev/decides as it was rendered",
-    "name-too-long": "take a shorter prefix or suffix",
-    "namespace": "put all objects of a job into one namespace, before it is rendered",
-    "no-such-peer": BEFORE,
-    "port": BEFORE,
-    "reference": BEFORE,
-    "selector": "leave labels and selectors as they were rendered",
-    "too-large": "change less, or use fewer replicas",
-    "volume": BEFORE,
+    "deciding": "keep the label mlgen.dev/decides as rendered",
+    "name-too-long": "use a shorter prefix or suffix",
+    "namespace": "render all objects of a job into one namespace",
+    "no-such-peer": EDIT_JOB_FILE,
+    "port": EDIT_JOB_FILE,
+    "reference": EDIT_JOB_FILE,
+    "selector": "keep labels and selectors as rendered",
+    "too-large": "add less to the object, or use fewer replicas",
+    "volume": EDIT_JOB_FILE,
 }
-"""What to do about a problem of this code where there is a stream, and no job file to mend."""
+"""Hints by problem code, for manifests; those of the problems are for job files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """A job of which all objects fit together.
+    """A job in a stream.
 
     Attributes:
-        pods: how many there are at once, without the supervisor's and TensorBoard's.
+        name: of the job.
+        namespace: "" if the objects have none.
+        objects: their number.
+        pods: their number, without those of the supervisor and TensorBoard.
     """
 
     name: str
@@ -56,14 +58,15 @@ class Verified:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """An object of a stream, and where in which document it stands."""
+    """An object of a stream, with its document and its path in that document."""
 
     data: dict[str, Any]
     document: Document
-    within: ValuePath
+    path: ValuePath
 
-    def place(self, where: ValuePath = ()) -> Place:
-        return self.document.place((*self.within, *where))
+    def place(self, path: ValuePath = ()) -> Place:
+        """Return the file, line and column of a value in the object."""
+        return self.document.place((*self.path, *path))
 
     @property
     def namespace(self) -> str:
@@ -76,31 +79,26 @@ class _Part:
 
     @property
     def job(self) -> str | None:
-        """The job that it is of."""
-        named = self.labels.get(JOB) if self.data["kind"] in SHAPES else None
-        return None if named is None else str(named)
+        """The name of the job that it belongs to; None for an object of no job."""
+        name = self.labels.get(JOB) if self.data["kind"] in SHAPES else None
+        return None if name is None else str(name)
 
     @property
     def is_status(self) -> bool:
-        """Whether it is what a supervisor writes to, which must not be found by the job's label."""
-        words = {MANAGED_BY: "mlgen", COMPONENT: "status"}
-        return self.data["kind"] == "ConfigMap" and words.items() <= self.labels.items()
-
-
-COMPONENT, MANAGED_BY, PART_OF = (
-    f"app.kubernetes.io/{word}" for word in ("component", "managed-by", "part-of")
-)
+        """Whether it is the ConfigMap of a job's status, which lacks the job's label."""
+        labels = {MANAGED_BY: "mlgen", COMPONENT: "status"}
+        return self.data["kind"] == "ConfigMap" and labels.items() <= self.labels.items()
 
 
 def verify(texts: Iterable[Text], kube_version: KubeVersion) -> list[Verified]:
-    """Return the jobs of a stream, all of whose objects fit together.
+    """Return the jobs of a stream if all of them pass the checks.
 
     Args:
-        texts: hold the manifests, in any order, among any others.
+        texts: manifests, in any order, with any other objects among them.
         kube_version: of the cluster.
 
     Raises:
-        MlgenError: with every problem, each with its place; or there is no job.
+        MlgenError: with every problem and its place; also if there is no job.
     """
     texts = list(texts)
     collector = Collector()
@@ -124,60 +122,63 @@ def verify(texts: Iterable[Text], kube_version: KubeVersion) -> list[Verified]:
 def verify_documents(
     documents: Iterable[Document], kube_version: KubeVersion, collector: Collector
 ) -> list[Verified]:
-    """Return the jobs of a stream, whether or not their objects fit together.
+    """Return the jobs of a stream, whether or not they pass the checks.
 
     Args:
         documents: of the whole stream.
         kube_version: of the cluster.
-        collector: is told every problem.
+        collector: receives every problem.
     """
     jobs: dict[str, list[_Part]] = {}
-    parts = _once(list(_parts(documents, collector)), collector)
+    parts = _without_duplicates(list(_parts(documents, collector)), collector)
     for part in parts:
         if part.job is not None:
             jobs.setdefault(part.job, []).append(part)
     for part in (part for part in parts if part.job is None and part.is_status):
-        for same in jobs.values():
-            if any(part.labels.get(PART_OF) == other.labels.get(PART_OF) for other in same):
-                same.append(part)
+        for members in jobs.values():
+            if any(part.labels.get(PART_OF) == member.labels.get(PART_OF) for member in members):
+                members.append(part)
     return [
         _verified(name, group, kube_version, collector)
-        for name, same in jobs.items()
-        for group in _apart(name, same, collector)
+        for name, members in jobs.items()
+        for group in _by_namespace(name, members, collector)
     ]
 
 
 def _position(problem: Problem, order: Mapping[str, int]) -> tuple[int, int, int]:
+    """Return the sort key of a problem, given the position of each file on the command line."""
     place = problem.place or Place("")
     return order.get(place.file, 0), place.line, place.column
 
 
-def _of(job: str, part: _Part, message: str) -> str:
+def _with_job(job: str, part: _Part, message: str) -> str:
+    """Return a message on one line, with the job's namespace and name in front."""
     name = f"{part.namespace}/{job}" if part.namespace else job
     return " ".join(f"{name}: {message}".split())
 
 
 def _no_job(texts: Sequence[Text]) -> Problem:
-    message = f"no object here has the label {JOB}, so none is of a job that mlgen rendered"
-    hint = "name the manifests that are applied, with the labels that mlgen gave them"
+    """Return the problem of a stream that contains no rendered job."""
+    message = f"expected the objects of a job, got none with the label {JOB}"
+    hint = "pass the manifests that you apply, with the labels that mlgen set"
     return Problem((), message, "no-job", hint, place=Place(texts[0].name))
 
 
 def _parts(documents: Iterable[Document], collector: Collector) -> Iterator[_Part]:
-    """Every object that can be told apart from others; of a job, with the problems of its YAML."""
+    """Return every object with an identity; report YAML problems of those that belong to a job."""
     for document in documents:
-        for within, data in _items(document):
-            collector.extend(_unfit(document, within, data))
+        for path, data in _items(document):
+            collector.extend(_not_applicable(document, path, data))
             if not _is_object(data):
                 continue
-            part = _Part(data, document, within)
+            part = _Part(data, document, path)
             if part.job is not None:
                 collector.extend(document.problems)
             yield part
 
 
 def _items(document: Document) -> Iterator[tuple[ValuePath, Any]]:
-    """The document, or what is in it if it is a List."""
+    """Return the object in a document, or the items of a List, each with its path."""
     data = document.data
     items = data.get("items") if isinstance(data, dict) and data.get("kind") == "List" else None
     if not isinstance(items, list):
@@ -188,6 +189,7 @@ def _items(document: Document) -> Iterator[tuple[ValuePath, Any]]:
 
 
 def _is_object(data: Any) -> bool:
+    """Return whether a value has the fields that identify an object."""
     if not isinstance(data, dict) or not isinstance(data.get("metadata"), dict):
         return False
     meta = data["metadata"]
@@ -195,128 +197,141 @@ def _is_object(data: Any) -> bool:
     return all(isinstance(name, str) for name in names) and bool(meta["name"])
 
 
-def _unfit(document: Document, within: ValuePath, data: Any) -> Iterator[Problem]:
-    """What stands in the stream although nothing in a cluster knows it."""
+def _not_applicable(document: Document, path: ValuePath, data: Any) -> Iterator[Problem]:
+    """Return a problem if a value is not an object that can be applied."""
     if not isinstance(data, dict):
-        message = "is no Kubernetes object"
-        yield Problem((), message, "unknown-kind", place=document.place(within))
+        message = "expected a Kubernetes object"
+        yield Problem((), message, "unknown-kind", place=document.place(path))
         return
     version, kind = str(data.get("apiVersion")), str(data.get("kind"))
     if not dialects.is_foreign(version, kind):
         message = f"this {kind} is not rendered yet"
-        hint = "put mlgen render - before mlgen verify -"
-        yield Problem((), message, "not-rendered", hint, place=document.place(within))
+        hint = "run mlgen render - before mlgen verify -"
+        yield Problem((), message, "not-rendered", hint, place=document.place(path))
 
 
-def _once(parts: Sequence[_Part], collector: Collector) -> list[_Part]:
-    """Every object once; of two that are the same in a cluster, the second overwrites the first."""
-    first: dict[Key, _Part] = {}
+def _without_duplicates(parts: Sequence[_Part], collector: Collector) -> list[_Part]:
+    """Return the first of all objects with the same identity; report duplicates in a job."""
+    unique: dict[Key, _Part] = {}
     for part in parts:
         (key,) = keys([part.data])
-        before = first.setdefault(key, part)
-        job = part.job or before.job
-        if before is not part and job:
-            again = f"{called(part.data)} stands here again, after {before.place()}"
-            message = _of(job, part, again)
-            hint = "leave one of the two out"
+        first = unique.setdefault(key, part)
+        job = part.job or first.job
+        if first is not part and job:
+            duplicate = f"duplicate {title(part.data)}; first defined at {first.place()}"
+            message = _with_job(job, part, duplicate)
+            hint = "remove one of the two"
             collector.add(Problem((), message, "name-collision", hint, place=part.place()))
-    return list(first.values())
+    return list(unique.values())
 
 
-def _apart(job: str, parts: Sequence[_Part], collector: Collector) -> Iterator[list[_Part]]:
-    """The objects of jobs of one name, by namespace: a job is where its deciding Job is."""
-    spaces: dict[str, list[_Part]] = {}
+def _by_namespace(job: str, parts: Sequence[_Part], collector: Collector) -> Iterator[list[_Part]]:
+    """Return the objects of each job with this name.
+
+    There is one in every namespace with a deciding Job. Objects in other namespaces are reported,
+    and counted with the first job.
+    """
+    namespaces: dict[str, list[_Part]] = {}
     for part in parts:
-        spaces.setdefault(part.namespace, []).append(part)
-    homes = [
-        name for name, same in spaces.items() if any(o.labels.get(DECIDES) == "true" for o in same)
-    ]
-    home = (homes or list(spaces))[0]
-    for name, same in spaces.items():
-        if name not in (homes or [home]):
-            others = spaces[home]
-            what = f"{called(same[0].data)} is {_named(name)}"
-            message = _of(job, same[0], f"{what}, and {called(others[0].data)} {_named(home)}")
+        namespaces.setdefault(part.namespace, []).append(part)
+    with_job = [
+        namespace
+        for namespace, members in namespaces.items()
+        if any(member.labels.get(DECIDES) == "true" for member in members)
+    ] or list(namespaces)[:1]
+    first = with_job[0]
+    for namespace, members in namespaces.items():
+        if namespace not in with_job:
+            stray, other = members[0], namespaces[first][0]
+            difference = (
+                f"{title(stray.data)} is {_in_namespace(namespace)}, "
+                f"but {title(other.data)} is {_in_namespace(first)}"
+            )
+            message = _with_job(job, stray, difference)
             hint = HINTS["namespace"]
-            collector.add(Problem((), message, "namespace", hint, place=same[0].place()))
-            others += same
-    yield from (spaces[name] for name in homes or [home])
+            collector.add(Problem((), message, "namespace", hint, place=stray.place()))
+            namespaces[first] += members
+    yield from (namespaces[namespace] for namespace in with_job)
 
 
-def _named(namespace: str) -> str:
+def _in_namespace(namespace: str) -> str:
     return f"in the namespace {namespace}" if namespace else "in no namespace"
 
 
 def _verified(
     name: str, parts: Sequence[_Part], kube_version: KubeVersion, collector: Collector
 ) -> Verified:
-    """One job; what is wrong with it is added to the problems."""
-    unlike = [problem for part in parts for problem in _misshapen(name, part)]
-    collector.extend(unlike)
+    """Return one job, and report its problems.
+
+    The checks rely on the shape of the objects, so they run only if no object is malformed.
+    """
     objects = [part.data for part in parts]
-    if not unlike:
-        where = {id(part.data): part for part in parts}
-        found = checks.findings(name, objects, kube_version)
-        told = (_told(name, where[id(one.item)], one) for one in found if not one.problem.warning)
-        collector.extend(dict.fromkeys(told))
-    pods = [] if unlike else [pods_of(item) for item in objects if item["kind"] in WORKLOADS]
-    count = sum(found.count or 0 for found in pods if found.subdomain[1])
+    malformed = [problem for part in parts for problem in _malformed(name, part)]
+    if malformed:
+        collector.extend(malformed)
+        return Verified(name, parts[0].namespace, len(objects), 0)
+    part_of = {id(part.data): part for part in parts}
+    findings = checks.findings(name, objects, kube_version)
+    errors = (finding for finding in findings if not finding.problem.warning)
+    located = (_located(name, part_of[id(error.item)], error) for error in errors)
+    collector.extend(dict.fromkeys(located))
+    workloads = [pods_of(item) for item in objects if item["kind"] in WORKLOADS]
+    count = sum(pods.count or 0 for pods in workloads if pods.subdomain[1])
     return Verified(name, parts[0].namespace, len(objects), count)
 
 
-def _told(job: str, part: _Part, finding: Finding) -> Problem:
-    """A finding, at its place in the stream, with the object's name and a hint that fits there."""
-    problem, name = finding.problem, called(part.data)
+def _located(job: str, part: _Part, finding: Finding) -> Problem:
+    """Return a finding as a problem of the stream: with place, object and a hint for manifests."""
+    problem, name = finding.problem, title(part.data)
     message = problem.message if name in problem.message else f"{name}: {problem.message}"
     hint = HINTS.get(problem.code, problem.hint)
-    place = part.place(finding.where)
-    return Problem((), _of(job, part, message), problem.code, hint, place=place)
+    place = part.place(finding.path)
+    return Problem((), _with_job(job, part, message), problem.code, hint, place=place)
 
 
-def _misshapen(job: str, part: _Part) -> Iterator[Problem]:
-    """At most one problem: where the object first differs in shape from what mlgen renders."""
+def _malformed(job: str, part: _Part) -> Iterator[Problem]:
+    """Return at most one problem: the first field that does not have the rendered shape."""
     data = part.data
-    wrong = next(_misfits(data, SHAPES[data["kind"]] | METADATA), None)
-    if wrong:
-        where, what = wrong
-        unlike = f"{called(data)} is not what mlgen renders: {dotted(where)} {what}"
-        message = _of(job, part, unlike)
-        hint = "leave this field as it was rendered"
-        yield Problem((), message, "malformed", hint, place=part.place(where))
+    mismatch = next(_mismatches(data, SHAPES[data["kind"]] | METADATA), None)
+    if mismatch:
+        path, reason = mismatch
+        difference = f"{title(data)} does not match what mlgen renders: {dotted(path)} {reason}"
+        message = _with_job(job, part, difference)
+        hint = "keep this field as rendered"
+        yield Problem((), message, "malformed", hint, place=part.place(path))
 
 
-def _misfits(value: Any, shape: Any, where: ValuePath = ()) -> Iterator[tuple[ValuePath, str]]:
-    """Where a value has not the shape that the checks rely on, and what is wrong there.
+def _mismatches(value: Any, shape: Any, path: ValuePath = ()) -> Iterator[tuple[ValuePath, str]]:
+    """Return the paths at which a value does not have a shape, each with the reason.
 
     Args:
         value: any data.
-        shape: a type; `[shape]`, a list of such; or a mapping, whose key may end in `?`, if the
-            field can be missing, or be `*`, for all fields.
-        where: the way to the value.
+        shape: a type; `[shape]`, a list; or a mapping of shapes. A key that ends with `?` is an
+            optional field, and `*` stands for all fields.
+        path: of the value.
     """
-    kind: Any = shape if isinstance(shape, type) else type(shape)
-    fits = isinstance(value, kind) and not (kind is int and isinstance(value, bool))
-    if not fits:
-        yield where, f"is not {KINDS[kind]}"
+    expected: Any = shape if isinstance(shape, type) else type(shape)
+    if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
+        yield path, f"is not {TYPE_NAMES[expected]}"
     elif isinstance(shape, list):
         for number, item in enumerate(value):
-            yield from _misfits(item, shape[0], (*where, number))
+            yield from _mismatches(item, shape[0], (*path, number))
     elif isinstance(shape, dict):
         for key, inner in shape.items():
             name = key.removesuffix("?")
             if key == "*":
                 for field in value:
-                    yield from _misfits(value[field], inner, (*where, field))
+                    yield from _mismatches(value[field], inner, (*path, field))
             elif name in value:
-                yield from _misfits(value[name], inner, (*where, name))
+                yield from _mismatches(value[name], inner, (*path, name))
             elif key == name:
-                yield (*where, name), "is missing"
+                yield (*path, name), "is missing"
 
 
-KINDS = {str: "a text", int: "a whole number", dict: "a mapping", list: "a list", bool: "a boolean"}
+TYPE_NAMES = {str: "a string", int: "an integer", dict: "a mapping", list: "a list"}
 
-TEXTS = {"*": str}
-METADATA = {"metadata": {"name": str, "labels": TEXTS, "annotations?": TEXTS}}
+STRINGS = {"*": str}
+METADATA = {"metadata": {"name": str, "labels": STRINGS, "annotations?": STRINGS}}
 
 CONFIG_MAP = {"configMap?": {"name?": str, "items?": [{"key": str}]}}
 
@@ -332,7 +347,7 @@ CONTAINER = {
 }
 
 TEMPLATE = {
-    "metadata": {"labels": TEXTS, "annotations?": TEXTS},
+    "metadata": {"labels": STRINGS, "annotations?": STRINGS},
     "spec": {
         "subdomain?": str,
         "hostname?": str,
@@ -343,7 +358,7 @@ TEMPLATE = {
     },
 }
 
-SELECTOR = {"matchLabels": TEXTS}
+SELECTOR = {"matchLabels": STRINGS}
 
 SHAPES: dict[str, dict[str, Any]] = {
     "ServiceAccount": {},
@@ -352,9 +367,9 @@ SHAPES: dict[str, dict[str, Any]] = {
         "roleRef": {"name": str},
         "subjects?": [{"kind": str, "name": str, "namespace?": str}],
     },
-    "ConfigMap": {"data?": TEXTS, "binaryData?": TEXTS},
+    "ConfigMap": {"data?": STRINGS, "binaryData?": STRINGS},
     "Service": {
-        "spec": {"selector": TEXTS, "clusterIP?": str, "ports?": [{"port": int}]},
+        "spec": {"selector": STRINGS, "clusterIP?": str, "ports?": [{"port": int}]},
     },
     "PodGroup": {"spec": {"minMember?": int}},
     "Deployment": {"spec": {"replicas?": int, "selector": SELECTOR, "template": TEMPLATE}},
@@ -370,4 +385,4 @@ SHAPES: dict[str, dict[str, Any]] = {
         }
     },
 }
-"""What the checks read of each kind that mlgen makes for a job; an object may have more."""
+"""The fields that the checks read, for each kind that mlgen renders."""

@@ -1,4 +1,4 @@
-"""The command line. One file per command, imported when it is called."""
+"""The command line, `mlgen COMMAND`. Each command is a file, imported when it is called."""
 
 from importlib import import_module
 
@@ -20,11 +20,14 @@ COMMANDS = {
     "validate": "Check the jobs in FILES as render does.",
     "verify": "Check the rendered manifests in FILES after other tools have changed them.",
 }
-"""By name: the line that `mlgen --help` prints, so that it imports no command."""
+"""Each command with the first sentence of its help.
+
+`mlgen --help` prints them from here, because importing all commands would be slow.
+"""
 
 
 class _Commands(click.Group):
-    """A group whose commands are imported when they are called."""
+    """A group that imports a command when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(COMMANDS)
@@ -54,4 +57,4 @@ def main() -> None:
 
     Exit status: 0 success; 1 the input is wrong; 2 the command line is wrong; 3 there are
     differences.
-    """  # noqa: D301 - the character, not the two, tells click not to wrap
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash

@@ -1,4 +1,4 @@
-"""Options and arguments that several commands share, and how their values are read."""
+"""Options and arguments that several commands share, and callbacks that parse their values."""
 
 import re
 from collections.abc import Callable
@@ -14,7 +14,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def read_kube_version(_context: Any, _parameter: Any, value: str) -> "KubeVersion":
-    """Read --kube-version."""
+    """Parse --kube-version."""
     from mlgen.kubernetes.versions import parse
 
     try:
@@ -24,7 +24,7 @@ def read_kube_version(_context: Any, _parameter: Any, value: str) -> "KubeVersio
 
 
 def read_namespace(_context: Any, _parameter: Any, value: str | None) -> str | None:
-    """Read --namespace."""
+    """Validate --namespace."""
     if value is None:
         return None
     from mlgen.kubernetes.names import namespace
@@ -36,7 +36,7 @@ def read_namespace(_context: Any, _parameter: Any, value: str | None) -> str | N
 
 
 def read_settings(_context: Any, _parameter: Any, values: tuple[str, ...]) -> tuple[Any, ...]:
-    """Read every --set."""
+    """Parse every --set."""
     from mlgen.documents.overrides import parse
 
     try:
@@ -46,14 +46,19 @@ def read_settings(_context: Any, _parameter: Any, values: tuple[str, ...]) -> tu
 
 
 def read_schedule(_context: Any, _parameter: Any, value: str | None) -> str | None:
-    """Read --cron; Argo's controller alone would report a malformed schedule, and much later."""
+    """Validate the form of --cron.
+
+    Otherwise a malformed schedule is reported only later, in the status of the CronWorkflow.
+    """
     if value is None or re.fullmatch(r"@[a-z]+( \S+)?|[^@\s]\S*( \S+){4}", value):
         return value
-    raise click.BadParameter(f"{value!r} is not a schedule such as '0 2 * * 6' or @daily")
+    raise click.BadParameter(
+        f"invalid schedule {value!r}; use a value such as '0 2 * * 6' or @daily"
+    )
 
 
 def read_target(_context: Any, _parameter: Any, value: str | None) -> "Target | None":
-    """Read --for."""
+    """Validate --for."""
     if value is None:
         return None
     from mlgen.variants.gitops import target
@@ -80,14 +85,14 @@ KUBE_VERSION = click.option(
     show_default=True,
     callback=read_kube_version,
     metavar="VERSION",
-    help="Render for this version of Kubernetes, 1.31 or later.",
+    help="Target this version of Kubernetes, 1.31 or later.",
 )
 
 NAMESPACE = click.option(
     "-n",
     "--namespace",
     callback=read_namespace,
-    help="Render every object into this namespace, whatever the files say.",
+    help="Set the namespace of every job, overriding the one in the file.",
 )
 
 SETTINGS = click.option(
@@ -105,8 +110,8 @@ SUPERVISOR = click.option(
     "--supervisor/--no-supervisor",
     default=True,
     show_default=True,
-    help="Add a supervisor to jobs with cleanPodPolicy All or Running, which frees what is left"
-    " when training has ended.",
+    help="Add a supervisor to jobs with cleanPodPolicy All or Running, which cleans up after"
+    " training.",
 )
 
 TARGET = click.option(
@@ -114,13 +119,13 @@ TARGET = click.option(
     "target",
     callback=read_target,
     metavar="argocd|flux",
-    help="Render for a GitOps tool that restores the state in Git: nothing is deleted when training"
-    " ends, and a Job is replaced only if it has changed.",
+    help="Render for a GitOps tool, which restores the state in Git: delete nothing after training,"
+    " and replace a Job only if it has changed.",
 )
 
 
 def rendering(function: F) -> F:
-    """Add the options that every command takes which renders jobs."""
+    """Decorate a command that renders jobs with the options that all of these have."""
     for option in (SETTINGS, NAMESPACE, KUBE_VERSION):
         function = option(function)
     return function

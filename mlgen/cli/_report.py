@@ -1,4 +1,4 @@
-"""What a command prints, and how it ends when the input is wrong."""
+"""Print the output and the problems of a command, and exit with its status."""
 
 import sys
 from collections.abc import Callable, Iterable
@@ -13,28 +13,39 @@ T = TypeVar("T")
 
 
 def report(problems: "Iterable[Problem]") -> None:
-    """Print problems on standard error, one a line."""
+    """Print problems on stderr, one per line."""
     for problem in problems:
         click.echo(str(problem), err=True)
 
 
-def checked(work: Callable[[], T], warnings: "Callable[[T], Iterable[Problem]]") -> T:
-    """Do the work and print its warnings; on errors, print them all and exit with status 1."""
+def checked(action: Callable[[], T], warnings: "Callable[[T], Iterable[Problem]]") -> T:
+    """Return the result of an action, and print its warnings.
+
+    If it raises MlgenError, print all problems and exit with status 1.
+
+    Args:
+        action: the work of the command.
+        warnings: returns the warnings in a result.
+    """
     from mlgen.problems import MlgenError
 
     try:
-        value = work()
+        result = action()
     except MlgenError as error:
         report(error.problems)
         sys.exit(1)
-    report(warnings(value))
-    return value
+    report(warnings(result))
+    return result
 
 
 def write(output: str, text: str) -> None:
-    """Print a text, or put it in the place of a file; `-` is standard output."""
+    """Write a text to a file, or to stdout if the output is `-`.
+
+    Raises:
+        ClickException: the file cannot be written.
+    """
     if output == "-":
-        click.echo(text.encode(), nl=False)  # bytes: the same under every locale
+        click.echo(text.encode(), nl=False)  # bytes do not depend on the locale
         return
     from mlgen.output.files import write as write_file
 

@@ -20,8 +20,8 @@ def command() -> None:
 def init() -> None:
     """Fail if generate cannot succeed.
 
-    Check the parameters, the version of the cluster and the names of the files, without reading the
-    files. Print nothing.
+    Check the parameters, the version of the cluster and the names of the files. Do not read the
+    files, and print nothing on success.
     """
     from mlgen.integrations import argocd
 
@@ -30,9 +30,10 @@ def init() -> None:
 
 @command.command("generate")
 def generate() -> None:
-    """Print the manifests of the folder, as render --for argocd does.
+    """Print the manifests of the folder.
 
-    A folder without a job is an error: Argo CD deletes from the cluster what is missing here.
+    They are those of render --for argocd. A folder without a job is an error, because Argo CD
+    deletes objects that are missing from the output.
     """
     from mlgen.integrations import argocd
 
@@ -42,7 +43,7 @@ def generate() -> None:
 
 @command.command("parameters")
 def parameters() -> None:
-    """Print the parameters that the user interface shows, as JSON.
+    """Print the parameters for the user interface as JSON.
 
     If the folder holds exactly one job, they include its images and numbers of replicas.
     """

@@ -12,8 +12,8 @@ from mlgen.cli._report import checked, write
 def command(files: tuple[str, ...], output: str) -> None:
     """Print the equivalent job files of the custom resources in FILES.
 
-    Job files and all other objects pass through unchanged. What the operator would have done
-    differently is reported on stderr.
+    Job files and all other objects pass through unchanged. Differences from the behavior of the
+    operator are reported on stderr.
     """
     from mlgen import convert
 

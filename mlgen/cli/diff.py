@@ -11,14 +11,16 @@ from mlgen.cli._report import checked, write
 
 @click.command("diff")
 @click.argument("sides", nargs=-1, required=True, metavar="OLD NEW")
-@click.option("--live", is_flag=True, help="Compare NEW with the cluster; needs kubectl.")
+@click.option(
+    "--live", is_flag=True, help="Compare NEW with the objects in the cluster; requires kubectl."
+)
 @rendering
 @SUPERVISOR
 @TARGET
-def command(sides: tuple[str, ...], *, live: bool, **given: Any) -> None:
+def command(sides: tuple[str, ...], *, live: bool, **values: Any) -> None:
     """Preview the effect of applying NEW over OLD.
 
-    Print which fields change, what the API server will reject, which pods restart, and what to do.
+    Print which fields change, what the API server rejects, which pods restart, and what to do.
     OLD and NEW are each a file, a folder, or - for standard input, with job files, custom resources
     or rendered manifests. The options apply to both. With --live, give NEW alone.
 
@@ -27,10 +29,10 @@ def command(sides: tuple[str, ...], *, live: bool, **given: Any) -> None:
     from mlgen import Options, diff
 
     if len(sides) != (1 if live else 2):
-        raise click.UsageError("expected NEW with --live, OLD and NEW otherwise")
+        raise click.UsageError("expected NEW alone with --live" if live else "expected OLD and NEW")
     if sides.count("-") > 1:
-        raise click.UsageError("only one of OLD and NEW can be standard input")
-    options = Options(**given)
+        raise click.UsageError("only one of OLD and NEW can be -")
+    options = Options(**values)
     new = sides[-1]
     comparison = checked(
         lambda: diff.cluster(new, options) if live else diff.files(sides[0], new, options),

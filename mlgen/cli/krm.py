@@ -13,11 +13,12 @@ from mlgen.cli._report import report, write
 @rendering
 @SUPERVISOR
 @TARGET
-def command(**given: Any) -> None:
-    """Run as a KRM function of kustomize or kpt: read a ResourceList, and print one.
+def command(**values: Any) -> None:
+    """Run as a KRM function of kustomize or kpt.
 
-    Every job in the list, or in its functionConfig, is replaced by its manifests. A ConfigMap as
-    functionConfig sets these options: for, kube-version, namespace, set and supervisor.
+    Read a ResourceList from standard input, and print it with every job replaced by its manifests.
+    If its functionConfig is a job, add the manifests of that job. A ConfigMap as functionConfig
+    sets these options: for, kube-version, namespace, set and supervisor.
     """
     from mlgen import Options
     from mlgen.documents.files import texts
@@ -25,7 +26,7 @@ def command(**given: Any) -> None:
     from mlgen.problems import Collector
 
     (text,) = texts(("-",))
-    resource_list, problems = krm(text, Options(**given))
+    resource_list, problems = krm(text, Options(**values))
     report(problems)
     write("-", resource_list)
     if Collector(problems).has_errors:

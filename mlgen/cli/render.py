@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @click.option(
     "--check",
     metavar="DIR",
-    help="Write nothing; print how DIR would change, and exit with status 3 if it would.",
+    help="Print how --output DIR would change DIR, and exit with status 3 if it would.",
 )
 @click.option(
     "--format",
@@ -39,39 +39,41 @@ if TYPE_CHECKING:
     type=click.Choice(["yaml", "json"]),
     default="yaml",
     show_default=True,
-    help="Print YAML documents, or one List in JSON.",
+    help="Print YAML documents, or a List as JSON.",
 )
 def command(
-    files: tuple[str, ...], output: str, check: str | None, form: "Format", **given: Any
+    files: tuple[str, ...], output: str, check: str | None, form: "Format", **values: Any
 ) -> None:
     """Print the manifests of the jobs in FILES.
 
-    A job is a job file, or a custom resource of an operator, unchanged. All other objects pass
-    through unchanged. A FILE can be a file, a folder of files, or - for standard input.
+    A job is a job file, or an existing custom resource of an operator. All other objects pass
+    through unchanged. FILE can be a file, a folder of files, or - for standard input.
     """
     from mlgen.output.manifests import text
 
     if check is not None and output != "-":
         raise click.UsageError("--output and --check are mutually exclusive")
     if check is None and not (output.endswith("/") or (output and Path(output).is_dir())):
-        write(output, text(_result(files, given).parts, form))
+        write(output, text(_result(files, values).parts, form))
         return
     folder = Path(output if check is None else check)
     if form != "yaml":
-        raise click.UsageError("a folder holds YAML files only; leave --format out")
+        raise click.UsageError("a folder is written as YAML files; omit --format")
     if folder.resolve() in [Path(name).resolve() for name in files]:
-        raise click.UsageError(f"{folder} is both input and output")
-    _folder(folder, _result(files, given), check=check is not None)
+        raise click.UsageError(
+            f"{folder} is both input and output; use another folder for the output"
+        )
+    _write_folder(folder, _result(files, values), check=check is not None)
 
 
-def _result(files: tuple[str, ...], given: dict[str, Any]) -> "Result":
+def _result(files: tuple[str, ...], values: dict[str, Any]) -> "Result":
     from mlgen import Options, validate
 
-    return checked(lambda: validate(files, Options(**given)), lambda result: result.warnings)
+    return checked(lambda: validate(files, Options(**values)), lambda result: result.warnings)
 
 
-def _folder(folder: Path, result: "Result", *, check: bool) -> None:
-    """Bring a folder up to date, or print what would change."""
+def _write_folder(folder: Path, result: "Result", *, check: bool) -> None:
+    """Update a folder; or print how it would change, and exit with status 3 if it would."""
     from mlgen.output.folder import changes, diff, texts, update
 
     try:
@@ -80,11 +82,11 @@ def _folder(folder: Path, result: "Result", *, check: bool) -> None:
             update(folder, change)
             return
     except OSError as error:
-        done = "read" if check else "written"
-        raise click.ClickException(f"{folder}: cannot be {done}: {error.strerror}") from None
+        action = "read" if check else "written"
+        raise click.ClickException(f"{folder}: cannot be {action}: {error.strerror}") from None
     if change.names:
         write("-", diff(folder, change))
         count = f"{len(change.names)} file{'s' if len(change.names) > 1 else ''}"
-        hint = f"update it with -o {folder}/ in place of --check"
+        hint = f"to update it, use -o {folder}/ instead of --check"
         click.echo(f"{folder} is stale: {count} would change; {hint}", err=True)
         sys.exit(3)

@@ -7,13 +7,15 @@ from mlgen.cli._options import read_namespace
 
 @click.command("ssh-secret")
 @click.argument("name")
-@click.option("-n", "--namespace", callback=read_namespace, help="Set the Secret's namespace.")
+@click.option("-n", "--namespace", callback=read_namespace, help="Set the namespace of the Secret.")
 def command(name: str, namespace: str | None) -> None:
-    """Print a Secret with a new pair of ssh keys, for MPI over ssh.
+    """Print a Secret with a new pair of ssh keys.
+
+    Jobs that use MPI over ssh need it; the keys are different each time.
 
     \b
     mlgen ssh-secret resnet-ssh | kubectl apply -f -
-    """  # noqa: D301 - the character, not the two, tells click not to wrap
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.output.ssh_secret import secret
 
     try:

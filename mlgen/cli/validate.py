@@ -13,16 +13,16 @@ from mlgen.cli._report import checked
 @rendering
 @SUPERVISOR
 @TARGET
-def command(files: tuple[str, ...], **given: Any) -> None:
+def command(files: tuple[str, ...], **values: Any) -> None:
     """Check the jobs in FILES as render does.
 
-    Print for each job what it consists of, the PodSecurity level that its pods meet, and what keeps
-    them from the next stricter one.
+    For each job, print its roles, the PodSecurity level that its pods meet, and what violates the
+    next stricter level.
     """
     from mlgen import Options, validate
     from mlgen.output.summary import pod_security, summary
 
-    result = checked(lambda: validate(files, Options(**given)), lambda result: result.warnings)
+    result = checked(lambda: validate(files, Options(**values)), lambda result: result.warnings)
     for rendered in result.jobs:
         click.echo(f"{rendered.file}: valid")
         click.echo(summary(rendered.topology))

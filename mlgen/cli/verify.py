@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 def command(files: tuple[str, ...], kube_version: "KubeVersion") -> None:
     """Check the rendered manifests in FILES after other tools have changed them.
 
-    Check for each job whether the names, labels, addresses and rights in its objects still refer to
+    For each job, check that the names, labels, addresses and permissions in its objects still match
     each other, for example after a kustomize overlay.
 
     \b
     kustomize build overlay | mlgen verify -
-    """  # noqa: D301 - the character, not the two, tells click not to wrap
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.checks.verify import verify
     from mlgen.documents.files import texts
 

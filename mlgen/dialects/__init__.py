@@ -1,8 +1,8 @@
-"""The dialects: custom resource → TrainingJob document. Every module is one operator's.
+"""Dialects turn custom resources of operators into TrainingJob documents, one module per operator.
 
-A dialect module defines `DIALECT`, a `Dialect`. It sees no Kubernetes object and no YAML text: a
-`Builder` gives it what the user wrote, and takes what the TrainingJob says instead. A module whose
-name begins with `_` is a helper.
+A dialect module defines `DIALECT`, a `Dialect`. It sees neither Kubernetes objects nor YAML text: a
+`Builder` gives it the values of the custom resource, and takes those of the TrainingJob. Modules
+with a leading underscore are helpers.
 """
 
 import pkgutil
@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from mlgen.dialects._builder import Builder
 from mlgen.dialects._dialect import Dialect, Kind
+from mlgen.dialects._hints import one_of
 from mlgen.dialects._schemas import resource
 from mlgen.dialects._source_value import SourceValue
 from mlgen.documents.document import Document
@@ -27,9 +28,19 @@ from mlgen.problems import Collector, MlgenError, Problem, did_you_mean
 
 T = TypeVar("T")
 
+GROUP = group_of(API_VERSION)
+
+COMMON_KINDS = ("Job",)
+"""Kinds of operators whose names are also used in other API groups."""
+
+TRAINER = ("TrainJob", "TrainingRuntime", "ClusterTrainingRuntime")
+"""Kinds of Kubeflow Trainer, which combines a TrainJob and the runtime that it names."""
+
+TRAINER_HINT = "render the JobSet that it creates: kubectl get jobset NAME -o yaml"
+
 
 def names() -> list[str]:
-    """Return the names of all dialects, sorted; none of them is imported."""
+    """Return the names of all dialects, sorted, without importing them."""
     modules = (module.name for module in pkgutil.iter_modules(__path__))
     return sorted(name for name in modules if not name.startswith("_"))
 
@@ -40,66 +51,6 @@ def get(name: str) -> Dialect:
     return dialect
 
 
-def documents(text: Text) -> Iterator[Document | list[Problem]]:
-    """Read the documents of a text; of a List that holds a job, as `kubectl get` prints it, each.
-
-    Problems stand in the place of a document that cannot be read.
-    """
-    for document in read_documents(text):
-        items = _items(document) if isinstance(document, Document) else []
-        if isinstance(document, Document) and any(map(_is_ours, items)):
-            yield from (document.item("items", i) for i in range(len(items)))
-        else:
-            yield document
-
-
-def each(
-    texts: Iterable[Text],
-    make: Callable[[str, Document], tuple[T, list[Problem]]],
-    collector: Collector,
-) -> Iterator[tuple[Document, T]]:
-    """Make something of every document that can be read, and return it with the document.
-
-    Args:
-        texts: hold the documents.
-        make: gets the name of a text and a document of it; returns a value and warnings, or raises
-            `MlgenError`.
-        collector: is told every problem, document by document.
-    """
-    for text in texts:
-        yield from each_document(text.name, documents(text), make, collector)
-
-
-def each_document(
-    name: str,
-    documents: Iterable[Document | list[Problem]],
-    make: Callable[[str, Document], tuple[T, list[Problem]]],
-    collector: Collector,
-) -> Iterator[tuple[Document, T]]:
-    """Do for the documents of one text, by its name, what `each` does for those of many."""
-    for document in documents:
-        if isinstance(document, list):
-            collector.extend(document)
-            continue
-        with collector.catch():
-            value, warnings = make(name, document)
-            collector.extend(warnings)
-            yield document, value
-
-
-def _items(document: Document) -> list[Any]:
-    data = document.data
-    if not isinstance(data, dict) or (data.get("apiVersion"), data.get("kind")) != ("v1", "List"):
-        return []
-    items = data.get("items")
-    return items if isinstance(items, list) else []
-
-
-def _is_ours(item: Any) -> bool:
-    key = (item.get("apiVersion"), item.get("kind")) if isinstance(item, dict) else None
-    return key == (API_VERSION, KIND) or key in kinds()
-
-
 @cache
 def kinds() -> dict[tuple[str, str], Kind]:
     """Return every kind of every dialect, by its apiVersion and name."""
@@ -108,52 +59,123 @@ def kinds() -> dict[tuple[str, str], Kind]:
 
 @cache
 def groups() -> frozenset[str]:
-    """Return every API group in which a document is a job, or may mean to be one."""
-    own = (group for name in names() for group in get(name).groups)
-    return frozenset([GROUP, *own, *(group_of(version) for version, _ in kinds())])
+    """Return every API group in which an object is a job, or may be a misspelt one."""
+    return frozenset([*_own_groups(), *(group_of(version) for version, _ in kinds())])
+
+
+@cache
+def _own_groups() -> frozenset[str]:
+    """Return the API groups that only mlgen or one operator uses."""
+    return frozenset([GROUP, *(group for name in names() for group in get(name).groups)])
+
+
+def documents(text: Text) -> Iterator[Document | list[Problem]]:
+    """Yield the documents of a text, or instead of one that cannot be read, its problems.
+
+    A List that contains a job, as `kubectl get` prints it, is split into its items.
+    """
+    for document in read_documents(text):
+        items = _list_items(document) if isinstance(document, Document) else []
+        if isinstance(document, Document) and any(map(_is_job, items)):
+            yield from (document.item("items", i) for i in range(len(items)))
+        else:
+            yield document
+
+
+def each(
+    texts: Iterable[Text],
+    process: Callable[[str, Document], tuple[T, list[Problem]]],
+    collector: Collector,
+) -> Iterator[tuple[Document, T]]:
+    """Process every document that can be read; yield it with the result.
+
+    Args:
+        texts: contain the documents.
+        process: is called with the name of a text and one of its documents; returns a result and
+            warnings, or raises `MlgenError`.
+        collector: collects all problems, document by document.
+    """
+    for text in texts:
+        yield from each_document(text.name, documents(text), process, collector)
+
+
+def each_document(
+    name: str,
+    documents: Iterable[Document | list[Problem]],
+    process: Callable[[str, Document], tuple[T, list[Problem]]],
+    collector: Collector,
+) -> Iterator[tuple[Document, T]]:
+    """Process the documents of one text, given its name; see `each`."""
+    for document in documents:
+        if isinstance(document, list):
+            collector.extend(document)
+            continue
+        with collector.catch():
+            result, warnings = process(name, document)
+            collector.extend(warnings)
+            yield document, result
 
 
 def is_foreign(version: str, name: str) -> bool:
-    """Whether an object of this apiVersion and kind is no job, and does not mean to be one."""
-    known = [*kinds(), (API_VERSION, KIND)]
-    return (version, name) not in known and _unknown(version, name, known) is None
+    """Return True if an object of this apiVersion and kind is neither a job nor a misspelt one."""
+    return (version, name) not in _known() and _misspelt(version, name) is None
 
 
 def native(document: Document) -> tuple[Document | None, list[Problem]]:
-    """Return the TrainingJob that a document is or stands for, or None where it is neither.
+    """Return the equivalent TrainingJob of a document, or None if the document is not a job.
 
     Args:
         document: a TrainingJob, an operator's custom resource, or any other Kubernetes object.
 
     Returns:
-        The TrainingJob, and warnings on what the operator would have done besides.
+        The TrainingJob, and warnings about what the operator would have done differently.
 
     Raises:
-        MlgenError: the document is no Kubernetes object, a kind that nothing here knows, or a
-            custom resource that cannot be rendered.
+        MlgenError: the document is not a Kubernetes object, has an unknown kind or version of an
+            operator, or is a custom resource that cannot be rendered.
     """
     data = document.data
     if not isinstance(data, dict):
-        message = f"the document is not a {KIND}"
-        hint = f"begin it with apiVersion: {API_VERSION} and kind: {KIND}"
+        message = f"expected a {KIND} or another Kubernetes object, which is a mapping"
+        hint = f"start with apiVersion: {API_VERSION} and kind: {KIND}"
         raise MlgenError([document.located(Problem((), message, "unknown-kind", hint))])
     version, name = str(data.get("apiVersion")), str(data.get("kind"))
     if (version, name) == (API_VERSION, KIND):
         return document, []
-    for word in ("kind", "apiVersion"):
-        if not isinstance(data.get(word), str):
-            message = f'the field "{word}" is missing'
-            hint = f"write apiVersion: {API_VERSION} and kind: {KIND} for a job"
-            raise MlgenError([document.located(Problem((word,), message, "unknown-kind", hint))])
+    for field in ("kind", "apiVersion"):
+        if not isinstance(data.get(field), str):
+            message = f'field "{field}" is missing'
+            hint = f"for a job, write apiVersion: {API_VERSION} and kind: {KIND}"
+            raise MlgenError([document.located(Problem((field,), message, "unknown-kind", hint))])
     if (version, name) in kinds():
         return _converted(document, kinds()[version, name])
-    problem = _unknown(version, name, [*kinds(), (API_VERSION, KIND)])
+    problem = _misspelt(version, name)
     if problem:
         raise MlgenError([document.located(problem)])
     return None, []
 
 
+def _list_items(document: Document) -> list[Any]:
+    """Return the items of a List of Kubernetes; none of any other document."""
+    data = document.data
+    if not isinstance(data, dict) or (data.get("apiVersion"), data.get("kind")) != ("v1", "List"):
+        return []
+    items = data.get("items")
+    return items if isinstance(items, list) else []
+
+
+def _is_job(item: Any) -> bool:
+    """Return True for a TrainingJob or a custom resource of a dialect."""
+    return isinstance(item, dict) and (item.get("apiVersion"), item.get("kind")) in _known()
+
+
+def _known() -> list[tuple[str, str]]:
+    """Return the apiVersion and name of every kind of job."""
+    return [*kinds(), (API_VERSION, KIND)]
+
+
 def _converted(document: Document, kind: Kind) -> tuple[Document, list[Problem]]:
+    """Return the TrainingJob of a custom resource, and warnings."""
     document = replace(document, data=without_nulls(document.data))
     require_valid(document, resource(kind.spec))
     builder = Builder(SourceValue(document.data))
@@ -164,34 +186,22 @@ def _converted(document: Document, kind: Kind) -> tuple[Document, list[Problem]]
     return builder.finish(document), list(collector.problems)
 
 
-def _unknown(version: str, name: str, known: list[tuple[str, str]]) -> Problem | None:
-    """Return a problem where a document means to be one of ours, but is not; else None."""
+def _misspelt(version: str, name: str) -> Problem | None:
+    """Return the problem of an unknown kind that looks like a job, or None for other objects."""
     if name in TRAINER:
-        message = f"a {name} is half of a job: Trainer puts a TrainJob and its runtime together"
+        message = f"a {name} cannot be rendered alone: Trainer combines a TrainJob with its runtime"
         return Problem(("kind",), message, "unknown-kind", TRAINER_HINT)
     group = group_of(version)
-    versions = [other for other, kind in known if kind == name]
-    near = [other for other in versions if group_of(other) == group]
-    if near or (versions and name not in COMMON):
-        message = f"{version} is not a known version of {name}"
-        hint = f"known are: {', '.join(near or versions)}"
+    versions = [other for other, kind in _known() if kind == name]
+    same_group = [other for other in versions if group_of(other) == group]
+    if same_group or (versions and name not in COMMON_KINDS):
+        message = f"unknown version {version} of {name}"
+        hint = one_of(same_group or versions)
         return Problem(("apiVersion",), message, "unknown-kind", hint)
-    own = {GROUP, *(group for dialect in names() for group in get(dialect).groups)}
-    kinds = list(dict.fromkeys(kind for other, kind in known if group_of(other) == group))
-    alike = did_you_mean(name, kinds, cutoff=0.7)
-    if group in own or (kinds and (alike or name.endswith("Job"))):
-        hint = alike or (f"known are: {', '.join(kinds)}" if kinds else "")
-        message = f"{version} {name} is not known, and without its operator nothing runs it"
+    kinds = list(dict.fromkeys(kind for other, kind in _known() if group_of(other) == group))
+    similar = did_you_mean(name, kinds, cutoff=0.7)
+    if group in _own_groups() or (kinds and (similar or name.endswith("Job"))):
+        hint = similar or (one_of(kinds) if kinds else "")
+        message = f"{version} {name} is not supported, and nothing runs it without its operator"
         return Problem(("kind",), message, "unknown-kind", hint)
     return None
-
-
-GROUP = group_of(API_VERSION)
-
-COMMON = ("Job",)
-"""Kinds of operators whose names others use too."""
-
-TRAINER = ("TrainJob", "TrainingRuntime", "ClusterTrainingRuntime")
-"""Kinds of Kubeflow Trainer, which makes a JobSet of a TrainJob and the runtime that it names."""
-
-TRAINER_HINT = "render the JobSet that it makes of them: kubectl get jobset NAME -o yaml"

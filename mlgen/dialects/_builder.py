@@ -1,4 +1,4 @@
-"""A custom resource → a TrainingJob document: what all dialects have in common.
+"""Builds a TrainingJob document from a custom resource: what all dialects have in common.
 
 A dialect reads `SourceValue`s and puts them into a `Builder`, which remembers where each of them
 came from. So a problem of the job is reported at the value of the custom resource.
@@ -16,11 +16,11 @@ from mlgen.kubernetes.labels import KUEUE_QUEUE, LAST_APPLIED
 from mlgen.problems import Code, Collector, Problem, ValuePath
 
 ENDLESS = 2147483647
-"""The largest backoffLimit: operators that start replicas again without a limit do so here too."""
+"""The largest `backoffLimit`, for operators that restart replicas without limit."""
 
-CONTAINER_SHORT = ("image", "imagePullPolicy", "command", "args", "workingDir")
-POD_SHORT = ("serviceAccountName", "nodeSelector", "tolerations", "affinity")
-"""Fields of a pod that a role has under the same names."""
+CONTAINER_FIELDS = ("image", "imagePullPolicy", "command", "args", "workingDir")
+POD_FIELDS = ("serviceAccountName", "nodeSelector", "tolerations", "affinity")
+"""Fields of a container and of a pod that a role has with the same names."""
 
 ROLE_ORDER = (
     "replicas",
@@ -28,61 +28,68 @@ ROLE_ORDER = (
     "retryableExitCodes",
     "backoffLimit",
     "mainContainer",
-    *CONTAINER_SHORT,
+    *CONTAINER_FIELDS,
     "env",
     "resources",
     "volumes",
     "port",
-    *POD_SHORT,
+    *POD_FIELDS,
 )
-OF_ONE_ROLE = ("replicas", "backoffLimit")
 SPEC_ORDER = ("framework", "options", *ROLE_ORDER, "roles")
-"""What a reader looks for first stands first."""
+"""The order of fields in a job file: what a reader looks for first comes first."""
+
+PER_ROLE = ("replicas", "backoffLimit")
+"""Fields that are never shared by all roles."""
 
 
 @dataclass
 class Builder:
-    """A TrainingJob in the making.
+    """A TrainingJob that is being built.
 
     Attributes:
-        given: the custom resource.
+        resource: the custom resource.
         data: the TrainingJob.
-        origins: from where in the custom resource values came, by their paths in the TrainingJob;
-            for what lies within such a value its place there.
-        collector: what makes no sense, and as warnings what differs from what the operator does.
+        origins: by paths in the TrainingJob, the paths in the custom resource from which the
+            values came. A path below such a value has the same path below its origin.
+        collector: collects errors, and as warnings the differences from the operator.
     """
 
-    given: SourceValue
+    resource: SourceValue
     data: dict[str, Any] = field(default_factory=dict)
     origins: dict[ValuePath, ValuePath] = field(default_factory=dict)
     collector: Collector = field(default_factory=Collector)
 
     def __post_init__(self) -> None:
         self.data = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {}, "spec": {}}
-        self.origins = {(word,): (word,) for word in self.data}
-        self._metadata()
+        self.origins = {(name,): (name,) for name in self.data}
+        self._put_metadata()
 
-    def _metadata(self) -> None:
-        meta = self.given.get("metadata")
-        name, generated = meta.get("name"), meta.get("generateName")
+    def _put_metadata(self) -> None:
+        """Write the metadata, and as scheduling the queue that Kueue's label names."""
+        metadata = self.resource.get("metadata")
+        name, generated = metadata.get("name"), metadata.get("generateName")
         if not name and generated:
-            made = generated.value.rstrip("-.")
-            self.put(("metadata", "name"), generated, made)
-            hint = "write metadata.name if there is more than one"
-            self.differs(generated, f"every job made of it is called {made} here", hint)
+            fixed = generated.value.rstrip("-.")
+            self.put(("metadata", "name"), generated, fixed)
+            message = (
+                f"mlgen adds no random suffix; every job of this resource has the name {fixed}"
+            )
+            self.differs(generated, message, "set metadata.name if there is more than one")
         elif not name:
-            self.refuse(meta, 'the field "name" is missing', "give the job a name", "missing-field")
+            message = 'field "name" is missing'
+            self.refuse(metadata, message, "give the job a name", "missing-field")
         self.put(("metadata", "name"), name)
-        self.put(("metadata", "namespace"), meta.get("namespace"))
-        labels = dict(meta.get("labels").value or {})
+        self.put(("metadata", "namespace"), metadata.get("namespace"))
+        labels = dict(metadata.get("labels").value or {})
         queue = labels.pop(KUEUE_QUEUE, None)
         if queue:
-            self.put(("spec", "scheduling", "gang"), meta.get("labels", KUEUE_QUEUE), "kueue")
-            self.put(("spec", "scheduling", "queue"), meta.get("labels", KUEUE_QUEUE), queue)
-        self.put(("metadata", "labels"), meta.get("labels"), labels)
-        notes = dict(meta.get("annotations").value or {})
-        notes.pop(LAST_APPLIED, None)
-        self.put(("metadata", "annotations"), meta.get("annotations"), notes)
+            source = metadata.get("labels", KUEUE_QUEUE)
+            self.put(("spec", "scheduling", "gang"), source, "kueue")
+            self.put(("spec", "scheduling", "queue"), source, queue)
+        self.put(("metadata", "labels"), metadata.get("labels"), labels)
+        annotations = dict(metadata.get("annotations").value or {})
+        annotations.pop(LAST_APPLIED, None)
+        self.put(("metadata", "annotations"), metadata.get("annotations"), annotations)
 
     @property
     def name(self) -> str:
@@ -92,21 +99,21 @@ class Builder:
     @property
     def spec(self) -> SourceValue:
         """The `spec` of the custom resource."""
-        return self.given.get("spec")
+        return self.resource.get("spec")
 
     @property
     def roles(self) -> dict[str, dict[str, Any]]:
-        """The roles that are written already, by name."""
-        found: dict[str, dict[str, Any]] = self.data["spec"].get("roles", {})
-        return found
+        """The roles that have been written so far, by name."""
+        roles: dict[str, dict[str, Any]] = self.data["spec"].get("roles", {})
+        return roles
 
     def put(self, path: ValuePath, source: SourceValue, value: Any = None) -> None:
-        """Write a value into the TrainingJob; nothing where there is none.
+        """Write a value into the TrainingJob; None and empty mappings and lists are not written.
 
         Args:
-            path: where, such as ("spec", "runPolicy", "suspend").
+            path: where to write it: ("spec", "runPolicy", "suspend").
             source: where it came from.
-            value: what is written, where that is not the source's own value.
+            value: the value, if it is not that of the source.
         """
         value = source.value if value is None else value
         if value in (None, {}, []):
@@ -120,141 +127,151 @@ class Builder:
     def refuse(
         self, source: SourceValue, message: str, hint: str = "", code: Code = "refused"
     ) -> None:
-        """Note what the operator itself would refuse, or what cannot be rendered."""
+        """Report an error: the operator rejects this value, or it cannot be rendered."""
         self.collector.add(Problem(source.path, message, code, hint))
 
     def differs(self, source: SourceValue, message: str, hint: str = "") -> None:
-        """Note as a warning what the operator does and the rendered job does not."""
+        """Report a warning: the operator does something that the rendered job does not."""
         self.collector.add(Problem(source.path, message, "differs", hint, warning=True))
 
     def role(
         self, name: str, template: SourceValue, main: SourceValue, port: str | None = None
     ) -> None:
-        """Write a role: its pod template in short forms, and what has none as a template.
+        """Write a role: the fields of its pod template that a role has, and the rest as `template`.
 
         Args:
-            name: of the role.
-            template: of its pods.
-            main: the training container in it.
-            port: the name under which the operator knows the port that peers dial.
+            name: the role's name.
+            template: its PodTemplateSpec.
+            main: the training container in that template.
+            port: the operator's name of the container port that peers connect to.
         """
-        at = ("spec", "roles", name)
+        path = ("spec", "roles", name)
         self.data["spec"].setdefault("roles", {})[name] = {}
-        self.origins["spec", "roles", name] = template.path[:-1]
-        self.put((*at, "mainContainer"), main.get("name"))
-        for word in CONTAINER_SHORT:
-            self.put((*at, word), main.get(word))
-        self._resources(at, main.get("resources"))
-        self._env(name, main.get("env"))
-        known = (*CONTAINER_SHORT, "name", "env")
-        left = {k: v for k, v in main.value.items() if k not in known}
+        self.origins[path] = template.path[:-1]
+        self.put((*path, "mainContainer"), main.get("name"))
+        for field_name in CONTAINER_FIELDS:
+            self.put((*path, field_name), main.get(field_name))
+        self._put_resources(path, main.get("resources"))
+        self._put_env(path, main.get("env"))
+        written = (*CONTAINER_FIELDS, "name", "env")
+        rest = {k: v for k, v in main.value.items() if k not in written}
         if set(main.get("resources").value or {}) <= {"requests", "limits"}:
-            left.pop("resources", None)
+            rest.pop("resources", None)
         if port:
-            self._port(at, main, port, left)
-        for word in POD_SHORT:
-            self.put((*at, word), template.get("spec", word))
-        short = self._volumes(name, template, main)
-        left["volumeMounts"] = [m for m in left.get("volumeMounts", []) if m["name"] not in short]
-        self._template(name, template, main, left, short)
+            self._put_port(path, main, port, rest)
+        for field_name in POD_FIELDS:
+            self.put((*path, field_name), template.get("spec", field_name))
+        short = self._put_volumes(path, template, main)
+        rest["volumeMounts"] = [m for m in rest.get("volumeMounts", []) if m["name"] not in short]
+        self._put_template(path, template, main, rest, short)
 
-    def _volumes(self, role: str, template: SourceValue, main: SourceValue) -> set[str]:
-        """Write in short form what only the training container mounts; return the names."""
+    def _put_volumes(self, role: ValuePath, template: SourceValue, main: SourceValue) -> set[str]:
+        """Write the volumes that have a short form; return their names.
+
+        Only a volume that the training container alone mounts, once, has one.
+        """
         pod = template.get("spec")
-        others = [
+        mounted_elsewhere = [
             mount["name"]
-            for word in ("containers", "initContainers")
-            for container in pod.get(word).items()
+            for field_name in ("containers", "initContainers")
+            for container in pod.get(field_name).items()
             if container.path != main.path
             for mount in container.value.get("volumeMounts", [])
         ]
-        found = set()
+        short = set()
         for volume in pod.get("volumes").items():
             name = volume.value["name"]
             mounts = [m for m in main.get("volumeMounts").items() if m.value["name"] == name]
             source = short_volume(volume.value)
-            if source and len(mounts) == 1 and name not in others:
+            if source and len(mounts) == 1 and name not in mounted_elsewhere:
                 mount = {k: v for k, v in mounts[0].value.items() if k != "name"}
                 if set(mount) <= {"mountPath", "subPath", "readOnly"}:
-                    self.put(("spec", "roles", role, "volumes", name), volume, mount | source)
-                    found.add(name)
-        return found
+                    self.put((*role, "volumes", name), volume, mount | source)
+                    short.add(name)
+        return short
 
-    def _resources(self, at: ValuePath, given: SourceValue) -> None:
-        """Requests and limits; a limit without a request is the request too, as in Kubernetes.
+    def _put_resources(self, role: ValuePath, resources: SourceValue) -> None:
+        """Write requests and limits; as in Kubernetes, a limit is the default of its request.
 
         https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/
         """
-        limits = given.get("limits").value or {}
-        requests = limits | (given.get("requests").value or {})
-        if set(given.value or {}) - {"requests", "limits"}:
+        if set(resources.value or {}) - {"requests", "limits"}:
             return
+        limits = resources.get("limits").value or {}
+        requests = limits | (resources.get("requests").value or {})
         if requests == limits:
-            self.put((*at, "resources"), given.get("limits"), limits)
+            self.put((*role, "resources"), resources.get("limits"), limits)
         else:
             both = {"requests": requests, "limits": limits}
-            self.put((*at, "resources"), given, {k: v for k, v in both.items() if v})
+            self.put((*role, "resources"), resources, {k: v for k, v in both.items() if v})
 
-    def _env(self, role: str, env: SourceValue) -> None:
-        """The variables by name; of two of one name the last counts, as in a container."""
-        found: dict[str, Any] = {}
-        path = ("spec", "roles", role, "env")
+    def _put_env(self, role: ValuePath, env: SourceValue) -> None:
+        """Write the variables by name; as in a container, the last of several takes effect."""
+        variables: dict[str, Any] = {}
         for item in env.items():
-            name, source = item.value["name"], item.get("valueFrom")
-            if name in found:
-                self.differs(item.get("name"), f"{name} stands here twice", "the last one counts")
-            found[name] = {"valueFrom": source.value} if source else item.value.get("value", "")
-            origin = item.path if source else item.get("value").path
-            self.origins[(*path, name)] = origin
-        self.put(("spec", "roles", role, "env"), env, found)
+            name, reference = item.value["name"], item.get("valueFrom")
+            if name in variables:
+                hint = "keep one; the last one takes effect"
+                self.differs(item.get("name"), f"duplicate variable {name}", hint)
+            value = {"valueFrom": reference.value} if reference else item.value.get("value", "")
+            variables[name] = value
+            self.origins[(*role, "env", name)] = item.path if reference else item.get("value").path
+        self.put((*role, "env"), env, variables)
 
-    def _port(self, at: ValuePath, main: SourceValue, name: str, left: dict[str, Any]) -> None:
-        """The operator's port under our name; what else is said of it stays in the template."""
+    def _put_port(
+        self, role: ValuePath, main: SourceValue, name: str, rest: dict[str, Any]
+    ) -> None:
+        """Write the container port with this name; take it out of the rest if nothing is lost."""
         for port in main.get("ports").items():
             if port.value.get("name") == name:
-                self.put((*at, "port"), port.get("containerPort"))
+                self.put((*role, "port"), port.get("containerPort"))
                 if set(port.value) <= {"name", "containerPort", "protocol"}:
-                    left["ports"] = [p for p in left["ports"] if p is not port.value]
+                    rest["ports"] = [p for p in rest["ports"] if p is not port.value]
 
-    def _template(
+    def _put_template(
         self,
-        role: str,
+        role: ValuePath,
         template: SourceValue,
         main: SourceValue,
-        left: dict[str, Any],
+        main_rest: dict[str, Any],
         short: set[str],
     ) -> None:
-        """What has no short form, merged into the pod template as it is."""
-        path = ("spec", "roles", role, "template")
-        meta, spec = template.get("metadata"), template.get("spec")
-        found: dict[str, Any] = {}
-        noted = {k: meta.value[k] for k in ("labels", "annotations") if meta.get(k).value}
-        if noted:
-            found["metadata"] = noted
-        rest = {
-            k: v
-            for k, v in spec.value.items()
-            if k not in (*POD_SHORT, "restartPolicy", "containers")
-        }
+        """Write the parts of a pod template that a role has no field for.
+
+        Args:
+            role: the path of the role.
+            template: the PodTemplateSpec.
+            main: the training container in it.
+            main_rest: the fields of the training container that are still to be written.
+            short: the names of volumes that have been written in short form.
+        """
+        metadata, spec = template.get("metadata"), template.get("spec")
+        merged: dict[str, Any] = {}
+        kept = {k: metadata.value[k] for k in ("labels", "annotations") if metadata.get(k).value}
+        if kept:
+            merged["metadata"] = kept
+        written = (*POD_FIELDS, "restartPolicy", "containers")
+        rest = {k: v for k, v in spec.value.items() if k not in written}
         volumes = [v for v in rest.pop("volumes", []) if v["name"] not in short]
         if volumes:
             rest["volumes"] = volumes
-        left = {k: v for k, v in left.items() if v not in ([], {})}
-        containers = [({"name": main.value["name"], **left}, main.path)] if left else []
-        others = (item for item in spec.get("containers").items() if item.path != main.path)
-        containers += [(item.value, item.path) for item in others]
+        main_rest = {k: v for k, v in main_rest.items() if v not in ([], {})}
+        containers = [item for item in spec.get("containers").items() if item.path != main.path]
+        if main_rest:
+            name = {"name": main.value["name"]}
+            containers.insert(0, SourceValue(name | main_rest, main.path))
         if containers:
-            rest["containers"] = [value for value, _ in containers]
-        for i, (_, origin) in enumerate(containers):
-            self.origins[(*path, "spec", "containers", i)] = origin
+            rest["containers"] = [container.value for container in containers]
+        for i, container in enumerate(containers):
+            self.origins[(*role, "template", "spec", "containers", i)] = container.path
         if rest:
-            found["spec"] = rest
-        self.put(("spec", "roles", role, "template"), template, found)
+            merged["spec"] = rest
+        self.put((*role, "template"), template, merged)
 
     def share_templates(self) -> None:
-        """Say once what the templates of all roles say alike, down to a single label."""
+        """Move what the templates of all roles have in common, down to single labels, to `spec`."""
         roles = list(self.roles.items())
-        shared = _alike([role.get("template", {}) for _, role in roles]) if roles[1:] else {}
+        shared = _common([role.get("template", {}) for _, role in roles]) if roles[1:] else {}
         if not shared:
             return
         self.data["spec"]["template"] = shared
@@ -262,91 +279,95 @@ class Builder:
         for path in [path for path in self.origins if path[: len(first)] == first]:
             self.origins[("spec", "template", *path[len(first) :])] = self.origins[path]
         for _, role in roles:
-            role["template"] = _besides(role["template"], shared)
+            role["template"] = _without(role["template"], shared)
             if not role["template"]:
                 del role["template"]
 
     def finish(self, document: Document) -> Document:
-        """Return the TrainingJob, whose values know their places in the custom resource.
+        """Return the TrainingJob as a document whose values have their places in the resource.
 
         Args:
             document: the custom resource.
         """
-        self._share()
+        self._share_fields()
         spec = self.data["spec"]
         spec["roles"] = {k: _ordered(v, ROLE_ORDER) for k, v in spec.get("roles", {}).items()}
         self.data["spec"] = _ordered(spec, SPEC_ORDER)
-        made = Document(self.data, {(): document.place(())}, text=document.text)
+        job = Document(self.data, {(): document.place(())}, text=document.text)
         for path in _paths(self.data, ()):
             origin = self._origin(path)
             if origin in document.places:
-                made.origins[path] = origin
-                made.places[path] = document.places[origin]
-                made.keys[path] = document.key_place(origin)
+                job.origins[path] = origin
+                job.places[path] = document.places[origin]
+                job.keys[path] = document.key_place(origin)
                 if origin in document.texts:
-                    made.texts[path] = document.texts[origin]
-        return made
+                    job.texts[path] = document.texts[origin]
+        return job
 
     def _origin(self, path: ValuePath) -> ValuePath | None:
+        """Return the path in the custom resource of a path in the TrainingJob."""
         for length in range(len(path), 0, -1):
             if path[:length] in self.origins:
                 return (*self.origins[path[:length]], *path[length:])
         return None
 
-    def _share(self) -> None:
-        """What all roles say alike is said once, for all roles."""
+    def _share_fields(self) -> None:
+        """Move the fields that are equal in all of several roles to `spec`."""
         spec = self.data["spec"]
         roles = list(spec.get("roles", {}).items())
-        if len(roles) == 1:
+        if not roles[1:]:
             return
-        first, *others = roles or [("", {})]
-        for word in [w for w in first[1] if w in ROLE_ORDER and w not in OF_ONE_ROLE]:
-            value = first[1][word]
-            if all(role.get(word) == value for _, role in others):
-                spec[word] = {**spec[word], **value} if word in spec else value
-                for name, role in roles:
-                    del role[word]
-                    self._move(("spec", "roles", name, word), ("spec", word), keep=name == first[0])
+        (first_name, first), *others = roles
+        for name in [name for name in first if name in ROLE_ORDER and name not in PER_ROLE]:
+            value = first[name]
+            if all(role.get(name) == value for _, role in others):
+                spec[name] = {**spec[name], **value} if name in spec else value
+                for role_name, role in roles:
+                    del role[name]
+                    role_path = ("spec", "roles", role_name, name)
+                    self._move(role_path, ("spec", name), keep=role_name == first_name)
 
     def _move(self, old: ValuePath, new: ValuePath, *, keep: bool) -> None:
+        """Move the origins below a path to another path, or only remove them."""
         for path in [path for path in self.origins if path[: len(old)] == old]:
             origin = self.origins.pop(path)
             if keep:
                 self.origins[(*new, *path[len(old) :])] = origin
 
 
-def _ordered(given: dict[str, Any], order: tuple[str, ...]) -> dict[str, Any]:
-    """The fields that are in the order first; `roles` and what else there is after them."""
-    return {k: given[k] for k in order if k in given} | {
-        k: v for k, v in given.items() if k not in order
+def _ordered(mapping: dict[str, Any], order: tuple[str, ...]) -> dict[str, Any]:
+    """Return a mapping with the fields in this order first, and its other fields after them."""
+    return {k: mapping[k] for k in order if k in mapping} | {
+        k: v for k, v in mapping.items() if k not in order
     }
 
 
-def _alike(values: list[dict[str, Any]]) -> dict[str, Any]:
-    """The fields, and fields of fields, that are the same in all of these mappings."""
-    found: dict[str, Any] = {}
-    for key, value in values[0].items():
-        every = [other.get(key) for other in values]
-        if all(other == value for other in every):
-            found[key] = value
-        elif all(isinstance(other, dict) for other in every):
-            inner = _alike([other for other in every if isinstance(other, dict)])
-            found |= {key: inner} if inner else {}
-    return found
+def _common(mappings: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the fields, and fields of fields, that are equal in all of these mappings."""
+    common: dict[str, Any] = {}
+    for key, value in mappings[0].items():
+        values = [mapping.get(key) for mapping in mappings]
+        if all(other == value for other in values):
+            common[key] = value
+        elif all(isinstance(other, dict) for other in values):
+            inner = _common([other for other in values if isinstance(other, dict)])
+            common |= {key: inner} if inner else {}
+    return common
 
 
-def _besides(value: dict[str, Any], shared: dict[str, Any]) -> dict[str, Any]:
-    """What a mapping says besides what is in another one."""
-    found: dict[str, Any] = {}
-    for key, inner in value.items():
+def _without(mapping: dict[str, Any], shared: dict[str, Any]) -> dict[str, Any]:
+    """Return a mapping without the fields, and fields of fields, that are shared."""
+    rest: dict[str, Any] = {}
+    for key, value in mapping.items():
         if key not in shared:
-            found[key] = inner
-        elif inner != shared[key]:
-            found[key] = _besides(inner, shared[key])
-    return found
+            rest[key] = value
+        elif value != shared[key]:
+            rest[key] = _without(value, shared[key])
+    return rest
 
 
 def _paths(value: Any, path: ValuePath) -> Iterator[ValuePath]:
+    """Yield the path of a value and of everything in it."""
     yield path
     if isinstance(value, dict):
         for name, inner in value.items():

@@ -1,7 +1,7 @@
-"""What a module of this package offers."""
+"""The type of a dialect."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from mlgen.dialects._builder import Builder
@@ -13,7 +13,7 @@ class Kind:
 
     Attributes:
         spec: the JSON Schema of its `spec`.
-        convert: writes the TrainingJob; called with a resource that holds against the schema.
+        convert: writes the TrainingJob with a `Builder`, whose resource conforms to the schema.
     """
 
     spec: Mapping[str, Any]
@@ -26,9 +26,8 @@ class Dialect:
 
     Attributes:
         kinds: by apiVersion and kind.
-        groups: the API groups that belong to the operator alone, so that an unknown kind in one of
-            them is an error.
+        groups: the API groups that only this operator uses; an unknown kind in them is an error.
     """
 
     kinds: Mapping[tuple[str, str], Kind]
-    groups: tuple[str, ...] = field(default=())
+    groups: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
-"""Replica types and a run policy: what the operators around kubeflow/common share.
+"""Replica types and a run policy: what the operators based on kubeflow/common share.
 
-Kubeflow's training operator and MPI operator and KubeDL all grew on that library, so a job is a
-mapping of replica types, each with a pod template, beside a policy for the whole. Read off the
+Kubeflow's training operator and MPI operator and KubeDL all started with that library. So a job is
+a mapping of replica types, each with a pod template, and a policy for the whole job. Read from the
 training operator 1.9, pkg/apis/kubeflow.org/v1/common_types.go and pkg/controller.v1/common.
 """
 
@@ -11,16 +11,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlgen.dialects._builder import ENDLESS, Builder
+from mlgen.dialects._hints import choice
 from mlgen.dialects._schemas import COUNT, SWITCH, TEMPLATE, TEXT, mapping
 from mlgen.dialects._source_value import SourceValue
 from mlgen.jobfile.model import WaitPolicy
-from mlgen.problems import ValuePath, did_you_mean
+from mlgen.problems import ValuePath
 
-NAME = re.compile("[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
-"""A DNS label of RFC 1035, which the operator wants of a job that Services are called after."""
+JOB_NAME = re.compile("[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+"""A DNS label of RFC 1035: the operator names Services after the job."""
 
-RESTARTS = ("Always", "OnFailure", "Never", "ExitCode")
-CLEANING = ("", "None", "Running", "All")
+RESTART_POLICIES = ("Always", "OnFailure", "Never", "ExitCode")
+CLEAN_POD_POLICIES = ("", "None", "Running", "All")
 
 SCHEDULING: dict[str, Any] = mapping(
     {
@@ -33,21 +34,22 @@ SCHEDULING: dict[str, Any] = mapping(
 )
 
 INLINE: dict[str, Any] = {
-    "cleanPodPolicy": {"enum": list(CLEANING)},
+    "cleanPodPolicy": {"enum": list(CLEAN_POD_POLICIES)},
     "ttlSecondsAfterFinished": COUNT,
     "activeDeadlineSeconds": COUNT,
     "backoffLimit": COUNT,
 }
-"""What stood in `spec` itself before there was a runPolicy."""
+"""Fields that were in `spec` itself before there was a `runPolicy`."""
 
 RUN_POLICY: dict[str, Any] = mapping(
     INLINE | {"schedulingPolicy": SCHEDULING, "suspend": SWITCH, "managedBy": TEXT}
 )
 
 POLICIES: dict[str, Any] = INLINE | {"runPolicy": RUN_POLICY, "RunPolicy": RUN_POLICY}
+"""Every place in `spec` where a version of the operator has the run policy."""
 
 REPLICA: dict[str, Any] = mapping(
-    {"replicas": COUNT, "restartPolicy": {"enum": list(RESTARTS)}, "template": TEMPLATE},
+    {"replicas": COUNT, "restartPolicy": {"enum": list(RESTART_POLICIES)}, "template": TEMPLATE},
     "template",
 )
 
@@ -56,15 +58,15 @@ REPLICAS: dict[str, Any] = {"type": "object", "minProperties": 1, "additionalPro
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the operator takes for granted of one kind.
+    """The names and defaults of one kind.
 
     Attributes:
-        framework: in TrainingJob's words.
+        framework: the TrainingJob's name of the framework.
         field: the field of `spec` that holds the replica types.
-        roles: those that it knows.
+        roles: the replica types, in the order in which they are written.
         container: the name of the training container.
-        port: the name of the port that peers dial.
-        restart: the restart policy that it gives by default.
+        port: the name of the port that peers connect to.
+        restart: the default restart policy.
     """
 
     framework: str
@@ -75,192 +77,197 @@ class Rules:
     restart: str = "Never"
 
 
-def roles(builder: Builder, rules: Rules) -> dict[str, SourceValue]:
-    """Return the replica types by their roles; the operator takes their names in any case."""
-    known = {name.lower(): name for name in rules.roles}
-    found: dict[str, SourceValue] = {}
-    for name, given in builder.spec.get(rules.field).fields():
+def replica_types(builder: Builder, rules: Rules) -> dict[str, SourceValue]:
+    """Return the replica types by role; as in the operator, their names are case-insensitive."""
+    canonical = {name.lower(): name for name in rules.roles}
+    by_role: dict[str, SourceValue] = {}
+    for name, replica_type in builder.spec.get(rules.field).fields():
         role = name.lower()
-        if role not in known:
-            hint = did_you_mean(name, rules.roles) or f"known are: {', '.join(rules.roles)}"
-            builder.refuse(given, f'"{name}" is not a replica type of this kind', hint)
-        elif role in found:
-            builder.refuse(given, f"{known[role]} stands here twice", "keep one of the two")
+        if role not in canonical:
+            message = f'unknown replica type "{name}"'
+            builder.refuse(replica_type, message, choice(name, rules.roles))
+        elif role in by_role:
+            message = f"duplicate replica type {canonical[role]}: its name is case-insensitive"
+            builder.refuse(replica_type, message, "keep one of the two")
         else:
-            found[role] = given
-    return {role: found[role] for role in known if role in found}
+            by_role[role] = replica_type
+    return {role: by_role[role] for role in canonical if role in by_role}
 
 
 def check_name(builder: Builder) -> None:
-    """Refuse the name of a job that the operator's webhook would refuse."""
-    if not NAME.fullmatch(builder.name):
-        message = f'"{builder.name}" cannot be the name of a job'
+    """Reject a job name that the operator's webhook rejects."""
+    if not JOB_NAME.fullmatch(builder.name):
+        source = SourceValue(builder.name, builder.origins["metadata", "name"])
         hint = (
-            "use at most 63 lower-case letters, digits and dashes, a letter first and no dash last"
+            "use at most 63 lower-case letters, digits and dashes; start with a letter, and do not"
+            " end with a dash"
         )
-        builder.refuse(
-            SourceValue(builder.name, builder.origins["metadata", "name"]), message, hint
-        )
+        builder.refuse(source, f'"{builder.name}" is not a valid job name', hint)
 
 
 def main_container(builder: Builder, template: SourceValue, name: str) -> SourceValue | None:
-    """Return the container of the operator's name, without which its webhook refuses a job."""
+    """Return the container with this name, which the operator's webhook requires."""
     containers = template.get("spec", "containers")
     for container in containers.items():
         if container.value["name"] == name:
             if not container.get("image").value:
-                builder.refuse(container, "the training container has no image", "write image")
+                builder.refuse(container, "the training container has no image", "set image")
                 return None
             return container
-    hint = f"name the one that trains {name}"
-    builder.refuse(containers, f'there is no container with the name "{name}"', hint)
+    message = f'no container has the name "{name}"'
+    builder.refuse(containers, message, f'name the training container "{name}"')
     return None
 
 
-def replicas(builder: Builder, rules: Rules) -> dict[str, SourceValue]:
-    """Write every role with the operator's defaults; return the replica types by role."""
+def write_roles(builder: Builder, rules: Rules) -> dict[str, SourceValue]:
+    """Write the framework and every role with the operator's defaults; return `replica_types`."""
     check_name(builder)
-    builder.put(("spec", "framework"), builder.given.get("kind"), rules.framework)
-    found = roles(builder, rules)
-    for role, given in found.items():
-        template = given.get("template")
+    builder.put(("spec", "framework"), builder.resource.get("kind"), rules.framework)
+    by_role = replica_types(builder, rules)
+    for role, replica_type in by_role.items():
+        template = replica_type.get("template")
         main = main_container(builder, template, rules.container)
         if main:
+            path = ("spec", "roles", role)
             builder.role(role, template, main, rules.port)
-            builder.put(("spec", "roles", role, "replicas"), given.get("replicas"))
-            restart = given.get("restartPolicy")
-            builder.put(
-                ("spec", "roles", role, "restartPolicy"), restart, restart.value or rules.restart
-            )
-    return found
+            builder.put((*path, "replicas"), replica_type.get("replicas"))
+            restart = replica_type.get("restartPolicy")
+            builder.put((*path, "restartPolicy"), restart, restart.value or rules.restart)
+    return by_role
 
 
-def named_peers(builder: Builder, known: Iterable[str] = ()) -> None:
-    """Warn where a replica is called by the name of its own Service, which only the operator has.
+def warn_of_service_names(builder: Builder, rendered: Iterable[str] = ()) -> None:
+    """Warn where a program uses the Service name of a replica, which only the operator provides.
 
     Args:
-        builder: has the roles.
-        known: names that lead to a replica here too.
+        builder: has all roles.
+        rendered: Service names of replicas that the rendered job provides too.
     """
-    named = re.compile(rf"\b{re.escape(builder.name)}-(?:{'|'.join(builder.roles)})-\d+\b")
+    pattern = re.compile(rf"\b{re.escape(builder.name)}-(?:{'|'.join(builder.roles)})-\d+\b")
     for path, text in _texts(builder):
-        found = named.search(text)
+        # A name that continues with `.JOB` resolves here too.
+        match = pattern.search(text)
         if (
-            found
-            and found[0] not in known
-            and not text[found.end() :].startswith(f".{builder.name}")
+            match
+            and match[0] not in rendered
+            and not text[match.end() :].startswith(f".{builder.name}")
         ):
-            message = f"the operator has a Service {found[0]}; here there is none of this name"
-            builder.differs(
-                SourceValue(text, path), message, "take it from the framework's variables"
-            )
+            message = f"the operator creates a Service {match[0]}; here no Service has this name"
+            hint = "take the address from the framework's variables"
+            builder.differs(SourceValue(text, path), message, hint)
 
 
 def _texts(builder: Builder) -> Iterator[tuple[ValuePath, str]]:
-    """What the user wrote into commands, arguments and variables, and where."""
-    for role, words in builder.roles.items():
-        at = ("spec", "roles", role)
+    """Yield the commands, arguments and variables of all roles, each with its place."""
+    for role, fields in builder.roles.items():
+        path = ("spec", "roles", role)
         for field in ("command", "args"):
-            for i, text in enumerate(words.get(field, [])):
-                yield (*builder.origins[(*at, field)], i), text
-        for name, text in words.get("env", {}).items():
+            for i, text in enumerate(fields.get(field, [])):
+                yield (*builder.origins[(*path, field)], i), text
+        for name, text in fields.get("env", {}).items():
             if isinstance(text, str):
-                yield builder.origins[(*at, "env", name)], text
+                yield builder.origins[(*path, "env", name)], text
 
 
-def wait_by_name(builder: Builder) -> None:
-    """Let replicas wait until the names of all lead to pods, and dial no port that a peer has.
+def wait_for_names(builder: Builder) -> None:
+    """Make replicas wait for the names of all replicas, instead of probing a peer's port.
 
-    Operators dial none, and some programs die of a connection that is closed at once.
+    Operators probe no port, and some programs crash if a connection is closed at once.
     """
     sizes = {name: role.get("replicas", 1) for name, role in builder.roles.items()}
     if sum(sizes.values()) > 1:
         waits = [{"role": name, "until": "name"} for name, size in sizes.items() if size]
-        builder.put(("spec", "waitFor"), builder.given.get("kind"), waits)
+        builder.put(("spec", "waitFor"), builder.resource.get("kind"), waits)
 
 
-def overwrite(builder: Builder, names: Iterable[str]) -> None:
-    """Take away the user's values of variables that the operator writes after them."""
-    for role, words in builder.roles.items():
-        for name in [name for name in names if name in words.get("env", {})]:
-            message = f"the operator writes its own {name} over this one, and so it is here"
-            given = SourceValue(None, builder.origins["spec", "roles", role, "env", name])
-            builder.differs(given, message, "leave it out")
-            del words["env"][name]
-        if not words.get("env", True):
-            del words["env"]
+def drop_overwritten(builder: Builder, names: Iterable[str]) -> None:
+    """Remove the user's values of these variables, which the operator overwrites."""
+    for role, fields in builder.roles.items():
+        for name in [name for name in names if name in fields.get("env", {})]:
+            source = SourceValue(None, builder.origins["spec", "roles", role, "env", name])
+            message = f"the operator overwrites {name}, and mlgen does the same"
+            builder.differs(source, message, "remove it")
+            del fields["env"][name]
+        if not fields.get("env", True):
+            del fields["env"]
 
 
 def run_policy(
     builder: Builder,
-    found: Mapping[str, SourceValue],
+    replica_types: Mapping[str, SourceValue],
     manager: str,
     clean: str = "",
     *,
     endless: bool = True,
 ) -> None:
-    """Write what holds for the whole job, from `runPolicy` or, as once, from `spec` itself.
+    """Write the policies of the whole job, from `runPolicy` or from `spec` itself.
 
     Args:
-        builder: is written to.
-        found: the replica types by role, already written.
-        manager: the operator's own name in `managedBy`.
-        clean: the cleanPodPolicy that the operator gives by default, if it is not None.
-        endless: without a backoffLimit the operator starts replicas again for ever.
+        builder: has all roles.
+        replica_types: by role.
+        manager: the operator's name for itself in `managedBy`.
+        clean: the operator's default of `cleanPodPolicy`, if it is not None.
+        endless: without a `backoffLimit`, the operator restarts replicas without limit.
     """
     spec = builder.spec
     for name in ("cleanPodPolicy", "ttlSecondsAfterFinished", "backoffLimit", "suspend"):
-        builder.put(("spec", "runPolicy", name), policy(spec, name))
-    if clean and not policy(spec, "cleanPodPolicy"):
+        builder.put(("spec", "runPolicy", name), policy_field(spec, name))
+    if clean and not policy_field(spec, "cleanPodPolicy"):
         builder.put(("spec", "runPolicy", "cleanPodPolicy"), spec, clean)
     restarts = {role.get("restartPolicy") for role in builder.roles.values()}
-    if endless and restarts != {"Never"} and not policy(spec, "backoffLimit"):
+    if endless and restarts != {"Never"} and not policy_field(spec, "backoffLimit"):
         builder.put(("spec", "runPolicy", "backoffLimit"), spec, ENDLESS)
-    deadline(builder, policy(spec, "activeDeadlineSeconds"))
-    managed = policy(spec, "managedBy")
+    _deadline(builder, policy_field(spec, "activeDeadlineSeconds"))
+    managed = policy_field(spec, "managedBy")
     if managed.value != manager:
         builder.put(("spec", "runPolicy", "managedBy"), managed)
-    scheduling(builder, policy(spec, "schedulingPolicy"), found)
+    _scheduling(builder, policy_field(spec, "schedulingPolicy"), replica_types)
 
 
-def policy(spec: SourceValue, name: str) -> SourceValue:
-    """Return one field of the run policy, wherever this version has it; "" says nothing."""
+def policy_field(spec: SourceValue, name: str) -> SourceValue:
+    """Return a field of the run policy, wherever this version has it; "" counts as not set."""
     places = [spec.get("runPolicy", name), spec.get("RunPolicy", name), spec.get(name)]
-    found = next((given for given in places if given), places[0])
-    return SourceValue(None, found.path) if found.value == "" else found
+    first = next((value for value in places if value), places[0])
+    return SourceValue(None, first.path) if first.value == "" else first
 
 
-def deadline(builder: Builder, given: SourceValue) -> None:
-    """Write a deadline; waiting for peers must end before it, to say what was missing."""
-    builder.put(("spec", "runPolicy", "activeDeadlineSeconds"), given)
-    if given and given.value <= WaitPolicy().timeout_seconds:
-        builder.put(("spec", "wait", "timeoutSeconds"), given, max(1, given.value - 1))
+def _deadline(builder: Builder, deadline: SourceValue) -> None:
+    """Write the deadline; waiting for peers ends a second before it, to log what is missing."""
+    builder.put(("spec", "runPolicy", "activeDeadlineSeconds"), deadline)
+    if deadline and deadline.value <= WaitPolicy().timeout_seconds:
+        timeout = max(1, deadline.value - 1)
+        builder.put(("spec", "wait", "timeoutSeconds"), deadline, timeout)
 
 
-def scheduling(builder: Builder, given: SourceValue, found: Mapping[str, SourceValue]) -> None:
-    """Write the gang; which scheduler forms it, only the operator's command line says.
+def _scheduling(
+    builder: Builder, policy: SourceValue, replica_types: Mapping[str, SourceValue]
+) -> None:
+    """Write gang scheduling.
 
-    So the pods' own schedulerName has to tell: volcano, or any other for coscheduling.
+    The operator's command line names the scheduler. The resource does only if its pods do:
+    volcano, or any other name for the coscheduling plugin.
     """
-    if not given:
+    if not policy:
         return
-    named = [role.get("template", "spec", "schedulerName").value for role in found.values()]
-    names = {name for name in named if name} - {"default-scheduler"}
-    if not names:
+    schedulers = {
+        replica_type.get("template", "spec", "schedulerName").value
+        for replica_type in replica_types.values()
+    } - {None, "", "default-scheduler"}
+    if not schedulers:
         builder.differs(
-            given,
-            "the operator asks the scheduler that it was started with for a gang; none is formed"
-            " here, as the resource does not say which",
-            "write schedulerName in the templates, or --set spec.scheduling.gang=volcano",
+            policy,
+            "the operator uses the gang scheduler that it was started with; no gang is rendered,"
+            " because the resource does not name that scheduler",
+            "set schedulerName in the templates, or pass --set spec.scheduling.gang=volcano",
         )
         return
-    gang = "volcano" if "volcano" in names else "coscheduling"
-    builder.put(("spec", "scheduling", "gang"), given, gang)
-    for theirs, ours in GANG[gang].items():
-        builder.put(("spec", "scheduling", ours), given.get(theirs))
+    gang = "volcano" if "volcano" in schedulers else "coscheduling"
+    builder.put(("spec", "scheduling", "gang"), policy, gang)
+    for field, job_field in GANG_FIELDS[gang].items():
+        builder.put(("spec", "scheduling", job_field), policy.get(field))
 
 
-GANG = {
+GANG_FIELDS = {
     "volcano": {
         "queue": "queue",
         "priorityClass": "priorityClassName",
@@ -276,7 +283,7 @@ GANG = {
         "scheduleTimeoutSeconds": "scheduleTimeoutSeconds",
     },
 }
-"""By flavour: the fields of a schedulingPolicy that it knows, and our names of them.
+"""By gang scheduler: the fields of a schedulingPolicy that it supports, and the job file's fields.
 
-KubeDL's has priorityClassName where Kubeflow's has priorityClass.
+KubeDL calls `priorityClassName` what Kubeflow calls `priorityClass`.
 """

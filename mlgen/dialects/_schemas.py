@@ -23,7 +23,7 @@ SERVER_WRITTEN = (
     "selfLink",
     "clusterName",
 )
-"""What `kubectl get -o yaml` prints besides, and `kubectl apply` has no use for."""
+"""Fields that the API server adds; accepted, so that the output of `kubectl get` can be read."""
 
 METADATA: dict[str, Any] = {
     "type": "object",
@@ -40,10 +40,16 @@ METADATA: dict[str, Any] = {
 
 
 def _named(definition: str, **lists: str) -> dict[str, Any]:
-    """A list of what the job file's schema defines, whose items and their items have their keys."""
+    """Return the JSON Schema of a list of a definition of the job file's schema.
+
+    Args:
+        definition: its name. Each item must have a name.
+        lists: lists within an item, and the field that each of their items must have.
+    """
     keys = {name: {"items": {"required": [key]}} for name, key in lists.items()}
-    rule = {"required": ["name"], "properties": keys}
-    return {"type": "array", "items": {"allOf": [{"$ref": f"#/definitions/{definition}"}, rule]}}
+    required = {"required": ["name"], "properties": keys}
+    reference = {"$ref": f"#/definitions/{definition}"}
+    return {"type": "array", "items": {"allOf": [reference, required]}}
 
 
 CONTAINERS = _named("container", env="name", ports="containerPort", volumeMounts="name")
@@ -71,14 +77,15 @@ TEMPLATE: dict[str, Any] = {
         },
     },
 }
-"""A PodTemplateSpec, as far as it is read here; the API server knows the rest of its fields.
+"""The fields of a PodTemplateSpec that dialects read; other checks cover its other fields.
 
-Some write one as a whole Pod, whose apiVersion and kind the API server takes away.
+apiVersion and kind are accepted, because the API server drops them if a template has the form of a
+Pod.
 """
 
 
 def mapping(properties: Mapping[str, Any], *required: str) -> dict[str, Any]:
-    """Return the JSON Schema of a mapping that has these fields and no others."""
+    """Return the JSON Schema of a mapping with these fields and no others."""
     return {
         "type": "object",
         "additionalProperties": False,
@@ -89,5 +96,5 @@ def mapping(properties: Mapping[str, Any], *required: str) -> dict[str, Any]:
 
 def resource(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Return the JSON Schema of a custom resource with this `spec`."""
-    words = {"apiVersion": TEXT, "kind": TEXT, "metadata": METADATA, "spec": spec, "status": {}}
-    return mapping(words, "metadata", "spec") | {"definitions": base()["definitions"]}
+    fields = {"apiVersion": TEXT, "kind": TEXT, "metadata": METADATA, "spec": spec, "status": {}}
+    return mapping(fields, "metadata", "spec") | {"definitions": base()["definitions"]}

@@ -1,4 +1,4 @@
-"""A value of a custom resource, and where it is."""
+"""A value of a custom resource, with its path."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from mlgen.problems import ValuePath
 
 @dataclass(frozen=True, slots=True)
 class SourceValue:
-    """A value of a custom resource, and the way to it; it is false where nothing is given."""
+    """A value of a custom resource and its path there; false if the value is None (not set)."""
 
     value: Any
     path: ValuePath = ()
@@ -18,7 +18,7 @@ class SourceValue:
         return self.value is not None
 
     def get(self, *steps: str | int) -> "SourceValue":
-        """Return a value within this one, given or not."""
+        """Return a value within this one; its value is None if it does not exist."""
         value = self.value
         for step in steps:
             if isinstance(value, dict):
@@ -30,9 +30,9 @@ class SourceValue:
         return SourceValue(value, (*self.path, *steps))
 
     def fields(self) -> Iterator[tuple[str, "SourceValue"]]:
-        """Return the fields of a mapping by name; of nothing, none."""
+        """Yield the fields of a mapping with their names; nothing if the value is None."""
         return ((name, self.get(name)) for name in self.value or {})
 
     def items(self) -> Iterator["SourceValue"]:
-        """Return the items of a list; of nothing, none."""
+        """Yield the items of a list; nothing if the value is None."""
         return (self.get(i) for i in range(len(self.value or [])))

@@ -1,33 +1,37 @@
-"""Volumes of a pod in the short forms of the job file."""
+"""Volumes of a pod in the short forms of a job file."""
 
 from collections.abc import Mapping
 from typing import Any
 
-VOLUME_SHORT = {
+RENAMED = {
     "persistentVolumeClaim": ("claimName", "pvc"),
     "configMap": ("name", "configMap"),
     "secret": ("secretName", "secret"),
     "hostPath": ("path", "hostPath"),
 }
-"""By the field of a volume: what alone may stand in it, and the short form of that."""
+"""By type of volume: the only field that its short form can hold, and the name of that form."""
+
+UNCHANGED = {"nfs": {"server", "path"}, "emptyDir": {"medium", "sizeLimit"}}
+"""By type of volume: the fields that its short form can hold, with the same names."""
 
 
 def short_volume(volume: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a volume as a role has it, but for its mount; {} where it has no short form."""
-    sources = [name for name in volume if name != "name"]
-    if len(sources) != 1:
+    """Return the short form of a volume, without its mount; {} if it has none.
+
+    A volume of one type has a short form if the form holds all of its fields.
+    """
+    types = [name for name in volume if name != "name"]
+    if len(types) != 1 or not isinstance(volume[types[0]], dict):
         return {}
-    (name,) = sources
-    if not isinstance(volume[name], dict):
-        return {}
-    if name in VOLUME_SHORT and set(volume[name]) == {VOLUME_SHORT[name][0]}:
-        inner, short = VOLUME_SHORT[name]
-        return {short: volume[name][inner]}
-    whole = {"nfs": {"server", "path"}, "emptyDir": {"medium", "sizeLimit"}}
+    (name,) = types
+    fields = volume[name]
+    if name in RENAMED and set(fields) == {RENAMED[name][0]}:
+        inner, short = RENAMED[name]
+        return {short: fields[inner]}
     if (
-        name in whole
-        and set(volume[name]) <= whole[name]
-        and volume[name].get("medium") in (None, "Memory")
+        name in UNCHANGED
+        and set(fields) <= UNCHANGED[name]
+        and fields.get("medium") in (None, "Memory")
     ):
-        return {name: volume[name]}
+        return {name: fields}
     return {}

@@ -1,12 +1,12 @@
-"""ElasticDL: jobs whose master makes and replaces the pods of parameter servers and workers.
+"""ElasticDL: jobs whose master creates and replaces the pods of parameter servers and workers.
 
-ElasticAIJob is designed in sql-machine-learning/elasticdl, docs/designs/elasticdl_operator.md: its
-sample is of elasticdl.org/v1, with blocks in lower case, its CRD of v1alpha1, with Master, PS and
-Worker; both are taken. `jobArgs` may hold the argument list of the client, `elasticdl train …`, or
-any part of it, as a name and its value in one item or in two: what has a place in a TrainingJob
-goes there, and the rest to the master. Names, defaults and the forms of resources, volumes and
-variables are those of elasticdl_client/common: args.py, k8s_client.py, k8s_resource.py and
-k8s_volume.py. A pod that `elasticdl train --yaml` has dumped needs no operator, and passes through.
+ElasticAIJob is designed in sql-machine-learning/elasticdl, docs/designs/elasticdl_operator.md. The
+sample there is of elasticdl.org/v1, with blocks in lower case; the CRD is of v1alpha1, with Master,
+PS and Worker. Both are accepted. `jobArgs` may hold any arguments of `elasticdl train …`, with a
+name and its value in one item or in two. An argument that has a field in a TrainingJob is written
+there, and all others are passed to the master. Names, defaults and the syntax of resources, volumes
+and variables are those of elasticdl_client/common: args.py, k8s_client.py, k8s_resource.py and
+k8s_volume.py. A pod from `elasticdl train --yaml` needs no operator, and is not changed.
 """
 
 import re
@@ -17,17 +17,22 @@ from typing import Any
 
 from mlgen.dialects._builder import Builder
 from mlgen.dialects._dialect import Dialect, Kind
+from mlgen.dialects._hints import choice
 from mlgen.dialects._schemas import COUNT, TEXT, mapping
 from mlgen.dialects._source_value import SourceValue
-from mlgen.problems import did_you_mean
+from mlgen.problems import ValuePath, did_you_mean
 
 WORKERS = 2
-"""How many the client asks for by default."""
+"""The client's default number of workers."""
 
 MASTER_RESOURCES = "cpu=0.1,memory=1024Mi"
-"""What the client asks for by default; those of the other roles are the master's own defaults."""
+"""The client's default; the master has defaults for the other roles."""
 
 COUNTS = {"ps": "num_ps_pods", "worker": "num_workers"}
+"""The arguments for the number of replicas."""
+
+BLOCK_NAMES = {"master": "Master", "ps": "PS", "worker": "Worker"}
+"""The two names of a role's block in `spec`."""
 
 SWITCHES = {
     "enable_automate_memory": False,
@@ -43,15 +48,15 @@ SWITCHES = {
     "use_async": True,
     "use_go_ps": False,
 }
-"""Arguments that may stand without a value, and what they mean then."""
+"""Arguments that need no value, and the value that each has then."""
 
-RESOURCES = tuple(
+_RESOURCE_ARGUMENTS = tuple(
     f"{role}_resource_{kind}"
     for role in ("master", "ps", "worker", "chief", "evaluator")
     for kind in ("request", "limit")
 )
 
-OTHERS = """
+_OTHER_ARGUMENTS = """
 aux_params callbacks checkpoint_dir checkpoint_dir_for_init checkpoint_steps chief_pod_priority
 cluster_spec cluster_spec_json critical_worker_index custom_data_reader data_reader_params
 dataset_fn distribution_strategy envs eval_metrics_fn evaluation_start_delay_secs evaluation_steps
@@ -65,310 +70,321 @@ relaunch_on_worker_failure restart_policy sync_version_tolerance tensorboard_log
 validation_data volume worker_image worker_pod_priority yaml
 """
 
-NAMES = (*SWITCHES, *RESOURCES, *re.findall(r"\w+", OTHERS))
+ARGUMENTS = (*SWITCHES, *_RESOURCE_ARGUMENTS, *_OTHER_ARGUMENTS.split())
 """The arguments of `elasticdl train`, `evaluate` and `predict`, of all releases."""
 
-OF_THE_CLIENT = ("yaml", "force_use_kube_config_file")
-"""They say how a job is submitted, which here is the user's business."""
+CLIENT_ARGUMENTS = ("yaml", "force_use_kube_config_file")
+"""Arguments about how the client submits a job, which the rendered job does not need."""
 
-MASTER_TOO = {
-    "log_file_path": ("writes the master's own output there", "kubectl logs shows it"),
-    "cluster_spec": ("changes the master's pod by it", "write spec.roles.master.template"),
-    "cluster_spec_json": ("changes the master's pod by it", "write spec.roles.master.template"),
+USED_BY_CLIENT = {
+    "log_file_path": ("writes the master's output to this file", "use kubectl logs"),
+    "cluster_spec": ("applies this to the master's pod", "set spec.roles.master.template"),
+    "cluster_spec_json": ("applies this to the master's pod", "set spec.roles.master.template"),
 }
-"""What the client does with an argument before it hands it on, and what to do here."""
+"""What the client does with arguments that it also passes to the master; what to do instead."""
 
-
-@dataclass
-class Arguments:
-    """The arguments of a job by name; what has found its place is no longer in them."""
-
-    builder: Builder
-    left: dict[str, SourceValue] = field(default_factory=dict)
-
-    def take(self, name: str) -> SourceValue:
-        """Take an argument out; one without a value says nothing."""
-        found = self.left.pop(name, SourceValue(None))
-        return found if found.value != "" else SourceValue(None, found.path)
-
-    def one_of(self, given: SourceValue, *names: str) -> SourceValue:
-        """Return a field of a block, or the first of these arguments; it cannot be both."""
-        found = [argument for argument in map(self.take, names) if argument]
-        if given and found:
-            message = f"--{names[0]} is said by {given.path[-2]}.{given.path[-1]} already"
-            self.builder.refuse(found[0], message, "keep one of the two")
-        return given or next(iter(found), given)
-
-    def number(self, given: SourceValue) -> SourceValue:
-        """Return an argument as the whole number that it must be."""
-        if isinstance(given.value, str):
-            if not given.value.isdecimal():
-                self.builder.refuse(given, f'"{given.value}" is not a whole number')
-                return SourceValue(0, given.path)
-            return SourceValue(int(given.value), given.path)
-        return given
-
-
-def _job(builder: Builder) -> None:
-    builder.put(("spec", "framework"), builder.given.get("kind"), "elasticdl")
-    arguments = Arguments(builder, _read(builder))
-    blocks = {role: _block(builder, role) for role in ("master", "ps", "worker")}
-    image, env = arguments.take("image_name"), arguments.take("envs")
-    mounted = [block.get("volume") for block in blocks.values() if block.get("volume")]
-    volume = arguments.one_of(next(iter(mounted), SourceValue(None)), "volume")
-    for role, block in blocks.items():
-        count = _count(arguments, role, block)
-        if role == "ps" and not count.value:
-            continue
-        builder.data["spec"].setdefault("roles", {})[role] = {}
-        builder.origins["spec", "roles", role] = block.path if block else builder.spec.path
-        builder.put(("spec", "roles", role, "replicas"), count)
-        own = arguments.one_of(block.get("image"), f"{role}_image") or image
-        builder.put(("spec", "roles", role, "image"), own or blocks["master"].get("image"))
-        _pod(arguments, role, block)
-        _volumes(builder, role, block.get("volume") if mounted else volume)
-        _env(builder, role, env)
-    _whole(builder, arguments)
-
-
-def _read(builder: Builder) -> dict[str, SourceValue]:
-    """The arguments by their whole names."""
-    found: dict[str, SourceValue] = {}
-    for name, given in _pairs(builder):
-        known = _name(builder, name, given)
-        said = SWITCHES.get(known) if given.value is None else given.value
-        if known in found:
-            builder.refuse(given, f"--{known} stands here twice", "keep one of the two")
-        elif known and said is None:
-            builder.refuse(given, f"--{known} has no value", "write one")
-        elif known:
-            found[known] = SourceValue(said, given.path)
-    return found
-
-
-ARGUMENT = re.compile(r"--(\w+)(?:(?:=|\s+)(.*))?", re.DOTALL)
-
-
-def _pairs(builder: Builder) -> Iterator[tuple[str, SourceValue]]:
-    """Each name with its value, which may stand in the next item; a shell would take quotes off."""
-    name: str | None = None
-    last = SourceValue(None)
-    for item in builder.spec.get("jobArgs").items():
-        matched = ARGUMENT.fullmatch(item.value.strip())
-        if matched:
-            if name:
-                yield name, last
-            name, last = matched[1], SourceValue(None, item.path)
-            if matched[2]:
-                yield name, SourceValue(_unquoted(builder, item, matched[2]), item.path)
-                name = None
-        elif name:
-            yield name, item
-            name = None
-        else:
-            message = f'"{item.value}" is not the value of an argument'
-            builder.refuse(item, message, "write --name value")
-    if name:
-        yield name, last
-
-
-def _unquoted(builder: Builder, item: SourceValue, text: str) -> str:
-    try:
-        words = shlex.split(text)
-    except ValueError:
-        words = []
-    if len(words) != 1:
-        builder.refuse(item, f"{text} is not one word, as a shell reads it", "put it in quotes")
-        return text
-    return words[0]
-
-
-def _name(builder: Builder, name: str, given: SourceValue) -> str:
-    """Return the argument that is meant: Python's argparse takes a beginning for the whole."""
-    longer = [known for known in NAMES if known.startswith(name)]
-    if name in NAMES or len(longer) == 1:
-        return name if name in NAMES else longer[0]
-    hint = did_you_mean(name, NAMES) or "elasticdl train --help lists them"
-    builder.refuse(given, f"--{name} is not an argument of ElasticDL", hint)
-    return ""
-
-
-def _block(builder: Builder, role: str) -> SourceValue:
-    """A block under either of its names."""
-    lower, upper = builder.spec.get(role), builder.spec.get(SPELLED[role])
-    if lower and upper:
-        message = f"{role} and {SPELLED[role]} are the same"
-        builder.refuse(upper, message, "keep one of the two")
-    return lower or upper
-
-
-SPELLED = {"master": "Master", "ps": "PS", "worker": "Worker"}
-
-
-def _count(arguments: Arguments, role: str, block: SourceValue) -> SourceValue:
-    if role == "master":
-        return SourceValue(None)
-    given = arguments.number(arguments.one_of(block.get("count"), COUNTS[role]))
-    return given if given or role == "ps" else SourceValue(WORKERS, given.path)
-
-
-def _pod(arguments: Arguments, role: str, block: SourceValue) -> None:
-    """Resources and priority: of the master its pod's, of the others what the master is told."""
-    builder, at = arguments.builder, ("spec", "roles", role)
-    request = arguments.one_of(block.get("resource_request"), f"{role}_resource_request")
-    limit = arguments.take(f"{role}_resource_limit")
-    if role == "master" and not request:
-        request = SourceValue(MASTER_RESOURCES, request.path)
-    requests = _resources(builder, request)
-    limits = _resources(builder, limit) or requests
-    same = requests in ({}, limits)
-    both = limits if same else {"requests": requests, "limits": limits}
-    builder.put((*at, "resources"), limit if same and limit else request, both)
-    priority = arguments.one_of(block.get("priority"), f"{role}_pod_priority")
-    if not priority.value:
-        return
-    if role == "master":
-        builder.put((*at, "template", "spec", "priorityClassName"), priority)
-    else:
-        builder.put(("spec", "options", "podPriority", role), priority)
-
-
-RESOURCE = re.compile(r"cpu|memory|ephemeral-storage|gpu|[-.\w]+/gpu|nvidia\.com/.+")
-
-
-def _resources(builder: Builder, given: SourceValue) -> dict[str, str]:
-    """`cpu=1,memory=1024Mi,gpu=1` as amounts by name."""
-    found: dict[str, str] = {}
-    for name, amount in _fields(builder, given, given.value or ""):
-        if name == "disk":
-            message = "Kubernetes has no resource disk"
-            builder.refuse(given, message, f"write ephemeral-storage={amount}")
-        elif not RESOURCE.fullmatch(name):
-            known = ("cpu", "memory", "ephemeral-storage", "gpu")
-            hint = did_you_mean(name, known) or f"known are: {', '.join(known)}"
-            builder.refuse(given, f"{name} is not a resource of ElasticDL", hint)
-        else:
-            found["nvidia.com/gpu" if name == "gpu" else name] = amount
-    return found
-
-
-def _volumes(builder: Builder, role: str, given: SourceValue) -> None:
-    """`claim_name=c,mount_path=/data;host_path=/d,mount_path=/d`; equal ones have one name."""
-    known = _seen(builder)
-    for text in filter(None, (given.value or "").strip().split(";")):
-        words = dict(_fields(builder, given, text))
-        wrong = [name for name in words if name not in VOLUME]
-        if wrong:
-            hint = did_you_mean(wrong[0], VOLUME) or f"known are: {', '.join(VOLUME)}"
-            builder.refuse(given, f"{wrong[0]} is not known of a volume", hint)
-        elif "mount_path" not in words or len({"claim_name", "host_path"} & set(words)) != 1:
-            message = f"{text} is not a volume"
-            builder.refuse(given, message, "write claim_name or host_path, and mount_path")
-        else:
-            if "type" in words:
-                message = f"the node is not asked for a {words['type']} here"
-                builder.differs(given, message, "see to the folder yourself")
-            volume = {VOLUME[name]: text for name, text in words.items() if VOLUME[name]}
-            if volume not in known:
-                known.append(volume)
-            name = f"volume-{known.index(volume)}"
-            builder.put(("spec", "roles", role, "volumes", name), given, volume)
-
-
-VOLUME = {
+VOLUME_FIELDS = {
     "mount_path": "mountPath",
     "sub_path": "subPath",
     "claim_name": "pvc",
     "host_path": "hostPath",
     "type": "",
 }
+"""The fields of a volume, and the job file's fields; "" if it has none."""
+
+RESOURCE_NAME = re.compile(r"cpu|memory|ephemeral-storage|gpu|[-.\w]+/gpu|nvidia\.com/.+")
+RESOURCES = ("cpu", "memory", "ephemeral-storage", "gpu")
+"""The names of resources that a message suggests."""
+
+ARGUMENT = re.compile(r"--(\w+)(?:(?:=|\s+)(.*))?", re.DOTALL)
+
+NOTHING = SourceValue(None)
+
+_BLOCK = {"image": TEXT, "priority": TEXT, "resource_request": TEXT, "volume": TEXT}
 
 
-def _seen(builder: Builder) -> list[dict[str, str]]:
-    """The volumes of the roles before, in the order of their names."""
-    named = {k: v for role in builder.roles.values() for k, v in role.get("volumes", {}).items()}
-    return [named[f"volume-{i}"] for i in range(len(named))]
-
-
-def _fields(builder: Builder, given: SourceValue, text: str) -> Iterator[tuple[str, str]]:
-    """The fields of `a=1,b=2`, each of which may stand there once."""
-    seen: set[str] = set()
-    for word in filter(None, text.strip().split(",")):
-        name, equals, value = (part.strip() for part in word.partition("="))
-        if not (name and equals and value):
-            builder.refuse(given, f'"{word}" is not of the form name=value')
-        elif name in seen:
-            builder.refuse(given, f"{name} stands here twice", "keep one of the two")
-        else:
-            seen.add(name)
-            yield name, value
-
-
-def _env(builder: Builder, role: str, given: SourceValue) -> None:
-    """`A=1,B=2`, where a value may have commas."""
-    words = re.split(r"(?:^|,)([^,=]+)=", given.value or "")[1:]
-    for name, value in zip(words[::2], words[1::2], strict=True):
-        builder.put(("spec", "roles", role, "env", name), given, value)
-
-
-def _whole(builder: Builder, arguments: Arguments) -> None:
-    """Write what is not of one role, and hand the rest to the master."""
-    name, namespace = arguments.take("job_name"), arguments.take("namespace")
-    if name and name.value != builder.name:
-        builder.refuse(name, f"the job is called {builder.name} in metadata", "leave it out")
-    known = builder.data["metadata"].get("namespace", namespace.value)
-    if namespace and namespace.value != known:
-        builder.refuse(namespace, f"the namespace is {known} in metadata", "leave it out")
-    elif namespace:
-        builder.put(("metadata", "namespace"), namespace)
-    builder.put(
-        ("spec", "options", "distributionStrategy"), arguments.take("distribution_strategy")
-    )
-    for argument, word in (
-        ("image_pull_policy", "imagePullPolicy"),
-        ("restart_policy", "restartPolicy"),
-    ):
-        builder.put(
-            ("spec", "roles", "master", word), arguments.left.get(argument, SourceValue(None))
-        )
-    for argument in OF_THE_CLIENT:
-        arguments.take(argument)
-    for argument, given in arguments.left.items():
-        if argument in MASTER_TOO and given.value:
-            what, hint = MASTER_TOO[argument]
-            builder.differs(given, f"the client also {what}; that is not done here", hint)
-        builder.put(("spec", "options", "arguments", argument), given, _value(given))
-
-
-def _value(given: SourceValue) -> str | int | bool:
-    """Numbers and switches as such, where the master gets the same text of them."""
-    if given.value in (True, "True", False, "False"):
-        return given.value in (True, "True")
-    text = str(given.value)
-    return int(text) if text.isdecimal() and str(int(text)) == text else text
-
-
-BLOCK = {"image": TEXT, "priority": TEXT, "resource_request": TEXT, "volume": TEXT}
-
-
-def _counted(minimum: int) -> dict[str, Any]:
+def _counted_block(minimum: int) -> dict[str, Any]:
+    """Return the JSON Schema of a block with a number of replicas."""
     count = {**COUNT, "minimum": minimum, "examples": [2]}
-    return mapping({"count": count, **BLOCK}, "count")
+    return mapping({"count": count, **_BLOCK}, "count")
 
 
 SPEC = mapping(
     {
         "jobArgs": {"type": "array", "items": {**TEXT, "examples": ["--num_epochs 2"]}},
-        **dict.fromkeys(("master", "Master"), mapping(BLOCK)),
-        **dict.fromkeys(("ps", "PS"), _counted(0)),
-        **dict.fromkeys(("worker", "Worker"), _counted(1)),
+        **dict.fromkeys(("master", "Master"), mapping(_BLOCK)),
+        **dict.fromkeys(("ps", "PS"), _counted_block(0)),
+        **dict.fromkeys(("worker", "Worker"), _counted_block(1)),
     }
 )
+
+
+@dataclass
+class Arguments:
+    """The arguments of a job, by name, that have not been written yet."""
+
+    builder: Builder
+    rest: dict[str, SourceValue] = field(default_factory=dict)
+
+    def take(self, name: str) -> SourceValue:
+        """Remove and return an argument; one with an empty value counts as not set."""
+        argument = self.rest.pop(name, NOTHING)
+        return argument if argument.value != "" else SourceValue(None, argument.path)
+
+    def one_of(self, block_field: SourceValue, *names: str) -> SourceValue:
+        """Return a field of a block, or if it is not set the first of these arguments that is."""
+        arguments = [argument for argument in map(self.take, names) if argument]
+        if block_field and arguments:
+            field_name = f"{block_field.path[-2]}.{block_field.path[-1]}"
+            message = f"--{names[0]} and {field_name} are mutually exclusive"
+            self.builder.refuse(arguments[0], message, "keep one of the two")
+        return block_field or next(iter(arguments), block_field)
+
+    def number(self, source: SourceValue) -> SourceValue:
+        """Return an argument as an integer."""
+        if isinstance(source.value, str):
+            if not source.value.isdecimal():
+                message = f'expected an integer, got "{source.value}"'
+                self.builder.refuse(source, message, "use digits only")
+                return SourceValue(0, source.path)
+            return SourceValue(int(source.value), source.path)
+        return source
+
+
+def write_job(builder: Builder) -> None:
+    """Write an ElasticAIJob."""
+    builder.put(("spec", "framework"), builder.resource.get("kind"), "elasticdl")
+    arguments = Arguments(builder, _read_arguments(builder))
+    blocks = {role: _block(builder, role) for role in BLOCK_NAMES}
+    image, env = arguments.take("image_name"), arguments.take("envs")
+    mounted = [block.get("volume") for block in blocks.values() if block.get("volume")]
+    volume = arguments.one_of(next(iter(mounted), NOTHING), "volume")
+    for role, block in blocks.items():
+        count = _count(arguments, role, block)
+        if role == "ps" and not count.value:
+            continue
+        path = ("spec", "roles", role)
+        builder.data["spec"].setdefault("roles", {})[role] = {}
+        builder.origins[path] = block.path if block else builder.spec.path
+        builder.put((*path, "replicas"), count)
+        role_image = arguments.one_of(block.get("image"), f"{role}_image") or image
+        builder.put((*path, "image"), role_image or blocks["master"].get("image"))
+        _write_resources(arguments, role, block)
+        _write_priority(arguments, role, block)
+        _write_volumes(builder, role, block.get("volume") if mounted else volume)
+        _write_env(builder, role, env)
+    _write_job_fields(builder, arguments)
+
+
+def _read_arguments(builder: Builder) -> dict[str, SourceValue]:
+    """Return the arguments by their full names."""
+    arguments: dict[str, SourceValue] = {}
+    for name, source in _pairs(builder):
+        full_name = _full_name(builder, name, source)
+        value = SWITCHES.get(full_name) if source.value is None else source.value
+        if full_name in arguments:
+            builder.refuse(source, f"duplicate argument --{full_name}", "keep one of the two")
+        elif full_name and value is None:
+            message = f"argument --{full_name} has no value"
+            builder.refuse(source, message, f"write --{full_name}=VALUE")
+        elif full_name:
+            arguments[full_name] = SourceValue(value, source.path)
+    return arguments
+
+
+def _pairs(builder: Builder) -> Iterator[tuple[str, SourceValue]]:
+    """Yield the name of each argument with its value, which may be in the next item."""
+    name: str | None = None
+    last = NOTHING
+    for item in builder.spec.get("jobArgs").items():
+        match = ARGUMENT.fullmatch(item.value.strip())
+        if match:
+            if name:
+                yield name, last
+            name, last = match[1], SourceValue(None, item.path)
+            if match[2]:
+                yield name, SourceValue(_unquoted(builder, item, match[2]), item.path)
+                name = None
+        elif name:
+            yield name, item
+            name = None
+        else:
+            message = f'"{item.value}" is neither an argument nor the value of one'
+            builder.refuse(item, message, "write --NAME VALUE")
+    if name:
+        yield name, last
+
+
+def _unquoted(builder: Builder, item: SourceValue, text: str) -> str:
+    """Return a value without the quotes that a shell would remove."""
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        words = []
+    if len(words) != 1:
+        builder.refuse(item, f"a shell does not read {text} as one word", "put it in quotes")
+        return text
+    return words[0]
+
+
+def _full_name(builder: Builder, name: str, source: SourceValue) -> str:
+    """Return the full name of an argument, which Python's argparse lets users abbreviate."""
+    longer = [full_name for full_name in ARGUMENTS if full_name.startswith(name)]
+    if name in ARGUMENTS or len(longer) == 1:
+        return name if name in ARGUMENTS else longer[0]
+    hint = did_you_mean(name, ARGUMENTS) or "see elasticdl train --help"
+    builder.refuse(source, f"unknown argument --{name}", hint)
+    return ""
+
+
+def _block(builder: Builder, role: str) -> SourceValue:
+    """Return the block of a role, under either of its names."""
+    lower, upper = builder.spec.get(role), builder.spec.get(BLOCK_NAMES[role])
+    if lower and upper:
+        message = f"{role} and {BLOCK_NAMES[role]} are mutually exclusive"
+        builder.refuse(upper, message, "keep one of the two")
+    return lower or upper
+
+
+def _count(arguments: Arguments, role: str, block: SourceValue) -> SourceValue:
+    """Return the number of replicas; the master has none, and workers have a default."""
+    if role == "master":
+        return NOTHING
+    count = arguments.number(arguments.one_of(block.get("count"), COUNTS[role]))
+    return count if count or role == "ps" else SourceValue(WORKERS, count.path)
+
+
+def _write_resources(arguments: Arguments, role: str, block: SourceValue) -> None:
+    """Write the resources of the master's pod, or those that the master gives to other pods."""
+    builder = arguments.builder
+    request = arguments.one_of(block.get("resource_request"), f"{role}_resource_request")
+    limit = arguments.take(f"{role}_resource_limit")
+    if role == "master" and not request:
+        request = SourceValue(MASTER_RESOURCES, request.path)
+    requests = _amounts(builder, request)
+    limits = _amounts(builder, limit) or requests
+    equal = requests in ({}, limits)
+    both = limits if equal else {"requests": requests, "limits": limits}
+    source = limit if equal and limit else request
+    builder.put(("spec", "roles", role, "resources"), source, both)
+
+
+def _write_priority(arguments: Arguments, role: str, block: SourceValue) -> None:
+    """Write the priority class of the master's pod, or that which the master gives to others."""
+    priority = arguments.one_of(block.get("priority"), f"{role}_pod_priority")
+    path: ValuePath = ("spec", "options", "podPriority", role)
+    if role == "master":
+        path = ("spec", "roles", role, "template", "spec", "priorityClassName")
+    if priority.value:
+        arguments.builder.put(path, priority)
+
+
+def _amounts(builder: Builder, source: SourceValue) -> dict[str, str]:
+    """Return the amounts in `cpu=1,memory=1024Mi,gpu=1`, by the names of Kubernetes."""
+    amounts: dict[str, str] = {}
+    for name, amount in _fields(builder, source, source.value or ""):
+        if name == "disk":
+            hint = f"write ephemeral-storage={amount}"
+            builder.refuse(source, 'Kubernetes has no resource "disk"', hint)
+        elif not RESOURCE_NAME.fullmatch(name):
+            builder.refuse(source, f'unknown resource "{name}"', choice(name, RESOURCES))
+        else:
+            amounts["nvidia.com/gpu" if name == "gpu" else name] = amount
+    return amounts
+
+
+def _write_volumes(builder: Builder, role: str, source: SourceValue) -> None:
+    """Write volumes: `claim_name=c,mount_path=/data;host_path=/d,mount_path=/d`.
+
+    Equal volumes of several roles have the same name.
+    """
+    volumes = _written_volumes(builder)
+    for text in filter(None, (source.value or "").strip().split(";")):
+        fields = dict(_fields(builder, source, text))
+        unknown = [name for name in fields if name not in VOLUME_FIELDS]
+        if unknown:
+            message = f'unknown field "{unknown[0]}" of a volume'
+            builder.refuse(source, message, choice(unknown[0], [*VOLUME_FIELDS]))
+        elif "mount_path" not in fields or len({"claim_name", "host_path"} & set(fields)) != 1:
+            hint = "set mount_path, and either claim_name or host_path"
+            builder.refuse(source, f'invalid volume "{text}"', hint)
+        else:
+            if "type" in fields:
+                message = f"mlgen does not set the hostPath type {fields['type']}"
+                builder.differs(source, message, "make sure that the path exists on each node")
+            volume = {VOLUME_FIELDS[name]: v for name, v in fields.items() if VOLUME_FIELDS[name]}
+            if volume not in volumes:
+                volumes.append(volume)
+            name = f"volume-{volumes.index(volume)}"
+            builder.put(("spec", "roles", role, "volumes", name), source, volume)
+
+
+def _written_volumes(builder: Builder) -> list[dict[str, str]]:
+    """Return the volumes of earlier roles, in the order of their names."""
+    by_name = {k: v for role in builder.roles.values() for k, v in role.get("volumes", {}).items()}
+    return [by_name[f"volume-{i}"] for i in range(len(by_name))]
+
+
+def _fields(builder: Builder, source: SourceValue, text: str) -> Iterator[tuple[str, str]]:
+    """Yield the fields of `a=1,b=2`, and report malformed and duplicate ones."""
+    names: set[str] = set()
+    for part in filter(None, text.strip().split(",")):
+        name, equals, value = (word.strip() for word in part.partition("="))
+        if not (name and equals and value):
+            builder.refuse(source, f'expected NAME=VALUE, got "{part}"')
+        elif name in names:
+            builder.refuse(source, f'duplicate field "{name}"', "keep one of the two")
+        else:
+            names.add(name)
+            yield name, value
+
+
+def _write_env(builder: Builder, role: str, source: SourceValue) -> None:
+    """Write the variables of `A=1,B=2`, whose values may contain commas."""
+    parts = re.split(r"(?:^|,)([^,=]+)=", source.value or "")[1:]
+    for name, value in zip(parts[::2], parts[1::2], strict=True):
+        builder.put(("spec", "roles", role, "env", name), source, value)
+
+
+def _write_job_fields(builder: Builder, arguments: Arguments) -> None:
+    """Write the arguments that are not about one role, and pass the rest to the master."""
+    name, namespace = arguments.take("job_name"), arguments.take("namespace")
+    if name and name.value != builder.name:
+        message = f"--job_name differs from metadata.name, {builder.name}"
+        builder.refuse(name, message, "remove --job_name")
+    job_namespace = builder.data["metadata"].get("namespace", namespace.value)
+    if namespace and namespace.value != job_namespace:
+        message = f"--namespace differs from metadata.namespace, {job_namespace}"
+        builder.refuse(namespace, message, "remove --namespace")
+    elif namespace:
+        builder.put(("metadata", "namespace"), namespace)
+    strategy = arguments.take("distribution_strategy")
+    builder.put(("spec", "options", "distributionStrategy"), strategy)
+    master = ("spec", "roles", "master")
+    # The master also uses these two for the pods that it creates, so they stay in the rest.
+    builder.put((*master, "imagePullPolicy"), arguments.rest.get("image_pull_policy", NOTHING))
+    builder.put((*master, "restartPolicy"), arguments.rest.get("restart_policy", NOTHING))
+    for argument in CLIENT_ARGUMENTS:
+        arguments.take(argument)
+    for argument, source in arguments.rest.items():
+        if argument in USED_BY_CLIENT and source.value:
+            use, hint = USED_BY_CLIENT[argument]
+            builder.differs(source, f"the client also {use}; mlgen does not", hint)
+        builder.put(("spec", "options", "arguments", argument), source, _option_value(source))
+
+
+def _option_value(source: SourceValue) -> str | int | bool:
+    """Return an integer or a boolean if the master gets the same text from it, else the text."""
+    if source.value in (True, "True", False, "False"):
+        return source.value in (True, "True")
+    text = str(source.value)
+    return int(text) if text.isdecimal() and str(int(text)) == text else text
+
 
 DIALECT = Dialect(
     groups=("elasticdl.org",),
     kinds={
-        ("elasticdl.org/v1", "ElasticAIJob"): Kind(SPEC, _job),
-        ("elasticdl.org/v1alpha1", "ElasticAIJob"): Kind(SPEC, _job),
+        ("elasticdl.org/v1", "ElasticAIJob"): Kind(SPEC, write_job),
+        ("elasticdl.org/v1alpha1", "ElasticAIJob"): Kind(SPEC, write_job),
     },
 )

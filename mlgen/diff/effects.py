@@ -1,96 +1,119 @@
-"""What an accepted change of an object does to pods.
+"""An accepted update of an object → its effects on pods.
 
-The controllers' rules: https://kubernetes.io/docs/concepts/workloads/controllers/ (statefulset:
-"Update strategies"; deployment: "Strategy"; job: "Suspending a Job", "Elastic Indexed Jobs"), and
-https://kubernetes.io/docs/concepts/configuration/configmap/, "Mounted ConfigMaps are updated
-automatically".
+Sources of the controllers' rules:
+
+- https://kubernetes.io/docs/concepts/workloads/controllers/, statefulset ("Update strategies"),
+  deployment ("Strategy") and job ("Suspending a Job", "Elastic Indexed Jobs")
+- https://kubernetes.io/docs/concepts/configuration/configmap/, "Mounted ConfigMaps are updated
+  automatically"
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from mlgen.kubernetes.changes import FieldPath, at
 from mlgen.kubernetes.groups import group_kind
-from mlgen.kubernetes.immutability import Update
+from mlgen.kubernetes.updates import Update
 
 Object = dict[str, Any]
 
-AT_ONCE = "follows within about a minute, in its files"
-LATER = "sees it only when its containers start again"
-BOTH = "follows within about a minute in its files, else when its containers start again"
+IN_FILES = "sees the change in its mounted files within about a minute"
+AFTER_RESTART = "sees the change only after its containers restart"
+IN_BOTH = f"{IN_FILES}, elsewhere only after its containers restart"
 
 
 def effects(update: Update) -> list[str]:
-    """Return what happens to pods, each in a few words; nothing where that is not known."""
-    find = EFFECTS.get(group_kind(update.new))
-    return list(find(update)) if find else []
+    """Return the effects on pods, each in a few words; none for kinds without a rule."""
+    rule = EFFECTS.get(group_kind(update.new))
+    return list(rule(update)) if rule else []
 
 
 def readers(update: Update, objects: Sequence[Object]) -> list[str]:
-    """Return which objects read a ConfigMap or Secret that changes, and when they see it.
+    """Return which objects read a ConfigMap or Secret that changes, and when they see the change.
 
     Args:
-        update: an object of any kind; nothing reads most.
-        objects: those among which readers are looked for.
+        update: of an object of any kind; only ConfigMaps and Secrets have readers.
+        objects: the possible readers.
     """
-    kind, meta = update.new["kind"], update.new["metadata"]
-    if kind not in WAYS or not (_touches(update, "data") or _touches(update, "binaryData")):
+    kind, metadata = update.new["kind"], update.new["metadata"]
+    if kind not in REFERENCES or not (_changes(update, "data") or _changes(update, "binaryData")):
         return []
-    found = []
+    lines = []
     for item in objects:
-        same = (item["metadata"].get("namespace") or "") == (meta.get("namespace") or "")
-        if same and _dig(item, "spec", "template"):
-            when = _seen(_dig(item, "spec", "template", "spec"), WAYS[kind], meta["name"])
-            found += [f"{item['kind']} {item['metadata']['name']} {when}"] if when else []
-    return found
+        namespaces = [meta.get("namespace") or "" for meta in (item["metadata"], metadata)]
+        if namespaces[0] == namespaces[1] and at(item, ("spec", "template")):
+            pod = at(item, ("spec", "template", "spec"))
+            when = _when_seen(pod, REFERENCES[kind], metadata["name"])
+            lines += [f"{item['kind']} {item['metadata']['name']} {when}"] if when else []
+    return lines
 
 
-WAYS = {
-    "ConfigMap": ("configMap", "name", "configMapRef", "configMapKeyRef"),
-    "Secret": ("secret", "secretName", "secretRef", "secretKeyRef"),
+@dataclass(frozen=True, slots=True)
+class References:
+    """The fields with which a pod refers to objects of a kind.
+
+    Attributes:
+        volume: the volume source.
+        volume_name: the field of a volume source that holds the object's name.
+        env_from: the field of an item of `envFrom`.
+        value_from: the field of a variable's `valueFrom`.
+    """
+
+    volume: str
+    volume_name: str
+    env_from: str
+    value_from: str
+
+
+REFERENCES = {
+    "ConfigMap": References("configMap", "name", "configMapRef", "configMapKeyRef"),
+    "Secret": References("secret", "secretName", "secretRef", "secretKeyRef"),
 }
-"""Fields by which pods read: a volume and the name in it, `envFrom`, and `valueFrom`."""
 
 
-def _seen(pod: Any, ways: tuple[str, ...], name: str) -> str:
-    kind, key, all_of, one_of = ways
-    containers = [*_parts(pod, "initContainers"), *_parts(pod, "containers")]
+def _when_seen(pod: Any, fields: References, name: str) -> str:
+    """Return when a pod sees a change of an object; "" if it does not refer to it."""
+    containers = [*_items(pod, "initContainers"), *_items(pod, "containers")]
     volumes = [
         volume.get("name")
-        for volume in _parts(pod, "volumes")
-        if _dig(volume, kind, key) == name
-        or any(_dig(part, kind, "name") == name for part in _parts(volume, "projected", "sources"))
+        for volume in _items(pod, "volumes")
+        if at(volume, (fields.volume, fields.volume_name)) == name
+        or any(
+            at(source, (fields.volume, "name")) == name
+            for source in _items(volume, "projected", "sources")
+        )
     ]
-    mounts = [
+    sub_paths = [
         mount.get("subPath") or mount.get("subPathExpr")
         for container in containers
-        for mount in _parts(container, "volumeMounts")
+        for mount in _items(container, "volumeMounts")
         if mount.get("name") in volumes
     ]
     names = [
-        _dig(source, *way)
+        at(source, path)
         for container in containers
-        for listed, way in (("env", ("valueFrom", one_of, "name")), ("envFrom", (all_of, "name")))
-        for source in _parts(container, listed)
+        for field, path in (
+            ("env", ("valueFrom", fields.value_from, "name")),
+            ("envFrom", (fields.env_from, "name")),
+        )
+        for source in _items(container, field)
     ]
-    late = name in names or any(mounts)
-    if not all(mounts):
-        return BOTH if late else AT_ONCE
-    return LATER if late else ""
+    # Files under a subPath are never updated, nor are variables of a running container.
+    needs_restart = name in names or any(sub_paths)
+    if not all(sub_paths):
+        return IN_BOTH if needs_restart else IN_FILES
+    return AFTER_RESTART if needs_restart else ""
 
 
-def _parts(value: Any, *path: str) -> list[Mapping[str, Any]]:
-    """The items of a list of mappings; none where there is no such list."""
-    found = _dig(value, *path)
-    return [item for item in found if isinstance(item, Mapping)] if isinstance(found, list) else []
+def _items(value: Any, *path: str) -> list[Mapping[str, Any]]:
+    """Return the mappings in the list at a path; none if there is no list."""
+    items = at(value, path)
+    return [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
 
 
-def _dig(value: Any, *path: str) -> Any:
-    """What stands at a path; an empty list, which is nothing and can be walked, for nothing."""
-    return at(value, path) or []
-
-
-def _touches(update: Update, *path: str) -> bool:
+def _changes(update: Update, *path: str) -> bool:
+    """Return whether an update changes a field or a part of it."""
     return any(change.path[: len(path)] == path for change in update.changes)
 
 
@@ -99,73 +122,82 @@ def _pods(count: int) -> str:
 
 
 def _count(value: Any) -> int:
-    return value if isinstance(value, int) else 1  # the default of all that count pods
+    """Return a number of pods; the default of all fields that count them is 1."""
+    return value if isinstance(value, int) else 1
 
 
 def _counts(update: Update, name: str) -> tuple[int, int]:
-    return _count(update.was("spec", name)), _count(update.will("spec", name))
+    """Return the old and the new value of a field of the spec that counts pods."""
+    return _count(update.old_value("spec", name)), _count(update.new_value("spec", name))
 
 
-def _scaled(old: int, new: int) -> Iterator[str]:
+def _scaling(old: int, new: int) -> Iterator[str]:
     if new != old:
         yield f"{'adds' if new > old else 'removes'} {_pods(abs(new - old))}"
 
 
 def _job(update: Update) -> Iterator[str]:
     old, new = _counts(update, "parallelism")
-    was, will = bool(update.was("spec", "suspend")), bool(update.will("spec", "suspend"))
-    if any(_is_end(condition) for condition in update.was("status", "conditions") or []):
-        yield "the Job has ended, so nothing starts"
-    elif _touches(update, "spec", "suspend") and was != will:
-        yield f"stops {_pods(old)}" if will else f"starts {_pods(new)}"
-    elif not will:
-        yield from _scaled(old, new)
+    suspended, suspends = (
+        bool(state("spec", "suspend")) for state in (update.old_value, update.new_value)
+    )
+    if any(_is_finished(condition) for condition in update.old_value("status", "conditions") or []):
+        yield "the Job has finished, so no pods start"
+    elif _changes(update, "spec", "suspend") and suspended != suspends:
+        yield f"stops {_pods(old)}" if suspends else f"starts {_pods(new)}"
+    elif not suspends:
+        yield from _scaling(old, new)
 
 
-def _is_end(condition: Mapping[str, Any]) -> bool:
+def _is_finished(condition: Mapping[str, Any]) -> bool:
+    """Return whether a condition of a Job says that it has completed or failed."""
     return condition.get("type") in ("Complete", "Failed") and condition.get("status") == "True"
 
 
 def _stateful_set(update: Update) -> Iterator[str]:
     old, new = _counts(update, "replicas")
-    strategy = update.will("spec", "updateStrategy") or {}
-    if _touches(update, "spec", "template"):
+    strategy = update.new_value("spec", "updateStrategy") or {}
+    if _changes(update, "spec", "template"):
         if strategy.get("type") == "OnDelete":
-            yield "a pod changes when it is deleted (updateStrategy OnDelete)"
+            yield "pods keep their template until you delete them (updateStrategy: OnDelete)"
         else:
             rolling = strategy.get("rollingUpdate") or {}
-            stay = rolling.get("partition") or 0
-            restarted = min(old, new) - stay
-            way = "" if rolling.get("maxUnavailable") or restarted == 1 else ", one after another"
-            yield f"restarts {_pods(restarted)}{way}" if restarted > 0 else "restarts no pod"
-    yield from _scaled(old, new)
+            restarted = min(old, new) - (rolling.get("partition") or 0)
+            one_by_one = restarted > 1 and not rolling.get("maxUnavailable")
+            order = ", one at a time" if one_by_one else ""
+            yield f"restarts {_pods(restarted)}{order}" if restarted > 0 else "restarts no pods"
+    yield from _scaling(old, new)
 
 
 def _deployment(update: Update) -> Iterator[str]:
     old, new = _counts(update, "replicas")
-    if _touches(update, "spec", "template"):
-        recreate = (update.will("spec", "strategy") or {}).get("type") == "Recreate"
-        yield f"{'ends and starts' if recreate else 'replaces'} {_pods(min(old, new))}"
-    yield from _scaled(old, new)
+    if _changes(update, "spec", "template"):
+        pods = _pods(min(old, new))
+        recreate = (update.new_value("spec", "strategy") or {}).get("type") == "Recreate"
+        yield f"stops {pods}, then starts new ones" if recreate else f"replaces {pods}"
+    yield from _scaling(old, new)
 
 
 def _daemon_set(update: Update) -> Iterator[str]:
-    if _touches(update, "spec", "template"):
-        yield "restarts its pod on every node"
+    if _changes(update, "spec", "template"):
+        yield "restarts its pods on all nodes"
 
 
 def _service(update: Update) -> Iterator[str]:
-    if _touches(update, "spec", "selector"):
-        yield "leads to other pods at once"
+    if _changes(update, "spec", "selector"):
+        yield "routes to other pods immediately"
     if _keeps_address(update):
         yield "keeps its clusterIP"
 
 
 def _keeps_address(update: Update) -> bool:
-    """An address that is no longer named is kept: patchAllocatedValues in core/service/storage."""
+    """Return whether the manifest omits the clusterIP, so that the Service keeps its own.
+
+    Source: patchAllocatedValues in pkg/registry/core/service/storage.
+    """
     address: FieldPath = ("spec", "clusterIP")
-    gone = any(change.path == address and change.new is None for change in update.changes)
-    return gone and update.will("spec", "type") != "ExternalName"
+    omitted = any(change.path == address and change.new is None for change in update.changes)
+    return omitted and update.new_value("spec", "type") != "ExternalName"
 
 
 EFFECTS: dict[tuple[str, str], Callable[[Update], Iterator[str]]] = {
@@ -175,4 +207,4 @@ EFFECTS: dict[tuple[str, str], Callable[[Update], Iterator[str]]] = {
     ("apps", "StatefulSet"): _stateful_set,
     ("batch", "Job"): _job,
 }
-"""By API group and kind."""
+"""The rule for each API group and kind."""

@@ -1,11 +1,11 @@
-"""What the cluster has of some objects, as far as their manifests speak of it; through kubectl."""
+"""Manifests → the objects of the same names in the cluster, read with kubectl."""
 
 import json
 import subprocess
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from mlgen.diff.compare import named
+from mlgen.diff.compare import select
 from mlgen.kubernetes.labels import LAST_APPLIED
 from mlgen.kubernetes.merge import merged
 from mlgen.problems import MlgenError, Problem
@@ -14,68 +14,74 @@ Object = dict[str, Any]
 
 COMMAND = ("kubectl", "get", "-f", "-", "--ignore-not-found", "-o", "json")
 
-HINT = "or compare files: mlgen diff OLD NEW"
+ALTERNATIVE = "or compare files: mlgen diff OLD NEW"
+
+LOG_PREFIXES = ("E0", "E1", "W0", "W1", "I0", "I1")
+"""How klog lines begin: the severity and the month."""
 
 
-def objects(manifests: Iterable[Mapping[str, Any]]) -> list[Object]:
-    """Return those of the manifests' objects that the cluster has, whole.
+def fetch(manifests: Iterable[Mapping[str, Any]]) -> list[Object]:
+    """Return the objects of some manifests as they are in the cluster; missing ones are left out.
 
     Args:
-        manifests: name the objects; without a namespace they are in that of kubectl's context.
+        manifests: name the objects. The default namespace is that of kubectl's context.
 
     Raises:
-        MlgenError: there is no kubectl, or it fails.
+        MlgenError: kubectl is missing or fails.
     """
-    asked = [_identity(item) for item in manifests]
-    if not asked:
+    identities = [_identity(item) for item in manifests]
+    if not identities:
         return []
-    given = json.dumps({"apiVersion": "v1", "kind": "List", "items": asked})
+    request = json.dumps({"apiVersion": "v1", "kind": "List", "items": identities})
     try:
-        done = subprocess.run(  # noqa: S603 - a fixed command, found where the user has it
-            COMMAND, input=given, capture_output=True, text=True, check=False
+        process = subprocess.run(  # noqa: S603 - a fixed command, from the user's PATH
+            COMMAND, input=request, capture_output=True, text=True, check=False
         )
     except OSError as error:
         message = f"kubectl cannot be run: {error.strerror}"
-        raise MlgenError([Problem((), message, "kubectl", f"install it, {HINT}")]) from None
-    if done.returncode:
-        message = f"kubectl says: {_reason(done.stderr)}"
-        raise MlgenError([Problem((), message, "kubectl", f"mend that, {HINT}")])
-    found: Any = json.loads(done.stdout) if done.stdout.strip() else {"kind": "List", "items": []}
-    items: list[Object] = found["items"] if found["kind"] == "List" else [found]
-    return items
+        raise MlgenError(
+            [Problem((), message, "kubectl", f"install kubectl, {ALTERNATIVE}")]
+        ) from None
+    if process.returncode:
+        message = f"kubectl failed: {_error_message(process.stderr)}"
+        raise MlgenError([Problem((), message, "kubectl", f"fix the cause, {ALTERNATIVE}")])
+    if not process.stdout.strip():
+        return []
+    response: Any = json.loads(process.stdout)
+    objects: list[Object] = response["items"] if response["kind"] == "List" else [response]
+    return objects
 
 
 def _identity(item: Mapping[str, Any]) -> Object:
-    """What kubectl must know to find an object; of a kind without namespaces it ignores one."""
-    meta = {name: item["metadata"][name] for name in NAMES if item["metadata"].get(name)}
-    return {"apiVersion": item["apiVersion"], "kind": item["kind"], "metadata": meta}
+    """Return the fields by which kubectl finds an object.
+
+    kubectl ignores the namespace of an object whose kind has none.
+    """
+    names = ("name", "namespace")
+    metadata = {name: item["metadata"][name] for name in names if item["metadata"].get(name)}
+    return {"apiVersion": item["apiVersion"], "kind": item["kind"], "metadata": metadata}
 
 
-NAMES = ("name", "namespace")
-
-
-def _reason(stderr: str) -> str:
-    """What kubectl says in the end, on one line; before that, its client library logs retries."""
+def _error_message(stderr: str) -> str:
+    """Return kubectl's error on one line, without the retries that its client library logs."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
-    said = [line for line in lines if not line.startswith(("E0", "E1", "W0", "W1", "I0", "I1"))]
-    return " ".join(said or lines or ["nothing"]).removeprefix("error: ")
+    errors = [line for line in lines if not line.startswith(LOG_PREFIXES)]
+    return " ".join(errors or lines or ["no error message"]).removeprefix("error: ")
 
 
-def spoken_of(live: Object, new: Object) -> Object:
-    """Return what of an object that was read from a cluster `kubectl apply` would look at.
+def three_way_fields(live: Object, new: Object) -> Object:
+    """Return the fields of a live object that kubectl's three-way merge considers.
 
-    That is what the new manifest names, and what was applied last, as far as it is still there:
-    what stands in the one and not in the other is taken away. An object that the server applied
-    does not say what that was, so nothing is known to be taken away. An object that was not read
-    from a cluster is returned as it is.
+    These are the fields of the new manifest, and those of the manifest that was applied last,
+    which are removed unless the new one has them. A server-side apply does not store that manifest,
+    so no removals are seen. An object that was not read from a cluster is returned unchanged.
     """
     if "uid" not in live["metadata"]:
         return live
     annotations = live["metadata"].get("annotations") or {}
     try:
-        last = json.loads(annotations.get(LAST_APPLIED, "{}"))
+        last_applied = json.loads(annotations.get(LAST_APPLIED, "{}"))
     except ValueError:
-        last = {}
-    shape = merged(last, new)
-    found: Object = named(live, shape)
-    return found
+        last_applied = {}
+    fields: Object = select(live, merged(last_applied, new))
+    return fields

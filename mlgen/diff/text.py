@@ -1,4 +1,4 @@
-"""A field that changes → lines that a person reads in a pull request."""
+"""A change of a field → lines of the report, short enough for a pull request."""
 
 import json
 import re
@@ -9,72 +9,74 @@ from typing import Any
 from mlgen.kubernetes.changes import Change, dotted
 from mlgen.output.yaml import style, yaml_text
 
-SHORT = 60
-"""Characters of a value that still stands on the line of its field."""
+MAX_INLINE = 60
+"""Longest value, in characters, that is shown on the line of its field."""
 
-MOST = 40
-"""Lines of a value's own diff; what is more is counted."""
+MAX_DIFF_LINES = 40
+"""Most lines of a value's diff that are shown; the others are counted."""
 
-FEW = 10
-"""Lines of a value that comes or goes and is still shown."""
+MAX_VALUE_LINES = 10
+"""Most lines of an added or removed value that are shown; of a longer one, only the count."""
 
 NOT_SET = "(not set)"
 
 
 def lines(change: Change, *, secret: bool) -> list[str]:
-    """Return a change as lines: one if its values are short, else a small unified diff.
+    """Return a change as one line if its values are short, else as a small unified diff.
 
     Args:
-        change: what changes.
-        secret: its values must not be seen.
+        change: of one field.
+        secret: the object is a Secret, whose values must not be shown.
     """
     name = dotted(change.path)
     if secret and change.path[0] == "data":
-        return [f"{name}: {_hidden(change.old)} -> {_hidden(change.new)}"]
+        return [f"{name}: {_masked(change.old)} -> {_masked(change.new)}"]
     if change.order:
-        return [f"{name}: now in the order {', '.join(map(str, change.new))}"]
+        return [f"{name}: new order: {', '.join(map(str, change.new))}"]
     old, new = _inline(change.old), _inline(change.new)
-    if NOT_SET in (old, new):  # all of a script is no news, or it is read where it stands
+    if NOT_SET in (old, new):  # the manifest shows a long value better than the report
         old, new = old or _counted(change.old), new or _counted(change.new)
     if old is not None and new is not None:
-        implied = {side: " (the default)" if change.implied == side else "" for side in SIDES}
-        return [f"{name}: {old}{implied['old']} -> {new}{implied['new']}"]
+        old_note, new_note = (
+            " (default)" if change.implied == side else "" for side in ("old", "new")
+        )
+        return [f"{name}: {old}{old_note} -> {new}{new_note}"]
     return [f"{name}:", *(f"  {line}" for line in _diff(change.old, change.new))]
 
 
-SIDES = ("old", "new")
-
-
-def _hidden(value: Any) -> str:
+def _masked(value: Any) -> str:
+    """Return whether a secret value is set, without the value."""
     return NOT_SET if value is None else "***"
 
 
 def _inline(value: Any) -> str | None:
-    """Return a value that fits on a line as the manifest has it; None for any other."""
+    """Return a short value as in a manifest; None if it does not fit on one line."""
     if value is None:
         return NOT_SET
     if isinstance(value, str):
-        bare = style(value) is None
-        text = value if bare else json.dumps(value, ensure_ascii=False)
+        is_plain = style(value) is None
+        text = value if is_plain else json.dumps(value, ensure_ascii=False)
     else:
         text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= SHORT and "\n" not in str(value) else None
+    return text if len(text) <= MAX_INLINE and "\n" not in str(value) else None
 
 
 def _counted(value: Any) -> str | None:
+    """Return the number of lines of a long value; None for a value short enough to show."""
     count = len(_lines(value))
-    return f"({count} lines)" if count > FEW else None
+    return f"({count} lines)" if count > MAX_VALUE_LINES else None
 
 
 def _diff(old: Any, new: Any) -> Iterator[str]:
-    found = list(unified_diff(_lines(old), _lines(new), lineterm="", n=1))[2:]
-    yield from (line.rstrip() for line in found[:MOST])
-    if len(found) > MOST:
-        yield f"({len(found) - MOST} more lines)"
+    """Return a unified diff of two values, without its header of file names."""
+    diff = list(unified_diff(_lines(old), _lines(new), lineterm="", n=1))[2:]
+    yield from (line.rstrip() for line in diff[:MAX_DIFF_LINES])
+    if len(diff) > MAX_DIFF_LINES:
+        yield f"({len(diff) - MAX_DIFF_LINES} more lines)"
 
 
 def _lines(value: Any) -> list[str]:
-    """A value as lines; one long line, such as TF_CONFIG or a host list, item by item."""
+    """Return a value as lines; a single long one, such as TF_CONFIG, is split into its items."""
     if value is None:
         return []
     if not isinstance(value, str):

@@ -1,1 +1,1 @@
-"""Text → documents whose every value knows its line."""
+"""Files, streams and ResourceLists → documents in which every value knows its line."""

@@ -1,42 +1,49 @@
-"""Lines of a YAML stream → its documents, as they are written."""
+"""Lines of a YAML stream → the text of each of its documents."""
 
 from collections.abc import Iterable, Iterator
 from typing import AnyStr
 
 
 def chunks(lines: Iterable[AnyStr]) -> Iterator[tuple[int, AnyStr]]:
-    """Split lines, with their ends, before each `---`.
+    """Split a stream before each `---` line.
+
+    Args:
+        lines: str or bytes, with their line endings.
 
     Returns:
-        For each document the number of the line (from 0) that it begins on, and what it holds,
-        that is, the whole of it when they are joined.
+        For each document, the number of its first line (from 0) and its text. The texts add up to
+        the stream.
     """
     start = 0
-    found: list[AnyStr] = []
+    document: list[AnyStr] = []
     for number, line in enumerate(lines):
-        if found and _is_marked(line):
-            yield start, found[0][:0].join(found)
-            start, found = number, [line]
+        if document and _starts_with_marker(line):
+            yield start, document[0][:0].join(document)
+            start, document = number, [line]
         else:
-            found.append(line)
-    if found:
-        yield start, found[0][:0].join(found)
+            document.append(line)
+    if document:
+        yield start, document[0][:0].join(document)
 
 
 def is_blank(chunk: AnyStr) -> bool:
-    """Whether a document, with its `---`, says nothing but comments and directives."""
-    none = ("", "#", "%") if isinstance(chunk, str) else (b"", b"#", b"%")
+    """Return whether a document has nothing but its `---`, comments and directives."""
+    ignored = ("", "#", "%") if isinstance(chunk, str) else (b"", b"#", b"%")
     rows = without_marker(chunk).splitlines()
-    return all(row.lstrip()[:1] in none for row in rows)
-
-
-def _is_marked(chunk: AnyStr) -> bool:
-    mark = "---" if isinstance(chunk, str) else b"---"
-    return chunk.startswith(mark) and not chunk[3:4].strip()
+    return all(row.lstrip()[:1] in ignored for row in rows)
 
 
 def without_marker(chunk: AnyStr) -> AnyStr:
-    """What follows the marker on its line belongs to the document; spaces keep its column."""
-    if not _is_marked(chunk):
+    """Return a document with spaces in place of its `---`.
+
+    The rest of that line belongs to the document, and keeps its columns.
+    """
+    if not _starts_with_marker(chunk):
         return chunk
     return f"   {chunk[3:]}" if isinstance(chunk, str) else b"   " + chunk[3:]
+
+
+def _starts_with_marker(text: AnyStr) -> bool:
+    """Return whether a text starts with `---`, followed by white space or nothing."""
+    marker = "---" if isinstance(text, str) else b"---"
+    return text.startswith(marker) and not text[3:4].strip()

@@ -1,6 +1,7 @@
-"""The comments of a YAML document, by the values that they are about, and back into a document.
+"""YAML text → its comments by value; comments → YAML text.
 
-No YAML library of Python keeps comments where values move; so they are found by their lines.
+`mlgen convert` moves values, and no Python library for YAML moves their comments along. So comments
+are attached to values by line.
 """
 
 import re
@@ -14,27 +15,32 @@ from mlgen.documents.files import Text
 from mlgen.documents.reader import read_documents
 from mlgen.problems import ValuePath
 
-MARK = re.compile(r"(?:^|(?<=\s))#.*")
+COMMENT = re.compile(r"(?:^|(?<=\s))#.*")
 
 END: ValuePath = ("…",)
-"""Where comments are that stand below the last value."""
+"""The path of comments below the last value."""
 
 
 @dataclass(slots=True)
 class Comment:
-    """What is said of one value: in lines of their own above it, and at the end of its line."""
+    """The comments on one value.
+
+    Attributes:
+        above: comments on lines of their own above the value, with their `#`.
+        beside: the comment at the end of the value's line, with its `#`, or "".
+    """
 
     above: list[str] = field(default_factory=list)
     beside: str = ""
 
 
-def found(text: str) -> dict[ValuePath, Comment]:
-    """Return the comments of one YAML document, each by the path of the key or item it is at."""
-    values = _values(text)
+def read(text: str) -> dict[ValuePath, Comment]:
+    """Return the comments of one YAML document, by the path of the key or item they are about."""
+    values = _values_by_line(text)
     lines = sorted(values)
     comments: dict[ValuePath, Comment] = defaultdict(Comment)
-    for number, alone, comment in _comments(text):
-        if alone:
+    for number, on_own_line, comment in _comments(text):
+        if on_own_line:
             after = bisect_right(lines, number)
             path = values[lines[after]][0] if after < len(lines) else END
             comments[path].above.append(comment)
@@ -43,55 +49,67 @@ def found(text: str) -> dict[ValuePath, Comment]:
     return dict(comments)
 
 
-def added(text: str, comments: Mapping[ValuePath, Comment]) -> str:
-    """Return a YAML document with comments at the keys or items of these paths."""
-    at = {path: line for line, paths in _values(text).items() for path in reversed(paths)}
+def insert(text: str, comments: Mapping[ValuePath, Comment]) -> str:
+    """Return a YAML document with comments at the keys or items of their paths.
+
+    Comments on paths that the document does not have are dropped.
+    """
+    line_of = {
+        path: line for line, paths in _values_by_line(text).items() for path in reversed(paths)
+    }
     lines = text.splitlines()
     for path, comment in comments.items():
-        line = at.get(path)
-        if line is None:
+        number = line_of.get(path)
+        if number is None:
             continue
-        written = lines[line - 1]
-        indent = written[: len(written) - len(written.lstrip())]
-        beside = f"{written}  {comment.beside}" if comment.beside else written
-        lines[line - 1] = "\n".join([*(f"{indent}{above}" for above in comment.above), beside])
+        line = lines[number - 1]
+        indent = line[: len(line) - len(line.lstrip())]
+        with_comment = f"{line}  {comment.beside}" if comment.beside else line
+        above = (f"{indent}{row}" for row in comment.above)
+        lines[number - 1] = "\n".join([*above, with_comment])
     end = comments[END].above if END in comments else []
     return "".join(f"{line}\n" for line in [*lines, *end])
 
 
-def _values(text: str) -> dict[int, tuple[ValuePath, ValuePath]]:
-    """By line: the outermost key or item that begins on it, and the one a comment beside is of."""
+def _values_by_line(text: str) -> dict[int, tuple[ValuePath, ValuePath]]:
+    """Return the keys and items that comments on a line are about.
+
+    Returns:
+        For each line (from 1) on which a key or item starts, the path for comments above the line,
+        which is the outermost one, and the path for a comment beside it.
+    """
     (document,) = read_documents(Text("", text))
     if not isinstance(document, Document):
         return {}
-    begun: dict[int, list[tuple[int, int, ValuePath]]] = defaultdict(list)
+    starts: dict[int, list[tuple[int, int, ValuePath]]] = defaultdict(list)
     items = {path: place for path, place in document.places.items() if _is_item(path)}
     for path, place in (*document.keys.items(), *items.items()):
-        begun[place.line].append((place.column, len(path), path))
-    found = {}
-    for line, values in begun.items():
-        first, *rest = sorted(values, key=lambda value: value[:2])
-        # Beside `- name: x` a comment is on the name, beside `- {name: x}` on the item.
+        starts[place.line].append((place.column, len(path), path))
+    values = {}
+    for line, on_line in starts.items():
+        first, *rest = sorted(on_line, key=lambda value: value[:2])
+        # The comment in `- name: x  # …` is about the name, in `- {name: x}  # …` about the item.
         inner = rest[0] if rest and _is_item(first[2]) and rest[0][0] == first[0] else first
-        found[line] = (first[2], inner[2])
-    return found
+        values[line] = (first[2], inner[2])
+    return values
 
 
 def _is_item(path: ValuePath) -> bool:
+    """Return whether a path leads to an item of a list."""
     return bool(path) and isinstance(path[-1], int)
 
 
 def _comments(text: str) -> Iterator[tuple[int, bool, str]]:
-    """The comments of a text: the line (from 1), whether they have it for themselves, the words."""
+    """Return each comment: its line (from 1), whether it is alone there, and its text with `#`."""
     from ruamel.yaml import YAML
 
     tokens = YAML(typ="safe", pure=True).scan(text)
-    spans = [(t.start_mark.index, t.end_mark.index) for t in tokens if hasattr(t, "value")]
-    start = 0
+    scalars = [(t.start_mark.index, t.end_mark.index) for t in tokens if hasattr(t, "value")]
+    line_start = 0
     for number, line in enumerate(text.splitlines(keepends=True), 1):
-        for match in MARK.finditer(line.rstrip("\r\n")):
-            at = start + match.start()
-            if not any(first <= at < last for first, last in spans):
+        for match in COMMENT.finditer(line.rstrip("\r\n")):
+            at = line_start + match.start()
+            if not any(start <= at < end for start, end in scalars):
                 yield number, not line[: match.start()].strip(), match.group()
                 break
-        start += len(line)
+        line_start += len(line)

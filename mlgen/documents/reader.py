@@ -1,7 +1,7 @@
-"""Texts → documents.
+"""Texts → documents, each value with its place.
 
-YAML is read as 1.2 (`on` and `y` are strings), with anchors and merge keys. A duplicate key is a
-problem.
+YAML is read as version 1.2 (`on` and `y` are strings), with anchors and merge keys. A duplicate key
+is a problem.
 """
 
 import io
@@ -17,53 +17,82 @@ from mlgen.documents.files import Text
 from mlgen.problems import Code, Place, Problem, ValuePath
 
 MAX_DOCUMENT_BYTES = 1 << 20
-"""A larger object would not fit in etcd, whose default limit for a request is 1.5 MiB."""
+"""A larger object does not fit in etcd, which limits a request to 1.5 MiB by default."""
 
 MAX_VALUES = 200_000
-"""More values than a document of that size can hold, unless aliases multiply them."""
+"""Only aliases make a document of that size hold more values."""
 
-TEMPLATE_HINT = "a template is filled in first: helm template CHART | mlgen render -"
+TEMPLATE_HINT = "render the Helm chart first: helm template CHART | mlgen render -"
 
 TAG = "tag:yaml.org,2002:"
 
+KINDS = {"mapping": "mapping", "sequence": "list", "scalar": "scalar"}
+"""What messages call the nodes of ruamel.yaml."""
+
 SURROGATE = re.compile("[\ud800-\udfff]")
-"""Half of a character, which `"\\ud83d"` can write but no file can hold."""
+"""Half of a UTF-16 pair: an escape such as `"\\ud83d"` produces it, UTF-8 cannot encode it."""
 
 
 def read_documents(text: Text) -> Iterator[Document | list[Problem]]:
-    """Read the documents of a text, or, in the place of one that cannot be read, its problems."""
+    """Return each document of a text, or, for a document that cannot be read, its problems.
+
+    Blank documents are skipped; a text without any other is a problem.
+    """
     if text.problem:
         yield [text.problem]
         return
     empty = True
-    for line, written in chunks(io.StringIO(text.text, newline="")):
-        if is_blank(written):
+    for line, chunk in chunks(io.StringIO(text.text, newline="")):
+        if is_blank(chunk):
             continue
         empty = False
-        read = _Reader(text.name, text.line + line).read(without_marker(written))
-        yield replace(read, text=written) if isinstance(read, Document) else read
+        document = _Reader(text.name, text.line + line).read(without_marker(chunk))
+        yield replace(document, text=chunk) if isinstance(document, Document) else document
     if empty:
-        hint = "write a TrainingJob, or leave the file out"
-        yield [Problem((), "the file is empty", "empty", hint, place=Place(text.name))]
+        hint = "write a TrainingJob, or omit the file"
+        yield [Problem((), "the file contains no documents", "empty", hint, place=Place(text.name))]
+
+
+def scalar(text: str) -> Any:
+    """Return one value, read as YAML 1.2, for `--set path=value`.
+
+    Raises:
+        ValueError: the text is not valid YAML; the message says why.
+    """
+    document = _Reader("", 0).read(text) if text.strip() else Document(text)
+    problems = document.problems if isinstance(document, Document) else document
+    if problems:
+        raise ValueError(problems[0].message)
+    return document.data if isinstance(document, Document) else None
 
 
 class _Reader:
-    """Turns the nodes of ruamel.yaml into data, and notes where each value stood."""
+    """Converts the nodes of ruamel.yaml for one document into data, places and problems.
+
+    Attributes:
+        file: its name in messages.
+        first_line: number of lines before the document.
+        document: places, keys, texts and problems so far.
+        count: number of values so far, including those that aliases repeat.
+        hint: what to do if the text is not YAML.
+        ancestors: ids of the nodes that contain the current one.
+    """
 
     def __init__(self, file: str, first_line: int) -> None:
         self.file, self.first_line = file, first_line
         self.document = Document(None, {(): Place(file, first_line + 1)})
         self.count = 0
         self.hint = ""
-        self.around: set[int] = set()
+        self.ancestors: set[int] = set()
 
     def read(self, text: str) -> Document | list[Problem]:
+        """Return the document, without its text, or why it cannot be read."""
         from ruamel.yaml import YAML
         from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
         self.hint = TEMPLATE_HINT if "{{" in text else ""
         if len(text.encode()) > MAX_DOCUMENT_BYTES:
-            message = f"the document has more than {MAX_DOCUMENT_BYTES >> 20} MiB"
+            message = f"the document is larger than {MAX_DOCUMENT_BYTES >> 20} MiB"
             return [self._problem((), message, "too-large", "put data into a volume instead")]
         try:
             node = YAML(typ="safe", pure=True).compose(text)
@@ -71,31 +100,39 @@ class _Reader:
         except MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             message = " ".join(str(error.problem or error.context).split())
-            return [self._problem((), f"is not YAML: {message}", "not-yaml", self.hint, mark)]
+            return [self._problem((), f"is not valid YAML: {message}", "not-yaml", self.hint, mark)]
         except YAMLError as error:
             before = text[: getattr(error, "position", 0)]
             line = self.first_line + before.count("\n") + 1
             place = Place(self.file, line, len(before) - before.rfind("\n"))
-            message = f"is not YAML: {str(error).splitlines()[0]}"
+            message = f"is not valid YAML: {str(error).splitlines()[0]}"
             return [Problem((), message, "not-yaml", place=place)]
         except RecursionError:
             return [self._problem((), "is nested too deeply", "too-large")]
         if self.count > MAX_VALUES:
-            message = f"its aliases expand to more than {MAX_VALUES} values"
+            message = f"aliases expand to more than {MAX_VALUES} values"
             return [self._problem((), message, "too-large")]
         return replace(self.document, data=data)
 
     def _problem(
         self, path: ValuePath, message: str, code: Code, hint: str = "", mark: Any = None
     ) -> Problem:
+        """Return a problem at a mark of ruamel.yaml, or at the start of the document."""
         return Problem(path, message, code, hint, place=self._place(mark))
 
     def _place(self, mark: Any) -> Place:
+        """Return the place in the file of a mark, which counts from the start of the document."""
         if mark is None:
             return Place(self.file, self.first_line + 1)
         return Place(self.file, self.first_line + mark.line + 1, mark.column + 1)
 
+    def _note(self, path: ValuePath, message: str, hint: str, node: Any) -> None:
+        """Report a problem with one node; the rest of the document is still read."""
+        problem = self._problem(path, message, "not-yaml", hint, node.start_mark)
+        self.document.problems.append(problem)
+
     def _value(self, node: Any, path: ValuePath) -> Any:
+        """Return the data of a node, and record the places of all that is in it."""
         self.count += 1
         if self.count > MAX_VALUES:
             return None
@@ -103,99 +140,113 @@ class _Reader:
         if node.id == "scalar":
             return self._scalar(node, path)
         if node.tag not in (TAG + "map", TAG + "seq"):
-            self._note(path, f"the tag {node.tag} is not known here", "leave it out", node)
-        if id(node) in self.around:
-            self._note(path, "an alias leads to what it is a part of", "write it out", node)
+            self._note_tag(path, node)
+        if id(node) in self.ancestors:
+            self._note(path, "an alias refers to a value that contains it", "copy the value", node)
             return {} if node.id == "mapping" else []
-        self.around.add(id(node))
+        self.ancestors.add(id(node))
         value: Any
         if node.id == "mapping":
             value = self._mapping(node, path)
         else:
             value = [self._value(item, (*path, i)) for i, item in enumerate(node.value)]
-        self.around.remove(id(node))
+        self.ancestors.remove(id(node))
         return value
 
-    def _note(self, path: ValuePath, message: str, hint: str, node: Any) -> None:
-        """Note a problem with one value; the rest of the document can be read all the same."""
-        problem = self._problem(path, message, "not-yaml", hint, node.start_mark)
-        self.document.problems.append(problem)
-
     def _mapping(self, node: Any, path: ValuePath) -> dict[str, Any]:
+        """Return a mapping, whose own keys override those that `<<` merges into it."""
         place = self.document.places[path]
-        merges = [value for key, value in node.value if key.tag == TAG + "merge"]
-        merged = {k: v for value in merges for k, v in self._merged(value, path).items()}
+        sources = [value for key, value in node.value if key.tag == TAG + "merge"]
+        merged = {k: v for source in sources for k, v in self._merged(source, path).items()}
         self.document.places[path] = place
-        own: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         for key, value in node.value:
             if key.tag == TAG + "merge":
                 continue
             if key.id != "scalar":
-                self._note(path, "a key must be a word, not a list or a mapping", self.hint, key)
+                self._note(path, f"expected a string as key, got a {KINDS[key.id]}", self.hint, key)
                 continue
             name = self._text(key, path)
-            if name in own:
-                message, hint = f'the key "{name}" stands here twice', "keep one of the two"
-                self.document.problems.append(
-                    self._problem((*path, name), message, "duplicate-key", hint, key.start_mark)
-                )
+            if name in fields:
+                self._note_duplicate((*path, name), key)
                 continue
             self.document.keys[(*path, name)] = self._place(key.start_mark)
-            own[name] = self._value(value, (*path, name))
+            fields[name] = self._value(value, (*path, name))
             if value.id == "scalar" and value.start_mark.index == value.end_mark.index:
-                # A value that is left out stands nowhere, or, for the parser, at the next key.
+                # ruamel.yaml gives an omitted value the place of the next key.
                 self.document.places[(*path, name)] = self.document.keys[(*path, name)]
-        return merged | own
+        return merged | fields
 
     def _merged(self, node: Any, path: ValuePath) -> dict[str, Any]:
-        """`<<: *other`, or `<<: [*first, *second]`, where the first one wins."""
-        found: dict[str, Any] = {}
+        """Return the fields that `<<: *a` or `<<: [*a, *b]` merges; the first of a list wins."""
+        fields: dict[str, Any] = {}
         for source in reversed(node.value) if node.id == "sequence" else [node]:
             if source.id != "mapping":
-                self._note(path, "<< merges mappings only", "", source)
+                message = f"expected a mapping to merge with <<, got a {KINDS[source.id]}"
+                self._note(path, message, "", source)
                 continue
-            found |= self._value(source, path) or {}
-        return found
+            fields |= self._value(source, path) or {}
+        return fields
+
+    def _note_duplicate(self, path: ValuePath, key: Any) -> None:
+        """Report the second use of a key, with the line of the first one."""
+        message = f'duplicate key "{path[-1]}"; first used on line {self.document.keys[path].line}'
+        problem = self._problem(
+            path, message, "duplicate-key", "remove one of them", key.start_mark
+        )
+        self.document.problems.append(problem)
+
+    def _note_tag(self, path: ValuePath, node: Any) -> None:
+        """Report a tag, such as `!Ref`, that is not one of YAML's own types."""
+        self._note(path, f"the tag {node.tag} is not supported", "remove the tag", node)
 
     def _text(self, node: Any, path: ValuePath) -> str:
+        """Return the text of a scalar, with `?` for each surrogate, which is a problem."""
         text = str(node.value)
         if SURROGATE.search(text):
-            self._note(path, "an escape stands for half of a character", "write all of it", node)
+            message = "an escape sequence is only half of a character (a lone surrogate)"
+            self._note(path, message, "write the character itself", node)
             return SURROGATE.sub("?", text)
         return text
 
     def _scalar(self, node: Any, path: ValuePath) -> Any:
+        """Return a string, number, boolean or None, as the node's tag says."""
         text = self._text(node, path)
         kind = node.tag.removeprefix(TAG)
         if kind in ("str", "timestamp", "value"):
             return text
         if kind not in SCALARS:
-            self._note(path, f"the tag {node.tag} is not known here", "leave it out", node)
+            self._note_tag(path, node)
             return text
-        what, read = SCALARS[kind]
+        description, read = SCALARS[kind]
         try:
             value = read(text.replace("_", "").lower())
         except ValueError:
-            message = f"{text[:60]} is not {what} that a manifest can hold"
-            self._note(path, message, "quote it if it is a text", node)
+            message = f"{text[:60]} is not {description} that a manifest can hold"
+            self._note(path, message, "quote it if it is a string", node)
             return text
         self.document.texts[path] = text
         return value
 
 
 def _boolean(text: str) -> bool:
+    """Return a lower-case `true` or `false` as bool."""
     if text not in ("true", "false"):
         raise ValueError
     return text == "true"
 
 
 def _integer(text: str) -> int:
+    """Return a decimal, `0x`, `0o` or `0b` number as int."""
     digits = text.lstrip("+-")
     return int(text, {"0x": 16, "0o": 8, "0b": 2}.get(digits[:2], 10))
 
 
 def _float(text: str) -> int | float:
-    """Read a number; JSON, which the API server is sent, has no infinity."""
+    """Return a finite number, as an int if it is exactly one.
+
+    Infinity and NaN raise ValueError: JSON, in which the API server gets objects, has neither.
+    """
     number = float(text.replace(".inf", "inf").replace(".nan", "nan"))
     if not math.isfinite(number):
         raise ValueError
@@ -203,25 +254,12 @@ def _float(text: str) -> int | float:
 
 
 MAX_EXACT = 1 << 53
-"""From here on a floating-point number does not tell neighbouring whole numbers apart."""
+"""From here on, a 64-bit floating-point number cannot represent every integer."""
 
 SCALARS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "null": ("null", lambda _: None),
     "bool": ("a boolean", _boolean),
-    "int": ("a whole number", _integer),
+    "int": ("an integer", _integer),
     "float": ("a number", _float),
 }
-"""What is not a text, by its tag: what it is called, and how it is read."""
-
-
-def scalar(text: str) -> Any:
-    """Read one value as YAML 1.2 does, for `--set path=value`.
-
-    Raises:
-        ValueError: the text is not YAML; the message says why.
-    """
-    read = _Reader("", 0).read(text) if text.strip() else Document(text)
-    problems = read.problems if isinstance(read, Document) else read
-    if problems:
-        raise ValueError(problems[0].message)
-    return read.data if isinstance(read, Document) else None
+"""For each YAML type other than strings: its description in messages, and how it is read."""

@@ -1,7 +1,7 @@
-"""What a module of this package offers."""
+"""The type of the constant `FRAMEWORK`, which every framework module defines."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from mlgen.jobfile.model import TrainingJob
@@ -10,14 +10,16 @@ from mlgen.topology import Topology
 
 @dataclass(frozen=True, slots=True)
 class Framework:
-    """How the replicas of a job find each other.
+    """A machine-learning framework: its roles, its options, and how replicas find each other.
 
     Attributes:
-        title: the name, as people write it.
+        title: the name of the framework as its project spells it.
         summary: one sentence for `mlgen frameworks`.
-        roles: the roles that it knows; None if a job may have roles of any name.
+        roles: the names of its roles; None if a job may have roles of any name.
         topology: lays out a job that matches the schema; raises `MlgenError` with every problem.
         options: a JSON Schema for each field of `spec.options`.
+        renamed_options: the old names of options, each with its current name. An old name is
+            accepted with a warning; its schema is that of the current one.
     """
 
     title: str
@@ -25,3 +27,4 @@ class Framework:
     roles: tuple[str, ...] | None
     topology: Callable[[TrainingJob], Topology]
     options: Mapping[str, Any]
+    renamed_options: Mapping[str, str] = field(default_factory=dict)

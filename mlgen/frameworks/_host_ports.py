@@ -1,41 +1,37 @@
-"""A port of the node for each replica, the same in every render.
+"""Ports on the nodes for replicas with host networking, the same in every render.
 
-On a node's network two pods cannot have the same port, so, as KubeDL does, each replica has its
-own (pkg/job_controller/hostnetwork.go). KubeDL draws lots; here the port follows from the names.
+Two pods on one node cannot listen on the same port. So, as in KubeDL, each replica has its own
+port (pkg/job_controller/hostnetwork.go). KubeDL picks it at random; mlgen derives it from the
+names.
 """
 
 from mlgen.jobfile.model import HostPorts, TrainingJob
 
-NODE_PORTS = range(30000, 32768)
-"""Of Services: https://kubernetes.io/docs/concepts/services-networking/service/#nodeport."""
-
-EPHEMERAL_PORTS = range(32768, 61000)
-"""From which Linux takes the port of a connection: net.ipv4.ip_local_port_range, see ip(7)."""
-
 
 class Allocation:
-    """Hands out the ports of one job; the same question has the same answer."""
+    """Assigns ports on the nodes to the replicas of one job; no port is assigned twice."""
 
     def __init__(self, job: TrainingJob) -> None:
         self.range = job.network.host_ports or HostPorts()
-        self._before = f"{job.namespace or ''}/{job.name}"
-        self._given: dict[tuple[str, int, str], int] = {}
+        self._prefix = f"{job.namespace or ''}/{job.name}"
+        self._ports: dict[tuple[str, int, str], int] = {}
         self._taken: set[int] = set()
 
     def port(self, role: str, index: int, name: str) -> int:
-        """Return the port on the node of one port of a replica.
+        """Return the port on the node for one port of a replica; each call returns the same.
 
         Raises:
             IndexError: the range has no port left.
         """
         key = (role, index, name)
-        if key not in self._given:
-            self._given[key] = self._free(f"{self._before}/{role}/{index}/{name}")
-            self._taken.add(self._given[key])
-        return self._given[key]
+        if key not in self._ports:
+            self._ports[key] = self._free_port(f"{self._prefix}/{role}/{index}/{name}")
+            self._taken.add(self._ports[key])
+        return self._ports[key]
 
-    def _free(self, text: str) -> int:
-        from hashlib import sha256  # it brings OpenSSL, which few jobs need
+    def _free_port(self, text: str) -> int:
+        """Return the first free port at or after the one that the hash of a text gives."""
+        from hashlib import sha256  # imported late: it loads OpenSSL, and few jobs need it
 
         base, size = self.range.base, self.range.size
         if len(self._taken) == size:

@@ -1,13 +1,12 @@
-"""What the frameworks have in common: the user's words on restart, waiting, success and ranks.
+"""`Planner`, with which a framework builds a `Topology` from a `TrainingJob`.
 
-A framework says what it would do; the functions here let the job file have the last word, and
-collect what does not make sense.
+A framework states its defaults: restart policy, waits, success and ports. The job file overrides
+them here, once for all frameworks, and contradictions are collected as problems.
 """
 
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from mlgen.frameworks import _rules
@@ -34,11 +33,14 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 FIRST = Success(indexes="0")
+"""Success as soon as replica 0 has succeeded."""
+
 ANY = Success(count=1)
+"""Success as soon as any replica has succeeded."""
 
 
 class RoleFields(TypedDict, total=False):
-    """Fields of a `Role` that a framework may set."""
+    """The fields of a `Role` that a framework can set in `Planner.add`."""
 
     replicas: int
     index: int | None
@@ -57,23 +59,33 @@ class RoleFields(TypedDict, total=False):
 
 
 Viewer = tuple[str, int] | None
-"""The replica through whose eyes an address is seen, by role and index; None: any of its role."""
+"""The replica that uses an address, as role and index; None for all replicas of the role.
+
+Only with host networking do replicas see different addresses: a replica listens on a port of its
+node, while its peers reach it on the port of its Service.
+"""
 
 
 def config(value: Mapping[str, Any]) -> str:
-    """Return a variable such as TF_CONFIG: JSON without spaces, in which an index is a number."""
+    """Return the value of a variable such as TF_CONFIG: compact JSON with the index as a number."""
     text = json.dumps(value, separators=(",", ":"))
     return text.replace(f'"index":"{INDEX}"', f'"index":{INDEX}')
 
 
 @dataclass
 class Planner:
-    """A topology in the making; collects problems, so that all of them are told at once.
+    """Builds the topology of one job, and collects its problems to report all of them at once.
+
+    Create it with the ports of the framework, `add` each role, and return `topology()`.
 
     Attributes:
-        job: the job.
-        ports: where the replicas of a role listen, if the job file does not say, by role.
-        more_ports: their further ports by name, by role.
+        job: the job file.
+        ports: the default port on which peers reach a role's replicas, by role.
+        more_ports: additional ports of a role's replicas: by role, then by port name.
+        roles: the roles added so far.
+        files: the files of the job's ConfigMap that the framework writes: text by name.
+        collector: the problems reported so far.
+        host_ports: the ports on the nodes, for host networking.
     """
 
     job: TrainingJob
@@ -90,112 +102,124 @@ class Planner:
     def problem(
         self, path: tuple[str, ...], message: str, hint: str = "", *, warning: bool = False
     ) -> None:
-        """Note that a combination makes no sense, or, as a warning, may surprise."""
+        """Report that values contradict each other; as a warning, that they are changed.
+
+        Args:
+            path: of the wrong value, below `spec`.
+            message: what is wrong.
+            hint: what to write instead.
+            warning: True if the job is rendered nevertheless.
+        """
         self.collector.add(Problem(("spec", *path), message, "combination", hint, warning))
 
     def require(self, *names: str) -> None:
-        """Note each of these roles that the job lacks."""
+        """Report each of these roles that the job lacks."""
         for name in names:
             if name not in self.job.roles:
-                message = f"{self.job.framework} needs the role {name}"
+                message = f"{self.job.framework} requires the role {name}"
                 self.collector.add(
                     Problem(("spec", "roles"), message, "missing-role", f"add {name}: {{}}")
                 )
 
     def single(self, *names: str) -> None:
-        """Note each of these roles that has more than one replica."""
+        """Report each of these roles that has more than one replica."""
         for name in names:
             if name in self.job.roles and self.job.roles[name].replicas > 1:
-                self.problem(
-                    ("roles", name, "replicas"),
-                    f"there can be one {name} only",
-                    "leave replicas out",
-                )
+                message = f"a job can have only one {name}"
+                self.problem(("roles", name, "replicas"), message, "remove replicas")
 
-    def between(self, name: str, least: int, most: int) -> None:
-        """Note it where an elastic role does not start with a number of replicas that it allows."""
+    def between(self, name: str, minimum: int, maximum: int) -> None:
+        """Report an elastic role whose initial number of replicas is out of its range."""
         replicas = self.job.roles[name].replicas
-        if not least <= replicas <= most:
+        if not minimum <= replicas <= maximum:
             self.problem(
                 ("roles", name, "replicas"),
-                f"{replicas} is not between minReplicas {least} and maxReplicas {most}",
+                f"{replicas} is not between minReplicas {minimum} and maxReplicas {maximum}",
                 "change one of the three",
             )
 
-    def listens(self, spec: RoleSpec) -> int | None:
-        """Return the port on which peers reach the replicas of a role."""
+    def peer_port(self, spec: RoleSpec) -> int | None:
+        """Return the port on which peers reach a role's replicas; None if there is none."""
         return spec.port or self.ports.get(spec.name)
 
     def hosts(self, spec: RoleSpec, count: int | None = None, first: int = 0) -> Hosts:
         """Return the host names of a role's replicas: `<job>-<role>-<i>.<job>`.
 
-        A pod has that name by its `hostname` and `subdomain` and the job's headless Service; the
-        search list of the pod's resolver adds the namespace and the cluster's domain:
+        A pod gets that name from its `hostname` and `subdomain` and the job's headless Service.
+        The search list of its resolver adds the namespace and the cluster's domain:
         https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/
+        With host networking, each replica has a Service of its own: `<job>-<role>-<i>`.
 
         Args:
             spec: the role.
-            count: how many replicas; all by default.
-            first: the index of the first of them.
+            count: the number of replicas; by default all of them.
+            first: the index of the first replica.
         """
         job, domain = self.job, self.job.network.cluster_domain
-        after = f".{job.namespace}.svc.{domain}" if domain else ""
-        within = "" if self._alone(spec) else f".{job.name}"
+        suffix = f".{job.namespace}.svc.{domain}" if domain else ""
+        subdomain = "" if self._is_split(spec) else f".{job.name}"
         count = spec.replicas if count is None else count
-        return Hosts(f"{job.name}-{spec.name}-", count, f"{within}{after}", first)
+        return Hosts(f"{job.name}-{spec.name}-", count, f"{subdomain}{suffix}", first)
 
-    def first(self, spec: RoleSpec) -> str:
-        """Return the name of a role's first replica."""
+    def first_host(self, spec: RoleSpec) -> str:
+        """Return the host name of a role's first replica."""
         return next(iter(self.hosts(spec, 1)))
 
     def port(self, spec: RoleSpec, index: int = 0, viewer: Viewer = None, name: str = PEERS) -> int:
-        """Return the port of one replica: the constant one, but to itself that on its node.
+        """Return a port of one replica, as the viewer sees it.
+
+        With host networking, the replica itself sees its port on the node, and all others see the
+        port of its Service.
 
         Args:
             spec: the role of the replica.
-            index: the replica.
-            viewer: who asks.
-            name: which of its ports.
-        """
-        if viewer == (spec.name, index) and self._alone(spec):
-            return self._host_port(spec, index, name)
-        return self._constant(spec)[name]
+            index: the index of the replica.
+            viewer: the replica that uses the port.
+            name: the name of the port.
 
-    def _constant(self, spec: RoleSpec) -> dict[str, int]:
-        """The ports of a role by name, as all but a replica itself see them."""
-        port = self.listens(spec)
+        Raises:
+            KeyError: the role has no port of that name.
+        """
+        if viewer == (spec.name, index) and self._is_split(spec):
+            return self._host_port(spec, index, name)
+        return self._service_ports(spec)[name]
+
+    def _service_ports(self, spec: RoleSpec) -> dict[str, int]:
+        """Return the ports of a role by name, as its peers see them."""
+        port = self.peer_port(spec)
         return ({} if port is None else {PEERS: port}) | dict(self.more_ports.get(spec.name, {}))
 
     def addresses(self, spec: RoleSpec, viewer: Viewer = None) -> list[str]:
         """Return `host:port` of each replica of a role, as the viewer sees them."""
-        found = self.hosts(spec)
-        return [f"{host}:{self.port(spec, i, viewer)}" for i, host in enumerate(found)]
+        hosts = self.hosts(spec)
+        return [f"{host}:{self.port(spec, index, viewer)}" for index, host in enumerate(hosts)]
 
     def own_port(self, spec: RoleSpec, viewer: Viewer) -> int:
-        """Return the port on which any replica of a role listens, as it sees itself."""
+        """Return the port on which a replica of a role listens, as it sees itself."""
         return self.port(spec, viewer[1] if viewer else 0, viewer)
 
     def own_address(self, spec: RoleSpec, viewer: Viewer) -> str:
-        """Return `host:port` of any replica of a role, as it sees itself."""
-        name = self.hosts(spec, 1)
-        return f"{name.before}{INDEX}{name.after}:{self.own_port(spec, viewer)}"
+        """Return `host:port` of a replica as it sees itself; its index is `INDEX`."""
+        hosts = self.hosts(spec, 1)
+        return f"{hosts.before}{INDEX}{hosts.after}:{self.own_port(spec, viewer)}"
 
     def wait(self, spec: RoleSpec, *, until: Until = "port", count: int | None = None) -> Wait:
-        """Wait for all of a role's replicas, or for the first so many."""
-        port = self.listens(spec) if until == "port" else None
+        """Return a wait for the first `count` replicas of a role; by default for all of them."""
+        port = self.peer_port(spec) if until == "port" else None
         return Wait(spec.name, self.hosts(spec, count), port)
 
-    def _alone(self, spec: RoleSpec) -> bool:
-        """On the network of their nodes, replicas with a port differ, so each is one of its own."""
-        return self.job.network.on_host and self.listens(spec) is not None
+    def _is_split(self, spec: RoleSpec) -> bool:
+        """Return True if each replica gets a role of its own, as its ports on the node differ."""
+        return self.job.network.on_host and self.peer_port(spec) is not None
 
     def _host_port(self, spec: RoleSpec, index: int, name: str) -> int:
+        """Return a replica's port on its node; 0, and a problem once, if no port is left."""
         try:
             return self.host_ports.port(spec.name, index, name)
         except IndexError:
             size = self.host_ports.range.size
-            message = f"{size} ports are fewer than the replicas need"
-            hint = "raise size" if self.job.network.host_ports else "give a larger size"
+            message = f"the replicas need more than {size} ports"
+            hint = "use a larger size" if self.job.network.host_ports else "set a larger size"
             problem = Problem(("spec", "network", "hostPorts"), message, "combination", hint)
             if problem not in self.collector.problems:
                 self.collector.add(problem)
@@ -211,22 +235,23 @@ class Planner:
         each: Callable[[Viewer], RoleFields] = lambda _viewer: {},
         **fields: "Unpack[RoleFields]",
     ) -> None:
-        """Add a role; what the job file says wins over what the framework says.
+        """Add a role; the job file overrides the framework's defaults.
 
-        That holds for restartPolicy, successPolicy, waitFor and port. On the network of the
-        nodes, each replica becomes a role of one, as Kubernetes knows no port by index.
+        That applies to restartPolicy, successPolicy, waitFor and port. With host networking, each
+        replica becomes a role of its own: the pods of one template cannot have different ports.
 
         Args:
-            spec: the role as the user gave it.
-            serves: it works for others and does not end by itself; it is then restarted for ever
-                unless the user says otherwise.
-            restart: what happens to a failed replica where the user does not say.
-            success: when it has succeeded, if it decides, where the user does not say.
-            each: further fields, by who sees what is in them.
-            **fields: of the `Role`; `waits` is what it waits for where the user does not say.
+            spec: the role in the job file.
+            serves: True if its replicas do not end by themselves; they are then always restarted,
+                unless the job file sets another restartPolicy.
+            restart: the default restart policy.
+            success: the default for when a role that decides has succeeded; None: when all
+                replicas have.
+            each: a function that returns the fields that depend on the viewer.
+            **fields: the other fields of the `Role`; `waits` is the default for waitFor.
         """
         replicas = fields.get("replicas", spec.replicas)
-        succeeds = self._success(spec, replicas, success) if fields.get("decides") else None
+        success = self._success(spec, replicas, success) if fields.get("decides") else None
         policy = self._restart_policy(spec, restart, serves=serves)
         role = Role(
             name=spec.name,
@@ -234,84 +259,96 @@ class Planner:
             spec=spec,
             serves=policy == "Always",
             restart=policy,
-            success=succeeds,
-            port=self.listens(spec),
+            success=success,
+            port=self.peer_port(spec),
             more_ports=self.more_ports.get(spec.name, {}),
         )
         role = replace(role, **fields)
-        if not self._alone(spec):
+        if not self._is_split(spec):
             self.roles.append(replace(role, **each(None)))
             return
         first = role.index or 0
         for index in range(first, first + replicas):
-            if not self.too_long:
+            if not self.env_too_large:
                 self.roles.append(self._replica(replace(role, **each((spec.name, index))), index))
 
     def _restart_policy(self, spec: RoleSpec, restart: str | None, *, serves: bool) -> str:
-        """Return what happens to a failed replica; a role that ends by itself is not restarted."""
+        """Return the restart policy of a role; `Always` only for a role that serves."""
         policy = spec.restart_policy or restart or ("Always" if serves else "Never")
         if policy != "Always" or serves:
             return policy
         self.problem(
             ("roles", spec.name, "restartPolicy"),
-            f"{spec.name} ends by itself, and a Job does not start again what has succeeded",
-            "it is rendered as OnFailure",
+            f"{spec.name} runs to completion, and a Job does not restart a container that succeeds",
+            "rendered as OnFailure",
             warning=True,
         )
         return "OnFailure"
 
     @property
-    def too_long(self) -> bool:
-        """The last role has a variable that no process can be given, so the job is refused.
+    def env_too_large(self) -> bool:
+        """True if a variable of the last role exceeds Linux's limit, so the job is rejected.
 
-        Where each replica has one that names all others, all of them would fill the memory first.
+        Stop adding replicas then: if each one has a variable with the addresses of all others,
+        the memory they take grows with the square of their number.
         """
         return bool(self.roles and self._overlong(self.roles[-1]))
 
     def _overlong(self, role: Role) -> list[Problem]:
+        """Return a problem for each variable of a role that exceeds Linux's limit."""
         path = ("spec", "roles", role.spec.name)
-        texts = ((name, text) for name, text in role.env.items() if isinstance(text, str))
-        return [p for name, text in texts for p in overlong(path, name, text)]
+        return [
+            problem
+            for name, value in role.env.items()
+            if isinstance(value, str)
+            for problem in overlong(path, name, value)
+        ]
 
     def _replica(self, role: Role, index: int) -> Role:
-        """Return one replica on the network of its node; of those that decide, the first does."""
+        """Return a role of one replica with ports of its node; only replica 0 can decide."""
         spec = role.spec
-        ports = {name: self._host_port(spec, index, name) for name in self._constant(spec)}
+        ports = {name: self._host_port(spec, index, name) for name in self._service_ports(spec)}
         decides = role.decides and index == 0
         return replace(role, replicas=1, index=index, decides=decides, host_ports=ports)
 
     def _success(self, spec: RoleSpec, replicas: int, default: Success | None) -> Success | None:
-        """When so many replicas that decide have succeeded: as the user says, or by default."""
-        wanted = self.job.success_policy.replicas
-        if wanted is None:
+        """Return when a role that decides has succeeded; None: when all replicas have."""
+        required = self.job.success_policy.replicas
+        if required is None:
             return default
-        if self._alone(spec) and replicas > 1 and wanted != "First":
+        if self._is_split(spec) and replicas > 1 and required != "First":
             self.problem(
                 ("successPolicy", "replicas"),
-                "on the network of the nodes each replica is a Job of its own, and one Job decides",
-                "write First, or leave it out",
+                "with host networking, each replica has its own Job, and only one Job decides",
+                "write First, or remove it",
             )
-        if wanted == "All":
+        if required == "All":
             return None
-        if wanted == "First":
+        if required == "First":
             return FIRST
-        if int(wanted) > replicas:
+        if int(required) > replicas:
             self.problem(
                 ("successPolicy", "replicas"),
-                f"{wanted} replicas cannot succeed where {replicas} decide",
+                f"{required} replicas must succeed, but the deciding role has only {replicas}",
                 f"write at most {replicas}",
             )
-        return Success(count=int(wanted))
+        return Success(count=int(required))
 
-    def decider(self, default: str | None, able: Iterable[str]) -> str | None:
-        """Return the role whose end is the end of training: the user's choice, or the default."""
+    def decider(self, default: str | None, candidates: Iterable[str]) -> str | None:
+        """Return the name of the role that decides: `successPolicy.role`, or the default.
+
+        Args:
+            default: the role that decides unless the job file names one.
+            candidates: the roles that the job file may name; any other is a problem.
+        """
         role = self.job.success_policy.role
         if role is None:
             return default
-        able = list(able)
-        if role not in able:
-            hint = did_you_mean(role, able) or f"possible are: {', '.join(able) or 'none'}"
-            self.problem(("successPolicy", "role"), f'"{role}" cannot decide', hint)
+        candidates = list(candidates)
+        if role not in candidates:
+            choices = ", ".join(candidates) or "none"
+            hint = did_you_mean(role, candidates) or f"possible roles: {choices}"
+            self.problem(("successPolicy", "role"), f'"{role}" cannot be the deciding role', hint)
             return default
         return role
 
@@ -319,10 +356,9 @@ class Planner:
         """Return the finished topology.
 
         Raises:
-            MlgenError: with every problem that was noted.
+            MlgenError: with every problem that was reported.
         """
         self.roles = [self._with_waits(role) for role in self.roles]
-        self._check_waits()
         topology = Topology(self.job, tuple(self.roles), self._is_supervised(), self.files)
         self.collector.extend(_rules.problems(topology))
         for role in self.roles:
@@ -331,52 +367,31 @@ class Planner:
         return replace(topology, warnings=self.collector.problems)
 
     def _is_supervised(self) -> bool:
-        """Return whether a supervisor has anything to free when training has ended."""
-        cleans = self.job.run_policy.clean_pod_policy != "None"
-        return self.job.supervisor and cleans and not all(role.decides for role in self.roles)
+        """Return True if pods remain after training that a supervisor has to stop."""
+        stops_pods = self.job.run_policy.clean_pod_policy != "None"
+        return self.job.supervisor and stops_pods and not all(role.decides for role in self.roles)
 
     def _with_waits(self, role: Role) -> Role:
-        """A role that waits for what the user says, now that the ports of all roles are known."""
+        """Return a role with the waits of its waitFor, which needs the ports of all roles."""
         if role.spec.wait_for is None:
             return role
-        waits: list[Wait] = []
-        for wanted in role.spec.wait_for:
-            waits.extend(self._resolved(role, wanted))
+        waits = (wait for entry in role.spec.wait_for for wait in self._resolved(role, entry))
         return replace(role, waits=tuple(waits))
 
-    def _resolved(self, role: Role, wanted: WaitFor) -> Iterable[Wait]:
+    def _resolved(self, role: Role, entry: WaitFor) -> Iterable[Wait]:
+        """Return the waits of one entry of waitFor; one for each role that it stands for."""
         path = ("roles", role.spec.name, "waitFor")
-        peers = [other for other in self.roles if wanted.role in (other.name, other.spec.name)]
+        peers = [peer for peer in self.roles if entry.role in (peer.name, peer.spec.name)]
         if not peers:
-            known = sorted({other.name for other in self.roles})
-            hint = did_you_mean(wanted.role, known) or f"roles are: {', '.join(known)}"
-            self.problem(path, f'there is no role "{wanted.role}" to wait for', hint)
+            names = sorted({peer.name for peer in self.roles})
+            hint = did_you_mean(entry.role, names) or f"the roles are {', '.join(names)}"
+            self.problem(path, f'the job has no role "{entry.role}"', hint)
         for name in dict.fromkeys(peer.name for peer in peers):
-            same = [peer for peer in peers if peer.name == name]
-            port = same[0].port if wanted.until == "port" else None
-            if wanted.until == "port" and port is None:
+            same_role = [peer for peer in peers if peer.name == name]
+            spec = replace(same_role[0].spec, name=name)
+            port = same_role[0].port if entry.until == "port" else None
+            if entry.until == "port" and port is None:
                 message = f"{name} has no port to wait for"
-                self.problem(path, message, f"give {name} a port, or write until: name")
-            count, first = sum(peer.replicas for peer in same), same[0].index or 0
-            yield Wait(name, self.hosts(replace(same[0].spec, name=name), count, first), port)
-
-    def _check_waits(self) -> None:
-        """A role that waits for a port waits until that role has started: so no circles.
-
-        Waiting for a name is no part of this: it only needs a pod that has been placed. Nor is
-        a role that waits for its own first replica, which itself does not wait.
-        """
-        graph: dict[str, set[str]] = {}
-        for role in self.roles:
-            ports = {w.role for w in role.waits if w.port is not None}
-            if role.name in ports and all(w.hosts.count == 1 for w in role.waits):
-                ports.discard(role.name)
-            graph.setdefault(role.name, set()).update(ports)
-        try:
-            TopologicalSorter(graph).prepare()
-        except CycleError as error:
-            circle = list(reversed(error.args[1]))
-            message = f"these roles wait for each other's ports: {' → '.join(circle)}"
-            hint = "break the circle with until: name, or with waitFor: []"
-            path = ("spec", "roles", circle[0], "waitFor")
-            self.collector.add(Problem(path, message, "wait-cycle", hint))
+                self.problem(path, message, f"set a port for {name}, or write until: name")
+            count, first = sum(peer.replicas for peer in same_role), same_role[0].index or 0
+            yield Wait(name, self.hosts(spec, count, first), port)

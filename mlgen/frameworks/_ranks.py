@@ -1,4 +1,7 @@
-"""Two roles whose replicas have a rank from the start, and meet at rank 0."""
+"""Frameworks whose replicas get their ranks before they start: one leader role, one follower role.
+
+The replicas of the leader have the first ranks; rank 0 is where all of them meet.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -9,16 +12,18 @@ from mlgen.jobfile.model import RoleSpec, TrainingJob, WaitFor
 from mlgen.topology import INDEX, Env
 
 RANK = "rank"
-"""The role into which two are folded whose replicas are alike."""
+"""The name of the role into which leader and follower are merged if they have the same fields."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One or more replicas whose rank is known before they run.
+    """Replicas that are rendered as one role.
 
     Attributes:
-        rank: a number, or `topology.INDEX` where it is the replica's own index.
-        index: of a replica that has a Job of its own.
+        spec: their role.
+        replicas: their number.
+        rank: the value of their rank: a number, or `topology.INDEX` if it equals the index.
+        index: the index of a single replica that has a Job of its own; else None.
     """
 
     spec: RoleSpec
@@ -29,13 +34,13 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class RankInfo:
-    """What a replica with a rank is told.
+    """The values from which a framework builds the variables of one replica.
 
     Attributes:
-        rank: its own.
-        hosts: the names of all replicas, by rank.
-        leader_port: where rank 0 listens, as this replica sees it.
-        port: where the others listen, or None where there are none.
+        rank: the rank of the replica, as in `Member`.
+        hosts: the host names of all replicas, by rank.
+        leader_port: the port of rank 0, as the replica sees it.
+        port: the port of the other replicas; None if there is only one replica.
     """
 
     rank: str
@@ -45,14 +50,16 @@ class RankInfo:
 
 
 def members(job: TrainingJob, leader: str, follower: str) -> list[Member]:
-    """Number the replicas of two roles through, the leader's first.
+    """Return the replicas of two roles in the order of their ranks.
 
-    Kubernetes can put a replica's index into a value, but cannot add to it. So where both roles
-    are alike they are folded into one of the name `rank`, whose index is the rank; where they are
-    not, each follower gets a Job of its own with its rank written out.
+    Kubernetes can insert a replica's index into a value, but cannot add a number to it. So two
+    roles with the same fields are merged into one, `rank`, whose index is the rank. Otherwise,
+    each follower gets a Job of its own, with its rank as a literal value.
 
-    Returns:
-        The replicas in the order of their ranks; the first of them is rank 0.
+    Args:
+        job: has at least one of the two roles.
+        leader: the name of the role with the first ranks.
+        follower: the name of the role with the other ranks.
     """
     specs: Mapping[str, RoleSpec] = job.roles
     if leader not in specs or follower not in specs:
@@ -61,7 +68,7 @@ def members(job: TrainingJob, leader: str, follower: str) -> list[Member]:
     first, rest = specs[leader], specs[follower]
     if replace(first, name=RANK, replicas=0) == replace(rest, name=RANK, replicas=0):
         size = first.replicas + rest.replicas
-        waits = _folded(first.wait_for, leader, follower)
+        waits = _merged_waits(first.wait_for, leader, follower)
         return [Member(replace(first, name=RANK, replicas=size, wait_for=waits), size, INDEX)]
     return [
         Member(first, first.replicas, INDEX),
@@ -69,8 +76,8 @@ def members(job: TrainingJob, leader: str, follower: str) -> list[Member]:
     ]
 
 
-def _folded(waits: tuple[WaitFor, ...] | None, *roles: str) -> tuple[WaitFor, ...] | None:
-    """What is waited for, where two roles have become one: who waits for either waits for that."""
+def _merged_waits(waits: tuple[WaitFor, ...] | None, *roles: str) -> tuple[WaitFor, ...] | None:
+    """Return waits in which the merged role replaces the roles that it consists of."""
     if waits is None:
         return None
     renamed = (replace(wait, role=RANK) if wait.role in roles else wait for wait in waits)
@@ -78,35 +85,35 @@ def _folded(waits: tuple[WaitFor, ...] | None, *roles: str) -> tuple[WaitFor, ..
 
 
 def ranked(planner: Planner, leader: str, follower: str, env: Callable[[RankInfo], Env]) -> None:
-    """Add two roles whose replicas have a rank from the start; rank 0 is where they meet.
+    """Add two roles whose replicas know their ranks before they start.
 
-    It decides, unless there is no leader: then all followers do. Everybody waits until rank 0
-    listens; rank 0 itself only until its name leads to it.
+    The leader decides; without a leader, the followers do. With more than one replica, each role
+    waits until rank 0 listens; rank 0 itself waits only until its own name resolves.
 
     Args:
-        planner: is added to.
-        leader: the role of rank 0, of one replica.
-        follower: the role of the others; one of the two may be missing.
-        env: what a replica is told, as variables.
+        planner: the planner to add the roles to.
+        leader: the name of the role that contains rank 0.
+        follower: the name of the role with the other ranks; a job may have only one of the two.
+        env: returns the variables of a replica.
     """
-    found = members(planner.job, leader, follower)
-    first, last = found[0], found[-1]
-    able = [leader, RANK] if first.spec.name == RANK else [first.spec.name]
-    planner.decider(first.spec.name, able)
-    names = tuple(
+    replicas_by_rank = members(planner.job, leader, follower)
+    first, last = replicas_by_rank[0], replicas_by_rank[-1]
+    candidates = [leader, RANK] if first.spec.name == RANK else [first.spec.name]
+    planner.decider(first.spec.name, candidates)
+    hosts = tuple(
         host
-        for member in found
+        for member in replicas_by_rank
         for host in planner.hosts(member.spec, member.replicas, member.index or 0)
     )
-    meeting = planner.wait(first.spec, count=1)
+    rank_0_listens = planner.wait(first.spec, count=1)
 
-    def rank_info(member: Member, viewer: Viewer) -> RoleFields:
-        port = planner.port(last.spec) if len(names) > 1 else None
-        seen = RankInfo(member.rank, names, planner.port(first.spec, 0, viewer), port)
-        return {"env": env(seen)}
+    def env_of(member: Member, viewer: Viewer) -> RoleFields:
+        port = planner.port(last.spec) if len(hosts) > 1 else None
+        leader_port = planner.port(first.spec, 0, viewer)
+        return {"env": env(RankInfo(member.rank, hosts, leader_port, port))}
 
-    for member in found:
-        if planner.too_long:
+    for member in replicas_by_rank:
+        if planner.env_too_large:
             break
         planner.add(
             member.spec,
@@ -114,6 +121,6 @@ def ranked(planner: Planner, leader: str, follower: str, env: Callable[[RankInfo
             index=member.index,
             decides=member is first,
             success=None if member.spec.name == follower else FIRST,
-            each=partial(rank_info, member),
-            waits=(meeting,) if len(names) > 1 else (),
+            each=partial(env_of, member),
+            waits=(rank_0_listens,) if len(hosts) > 1 else (),
         )

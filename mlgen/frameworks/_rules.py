@@ -1,218 +1,224 @@
-"""What a job file must not say together, whatever its framework.
+"""Contradictions in a job file, for every framework: `Topology` → `Problem`s.
 
-Each function holds one declaration against the roles that a framework made of the job.
+Each check compares one part of the job file with the roles of the finished topology.
 """
 
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from mlgen.frameworks._waits import cycles
 from mlgen.kubernetes.limits import EPHEMERAL_PORTS, NODE_PORTS, PORT_MAX
 from mlgen.problems import Problem
-from mlgen.topology import SEEN, Role, Topology
+from mlgen.topology import SUPERVISED_MIN_TTL, Role, Topology
 
 
 def problems(topology: Topology) -> list[Problem]:
-    """Return every contradiction, and as warnings what may surprise."""
-    found = [problem for check in CHECKS for problem in check(topology)]
-    return list(dict.fromkeys(found))
+    """Return every contradiction; as warnings, values that do not have their full effect."""
+    return list(dict.fromkeys(problem for check in CHECKS for problem in check(topology)))
 
 
 def _wrong(*path: str, message: str, hint: str, warning: bool = False) -> Problem:
+    """Return a problem at a path below `spec`."""
     return Problem(("spec", *path), message, "combination", hint, warning)
 
 
 def _exit_codes(topology: Topology) -> Iterator[Problem]:
-    """Codes may be given for all roles, but then one of them must heed them."""
+    """Exit codes have an effect only with restartPolicy ExitCode.
+
+    Codes that are set for all roles need only one role with that policy.
+    """
     roles = topology.roles
-    heeded = {r.spec.retryable_exit_codes for r in roles if r.restart == "ExitCode"}
+    effective = {r.spec.retryable_exit_codes for r in roles if r.restart == "ExitCode"}
     for role in roles:
         codes = role.spec.retryable_exit_codes
-        if codes and codes not in heeded:
+        if codes and codes not in effective:
             yield _wrong(
                 "roles",
                 role.spec.name,
                 "retryableExitCodes",
-                message=f"exit codes do not count under restartPolicy {role.restart}",
+                message=f"exit codes have no effect with restartPolicy: {role.restart}",
                 hint="write restartPolicy: ExitCode",
             )
 
 
 def _limits(topology: Topology) -> Iterator[Problem]:
-    """The limits of a role are those of a Job, and those of an index need pods that stay down."""
-    roles = topology.roles
-    for role in roles:
+    """A role's limits are fields of its Job; a limit per index needs pods that do not restart.
+
+    https://kubernetes.io/docs/concepts/workloads/controllers/job/#backoff-limit-per-index
+    """
+    for role in topology.roles:
         spec, path = role.spec, ("roles", role.spec.name)
-        given = {
+        limits = {
             "activeDeadlineSeconds": spec.active_deadline_seconds,
             "backoffLimit": spec.backoff_limit,
             "backoffLimitPerIndex": spec.backoff_limit_per_index,
             "maxFailedIndexes": spec.max_failed_indexes,
         }
-        for name in (name for name, value in given.items() if value is not None and role.serves):
-            message = f"{role.name} serves until it is deleted, so nothing limits it"
-            hint = "leave it out, or write another restartPolicy than Always"
-            yield _wrong(*path, name, message=message, hint=hint)
         if role.serves:
+            for name in (name for name, value in limits.items() if value is not None):
+                message = f"{role.name} is rendered as a StatefulSet, which has no {name}"
+                hint = "remove it, or use a restartPolicy other than Always"
+                yield _wrong(*path, name, message=message, hint=hint)
             continue
         if spec.max_failed_indexes is not None and spec.backoff_limit_per_index is None:
-            message = "failed indexes are only counted with a limit for each of them"
-            hint = "write backoffLimitPerIndex too"
-            yield _wrong(*path, "maxFailedIndexes", message=message, hint=hint)
+            message = "maxFailedIndexes requires backoffLimitPerIndex"
+            yield _wrong(
+                *path, "maxFailedIndexes", message=message, hint="add backoffLimitPerIndex"
+            )
         if spec.backoff_limit_per_index is not None:
             if role.restart == "OnFailure":
-                message = "a replica that starts again in its pod has no count of its own"
-                hint = "write restartPolicy: ExitCode, or Never"
+                message = "backoffLimitPerIndex cannot be used with restartPolicy: OnFailure"
+                hint = "write restartPolicy: ExitCode or restartPolicy: Never"
                 yield _wrong(*path, "backoffLimitPerIndex", message=message, hint=hint)
             if role.index is not None:
-                message = f"each {spec.name} is a Job of its own, so it has no indexes"
-                yield _wrong(*path, "backoffLimitPerIndex", message=message, hint=BACKOFF_HINT)
-
-
-BACKOFF_HINT = "write backoffLimit, which then holds for each of them"
+                message = f"each replica of {spec.name} has its own Job, without indexes"
+                hint = "write backoffLimit, which applies to each of these Jobs"
+                yield _wrong(*path, "backoffLimitPerIndex", message=message, hint=hint)
 
 
 def _deadlines(topology: Topology) -> Iterator[Problem]:
-    """A deadline that is over before waiting is would hide what was missing."""
-    job, roles = topology.job, topology.roles
+    """A deadline must be longer than the wait for peers, which reports the missing peers."""
+    job = topology.job
     timeout = job.wait.timeout_seconds
-    for role in (role for role in roles if role.waits or role.helpers):
-        own = role.spec.active_deadline_seconds
-        whole = job.run_policy.active_deadline_seconds
-        path = ("roles", role.spec.name) if own is not None else ("runPolicy",)
-        deadline = whole if own is None else own
+    for role in (role for role in topology.roles if role.waits or role.helpers):
+        deadline = role.spec.active_deadline_seconds
+        path: tuple[str, ...] = ("roles", role.spec.name)
+        if deadline is None:
+            deadline, path = job.run_policy.active_deadline_seconds, ("runPolicy",)
         if deadline is not None and deadline <= timeout:
             yield _wrong(
                 *path,
                 "activeDeadlineSeconds",
-                message=f"the deadline of {deadline} s ends the job before waiting for peers"
-                f" ({timeout} s) can say what is missing",
-                hint=f"write more than {timeout}, or less for wait.timeoutSeconds",
+                message=f"the deadline of {deadline} s is not longer than the wait for peers,"
+                f" {timeout} s, so missing peers would not be reported",
+                hint=f"write more than {timeout}, or lower wait.timeoutSeconds",
             )
 
 
-def _run_policy(topology: Topology) -> Iterator[Problem]:
-    job, roles = topology.job, topology.roles
-    policy = job.run_policy
-    if policy.managed_by is not None:
+def _managed_by(topology: Topology) -> Iterator[Problem]:
+    """The Job controller ignores a Job with another manager, and mlgen has no controller."""
+    if topology.job.run_policy.managed_by is not None:
         yield _wrong(
             "runPolicy",
             "managedBy",
-            message="no controller would run the job: Kubernetes leaves a Job alone that names"
-            " another manager, and there is no operator",
-            hint="leave it out",
+            message="Kubernetes does not run a Job that another controller manages",
+            hint="remove it",
         )
-    supervisor = topology.supervised
-    staying = [role.name for role in roles if not role.decides]
-    if policy.clean_pod_policy != "None" and staying and not supervisor:
+
+
+def _clean_pod_policy(topology: Topology) -> Iterator[Problem]:
+    """Only a supervisor stops the pods that keep running after training ends."""
+    job = topology.job
+    remaining = [role.name for role in topology.roles if not role.decides]
+    if job.run_policy.clean_pod_policy != "None" and remaining and not topology.supervised:
         yield _wrong(
             "runPolicy",
             "cleanPodPolicy",
-            message=f"nothing in the cluster stops {_names(staying)} at the end",
+            message=f"without a supervisor, {_names(remaining)} are not stopped when training ends",
             hint="then run: kubectl delete statefulsets,jobs"
             f" -l 'mlgen.dev/job={job.name},mlgen.dev/decides!=true'",
             warning=True,
         )
-    ttl = policy.ttl_seconds_after_finished
-    if supervisor and ttl is not None and ttl < SEEN:
-        yield _wrong(
-            "runPolicy",
-            "ttlSecondsAfterFinished",
-            message=f"the supervisor may not see the end of a Job that goes after {ttl} s",
-            hint=f"it is rendered as {SEEN}",
-            warning=True,
-        )
-    serving = [role.name for role in roles if role.serves]
-    if ttl is not None and serving and not (supervisor and policy.clean_pod_policy == "All"):
-        yield _wrong(
-            "runPolicy",
-            "ttlSecondsAfterFinished",
-            message=f"Kubernetes deletes Jobs by it, not what serves: {_names(serving)} stay",
-            hint=f"then run: kubectl delete statefulsets -l mlgen.dev/job={job.name}",
-            warning=True,
-        )
+
+
+def _ttl(topology: Topology) -> Iterator[Problem]:
+    """A TTL deletes Jobs only, and must leave the supervisor time to see their result."""
+    job = topology.job
+    ttl, supervised = job.run_policy.ttl_seconds_after_finished, topology.supervised
+    if ttl is None:
+        return
+    path = ("runPolicy", "ttlSecondsAfterFinished")
+    if supervised and ttl < SUPERVISED_MIN_TTL:
+        message = f"a Job may be deleted after {ttl} s, before the supervisor sees its result"
+        yield _wrong(*path, message=message, hint=f"rendered as {SUPERVISED_MIN_TTL}", warning=True)
+    serving = [role.name for role in topology.roles if role.serves]
+    if serving and not (supervised and job.run_policy.clean_pod_policy == "All"):
+        message = f"Kubernetes deletes only Jobs; the StatefulSets of {_names(serving)} remain"
+        hint = f"then run: kubectl delete statefulsets -l mlgen.dev/job={job.name}"
+        yield _wrong(*path, message=message, hint=hint, warning=True)
 
 
 def _names(names: list[str]) -> str:
+    """Return each name once, separated by commas."""
     return ", ".join(dict.fromkeys(names))
 
 
-def _addresses(topology: Topology) -> Iterator[Problem]:
+def _cluster_domain(topology: Topology) -> Iterator[Problem]:
+    """An address that contains the cluster's domain also contains the namespace."""
     job = topology.job
     if job.network.cluster_domain and not job.namespace:
         yield _wrong(
             "network",
             "clusterDomain",
-            message="an address with the cluster's domain needs the namespace",
-            hint="write metadata.namespace, or give --namespace",
+            message="addresses with the cluster's domain require a namespace",
+            hint="set metadata.namespace, or pass --namespace",
         )
 
 
 def _host_ports(topology: Topology) -> Iterator[Problem]:
-    job = topology.job
-    given, path = job.network.host_ports, ("network", "hostPorts")
-    if given is None:
+    """The ports of the nodes must exist, and nothing else on the nodes may use them."""
+    network, path = topology.job.network, ("network", "hostPorts")
+    ports = network.host_ports
+    if ports is None:
         return
-    if not job.network.on_host:
-        message = "replicas only have ports of their nodes on the nodes' network"
-        yield _wrong(*path, message=message, hint="write network.host: true, or leave it out")
+    if not network.on_host:
+        message = "hostPorts has no effect without host networking"
+        yield _wrong(*path, message=message, hint="write network.host: true, or remove hostPorts")
         return
-    last = given.base + given.size - 1
+    last = ports.base + ports.size - 1
     if last > PORT_MAX:
-        message = f"the ports {given.base} to {last} go beyond {PORT_MAX}"
-        yield _wrong(*path, message=message, hint="take a lower base or a smaller size")
+        message = f"the range {ports.base} to {last} exceeds the highest port, {PORT_MAX}"
+        yield _wrong(*path, message=message, hint="use a lower base or a smaller size")
         return
-    for what, reserved in (
+    for purpose, reserved in (
         ("NodePorts of Services", NODE_PORTS),
-        ("connections that Linux opens", EPHEMERAL_PORTS),
+        ("outgoing connections of Linux", EPHEMERAL_PORTS),
     ):
-        overlap = given.base < reserved.stop and last >= reserved.start
-        if overlap and not given.allow_reserved:
-            first, end = reserved.start, reserved.stop - 1
-            message = f"the ports {given.base} to {last} overlap with {first} to {end}, of {what}"
-            hint = "take others, or write allowReserved: true if your nodes have other ranges"
+        overlap = ports.base < reserved.stop and last >= reserved.start
+        if overlap and not ports.allow_reserved:
+            other = f"{reserved.start} to {reserved.stop - 1}, used for {purpose}"
+            message = f"the range {ports.base} to {last} overlaps with {other}"
+            hint = "use another range, or write allowReserved: true if your nodes differ"
             yield _wrong(*path, message=message, hint=hint)
 
 
 def _mesh(topology: Topology) -> Iterator[Problem]:
-    job = topology.job
-    if job.network.mesh == "native" and job.network.on_host:
-        message = "a mesh does not take in pods on the network of their nodes"
-        yield _wrong("network", "mesh", message=message, hint="leave mesh or host out")
+    """A service mesh does not redirect the traffic of pods with host networking."""
+    network = topology.job.network
+    if network.mesh == "native" and network.on_host:
+        message = "pods with host networking cannot be part of a service mesh"
+        yield _wrong("network", "mesh", message=message, hint="remove mesh or host")
 
 
 def _rdma(topology: Topology) -> Iterator[Problem]:
-    """Each mode has its own way to the hardware; what belongs to another one is refused."""
+    """Each mode requires some fields, has no use for others, and works on one kind of network."""
     job = topology.job
     rdma, path = job.network.rdma, ("network", "rdma")
-    given = {
-        name: value
-        for name, value in (
-            ("resource", rdma.resource),
-            ("networks", rdma.networks),
-            ("interface", rdma.interface),
-            ("hca", rdma.hca),
-        )
-        if value
+    values = {
+        "resource": rdma.resource,
+        "networks": rdma.networks,
+        "interface": rdma.interface,
+        "hca": rdma.hca,
     }
-    needed, foreign = RDMA_FIELDS[rdma.mode]
-    for name in (name for name in needed if name not in given):
-        message = f"{rdma.mode} needs {name}"
-        yield _wrong(*path, message=message, hint="the cluster's administrator knows it")
-    for name in (name for name in foreign if name in given):
-        message = f"{name} is of no use where mode is {rdma.mode}"
-        yield _wrong(*path, name, message=message, hint="leave it out, or take another mode")
+    required, unused = RDMA_FIELDS[rdma.mode]
+    for name in (name for name in required if not values[name]):
+        message = f"mode: {rdma.mode} requires {name}"
+        yield _wrong(*path, message=message, hint="ask the administrator of the cluster for it")
+    for name in (name for name in unused if values[name]):
+        message = f"{name} has no effect with mode: {rdma.mode}"
+        yield _wrong(*path, name, message=message, hint="remove it, or use another mode")
     if rdma.mode == "host" and job.network.host is False:
-        message = "host is the hardware of the node, on the network of the node"
-        yield _wrong("network", "host", message=message, hint="leave host out, or take sriov")
+        message = "rdma.mode: host requires host networking"
+        yield _wrong("network", "host", message=message, hint="remove host, or use mode: sriov")
     if rdma.mode in ("sriov", "shared") and job.network.host:
-        message = f"{rdma.mode} gives pods their own way to the hardware, beside their own network"
-        yield _wrong("network", "host", message=message, hint="leave host out, or take mode: host")
+        message = f"host networking and rdma.mode: {rdma.mode} are mutually exclusive"
+        yield _wrong("network", "host", message=message, hint="remove host, or use mode: host")
     if rdma.mode == "host" and not rdma.resource and job.security.profile != "privileged":
         yield _wrong(
             *path,
-            message="without a device plugin's resource only a privileged pod may use the hardware",
-            hint="give resource, or write security.profile: privileged",
+            message="mode: host requires privileged pods or the resource of a device plugin",
+            hint="set resource, or write security.profile: privileged",
         )
 
 
@@ -222,34 +228,34 @@ RDMA_FIELDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "sriov": (("resource", "networks"), ()),
     "shared": (("resource",), ()),
 }
-"""By mode: the fields that it needs, and those that are not for it."""
+"""By mode: the required fields, and the fields that have no effect."""
 
 
 def _scheduling(topology: Topology) -> Iterator[Problem]:
-    """What is said of a gang must be of use to the scheduler that is asked for."""
-    job, roles = topology.job, topology.roles
-    asked, path = job.scheduling, ("scheduling",)
-    given = {
-        "queue": asked.queue,
-        "minMember": asked.min_member,
-        "minResources": asked.min_resources,
-        "scheduleTimeoutSeconds": asked.schedule_timeout_seconds,
+    """Each gang scheduler has its own fields, and a gang has no more members than pods exist."""
+    scheduling, path = topology.job.scheduling, ("scheduling",)
+    values = {
+        "queue": scheduling.queue,
+        "minMember": scheduling.min_member,
+        "minResources": scheduling.min_resources,
+        "scheduleTimeoutSeconds": scheduling.schedule_timeout_seconds,
     }
-    for name in (name for name, value in given.items() if value is not None):
-        if name not in GANG_FIELDS[asked.gang]:
-            able = [gang for gang, names in GANG_FIELDS.items() if name in names]
-            message = f"{name} is of no use where gang is {asked.gang}"
-            yield _wrong(*path, name, message=message, hint=f"it is for {' and '.join(able)}")
-    if asked.gang == "kueue" and not asked.queue:
-        message = "Kueue only admits what names a queue"
-        yield _wrong(*path, message=message, hint="write queue: with the name of a LocalQueue")
-    pods = sum(role.replicas for role in roles)
-    if asked.min_member is not None and asked.min_member > pods:
-        message = f"{asked.min_member} pods cannot start together where there are {pods}"
+    for name in (name for name, value in values.items() if value is not None):
+        if name not in GANG_FIELDS[scheduling.gang]:
+            gangs = [f"gang: {gang}" for gang, names in GANG_FIELDS.items() if name in names]
+            message = f"{name} has no effect with gang: {scheduling.gang}"
+            yield _wrong(*path, name, message=message, hint=f"use it with {' or '.join(gangs)}")
+    if scheduling.gang == "kueue" and not scheduling.queue:
+        message = "gang: kueue requires queue"
+        yield _wrong(*path, message=message, hint="set queue to the name of a LocalQueue")
+    pods = sum(role.replicas for role in topology.roles)
+    if scheduling.min_member is not None and scheduling.min_member > pods:
+        message = f"minMember is {scheduling.min_member}, but the job has only {pods} pods"
         yield _wrong(*path, "minMember", message=message, hint=f"write at most {pods}")
-    if asked.topology and asked.spread and asked.topology.key == asked.spread.key:
-        message = f"pods cannot be together and apart by {asked.spread.key}"
-        yield _wrong(*path, "spread", message=message, hint="take another key, or one of the two")
+    together, spread = scheduling.topology, scheduling.spread
+    if together and spread and together.key == spread.key:
+        message = f"topology and spread have the same key, {spread.key}"
+        yield _wrong(*path, "spread", message=message, hint="change one key, or remove one of them")
 
 
 GANG_FIELDS: dict[str, tuple[str, ...]] = {
@@ -258,100 +264,101 @@ GANG_FIELDS: dict[str, tuple[str, ...]] = {
     "coscheduling": ("minMember", "minResources", "scheduleTimeoutSeconds"),
     "kueue": ("queue",),
 }
-"""By flavour: what it can be told. Kueue admits a group as a whole or not at all."""
+"""The fields that each gang scheduler reads; Kueue always admits all pods of a group together."""
 
 
 def _tensorboard(topology: Topology) -> Iterator[Problem]:
-    """TensorBoard reads files that replicas write, so both must see the same volume."""
+    """TensorBoard reads files that replicas write, so all of them must mount the same volume."""
     job = topology.job
-    board = job.tensorboard
-    if board is None or "://" in board.log_dir:
+    tensorboard = job.tensorboard
+    if tensorboard is None or "://" in tensorboard.log_dir:
         return
-    above = [
+    log_volumes = [
         volume
         for volume in job.volumes.values()
-        if f"{board.log_dir}/".startswith(f"{volume['mountPath'].rstrip('/')}/")
+        if f"{tensorboard.log_dir}/".startswith(f"{volume['mountPath'].rstrip('/')}/")
     ]
-    if not any("pvc" in volume or "nfs" in volume or "hostPath" in volume for volume in above):
+    if not any({"pvc", "nfs", "hostPath"} & set(volume) for volume in log_volumes):
         yield _wrong(
             "tensorboard",
             "logDir",
-            message=f"no volume that all pods share is mounted over {board.log_dir}",
-            hint="mount a pvc or nfs for all roles, in spec.volumes, or name a bucket",
+            message=f"{tensorboard.log_dir} is not on a volume that all pods share",
+            hint="add a volume with pvc or nfs to spec.volumes, or use the URL of a bucket",
         )
 
 
 def _mounts(topology: Topology) -> Iterator[Problem]:
-    """Of two volumes in one folder a container would only see one."""
-    roles = topology.roles
-    for role in roles:
-        seen: dict[str, str] = {}
+    """The API server rejects a container with two volumes at one path."""
+    for role in topology.roles:
+        volume_at: dict[str, str] = {}
         for name, volume in role.spec.volumes.items():
-            other = seen.setdefault(volume["mountPath"].rstrip("/"), name)
+            other = volume_at.setdefault(volume["mountPath"].rstrip("/"), name)
             if other != name:
                 message = f"{other} and {name} are both mounted at {volume['mountPath']}"
                 path = ("roles", role.spec.name, "volumes", name)
-                yield _wrong(*path, message=message, hint="give one of them another mountPath")
+                yield _wrong(*path, message=message, hint="change the mountPath of one of them")
 
 
 def _files(topology: Topology) -> Iterator[Problem]:
-    """A volume of files is one ConfigMap, `<job>-<volume>`, whichever roles have it."""
-    job, roles = topology.job, topology.roles
-    seen: dict[str, tuple[str, Any]] = {}
-    for role in roles:
+    """A volume of files is one ConfigMap, `<job>-<volume>`, for all roles that have the volume."""
+    job = topology.job
+    definitions: dict[str, tuple[str, Any]] = {}
+    for role in topology.roles:
         for name, volume in role.spec.volumes.items():
             if "files" not in volume:
                 continue
             path = ("roles", role.spec.name, "volumes", name)
             if name == "config":
-                message = f"the ConfigMap {job.name}-config holds mlgen's own files"
-                yield _wrong(*path, message=message, hint="give the volume another name")
-            other, texts = seen.setdefault(name, (role.spec.name, volume["files"]))
-            if texts != volume["files"]:
-                message = f"{other} has other texts in the files of its volume {name}"
-                yield _wrong(*path, message=message, hint="give one of the two another name")
+                message = f"the ConfigMap {job.name}-config is reserved for mlgen's own files"
+                yield _wrong(*path, message=message, hint="rename the volume")
+            other, files = definitions.setdefault(name, (role.spec.name, volume["files"]))
+            if files != volume["files"]:
+                message = f"the volume {name} has other files in the role {other}"
+                yield _wrong(*path, message=message, hint="rename one of the two volumes")
 
 
 SECRET = re.compile(
     r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|(API|ACCESS|PRIVATE|SIGNING)_?KEY)(_|$)"
 )
 HARMLESS = re.compile(r"|[\d.]+|(?i:true|false|none)|/.*|.*\$\(.*")
-"""Texts that are no secret: a number, a switch, a path, a reference to another variable."""
+"""Values that are not secrets: a number, a switch, a path, a reference to another variable."""
 
 
 def _secrets(topology: Topology) -> Iterator[Problem]:
-    """A manifest is read by more people than a Secret; the texts themselves are not repeated."""
-    roles = topology.roles
-    for role in roles:
-        for path, name, value in _texts(role):
+    """More people can read manifests than Secrets. The message does not repeat the value."""
+    for role in topology.roles:
+        for path, name, value in _literal_env(role):
             if SECRET.search(name.upper()) and not HARMLESS.fullmatch(value):
                 yield Problem(
                     ("spec", "roles", role.spec.name, *path),
-                    f"{name} looks like a secret, and everybody who reads the manifests sees it",
+                    f"{name} looks like a secret, and everyone who can read the manifests sees it",
                     "secret-in-env",
                     f"write {name}: {{valueFrom: {{secretKeyRef: {{name: …, key: …}}}}}}",
                     warning=True,
                 )
 
 
-def _texts(role: Role) -> Iterator[tuple[tuple[str, ...], str, str]]:
-    """The variables that the user gave as texts: where, name and value."""
+def _literal_env(role: Role) -> Iterator[tuple[tuple[str, ...], str, str]]:
+    """Yield each variable with a literal value in the job file: path in the role, name, value."""
     for name, value in role.spec.env.items():
         if isinstance(value, str):
             yield ("env", name), name, value
     for template in role.spec.templates:
         for container in (template.get("spec") or {}).get("containers") or []:
-            for item in container.get("env") or []:
-                if item.get("value"):
-                    yield ("template",), item["name"], item["value"]
+            for variable in container.get("env") or []:
+                if variable.get("value"):
+                    yield ("template",), variable["name"], variable["value"]
 
 
 CHECKS: tuple[Callable[[Topology], Iterator[Problem]], ...] = (
+    cycles,
     _exit_codes,
     _limits,
     _deadlines,
-    _run_policy,
-    _addresses,
+    _managed_by,
+    _clean_pod_policy,
+    _ttl,
+    _cluster_domain,
     _host_ports,
     _mesh,
     _rdma,

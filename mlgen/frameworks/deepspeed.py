@@ -1,8 +1,9 @@
-"""DeepSpeed: as MPI, over ssh by default; the deepspeed launcher finds its hostfile.
+"""DeepSpeed: like MPI, but over ssh by default, with a hostfile for the deepspeed launcher.
 
-`deepspeed train.py` in the launcher reads /job/hostfile by itself and starts the workers by pdsh
-(deepspeed/launcher/runner.py, DLTS_HOSTFILE). Over kubectl-exec, which pdsh does not know, it is
-`mpirun python train.py`: init_distributed then asks mpi4py for its rank (deepspeed/comm/comm.py).
+With ssh, run `deepspeed train.py` in the launcher: it reads /job/hostfile by default, and starts
+the workers with pdsh (deepspeed/launcher/runner.py, DLTS_HOSTFILE). With kubectl-exec, which pdsh
+does not support, run `mpirun python train.py`: init_distributed then gets the rank from mpi4py
+(deepspeed/comm/comm.py).
 """
 
 from dataclasses import replace
@@ -14,12 +15,12 @@ from mlgen.jobfile.model import TrainingJob
 from mlgen.topology import Topology
 
 HOSTFILE = "/job"
-"""The folder of the hostfile that the deepspeed launcher reads if it is not told another."""
+"""The folder of the hostfile that the deepspeed launcher reads by default."""
 
 ROLES = mpi.ROLES
 
 OPTIONS: dict[str, Any] = {
-    **{name: given for name, given in mpi.OPTIONS.items() if name != "implementation"},
+    **{name: schema for name, schema in mpi.OPTIONS.items() if name != "implementation"},
     "transport": {**mpi.OPTIONS["transport"], "default": "ssh"},
 }
 
@@ -32,7 +33,7 @@ def topology(job: TrainingJob) -> Topology:
 
 FRAMEWORK = Framework(
     title="DeepSpeed",
-    summary="As MPI, over ssh by default; the deepspeed launcher finds its hostfile.",
+    summary="Like MPI, but over ssh by default, with a hostfile for the deepspeed launcher.",
     roles=ROLES,
     options=OPTIONS,
     topology=topology,

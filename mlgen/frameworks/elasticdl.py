@@ -1,10 +1,11 @@
-"""ElasticDL: a master that itself makes, watches and replaces the pods of its ps and workers.
+"""ElasticDL: a master that creates, watches and replaces the pods of its ps and workers.
 
-The roles ps and worker are no objects here but arguments of the master: their replicas, resources,
-volumes and image, in ElasticDL's own forms (elasticdl_client/common/{args,k8s_resource,
-k8s_volume}.py). What the master may do is what elasticdl/manifests/elasticdl-rbac.yaml lets it do.
-It looks for itself by the name of a pod, which a Job's has not, so the pods that it makes belong to
-nobody: `kubectl delete pods -l elasticdl-job-name=<job>` removes them with the job.
+The roles ps and worker are not rendered as objects, but as arguments of the master: their replicas,
+resources, volumes and image, in ElasticDL's syntax (elasticdl_client/common/{args,k8s_resource,
+k8s_volume}.py). The master's permissions are those of elasticdl/manifests/elasticdl-rbac.yaml.
+It looks up its own pod by a fixed name to make it the owner of the other pods. The pod of a Job
+has another name, so the other pods have no owner, and are not deleted with the job. To delete
+them, run `kubectl delete pods -l elasticdl-job-name=<job>`.
 """
 
 from collections.abc import Mapping
@@ -24,41 +25,41 @@ MAIN = ("python", "-m", "elasticdl.python.master.main")
 
 VERBS = ("create", "get", "list", "watch", "update", "patch", "delete")
 
-CARRIED = {"name", "replicas", "image", "resources", "volumes", "env", "gpus"}
-"""What of ps and worker the master can be told; the rest it decides."""
+SUPPORTED = {"name", "replicas", "image", "resources", "volumes", "env", "gpus"}
+"""The fields of ps and worker that have an argument of the master."""
 
 OPTIONS: dict[str, Any] = {
     "distributionStrategy": {
         "type": "string",
         "enum": ["Local", "ParameterServerStrategy", "AllreduceStrategy", "CustomStrategy"],
-        "description": "How workers agree on a model.",
+        "description": "The strategy with which workers combine their updates of the model.",
         "examples": ["ParameterServerStrategy"],
     },
     "podPriority": {
         "type": "object",
-        "description": "PriorityClasses of the pods that the master makes; for workers also the"
-        " share of them that is high, the rest being low.",
+        "description": "The PriorityClasses of the pods that the master creates.",
         "additionalProperties": False,
         "examples": [{"ps": "high", "worker": "high=0.5"}],
         "properties": {
             "ps": {
                 "type": "string",
                 "minLength": 1,
-                "description": "Of parameter servers.",
+                "description": "The PriorityClass of the parameter servers.",
                 "examples": ["high"],
             },
             "worker": {
                 "type": "string",
                 "minLength": 1,
-                "description": "Of workers.",
+                "description": "The PriorityClass of the workers, or the share of workers that has"
+                " high priority, while the others have low priority.",
                 "examples": ["high=0.5"],
             },
         },
     },
     "arguments": {
         "type": "object",
-        "description": "Further arguments of the master by name, as `elasticdl train --help`"
-        " lists them.",
+        "description": "Additional arguments of the master, by name, as listed by"
+        " `elasticdl train --help`.",
         "examples": [{"model_zoo": "/model_zoo", "num_epochs": 2, "use_async": True}],
         "propertyNames": {"pattern": "^[a-z][a-z0-9_]*$"},
         "additionalProperties": {"type": ["string", "number", "boolean"]},
@@ -67,7 +68,7 @@ OPTIONS: dict[str, Any] = {
 
 
 def topology(job: TrainingJob) -> Topology:
-    """Lay out the master alone."""
+    """Lay out the master, with arguments for ps and worker."""
     planner = Planner(job)
     planner.require("master")
     planner.single("master")
@@ -95,60 +96,64 @@ def topology(job: TrainingJob) -> Topology:
 
 
 def _check(planner: Planner, master: RoleSpec | None, spec: RoleSpec) -> None:
-    """Refuse what ElasticDL has no words for."""
-    unsaid = RoleSpec(spec.name)
-    for name in (field.name for field in fields(RoleSpec) if field.name not in CARRIED):
+    """Report fields of ps or worker that have no argument of the master.
+
+    Fields that are set for all roles, and so for the master too, are not reported.
+    """
+    defaults = RoleSpec(spec.name)
+    for name in (field.name for field in fields(RoleSpec) if field.name not in SUPPORTED):
         value = getattr(spec, name)
-        if value not in (getattr(unsaid, name), getattr(master, name, value)):
+        if value not in (getattr(defaults, name), getattr(master, name, value)):
             first, *rest = name.split("_")
-            word = "".join([first, *(part.capitalize() for part in rest)])
-            message = f"the master makes the pods of {spec.name}, and cannot be told {word}"
-            hint = "known are replicas, image, resources, volumes and env"
-            planner.problem(("roles", spec.name, word), message, hint)
+            camel_case = "".join([first, *(part.capitalize() for part in rest)])
+            message = f"the master creates the pods of {spec.name}, and has no argument for this"
+            hint = "use only replicas, image, resources, volumes and env"
+            planner.problem(("roles", spec.name, camel_case), message, hint)
     for name, volume in spec.volumes.items():
         if not {"pvc", "hostPath"} & set(volume) or volume.get("readOnly"):
-            message = "ElasticDL only knows volumes of a pvc or hostPath that can be written to"
-            planner.problem(("roles", spec.name, "volumes", name), message, "take one of these")
+            message = "ElasticDL supports only writable volumes with pvc or hostPath"
+            planner.problem(("roles", spec.name, "volumes", name), message, "use one of these")
     for name, value in spec.env.items():
         if not isinstance(value, str) or "=" in value:
-            message = "ElasticDL hands on texts without = alone"
-            planner.problem(("roles", spec.name, "env", name), message, "put it into the image")
+            message = "ElasticDL passes on only strings without ="
+            planner.problem(("roles", spec.name, "env", name), message, "set it in the image")
 
 
 def _arguments(job: TrainingJob) -> tuple[str, ...]:
-    """What follows the command: job, namespace and pods first, then what the user adds."""
+    """Return the arguments of the master: job, namespace and pods, then `options.arguments`."""
     options = job.options
-    found: dict[str, Any] = {"job_name": job.name, "namespace": "$(MY_POD_NAMESPACE)"}
+    values: dict[str, Any] = {"job_name": job.name, "namespace": "$(MY_POD_NAMESPACE)"}
     if "distributionStrategy" in options:
-        found["distribution_strategy"] = options["distributionStrategy"]
+        values["distribution_strategy"] = options["distributionStrategy"]
     for name, count in (("ps", "num_ps_pods"), ("worker", "num_workers")):
         if name in job.roles:
-            found |= _pods(job.roles[name], count)
+            values |= _pods(job.roles[name], count)
         if name in options.get("podPriority", {}):
-            found[f"{name}_pod_priority"] = options["podPriority"][name]
+            values[f"{name}_pod_priority"] = options["podPriority"][name]
     specs = [job.roles[name] for name in ("ps", "worker") if name in job.roles]
-    volumes = {n: v for spec in specs for n, v in spec.volumes.items()}
-    env = {n: v for spec in specs for n, v in spec.env.items()}
+    volumes = {name: volume for spec in specs for name, volume in spec.volumes.items()}
+    env = {name: value for spec in specs for name, value in spec.env.items()}
     if volumes:
-        found["volume"] = ";".join(map(_volume, volumes.values()))
+        values["volume"] = ";".join(map(_volume, volumes.values()))
     if env:
-        found["envs"] = ",".join(f"{name}={value}" for name, value in env.items())
-    found |= options.get("arguments", {})
-    return tuple(word for name, value in found.items() for word in (f"--{name}", str(value)))
+        values["envs"] = ",".join(f"{name}={value}" for name, value in env.items())
+    values |= options.get("arguments", {})
+    return tuple(word for name, value in values.items() for word in (f"--{name}", str(value)))
 
 
 def _pods(spec: RoleSpec, count: str) -> dict[str, str]:
-    found = {count: str(spec.replicas)}
+    """Return the master's arguments for the pods of a role; `count` is that for their number."""
+    values = {count: str(spec.replicas)}
     if spec.image:
-        found[f"{spec.name}_image"] = spec.image
+        values[f"{spec.name}_image"] = spec.image
     for kind, name in (("requests", "request"), ("limits", "limit")):
         if kind in spec.resources:
-            found[f"{spec.name}_resource_{name}"] = _resources(spec.resources[kind])
-    return found
+            values[f"{spec.name}_resource_{name}"] = _resources(spec.resources[kind])
+    return values
 
 
 def _resources(amounts: Mapping[str, str]) -> str:
-    """`cpu=1,memory=1024Mi,gpu=1`; the master takes any memory for one in Mi."""
+    """Return `cpu=1,memory=1024Mi,gpu=1`; the master reads every amount of memory as Mi."""
     names = {"nvidia.com/gpu": "gpu"}
     words = []
     for name, amount in amounts.items():
@@ -158,18 +163,18 @@ def _resources(amounts: Mapping[str, str]) -> str:
     return ",".join(words)
 
 
-def _volume(given: Mapping[str, Any]) -> str:
-    """`claim_name=c,mount_path=/data` or `host_path=/d,mount_path=/data`."""
-    source = f"claim_name={given['pvc']}" if "pvc" in given else f"host_path={given['hostPath']}"
-    words = [source, f"mount_path={given['mountPath']}"]
-    if "subPath" in given:
-        words.append(f"sub_path={given['subPath']}")
+def _volume(volume: Mapping[str, Any]) -> str:
+    """Return `claim_name=c,mount_path=/data` or `host_path=/d,mount_path=/data`."""
+    source = f"claim_name={volume['pvc']}" if "pvc" in volume else f"host_path={volume['hostPath']}"
+    words = [source, f"mount_path={volume['mountPath']}"]
+    if "subPath" in volume:
+        words.append(f"sub_path={volume['subPath']}")
     return ",".join(words)
 
 
 FRAMEWORK = Framework(
     title="ElasticDL",
-    summary="A master that itself makes, watches and replaces the pods of its ps and workers.",
+    summary="A master that creates, watches and replaces the pods of its ps and workers.",
     roles=ROLES,
     options=OPTIONS,
     topology=topology,

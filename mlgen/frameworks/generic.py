@@ -1,9 +1,9 @@
-"""Generic: any roles, with waits, and the addresses of all peers as variables.
+"""Generic: roles of any name, with waits, and variables with the addresses of all peers.
 
-For what has no framework of its own. A role with restartPolicy Always serves; the others end, and
-one of them decides. Each replica gets MLGEN_REPLICA_INDEX and, unless `addresses` is false,
-MLGEN_ROLE and, for each role, its size MLGEN_<ROLE>_REPLICAS and its addresses MLGEN_<ROLE>_HOSTS,
-separated by commas.
+For programs that have no framework module. A role with restartPolicy Always serves; the others run
+to completion, and one of them decides. Each replica gets MLGEN_REPLICA_INDEX. Unless `addresses`
+is false, it also gets MLGEN_ROLE and, for each role, the number of replicas in
+MLGEN_<ROLE>_REPLICAS and their addresses, separated by commas, in MLGEN_<ROLE>_HOSTS.
 """
 
 from functools import partial
@@ -19,7 +19,8 @@ ROLES = None
 OPTIONS: dict[str, Any] = {
     "addresses": {
         "type": "boolean",
-        "description": "Whether each replica gets the roles' sizes and addresses as variables.",
+        "description": "Whether each replica gets variables with the addresses and the number of"
+        " replicas of every role.",
         "default": True,
         "examples": [False],
     },
@@ -27,17 +28,17 @@ OPTIONS: dict[str, Any] = {
 
 
 def topology(job: TrainingJob) -> Topology:
-    """Lay out the roles as they are."""
+    """Lay out the roles of the job file."""
     planner = Planner(job)
-    ending = [name for name, spec in job.roles.items() if spec.restart_policy != "Always"]
-    decider = planner.decider(ending[0] if len(ending) == 1 else None, ending)
-    if decider is None:
-        known = f"({', '.join(ending)} end by themselves)" if ending else "(none ends by itself)"
-        planner.problem(
-            ("roles",),
-            f"it is not clear which role's end is the end of training {known}",
-            "write successPolicy.role, and restartPolicy: Always for roles that serve the others",
-        )
+    completing = [name for name, spec in job.roles.items() if spec.restart_policy != "Always"]
+    decider = planner.decider(completing[0] if len(completing) == 1 else None, completing)
+    if decider is None and completing:
+        message = f"several roles run to completion: {', '.join(completing)}"
+        hint = "set successPolicy.role, or restartPolicy: Always for the other roles"
+        planner.problem(("roles",), message, hint)
+    elif decider is None:
+        message = "no role runs to completion, because all have restartPolicy: Always"
+        planner.problem(("roles",), message, "change the restartPolicy of the deciding role")
     for name, spec in job.roles.items():
         planner.add(
             spec,
@@ -49,20 +50,21 @@ def topology(job: TrainingJob) -> Topology:
 
 
 def _env(planner: Planner, name: str, viewer: Viewer) -> RoleFields:
+    """Return the variables of one role."""
     if not planner.job.options.get("addresses", True):
         return {}
     env = {"MLGEN_ROLE": name}
     for role, spec in planner.job.roles.items():
         key = f"MLGEN_{role.upper().replace('-', '_')}"
-        found = planner.addresses(spec, viewer) if spec.port else planner.hosts(spec)
+        addresses = planner.addresses(spec, viewer) if spec.port else planner.hosts(spec)
         env[f"{key}_REPLICAS"] = str(spec.replicas)
-        env[f"{key}_HOSTS"] = ",".join(found)
+        env[f"{key}_HOSTS"] = ",".join(addresses)
     return {"env": env}
 
 
 FRAMEWORK = Framework(
     title="Generic",
-    summary="Any roles, with waits, and the addresses of all peers as variables.",
+    summary="Roles of any name, with variables for the addresses of all peers.",
     roles=ROLES,
     options=OPTIONS,
     topology=topology,

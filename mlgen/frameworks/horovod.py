@@ -1,6 +1,6 @@
-"""Horovod: as MPI, and elastic: a script tells horovodrun which workers are up.
+"""Horovod: like MPI; with `elasticPolicy`, a script prints the workers that are running.
 
-`horovodrun --host-discovery-script /etc/mpi/discover_hosts.sh` asks it again and again:
+`horovodrun --host-discovery-script /etc/mpi/discover_hosts.sh` runs the script periodically:
 https://horovod.readthedocs.io/en/stable/elastic_include.html
 """
 
@@ -17,10 +17,10 @@ ROLES = mpi.ROLES
 
 OPTIONS: dict[str, Any] = {
     **mpi.OPTIONS,
-    "elastic": {
+    "elasticPolicy": {
         "type": "object",
-        "description": "Workers may come and go while training goes on: scale the StatefulSet"
-        " of the workers, and discover_hosts.sh prints those that DNS knows.",
+        "description": "Elastic training: scale the StatefulSet of the workers during training."
+        " /etc/mpi/discover_hosts.sh prints the workers whose names DNS resolves.",
         "additionalProperties": False,
         "required": ["minReplicas", "maxReplicas"],
         "examples": [{"minReplicas": 2, "maxReplicas": 8}],
@@ -28,13 +28,13 @@ OPTIONS: dict[str, Any] = {
             "minReplicas": {
                 "type": "integer",
                 "minimum": 1,
-                "description": "Workers that must be up before the launcher starts.",
+                "description": "The number of workers that must run before the launcher starts.",
                 "examples": [2],
             },
             "maxReplicas": {
                 "type": "integer",
                 "minimum": 1,
-                "description": "The most workers that are ever looked for.",
+                "description": "The maximum number of workers that discover_hosts.sh looks up.",
                 "examples": [8],
             },
         },
@@ -43,35 +43,35 @@ OPTIONS: dict[str, Any] = {
 
 
 def topology(job: TrainingJob) -> Topology:
-    """Lay out a launcher and workers; an elastic launcher finds the workers at run time."""
-    elastic = job.options.get("elastic")
-    if not elastic:
+    """Lay out a launcher and workers; an elastic launcher discovers the workers at run time."""
+    policy = job.options.get("elasticPolicy")
+    if not policy:
         return mpi.topology(job)
-    most = elastic["maxReplicas"]
-    planner = mpi.lay_out(job, ("discover_hosts.sh", "elastic-hosts"), least=elastic["minReplicas"])
+    minimum, maximum = policy["minReplicas"], policy["maxReplicas"]
+    planner = mpi.lay_out(job, ("discover_hosts.sh", "elastic-hosts"), min_workers=minimum)
     if "worker" in job.roles:
-        working = {"launcher": 1} if job.options.get("runLauncherAsWorker") else {}
-        counts = {role: n for role, n in working.items() if role in job.roles} | {"worker": most}
-        lines = (line for role, count in counts.items() for line in _known(planner, role, count))
+        counts = {"worker": maximum}
+        if job.options.get("runLauncherAsWorker") and "launcher" in job.roles:
+            counts = {"launcher": 1, **counts}
+        lines = (line for role, count in counts.items() for line in _lines(planner, role, count))
         planner.files["elastic-hosts"] = "".join(lines)
-        planner.between("worker", elastic["minReplicas"], most)
+        planner.between("worker", minimum, maximum)
     return planner.topology()
 
 
-def _known(planner: Planner, role: str, count: int) -> Iterator[str]:
-    """Return the lines of elastic-hosts for so many replicas."""
-    names, hosts = (
-        mpi.reachable(planner, role, count),
-        planner.hosts(planner.job.roles[role], count),
-    )
+def _lines(planner: Planner, role: str, count: int) -> Iterator[str]:
+    """Yield a line of elastic-hosts for each replica: `<name>:<slots> <host to resolve>`."""
+    names = mpi.reachable(planner, role, count)
+    hosts = planner.hosts(planner.job.roles[role], count)
     for name, host in zip(names, hosts, strict=True):
         yield f"{name}:{mpi.slots(planner.job)} {host}\n"
 
 
 FRAMEWORK = Framework(
     title="Horovod",
-    summary="As MPI, and elastic: a script tells horovodrun which workers are up.",
+    summary="Like MPI; elastic training with a script that lists the running workers.",
     roles=ROLES,
     options=OPTIONS,
+    renamed_options={"elastic": "elasticPolicy"},
     topology=topology,
 )

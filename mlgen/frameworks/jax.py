@@ -1,9 +1,9 @@
-"""JAX: processes that meet at process 0, for jax.distributed.initialize.
+"""JAX: variables for jax.distributed.initialize; process 0 is the coordinator.
 
-Both spellings are given: COORDINATOR_ADDRESS (without a port), COORDINATOR_PORT, NUM_PROCESSES and
-PROCESS_ID of Kubeflow's training operator (pkg/controller.v1/jax/envvar.go), and the JAX_* set of
-its Trainer 2 (pkg/runtime/framework/plugins/jax). JAX itself reads JAX_COORDINATOR_ADDRESS alone
-(jax/_src/distributed.py), so a program passes num_processes and process_id.
+Two sets of variables: COORDINATOR_ADDRESS (without a port), COORDINATOR_PORT, NUM_PROCESSES and
+PROCESS_ID of Kubeflow's training operator (pkg/controller.v1/jax/envvar.go), and JAX_* of Kubeflow
+Trainer 2 (pkg/runtime/framework/plugins/jax). JAX itself reads only JAX_COORDINATOR_ADDRESS
+(jax/_src/distributed.py), so a program must pass num_processes and process_id.
 """
 
 from functools import partial
@@ -22,25 +22,26 @@ OPTIONS: dict[str, Any] = {}
 
 
 def topology(job: TrainingJob) -> Topology:
-    """Lay out the workers; all of them decide."""
+    """Lay out the workers, which decide when all of them have succeeded."""
     planner = Planner(job, {"worker": PORT})
     planner.require("worker")
     planner.decider("worker", ["worker"])
     if "worker" in job.roles:
         worker = job.roles["worker"]
-        meeting = planner.wait(worker, count=1)
+        coordinator_listens = planner.wait(worker, count=1)
         planner.add(
             worker,
             decides=True,
             each=partial(_env, planner),
-            waits=(meeting,) if worker.replicas > 1 else (),
+            waits=(coordinator_listens,) if worker.replicas > 1 else (),
         )
     return planner.topology()
 
 
 def _env(planner: Planner, viewer: Viewer) -> RoleFields:
+    """Return the variables of a worker."""
     worker = planner.job.roles["worker"]
-    host, port = planner.first(worker), planner.port(worker, 0, viewer)
+    host, port = planner.first_host(worker), planner.port(worker, 0, viewer)
     env = {
         "PYTHONUNBUFFERED": "1",
         "COORDINATOR_PORT": str(port),
@@ -56,7 +57,7 @@ def _env(planner: Planner, viewer: Viewer) -> RoleFields:
 
 FRAMEWORK = Framework(
     title="JAX",
-    summary="Processes that meet at process 0, for jax.distributed.initialize.",
+    summary="Sets the coordinator address and process IDs for jax.distributed.initialize.",
     roles=ROLES,
     options=OPTIONS,
     topology=topology,

@@ -1,7 +1,7 @@
-"""Mars: a scheduler, web services and workers by MARS_CLUSTER_DETAIL.
+"""Mars: schedulers, web services and workers with MARS_CLUSTER_DETAIL.
 
-The variables are those of KubeDL (controllers/mars/mars.go); the workers are told what memory and
-disk they may use.
+The variables are those of KubeDL (controllers/mars/mars.go). Those of the workers include the
+memory and the disks that they can use.
 """
 
 from functools import partial
@@ -18,12 +18,12 @@ PORT = 11111
 
 ROLES = ("scheduler", "webservice", "worker")
 
-PLASMA = "/dev/shm"  # noqa: S108 - where Mars itself looks
+PLASMA = "/dev/shm"  # noqa: S108 - the default of Mars
 
 OPTIONS: dict[str, Any] = {
     "workerMemoryTuningPolicy": {
         "type": "object",
-        "description": "What workers do with memory.",
+        "description": "How workers use memory.",
         "additionalProperties": False,
         "examples": [{"workerCachePercentage": 60, "spillDirs": ["/spill"]}],
         "properties": {
@@ -31,33 +31,33 @@ OPTIONS: dict[str, Any] = {
                 "type": "string",
                 "pattern": "^/",
                 "default": PLASMA,
-                "description": "The folder of the shared store.",
+                "description": "The folder of the Plasma store, a worker's shared memory.",
                 "examples": ["/plasma"],
             },
             "lockFreeFileIO": {
                 "type": "boolean",
                 "default": True,
-                "description": "Whether files are written without locks.",
+                "description": "Whether files are written without locking.",
                 "examples": [False],
             },
             "spillDirs": {
                 "type": "array",
                 "minItems": 1,
                 "items": {"type": "string", "pattern": "^/", "examples": ["/spill"]},
-                "description": "Folders to which data goes that memory has no room for.",
+                "description": "Folders for data that does not fit into memory.",
                 "examples": [["/spill"]],
             },
             "workerCachePercentage": {
                 "type": "integer",
                 "minimum": 1,
                 "maximum": 100,
-                "description": "The shared store's part of a worker's memory, in percent.",
+                "description": "The size of the Plasma store, in percent of a worker's memory.",
                 "examples": [60],
             },
             "workerCacheSize": {
                 "type": "string",
                 "pattern": "^[0-9]+([.][0-9]+)?([kMGTPE]|[KMGTPE]i)?$",
-                "description": "The size of the shared store, instead of a part.",
+                "description": "The size of the Plasma store, instead of a percentage.",
                 "examples": ["20Gi"],
             },
         },
@@ -88,6 +88,7 @@ def topology(job: TrainingJob) -> Topology:
 
 
 def _env(planner: Planner, spec: RoleSpec, viewer: Viewer) -> RoleFields:
+    """Return the variables of one role."""
     cpus, memory = _amount(spec, "cpu"), _amount(spec, "memory")
     env: dict[str, Any] = {
         "MARS_CPU_TOTAL": str(cpus),
@@ -95,7 +96,7 @@ def _env(planner: Planner, spec: RoleSpec, viewer: Viewer) -> RoleFields:
         "MARS_CPU_USE_PROCESS_STAT": "1",
         "MARS_MEM_USE_CGROUP_STAT": "1",
         "MARS_BIND_PORT": str(planner.own_port(spec, viewer)),
-        # Under KubeDL it is job-name, which Kubernetes' Jobs use for something else.
+        # With KubeDL it is job-name, but Kubernetes' Jobs set that label to their own name.
         "MARS_K8S_GROUP_LABELS": "mlgen.dev/job",
         "MARS_CONTAINER_IP": POD_IP,
         "MARS_K8S_POD_NAME": POD_NAME,
@@ -108,7 +109,7 @@ def _env(planner: Planner, spec: RoleSpec, viewer: Viewer) -> RoleFields:
 
 
 def _amount(spec: RoleSpec, resource: str) -> int:
-    """Whole cores, or bytes, that a replica requests, or else may use."""
+    """Return a replica's request, or else its limit, in cores (rounded up) or bytes; or else 0."""
     for kind in ("requests", "limits"):
         if resource in spec.resources.get(kind, {}):
             return ceil(parse(spec.resources[kind][resource]))
@@ -116,33 +117,34 @@ def _amount(spec: RoleSpec, resource: str) -> int:
 
 
 def _detail(planner: Planner, spec: RoleSpec, viewer: Viewer) -> str:
-    """Who is where; workers are not listed, but say what they have."""
+    """Return MARS_CLUSTER_DETAIL; workers are not in the cluster, but have their resources."""
     roles = planner.job.roles
-    known = [name for name in ("scheduler", "webservice") if name in roles]
+    listed = [name for name in ("scheduler", "webservice") if name in roles]
     task: dict[str, Any] = {"type": spec.name, "index": INDEX}
     if spec.name == "worker":
         task["resources"] = {
             "cpu_procs": _amount(spec, "cpu"),
             "phy_mem": _amount(spec, "memory"),
         }
-    cluster = {name: planner.addresses(roles[name], viewer) for name in known}
+    cluster = {name: planner.addresses(roles[name], viewer) for name in listed}
     return config({"cluster": cluster, "task": task})
 
 
 def _tuning(job: TrainingJob, worker: RoleSpec) -> Env:
+    """Return the variables for the memory of a worker."""
     policy = job.options.get("workerMemoryTuningPolicy", {})
     env = {}
     if "spillDirs" in policy:
         env["MARS_SPILL_DIRS"] = ",".join(policy["spillDirs"])
     env["MARS_PLASMA_DIRS"] = policy.get("plasmaStore", PLASMA)
     env["MARS_LOCK_FREE_FILEIO"] = "1" if policy.get("lockFreeFileIO", True) else "0"
-    if _cache(job, worker):
-        env["MARS_CACHE_MEM_SIZE"] = str(_cache(job, worker))
+    if size := _store_size(job, worker):
+        env["MARS_CACHE_MEM_SIZE"] = str(size)
     return env
 
 
-def _cache(job: TrainingJob, worker: RoleSpec) -> int:
-    """Bytes of the shared store, or 0 where nothing is said of it."""
+def _store_size(job: TrainingJob, worker: RoleSpec) -> int:
+    """Return the size of the Plasma store in bytes; 0 if the job file does not set it."""
     policy = job.options.get("workerMemoryTuningPolicy", {})
     if "workerCacheSize" in policy:
         return int(parse(policy["workerCacheSize"]))
@@ -150,12 +152,13 @@ def _cache(job: TrainingJob, worker: RoleSpec) -> int:
 
 
 def _mounts(job: TrainingJob, worker: RoleSpec) -> tuple[Mount, ...]:
+    """Return the volumes of a worker: one per spill folder, and one in memory for the store."""
     policy = job.options.get("workerMemoryTuningPolicy", {})
     spills = [
-        Mount(Scratch(f"mars-empty-dir-{i}"), path, read_only=False)
-        for i, path in enumerate(policy.get("spillDirs", ()))
+        Mount(Scratch(f"mars-empty-dir-{number}"), path, read_only=False)
+        for number, path in enumerate(policy.get("spillDirs", ()))
     ]
-    size = _cache(job, worker)
+    size = _store_size(job, worker)
     if not size:
         return tuple(spills)
     store = Scratch("mars-shared-cache", memory=True, size=str(size))
@@ -164,7 +167,7 @@ def _mounts(job: TrainingJob, worker: RoleSpec) -> tuple[Mount, ...]:
 
 FRAMEWORK = Framework(
     title="Mars",
-    summary="A scheduler, web services and workers by MARS_CLUSTER_DETAIL.",
+    summary="Schedulers, web services and workers with MARS_CLUSTER_DETAIL.",
     roles=ROLES,
     options=OPTIONS,
     topology=topology,

@@ -1,8 +1,9 @@
-"""MPI: a launcher runs mpirun, which starts a process in each slot of the workers.
+"""MPI: a launcher runs mpirun, which starts one process per slot in the workers.
 
-The launcher reaches the workers by `kubectl exec` (as Kubeflow's MPIJob v1 does) or by ssh (as the
-MPI operator's v2beta1 does). Variables, paths and the hostfile are those of the two operators
-(training-operator pkg/controller.v1/mpi, mpi-operator pkg/controller), so images made for them run.
+The launcher reaches the workers through `kubectl exec`, as Kubeflow's MPIJob v1 does, or through
+ssh, as the MPI operator's v2beta1 does. Variables, paths and the hostfile are those of the two
+operators (training-operator pkg/controller.v1/mpi, mpi-operator pkg/controller), so their images
+work unchanged.
 """
 
 from dataclasses import replace
@@ -14,54 +15,57 @@ from mlgen.jobfile.model import TrainingJob
 from mlgen.topology import ConfigFiles, Helper, Hosts, Mount, Right, Scratch, SecretFiles, Topology
 
 SSH_PORT = 2222
-"""Not 22: a user other than root may listen there."""
+"""The port of sshd in the workers. Unlike 22, it does not require root."""
 
 ROLES = ("launcher", "worker")
 
 CONFIG = "/etc/mpi"
+"""The folder of the hostfile and the scripts."""
+
 KUBECTL = "/opt/kube"
+"""The folder in which the launcher finds kubectl."""
 
 OPTIONS: dict[str, Any] = {
     "slotsPerWorker": {
         "type": "integer",
         "minimum": 1,
         "default": 1,
-        "description": "Processes that mpirun may start in each worker.",
+        "description": "The maximum number of processes that mpirun starts in each worker.",
         "examples": [4],
     },
     "implementation": {
         "type": "string",
         "enum": ["OpenMPI", "Intel", "MPICH"],
         "default": "OpenMPI",
-        "description": "The MPI of the image; each has its own variables and hostfile.",
+        "description": "The MPI in the image, which determines the variables and the hostfile.",
         "examples": ["Intel"],
     },
     "transport": {
         "type": "string",
         "enum": ["kubectl-exec", "ssh"],
         "default": "kubectl-exec",
-        "description": "How mpirun reaches the workers. kubectl-exec needs no ssh in the image,"
-        " but a right to run commands in these very pods; ssh needs sshd in the image and a"
-        " Secret with keys, which `mlgen ssh-secret` prints.",
+        "description": "How mpirun reaches the workers. kubectl-exec works without ssh in the"
+        " image; the launcher gets permission to run commands in the worker pods. ssh requires sshd"
+        " in the image and a Secret with keys, which `mlgen ssh-secret` prints.",
         "examples": ["ssh"],
     },
     "sshSecret": {
         "type": "string",
         "minLength": 1,
-        "description": "The Secret with ssh-privatekey and ssh-publickey; else <job>-ssh.",
+        "description": "The Secret with ssh-privatekey and ssh-publickey. Defaults to <job>-ssh.",
         "examples": ["resnet-ssh"],
     },
     "sshAuthMountPath": {
         "type": "string",
         "pattern": "^/",
         "default": "/root/.ssh",
-        "description": "The .ssh folder of the user that the image runs as.",
+        "description": "The .ssh folder of the user that the containers run as.",
         "examples": ["/home/mpiuser/.ssh"],
     },
     "runLauncherAsWorker": {
         "type": "boolean",
         "default": False,
-        "description": "The launcher has slots too, and its are the first ranks.",
+        "description": "Whether the launcher also runs processes; they have the first ranks.",
         "examples": [True],
     },
 }
@@ -74,17 +78,18 @@ def topology(job: TrainingJob) -> Topology:
 
 def lay_out(
     job: TrainingJob,
-    extra: tuple[str, ...] = (),
-    least: int | None = None,
+    extra_files: tuple[str, ...] = (),
+    min_workers: int | None = None,
     folders: tuple[str, ...] = (CONFIG,),
 ) -> Planner:
-    """Lay out a launcher and workers.
+    """Return a planner with a launcher and workers, or with problems.
 
     Args:
-        job: with `ROLES` and `OPTIONS` of this module.
-        extra: further files that the launcher sees beside the hostfile.
-        least: workers that must be up before the launcher starts; by default all.
-        folders: where the launcher sees these files.
+        job: a job with the `ROLES` and `OPTIONS` of this module.
+        extra_files: additional files of the launcher, next to the hostfile.
+        min_workers: the number of workers that must be running before the launcher starts; by
+            default all of them.
+        folders: the folders in which the launcher has these files.
     """
     ssh = job.options.get("transport") == "ssh"
     planner = Planner(job, {"worker": SSH_PORT} if ssh else {})
@@ -94,24 +99,26 @@ def lay_out(
     if planner.collector.problems:
         return planner
     planner.files["hostfile"] = _hostfile(planner)
-    files = ("hostfile", *extra) if ssh else ("hostfile", "kubexec.sh", *extra)
+    files = ("hostfile", *extra_files) if ssh else ("hostfile", "kubexec.sh", *extra_files)
     config = tuple(Mount(ConfigFiles("mpi-config", files), folder) for folder in folders)
-    (_ssh if ssh else _kubectl_exec)(planner, config, least or job.roles["worker"].replicas)
+    add_roles = _ssh if ssh else _kubectl_exec
+    add_roles(planner, config, min_workers or job.roles["worker"].replicas)
     return planner
 
 
 def slots(job: TrainingJob) -> int:
-    """Return how many processes a worker takes."""
+    """Return the number of slots of each worker."""
     return int(job.options.get("slotsPerWorker", 1))
 
 
 def reachable(planner: Planner, role: str, count: int) -> Hosts:
-    """Return the names under which mpirun reaches replicas: pods by kubectl, hosts by ssh."""
-    found = planner.hosts(planner.job.roles[role], count)
-    return found if planner.job.options.get("transport") == "ssh" else replace(found, after="")
+    """Return the names that mpirun uses for replicas: host names for ssh, pod names for kubectl."""
+    hosts = planner.hosts(planner.job.roles[role], count)
+    return hosts if planner.job.options.get("transport") == "ssh" else replace(hosts, after="")
 
 
 def _hostfile(planner: Planner) -> str:
+    """Return the hostfile, in the format of the MPI implementation."""
     job = planner.job
     names = list(reachable(planner, "worker", job.roles["worker"].replicas))
     if job.options.get("runLauncherAsWorker"):
@@ -124,20 +131,23 @@ def _implementation(job: TrainingJob) -> str:
     return str(job.options.get("implementation", "OpenMPI"))
 
 
-def _kubectl_exec(planner: Planner, config: tuple[Mount, ...], least: int) -> None:
+def _kubectl_exec(planner: Planner, config: tuple[Mount, ...], min_workers: int) -> None:
+    """Add roles of which the launcher starts processes with `kubectl exec`."""
     job = planner.job
     worker, launcher = job.roles["worker"], job.roles["launcher"]
     if worker.restart_policy not in (None, "Always"):
         planner.problem(
             ("roles", "worker", "restartPolicy"),
-            f"kubectl-exec needs pods of fixed names, so workers cannot be {worker.restart_policy}",
-            "write restartPolicy: Always for worker, or options.transport: ssh",
+            f"transport: kubectl-exec cannot be used with restartPolicy: {worker.restart_policy},"
+            " because it requires fixed pod names",
+            "write restartPolicy: Always, or options.transport: ssh",
         )
     if planner.job.network.on_host and worker.port:
-        message = "on the network of the nodes, workers with a port are no pods of fixed names"
-        planner.problem(("roles", "worker", "port"), message, "leave port out")
+        message = "with host networking, transport: kubectl-exec cannot be used with a port"
+        planner.problem(("roles", "worker", "port"), message, "remove port")
     agent = ConfigFiles("mpi-config", ("kubexec.sh",))
-    pods = tuple(reachable(planner, "worker", _most(job)))
+    pods = tuple(reachable(planner, "worker", _max_workers(job)))
+    awaited = str(reachable(planner, "worker", min_workers)) if launcher.wait_for is None else ""
     tools = Scratch("mpi-kubectl")
     delivery = Helper(
         name="kubectl-delivery",
@@ -145,9 +155,7 @@ def _kubectl_exec(planner: Planner, config: tuple[Mount, ...], least: int) -> No
         image="kubectl",
         env={
             "MLGEN_TARGET": KUBECTL,
-            "MLGEN_PODS": str(reachable(planner, "worker", least))
-            if launcher.wait_for is None
-            else "",
+            "MLGEN_PODS": awaited,
             "MLGEN_CONTAINER": worker.main_container,
             "MLGEN_TIMEOUT": str(job.wait.timeout_seconds),
         },
@@ -156,39 +164,37 @@ def _kubectl_exec(planner: Planner, config: tuple[Mount, ...], least: int) -> No
     planner.add(
         launcher,
         decides=True,
-        bare_name=_is_called_back(job),
+        bare_name=_dials_launcher(job),
         env=_agent_env(job) | _gpu_env(job),
         helpers=(delivery,),
-        mounts=(
-            Mount(tools, KUBECTL),
-            *config,
-        ),
+        mounts=(Mount(tools, KUBECTL), *config),
         rights=(Right("pods", ("get",), pods), Right("pods/exec", ("create",), pods)),
     )
-    # Open MPI looks for its agent in every rank, also where it does not use it.
+    # Open MPI looks for its launch agent in every rank, even if it does not use it there.
     planner.add(
         worker, serves=True, command=("sleep",), args=("365d",), mounts=(Mount(agent, CONFIG),)
     )
 
 
-def _most(job: TrainingJob) -> int:
-    """The most workers that there may ever be: an elastic job is scaled up to its maximum."""
-    elastic = job.options.get("elastic", {})
-    return int(max(elastic.get("maxReplicas", 0), job.roles["worker"].replicas))
+def _max_workers(job: TrainingJob) -> int:
+    """Return the maximum number of workers, up to which an elastic job can be scaled."""
+    policy = job.options.get("elasticPolicy", {})
+    return int(max(policy.get("maxReplicas", 0), job.roles["worker"].replicas))
 
 
-def _is_called_back(job: TrainingJob) -> bool:
-    """Return whether workers dial the launcher by its bare host name, as Hydra tells them to."""
+def _dials_launcher(job: TrainingJob) -> bool:
+    """Return True if workers connect to the launcher's host name without a domain, as in Hydra."""
     return _implementation(job) != "OpenMPI"
 
 
 def _agent_env(job: TrainingJob) -> dict[str, str]:
+    """Return the variables with which mpirun starts processes through kubexec.sh."""
     agent, hostfile = f"{CONFIG}/kubexec.sh", f"{CONFIG}/hostfile"
     return {
         "OpenMPI": {
             "OMPI_MCA_plm_rsh_agent": agent,
             "OMPI_MCA_orte_default_hostfile": hostfile,
-            # Else a worker of more than 64 starts the next ones, and it has no kubectl.
+            # Otherwise, with more than 64 workers, some start others, but they have no kubectl.
             "OMPI_MCA_plm_rsh_no_tree_spawn": "1",
         },
         "Intel": {
@@ -205,7 +211,8 @@ def _agent_env(job: TrainingJob) -> dict[str, str]:
     }[_implementation(job)]
 
 
-def _ssh(planner: Planner, config: tuple[Mount, ...], least: int) -> None:
+def _ssh(planner: Planner, config: tuple[Mount, ...], min_workers: int) -> None:
+    """Add roles of which the launcher starts processes through ssh."""
     job = planner.job
     folder = job.options.get("sshAuthMountPath", "/root/.ssh")
     keys = Scratch("ssh-auth", memory=True)
@@ -218,6 +225,7 @@ def _ssh(planner: Planner, config: tuple[Mount, ...], least: int) -> None:
     mounts = (Mount(secret, "/mlgen/ssh"), Mount(keys, folder, read_only=False))
 
     def setup(viewer: Viewer) -> tuple[Helper, ...]:
+        """Return the helper that writes keys and the configurations of ssh and sshd."""
         env = {
             "MLGEN_SSH_FOLDER": folder,
             "MLGEN_SSH_PORT": str(planner.port(worker)),
@@ -229,11 +237,11 @@ def _ssh(planner: Planner, config: tuple[Mount, ...], least: int) -> None:
     planner.add(
         job.roles["launcher"],
         decides=True,
-        bare_name=_is_called_back(job),
+        bare_name=_dials_launcher(job),
         env=_ssh_env(job) | _gpu_env(job),
         helpers=setup(None),
         mounts=(auth, *config),
-        waits=(planner.wait(worker, count=least),),
+        waits=(planner.wait(worker, count=min_workers),),
     )
     planner.add(
         worker,
@@ -245,25 +253,29 @@ def _ssh(planner: Planner, config: tuple[Mount, ...], least: int) -> None:
 
 
 def _ssh_env(job: TrainingJob) -> dict[str, str]:
-    hostfile, patience = f"{CONFIG}/hostfile", "-o ConnectionAttempts=10"
+    """Return the variables with which mpirun starts processes through ssh."""
+    hostfile, retries = f"{CONFIG}/hostfile", "-o ConnectionAttempts=10"
     return {
         "OpenMPI": {
             "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
             "OMPI_MCA_orte_default_hostfile": hostfile,
-            "OMPI_MCA_plm_rsh_args": patience,
+            "OMPI_MCA_plm_rsh_args": retries,
             "OMPI_MCA_orte_set_default_slots": str(slots(job)),
         },
         "Intel": {
             "I_MPI_HYDRA_HOST_FILE": hostfile,
-            "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": patience,
+            "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": retries,
             "I_MPI_PERHOST": str(slots(job)),
         },
-        "MPICH": {"HYDRA_HOST_FILE": hostfile, "HYDRA_LAUNCH_EXTRA_ARGS": patience},
+        "MPICH": {"HYDRA_HOST_FILE": hostfile, "HYDRA_LAUNCH_EXTRA_ARGS": retries},
     }[_implementation(job)]
 
 
 def _gpu_env(job: TrainingJob) -> dict[str, str]:
-    """A launcher without GPU must not see those of its node, whose image asks for all of them."""
+    """Return variables that hide the node's GPUs from a launcher that has no GPU of its own.
+
+    NVIDIA's images otherwise make all GPUs of the node visible.
+    """
     if job.roles["launcher"].gpus or job.options.get("runLauncherAsWorker"):
         return {}
     return {"NVIDIA_VISIBLE_DEVICES": "", "NVIDIA_DRIVER_CAPABILITIES": ""}
@@ -271,7 +283,7 @@ def _gpu_env(job: TrainingJob) -> dict[str, str]:
 
 FRAMEWORK = Framework(
     title="MPI",
-    summary="A launcher runs mpirun, which starts a process in each slot of the workers.",
+    summary="A launcher runs mpirun, which starts one process per slot in the workers.",
     roles=ROLES,
     options=OPTIONS,
     topology=topology,

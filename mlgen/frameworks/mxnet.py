@@ -1,10 +1,10 @@
-"""MXNet: a scheduler, servers and workers by DMLC_* and MX_CONFIG; or the tuner's three roles.
+"""MXNet: a scheduler, servers and workers that train, or a tracker, servers and a tuner.
 
-The variables are those of Kubeflow's training operator 1.8 (pkg/controller.v1/mxnet/mxnet.go);
-ps-lite reads the DMLC_* set (https://mxnet.apache.org/versions/1.9.1/api/faq/distributed_training).
-Scheduler and servers end by themselves when the workers are done, so all of them are Jobs; the
-tuner's tracker and servers do not. A worker alone, which shares its parameters with nobody, needs
-neither of them.
+The variables are those of Kubeflow's training operator 1.8 (pkg/controller.v1/mxnet/mxnet.go):
+MX_CONFIG, and DMLC_*, which ps-lite reads
+(https://mxnet.apache.org/versions/1.9.1/api/faq/distributed_training).
+Scheduler and servers exit when the workers are done, so all three roles are Jobs. The tuner's
+tracker and servers do not exit. A single worker needs neither scheduler nor servers.
 """
 
 from functools import partial
@@ -27,8 +27,8 @@ SERVING = ("tunertracker", "tunerserver")
 OPTIONS: dict[str, Any] = {
     "tunerServerKeys": {
         "type": "object",
-        "description": "By role, what its devices are called in the tuner's tracker: the"
-        " labels of MX_CONFIG.",
+        "description": "The device key of each role for the tuner's tracker: the labels in"
+        " MX_CONFIG.",
         "examples": [{"tunerserver": "2080ti"}],
         "additionalProperties": {"type": "string"},
     }
@@ -38,42 +38,42 @@ OPTIONS: dict[str, Any] = {
 def topology(job: TrainingJob) -> Topology:
     """Lay out a training job, or a tuning job."""
     planner = Planner(job, dict.fromkeys(ROLES, PORT))
-    tunes = set(TUNE) & set(job.roles)
-    if tunes and set(TRAIN) & set(job.roles):
-        message = "a job either trains (scheduler, server, worker) or tunes"
-        planner.problem(("roles", min(tunes)), message, "make two jobs of it")
+    tuner_roles = set(TUNE) & set(job.roles)
+    if tuner_roles and set(TRAIN) & set(job.roles):
+        message = "the roles of the tuner and of training are mutually exclusive"
+        planner.problem(("roles", min(tuner_roles)), message, "split it into two jobs")
         return planner.topology()
-    alone = set(job.roles) == {"worker"} and job.replicas == 1
-    names = TUNE if tunes else ("worker",) if alone else TRAIN
+    is_single_worker = set(job.roles) == {"worker"} and job.replicas == 1
+    names = TUNE if tuner_roles else ("worker",) if is_single_worker else TRAIN
     first = names[0]
     planner.require(*names)
     planner.single(first)
-    able = [name for name in names if name in job.roles and name not in SERVING]
-    decider = planner.decider("tuner" if tunes else first, able)
+    candidates = [name for name in names if name in job.roles and name not in SERVING]
+    decider = planner.decider("tuner" if tuner_roles else first, candidates)
     if planner.collector.problems:
         return planner.topology()
-    # A tuner's tracker listens where its own command says, and its clients try again.
-    meeting = planner.wait(job.roles[first], until="name" if tunes else "port")
+    # The tracker's own command sets the port on which it listens, and its clients retry.
+    first_wait = planner.wait(job.roles[first], until="name" if tuner_roles else "port")
     for name in names:
         planner.add(
             job.roles[name],
             serves=name in SERVING,
             decides=name == decider,
             each=partial(_env, planner, name),
-            waits=() if name == first else (meeting,),
+            waits=() if name == first else (first_wait,),
         )
     return planner.topology()
 
 
 def _env(planner: Planner, name: str, viewer: Viewer) -> RoleFields:
-    """One role's variables; where it tunes there is nothing for ps-lite."""
+    """Return the variables of one role; in a tuning job, those for ps-lite are empty."""
     roles = planner.job.roles
     scheduler = roles.get("scheduler")
     sizes = {role: spec.replicas for role, spec in roles.items()}
     env = {
         "MX_CONFIG": _config(planner, name, viewer),
         "DMLC_PS_ROOT_PORT": str(planner.port(scheduler, 0, viewer)) if scheduler else "0",
-        "DMLC_PS_ROOT_URI": planner.first(scheduler) if scheduler else "",
+        "DMLC_PS_ROOT_URI": planner.first_host(scheduler) if scheduler else "",
         "DMLC_NUM_SERVER": str(sizes.get("server", 0)),
         "DMLC_NUM_WORKER": str(sizes.get("worker", 0)),
         "DMLC_ROLE": name,
@@ -85,6 +85,7 @@ def _env(planner: Planner, name: str, viewer: Viewer) -> RoleFields:
 
 
 def _config(planner: Planner, name: str, viewer: Viewer) -> str:
+    """Return MX_CONFIG."""
     roles = dict(sorted(planner.job.roles.items()))
     keys = planner.job.options.get("tunerServerKeys", {})
     cluster = {
@@ -105,7 +106,7 @@ def _config(planner: Planner, name: str, viewer: Viewer) -> str:
 
 FRAMEWORK = Framework(
     title="MXNet",
-    summary="A scheduler, servers and workers by DMLC_* and MX_CONFIG; or the tuner's three roles.",
+    summary="Scheduler, servers and workers with DMLC_* and MX_CONFIG; or the tuner's roles.",
     roles=ROLES,
     options=OPTIONS,
     topology=topology,

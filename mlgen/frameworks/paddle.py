@@ -1,9 +1,10 @@
-"""PaddlePaddle: collective training among workers, or masters that serve parameters to them.
+"""PaddlePaddle: collective training, or masters with parameter servers and workers.
 
 The variables are those of Kubeflow's training operator (pkg/controller.v1/paddlepaddle/envvar.go),
-which `python -m paddle.distributed.launch` reads as its own options. Its launcher becomes the
-rendezvous where the host of PADDLE_MASTER is, letter by letter, its own POD_IP
-(paddle/distributed/launch/controllers/master.py), so a name in both lets all replicas share a Job.
+which `python -m paddle.distributed.launch` reads as its options. A launcher hosts the rendezvous
+if the host in PADDLE_MASTER equals its POD_IP as a string
+(paddle/distributed/launch/controllers/master.py). With a host name in both variables, all replicas
+have the same template and share one Job.
 """
 
 from functools import partial
@@ -22,32 +23,33 @@ OPTIONS: dict[str, Any] = {}
 
 
 def topology(job: TrainingJob) -> Topology:
-    """Lay out masters and workers; the masters decide, or else all workers."""
+    """Lay out masters and workers; the masters decide, or without masters the workers."""
     planner = Planner(job, dict.fromkeys(ROLES, PORT))
     leader = "master" if "master" in job.roles else "worker"
     planner.require("worker")
     planner.decider(leader, [leader])
     if planner.collector.problems:
         return planner.topology()
-    meeting = planner.wait(job.roles[leader], count=1)
+    leader_listens = planner.wait(job.roles[leader], count=1)
     for name in (name for name in ROLES if name in job.roles):
         planner.add(
             job.roles[name],
             decides=name == leader,
             restart="OnFailure",
             each=partial(_env, planner, leader, name),
-            waits=(meeting,) if job.replicas > 1 else (),
+            waits=(leader_listens,) if job.replicas > 1 else (),
         )
     return planner.topology()
 
 
 def _env(planner: Planner, leader: str, name: str, viewer: Viewer) -> RoleFields:
+    """Return the variables of one role."""
     env: dict[str, Any] = {
         "PYTHONUNBUFFERED": "1",
         "PADDLE_JOB_ID": planner.job.name,
         "PADDLE_NNODES": str(planner.job.replicas),
     }
-    env |= _meeting(planner, leader, name, viewer)
+    env |= _rendezvous(planner, leader, name, viewer)
     if leader == "worker":
         env["PADDLE_RANK"] = INDEX
     else:
@@ -55,14 +57,15 @@ def _env(planner: Planner, leader: str, name: str, viewer: Viewer) -> RoleFields
     return {"env": env}
 
 
-def _meeting(planner: Planner, leader: str, name: str, viewer: Viewer) -> Env:
-    """Where the launchers meet, by name; on the network of the nodes by address.
+def _rendezvous(planner: Planner, leader: str, name: str, viewer: Viewer) -> Env:
+    """Return POD_IP and PADDLE_MASTER: host names, or with host networking the pod's IP address.
 
-    There a name leads to a Service, which passes on one port, but trainers dial any.
+    With host networking a name resolves to a Service, which forwards only one port, while the
+    trainers also connect to other ports.
     """
     roles = planner.job.roles
     port = planner.port(roles[leader], 0, viewer)
-    host = planner.first(roles[leader])
+    host = planner.first_host(roles[leader])
     if viewer is None:
         own = planner.hosts(roles[name], 1)
         return {"POD_IP": f"{own.before}{INDEX}{own.after}", "PADDLE_MASTER": f"{host}:{port}"}
@@ -72,7 +75,7 @@ def _meeting(planner: Planner, leader: str, name: str, viewer: Viewer) -> Env:
 
 FRAMEWORK = Framework(
     title="PaddlePaddle",
-    summary="Collective training among workers, or masters that serve parameters to them.",
+    summary="Collective training among workers, or masters with parameter servers and workers.",
     roles=ROLES,
     options=OPTIONS,
     topology=topology,

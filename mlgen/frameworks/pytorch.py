@@ -1,8 +1,8 @@
 """PyTorch: ranks for torch.distributed and torchrun, static or elastic.
 
-The variables are those of Kubeflow's training operator (pkg/controller.v1/pytorch): MASTER_ADDR
-and its kin for `init_process_group("env://")`, and the PET_* set, which torchrun reads as its own
-options (https://pytorch.org/docs/stable/elastic/run.html).
+The variables are those of Kubeflow's training operator (pkg/controller.v1/pytorch): MASTER_ADDR,
+RANK and so on for `init_process_group("env://")`, and PET_*, which torchrun reads as its options
+(https://pytorch.org/docs/stable/elastic/run.html).
 """
 
 from dataclasses import replace
@@ -25,46 +25,47 @@ OPTIONS: dict[str, Any] = {
         "minimum": 1,
         "pattern": "^(auto|cpu|gpu)$",
         "default": "auto",
-        "description": "Processes that torchrun starts in each replica: a number, or one for"
-        " each CPU or GPU; auto is gpu where there is one, else cpu. Left at auto, WORLD_SIZE"
-        " counts replicas.",
+        "description": "The number of processes that torchrun starts in each replica: a number, or"
+        " one per CPU (cpu) or GPU (gpu); auto means gpu if the node has one, else cpu. Unless it"
+        " is a number, WORLD_SIZE is the number of replicas.",
         "examples": [8, "gpu"],
     },
     "elasticPolicy": {
         "type": "object",
-        "description": "torchrun finds its peers at run time (the c10d rendezvous), and goes"
-        " on while between minReplicas and maxReplicas workers are there.",
+        "description": "Elastic training: workers find each other at run time with torchrun's c10d"
+        " rendezvous. Training runs with any number of workers from minReplicas to maxReplicas.",
         "additionalProperties": False,
         "examples": [{"minReplicas": 2, "maxReplicas": 4, "maxRestarts": 3}],
         "properties": {
             "minReplicas": {
                 "type": "integer",
                 "minimum": 1,
-                "description": "With fewer workers training waits; by default replicas.",
+                "description": "The minimum number of workers. Defaults to replicas.",
                 "examples": [2],
             },
             "maxReplicas": {
                 "type": "integer",
                 "minimum": 1,
-                "description": "More workers do not take part; by default replicas.",
+                "description": "The maximum number of workers. Defaults to replicas.",
                 "examples": [4],
             },
             "maxRestarts": {
                 "type": "integer",
                 "minimum": 0,
-                "description": "How often torchrun starts all processes again before it fails.",
+                "description": "The number of times that torchrun restarts all processes before it"
+                " fails.",
                 "examples": [3],
             },
             "rdzvId": {
                 "type": "string",
                 "minLength": 1,
-                "description": "The rendezvous id; by default the job's name.",
+                "description": "The ID of the rendezvous. Defaults to the name of the job.",
                 "examples": ["bert-7"],
             },
             "rdzvConf": {
                 "type": "object",
                 "additionalProperties": {"type": "string"},
-                "description": "Further settings of the rendezvous.",
+                "description": "Additional settings of the rendezvous, as strings.",
                 "examples": [{"join_timeout": "600"}],
             },
         },
@@ -86,7 +87,7 @@ def topology(job: TrainingJob) -> Topology:
 
 
 def _static_env(processes: int | str | None, rank_info: RankInfo) -> dict[str, str]:
-    """Every replica has its rank from the start."""
+    """Return the variables of a replica whose rank is known."""
     size, port = len(rank_info.hosts), str(rank_info.leader_port)
     world = size * processes if isinstance(processes, int) else size
     return {
@@ -104,38 +105,39 @@ def _static_env(processes: int | str | None, rank_info: RankInfo) -> dict[str, s
 
 
 def _elastic(planner: Planner) -> None:
-    """Workers find each other at worker 0, and get their ranks there."""
+    """Add workers that meet at worker 0, where torchrun assigns their ranks."""
     job, policy = planner.job, planner.job.options["elasticPolicy"]
     planner.require("worker")
     if "master" in job.roles:
-        message = "an elastic job has no master: torchrun gives the ranks at run time"
-        planner.problem(("roles", "master"), message, "make it one more worker")
+        message = "with elasticPolicy there is no master: torchrun assigns the ranks"
+        planner.problem(("roles", "master"), message, "remove it, and add a replica to worker")
     if "worker" not in job.roles:
         return
     worker = job.roles["worker"]
-    least = policy.get("minReplicas", worker.replicas)
-    most = policy.get("maxReplicas", worker.replicas)
-    planner.between("worker", least, most)
+    minimum = policy.get("minReplicas", worker.replicas)
+    maximum = policy.get("maxReplicas", worker.replicas)
+    planner.between("worker", minimum, maximum)
     planner.decider("worker", ["worker"])
-    # torchrun becomes the rendezvous where the endpoint is its own host's name, and before
-    # PyTorch 2 it does not look through a domain (torch/distributed/elastic/rendezvous/utils.py).
+    # torchrun hosts the rendezvous if the endpoint is its own host name. Before PyTorch 2 it does
+    # not recognize that name with a domain (torch/distributed/elastic/rendezvous/utils.py).
     leader = replace(planner.hosts(worker, 1), after="")
     planner.add(
         worker,
         decides=True,
         success=ANY,
         restart="OnFailure",
-        each=partial(_elastic_env, planner, next(iter(leader)), f"{least}:{most}"),
-        waits=(Wait("worker", leader, planner.listens(worker)),),
+        each=partial(_elastic_env, planner, next(iter(leader)), f"{minimum}:{maximum}"),
+        waits=(Wait("worker", leader, planner.peer_port(worker)),),
         bare_name=True,
     )
 
 
 def _elastic_env(planner: Planner, leader: str, nodes: str, viewer: Viewer) -> RoleFields:
+    """Return the variables of an elastic worker; `nodes` is `<minimum>:<maximum>`."""
     job, policy = planner.job, planner.job.options["elasticPolicy"]
     settings = dict(policy.get("rdzvConf", {}))
     if viewer:
-        # On the network of its node a replica has the node's name, by which nobody knows it.
+        # With host networking a replica has the host name of its node, which is not the endpoint's.
         settings.setdefault("is_host", "1" if viewer[1] == 0 else "0")
     env = {
         "PYTHONUNBUFFERED": "1",
@@ -154,7 +156,7 @@ def _elastic_env(planner: Planner, leader: str, nodes: str, viewer: Viewer) -> R
 
 FRAMEWORK = Framework(
     title="PyTorch",
-    summary="Ranks for torch.distributed and torchrun, static or elastic.",
+    summary="Sets ranks and addresses for torch.distributed and torchrun, static or elastic.",
     roles=ROLES,
     options=OPTIONS,
     topology=topology,

@@ -1,8 +1,9 @@
-"""Ray: a head and workers that form a cluster, and a submitter that hands it the training.
+"""Ray: a cluster of a head and workers, and a submitter that submits the training to it.
 
-The commands are Volcano's (pkg/controllers/job/plugins/distributed-framework/ray), the submitter
-is KubeRay's: `ray job submit` finds the head by RAY_ADDRESS, follows the job's log and ends as it
-does. Without a submitter the head's own command trains, and starts Ray itself.
+The commands of head and workers are those of Volcano
+(pkg/controllers/job/plugins/distributed-framework/ray). The submitter is that of KubeRay:
+`ray job submit` reads the head's address from RAY_ADDRESS, prints the log of the job, and exits
+with its status. Without a submitter, the head's command must start Ray and run the training.
 https://docs.ray.io/en/latest/cluster/cli.html
 """
 
@@ -15,6 +16,7 @@ from mlgen.jobfile.model import TrainingJob
 from mlgen.topology import Topology, Wait
 
 GCS, DASHBOARD, CLIENT = 6379, 8265, 10001
+"""The ports of the head: the cluster's control store, the dashboard with the job API, clients."""
 
 ROLES = ("head", "worker", "submitter")
 
@@ -23,8 +25,8 @@ OPTIONS: dict[str, Any] = {}
 
 def topology(job: TrainingJob) -> Topology:
     """Lay out a head and workers, which serve, and a submitter, which decides."""
-    more = {"head": {"dashboard": DASHBOARD, "client": CLIENT}}
-    planner = Planner(job, {"head": GCS}, more)
+    more_ports = {"head": {"dashboard": DASHBOARD, "client": CLIENT}}
+    planner = Planner(job, {"head": GCS}, more_ports)
     planner.require("head")
     planner.single("head", "submitter")
     leader = "submitter" if "submitter" in job.roles else "head"
@@ -33,24 +35,25 @@ def topology(job: TrainingJob) -> Topology:
     if spec and not (spec.command or spec.args):
         planner.problem(
             ("roles", leader),
-            f"nobody trains: the {leader} has no command",
+            f"no role runs the training: {leader} has no command",
             "add submitter: {command: [ray, job, submit, --, python, train.py]}",
         )
     if planner.collector.problems:
         return planner.topology()
-    _cluster(planner, serves=leader == "submitter")
+    _add_cluster(planner, serves=leader == "submitter")
     if "submitter" in job.roles:
         head = job.roles["head"]
         planner.add(
             job.roles["submitter"],
             decides=True,
-            env={"RAY_ADDRESS": f"http://{planner.first(head)}:{DASHBOARD}"},
+            env={"RAY_ADDRESS": f"http://{planner.first_host(head)}:{DASHBOARD}"},
             waits=(Wait("head", planner.hosts(head), DASHBOARD),),
         )
     return planner.topology()
 
 
-def _cluster(planner: Planner, *, serves: bool) -> None:
+def _add_cluster(planner: Planner, *, serves: bool) -> None:
+    """Add the head, which decides unless it serves, and the workers."""
     head, worker = planner.job.roles["head"], planner.job.roles.get("worker")
     planner.add(head, serves=serves, decides=not serves, each=partial(_head, planner))
     if worker:
@@ -64,6 +67,7 @@ def _cluster(planner: Planner, *, serves: bool) -> None:
 
 
 def _head(planner: Planner, viewer: Viewer) -> RoleFields:
+    """Return the command of the head."""
     head = planner.job.roles["head"]
     gcs = planner.port(head, 0, viewer)
     dashboard, client = (planner.port(head, 0, viewer, name) for name in ("dashboard", "client"))
@@ -78,7 +82,7 @@ def _head(planner: Planner, viewer: Viewer) -> RoleFields:
 
 FRAMEWORK = Framework(
     title="Ray",
-    summary="A head and workers that form a cluster, and a submitter that hands it the training.",
+    summary="A cluster of a head and workers, and a submitter that submits the training to it.",
     roles=ROLES,
     options=OPTIONS,
     topology=topology,

@@ -1,9 +1,9 @@
-"""TensorFlow: parameter servers, or all-reduce among workers, by TF_CONFIG.
+"""TensorFlow: TF_CONFIG for parameter servers, or for all-reduce among workers.
 
-With a chief (or master) and `ps`, TensorFlow's ParameterServerStrategy and the estimators of
-TensorFlow 1; with workers alone, MultiWorkerMirroredStrategy. What TF_CONFIG holds:
+Jobs with a chief (or master) and `ps` use ParameterServerStrategy or the estimators of
+TensorFlow 1; jobs with workers only use MultiWorkerMirroredStrategy. The content of TF_CONFIG:
 https://www.tensorflow.org/guide/distributed_training#setting_up_the_tf_config_environment_variable.
-The form is the one that Kubeflow's training operator gives (pkg/controller.v1/tensorflow).
+Its format is that of Kubeflow's training operator (pkg/controller.v1/tensorflow).
 """
 
 from functools import partial
@@ -22,8 +22,9 @@ OPTIONS: dict[str, Any] = {
     "enableDynamicWorker": {
         "type": "boolean",
         "default": False,
-        "description": "Workers may come and go: each sees only itself and the parameter"
-        " servers (the sparse TF_CONFIG), and a worker that fails does not end the others.",
+        "description": "Whether the number of workers can change during training. The TF_CONFIG of"
+        " a worker then lists only itself and the parameter servers (sparse), and a worker that"
+        " fails does not stop the others.",
         "examples": [True],
     }
 }
@@ -34,9 +35,11 @@ def topology(job: TrainingJob) -> Topology:
     planner = Planner(job, dict.fromkeys(ROLES, PORT))
     planner.single("chief", "master", "evaluator")
     if {"chief", "master"} <= set(job.roles):
-        planner.problem(("roles", "master"), "a job has a chief or a master, not both", "keep one")
+        planner.problem(
+            ("roles", "master"), "chief and master are mutually exclusive", "remove one"
+        )
     if not {"chief", "master", "worker"} & set(job.roles):
-        planner.problem(("roles",), "nobody trains: there is no worker, chief or master", "add one")
+        planner.problem(("roles",), "the job has no worker, chief or master", "add one")
         return planner.topology()
     sparse = job.options.get("enableDynamicWorker", False)
     leader = next((name for name in ("chief", "master") if name in job.roles), "worker")
@@ -55,13 +58,13 @@ def topology(job: TrainingJob) -> Topology:
 
 
 def _waits(planner: Planner, name: str, leader: str) -> tuple[Wait, ...]:
-    """Parameter servers listen first; who dials the others only needs their names.
+    """Return the waits of a role: for parameter servers to listen, for workers to have names.
 
-    gRPC gives up on a name that does not exist yet, but tries an address again.
+    gRPC gives up if a name does not resolve yet, but retries a connection that is refused.
     """
     roles = planner.job.roles
     waits: list[Wait] = []
-    if name == "evaluator":  # it reads checkpoints and dials nobody
+    if name == "evaluator":  # it only reads checkpoints
         return ()
     if name != "ps" and "ps" in roles:
         waits.append(planner.wait(roles["ps"]))
@@ -71,34 +74,37 @@ def _waits(planner: Planner, name: str, leader: str) -> tuple[Wait, ...]:
 
 
 def _env(planner: Planner, name: str, sparse: bool, viewer: Viewer) -> RoleFields:  # noqa: FBT001
-    """TF_CONFIG of one role; none where there is only one replica in all."""
+    """Return TF_CONFIG for one role; no variable if the job has only one replica."""
     roles = planner.job.roles
     if planner.job.replicas == 1:
         return {}
     task = {"type": name, "index": INDEX}
     if sparse:
-        found: dict[str, Any] = {"cluster": _sparse_cluster(planner, name, viewer), "task": task}
+        value: dict[str, Any] = {"cluster": _sparse_cluster(planner, name, viewer), "task": task}
     else:
         cluster = {role: planner.addresses(roles[role], viewer) for role in sorted(roles)}
-        found = {"cluster": cluster, "task": task, "environment": "cloud"}
-    return {"env": {"TF_CONFIG": config(found)}}
+        value = {"cluster": cluster, "task": task, "environment": "cloud"}
+    return {"env": {"TF_CONFIG": config(value)}}
 
 
 def _sparse_cluster(planner: Planner, name: str, viewer: Viewer) -> dict[str, Any]:
-    """A worker sees itself and the parameter servers; a parameter server itself; a chief nobody."""
+    """Return the addresses in a sparse TF_CONFIG.
+
+    A worker has itself and the parameter servers, a parameter server itself, all others none.
+    """
     roles = planner.job.roles
-    own = planner.own_address(roles[name], viewer)
+    own_address = planner.own_address(roles[name], viewer)
     if name == "worker":
         return {
-            "worker": {INDEX: own},
+            "worker": {INDEX: own_address},
             "ps": planner.addresses(roles["ps"]) if "ps" in roles else None,
         }
-    return {"worker": {}, "ps": [own] if name == "ps" else []}
+    return {"worker": {}, "ps": [own_address] if name == "ps" else []}
 
 
 FRAMEWORK = Framework(
     title="TensorFlow",
-    summary="Parameter servers, or all-reduce among workers, by TF_CONFIG.",
+    summary="Sets TF_CONFIG for parameter servers, or for all-reduce among workers.",
     roles=ROLES,
     options=OPTIONS,
     topology=topology,

@@ -1,7 +1,7 @@
-"""XDL: parameter servers, a scheduler and workers that meet by XDL_CONFIG and ZooKeeper.
+"""XDL: parameter servers, a scheduler and workers with XDL_CONFIG and ZooKeeper.
 
-The variables are those of KubeDL (controllers/xdl/xdl.go), and so is what counts as success: nine
-tenths of the workers, unless the job says another share or number.
+The variables and the condition for success are those of KubeDL (controllers/xdl/xdl.go): 90 % of
+the workers must succeed, unless the options set another percentage or a number.
 """
 
 from functools import partial
@@ -17,27 +17,28 @@ PORT = 2222
 
 ROLES = ("ps", "scheduler", "worker", "extendrole")
 
-RATE = 90
+DEFAULT_RATE = 90
+"""The default of minFinishWorkRate, in percent."""
 
 OPTIONS: dict[str, Any] = {
     "minFinishWorkRate": {
         "type": "integer",
         "minimum": 1,
         "maximum": 100,
-        "default": RATE,
-        "description": "The share of workers, in percent, that must have succeeded.",
+        "default": DEFAULT_RATE,
+        "description": "The percentage of workers that must succeed.",
         "examples": [80],
     },
     "minFinishWorkNum": {
         "type": "integer",
         "minimum": 1,
-        "description": "The number of workers that must have succeeded, instead of a share.",
+        "description": "The number of workers that must succeed, instead of a percentage.",
         "examples": [8],
     },
     "zkAddr": {
         "type": "string",
         "minLength": 1,
-        "description": "The folder of ZooKeeper under which the job has its own: ZK_ADDR.",
+        "description": "The ZooKeeper path of ZK_ADDR, to which the name of the job is appended.",
         "examples": ["zfs://zookeeper.example:2181/xdl"],
     },
 }
@@ -60,26 +61,28 @@ def topology(job: TrainingJob) -> Topology:
             decides=name == "worker",
             success=_success(planner) if name == "worker" else None,
             each=partial(_env, planner, name),
-            # They are found in ZooKeeper, which knows them once they have started.
+            # A port is not needed: the servers register in ZooKeeper once they have started.
             waits=tuple(planner.wait(peer, until="name") for peer in serving if trains),
         )
     return planner.topology()
 
 
 def _success(planner: Planner) -> Success | None:
+    """Return how many workers must succeed; None if all of them must."""
     options, replicas = planner.job.options, planner.job.roles["worker"].replicas
     number, rate = options.get("minFinishWorkNum"), options.get("minFinishWorkRate")
     if number is not None and rate is not None:
-        message = "a share and a number of workers cannot both count"
-        planner.problem(("options", "minFinishWorkNum"), message, "keep one of the two")
+        message = "minFinishWorkNum and minFinishWorkRate are mutually exclusive"
+        planner.problem(("options", "minFinishWorkNum"), message, "remove one of them")
     if number is not None and number > replicas:
-        message = f"{number} workers cannot succeed where there are {replicas}"
+        message = f"{number} workers must succeed, but the job has only {replicas}"
         planner.problem(("options", "minFinishWorkNum"), message, f"write at most {replicas}")
-    count = number or ceil(replicas * (rate or RATE) / 100)
+    count = number or ceil(replicas * (rate or DEFAULT_RATE) / 100)
     return Success(count=count) if count < replicas else None
 
 
 def _env(planner: Planner, name: str, viewer: Viewer) -> RoleFields:
+    """Return the variables of one role."""
     job = planner.job
     cluster = {role: planner.addresses(job.roles[role], viewer) for role in sorted(job.roles)}
     env = {
@@ -94,7 +97,7 @@ def _env(planner: Planner, name: str, viewer: Viewer) -> RoleFields:
 
 FRAMEWORK = Framework(
     title="XDL",
-    summary="Parameter servers, a scheduler and workers that meet by XDL_CONFIG and ZooKeeper.",
+    summary="Parameter servers, a scheduler and workers with XDL_CONFIG and ZooKeeper.",
     roles=ROLES,
     options=OPTIONS,
     topology=topology,

@@ -1,9 +1,9 @@
-"""XGBoost: a master with the tracker, and workers; LightGBM too, by its workers' addresses.
+"""XGBoost: a master that runs the tracker, and workers. Also for LightGBM.
 
 The variables are those of Kubeflow's training operator (pkg/controller.v1/xgboost/xgboost.go):
-rank 0 starts a RabitTracker at MASTER_PORT, and all ranks dial it. The tracker of XGBoost before
-2.1 dies of a connection that is closed at once, so there `waitFor` waits for names. LightGBM's
-machine list is MASTER_ADDR and WORKER_ADDRS.
+rank 0 starts a RabitTracker on MASTER_PORT, and all ranks connect to it. Before XGBoost 2.1 a
+connection that is closed at once crashes the tracker, so such jobs set `waitFor` with
+`until: name`. LightGBM builds its machine list from MASTER_ADDR and WORKER_ADDRS.
 """
 
 from typing import Any
@@ -32,6 +32,7 @@ def topology(job: TrainingJob) -> Topology:
 
 
 def _env(rank_info: RankInfo) -> dict[str, str]:
+    """Return the variables of one replica."""
     env = {
         "MASTER_PORT": str(rank_info.leader_port),
         "MASTER_ADDR": rank_info.hosts[0],
@@ -47,7 +48,7 @@ def _env(rank_info: RankInfo) -> dict[str, str]:
 
 FRAMEWORK = Framework(
     title="XGBoost",
-    summary="A master with the tracker, and workers; LightGBM too, by its workers' addresses.",
+    summary="A master that runs the tracker, and workers. Also for LightGBM.",
     roles=ROLES,
     options=OPTIONS,
     topology=topology,

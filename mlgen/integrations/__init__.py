@@ -1,4 +1,4 @@
-"""The hosts: every module of this package meets the contract of one tool that calls for manifests.
+"""Adapters for other tools, one module per tool.
 
-It does not render by itself: it wraps what `mlgen.render` made for that tool.
+Each passes the input of its tool to `mlgen.pipeline`, and returns the output that the tool expects.
 """

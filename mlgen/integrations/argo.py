@@ -1,9 +1,11 @@
-"""Argo Workflows: the Workflow that runs a job by `mlgen-train`, the template in `argo/`.
+"""Render jobs for Argo Workflows: a Workflow that calls the template `mlgen-train` in `argo/`.
 
-The template's step applies what it reads in a ConfigMap: Argo replaces `{{ }}` in parameters, and
-keeps a copy of each in every node of the Workflow, and does neither to a volume. What the step has
-no right to apply (https://kubernetes.io/docs/reference/access-authn-authz/rbac/, "Privilege
-escalation prevention"), and TensorBoard, which stays, are applied with the ConfigMap.
+The template's step applies the manifests in a ConfigMap. They are not a parameter, because Argo
+expands `{{ }}` in parameters and copies them into the status of every node of the Workflow.
+
+The user applies two kinds of objects together with the ConfigMap: those that the step has no right
+to apply (https://kubernetes.io/docs/reference/access-authn-authz/rbac/, "Privilege escalation
+prevention and bootstrapping"), and TensorBoard, which keeps running after the workflow.
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,30 +27,33 @@ TEMPLATE = {"name": "mlgen-train", "template": "train"}
 SERVICE_ACCOUNT = "mlgen-train"
 
 FILE = "manifests.yaml"
-"""The key of the ConfigMap under which the step finds the objects."""
+"""The key of the ConfigMap that holds the manifests."""
 
-BESIDE = ("ServiceAccount", "Role", "RoleBinding", "Deployment")
-"""The kinds that the step does not apply; TensorBoard is the Deployment."""
+KINDS_OF_USER = ("ServiceAccount", "Role", "RoleBinding", "Deployment")
+"""The kinds that the user applies, not the step; the Deployment is TensorBoard's."""
 
 CRON_WORKFLOW_MAX = 52
-"""Argo adds a time to it, for the name of each Workflow (workflow/validate/validate.go)."""
+"""The maximum length of a CronWorkflow's name.
 
-HINT = "mount what is large as a ConfigMap or volume of your own, or use fewer replicas"
+Argo appends a timestamp to it to name each Workflow (workflow/validate/validate.go).
+"""
+
+SIZE_HINT = "mount large files from a ConfigMap or volume of your own, or use fewer replicas"
 
 Object = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What calls the template.
+    """How the template is called.
 
     Attributes:
-        schedule: a CronWorkflow does, at these times; None: a Workflow, once.
-        step: only the step is printed, for a Workflow of the user's own.
-        workflow: False: nothing calls it yet.
-        backoff_seconds: the time before the second attempt, which doubles each time; None: the
-            template's own.
-        retry_oom: a container that the kernel killed for its memory is started again.
+        schedule: cron schedule of a CronWorkflow; None for a Workflow.
+        step: return only the step, for a Workflow of the user's own.
+        workflow: False returns no Workflow, so that nothing starts.
+        backoff_seconds: the time before the second attempt, doubled before each further one; None
+            for the default of the template.
+        retry_oom: retry after a container exceeded its memory limit.
     """
 
     schedule: str | None = None
@@ -59,59 +64,60 @@ class Form:
 
 
 def argo(texts: Iterable[Text], options: Options, form: Form) -> tuple[str, tuple[Problem, ...]]:
-    """Return what runs every job of every text by the template, and what the user should know.
+    """Return the manifests that run the jobs in Argo Workflows, as YAML, and all warnings.
 
     Raises:
-        MlgenError: with every problem, each with its place.
+        MlgenError: with every problem and its place.
     """
     result = pipeline.render(texts, options)
     collector = Collector(result.warnings)
     taken: set[Key] = set()
-    written = []
+    manifests = []
     for part in result.parts:
         if isinstance(part, Foreign):
             taken.update(keys([part.document.data]))
-            written.append(verbatim(part.document.text, part.document.data))
+            manifests.append(verbatim(part.document.text, part.document.data))
             continue
-        made = _objects(part, form)
-        known = [*made, *filter(_is_applied_by_step, part.objects), _status(part)]
-        found = [*_problems(part, form, made), *checks.collisions(known, taken)]
-        collector.extend(map(part.document.located, found))
-        taken.update(keys(known))
-        written.append(yaml_text(made, summary(part.topology)))
+        objects = _objects(part, form)
+        in_cluster = [*objects, *filter(_is_applied_by_step, part.objects), _status(part)]
+        problems = [*_problems(part, form, objects), *checks.collisions(in_cluster, taken)]
+        collector.extend(map(part.document.located, problems))
+        taken.update(keys(in_cluster))
+        manifests.append(yaml_text(objects, summary(part.topology)))
     collector.raise_errors()
     if form.step:
         steps = yaml_text([[_step(job, form) for job in result.jobs]])
         return steps.removeprefix("---\n"), collector.problems
-    return "".join(written), collector.problems
+    return "".join(manifests), collector.problems
 
 
 def _objects(job: Rendered, form: Form) -> list[Object]:
-    """What is applied for one job, in this order: a Workflow starts at once."""
-    found = [*_beside(job), _config(job)]
+    """Return the objects that the user applies; the Workflow comes last, as it starts at once."""
+    objects = [*_objects_of_user(job), _config(job)]
     if form.schedule is not None:
-        found.append(_cron_workflow(job, form))
+        objects.append(_cron_workflow(job, form))
     elif form.workflow and not form.step:
-        found.append(_workflow(job, form))
-    return found
+        objects.append(_workflow(job, form))
+    return objects
 
 
 def _is_applied_by_step(item: Object) -> bool:
     if item["kind"] == "Service":
-        return JOB in item["spec"]["selector"]  # TensorBoard is no pod of the job
-    return item["kind"] not in BESIDE
+        return JOB in item["spec"]["selector"]  # the Service of TensorBoard does not select by job
+    return item["kind"] not in KINDS_OF_USER
 
 
-def _beside(job: Rendered) -> Iterator[Object]:
-    """What is not the step's; it cleans up by the job's label, and must not find these."""
+def _objects_of_user(job: Rendered) -> Iterator[Object]:
+    """Drop the job's label from the objects that the user applies: the step cleans up by it."""
     for item in job.objects:
         if not _is_applied_by_step(item):
-            found = item["metadata"]
-            kept = {name: value for name, value in found["labels"].items() if name != JOB}
-            yield item | {"metadata": found | {"labels": kept}}
+            meta = item["metadata"]
+            kept = {name: value for name, value in meta["labels"].items() if name != JOB}
+            yield item | {"metadata": meta | {"labels": kept}}
 
 
 def _config(job: Rendered) -> Object:
+    """Return the ConfigMap with the manifests that the step applies."""
     meta = metadata(job.job, _config_name(job), "manifests")
     meta["labels"].pop(JOB)
     text = yaml_text([item for item in job.objects if _is_applied_by_step(item)])
@@ -123,13 +129,13 @@ def _config_name(job: Rendered) -> str:
 
 
 def _status(job: Rendered) -> Object:
-    """The ConfigMap that the step makes: only its name counts."""
-    name = metadata(job.job, status_name(job.job.name), "status")
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": name}
+    """Return the ConfigMap that the step creates; only its name matters, for collisions."""
+    meta = metadata(job.job, status_name(job.job.name), "status")
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
 
 
 def _step(job: Rendered, form: Form) -> Object:
-    """The step that calls the template, with the job's own policies."""
+    """Return the step that calls the template with the policies of the job."""
     policy, codes = job.job.run_policy, workflow.exit_codes(job.topology.roles)
     parameters = {
         "job": job.job.name,
@@ -141,16 +147,16 @@ def _step(job: Rendered, form: Form) -> Object:
         **({"retry-oom": "true"} if form.retry_oom else {}),
         "image": job.job.helpers.kubectl_image,
     }
-    given = [{"name": name, "value": value} for name, value in parameters.items()]
+    arguments = [{"name": name, "value": value} for name, value in parameters.items()]
     return {
         "name": job.job.name,
         "templateRef": TEMPLATE,
-        "arguments": {"parameters": given},
+        "arguments": {"parameters": arguments},
     }
 
 
 def _workflow(job: Rendered, form: Form) -> Object:
-    """The Workflow; a schedule that is suspended starts none, so none of them waits too."""
+    """Return the Workflow; under a schedule, only the CronWorkflow is suspended."""
     policy = job.job.run_policy
     return filled(
         "workflow",
@@ -175,32 +181,33 @@ def _cron_workflow(job: Rendered, form: Form) -> Object:
 
 def _problems(job: Rendered, form: Form, objects: list[Object]) -> Iterator[Problem]:
     for item in objects:
-        yield from checks.sizes(item, HINT)
-    yield from _name(job, form)
-    yield from _lost(job, form)
+        yield from checks.sizes(item, SIZE_HINT)
+    yield from _name_problems(job, form)
+    yield from _ignored_policies(job, form)
 
 
-def _name(job: Rendered, form: Form) -> Iterator[Problem]:
+def _name_problems(job: Rendered, form: Form) -> Iterator[Problem]:
     cut = len(job.job.name) - CRON_WORKFLOW_MAX
     if form.schedule is not None and cut > 0:
-        message = f"the name of a CronWorkflow is too long: {len(job.job.name)} characters"
-        hint = f"cut {cut} character{'s' if cut > 1 else ''}"
+        message = (
+            f"the name of a CronWorkflow has at most {CRON_WORKFLOW_MAX} characters, got"
+            f" {len(job.job.name)}"
+        )
+        hint = f"remove {cut} character{'s' if cut > 1 else ''}"
         yield Problem(checks.NAME, message, "name-too-long", hint)
 
 
-def _lost(job: Rendered, form: Form) -> Iterator[Problem]:
-    """What a Workflow has and one step of it has not."""
+def _ignored_policies(job: Rendered, form: Form) -> Iterator[Problem]:
+    """Warn of policies that apply to a whole Workflow if only a step of it is rendered."""
     if form.workflow and not form.step:
         return
     policy = job.job.run_policy
-    given = {
-        "suspend": (policy.suspend, "write suspend: true there"),
-        "ttlSecondsAfterFinished": (
-            policy.ttl_seconds_after_finished is not None,
-            "write ttlStrategy.secondsAfterCompletion there",
-        ),
+    hints = {
+        "suspend": policy.suspend and "set suspend: true in that Workflow",
+        "ttlSecondsAfterFinished": policy.ttl_seconds_after_finished is not None
+        and "set ttlStrategy.secondsAfterCompletion in that Workflow",
     }
-    for name, (is_given, hint) in given.items():
-        if is_given:
-            message = "it is a matter of the Workflow that calls the step"
+    for name, hint in hints.items():
+        if hint:
+            message = "ignored, because it applies to the Workflow that calls the step"
             yield Problem(("spec", "runPolicy", name), message, "combination", hint, warning=True)

@@ -1,9 +1,9 @@
-"""Argo CD: what its server asks of a config management plugin, in the folder of an Application.
+"""The commands of an Argo CD config management plugin.
 
-https://argo-cd.readthedocs.io/en/stable/operator-manual/config-management-plugins/. The server runs
-the commands of `integrations/argocd/plugin.yaml` in a copy of the folder, and says all else in the
-environment. What stands on standard output is what the cluster is to have, so nothing at all must
-never be a success: with pruning it would delete everything.
+https://argo-cd.readthedocs.io/en/stable/operator-manual/config-management-plugins/. Argo CD runs
+the commands of `integrations/argocd/plugin.yaml` in a copy of the Application's folder, and passes
+everything else in the environment. The output of `generate` is the desired state of the cluster.
+An empty output is therefore an error: with pruning, Argo CD would delete everything.
 """
 
 import json
@@ -24,12 +24,13 @@ from mlgen.output.manifests import text
 from mlgen.problems import Collector, MlgenError, Place, Problem, ValuePath, did_you_mean
 from mlgen.result import Options, Rendered
 
+# Environment variables that Argo CD sets
 PARAMETERS = "ARGOCD_APP_PARAMETERS"
 VERSION = "KUBE_VERSION"
 APIS = "KUBE_API_VERSIONS"
 NAMESPACE = "ARGOCD_APP_NAMESPACE"
 
-ANNOUNCED: tuple[dict[str, Any], ...] = (
+ANNOUNCEMENT: tuple[dict[str, Any], ...] = (
     {
         "name": "files",
         "title": "Files",
@@ -45,22 +46,24 @@ ANNOUNCED: tuple[dict[str, Any], ...] = (
         "map": {},
     },
 )
-"""The parameters, as the user interface shows them where nothing is known of the folder."""
+"""The announcement of the parameters, with their defaults, for Argo CD's user interface."""
 
-FORMS: dict[str, tuple[type, str]] = {"array": (list, "a list"), "map": (dict, "a mapping")}
+COLLECTIONS: dict[str, tuple[type, str]] = {"array": (list, "a list"), "map": (dict, "a mapping")}
+"""The Python type of each `collectionType`, and its name in messages."""
 
-TUNED = ("image", "replicas")
+TUNABLE = ("image", "replicas")
+"""The fields of `spec` and of a role that the user interface offers for editing."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What the Application says.
+class Application:
+    """The settings of an Application.
 
     Attributes:
-        files: files and folders within its own folder.
-        options: of the rendering.
-        apis: `group/version` and `group/version/kind` of what the cluster has; () if it is unknown.
-        warnings: what the user should know.
+        files: files and folders, relative to the Application's folder.
+        options: the options for rendering.
+        apis: each `group/version` and `group/version/kind` in the cluster; () if not known.
+        warnings: problems that do not prevent rendering.
     """
 
     files: tuple[str, ...]
@@ -69,17 +72,17 @@ class Asked:
     warnings: tuple[Problem, ...] = ()
 
 
-def read(environment: Mapping[str, str]) -> Asked:
-    """Return what an Application says, without a look at what its files hold.
+def read(environment: Mapping[str, str]) -> Application:
+    """Return the settings of an Application from its environment, without reading its files.
 
     Raises:
-        MlgenError: with every problem of a parameter or of the cluster's version.
+        MlgenError: with every problem of the parameters and of the cluster's version.
     """
     collector = Collector()
-    given = _parameters(environment.get(PARAMETERS, ""), collector)
-    files = tuple(given.get("files") or ["."])
+    values = _parameters(environment.get(PARAMETERS, ""), collector)
+    files = tuple(values.get("files") or ["."])
     collector.extend(problem for name in files for problem in _outside(name))
-    settings = tuple(_settings(given.get("set") or {}, collector))
+    settings = tuple(_settings(values.get("set") or {}, collector))
     version = _version(environment.get(VERSION, ""), collector)
     collector.raise_errors()
     options = Options(
@@ -89,122 +92,130 @@ def read(environment: Mapping[str, str]) -> Asked:
         default_namespace=environment.get(NAMESPACE) or None,
     )
     apis = tuple(name for name in environment.get(APIS, "").split(",") if name)
-    return Asked(files, options, apis, collector.problems)
+    return Application(files, options, apis, collector.problems)
 
 
 def init(environment: Mapping[str, str]) -> tuple[Problem, ...]:
-    """Look for what would make every rendering fail, and return what the user should know.
+    """Check the parameters, the version of the cluster and the names of files; return warnings.
 
     Raises:
-        MlgenError: a parameter or the cluster's version is wrong, or a file is not there.
+        MlgenError: a parameter or the version is wrong, or a file cannot be read.
     """
-    asked = read(environment)
-    problems = [text.problem for text in texts(asked.files) if text.problem]
+    application = read(environment)
+    problems = [text.problem for text in texts(application.files) if text.problem]
     if problems:
         raise MlgenError(problems)
-    return asked.warnings
+    return application.warnings
 
 
 def generate(environment: Mapping[str, str]) -> tuple[str, tuple[Problem, ...]]:
-    """Return the manifests of the folder, which are never none, and what the user should know.
+    """Return the manifests of the folder as YAML, which is never empty, and all warnings.
 
     Raises:
-        MlgenError: with every problem, each with its place.
+        MlgenError: with every problem and its place.
     """
-    asked = read(environment)
-    result = pipeline.render(texts(asked.files), asked.options)
-    problems = [problem for job in result.jobs for problem in _unknown_apis(job, asked.apis)]
+    application = read(environment)
+    result = pipeline.render(texts(application.files), application.options)
+    warnings = (*application.warnings, *result.warnings)
+    problems = [problem for job in result.jobs for problem in _missing_apis(job, application.apis)]
     if not result.jobs:
-        message = f"the folder holds no job; looked at: {', '.join(asked.files)}"
-        hint = "add one, or name its file in the parameter files"
+        message = f"no job found in: {', '.join(application.files)}"
+        hint = "add a job to the folder, or list its file in the parameter files"
         problems.append(Problem((), message, "no-job", hint))
     if problems:
-        raise MlgenError([*asked.warnings, *result.warnings, *problems])
-    return text(result.parts, "yaml"), (*asked.warnings, *result.warnings)
+        raise MlgenError([*warnings, *problems])
+    return text(result.parts, "yaml"), warnings
 
 
 def parameters(environment: Mapping[str, str]) -> str:
-    """Return the announcement of the parameters, as JSON; of one job with what can be tuned."""
-    tuned: dict[str, str] = {}
+    """Return the announcement of the parameters as JSON.
+
+    If the folder holds exactly one job, it includes the job's images and numbers of replicas.
+    """
+    tunables: dict[str, str] = {}
     try:
         documents = list(_jobs(read(environment)))
         if len(documents) == 1:
-            tuned = dict(_tuned(documents[0]))
+            tunables = dict(_tunables(documents[0]))
     except MlgenError:
-        pass  # `generate` says it; what can be set is to be seen all the same
-    files, settings = ANNOUNCED
-    return json.dumps([files, settings | {"map": tuned}], indent=2, ensure_ascii=False)
+        pass  # `generate` reports it; the user interface shows the parameters nevertheless
+    files, settings = ANNOUNCEMENT
+    return json.dumps([files, settings | {"map": tunables}], indent=2, ensure_ascii=False)
 
 
-def _jobs(asked: Asked) -> Iterator[Document]:
-    """The job files of the folder, or what custom resources stand for."""
+def _jobs(application: Application) -> Iterator[Document]:
+    """Return the job files of the folder, and the equivalent job files of custom resources."""
     collector = Collector()
-    for _, job in dialects.each(texts(asked.files), _native, collector):
+    for _, job in dialects.each(texts(application.files), _native, collector):
         if job:
             yield job
     collector.raise_errors()
 
 
 def _native(_name: str, document: Document) -> tuple[Document | None, list[Problem]]:
+    """Return the job file of a document; the signature is that of `dialects.each`."""
     return dialects.native(document)
 
 
-def _tuned(document: Document) -> Iterator[tuple[str, str]]:
-    """What people change from run to run, where the job says it."""
+def _tunables(document: Document) -> Iterator[tuple[str, str]]:
+    """Return the tunable fields that a job file sets, by path; it need not be valid."""
     spec = document.data.get("spec")
     if not isinstance(spec, dict):
         return
     roles = spec.get("roles")
-    given = {"spec": {name: spec[name] for name in ("image",) if name in spec}}
-    for role, said in roles.items() if isinstance(roles, dict) else ():
-        given[f"spec.roles.{role}"] = said if isinstance(said, dict) else {}
-    for path, fields in given.items():
-        for name in TUNED:
+    mappings = {"spec": {name: spec[name] for name in ("image",) if name in spec}}
+    for role, fields in roles.items() if isinstance(roles, dict) else ():
+        mappings[f"spec.roles.{role}"] = fields if isinstance(fields, dict) else {}
+    for path, fields in mappings.items():
+        for name in TUNABLE:
             if isinstance(fields.get(name), (str, int)):
                 yield f"{path}.{name}", str(fields[name])
 
 
 def _parameters(text: str, collector: Collector) -> dict[str, Any]:
-    """The values of the parameters by name, those that are right."""
+    """Return the values of the valid parameters by name; report the others."""
     try:
         listed = json.loads(text or "[]") or []
     except json.JSONDecodeError as error:
-        message = f"is not JSON from character {error.pos + 1} on"
-        collector.add(_wrong((), message, "write parameters in the Application"))
+        message = f"invalid JSON at character {error.pos + 1}"
+        collector.add(_wrong((), message, "set the parameters in the Application"))
         return {}
     if not isinstance(listed, list) or not all(isinstance(item, dict) for item in listed):
-        collector.add(_wrong((), "is not a list of parameters", 'write [{"name": "files", …}]'))
+        collector.add(_wrong((), "expected a list of mappings", 'write [{"name": "files", …}]'))
         return {}
-    found = {}
+    values = {}
     for number, item in enumerate(listed):
         name = str(item.get("name"))
         problem = _wrong_parameter(number, name, item)
         if problem:
             collector.add(problem)
         else:
-            found[name] = item.get(_form(name))
-    return found
+            values[name] = item.get(_collection(name))
+    return values
 
 
-def _form(name: str) -> str:
-    return next((p["collectionType"] for p in ANNOUNCED if p["name"] == name), "")
+def _collection(name: str) -> str:
+    """Return the `collectionType` of a parameter, or "" if there is no such parameter."""
+    return next((p["collectionType"] for p in ANNOUNCEMENT if p["name"] == name), "")
 
 
 def _wrong_parameter(number: int, name: str, item: Mapping[str, Any]) -> Problem | None:
-    form = _form(name)
-    if not form:
-        known = [parameter["name"] for parameter in ANNOUNCED]
-        hint = did_you_mean(name, known) or f"known are: {', '.join(known)}"
-        return _wrong((number, "name"), f'"{name}" is not a parameter', hint)
-    kind, words = FORMS[form]
-    value = item.get(form)
-    texts = value.values() if isinstance(value, dict) else value or ()
-    if not isinstance(value, (kind, type(None))) or not all(isinstance(t, str) for t in texts):
-        return _wrong((number, form), f"{name} is not {words} of texts", f"write it under {form}:")
-    others = [other for other in ("string", *FORMS) if other != form and item.get(other)]
-    if others:
-        return _wrong((number, others[0]), f"{name} is not {words}", f"write it under {form}:")
-    return None
+    """Return the problem with one entry of the list of parameters, or None."""
+    collection = _collection(name)
+    if not collection:
+        known = [parameter["name"] for parameter in ANNOUNCEMENT]
+        hint = did_you_mean(name, known) or f"use one of: {', '.join(known)}"
+        return _wrong((number, "name"), f'unknown parameter "{name}"', hint)
+    collection_type, title = COLLECTIONS[collection]
+    value = item.get(collection)
+    strings = value.values() if isinstance(value, dict) else value or ()
+    message, hint = f"expected {title} of strings for {name}", f"set it under {collection}:"
+    if not isinstance(value, (collection_type, type(None))) or not all(
+        isinstance(string, str) for string in strings
+    ):
+        return _wrong((number, collection), message, hint)
+    others = [key for key in ("string", *COLLECTIONS) if key != collection and item.get(key)]
+    return _wrong((number, others[0]), message, hint) if others else None
 
 
 def _wrong(path: ValuePath, message: str, hint: str) -> Problem:
@@ -212,18 +223,20 @@ def _wrong(path: ValuePath, message: str, hint: str) -> Problem:
 
 
 def _outside(name: str) -> Iterator[Problem]:
-    """A problem with a file that is none of the Application's, such as another one's."""
+    """Report a file outside of the Application's folder, such as one of another Application."""
     here = Path(os.path.realpath("."))
-    read = [] if name == "-" else [here / name]
-    if read and read[0].is_dir():
-        read += [file for file in read[0].iterdir() if file.suffix in SUFFIXES]
-    if not read or not all(Path(os.path.realpath(f)).is_relative_to(here) for f in read):
-        message = f"{name!r} leads out of the Application's folder"
-        yield _wrong(("files",), message, "move it there, or set a path above both")
+    paths = [] if name == "-" else [here / name]
+    if paths and paths[0].is_dir():
+        paths += [file for file in paths[0].iterdir() if file.suffix in SUFFIXES]
+    if not paths or not all(Path(os.path.realpath(p)).is_relative_to(here) for p in paths):
+        message = f"{name!r} is outside of the Application's folder"
+        hint = "move it into the folder, or set the Application's path to a folder that has both"
+        yield _wrong(("files",), message, hint)
 
 
-def _settings(given: Mapping[str, str], collector: Collector) -> Iterator[tuple[ValuePath, Any]]:
-    for path, value in given.items():
+def _settings(values: Mapping[str, str], collector: Collector) -> Iterator[tuple[ValuePath, Any]]:
+    """Return the settings of the parameter `set` as `Options.settings`."""
+    for path, value in values.items():
         try:
             yield overrides.parse(f"{path}={value}")
         except ValueError as error:
@@ -231,7 +244,7 @@ def _settings(given: Mapping[str, str], collector: Collector) -> Iterator[tuple[
 
 
 def _version(text: str, collector: Collector) -> KubeVersion:
-    """The newest version that is known serves a newer cluster too."""
+    """Return the version of the cluster; for a newer one, the newest supported and a warning."""
     if not text:
         return versions.DEFAULT
     try:
@@ -241,22 +254,21 @@ def _version(text: str, collector: Collector) -> KubeVersion:
     major, _, minor = text.removeprefix("v").partition(".")
     newer = (major, minor.partition(".")[0])
     is_newer = all(map(str.isdecimal, newer)) and tuple(map(int, newer)) > newest
-    shown = newest
-    hint = f"rendered as for {shown}" if is_newer else "use a cluster of such a version"
+    hint = f"rendering for {newest} instead" if is_newer else "use a supported version"
     collector.add(Problem((), message, "bad-value", hint, is_newer, Place(VERSION, 0)))
     return newest
 
 
-def _unknown_apis(job: Rendered, apis: Sequence[str]) -> Iterator[Problem]:
-    """What the cluster would refuse: only a gang's objects are not of Kubernetes itself."""
+def _missing_apis(job: Rendered, apis: Sequence[str]) -> Iterator[Problem]:
+    """Report objects whose kind the cluster does not have; only gang scheduling adds kinds."""
     if not apis:
         return
     for item in job.objects:
         version, kind = item["apiVersion"], item["kind"]
-        named = f"{version}/{kind}"
-        kinds = any(api.startswith(f"{version}/") for api in apis)
-        if not is_built_in(version) and (named if kinds else version) not in apis:
-            message = f"the cluster has no {version} {kind}"
-            hint = "install the scheduler that brings it, or leave scheduling.gang out"
+        lists_kinds = any(api.startswith(f"{version}/") for api in apis)
+        api = f"{version}/{kind}" if lists_kinds else version
+        if not is_built_in(version) and api not in apis:
+            message = f"the cluster does not have the kind {kind} of {version}"
+            hint = "install the scheduler that provides it, or omit scheduling.gang"
             problem = Problem(("spec", "scheduling", "gang"), message, "missing-api", hint)
             yield job.document.located(problem)

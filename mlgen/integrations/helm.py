@@ -1,12 +1,13 @@
-"""Helm: what a chart renders, with every job in it replaced by its manifests.
+"""A Helm post-renderer: replace every job in the manifests of a chart.
 
-Helm calls a post-renderer with all manifests on standard input, and takes standard output in their
-place. Where a manifest comes from it says in two ways, and wants to hear in the same:
+Helm passes the manifests of a chart on stdin, and installs the output instead. Each document names
+the template that it is from, and so must each document of the output:
 
-- Helm 3 (pkg/action/action.go, v3.22.0): each document begins `# Source: chart/templates/x.yaml`;
-- Helm 4 (pkg/action/action.go, v4.3.1): each document has an annotation, which Helm takes off.
+- Helm 3 (pkg/action/action.go, v3.22.0): in a comment, `# Source: chart/templates/x.yaml`;
+- Helm 4 (pkg/action/action.go, v4.3.1): in an annotation, which Helm removes afterwards.
 
-Only what may be a job is parsed; all else, which may be large or no YAML, passes byte for byte.
+Only documents that may be a job are parsed. All others pass through byte for byte, because they may
+be large, or not even YAML.
 """
 
 import os
@@ -22,7 +23,7 @@ from typing import IO, Any
 from mlgen import dialects
 from mlgen.documents.chunks import chunks, is_blank
 from mlgen.documents.document import Document
-from mlgen.documents.files import Text, decoded
+from mlgen.documents.files import Text, decode
 from mlgen.jobfile.schema import KIND
 from mlgen.kubernetes.groups import group_of
 from mlgen.kubernetes.objects import Key
@@ -35,21 +36,21 @@ from mlgen.result import Foreign, Options, Rendered
 ANNOTATION = "postrenderer.helm.sh/postrender-filename"
 
 HEAD = re.compile(rb"(?:---[ \t]*\r?\n)?(?:# Source: ([^\r\n]+)\r?\n)?")
-"""What Helm writes before a document; the first line of a template is that below it."""
+"""The lines that Helm writes before a document. The template's line 1 is the line after them."""
 
 ANNOTATED = re.compile(re.escape(ANNOTATION).encode() + rb"[\"']?:[ \t]*[\"']?([^\"'\r\n,}]+)")
 
-NOTE = rb"(?m)^( *)annotations:\n\1 +%(key)s: .*\n(?!\1 )|^ +%(key)s: .*\n"
-ADDED = re.compile(NOTE % {b"key": re.escape(ANNOTATION).encode()})
-"""The lines that Helm 4 adds, without which the others are where the template has them."""
+ANNOTATION_LINES = rb"(?m)^( *)annotations:\n\1 +%(key)s: .*\n(?!\1 )|^ +%(key)s: .*\n"
+ADDED = re.compile(ANNOTATION_LINES % {b"key": re.escape(ANNOTATION).encode()})
+"""The lines that Helm 4 adds. They are removed, so that line numbers are those of the template."""
 
 HOOK = "helm.sh/hook"
 
 SPOOL_BYTES = 8 << 20
-"""What is kept in memory until all is done; more than that goes into a file."""
+"""The size of output that is kept in memory until it is complete; beyond it, a file is used."""
 
 PLUGIN = "HELM_PLUGIN_NAME"
-"""The variable that Helm 4 gives to a plugin (internal/plugin/runtime_subprocess.go)."""
+"""The variable that Helm 4 sets for a plugin (internal/plugin/runtime_subprocess.go)."""
 
 LOG = "MLGEN_LOG"
 LOG_NAME = "mlgen-last-error.txt"
@@ -58,35 +59,35 @@ Object = dict[str, Any]
 
 
 def post_render(lines: Iterable[bytes], options: Options) -> tuple[IO[bytes], tuple[Problem, ...]]:
-    """Return what Helm is to take in the place of a chart's manifests.
+    """Return the manifests of a chart with every job replaced by its manifests.
 
     Args:
-        lines: the manifests, with the ends of the lines.
-        options: of the command line.
+        lines: the manifests that Helm passes on stdin, with line ends.
+        options: the options for rendering.
 
     Returns:
-        A file to read from its beginning, and what the user should know.
+        An open file at its start, and all warnings.
 
     Raises:
-        MlgenError: with every problem of every job, each with its place.
+        MlgenError: with every problem of every job and its place.
     """
-    written = tempfile.SpooledTemporaryFile(SPOOL_BYTES)  # noqa: SIM115 - the caller reads it
+    output = tempfile.SpooledTemporaryFile(SPOOL_BYTES)  # noqa: SIM115 - the caller reads it
     collector = Collector()
     taken: set[Key] = set()
-    nothing = True
+    empty = True
     for line, chunk in chunks(lines):
-        nothing = nothing and is_blank(chunk)
-        written.write(_replaced(line, chunk, options, collector, taken))
-    if nothing:
-        # Helm 3 would take an empty answer, and delete what the release has.
-        hint = "switch something on in its values, or leave the post-renderer out"
+        empty = empty and is_blank(chunk)
+        output.write(_replaced(line, chunk, options, collector, taken))
+    if empty:
+        # Helm 3 would accept an empty output, and delete the objects of the release.
+        hint = "enable something in its values, or omit --post-renderer"
         place = Place("<stdin>", 0)
-        collector.add(Problem((), "the chart renders nothing", "empty", hint, place=place))
+        collector.add(Problem((), "the chart renders no manifests", "empty", hint, place=place))
     if collector.has_errors:
-        written.close()
+        output.close()
     collector.raise_errors()
-    written.seek(0)
-    return written, collector.problems
+    output.seek(0)
+    return output, collector.problems
 
 
 def _replaced(
@@ -96,43 +97,49 @@ def _replaced(
     collector: Collector,
     taken: set[Key],
 ) -> bytes:
-    """One document: the manifests of the job that it is, or itself."""
-    if not _possible().search(chunk):
+    """Return the manifests of a document with a job; any other document as it is."""
+    if not _api_version().search(chunk):
         return chunk
     origin = _origin(chunk)
     text = _text(line, chunk, origin)
-    found = list(dialects.documents(text))
-    if not any(_is_ours(document, chunk) for document in found):
+    documents = list(dialects.documents(text))
+    if not any(_is_job(document, chunk) for document in documents):
         return chunk
-    parts = list(render_documents(text.name, found, options, collector, taken))
+    parts = list(render_documents(text.name, documents, options, collector, taken))
     for part in parts:
-        collector.extend(map(part.document.located, _hook(part)))
-    return "".join(_written(part, origin) for part in parts).encode()
+        collector.extend(map(part.document.located, _hook_problems(part)))
+    return "".join(_manifests(part, origin) for part in parts).encode()
 
 
-def _version() -> str:
+def _api_version_pattern() -> str:
     groups = "|".join(map(re.escape, sorted(dialects.groups())))
     return rf"""apiVersion["']?\s*:\s*["']?(?:{groups})/"""
 
 
 @cache
-def _possible() -> re.Pattern[bytes]:
-    """What stands in every document that may be a job, and in few others."""
-    return re.compile(_version().encode())
+def _api_version() -> re.Pattern[bytes]:
+    """Return a pattern that matches in every document that may be a job, and in few others."""
+    return re.compile(_api_version_pattern().encode())
 
 
 @cache
-def _certain() -> tuple[re.Pattern[bytes], ...]:
-    """What all stands in a document that is a job, even where it cannot be parsed."""
+def _api_version_and_kind() -> tuple[re.Pattern[bytes], ...]:
+    """Return patterns that all match in a document that is a job, even if it cannot be parsed."""
     kinds = "|".join(sorted({KIND, *(kind for _, kind in dialects.kinds())}))
     kind = rf"""kind["']?[ \t]*:[ \t]*["']?(?:{kinds})\b"""
-    return tuple(re.compile(rf"""(?m)^["']?{word}""".encode()) for word in (_version(), kind))
+    patterns = (_api_version_pattern(), kind)
+    return tuple(re.compile(rf"""(?m)^["']?{pattern}""".encode()) for pattern in patterns)
 
 
-def _is_ours(document: Document | list[Problem], chunk: bytes) -> bool:
-    """Whether it is a job, or means to be one; what is not can be anything, even no YAML at all."""
+def _is_job(document: Document | list[Problem], chunk: bytes) -> bool:
+    """Return True if a document is a job or a misspelt one.
+
+    Args:
+        document: the document, or the problems with its YAML.
+        chunk: its text.
+    """
     if isinstance(document, list):
-        return all(pattern.search(chunk) for pattern in _certain())
+        return all(pattern.search(chunk) for pattern in _api_version_and_kind())
     data = document.data if isinstance(document.data, dict) else {}
     version, kind = str(data.get("apiVersion")), str(data.get("kind"))
     return group_of(version) in dialects.groups() and not dialects.is_foreign(version, kind)
@@ -140,9 +147,11 @@ def _is_ours(document: Document | list[Problem], chunk: bytes) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Origin:
-    """The template that a document is from, as Helm 3 and as Helm 4 says it; "" where it does not.
+    """The template that a document is from.
 
-    It is read off the bytes, as what is wrong with a document may be that it is no YAML.
+    Attributes:
+        comment: as Helm 3 names it, or "".
+        annotation: as Helm 4 names it, or "".
     """
 
     comment: str
@@ -150,51 +159,57 @@ class _Origin:
 
 
 def _origin(chunk: bytes) -> _Origin:
+    """Return the origin of a document from its bytes, because it may be invalid YAML."""
     matches = HEAD.match(chunk), ANNOTATED.search(chunk)
     names = (((match and match[1]) or b"") for match in matches)
     return _Origin(*(name.decode(errors="replace").strip() for name in names))
 
 
 def _text(line: int, chunk: bytes, origin: _Origin) -> Text:
+    """Return a document as a text, with the name and the line numbers of its template if known."""
     head = HEAD.match(chunk)
     name = origin.comment or origin.annotation
     if name and head:
-        return decoded(name, ADDED.sub(b"", chunk[head.end() :], count=1))
-    return decoded("<stdin>", chunk, line)
+        return decode(name, ADDED.sub(b"", chunk[head.end() :], count=1))
+    return decode("<stdin>", chunk, line)
 
 
-def _written(part: Rendered | Foreign, origin: _Origin) -> str:
-    """The objects of a job, or one that stood in a List beside it, each with where it is from."""
-    above = f"Source: {origin.comment}\n" if origin.comment else ""
+def _manifests(part: Rendered | Foreign, origin: _Origin) -> str:
+    """Return YAML with the origin on each object, for a job or another object from its List."""
+    comment = f"Source: {origin.comment}\n" if origin.comment else ""
     if isinstance(part, Foreign):
-        return yaml_text([_annotated(part.document.data, origin.annotation)], above)
-    first = above + summary(part.topology)
+        return yaml_text([_annotated(part.document.data, origin.annotation)], comment)
+    first = comment + summary(part.topology)
     return "".join(
-        yaml_text([_annotated(item, origin.annotation)], above if number else first)
+        yaml_text([_annotated(item, origin.annotation)], comment if number else first)
         for number, item in enumerate(part.objects)
     )
 
 
 def _annotated(item: Object, file: str) -> Object:
-    """An object with Helm's annotation, which one that stood in braces has from its job."""
+    """Add Helm 4's annotation to an object; one that it has from the job's metadata stays."""
     if not file:
         return item
     meta = item.get("metadata") or {}
-    notes = {ANNOTATION: file} | (meta.get("annotations") or {})
-    return item | {"metadata": meta | {"annotations": notes}}
+    annotations = {ANNOTATION: file} | (meta.get("annotations") or {})
+    return item | {"metadata": meta | {"annotations": annotations}}
 
 
-def _hook(part: Rendered | Foreign) -> Iterator[Problem]:
-    """Helm makes hooks of one weight by name, and ends each Job first (pkg/action/hooks.go)."""
+def _hook_problems(part: Rendered | Foreign) -> Iterator[Problem]:
+    """Report a hook with a Job that would block the creation of the other objects.
+
+    Helm creates hooks of the same weight in the order of their names, and waits for each Job to
+    finish before it creates the next object (pkg/action/hooks.go).
+    """
     if isinstance(part, Foreign) or HOOK not in part.job.annotations:
         return
-    named = sorted((item["metadata"]["name"], item["kind"]) for item in part.objects)
-    for (name, kind), (following, other) in pairwise(named):
+    objects = sorted((item["metadata"]["name"], item["kind"]) for item in part.objects)
+    for (name, kind), (next_name, next_kind) in pairwise(objects):
         if kind == "Job":
             message = (
-                f"Helm would wait for the end of Job {name} before it makes {other} {following}"
+                f"Helm waits for Job {name} to finish before it creates {next_kind} {next_name}"
             )
-            hint = "leave the annotation out, so that all of the job is made at once"
+            hint = "remove the annotation, so that Helm creates all objects at once"
             yield Problem(("metadata", "annotations", HOOK), message, "combination", hint)
             return
 
@@ -202,36 +217,36 @@ def _hook(part: Rendered | Foreign) -> Iterator[Problem]:
 def run(
     lines: Iterable[bytes], options: Options, environ: Mapping[str, str]
 ) -> tuple[IO[bytes], tuple[Problem, ...]]:
-    """Do as `post_render`, and `tell` what it raises."""
+    """Call `post_render`, and report its exceptions with `report_failure`."""
     try:
         return post_render(lines, options)
     except Exception as error:
-        tell(str(error), environ)
+        report_failure(str(error), environ)
         raise
 
 
-def tell(failure: str, environ: Mapping[str, str]) -> None:
-    """Bring a failure past Helm 4, which drops the standard error of a plugin.
+def report_failure(message: str, environ: Mapping[str, str]) -> None:
+    """Report a failure to the user of Helm 4, which discards the stderr of a plugin.
 
-    It goes to the file that `MLGEN_LOG` names, or mlgen-last-error.txt among temporary files, and
-    to Helm's own standard error, or else the terminal.
+    Write it to the file that `MLGEN_LOG` names, by default mlgen-last-error.txt in the folder for
+    temporary files, and to Helm's own stderr, or else the terminal.
 
     Args:
-        failure: one or more lines.
-        environ: the environment; nothing is done where Helm 4 has not called.
+        message: one or more lines.
+        environ: the environment; unless Helm 4 has set `HELM_PLUGIN_NAME`, nothing is written.
     """
     if not environ.get(PLUGIN):
         return
     log = environ.get(LOG) or os.path.join(tempfile.gettempdir(), LOG_NAME)  # noqa: PTH118 - for os
-    # Others can write to a folder for temporary files, so a link there is not followed.
-    _wrote(log, failure, os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0))
-    of_helm = f"/proc/{os.getppid()}/fd/2"
-    if not (_is_seen(of_helm) and _wrote(of_helm, failure)):
-        _wrote("/dev/tty", failure)
+    # Other users can create links in the folder for temporary files, so none is followed.
+    _write(log, message, os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0))
+    stderr_of_helm = f"/proc/{os.getppid()}/fd/2"
+    if not (_is_pipe_or_terminal(stderr_of_helm) and _write(stderr_of_helm, message)):
+        _write("/dev/tty", message)
 
 
-def _is_seen(path: str) -> bool:
-    """Whether it is a pipe or a terminal; a file would be written over by who has it open."""
+def _is_pipe_or_terminal(path: str) -> bool:
+    """Return False for a file, in which Helm would overwrite the message at its own position."""
     try:
         mode = os.stat(path).st_mode  # noqa: PTH116 - a path of the system, not of files
     except OSError:
@@ -239,7 +254,8 @@ def _is_seen(path: str) -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)
 
 
-def _wrote(path: str, text: str, flags: int = 0) -> bool:
+def _write(path: str, text: str, flags: int = 0) -> bool:
+    """Write a text and a line end to a path; return False if that is not possible."""
     try:
         with open(os.open(path, os.O_WRONLY | flags, 0o600), "wb") as stream:  # noqa: PTH123 - flags
             stream.write(f"{text}\n".encode())

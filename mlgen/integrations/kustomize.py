@@ -1,8 +1,10 @@
-"""kustomize and kpt: the KRM function, which gets a ResourceList and returns one.
+"""A KRM function for kustomize and kpt: replace every job in a ResourceList.
 
-kustomize does not read what stands in `results`, and kpt shows it; both look at the exit status.
+https://github.com/kubernetes-sigs/kustomize/blob/master/cmd/config/docs/api-conventions/functions-spec.md
+kpt shows the `results` of the list; kustomize ignores them. Both check the exit status.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -20,99 +22,106 @@ from mlgen.result import Options
 from mlgen.variants import gitops
 
 OPTIONS = ("for", "kube-version", "namespace", "set", "supervisor")
-"""What the data of a ConfigMap may say: the options of the command line."""
+"""The options of the command line that the data of a ConfigMap can set."""
 
 Object = dict[str, Any]
 
-Found = list[tuple[Item, Problem]]
-"""What is wrong, and with which item."""
+Problems = list[tuple[Item, Problem]]
+"""Problems, each with the item that has it."""
 
 
 def krm(text: Text, options: Options) -> tuple[str, tuple[Problem, ...]]:
-    """Return a ResourceList with manifests in the place of its jobs, and what is wrong.
+    """Return a ResourceList with every job replaced by its manifests, and all problems.
 
     Args:
-        text: a ResourceList. A job as its functionConfig is rendered too, and comes last.
-        options: of the command line; a ConfigMap as functionConfig goes before them.
+        text: a ResourceList. If its functionConfig is a job, that is rendered too, and comes last.
+        options: the options of the command line; a ConfigMap as functionConfig overrides them.
 
     Returns:
-        The list with results. With an error, it has the items as they came; and where the text is
-        no ResourceList, it is empty.
+        The list with `results`, and the problems. With errors, its items are unchanged. If the text
+        is not a ResourceList, it is "".
     """
     try:
-        given = resourcelist.read(text)
+        resource_list = resourcelist.read(text)
     except MlgenError as error:
         return "", error.problems
-    made, found = _made(given, options)
-    problems = tuple(problem for _, problem in found)
-    if any(not problem.warning for problem in problems):
-        made = {}
-    return resource_list_text(
-        given, made, [_result(item, problem) for item, problem in found]
-    ), problems
+    manifests, problems = _rendered(resource_list, options)
+    if any(not problem.warning for _, problem in problems):
+        manifests = {}
+    results = [_result(item, problem) for item, problem in problems]
+    output = resource_list_text(resource_list, manifests, results)
+    return output, tuple(problem for _, problem in problems)
 
 
-def _made(given: ResourceList, options: Options) -> tuple[dict[int, list[Object]], Found]:
-    """The objects of each job, by its number among the items, and what is wrong."""
-    config, found = given.config, Found()
+def _rendered(
+    resource_list: ResourceList, options: Options
+) -> tuple[dict[int, list[Object]], Problems]:
+    """Return the objects of each job, by the index of its item, and all problems."""
+    config, problems = resource_list.config, Problems()
     if config and _is_foreign(config):
         try:
             options = _options(config, options)
         except MlgenError as error:
-            found += [(config, _at(config, problem)) for problem in error.problems]
-    taken = {item.key for item in given.items if _is_foreign(item) and not item.local}
-    made: dict[int, list[Object]] = {}
-    for number, item in _jobs(given):
+            problems += _located(config, error.problems)
+    taken = {item.key for item in resource_list.items if _is_foreign(item) and not item.local}
+    manifests: dict[int, list[Object]] = {}
+    for index, item in _jobs(resource_list):
         try:
             result = pipeline.render([Text(item.origin, item.text)], options)
         except MlgenError as error:
-            found += [(item, _at(item, problem)) for problem in error.problems]
+            problems += _located(item, error.problems)
             continue
-        made[number] = [entry for job in result.jobs for entry in job.objects]
-        problems = [*result.warnings, *checks.collisions(made[number], taken)]
-        found += [(item, _at(item, problem)) for problem in problems]
-        taken.update(keys(made[number]))
-    return made, found
+        manifests[index] = [entry for job in result.jobs for entry in job.objects]
+        problems += _located(item, result.warnings)
+        problems += _located(item, checks.collisions(manifests[index], taken))
+        taken.update(keys(manifests[index]))
+    return manifests, problems
 
 
-def _jobs(given: ResourceList) -> list[tuple[int, Item]]:
-    """What is to be rendered; the functionConfig has the number after that of the last item."""
-    config = given.config if given.config and not _is_foreign(given.config) else None
+def _jobs(resource_list: ResourceList) -> list[tuple[int, Item]]:
+    """Return the jobs to render with their indexes; that of the functionConfig is the last."""
+    items, config = resource_list.items, resource_list.config
+    if config and _is_foreign(config):
+        config = None
     jobs = [
-        (number, item)
-        for number, item in enumerate(given.items)
+        (index, item)
+        for index, item in enumerate(items)
         if not _is_foreign(item) and not item.local and not (config and item.key == config.key)
     ]
-    return [*jobs, (len(given.items), config)] if config else jobs
+    return [*jobs, (len(items), config)] if config else jobs
 
 
 def _is_foreign(item: Item) -> bool:
     return dialects.is_foreign(item.version, item.kind)
 
 
+def _located(item: Item, problems: Iterable[Problem]) -> Problems:
+    return [(item, _at(item, problem)) for problem in problems]
+
+
 def _at(item: Item, problem: Problem) -> Problem:
-    """A problem with an item's place; its lines are those of a text that nobody has seen."""
+    """Replace a place within an item's text by the item: kustomize and kpt wrote that text."""
     if problem.place and problem.place.file != item.origin:
         return problem
     return replace(problem, place=Place(item.origin, 0))
 
 
 def _options(config: Item, options: Options) -> Options:
-    """The options with those of a ConfigMap in their place.
+    """Return the options, overridden by those of a ConfigMap.
 
     Raises:
-        MlgenError: it is no ConfigMap, or has what is no option.
+        MlgenError: it is not a ConfigMap, or an option is unknown or has an invalid value.
     """
     if (config.version, config.kind) != ("v1", "ConfigMap"):
         message = f"{config.version} {config.kind} cannot be a functionConfig"
-        hint = "take a ConfigMap with options, a TrainingJob, or an operator's custom resource"
+        hint = "use a ConfigMap with options, a TrainingJob, or a custom resource of an operator"
         raise MlgenError([Problem((), message, "unknown-kind", hint)])
     (document,) = read_documents(Text(config.origin, config.text))
     if isinstance(document, list):
         raise MlgenError(document)
     problems, data = list(document.problems), document.data.get("data") or {}
     if not isinstance(data, dict):
-        raise MlgenError([Problem(("data",), "must be a mapping", "wrong-type")])
+        raise MlgenError([Problem(("data",), "expected a mapping", "wrong-type")])
     for name, value in data.items():
         path = ("data", name)
         try:
@@ -120,19 +129,24 @@ def _options(config: Item, options: Options) -> Options:
         except ValueError as error:
             problems.append(Problem(path, str(error), "bad-value"))
         except KeyError:
-            hint = did_you_mean(name, OPTIONS) or f"known are: {', '.join(OPTIONS)}"
-            problems.append(Problem(path, "there is no such option", "unknown-field", hint))
+            hint = did_you_mean(name, OPTIONS) or f"use one of: {', '.join(OPTIONS)}"
+            problems.append(Problem(path, f'unknown option "{name}"', "unknown-field", hint))
     if problems:
         raise MlgenError(problems)
     return options
 
 
 def _with(options: Options, name: str, text: str) -> Options:
-    """The options with one of a ConfigMap; a number or boolean is given as it was written.
+    """Return the options with one of them overridden.
+
+    Args:
+        options: the options.
+        name: one of `OPTIONS`.
+        text: its value as written in the ConfigMap.
 
     Raises:
-        KeyError: there is none of that name.
-        ValueError: it cannot have that value; the message says why.
+        KeyError: the name is unknown.
+        ValueError: the value is invalid; the message says why.
     """
     if name == "kube-version":
         return replace(options, kube_version=versions.parse(text))
@@ -146,22 +160,22 @@ def _with(options: Options, name: str, text: str) -> Options:
     if name != "supervisor":
         raise KeyError(name)
     if text not in ("true", "false"):
-        raise ValueError(f'"{text}" is neither true nor false')
+        raise ValueError(f'expected true or false, got "{text}"')
     return replace(options, supervisor=text == "true")
 
 
 def _result(item: Item, problem: Problem) -> Object:
-    """A problem as kpt shows it: functions-spec.md, "results"."""
-    bare = replace(problem, path=(), place=None, warning=False)
-    found: Object = {
-        "message": str(bare),
+    """Return a problem as an entry of `results` (functions-spec.md)."""
+    message = str(replace(problem, path=(), place=None, warning=False))
+    result: Object = {
+        "message": message,
         "severity": "warning" if problem.warning else "error",
         "resourceRef": {"apiVersion": item.version, "kind": item.kind, "name": item.name},
     }
     if item.namespace:
-        found["resourceRef"]["namespace"] = item.namespace
+        result["resourceRef"]["namespace"] = item.namespace
     if problem.path:
-        found["field"] = {"path": dotted(problem.path)}
+        result["field"] = {"path": dotted(problem.path)}
     if item.path:
-        found["file"] = {"path": item.path}
-    return found
+        result["file"] = {"path": item.path}
+    return result

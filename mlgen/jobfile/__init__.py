@@ -1,1 +1,1 @@
-"""A document → a `TrainingJob`: its schema, its defaults, and what breaks them."""
+"""Validate a job file against its schema, and turn it into a `TrainingJob`."""

@@ -1,6 +1,6 @@
-"""A document → `Job`: what the user asked for, with every default.
+"""`TrainingJob`: the contents of a job file as frozen dataclasses, with the defaults.
 
-The names are those of the job file, which borrows them from the operators and from Kubernetes.
+Fields have the names of the job file, in snake case; `schemas/job.schema.json` describes each.
 """
 
 from collections.abc import Mapping
@@ -8,16 +8,22 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Resources = dict[str, dict[str, str]]
-"""As in a container: {"requests": {"cpu": "2"}, "limits": {"cpu": "2"}}."""
+"""Resources of a container: {"requests": {"cpu": "2"}, "limits": {"cpu": "2"}}."""
 
 PERMANENT_EXIT_CODES = frozenset(range(1, 128))
-"""Exit codes that restartPolicy ExitCode does not retry, unless the role lists those to retry;
-Kubeflow's training operator has the same (pkg/util/train/train_util.go)."""
+"""Exit codes that restartPolicy ExitCode does not retry if the role has no `retryableExitCodes`.
+
+Kubeflow's training operator uses the same range (pkg/util/train/train_util.go).
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitFor:
-    """One role to wait for, until all of its replicas accept connections or have a name."""
+    """A role to wait for.
+
+    Attributes:
+        until: `port`: all of its replicas accept connections; `name`: all of their names resolve.
+    """
 
     role: str
     until: Literal["port", "name"] = "port"
@@ -25,15 +31,15 @@ class WaitFor:
 
 @dataclass(frozen=True, slots=True)
 class RoleSpec:
-    """What the user asked for one role; what he gave for all roles is in it.
+    """One role of the job file, merged with the fields that apply to all roles.
 
     Attributes:
-        env: texts, or {"valueFrom": …}, by name.
-        templates: pod templates to merge in turn: that for all roles, then the role's own.
-        wait_for: None where the framework decides.
-        volumes: as in the job file, by name.
-        shm_size: of /dev/shm; "0" leaves it to the container runtime.
-        gpus: a GPU is among the resources, here or in a template.
+        env: strings, or {"valueFrom": …}, by variable name.
+        volumes: entries of `volumes` in the job file, by name.
+        shm_size: size of /dev/shm as a quantity; "0" keeps the container runtime's default.
+        wait_for: None if the framework decides.
+        templates: pod templates to merge in order: the one for all roles, then the role's own.
+        gpus: True if `resources` or a template has a limit for GPUs.
     """
 
     name: str
@@ -66,7 +72,7 @@ class RoleSpec:
 
 @dataclass(frozen=True, slots=True)
 class RunPolicy:
-    """What holds for the whole job; times in seconds."""
+    """Policies for the whole job; times in seconds."""
 
     clean_pod_policy: str = "None"
     backoff_limit: int = 6
@@ -78,7 +84,12 @@ class RunPolicy:
 
 @dataclass(frozen=True, slots=True)
 class SuccessPolicy:
-    """When the job has succeeded: All or First of a role's replicas, or that many of them."""
+    """When the job has succeeded.
+
+    Attributes:
+        role: the role whose replicas count; None if the framework decides.
+        replicas: `All`, `First` (replica 0) or a number of replicas.
+    """
 
     role: str | None = None
     replicas: str | int | None = None
@@ -93,7 +104,7 @@ class WaitPolicy:
 
 @dataclass(frozen=True, slots=True)
 class HostPorts:
-    """The ports `base` … `base + size - 1` of a node, from which each replica gets its own."""
+    """The node ports, `base` to `base + size - 1`, from which replicas are assigned theirs."""
 
     base: int = 20000
     size: int = 10000
@@ -102,7 +113,14 @@ class HostPorts:
 
 @dataclass(frozen=True, slots=True)
 class Rdma:
-    """Network hardware, and what a site calls it."""
+    """RDMA hardware, and the names that it has in the cluster.
+
+    Attributes:
+        resource: the extended resource of the device plugin.
+        networks: NetworkAttachmentDefinitions that Multus attaches.
+        interface: the network interface over which NCCL sets up connections.
+        hca: the name prefix of the RDMA adapters that NCCL uses.
+    """
 
     mode: Literal["none", "host", "sriov", "shared"] = "none"
     resource: str | None = None
@@ -113,10 +131,10 @@ class Rdma:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """How replicas are addressed, and over what they talk.
+    """How replicas address each other, and the network that they use.
 
     Attributes:
-        host: None where the user does not say.
+        host: None if the job file does not set it; see `on_host`.
     """
 
     cluster_domain: str | None = None
@@ -127,13 +145,17 @@ class Network:
 
     @property
     def on_host(self) -> bool:
-        """The pods use the network of their nodes."""
+        """True if the pods use the network of their nodes."""
         return self.rdma.mode == "host" if self.host is None else self.host
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where the job's pods go: together in, or spread over, what a label of nodes tells apart."""
+    """Place the job's pods in one topology domain, or in different ones.
+
+    Attributes:
+        key: the node label whose value is the domain.
+    """
 
     key: str
     mode: Literal["required", "preferred"] = "required"
@@ -141,7 +163,7 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Scheduling:
-    """How the cluster finds room for the job; `min_member` counts pods."""
+    """How the job's pods are scheduled; `min_member` is a number of pods."""
 
     gang: Literal["none", "volcano", "coscheduling", "kueue"] = "none"
     queue: str | None = None
@@ -156,7 +178,7 @@ class Scheduling:
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """What the training containers may do, and as whom they run."""
+    """The PodSecurity level that the pods must meet, and the user and groups that they run as."""
 
     profile: Literal["restricted", "baseline", "privileged"] | None = None
     run_as_user: int | None = None
@@ -166,7 +188,11 @@ class Security:
 
 @dataclass(frozen=True, slots=True)
 class Tensorboard:
-    """A TensorBoard beside the job; without an image, the training image has it."""
+    """A TensorBoard server for the job.
+
+    Attributes:
+        image: None to use the training image.
+    """
 
     log_dir: str
     image: str | None = None
@@ -176,7 +202,7 @@ class Tensorboard:
 
 @dataclass(frozen=True, slots=True)
 class Helpers:
-    """The images of the containers that mlgen adds."""
+    """Images of the containers that mlgen adds."""
 
     wait_image: str = "busybox:1.36"
     kubectl_image: str = "alpine/kubectl:1.34.2"
@@ -185,13 +211,15 @@ class Helpers:
 
 @dataclass(frozen=True, slots=True)
 class TrainingJob:
-    """One training job. Roles of 0 replicas are not in it; `options` have no defaults filled in.
+    """One training job.
 
     Attributes:
-        name_suffix: `hash`: the name is to follow from what the pods are.
-        part_of: the name as the user wrote it, where that is not the whole of it.
-        volumes: those of all roles.
-        supervisor: a Job beside the others may end what outlives the training.
+        roles: by name, without those that have 0 replicas.
+        name_suffix: `hash` if a hash of the pod templates and files is to be appended to the name.
+        part_of: the name in the job file, if `name` has a suffix.
+        options: of the framework, as in the job file; defaults are not filled in.
+        volumes: the volumes of all roles; each RoleSpec has them too.
+        supervisor: True if mlgen may add a supervisor.
     """
 
     name: str
@@ -216,5 +244,5 @@ class TrainingJob:
 
     @property
     def replicas(self) -> int:
-        """How many replicas the user asks for, of all roles."""
+        """The number of replicas of all roles."""
         return sum(role.replicas for role in self.roles.values())

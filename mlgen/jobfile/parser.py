@@ -1,4 +1,4 @@
-"""A document that matches the schema → `TrainingJob`, with every default filled in."""
+"""Build a `TrainingJob` from the data of a job file that is valid against the schema."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -26,23 +26,23 @@ from mlgen.jobfile.model import (
 def training_job(
     data: Mapping[str, Any], namespace: str | None = None, *, supervisor: bool = True
 ) -> TrainingJob:
-    """Read a TrainingJob that holds against the schema.
+    """Return the job that a job file describes, with defaults for the fields that it omits.
 
     Args:
-        data: the document.
-        namespace: takes the place of the one in the document.
-        supervisor: whether there may be one.
+        data: the job file, valid against the schema.
+        namespace: overrides the namespace in the job file.
+        supervisor: False if mlgen must not add a supervisor.
     """
     metadata, spec = data["metadata"], data["spec"]
-    specs = {name: _role(name, spec, role) for name, role in spec["roles"].items()}
+    roles = {name: _role(name, spec, role) for name, role in spec["roles"].items()}
     return TrainingJob(
         name=metadata["name"],
         framework=spec["framework"],
-        roles={name: role for name, role in specs.items() if role.replicas},
+        roles={name: role for name, role in roles.items() if role.replicas},
         namespace=namespace or metadata.get("namespace"),
         name_suffix=metadata.get("nameSuffix"),
         labels=metadata.get("labels", {}),
-        annotations=_for_objects(metadata.get("annotations", {})),
+        annotations=_object_annotations(metadata.get("annotations", {})),
         options=spec.get("options", {}),
         run_policy=RunPolicy(**_snake(spec.get("runPolicy", {}))),
         success_policy=SuccessPolicy(**_snake(spec.get("successPolicy", {}))),
@@ -57,16 +57,16 @@ def training_job(
     )
 
 
-def _for_objects(annotations: Mapping[str, str]) -> dict[str, str]:
-    """Annotations without those that say of the job file alone where a tool has it from."""
+def _object_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
+    """Drop annotations by which kustomize and kpt track the job file itself."""
     return {
         name: value
         for name, value in annotations.items()
-        if not name.startswith(OF_TOOLS) or name in OF_OBJECTS
+        if not name.startswith(TRACKING_PREFIXES) or name in OBJECT_ANNOTATIONS
     }
 
 
-OF_TOOLS = (
+TRACKING_PREFIXES = (
     "alpha.config.kubernetes.io/",
     "config.k8s.io/",
     "config.kubernetes.io/",
@@ -74,78 +74,90 @@ OF_TOOLS = (
     "internal.kpt.dev/",
     "kustomize.config.k8s.io/",
 )
-"""kustomize and kpt know a resource by these: kyaml/kio/kioutil, kustomize api/internal/utils."""
+"""Prefixes of annotations by which kustomize and kpt track a resource.
 
-OF_OBJECTS = ("config.kubernetes.io/depends-on",)
-"""An order in which to apply, for `kpt live apply`: sigs.k8s.io/cli-utils, pkg/object/dependson."""
+kyaml/kio/kioutil and kustomize's api/internal/utils.
+"""
+
+OBJECT_ANNOTATIONS = ("config.kubernetes.io/depends-on",)
+"""Annotations with such a prefix that apply to the rendered objects.
+
+`depends-on` orders `kpt live apply`: sigs.k8s.io/cli-utils, pkg/object/dependson.
+"""
 
 
-def _snake(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a mapping under the names of our dataclasses."""
+def _snake(fields_by_name: Mapping[str, Any]) -> dict[str, Any]:
+    """Rename the fields of a mapping from camel case to snake case."""
     return {
         "".join(f"_{c.lower()}" if c.isupper() else c for c in name): value
-        for name, value in given.items()
+        for name, value in fields_by_name.items()
     }
 
 
-def _network(given: Mapping[str, Any]) -> Network:
-    words = _snake(given)
-    if "host_ports" in words:
-        words["host_ports"] = HostPorts(**_snake(words["host_ports"]))
-    rdma = _snake(words.pop("rdma", {}))
+def _network(network: Mapping[str, Any]) -> Network:
+    values = _snake(network)
+    if "host_ports" in values:
+        values["host_ports"] = HostPorts(**_snake(values["host_ports"]))
+    rdma = _snake(values.pop("rdma", {}))
     networks = tuple(rdma.pop("networks", ()))
-    return Network(**words, rdma=Rdma(**rdma, networks=networks))
+    return Network(**values, rdma=Rdma(**rdma, networks=networks))
 
 
-def _scheduling(given: Mapping[str, Any]) -> Scheduling:
-    words = _snake(given)
-    words |= {key: Placement(**words[key]) for key in ("topology", "spread") if key in words}
-    if "min_resources" in words:
-        words["min_resources"] = {k: str(v) for k, v in words["min_resources"].items()}
-    return Scheduling(**words)
+def _scheduling(scheduling: Mapping[str, Any]) -> Scheduling:
+    values = _snake(scheduling)
+    values |= {key: Placement(**values[key]) for key in ("topology", "spread") if key in values}
+    if "min_resources" in values:
+        values["min_resources"] = _quantities(values["min_resources"])
+    return Scheduling(**values)
 
 
-def _tensorboard(given: Mapping[str, Any]) -> Tensorboard:
-    words = _snake(given)
-    return Tensorboard(**words | {"resources": _resources(words.get("resources", {}))})
+def _tensorboard(tensorboard: Mapping[str, Any]) -> Tensorboard:
+    values = _snake(tensorboard)
+    return Tensorboard(**values | {"resources": _resources(values.get("resources", {}))})
 
 
 def _role(name: str, spec: Mapping[str, Any], role: Mapping[str, Any]) -> RoleSpec:
-    """A role, with what is given for all roles where it says nothing itself."""
-    everyone, own = _snake(spec), _snake(role)
-    general = {key: everyone[key] for key in everyone if key in ROLE_FIELDS}
-    given = general | own
+    """Merge the fields of a role with those of `spec` that apply to all roles."""
+    spec_values, role_values = _snake(spec), _snake(role)
+    shared = {key: spec_values[key] for key in spec_values if key in ROLE_FIELDS}
+    merged = shared | role_values
     for key in ("env", "volumes"):
-        given[key] = general.get(key, {}) | own.get(key, {})
-    templates = tuple(words["template"] for words in (everyone, own) if "template" in words)
-    given.pop("template", None)
+        merged[key] = shared.get(key, {}) | role_values.get(key, {})
+    merged.pop("template", None)
+    templates = tuple(v["template"] for v in (spec_values, role_values) if "template" in v)
     for key in ("command", "args", "retryable_exit_codes", "tolerations"):
-        given[key] = tuple(given.get(key, ()))
-    if "wait_for" in given:
-        given["wait_for"] = tuple(WaitFor(**wait) for wait in given["wait_for"])
-    if "shm_size" in given:
-        given["shm_size"] = str(given["shm_size"])
-    resources = _resources(given.pop("resources", {}))
+        merged[key] = tuple(merged.get(key, ()))
+    if "wait_for" in merged:
+        merged["wait_for"] = tuple(WaitFor(**wait) for wait in merged["wait_for"])
+    if "shm_size" in merged:
+        merged["shm_size"] = str(merged["shm_size"])
+    resources = _resources(merged.pop("resources", {}))
     gpus = _has_gpu(resources, templates)
-    return RoleSpec(name=name, resources=resources, templates=templates, gpus=gpus, **given)
+    return RoleSpec(name=name, resources=resources, templates=templates, gpus=gpus, **merged)
 
 
-ROLE_FIELDS = frozenset(entry.name for entry in fields(RoleSpec))
+ROLE_FIELDS = frozenset(field.name for field in fields(RoleSpec))
 
 
-def _resources(given: Mapping[str, Any]) -> Resources:
-    """Amounts as texts; those outside of requests and limits are both."""
-    both = {name: str(a) for name, a in given.items() if name not in ("requests", "limits")}
-    found = {
-        kind: both | {name: str(amount) for name, amount in given.get(kind, {}).items()}
-        for kind in ("requests", "limits")
-    }
-    return {kind: amounts for kind, amounts in found.items() if amounts}
+def _resources(resources: Mapping[str, Any]) -> Resources:
+    """Copy amounts outside of `requests` and `limits` into both, as Kubernetes has no others."""
+    shared = {name: amount for name, amount in resources.items() if name not in RESOURCE_KINDS}
+    merged = {kind: _quantities(shared | resources.get(kind, {})) for kind in RESOURCE_KINDS}
+    return {kind: amounts for kind, amounts in merged.items() if amounts}
+
+
+RESOURCE_KINDS = ("requests", "limits")
+
+
+def _quantities(amounts: Mapping[str, Any]) -> dict[str, str]:
+    """Return amounts as strings: a job file may have numbers."""
+    return {name: str(amount) for name, amount in amounts.items()}
 
 
 def _has_gpu(resources: Resources, templates: tuple[Mapping[str, Any], ...]) -> bool:
-    named = set(resources.get("limits", {}))
+    """Return True if a limit is for GPUs of any vendor, or for a resource of nvidia.com."""
+    limits = set(resources.get("limits", {}))
     for template in templates:
         for container in (template.get("spec") or {}).get("containers") or []:
-            named |= set((container.get("resources") or {}).get("limits") or {})
-    return any("gpu" in name.rpartition("/")[2] or "nvidia.com/" in name for name in named)
+            limits |= set((container.get("resources") or {}).get("limits") or {})
+    return any("gpu" in name.rpartition("/")[2] or "nvidia.com/" in name for name in limits)

@@ -1,6 +1,6 @@
-"""The schema of the job file: put together with the frameworks' options, and held against a file.
+"""The JSON Schema of the job file, combined with the roles and options of the frameworks.
 
-The schema guards shape. What only makes sense together (roles, limits) is the framework's to say.
+The schema checks types and values. Frameworks check which roles and fields make sense together.
 """
 
 import json
@@ -16,7 +16,7 @@ API_VERSION, KIND = "mlgen.dev/v1alpha1", "TrainingJob"
 
 @cache
 def base() -> dict[str, Any]:
-    """Read `schemas/job.schema.json`: the job file without what single frameworks add."""
+    """Return `schemas/job.schema.json`: the job file without roles and options of frameworks."""
     text = (folder("schemas") / "job.schema.json").read_text(encoding="utf-8")
     loaded: dict[str, Any] = json.loads(text)
     return loaded
@@ -24,11 +24,11 @@ def base() -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """What one framework adds to the schema.
+    """The additions of one framework to the schema.
 
     Attributes:
-        title: of the framework, as people write it.
-        roles: their names; None if a job may have roles of any name.
+        title: the display name of the framework.
+        roles: the role names; None allows roles of any name.
         options: a JSON Schema for each field of `spec.options`.
     """
 
@@ -38,11 +38,11 @@ class Extension:
 
 
 def extended(names: Sequence[str], extensions: Mapping[str, Extension]) -> dict[str, Any]:
-    """Return the schema of the job file with what frameworks add, chosen by `framework`.
+    """Return the schema of the job file in which `framework` selects roles and options.
 
     Args:
-        names: every possible value of `framework`.
-        extensions: of these frameworks, or of those of interest, by name.
+        names: the allowed values of `framework`.
+        extensions: the additions, by framework; a framework without one gets no further checks.
     """
     schema: dict[str, Any] = json.loads(json.dumps(base()))
     schema["properties"]["spec"]["properties"]["framework"]["enum"] = list(names)
@@ -65,14 +65,14 @@ def extended(names: Sequence[str], extensions: Mapping[str, Extension]) -> dict[
 
 
 def _properties(extension: Extension) -> dict[str, Any]:
-    """Return the properties of `spec` that the framework defines."""
-    title = extension.title
+    """Return the schemas of `spec.options` and `spec.roles` for a framework."""
+    title, options = extension.title, dict(extension.options)
     properties: dict[str, Any] = {
         "options": {
             "type": "object",
-            "description": f"What only {title} knows." if extension.options else "There are none.",
+            "description": f"Options of {title}." if options else f"{title} has no options.",
             "additionalProperties": False,
-            "properties": dict(extension.options),
+            "properties": options,
         }
     }
     if extension.roles is not None:

@@ -1,1 +1,1 @@
-"""What Kubernetes itself says, as data, each rule with its source."""
+"""Kubernetes' own rules as data, each with its source."""

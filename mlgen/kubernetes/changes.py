@@ -1,11 +1,11 @@
-"""A change of one field of an object, and the path of a field in an object."""
+"""Paths of fields in an object, and the change of one field."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 FieldPath = tuple[str, ...]
-"""The way to a field: names, and `[key]` for an item of a list or of a mapping with free keys."""
+"""The path of a field: names, and `[key]` for an item of a list or of a mapping with free keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,11 +13,11 @@ class Change:
     """A field that changes.
 
     Attributes:
-        path: of the field.
-        old: its value; None where there is none.
-        new: likewise.
-        implied: which of the two, `old` or `new`, nobody wrote: the API server sets it.
-        order: the values are the keys of a list, whose items only change their places.
+        path: the path of the field.
+        old: its old value; None if it is not set.
+        new: its new value; None if it is not set.
+        implied: "old" or "new" if that value is a default of the API server, else "".
+        order: only the order of a list's items changes; the values are the items' keys.
     """
 
     path: FieldPath
@@ -33,7 +33,7 @@ def dotted(path: FieldPath) -> str:
 
 
 def at(value: Any, path: Iterable[str]) -> Any:
-    """Return what stands at a path of names, or None."""
+    """Return the value at a path of names, or None."""
     for name in path:
         value = value.get(name) if isinstance(value, Mapping) else None
     return value

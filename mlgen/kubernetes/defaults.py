@@ -1,11 +1,13 @@
-"""What the API server writes into an object where nobody says anything.
+"""The values that the API server sets for fields that a manifest omits.
 
-A field that is added with its default is no change, and one that is taken away goes back to it.
-A tree has the form of the objects: what stands at a field is its default, or the tree of what is
-in it, or a function of what stands around it. Read in the Go types and in `SetDefaults_*` of
-https://github.com/kubernetes/kubernetes/tree/v1.34.4/pkg/apis (core/v1, batch/v1, apps/v1 and
-rbac/v1, each in defaults.go). What the types call `omitempty`, and is no pointer, cannot be told
-from its zero, which is why there are zeros here.
+Adding a field with its default changes nothing, and removing a field resets it to its default.
+
+The defaults form a tree like that of an object. A field holds its default, the tree of its own
+fields, or a function from the mapping that contains it to its default; a list holds the tree of
+its items. Sources: the Go types, and the functions `SetDefaults_*` in
+https://github.com/kubernetes/kubernetes/tree/v1.34.4/pkg/apis (defaults.go in core/v1, batch/v1,
+apps/v1 and rbac/v1). A field with `omitempty` that is not a pointer has its zero value as default,
+because the two are indistinguishable.
 """
 
 from collections.abc import Mapping
@@ -15,32 +17,38 @@ Object = dict[str, Any]
 
 
 class Always(dict[str, Any]):
-    """The tree of a structure that is there even where it is not written."""
+    """The tree of a structure that the API server creates even if a manifest omits it."""
 
 
 def _pull_policy(container: Mapping[str, Any]) -> str:
+    """Return Always for the tag `latest`, given or implied, else IfNotPresent."""
     name, _, digest = str(container.get("image", "")).partition("@")
     _, _, tag = name.rpartition("/")[2].partition(":")
     return "Always" if tag == "latest" or not (tag or digest) else "IfNotPresent"
 
 
 def _completions(spec: Mapping[str, Any]) -> int | None:
+    """Return 1, or None for a Job with parallelism: a work queue."""
     return None if "parallelism" in spec else 1
 
 
 def _backoff_limit(spec: Mapping[str, Any]) -> int:
+    """Return 6, or the largest int32 for a Job with a limit per index."""
     return 6 if spec.get("backoffLimitPerIndex") is None else (1 << 31) - 1
 
 
-def _replacement(spec: Mapping[str, Any]) -> str:
+def _pod_replacement_policy(spec: Mapping[str, Any]) -> str:
+    """Return Failed for a Job with a pod failure policy, else TerminatingOrFailed."""
     return "TerminatingOrFailed" if spec.get("podFailurePolicy") is None else "Failed"
 
 
 def _target_port(port: Mapping[str, Any]) -> Any:
+    """Return the port of the Service itself."""
     return port.get("port")
 
 
 def _subject_group(subject: Mapping[str, Any]) -> str:
+    """Return the API group of a binding's subject: that of RBAC for a User or Group."""
     return "" if subject.get("kind") == "ServiceAccount" else RBAC
 
 
@@ -129,7 +137,7 @@ JOB = {
     "backoffLimit": _backoff_limit,
     "completionMode": "NonIndexed",
     "suspend": False,
-    "podReplacementPolicy": _replacement,
+    "podReplacementPolicy": _pod_replacement_policy,
     "manualSelector": False,
     "podFailurePolicy": {"rules": [{"onPodConditions": [{"status": "True"}]}]},
     "template": TEMPLATE,
@@ -188,4 +196,4 @@ DEFAULTS: dict[tuple[str, str], Mapping[str, Any]] = {
     (RBAC, "ClusterRoleBinding"): BINDING,
     (RBAC, "RoleBinding"): BINDING,
 }
-"""By API group and kind."""
+"""The defaults of an object, by API group and kind."""

@@ -1,8 +1,9 @@
-"""The API groups of Kubernetes itself, and how an object names its group.
+"""The API group of an object, and the groups that are built into Kubernetes.
 
-The list is that of https://github.com/kubernetes/kubernetes/tree/v1.37.0/staging/src/k8s.io/api,
-and of the API server's own extension points. The end of a name does not tell: both
-`snapshot.storage.k8s.io` and `jobset.x-k8s.io` belong to a CustomResourceDefinition.
+The list contains the groups of
+https://github.com/kubernetes/kubernetes/tree/v1.37.0/staging/src/k8s.io/api, and those of
+CustomResourceDefinitions and APIServices. The suffix of a group does not show whether it is built
+in: `snapshot.storage.k8s.io` and `jobset.x-k8s.io` belong to CustomResourceDefinitions.
 """
 
 from collections.abc import Mapping
@@ -38,7 +39,7 @@ BUILT_IN = frozenset(
 
 
 def group_of(api_version: str) -> str:
-    """Return the group of an apiVersion: "batch" of `batch/v1`, "" of `v1`."""
+    """Return the group of an apiVersion: "batch" for `batch/v1`, "" for `v1`."""
     return api_version.rpartition("/")[0]
 
 
@@ -48,5 +49,5 @@ def group_kind(item: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def is_built_in(api_version: str) -> bool:
-    """Return whether every cluster has this API, without a CustomResourceDefinition."""
+    """Return whether an API is part of Kubernetes, not of a CustomResourceDefinition."""
     return group_of(api_version) in BUILT_IN

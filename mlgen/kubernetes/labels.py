@@ -1,12 +1,12 @@
-"""Labels and annotations that Kubernetes, kubectl and Kueue read or write."""
+"""The labels and annotations that Kubernetes, kubectl and Kueue read or write."""
 
 JOB_INDEX = "batch.kubernetes.io/job-completion-index"
 SET_INDEX = "apps.kubernetes.io/pod-index"
-"""Labels in which the Job and the StatefulSet controller write the index of a pod:
+"""The labels with a pod's index, set by the Job controller and the StatefulSet controller:
 https://kubernetes.io/docs/reference/labels-annotations-taints/."""
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-"""The annotation in which a client-side `kubectl apply` keeps what it applied."""
+"""The annotation in which client-side `kubectl apply` stores the manifest it applied."""
 
 KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
-"""The label that names the LocalQueue of a workload: https://kueue.sigs.k8s.io/docs/tasks/run/."""
+"""The label with the name of a workload's LocalQueue: https://kueue.sigs.k8s.io/docs/tasks/run/."""

@@ -1,32 +1,43 @@
-"""How large an object, a variable or a port number may be."""
+"""The limits on the size of an object, a variable or a port number."""
 
 from collections.abc import Iterator
 
 from mlgen.problems import Problem, ValuePath
 
 CONFIG_MAP_MAX = 1 << 20
-"""Bytes of a ConfigMap's data: https://kubernetes.io/docs/concepts/configuration/configmap/."""
+"""The maximum size of a ConfigMap's data, in bytes:
+ https://kubernetes.io/docs/concepts/configuration/configmap/."""
 
 APPLY_MAX = 256 << 10
-"""Bytes of all annotations of an object; a client-side `kubectl apply` stores the object in one."""
+"""The maximum size of all annotations of an object, in bytes.
+
+Client-side `kubectl apply` stores the object itself in one of them.
+"""
 
 ENV_MAX = 128 << 10
-"""Bytes of one variable or argument: Linux' MAX_ARG_STRLEN, see execve(2)."""
+"""The maximum size of one variable or argument, in bytes: MAX_ARG_STRLEN in execve(2)."""
 
 PORT_MAX = 65535
 
 NODE_PORTS = range(30000, 32768)
-"""Of Services: https://kubernetes.io/docs/concepts/services-networking/service/#nodeport."""
+"""The ports of NodePort Services:
+ https://kubernetes.io/docs/concepts/services-networking/service/#nodeport."""
 
 EPHEMERAL_PORTS = range(32768, 61000)
-"""From which Linux takes the port of a connection: net.ipv4.ip_local_port_range, see ip(7)."""
+"""The ports that Linux uses for outgoing connections: ip_local_port_range in ip(7)."""
 
 
 def overlong(path: ValuePath, name: str, text: str) -> Iterator[Problem]:
-    """Return a problem if a variable or an argument is longer than any process can take."""
-    if len(text) <= ENV_MAX // 4:
+    """Return a problem if a variable or an argument is too long for Linux to start a process.
+
+    Args:
+        path: the path of the problem.
+        name: the name of the variable; the size of `NAME=text` and its NUL byte counts.
+        text: the value.
+    """
+    if 4 * len(text) + len(name) + 2 <= ENV_MAX:  # a character has at most four bytes in UTF-8
         return
     size = len(text.encode())
     if size + len(name) + 2 > ENV_MAX:
-        message = f"{name} has {size} bytes; no process may get {ENV_MAX}"
+        message = f"{name} has {size} bytes; Linux allows {ENV_MAX} for a variable with its name"
         yield Problem(path, message, "too-large", "use fewer replicas")

@@ -1,9 +1,9 @@
-"""A user's pod template over ours, merged as `kubectl patch --type=strategic` would.
+"""An object and a patch → the patched object, as by `kubectl patch --type=strategic`.
 
-Mappings merge field by field, `null` takes a field away, and the lists below merge item by item:
-an item with the same key is merged, another one is added at the end. Every other list is replaced.
-`$patch: replace`, `$patch: delete` and `$retainKeys` work as they do there. One thing differs:
-kubectl puts new items first, but a variable must come before those that use it.
+Mappings merge field by field, and `null` removes a field. The lists in `KEYS` merge item by item:
+an item with the key of an existing item is merged into it, any other item is appended. All other
+lists are replaced. `$patch: replace`, `$patch: delete` and `$retainKeys` are supported. One thing
+differs: kubectl puts new items first, but a variable must come before those that use it.
 
 The keys are the patchMergeKey of the Go types:
 https://github.com/kubernetes/api/blob/v0.34.0/core/v1/types.go; the directives:
@@ -27,29 +27,31 @@ KEYS = {
     "volumeMounts": "mountPath",
     "volumes": "name",
 }
+"""The field by which items of a list merge, by the name of the list."""
 
 
-def merged(ours: Any, theirs: Any, name: str = "") -> Any:
-    """Return `theirs` laid over `ours`; neither is changed.
+def merged(base: Any, patch: Any, name: str = "") -> Any:
+    """Return a value with a strategic merge patch applied; neither argument is changed.
 
     Args:
-        ours: what is there.
-        theirs: the patch.
-        name: the field that holds both, which says how lists merge.
+        base: the value.
+        patch: the patch.
+        name: the name of the field that holds the value, which determines how lists merge.
     """
-    if isinstance(theirs, dict):
-        return _mapping(ours if isinstance(ours, dict) else {}, theirs)
-    if isinstance(theirs, list) and name in KEYS:
-        return _items(ours if isinstance(ours, list) else [], theirs, KEYS[name])
-    return theirs
+    if isinstance(patch, dict):
+        return _mapping(base if isinstance(base, dict) else {}, patch)
+    if isinstance(patch, list) and name in KEYS:
+        return _items(base if isinstance(base, list) else [], patch, KEYS[name])
+    return patch
 
 
-def _mapping(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
-    directive, retained = theirs.get("$patch"), theirs.get("$retainKeys")
+def _mapping(base: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
+    """Return a mapping with a patch applied."""
+    directive, retained = patch.get("$patch"), patch.get("$retainKeys")
     if directive == "delete":
         return {}
-    result = {} if directive == "replace" else dict(ours)
-    for name, value in theirs.items():
+    result = {} if directive == "replace" else dict(base)
+    for name, value in patch.items():
         if value is None:
             result.pop(name, None)
         elif name not in ("$patch", "$retainKeys"):
@@ -57,10 +59,11 @@ def _mapping(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
     return result if retained is None else {k: v for k, v in result.items() if k in retained}
 
 
-def _items(ours: list[Any], theirs: list[Any], key: str) -> list[Any]:
-    directives = [item.get("$patch") if isinstance(item, dict) else None for item in theirs]
-    result = [] if "replace" in directives else list(ours)
-    for item, directive in zip(theirs, directives, strict=True):
+def _items(base: list[Any], patch: list[Any], key: str) -> list[Any]:
+    """Return a list with a patch applied, item by item."""
+    directives = [item.get("$patch") if isinstance(item, dict) else None for item in patch]
+    result = [] if "replace" in directives else list(base)
+    for item, directive in zip(patch, directives, strict=True):
         value = _key(item, key)
         at = next((i for i, old in enumerate(result) if _key(old, key) == value), None)
         if directive == "delete" and at is not None:
@@ -73,4 +76,5 @@ def _items(ours: list[Any], theirs: list[Any], key: str) -> list[Any]:
 
 
 def _key(item: Any, key: str) -> Any:
+    """Return the value of an item's key, or None."""
     return item.get(key) if isinstance(item, dict) else None

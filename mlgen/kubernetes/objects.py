@@ -1,4 +1,4 @@
-"""What holds for every object of Kubernetes: its identity, and fields that are null."""
+"""The identity of objects, and data without null fields."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 from mlgen.kubernetes.groups import group_of
 
 Key = tuple[str, str, str, str]
-"""API group, kind, namespace and name, which no two objects of a cluster share."""
+"""API group, kind, namespace and name, which together are unique in a cluster."""
 
 
 def keys(objects: Iterable[Mapping[str, Any]]) -> list[Key]:
-    """Return the identity of each object; a List, or an object without a name, has none."""
+    """Return the identity of each object, except for objects without a name, such as a List."""
     identities = []
     for item in objects:
         meta = item.get("metadata")
@@ -23,7 +23,7 @@ def keys(objects: Iterable[Mapping[str, Any]]) -> list[Key]:
 
 
 def without_nulls(value: Any) -> Any:
-    """Return data without its nulls; to the API server a null field is a missing one."""
+    """Return data without null fields, which the API server treats as omitted; list items stay."""
     if isinstance(value, dict):
         return {k: without_nulls(v) for k, v in value.items() if v is not None}
     if isinstance(value, list):

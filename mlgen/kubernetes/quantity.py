@@ -1,7 +1,7 @@
-"""Amounts of resources as Kubernetes writes them: `500m` of a CPU, `16Gi` of memory.
+"""Quantities of resources as Kubernetes writes them: `500m` of CPU, `16Gi` of memory.
 
-The grammar, the limits and the form in which results are written are those of
-k8s.io/apimachinery/pkg/api/resource/quantity.go.
+Grammar, limits and the canonical form of results are from
+https://github.com/kubernetes/apimachinery/blob/v0.34.0/pkg/api/resource/quantity.go.
 """
 
 import re
@@ -9,76 +9,76 @@ from collections.abc import Iterable
 from decimal import ROUND_FLOOR, ROUND_UP, Context, Decimal
 from functools import reduce
 
-Amount = str | int | float
-"""As in a job file: 500m, 16Gi, 8, 0.5."""
+Quantity = str | int | float
+"""A quantity as in a job file: 500m, 16Gi, 8, 0.5."""
 
 MAX = Decimal(2**63 - 1)
-"""What is larger counts as this."""
+"""Larger quantities are capped at this."""
 
 FINEST = Decimal("1e-9")
-"""What is finer is rounded up to this, away from zero."""
+"""Quantities are rounded to multiples of this, away from zero."""
 
 BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 DECIMAL = ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")
 """Suffixes, each 1024 or 1000 times the one before it."""
 
-_AMOUNT = re.compile(
+_QUANTITY = re.compile(
     r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(?:([KMGTPE]i)|([eE][+-]?[0-9]{1,9})|([numkMGTPE]?))\Z"
 )
 
 _CONTEXT = Context(prec=100, rounding=ROUND_UP)
-"""Has room for a sum that is as large as MAX and as fine as FINEST, and for many times it."""
+"""Enough digits for multiples of a sum as large as MAX and as fine as FINEST."""
 
 
-def parse(amount: Amount) -> Decimal:
-    """Return an amount as a number, by which amounts of one resource compare.
+def parse(quantity: Quantity) -> Decimal:
+    """Return a quantity as a number.
 
     Raises:
-        ValueError: it is not an amount.
+        ValueError: the text is not a quantity.
     """
-    return _read(amount)[0]
+    return _read(quantity)[0]
 
 
-def total(amounts: Iterable[Amount]) -> str:
-    """Return the sum of amounts of one resource, which is 0 where there are none.
+def total(quantities: Iterable[Quantity]) -> str:
+    """Return the sum of quantities; "0" for none.
 
     It has a binary suffix (Ki, Mi, …) if all of them do, and is never a fraction: 1500m, not 1.5.
 
     Raises:
-        ValueError: one of them is not an amount.
+        ValueError: one of the texts is not a quantity.
     """
-    read = [_read(amount) for amount in amounts]
-    value = reduce(_CONTEXT.add, (value for value, _ in read), Decimal(0))
-    return _text(value, binary=all(binary for value, binary in read if value))
+    addends = [_read(quantity) for quantity in quantities]
+    value = reduce(_CONTEXT.add, (value for value, _ in addends), Decimal(0))
+    return _text(value, binary=all(binary for value, binary in addends if value))
 
 
-def times(amount: Amount, count: int) -> str:
-    """Return so many times an amount, written as `total` does.
+def times(quantity: Quantity, count: int) -> str:
+    """Return a multiple of a quantity, in the form of `total`.
 
     Raises:
-        ValueError: it is not an amount.
+        ValueError: the text is not a quantity.
     """
-    value, binary = _read(amount)
+    value, binary = _read(quantity)
     return _text(_CONTEXT.multiply(value, Decimal(count)), binary=binary)
 
 
-def half(amount: Amount) -> str:
-    """Return half of an amount, rounded down to whole units, as bytes are, and written so too.
+def half(quantity: Quantity) -> str:
+    """Return half of a quantity, rounded down to whole units, in the form of `total`.
 
     Raises:
-        ValueError: it is not an amount.
+        ValueError: the text is not a quantity.
     """
-    value, binary = _read(amount)
+    value, binary = _read(quantity)
     halved = _CONTEXT.divide(value, Decimal(2)).to_integral_value(ROUND_FLOOR)
     return _text(halved, binary=binary)
 
 
-def _read(amount: Amount) -> tuple[Decimal, bool]:
-    """Return an amount as a number, and whether its suffix is binary."""
-    found = _AMOUNT.match(str(amount))
-    if not found:
-        raise ValueError(f'"{amount}" is not an amount: write it as in 8, 0.5, 500m or 16Gi')
-    number, binary, exponent, suffix = found.groups()
+def _read(quantity: Quantity) -> tuple[Decimal, bool]:
+    """Return a quantity as a number, and whether its suffix is binary."""
+    match = _QUANTITY.match(str(quantity))
+    if not match:
+        raise ValueError(f'"{quantity}" is not a quantity; write it as in 8, 0.5, 500m or 16Gi')
+    number, binary, exponent, suffix = match.groups()
     if binary:
         value = _CONTEXT.multiply(Decimal(number), Decimal(1024 ** BINARY.index(binary)))
     else:
@@ -88,14 +88,14 @@ def _read(amount: Amount) -> tuple[Decimal, bool]:
 
 
 def _text(value: Decimal, *, binary: bool) -> str:
-    """Write a number as Kubernetes does, which has no binary suffix for what is below 1Ki."""
+    """Return the canonical form of a number; below 1Ki, Kubernetes uses decimal suffixes only."""
     if binary and abs(value) >= 1024 and value == value.to_integral_value():  # noqa: PLR2004
         return _units(int(value), 1024, BINARY)
     return _units(int(_CONTEXT.scaleb(value, 9)), 1000, DECIMAL)
 
 
 def _units(count: int, base: int, suffixes: tuple[str, ...]) -> str:
-    """Write so many of the first unit in the largest one that needs no fraction."""
+    """Return a count of the first suffix's units, in the largest unit that needs no fraction."""
     if count == 0:
         return "0"
     power = 0

@@ -1,18 +1,18 @@
-"""The PodGroup: what a gang scheduler must find room for at once.
+"""The PodGroup, which makes a gang scheduler start all pods of a job together.
 
 - Volcano: `PodGroup` of `scheduling.volcano.sh/v1beta1`,
 - coscheduling: `PodGroup` of `scheduling.x-k8s.io/v1alpha1`,
-- Kueue needs none; it counts the pods by their labels (`placement`).
+- Kueue: none; it counts pods by their labels (`placement`).
 """
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mlgen.kubernetes.quantity import parse, times, total
+from mlgen.objects.errors import template_error
 from mlgen.objects.labels import metadata
-from mlgen.objects.placement import pods
+from mlgen.objects.placement import pod_count
 from mlgen.objects.skeleton import filled
-from mlgen.problems import MlgenError, Problem
 from mlgen.topology import Role, Topology
 
 API_VERSIONS = {
@@ -23,72 +23,81 @@ API_VERSIONS = {
 Workloads = Sequence[tuple[Role, dict[str, Any]]]
 
 
-def group(topology: Topology, workloads: Workloads) -> Iterator[dict[str, Any]]:
-    """Return the PodGroup, if the job's scheduler has one.
+def pod_group(topology: Topology, workloads: Workloads) -> Iterator[dict[str, Any]]:
+    """Return the PodGroup, if the job's gang scheduler uses one.
 
     Args:
         topology: the job.
         workloads: each role with its Job or StatefulSet.
 
     Raises:
-        MlgenError: a template asks for an amount that is none.
+        MlgenError: a container requests a resource by a value that is not an amount.
     """
-    job, asked = topology.job, topology.job.scheduling
-    if asked.gang not in API_VERSIONS:
+    job, scheduling = topology.job, topology.job.scheduling
+    if scheduling.gang not in API_VERSIONS:
         return
-    members = pods(topology) if asked.min_member is None else asked.min_member
+    members = scheduling.min_member
+    if members is None:
+        members = pod_count(topology)
+    volcano = scheduling.gang == "volcano"
     fields = {
         "minMember": members,
-        "minResources": dict(asked.min_resources or _resources(workloads, members)),
-        "queue": asked.queue,
-        "priorityClassName": asked.priority_class_name if asked.gang == "volcano" else None,
-        "scheduleTimeoutSeconds": asked.schedule_timeout_seconds,
+        "minResources": dict(scheduling.min_resources or _min_resources(workloads, members)),
+        "queue": scheduling.queue,
+        "priorityClassName": scheduling.priority_class_name if volcano else None,
+        "scheduleTimeoutSeconds": scheduling.schedule_timeout_seconds,
     }
     yield filled(
         "podgroup",
-        api_version=API_VERSIONS[asked.gang],
+        api_version=API_VERSIONS[scheduling.gang],
         metadata=metadata(job, job.name, "gang"),
         spec={name: value for name, value in fields.items() if value not in (None, {})},
     )
 
 
-def _resources(workloads: Workloads, members: int) -> dict[str, str]:
-    """What the first so many pods request, those of the deciding role before all others."""
+def _min_resources(workloads: Workloads, members: int) -> dict[str, str]:
+    """Return the resources that so many pods request; those of the deciding role count first."""
     amounts: dict[str, list[str]] = {}
     for role, workload in sorted(workloads, key=lambda pair: not pair[0].decides):
-        count = min(role.replicas, members)
-        members -= count
-        if count:
-            for name, amount in _requests(role, workload["spec"]["template"]["spec"]).items():
-                amounts.setdefault(name, []).append(times(amount, count))
-    return {name: total(found) for name, found in amounts.items()}
+        pods = min(role.replicas, members)
+        members -= pods
+        if pods:
+            for name, amount in _pod_requests(role, workload["spec"]["template"]["spec"]).items():
+                amounts.setdefault(name, []).append(times(amount, pods))
+    return {name: total(amounts_of_roles) for name, amounts_of_roles in amounts.items()}
 
 
-def _requests(role: Role, spec: dict[str, Any]) -> dict[str, str]:
-    """What the scheduler sets aside for a pod.
+def _pod_requests(role: Role, spec: dict[str, Any]) -> dict[str, str]:
+    """Return the resources that the scheduler reserves for a pod.
 
-    The containers together, or the init container that needs most, if that is more; one that goes
-    on beside the containers counts with them. Without a request, the limit is the request:
+    For each resource: the sum over all containers and sidecars, or the largest amount of an init
+    container, whichever is larger.
     https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#resource-sharing-within-containers
+
+    Raises:
+        MlgenError: a value is not an amount.
     """
-    init = spec.get("initContainers") or []
-    beside = [container for container in init if container.get("restartPolicy") == "Always"]
-    before = [container for container in init if container not in beside]
+    init_containers = spec.get("initContainers") or []
+    sidecars = [item for item in init_containers if item.get("restartPolicy") == "Always"]
+    sequential = [item for item in init_containers if item not in sidecars]
     try:
-        together = [_own(container) for container in (*spec["containers"], *beside)]
-        names = dict.fromkeys(name for amounts in together for name in amounts)
-        found = {name: total(a[name] for a in together if name in a) for name in names}
-        for amounts in map(_own, before):
-            for name, amount in amounts.items():
-                if name not in found or parse(found[name]) < parse(amount):
-                    found[name] = total([amount])
+        concurrent = [_container_requests(item) for item in (*spec["containers"], *sidecars)]
+        names = dict.fromkeys(name for requests in concurrent for name in requests)
+        pod_requests = {
+            name: total(requests[name] for requests in concurrent if name in requests)
+            for name in names
+        }
+        for requests in map(_container_requests, sequential):
+            for name, amount in requests.items():
+                if name not in pod_requests or parse(pod_requests[name]) < parse(amount):
+                    pod_requests[name] = total([amount])
     except ValueError as error:
-        path = ("spec", "roles", role.spec.name, "template")
-        raise MlgenError([Problem(path, str(error), "bad-value")]) from None
-    return found
+        raise template_error(role, str(error), "bad-value") from None
+    return pod_requests
 
 
-def _own(container: dict[str, Any]) -> dict[str, str]:
+def _container_requests(container: dict[str, Any]) -> dict[str, str]:
+    """Return a container's requests; a resource without a request defaults to its limit."""
     resources = container.get("resources") or {}
     amounts = (resources.get("limits") or {}) | (resources.get("requests") or {})
     return {name: str(amount) for name, amount in amounts.items()}

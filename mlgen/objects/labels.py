@@ -1,4 +1,4 @@
-"""The names and labels by which the objects of a job know each other."""
+"""Names, labels and selectors of a job's objects."""
 
 from typing import Any
 
@@ -6,7 +6,10 @@ from mlgen.jobfile.model import TrainingJob
 from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
 from mlgen.topology import INDEX_NAME, Role
 
+COMPONENT = "app.kubernetes.io/component"
 INSTANCE = "app.kubernetes.io/instance"
+MANAGED_BY = "app.kubernetes.io/managed-by"
+PART_OF = "app.kubernetes.io/part-of"
 
 JOB = "mlgen.dev/job"
 ROLE = "mlgen.dev/role"
@@ -17,68 +20,80 @@ TENSORBOARD = "mlgen.dev/tensorboard"
 
 
 def index_label(role: Role) -> str:
-    """Return the label in which Kubernetes writes a replica's index."""
+    """Return the label in which the role's controller writes the index of a pod."""
     return SET_INDEX if role.serves else JOB_INDEX
 
 
 def selector(job: TrainingJob, role: Role | None = None) -> dict[str, str]:
-    """Return the labels that select a job's pods, or those of one role, or of its one replica."""
-    found = {JOB: job.name}
+    """Return the labels that select the pods of a job or of one role.
+
+    If the role is a replica with a Job of its own, only that replica is selected.
+    """
+    match_labels = {JOB: job.name}
     if role:
-        found[ROLE] = role.name
+        match_labels[ROLE] = role.name
     if role and role.index is not None:
-        found[REPLICA_INDEX] = str(role.index)
-    return found
+        match_labels[REPLICA_INDEX] = str(role.index)
+    return match_labels
 
 
 def labels(job: TrainingJob, component: str, role: Role | None = None) -> dict[str, str]:
     """Return the labels of an object, or of a role's pods.
 
-    The first five are Kubernetes' own:
+    The first five are recommended by Kubernetes:
     https://kubernetes.io/docs/concepts/overview/working-with-objects/common-labels/
     """
-    found = {
+    object_labels = {
         "app.kubernetes.io/name": job.framework,
         INSTANCE: job.name,
-        "app.kubernetes.io/component": component,
-        "app.kubernetes.io/part-of": job.part_of or job.name,
-        "app.kubernetes.io/managed-by": "mlgen",
+        COMPONENT: component,
+        PART_OF: job.part_of or job.name,
+        MANAGED_BY: "mlgen",
         **selector(job, role),
         **(role.labels if role else {}),
     }
     if role and role.decides:
-        found[DECIDES] = "true"
-    return found
+        object_labels[DECIDES] = "true"
+    return object_labels
+
+
+def auxiliary_labels(job: TrainingJob, component: str) -> dict[str, str]:
+    """Return the labels of a pod that runs beside the job's replicas.
+
+    They omit the job's own label, so the pod affinity and spread constraints of the job do not
+    apply to the pod, and the job's Service does not select it.
+    """
+    return {name: value for name, value in labels(job, component).items() if name != JOB}
 
 
 def metadata(
     job: TrainingJob, name: str, component: str, role: Role | None = None
 ) -> dict[str, Any]:
-    """Return the metadata of an object: its name and namespace, our labels and the user's."""
-    found: dict[str, Any] = {"name": name}
+    """Return the metadata of an object, with the labels and annotations of mlgen and the user."""
+    object_metadata: dict[str, Any] = {"name": name}
     if job.namespace:
-        found["namespace"] = job.namespace
-    found["labels"] = labels(job, component, role) | dict(job.labels)
+        object_metadata["namespace"] = job.namespace
+    object_metadata["labels"] = labels(job, component, role) | dict(job.labels)
     if job.annotations:
-        found["annotations"] = dict(job.annotations)
-    return found
+        object_metadata["annotations"] = dict(job.annotations)
+    return object_metadata
 
 
 def workload_name(job: TrainingJob, role: Role) -> str:
-    """Return the name of a role's Job or StatefulSet: `<job>-<role>`, and the replica's index."""
+    """Return the name of a role's Job or StatefulSet: `<job>-<role>` or `<job>-<role>-<index>`."""
     index = "" if role.index is None else f"-{role.index}"
     return role.workload or f"{job.name}-{role.name}{index}"
 
 
 def config_name(job: TrainingJob) -> str:
-    """Return the name of the job's ConfigMap."""
+    """Return the name of the ConfigMap that holds the job's scripts and files."""
     return f"{job.name}-config"
 
 
 def status_name(job: str) -> str:
-    """Return the name of the ConfigMap with a job's conditions, by the job's name."""
+    """Return the name of the ConfigMap that holds the conditions of the job of this name."""
     return f"{job}-status"
 
 
 INDEX_FORMS = rf"\d+|\[\d+-\d+\]|\$\({INDEX_NAME}\)"
-"""A pattern for the index in an address: a number, a range of them, or the reader's own."""
+"""A pattern for the index in an address: a number, a range, or the index variable."""

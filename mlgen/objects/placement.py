@@ -1,10 +1,10 @@
-"""Where pods go: what a role and the job say of nodes, as a patch of the pod template.
+"""Scheduling of pods: scheduler, gang, nodes and affinity, as a pod template patch.
 
-The gang schedulers know a pod's group by a label or an annotation:
+Each gang scheduler finds the pods of a group by a label or an annotation:
 
 - Volcano: `scheduling.k8s.io/group-name` (volcano.sh/apis, scheduling/v1beta1/labels.go),
 - coscheduling: `scheduling.x-k8s.io/pod-group` (scheduler-plugins, apis/scheduling/v1alpha1),
-- Kueue: `kueue.x-k8s.io/pod-group-name` and its kin
+- Kueue: `kueue.x-k8s.io/pod-group-name` and `kueue.x-k8s.io/pod-group-total-count`
   (https://kueue.sigs.k8s.io/docs/tasks/run/plain_pods/#running-a-group-of-pods-to-be-admitted-together).
 """
 
@@ -12,37 +12,36 @@ from collections.abc import Mapping
 from typing import Any
 
 from mlgen.jobfile.model import Placement, TrainingJob
+from mlgen.kubernetes.labels import KUEUE_QUEUE
 from mlgen.objects.labels import selector
 from mlgen.topology import Role, Topology
 
 SCHEDULERS = {"volcano": "volcano", "coscheduling": "scheduler-plugins-scheduler"}
-"""The names under which the projects' own charts install them."""
-
-KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
+"""The schedulers' names in the Helm charts of the projects."""
 
 
-def lone(topology: Topology) -> bool:
-    """Return whether the job is one Kubernetes Job, which Kueue admits by itself."""
+def is_single_job(topology: Topology) -> bool:
+    """True if the only workload is a Kubernetes Job, which Kueue admits without a pod group."""
     return len(topology.roles) == 1 and not topology.roles[0].serves
 
 
-def pods(topology: Topology) -> int:
-    """Return how many pods there are, of all roles."""
+def pod_count(topology: Topology) -> int:
+    """Return the number of pods of all roles."""
     return sum(role.replicas for role in topology.roles)
 
 
 def patch(topology: Topology, role: Role) -> dict[str, Any]:
-    """Return what a pod template says of the scheduler, of nodes and of the job's other pods."""
+    """Return the pod template patch that places a role's pods."""
     job, spec = topology.job, role.spec
-    asked = job.scheduling
+    scheduling = job.scheduling
     labels, annotations = _group(topology, role)
     fields = {
-        "schedulerName": asked.scheduler_name or SCHEDULERS.get(asked.gang),
-        "priorityClassName": asked.priority_class_name,
+        "schedulerName": scheduling.scheduler_name or SCHEDULERS.get(scheduling.gang),
+        "priorityClassName": scheduling.priority_class_name,
         "nodeSelector": dict(spec.node_selector),
         "tolerations": list(spec.tolerations),
-        "affinity": _affinity(topology, spec.affinity),
-        "topologySpreadConstraints": [_spread(job, asked.spread)] if asked.spread else [],
+        "affinity": _affinity(job, spec.affinity),
+        "topologySpreadConstraints": [_spread(job, scheduling.spread)] if scheduling.spread else [],
     }
     return {
         "metadata": {"labels": labels, "annotations": annotations},
@@ -51,47 +50,55 @@ def patch(topology: Topology, role: Role) -> dict[str, Any]:
 
 
 def _group(topology: Topology, role: Role) -> tuple[dict[str, str], dict[str, str]]:
-    """The labels and annotations by which a scheduler knows that pods belong together."""
+    """Return the labels and annotations that make a pod a member of the job's gang."""
     job = topology.job
-    asked, placement = job.scheduling, job.scheduling.topology
-    if asked.gang == "volcano":
-        names = {"scheduling.k8s.io/group-name": job.name, "volcano.sh/task-spec": role.name}
-        return {}, names
-    if asked.gang == "coscheduling":
+    gang = job.scheduling.gang
+    if gang == "volcano":
+        return {}, {"scheduling.k8s.io/group-name": job.name, "volcano.sh/task-spec": role.name}
+    if gang == "coscheduling":
         return {"scheduling.x-k8s.io/pod-group": job.name}, {}
-    if asked.gang != "kueue":
-        return {}, {}
+    return _kueue_group(topology) if gang == "kueue" else ({}, {})
+
+
+def _kueue_group(topology: Topology) -> tuple[dict[str, str], dict[str, str]]:
+    """Return Kueue's labels and annotations; a single Job has its queue label on the Job."""
+    job, placement = topology.job, topology.job.scheduling.topology
     annotations = {}
     if placement:
         annotations[f"kueue.x-k8s.io/podset-{placement.mode}-topology"] = placement.key
-    if lone(topology):
+    if is_single_job(topology):
         return {}, annotations
-    labels = {KUEUE_QUEUE: asked.queue or "", "kueue.x-k8s.io/pod-group-name": job.name}
-    return labels, {"kueue.x-k8s.io/pod-group-total-count": str(pods(topology))} | annotations
+    labels = {
+        KUEUE_QUEUE: job.scheduling.queue or "",
+        "kueue.x-k8s.io/pod-group-name": job.name,
+    }
+    count = {"kueue.x-k8s.io/pod-group-total-count": str(pod_count(topology))}
+    return labels, count | annotations
 
 
-def _affinity(topology: Topology, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The user's affinity, and that of the job's pods to each other. Kueue has its own way."""
-    job, found = topology.job, dict(given)
+def _affinity(job: TrainingJob, user_affinity: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the user's affinity, plus a term that keeps the job's pods in one topology domain.
+
+    Kueue has annotations instead of the term.
+    """
+    affinity = dict(user_affinity)
     placement = job.scheduling.topology
     if placement is None or job.scheduling.gang == "kueue":
-        return found
+        return affinity
     term: dict[str, Any] = {
         "labelSelector": {"matchLabels": selector(job)},
         "topologyKey": placement.key,
     }
-    field = "requiredDuringSchedulingIgnoredDuringExecution"
+    field = f"{placement.mode}DuringSchedulingIgnoredDuringExecution"
     if placement.mode == "preferred":
-        field, term = (
-            "preferredDuringSchedulingIgnoredDuringExecution",
-            {"weight": 100, "podAffinityTerm": term},
-        )
-    theirs = dict(found.get("podAffinity") or {})
-    found["podAffinity"] = theirs | {field: [*(theirs.get(field) or []), term]}
-    return found
+        term = {"weight": 100, "podAffinityTerm": term}
+    pod_affinity = dict(affinity.get("podAffinity") or {})
+    pod_affinity[field] = [*(pod_affinity.get(field) or []), term]
+    return affinity | {"podAffinity": pod_affinity}
 
 
 def _spread(job: TrainingJob, spread: Placement) -> dict[str, Any]:
+    """Return the constraint that spreads the job's pods over topology domains."""
     return {
         "maxSkew": 1,
         "topologyKey": spread.key,

@@ -1,4 +1,7 @@
-"""What training containers may do, and as whom they run; as a patch of the pod template."""
+"""Security contexts: those of a job's security profile, as a pod template patch, and of helpers.
+
+Source: https://kubernetes.io/docs/concepts/security/pod-security-standards/
+"""
 
 from typing import Any
 
@@ -9,34 +12,42 @@ CONFINED: dict[str, Any] = {
     "capabilities": {"drop": ["ALL"]},
 }
 SECCOMP: dict[str, Any] = {"seccompProfile": {"type": "RuntimeDefault"}}
-"""What `restricted` wants of any container, whoever it runs as."""
+"""What the `restricted` standard requires of every container, whichever user it runs as."""
+
+RESTRICTED: dict[str, Any] = {
+    **CONFINED,
+    "readOnlyRootFilesystem": True,
+    "runAsNonRoot": True,
+    "runAsUser": 65534,
+    **SECCOMP,
+}
+"""The security context of helper containers. User 65534 is nobody in every image."""
 
 
 def patch(job: TrainingJob, container: str) -> dict[str, Any]:
-    """Return the part of a pod template that a security profile asks for.
+    """Return the pod template patch for the job's security profile, user and groups.
 
-    `restricted` is what PodSecurity demands under that name; the other two demand nothing:
-    https://kubernetes.io/docs/concepts/security/pod-security-standards/
+    The profile `restricted` sets what the PodSecurity standard of that name requires. The other
+    profiles set nothing.
 
     Args:
-        job: says the profile, and the user and groups.
-        container: the name of the one that trains.
+        job: the job.
+        container: the name of the training container.
     """
-    asked = job.security
-    pod: dict[str, Any] = {
+    security = job.security
+    pod_context: dict[str, Any] = {
         name: value
         for name, value in (
-            ("runAsUser", asked.run_as_user),
-            ("runAsGroup", asked.run_as_group),
-            ("fsGroup", asked.fs_group),
+            ("runAsUser", security.run_as_user),
+            ("runAsGroup", security.run_as_group),
+            ("fsGroup", security.fs_group),
         )
         if value is not None
     }
-    main: dict[str, Any] = {}
-    if asked.profile == "restricted":
-        pod |= {"runAsNonRoot": True, **SECCOMP}
-        main = CONFINED
-    spec: dict[str, Any] = {"securityContext": pod} if pod else {}
-    if main:
-        spec["containers"] = [{"name": container, "securityContext": main}]
+    restricted = security.profile == "restricted"
+    if restricted:
+        pod_context |= {"runAsNonRoot": True, **SECCOMP}
+    spec: dict[str, Any] = {"securityContext": pod_context} if pod_context else {}
+    if restricted:
+        spec["containers"] = [{"name": container, "securityContext": CONFINED}]
     return {"spec": spec}

@@ -1,8 +1,8 @@
-"""Skeletons of objects (`templates/objects`) with values put in their places.
+"""Fill the skeletons of objects (`templates/objects`) with values.
 
-A template decides where a value stands, never what it is: every slot is `{{ value | slot }}`. The
-filter writes a number in the place of the value, and the value is put back once the skeleton has
-been read, so no text of the user ever passes through YAML on its way.
+A template decides where a value is placed, never what it is: every slot is `{{ value | slot }}`.
+The filter writes a number in place of the value, and the value replaces the number after the
+skeleton has been parsed. Text of the user therefore never passes through YAML.
 """
 
 from functools import cache
@@ -18,13 +18,13 @@ MARK = "slot:"
 
 @cache
 def environment() -> "Environment":
-    """Return the one Jinja environment; a name that is not given is an error."""
+    """Return the Jinja environment of the skeletons, in which an undefined name is an error."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
 
     env = Environment(
         loader=FileSystemLoader(folder("templates") / "objects"),
         undefined=StrictUndefined,
-        autoescape=False,  # noqa: S701 - what is made is data, and slots are numbers
+        autoescape=False,  # noqa: S701 - renders no HTML, and slots are numbers
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -39,21 +39,27 @@ def environment() -> "Environment":
 
 
 def filled(name: str, **values: Any) -> dict[str, Any]:
-    """Return the object of `templates/objects/<name>.yaml` with these values in its slots."""
+    """Return the object of `templates/objects/<name>.yaml` with these values in its slots.
+
+    Raises:
+        jinja2.UndefinedError: a value that the skeleton uses is missing.
+    """
     import yaml
 
-    kept: list[Any] = []
-    text = environment().get_template(f"{name}.yaml").render(values, _values=kept)
+    slots: list[Any] = []
+    text = environment().get_template(f"{name}.yaml").render(values, _values=slots)
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    found: dict[str, Any] = _put_back(yaml.load(text, loader), kept)  # noqa: S506 - it is a safe one
-    return found
+    skeleton = yaml.load(text, loader)  # noqa: S506 - both loaders are safe
+    filled_object: dict[str, Any] = _replace_slots(skeleton, slots)
+    return filled_object
 
 
-def _put_back(node: Any, values: list[Any]) -> Any:
+def _replace_slots(node: Any, slots: list[Any]) -> Any:
+    """Return a parsed skeleton with each slot's number replaced by its value."""
     if isinstance(node, dict):
-        return {key: _put_back(value, values) for key, value in node.items()}
+        return {key: _replace_slots(value, slots) for key, value in node.items()}
     if isinstance(node, list):
-        return [_put_back(item, values) for item in node]
+        return [_replace_slots(item, slots) for item in node]
     if isinstance(node, str) and node.startswith(MARK):
-        return values[int(node.removeprefix(MARK))]
+        return slots[int(node.removeprefix(MARK))]
     return node

@@ -1,87 +1,98 @@
-"""The volumes of a pod in the job file's short forms, and the memory that processes share."""
+"""Volumes in the short forms of the job file, and the shared memory of the training container."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mlgen.jobfile.model import TrainingJob
 from mlgen.kubernetes.quantity import half
+from mlgen.objects.errors import template_error
 from mlgen.objects.labels import metadata
 from mlgen.objects.skeleton import filled
-from mlgen.problems import MlgenError, Problem
 from mlgen.topology import Helper, Mount, Role, Scratch, SecretFiles, Topology
 
-SHM = "/dev/shm"  # noqa: S108 - a mount of the pod's own
+SHM = "/dev/shm"  # noqa: S108 - a volume of the pod
 
 
 def patch(
     job: TrainingJob, container: str, volumes: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Return the part of a pod template with volumes in short form.
+    """Return the pod template patch that mounts volumes into a container.
 
     Args:
         job: the job.
-        container: the name of the one that sees them.
-        volumes: by name, as in the job file.
+        container: the name of the container.
+        volumes: short forms of the job file, by the name of the volume.
     """
     if not volumes:
         return {}
-    # What a helper fills is a volume of the helper's already.
-    sources = [_volume(job, name, given) for name, given in volumes.items() if "git" not in given]
-    mounts = [_mount(name, given) for name, given in volumes.items()]
+    mounts = [_volume_mount(name, short_form) for name, short_form in volumes.items()]
+    # The helper that clones a Git repository brings the volume with it.
+    pod_volumes = [
+        _pod_volume(job, name, short_form)
+        for name, short_form in volumes.items()
+        if "git" not in short_form
+    ]
     return {
         "spec": {
             "containers": [{"name": container, "volumeMounts": mounts}],
-            "volumes": sources,
+            "volumes": pod_volumes,
         }
     }
 
 
-def _mount(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    fields = {key: given[key] for key in ("mountPath", "subPath", "readOnly") if key in given}
-    return {"name": name, **fields}
+def _volume_mount(name: str, short_form: Mapping[str, Any]) -> dict[str, Any]:
+    keys = ("mountPath", "subPath", "readOnly")
+    return {"name": name, **{key: short_form[key] for key in keys if key in short_form}}
 
 
-def _volume(job: TrainingJob, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """A volume as Kubernetes writes it."""
-    if "pvc" in given:
-        source: dict[str, Any] = {"persistentVolumeClaim": {"claimName": given["pvc"]}}
-    elif "configMap" in given:
-        source = {"configMap": {"name": given["configMap"]}}
-    elif "files" in given:
-        source = {"configMap": {"name": _files_name(job, name)}}
-    elif "secret" in given:
-        source = {"secret": {"secretName": given["secret"]}}
-    elif "hostPath" in given:
-        source = {"hostPath": {"path": given["hostPath"]}}
+def _pod_volume(job: TrainingJob, name: str, short_form: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an item of a pod's volumes."""
+    if "pvc" in short_form:
+        source: dict[str, Any] = {"persistentVolumeClaim": {"claimName": short_form["pvc"]}}
+    elif "configMap" in short_form:
+        source = {"configMap": {"name": short_form["configMap"]}}
+    elif "files" in short_form:
+        source = {"configMap": {"name": _config_map_name(job, name)}}
+    elif "secret" in short_form:
+        source = {"secret": {"secretName": short_form["secret"]}}
+    elif "hostPath" in short_form:
+        source = {"hostPath": {"path": short_form["hostPath"]}}
     else:
-        source = {key: dict(given[key]) for key in ("nfs", "emptyDir") if key in given}
+        source = {key: dict(short_form[key]) for key in ("nfs", "emptyDir") if key in short_form}
     return {"name": name, **source}
 
 
-def _files_name(job: TrainingJob, volume: str) -> str:
+def _config_map_name(job: TrainingJob, volume: str) -> str:
     return f"{job.name}-{volume}"
 
 
-def files(topology: Topology) -> Iterator[dict[str, Any]]:
-    """Return a ConfigMap for each volume of files, in which roles do not differ."""
-    found: dict[str, Mapping[str, str]] = {}
+def config_maps(topology: Topology) -> Iterator[dict[str, Any]]:
+    """Return a ConfigMap for each volume of `files`.
+
+    Roles that have a volume of the same name share the ConfigMap; their files are equal.
+    """
+    volumes: dict[str, Mapping[str, str]] = {}
     for role in topology.roles:
-        for name, given in role.spec.volumes.items():
-            if "files" in given:
-                found[name] = given["files"]
+        for name, short_form in role.spec.volumes.items():
+            if "files" in short_form:
+                volumes[name] = short_form["files"]
     job = topology.job
-    for name, texts in found.items():
-        meta = metadata(job, _files_name(job, name), "config")
-        yield filled("configmap", metadata=meta, data=dict(texts))
+    for name, files in volumes.items():
+        config_metadata = metadata(job, _config_map_name(job, name), "config")
+        yield filled("configmap", metadata=config_metadata, data=dict(files))
 
 
-def helpers(job: TrainingJob, role: Role) -> list[Helper]:
-    """Return the helpers that fill volumes with code before training starts."""
-    return [_sync(job, name, given) for name, given in role.spec.volumes.items() if "git" in given]
+def sync_helpers(job: TrainingJob, role: Role) -> list[Helper]:
+    """Return the helpers that clone Git repositories into a role's volumes."""
+    return [
+        _sync_helper(job, name, short_form)
+        for name, short_form in role.spec.volumes.items()
+        if "git" in short_form
+    ]
 
 
-def _sync(job: TrainingJob, name: str, given: Mapping[str, Any]) -> Helper:
-    git, path = given["git"], given["mountPath"]
+def _sync_helper(job: TrainingJob, name: str, short_form: Mapping[str, Any]) -> Helper:
+    git, path = short_form["git"], short_form["mountPath"]
     env = {
         "MLGEN_REPOSITORY": git["repository"],
         "MLGEN_REVISION": git.get("revision", "HEAD"),
@@ -94,31 +105,33 @@ def _sync(job: TrainingJob, name: str, given: Mapping[str, Any]) -> Helper:
     return Helper(f"sync-{name}", "sync-code.sh", "git", env, tuple(mounts))
 
 
-def shared_memory(role: Role, main: Mapping[str, Any]) -> Mount | None:
-    """Return what gives a training container enough of /dev/shm, unless it has a volume there.
+def shared_memory(role: Role, container: Mapping[str, Any]) -> Mount | None:
+    """Return the mount that enlarges /dev/shm of the training container.
 
-    Container runtimes give 64 MiB, and PyTorch's data loaders die of a bus error beyond it
-    (pytorch/pytorch#16979). What is written there counts against the memory limit, so half of
-    the limit is the default; without a limit, half of the node's memory is what a tmpfs may have.
+    Container runtimes limit it to 64 MiB, which crashes PyTorch's data loaders with a bus error
+    (pytorch/pytorch#16979). Its content counts against the memory limit, so the default size is
+    half of that limit. Without a limit, a tmpfs may use half of the node's memory.
 
     Args:
-        role: says the size, or "0" for leaving it to the runtime.
-        main: the training container, with all that templates say of it.
+        role: the role. Its `shm_size` overrides the default; "0" keeps that of the runtime.
+        container: the training container, with the user's templates merged.
+
+    Returns:
+        None if the size is "0", or if the container mounts another volume at /dev/shm.
 
     Raises:
-        MlgenError: the memory limit of a template is no amount.
+        MlgenError: the memory limit is not an amount.
     """
-    taken = any(mount.get("mountPath") == SHM for mount in main.get("volumeMounts") or [])
-    if role.spec.shm_size == "0" or taken:
+    mounts = container.get("volumeMounts") or []
+    if role.spec.shm_size == "0" or any(mount.get("mountPath") == SHM for mount in mounts):
         return None
-    size = role.spec.shm_size or _half_of_memory(role, main)
+    size = role.spec.shm_size or _half_of_memory_limit(role, container)
     return Mount(Scratch("mlgen-shm", memory=True, size=size), SHM, read_only=False)
 
 
-def _half_of_memory(role: Role, main: Mapping[str, Any]) -> str | None:
-    limit = ((main.get("resources") or {}).get("limits") or {}).get("memory")
+def _half_of_memory_limit(role: Role, container: Mapping[str, Any]) -> str | None:
+    limit = ((container.get("resources") or {}).get("limits") or {}).get("memory")
     try:
         return None if limit is None else half(limit)
     except ValueError as error:
-        path = ("spec", "roles", role.spec.name, "template")
-        raise MlgenError([Problem(path, str(error), "bad-value")]) from None
+        raise template_error(role, str(error), "bad-value") from None

@@ -1,69 +1,80 @@
-"""The supervisor: a Job beside the others that ends what outlives the training.
+"""The supervisor: a Job that cleans up the workloads that keep running after training ends.
 
-A Job ends nothing but itself. The supervisor waits for the deciding Job, ends it where another role
-has failed, writes down how it went in the ConfigMap `<job>-status`, and frees the rest. Its scripts
-are those of the Argo Workflows step, in `argo/`.
+A Job stops only its own pods. The supervisor waits for the deciding Job, ends it early if another
+role fails, records the job's conditions in the ConfigMap `<job>-status`, and cleans up. Its scripts
+are in `argo/`, because the Argo Workflows step shares them.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from mlgen.jobfile.model import TrainingJob
-from mlgen.objects import tensorboard
-from mlgen.objects.labels import DECIDES, JOB, ROLE, config_name, labels, metadata, status_name
+from mlgen.objects import rbac, tensorboard
+from mlgen.objects.containers import HELPER_RESOURCES, SCRIPTS, script_mount
+from mlgen.objects.labels import (
+    COMPONENT,
+    DECIDES,
+    JOB,
+    ROLE,
+    auxiliary_labels,
+    metadata,
+    status_name,
+)
 from mlgen.objects.network import MESH
-from mlgen.objects.pod import HELPER_RESOURCES, RESTRICTED, RUN, SCRIPTS
+from mlgen.objects.security import RESTRICTED
 from mlgen.objects.skeleton import filled
-from mlgen.topology import Topology
+from mlgen.objects.volumes import pod_volumes, volume_mount
+from mlgen.topology import Mount, Scratch, Topology
 
 NAME = "supervisor"
 FILES = ("supervise.sh", "watch.sh")
-"""The scripts that it runs: the first, which reads the others."""
+"""The scripts that the supervisor mounts. It runs the first, which sources the other."""
 
 RESTARTS = 100
-"""A drained node counts as a failure of the supervisor, and training may outlive many."""
+"""The backoffLimit. Each drained node counts as a failure, and training may outlast many."""
 
 GROUPS = {"Job": "batch", "StatefulSet": "apps", "Service": "", "ConfigMap": ""}
-"""What it ends or deletes, by kind, and the API groups of these."""
+"""The kinds that the supervisor stops or deletes, and their API groups."""
 
 WORKLOADS = ("Job", "StatefulSet")
 
-CACHE = "/tmp"  # noqa: S108 - a mount of the pod's own
-"""Where kubectl keeps what the API server can do, so that it does not ask each time."""
+CACHE = "/tmp"  # noqa: S108 - a volume of the pod
+"""The folder in which kubectl caches API discovery."""
+
+MOUNTS = (script_mount(FILES), Mount(Scratch("tmp"), CACHE, read_only=False))
 
 Object = dict[str, Any]
 
 
-def files(topology: Topology) -> tuple[str, ...]:
-    """Return the scripts that the job's ConfigMap has for the supervisor, if there is one."""
+def scripts(topology: Topology) -> tuple[str, ...]:
+    """Return the scripts that the supervisor mounts from the job's ConfigMap, if there is one."""
     return FILES if topology.supervised else ()
 
 
-def supervision(topology: Topology, objects: Sequence[Object]) -> Iterator[Object]:
-    """Return the supervisor with what it needs, if what outlives the training is to end.
+def supervisor_objects(topology: Topology, objects: Sequence[Object]) -> Iterator[Object]:
+    """Return the supervisor's Job and what it needs, if the job is supervised.
 
     Args:
         topology: the job.
-        objects: all others of the job, with the deciding Job among them.
+        objects: all other objects of the job. There is no supervisor unless one of them is the
+            deciding Job.
     """
     job = topology.job
-    deciding = [o for o in objects if o["metadata"]["labels"].get(DECIDES) and o["kind"] == "Job"]
+    deciding = [item for item in objects if _decides(item)]
     if not topology.supervised or len(deciding) != 1:
         return
-    name, meta = f"{job.name}-{NAME}", metadata(job, f"{job.name}-{NAME}", NAME)
-    # It must outlast all that is found by the job's label. Empty, but then nobody has to make it.
+    name = f"{job.name}-{NAME}"
+    job_metadata = metadata(job, name, NAME)
     status = metadata(job, status_name(job.name), "status")
+    # Without the label, the ConfigMap remains when objects are deleted by the job's label.
     status["labels"].pop(JOB)
-    objects = [item for item in objects if item["kind"] in GROUPS and not _stays(item)]
-    yield filled("serviceaccount", metadata=meta)
-    yield filled("role", metadata=meta, rules=list(_rules(job, status["name"], objects)))
-    yield filled(
-        "rolebinding", metadata=meta, role=name, service_account=name, namespace=job.namespace
-    )
+    cleaned = [item for item in objects if item["kind"] in GROUPS and not _is_kept(item)]
+    yield from rbac.access(job, job_metadata, name, list(_rules(job, status["name"], cleaned)))
+    # It is rendered empty, so that the supervisor does not need the right to create it.
     yield filled("configmap", metadata=status, data={})
     yield filled(
         "job",
-        metadata=meta | {"labels": meta["labels"] | {ROLE: NAME}},
+        metadata=job_metadata | {"labels": job_metadata["labels"] | {ROLE: NAME}},
         suspend=job.run_policy.suspend,
         indexed=False,
         replicas=1,
@@ -73,78 +84,72 @@ def supervision(topology: Topology, objects: Sequence[Object]) -> Iterator[Objec
         ttl=job.run_policy.ttl_seconds_after_finished,
         success=None,
         failure_rules=[],
-        template=_template(job, name, deciding[0], objects),
+        template=_pod_template(job, name, deciding[0], cleaned),
     )
 
 
-def _stays(item: Object) -> bool:
-    """The Service of a TensorBoard, which people look at when training has ended."""
-    component: str = item["metadata"]["labels"]["app.kubernetes.io/component"]
-    return item["kind"] == "Service" and component == tensorboard.NAME
+def _decides(manifest: Object) -> bool:
+    return manifest["kind"] == "Job" and bool(manifest["metadata"]["labels"].get(DECIDES))
 
 
-def _names(objects: Sequence[Object], *kinds: str) -> list[str]:
-    return [item["metadata"]["name"] for item in objects if item["kind"] in kinds]
+def _is_kept(manifest: Object) -> bool:
+    """True for TensorBoard's Service, which people use after training ends."""
+    component: str = manifest["metadata"]["labels"][COMPONENT]
+    return manifest["kind"] == "Service" and component == tensorboard.NAME
+
+
+def _names(objects: Sequence[Object], kind: str) -> list[str]:
+    return [item["metadata"]["name"] for item in objects if item["kind"] == kind]
 
 
 def _rules(job: TrainingJob, status: str, objects: Sequence[Object]) -> Iterator[Object]:
-    """What it may do, to each object by name; of all others it may not even know."""
+    """Return the rules of the supervisor's Role, which allow access to the objects by name only."""
     delete = ["delete"] if job.run_policy.clean_pod_policy == "All" else []
     for kind, group in GROUPS.items():
         verbs = [*(["get", "patch"] if kind in WORKLOADS else []), *delete]
-        if verbs and _names(objects, kind):
-            yield _rule(group, kind, _names(objects, kind), verbs)
-    yield _rule("", "ConfigMap", [status], ["get", "patch"])
+        names = _names(objects, kind)
+        if verbs and names:
+            yield _rule(group, kind, verbs, names)
+    yield _rule("", "ConfigMap", ["get", "patch"], [status])
 
 
-def _rule(group: str, kind: str, names: list[str], verbs: list[str]) -> Object:
-    return {
-        "apiGroups": [group],
-        "resources": [f"{kind.lower()}s"],
-        "resourceNames": names,
-        "verbs": verbs,
-    }
+def _rule(group: str, kind: str, verbs: list[str], names: list[str]) -> Object:
+    return rbac.policy_rule(group, [f"{kind.lower()}s"], verbs, names)
 
 
-def _template(
+def _pod_template(
     job: TrainingJob, account: str, deciding: Object, objects: Sequence[Object]
 ) -> Object:
-    """Its pod. It is none of the job's, which may have to be where each other are."""
-    own = {key: value for key, value in labels(job, NAME).items() if key != JOB} | {ROLE: NAME}
-    # It asks the API server alone, so a proxy would be of no use, and keep it from ending.
-    mesh, annotations = MESH["none"]
-    # What a site demands of every pod; it need not go where the role goes.
-    theirs = deciding["spec"]["template"]["spec"]
-    site = {key: theirs[key] for key in ("tolerations", "imagePullSecrets") if key in theirs}
-    items = [{"key": file, "path": file} for file in FILES]
-    config = {"name": config_name(job), "items": items, "defaultMode": RUN}
+    """Return the supervisor's pod template.
+
+    It copies what a site may require of every pod from the deciding Job, but not the scheduling of
+    that role.
+    """
+    # The supervisor talks only to the API server; a mesh proxy could keep its pod from completing.
+    mesh_labels, mesh_annotations = MESH["none"]
+    deciding_spec = deciding["spec"]["template"]["spec"]
+    site_fields = {
+        key: deciding_spec[key]
+        for key in ("tolerations", "imagePullSecrets")
+        if key in deciding_spec
+    }
     return {
-        "metadata": {"labels": own | mesh, "annotations": dict(annotations)},
+        "metadata": {
+            "labels": auxiliary_labels(job, NAME) | {ROLE: NAME} | mesh_labels,
+            "annotations": dict(mesh_annotations),
+        },
         "spec": {
             "restartPolicy": "OnFailure",
             "serviceAccountName": account,
-            **site,
+            **site_fields,
             "containers": [_container(job, deciding, objects)],
-            "volumes": [
-                {"name": "mlgen-scripts", "configMap": config},
-                {"name": "tmp", "emptyDir": {}},
-            ],
+            "volumes": pod_volumes(job, MOUNTS),
         },
     }
 
 
 def _container(job: TrainingJob, deciding: Object, objects: Sequence[Object]) -> Object:
-    policy = job.run_policy.clean_pod_policy
-    others = [item for item in objects if item is not deciding]
-    env = {
-        "MLGEN_JOB": job.name,
-        "MLGEN_DECIDES": deciding["metadata"]["name"],
-        "MLGEN_WORKLOADS": _listed(item for item in others if item["kind"] in WORKLOADS),
-        "MLGEN_CLEAN_POD_POLICY": policy,
-    }
-    if policy == "All":
-        env["MLGEN_OBJECTS"] = _listed(item for item in others if item["kind"] not in WORKLOADS)
-    env["HOME"] = CACHE
+    env = _env(job, deciding, objects)
     return {
         "name": NAME,
         "image": job.helpers.kubectl_image,
@@ -152,12 +157,26 @@ def _container(job: TrainingJob, deciding: Object, objects: Sequence[Object]) ->
         "env": [{"name": key, "value": value} for key, value in env.items()],
         "resources": HELPER_RESOURCES,
         "securityContext": RESTRICTED,
-        "volumeMounts": [
-            {"name": "mlgen-scripts", "mountPath": SCRIPTS, "readOnly": True},
-            {"name": "tmp", "mountPath": CACHE},
-        ],
+        "volumeMounts": [volume_mount(mount) for mount in MOUNTS],
     }
 
 
-def _listed(objects: Iterable[Object]) -> str:
+def _env(job: TrainingJob, deciding: Object, objects: Sequence[Object]) -> dict[str, str]:
+    """Return the variables that `argo/watch.sh` documents."""
+    policy = job.run_policy.clean_pod_policy
+    others = [item for item in objects if item is not deciding]
+    env = {
+        "MLGEN_JOB": job.name,
+        "MLGEN_DECIDES": deciding["metadata"]["name"],
+        "MLGEN_WORKLOADS": _resource_names(item for item in others if item["kind"] in WORKLOADS),
+        "MLGEN_CLEAN_POD_POLICY": policy,
+    }
+    if policy == "All":
+        rest = (item for item in others if item["kind"] not in WORKLOADS)
+        env["MLGEN_OBJECTS"] = _resource_names(rest)
+    return env | {"HOME": CACHE}
+
+
+def _resource_names(objects: Iterable[Object]) -> str:
+    """Return objects as arguments of kubectl: `job/mnist-worker statefulset/mnist-ps`."""
     return " ".join(f"{item['kind'].lower()}/{item['metadata']['name']}" for item in objects)

@@ -1,4 +1,4 @@
-"""A TensorBoard beside the job: a Deployment and a Service, which stay until they are deleted."""
+"""TensorBoard: a Deployment and a Service, which keep running after training ends."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from mlgen.jobfile.model import Tensorboard
 from mlgen.kubernetes.merge import merged
 from mlgen.objects import security, storage
-from mlgen.objects.labels import JOB, ROLE, TENSORBOARD, labels, metadata
+from mlgen.objects.labels import ROLE, TENSORBOARD, auxiliary_labels, metadata
 from mlgen.objects.skeleton import filled
 from mlgen.topology import Topology
 
@@ -18,50 +18,56 @@ RESOURCES = {
 }
 
 SHARED = {"pvc", "nfs", "hostPath"}
-"""What replicas share with others, so that what they write can be read elsewhere."""
+"""Volume types that another pod can read; TensorBoard mounts them."""
 
 
-def board_service(topology: Topology) -> Iterator[dict[str, Any]]:
-    """Return the Service, if the job asks for a TensorBoard."""
-    asked = topology.job.tensorboard
-    if asked:
-        ports = [{"name": "http", "port": asked.port, "targetPort": "http"}]
-        yield filled("service", metadata=_meta(topology), selector=_own(topology), ports=ports)
+def service(topology: Topology) -> Iterator[dict[str, Any]]:
+    """Return TensorBoard's Service, if the job has a TensorBoard."""
+    board = topology.job.tensorboard
+    if board:
+        ports = [{"name": "http", "port": board.port, "targetPort": "http"}]
+        yield filled(
+            "service", metadata=_metadata(topology), selector=_selector(topology), ports=ports
+        )
 
 
-def board(topology: Topology) -> Iterator[dict[str, Any]]:
-    """Return the Deployment, if the job asks for a TensorBoard."""
-    job, asked = topology.job, topology.job.tensorboard
-    if not asked:
+def deployment(topology: Topology) -> Iterator[dict[str, Any]]:
+    """Return TensorBoard's Deployment, if the job has a TensorBoard."""
+    job, board = topology.job, topology.job.tensorboard
+    if not board:
         return
-    own = _own(topology)
+    selector = _selector(topology)
     pod: dict[str, Any] = {
-        "metadata": {"labels": {k: v for k, v in labels(job, NAME).items() if k != JOB} | own},
-        "spec": {"containers": [_container(topology, asked)]},
+        "metadata": {"labels": auxiliary_labels(job, NAME) | selector},
+        "spec": {"containers": [_container(topology, board)]},
     }
-    shared = {n: {**v, "readOnly": True} for n, v in job.volumes.items() if SHARED & set(v)}
+    shared = {
+        name: {**short_form, "readOnly": True}
+        for name, short_form in job.volumes.items()
+        if SHARED & set(short_form)
+    }
     for patch in (security.patch(job, NAME), storage.patch(job, NAME, shared)):
         pod = merged(pod, patch)
-    yield filled("deployment", metadata=_meta(topology), selector=own, template=pod)
+    yield filled("deployment", metadata=_metadata(topology), selector=selector, template=pod)
 
 
-def _meta(topology: Topology) -> dict[str, Any]:
+def _metadata(topology: Topology) -> dict[str, Any]:
     return metadata(topology.job, f"{topology.job.name}-{NAME}", NAME)
 
 
-def _own(topology: Topology) -> dict[str, str]:
-    """What selects its pod. It is none of the job's, which may have to be where each other are."""
+def _selector(topology: Topology) -> dict[str, str]:
     return {TENSORBOARD: topology.job.name, ROLE: NAME}
 
 
-def _container(topology: Topology, asked: Tensorboard) -> dict[str, Any]:
+def _container(topology: Topology, board: Tensorboard) -> dict[str, Any]:
+    """Return TensorBoard's container; its image defaults to the first training image."""
     images = (role.spec.image for role in topology.roles if role.spec.image)
     return {
         "name": NAME,
-        "image": asked.image or next(images, None),
-        "command": [NAME, "--logdir", asked.log_dir, "--bind_all", "--port", str(asked.port)],
-        "ports": [{"name": "http", "containerPort": asked.port}],
+        "image": board.image or next(images, None),
+        "command": [NAME, "--logdir", board.log_dir, "--bind_all", "--port", str(board.port)],
+        "ports": [{"name": "http", "containerPort": board.port}],
         "readinessProbe": {"httpGet": {"path": "/", "port": "http"}},
-        "resources": asked.resources or RESOURCES,
+        "resources": board.resources or RESOURCES,
         "securityContext": {**security.CONFINED, **security.SECCOMP},
     }

@@ -1,4 +1,4 @@
-"""A file is written whole, or not at all."""
+"""Text → a file that is written completely or not at all."""
 
 import os
 import tempfile
@@ -7,13 +7,13 @@ from pathlib import Path
 
 
 def write(name: str, text: str) -> None:
-    """Put a text in the place of a file; what was there stays until the new text is complete.
+    """Write a file atomically, and keep its mode if it exists.
 
     Raises:
-        OSError: the file cannot be written; it is as it was.
+        OSError: the file cannot be written; its content has not changed.
     """
     path = Path(name)
-    if path.exists() and not path.is_file():  # /dev/stdout, a pipe: nothing to be replaced
+    if path.exists() and not path.is_file():  # /dev/stdout, or a pipe
         path.write_text(text, encoding="utf-8")
         return
     handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -30,6 +30,7 @@ def write(name: str, text: str) -> None:
 
 
 def _umask() -> int:
+    """Return the umask of this process, which can only be read by setting it."""
     mask = os.umask(0)
     os.umask(mask)
     return mask

@@ -1,13 +1,13 @@
-"""What was rendered → the files of a folder that is kept in Git, one for each object.
+"""Rendered objects → the files of a folder, for example in Git, one file per object.
 
-Which files are ours can be read off them: they begin with `MARKER`. So nothing else has to be
-remembered of what was made before, and what somebody else put there is never touched.
+Every file that mlgen writes starts with `MARKER`. So no record of earlier renders is needed, and
+all other files in the folder are left alone.
 """
 
 import difflib
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,23 +22,23 @@ from mlgen.problems import MlgenError, Place, Problem
 from mlgen.result import Foreign, Rendered
 
 MARKER = "# Made by mlgen render"
-"""How the first line of each of our files begins, in every version."""
+"""The start of every file that any version of mlgen writes to a folder."""
 
 HEAD = f"{MARKER}. Change the job, not this file: it is written anew.\n"
 
 NAME_MAX = 245
-"""Bytes of a file's name: 255 on most file systems, less what a draft of it has besides."""
+"""Bytes of a file name: 255 on most file systems, minus what `files.write` adds to a draft's."""
 
 Object = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What makes a folder that which was rendered.
+    """The writes and deletions that bring a folder up to date.
 
     Attributes:
-        old: the texts of the files that are written anew or removed, by name.
-        new: the texts of the files that are written, by name.
+        old: the present text of each file to rewrite or remove, by file name.
+        new: the new text of each file to write, by file name.
     """
 
     old: Mapping[str, str]
@@ -46,33 +46,33 @@ class Changes:
 
     @property
     def names(self) -> list[str]:
-        """The names of all these files."""
+        """The names of all files that change, sorted."""
         return sorted({*self.old, *self.new})
 
 
 def texts(parts: Iterable[Rendered | Foreign]) -> dict[str, str]:
-    """Return the text of each object's file, by the file's name.
+    """Return the text of each object's file, by file name.
 
     Raises:
-        MlgenError: with every object that cannot have a file.
+        MlgenError: for all objects that have no valid or no unique file name.
     """
-    found: dict[str, str] = {}
+    texts_by_name: dict[str, str] = {}
     problems: list[Problem] = []
     for part in parts:
         for item, text in _documents(part):
             name = file_name(item)
-            problem = _problem(item, name, found)
-            if problem or name is None:
-                problems += [part.document.located(problem)] if problem else []
-                continue
-            found[name] = HEAD + text
+            problem = _problem(item, name, texts_by_name)
+            if problem:
+                problems.append(part.document.located(problem))
+            elif name is not None:
+                texts_by_name[name] = HEAD + text
     if problems:
         raise MlgenError(problems)
-    return found
+    return texts_by_name
 
 
 def _documents(part: Rendered | Foreign) -> Iterator[tuple[Object, str]]:
-    """Each object and its text; a job's summary stands with the Job whose end is its end."""
+    """Return each object with its text; that of the deciding Job starts with the job's summary."""
     if isinstance(part, Foreign):
         yield part.document.data, verbatim(part.document.text, part.document.data)
         return
@@ -84,12 +84,12 @@ def _documents(part: Rendered | Foreign) -> Iterator[tuple[Object, str]]:
 def file_name(item: Object) -> str | None:
     """Return the name of an object's file: `[NAMESPACE_]KIND[.GROUP]_NAME.yaml`.
 
-    It depends on the object alone, and no other object has it. A kind is written in lower case. In
-    the rest, all but lower-case letters, digits, `.` and `-` becomes `%` and two digits for each
-    byte, so that `_` parts nothing else, and no file system takes two names for one.
+    The name depends only on the object, and is unique to it, even on file systems that ignore case.
+    The kind is in lower case. Elsewhere, every byte other than a lower-case letter, digit, `.` or
+    `-` is escaped as `%` and two hex digits.
 
     Returns:
-        None for an object that has no name yet.
+        None for an object without metadata.name.
     """
     meta = item.get("metadata")
     name = meta.get("name") if isinstance(meta, dict) else None
@@ -104,66 +104,76 @@ def file_name(item: Object) -> str | None:
 
 
 def _escaped(text: str) -> str:
+    """Return a text with `%` and two hex digits for each byte that a file name must not have."""
     return re.sub(
-        "[^a-z0-9.-]", lambda found: "".join(f"%{byte:02x}" for byte in found[0].encode()), text
+        "[^a-z0-9.-]", lambda match: "".join(f"%{byte:02x}" for byte in match[0].encode()), text
     )
 
 
-def _problem(item: Object, name: str | None, found: Mapping[str, str]) -> Problem | None:
+def _problem(item: Object, name: str | None, names: Collection[str]) -> Problem | None:
+    """Return why an object cannot be written to a file of this name, or None.
+
+    Args:
+        item: the object.
+        name: the name of its file; None if it has none.
+        names: the names of the files of other objects.
+    """
     kind = item["kind"]
     if name is None:
-        message = f"a file is named after its object, and this {kind} has no metadata.name"
-        hint = "write its items as documents" if kind.endswith("List") else "give it a name"
+        message = f"this {kind} has no metadata.name, after which its file is named"
+        hint = "write its items as documents" if kind.endswith("List") else "add metadata.name"
         return Problem((), message, "no-name", hint)
     if len(name) > NAME_MAX:
-        message = f"the name of its file would have {len(name)} of {NAME_MAX} characters"
-        return Problem(NAME, message, "name-too-long", f"cut {len(name) - NAME_MAX}")
-    if name in found:
+        message = f"the name of its file would have {len(name)} characters; at most {NAME_MAX} fit"
+        hint = f"shorten it by {len(name) - NAME_MAX}"
+        return Problem(NAME, message, "name-too-long", hint)
+    if name in names:
         message = f"two objects would be written to {name}"
-        return Problem(NAME, message, "name-collision", "give one of them another name")
+        return Problem(NAME, message, "name-collision", "rename one of them")
     return None
 
 
-def changes(folder: Path, made: Mapping[str, str]) -> Changes:
-    """Compare a folder, which need not be there yet, with what was made.
+def changes(folder: Path, rendered: Mapping[str, str]) -> Changes:
+    """Return how a folder differs from rendered files.
 
     Args:
-        folder: of its files only those count that begin with `MARKER`, or stand in the way.
-        made: the text of each file, by its name.
+        folder: need not exist; only files that start with `MARKER`, or have the name of a rendered
+            file, are considered.
+        rendered: the text of each rendered file, by file name.
 
     Raises:
-        MlgenError: with every file that stands in the way and is not ours.
+        MlgenError: for all existing files that mlgen did not write but would overwrite.
         OSError: the folder, or a file in it, cannot be read.
     """
     old: dict[str, str] = {}
     same: set[str] = set()
     problems: list[Problem] = []
     for file in sorted(folder.iterdir()) if folder.exists() else []:
-        data = _ours(file)
-        if data is None and file.name in made:
-            message = "this file would be written, but mlgen did not make what is there"
-            hint = "move it away, or render into another folder"
+        data = _content(file)
+        if data is None and file.name in rendered:
+            message = "already exists, but was not written by mlgen"
+            hint = "move it away, or render to another folder"
             problems.append(Problem((), message, "foreign-file", hint, place=Place(str(file), 0)))
-        elif data is not None and data == made.get(file.name, "").encode():
+        elif data is not None and data == rendered.get(file.name, "").encode():
             same.add(file.name)
         elif data is not None:
             old[file.name] = data.decode(errors="replace")
     if problems:
         raise MlgenError(problems)
-    return Changes(old, {name: made[name] for name in sorted(made) if name not in same})
+    return Changes(old, {name: rendered[name] for name in sorted(rendered) if name not in same})
 
 
-def _ours(file: Path) -> bytes | None:
-    """The content of a file that we made, else None; what is large and foreign is not read."""
+def _content(file: Path) -> bytes | None:
+    """Return the content of a file that mlgen wrote, or None; other files are not read further."""
     if file.suffix != ".yaml" or not file.is_file():
         return None
     with file.open("rb") as stream:
-        begin = stream.read(len(MARKER))
-        return begin + stream.read() if begin == MARKER.encode() else None
+        start = stream.read(len(MARKER))
+        return start + stream.read() if start == MARKER.encode() else None
 
 
 def update(folder: Path, change: Changes) -> None:
-    """Make the changes; each file is written whole, and none is removed before all are written.
+    """Apply changes to a folder; all files are written, atomically, before any is removed.
 
     Raises:
         OSError: a file cannot be written or removed.
@@ -177,11 +187,12 @@ def update(folder: Path, change: Changes) -> None:
 
 
 def diff(folder: Path, change: Changes) -> str:
-    """Return the changes as `patch -p0` reads them; "" where there are none."""
+    """Return changes as a unified diff for `patch -p0`, or "" if there are none."""
     return "".join(line for name in change.names for line in _diff(folder, change, name))
 
 
 def _diff(folder: Path, change: Changes, name: str) -> Iterator[str]:
+    """Return the lines of the unified diff of one file."""
     path = (folder / name).as_posix()
     before, after = (path if name in side else "/dev/null" for side in (change.old, change.new))
     old, new = (_lines(side.get(name, "")) for side in (change.old, change.new))
@@ -190,5 +201,5 @@ def _diff(folder: Path, change: Changes, name: str) -> Iterator[str]:
 
 
 def _lines(text: str) -> list[str]:
-    """The lines as other tools know them; for `str.splitlines` a form feed ends one too."""
+    """Return lines that end at newlines only; `str.splitlines` also splits at a form feed."""
     return list(io.StringIO(text, newline="\n"))

@@ -1,4 +1,4 @@
-"""Rendered jobs and other objects → the text that is printed."""
+"""Rendered jobs and other objects → the printed manifests."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,6 +24,6 @@ def text(parts: Iterable[Rendered | Foreign], form: Format) -> str:
 
 
 def json_text(objects: Sequence[Mapping[str, Any]]) -> str:
-    """Return the objects as one JSON List, as `kubectl get -o json` does."""
-    listed = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
-    return json.dumps(listed, indent=2, ensure_ascii=False) + "\n"
+    """Return a JSON List of the objects, as `kubectl get -o json` prints it."""
+    items = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
+    return json.dumps(items, indent=2, ensure_ascii=False) + "\n"

@@ -1,6 +1,6 @@
-"""A Secret with a pair of ssh keys, for MPI over ssh.
+"""A name → a Secret with a new SSH key pair, for MPI over SSH.
 
-It is a command of its own, as `render` prints the same bytes every time, and no private keys.
+This is not part of `render`, whose output is reproducible and contains no private keys.
 """
 
 import subprocess
@@ -11,12 +11,12 @@ from mlgen.output.yaml import yaml_text
 
 
 def secret(name: str, namespace: str | None) -> str:
-    """Return the manifest of a Secret of type kubernetes.io/ssh-auth with a new ed25519 key.
+    """Return the manifest of a Secret of type kubernetes.io/ssh-auth with a new Ed25519 key.
 
-    The keys of its data are those of the MPI operator's (pkg/controller/mpi_job_controller.go).
+    It has the same data keys as the MPI operator's Secret (pkg/controller/mpi_job_controller.go).
 
     Raises:
-        RuntimeError: there is no ssh-keygen, or it failed; the message says what to do.
+        RuntimeError: ssh-keygen is not installed, or failed; the message says what to do.
     """
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "key"
@@ -24,7 +24,7 @@ def secret(name: str, namespace: str | None) -> str:
         try:
             subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603
         except FileNotFoundError:
-            message = "ssh-keygen is not installed; it comes with OpenSSH (openssh-client)"
+            message = "ssh-keygen is not installed; install the OpenSSH client (openssh-client)"
             raise RuntimeError(message) from None
         except subprocess.CalledProcessError as error:
             raise RuntimeError(f"ssh-keygen failed: {error.stderr.strip()}") from None

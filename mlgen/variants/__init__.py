@@ -1,1 +1,1 @@
-"""What changes a job for one use of it: a name with a hash, a workflow, a GitOps tool."""
+"""Variants of a job for one use: a name with a hash, an Argo workflow, a GitOps tool."""

@@ -1,17 +1,17 @@
-"""Objects for a tool that brings back, again and again, what stands in Git: Argo CD or Flux.
+"""Manifests for a GitOps tool, which continuously restores the state in Git: Argo CD or Flux.
 
-A Job that is made again is a training that starts anew. So nothing of a job may vanish by itself,
-its Jobs are made again only where what runs under them has changed, and then all of them, as the
-replicas of one job depend on each other.
+A Job that is deleted and recreated trains again. Therefore no object of the job deletes itself,
+Jobs are recreated only if their pods change, and then all Jobs of the set are, because the replicas
+of a job depend on each other.
 
 - Argo CD: https://argo-cd.readthedocs.io/en/stable/user-guide/sync-options/. `Force=true` is
-  `kubectl apply --force`, which makes an object again where the API server refuses the change.
-  Together with `Replace=true` it is `kubectl replace --force`: that makes a Job again in every
-  sync, changed or not. A server-side apply knows no force at all
+  `kubectl apply --force`, which recreates an object if the API server rejects the change. With
+  `Replace=true` it is `kubectl replace --force`, which recreates a Job in every sync. Server-side
+  apply does not support force
   (gitops-engine/pkg/sync/sync_context.go, applyObject; kubectl/pkg/cmd/apply/patcher.go).
 - Flux: https://fluxcd.io/flux/components/kustomize/kustomizations/, "Controlling the apply
-  behavior of resources". Without `ssa: Merge` it undoes whatever kubectl has changed, and kubectl
-  is what the supervisor uses. Its `postBuild` would replace `${…}` in scripts.
+  behavior of resources". Without `ssa: Merge` it reverts all changes made with kubectl,
+  including those of the supervisor. Its `postBuild` would replace `${…}` in scripts.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,134 +31,153 @@ Target = Literal["argocd", "flux"]
 Object = dict[str, Any]
 
 SET = "mlgen.dev/set"
-"""An annotation of a Job's pods: no part of the template of a Job can change, so where this one
-does, all Jobs of the set are made again together."""
+"""An annotation of the pods of every Job: a hash of the whole set.
+
+A Job's template is immutable, so a change of the hash recreates all Jobs of the set.
+"""
 
 SYNC_OPTIONS = "argocd.argoproj.io/sync-options"
 FORCE = ("Force=true", "ServerSideApply=false")
-MAY_BE_MISSING = ("SkipDryRunOnMissingResource=true",)
-"""Else a sync fails as a whole where the scheduler is installed by a later one."""
+SKIP_DRY_RUN = ("SkipDryRunOnMissingResource=true",)
+"""Without it, the whole sync fails if a later sync installs the CustomResourceDefinition."""
 
 FLUX = "kustomize.toolkit.fluxcd.io"
 
+REMOVE_FROM_GIT = "remove the job from Git when it is done"
+
 
 def without_policies(job: TrainingJob) -> TrainingJob:
-    """Return a job without the policies by which a part of it vanishes: it would be made again."""
+    """Return the job without policies that delete objects, which the tool would recreate."""
     policy = replace(job.run_policy, ttl_seconds_after_finished=None)
     if policy.clean_pod_policy == "All":
         policy = replace(policy, clean_pod_policy="Running")
     return replace(job, run_policy=policy)
 
 
-def warnings(asked: TrainingJob, topology: Topology, target: Target) -> Iterator[Problem]:
-    """Return what is rendered otherwise than it reads, and what the tool does to it.
+def warnings(job: TrainingJob, topology: Topology, target: Target) -> Iterator[Problem]:
+    """Return warnings about policies that are not rendered as written, or that the tool undoes.
 
     Args:
-        asked: the job with all of its policies.
-        topology: how it is laid out without those of `without_policies`.
+        job: with all its policies.
+        topology: of the job as returned by `without_policies`.
         target: the tool.
     """
-    policy, tool = asked.run_policy, TOOLS[target].title
+    policy, tool = job.run_policy, TOOLS[target].title
     if policy.ttl_seconds_after_finished is not None:
-        message = f"it is left out: {tool} would make a Job that is gone again, and train anew"
-        yield _warning("ttlSecondsAfterFinished", message, TAKE_OUT)
+        message = f"omitted, because {tool} would recreate the deleted Jobs and train again"
+        yield _warning("ttlSecondsAfterFinished", message, REMOVE_FROM_GIT)
     if not topology.supervised:
         return
     if policy.clean_pod_policy == "All":
-        message = f"it is rendered as Running: {tool} would make what is gone again, and train anew"
-        yield _warning("cleanPodPolicy", message, TAKE_OUT)
+        message = (
+            f"rendered as Running, because {tool} would recreate the deleted Jobs and train again"
+        )
+        yield _warning("cleanPodPolicy", message, REMOVE_FROM_GIT)
     serving = ", ".join(dict.fromkeys(role.name for role in topology.roles if role.serves))
     if serving:
-        message = f"what the supervisor scales to 0 at the end, {tool} starts again: {serving}"
+        message = (
+            f"{tool} scales these roles up again after the supervisor has scaled them to 0:"
+            f" {serving}"
+        )
         yield _warning("cleanPodPolicy", message, TOOLS[target].scaling_hint)
-
-
-TAKE_OUT = "take the job out of Git when it is done"
 
 
 def _warning(field: str, message: str, hint: str) -> Problem:
     return Problem(("spec", "runPolicy", field), message, "combination", hint, warning=True)
 
 
-def adapted(topology: Topology, objects: Sequence[Object], target: Target) -> list[Object]:
-    """Return the objects of a job as the tool should find them in Git.
+def adapted(topology: Topology, manifests: Sequence[Object], target: Target) -> list[Object]:
+    """Return the manifests of a job with the tool's annotations, as they should be kept in Git.
 
     Args:
-        topology: the job, without the policies of `without_policies`.
-        objects: all that is made of it.
+        topology: of the job as returned by `without_policies`.
+        manifests: all objects of that topology.
         target: the tool.
     """
     job = topology.job
-    # With a suffix of its own the whole set has another name where one of its Jobs changes.
-    mark = {} if job.part_of else {SET: digest(topology, objects)}
-    kept = (_marked(_queued(o, job), mark) if o["kind"] == "Job" else o for o in objects)
-    return [TOOLS[target].adapt(topology, item) for item in kept]
+    # With a hash in its name, a changed job is a new set of objects anyway.
+    set_hash = {} if job.part_of else {SET: digest(topology, manifests)}
+    prepared = (
+        _with_pod_annotations(_without_suspend(manifest, job), set_hash)
+        if manifest["kind"] == "Job"
+        else manifest
+        for manifest in manifests
+    )
+    return [TOOLS[target].adapt(topology, manifest) for manifest in prepared]
 
 
-def _queued(item: Object, job: TrainingJob) -> Object:
-    """A Job that Kueue lets go must not be stopped again by what stands in Git.
+def _without_suspend(manifest: Object, job: TrainingJob) -> Object:
+    """Return a Job without `suspend` if Kueue sets it, so that a sync does not suspend it again.
 
-    Kueue suspends what has its label when it is made (pkg/controller/jobframework/defaults.go).
+    Kueue suspends Jobs with its label when they are created
+    (kubernetes-sigs/kueue, pkg/controller/jobframework/defaults.go).
     """
-    if job.run_policy.suspend or KUEUE_QUEUE not in item["metadata"]["labels"]:
-        return item
-    return item | {"spec": {key: value for key, value in item["spec"].items() if key != "suspend"}}
+    if job.run_policy.suspend or KUEUE_QUEUE not in manifest["metadata"]["labels"]:
+        return manifest
+    spec = {field: value for field, value in manifest["spec"].items() if field != "suspend"}
+    return manifest | {"spec": spec}
 
 
-def _marked(item: Object, mark: Mapping[str, str]) -> Object:
-    template = item["spec"]["template"]
-    template = template | {"metadata": _annotated(template["metadata"], mark)}
-    return item | {"spec": item["spec"] | {"template": template}}
+def _with_pod_annotations(manifest: Object, annotations: Mapping[str, str]) -> Object:
+    template = manifest["spec"]["template"]
+    return _with_template_metadata(manifest, _annotated(template["metadata"], annotations))
+
+
+def _with_template_metadata(manifest: Object, metadata: Object) -> Object:
+    template = manifest["spec"]["template"] | {"metadata": metadata}
+    return manifest | {"spec": manifest["spec"] | {"template": template}}
 
 
 def _annotated(metadata: Object, annotations: Mapping[str, str]) -> Object:
-    """Metadata with annotations of ours; the user's own win."""
+    """Return metadata with these annotations, unless the user has set them."""
     if not annotations:
         return metadata
-    theirs = metadata.get("annotations", {})
-    ours = {name: text for name, text in annotations.items() if name not in theirs}
-    return metadata | {"annotations": theirs | ours}
+    user_annotations = metadata.get("annotations", {})
+    added = {name: value for name, value in annotations.items() if name not in user_annotations}
+    return metadata | {"annotations": user_annotations | added}
 
 
-def _argocd(_topology: Topology, item: Object) -> Object:
-    options: Sequence[str] = FORCE if item["kind"] == "Job" else ()
-    if not is_built_in(item["apiVersion"]):
-        options = MAY_BE_MISSING
-    item = _without_instance(item)
-    return item | {"metadata": _with_options(item["metadata"], options)}
+def _adapt_for_argocd(_topology: Topology, manifest: Object) -> Object:
+    options: Sequence[str] = FORCE if manifest["kind"] == "Job" else ()
+    if not is_built_in(manifest["apiVersion"]):
+        options = SKIP_DRY_RUN
+    manifest = _without_instance(manifest)
+    return manifest | {"metadata": _with_options(manifest["metadata"], options)}
 
 
 def _with_options(metadata: Object, options: Sequence[str]) -> Object:
-    """Metadata with sync options beside the user's own, of which each wins over ours."""
+    """Return metadata with these sync options, except those that the user has set."""
     annotations = metadata.get("annotations", {})
-    theirs = [option.strip() for option in annotations.get(SYNC_OPTIONS, "").split(",") if option]
-    names = {option.partition("=")[0] for option in theirs}
-    ours = [option for option in options if option.partition("=")[0] not in names]
-    if not ours:
+    user_options = [
+        option.strip() for option in annotations.get(SYNC_OPTIONS, "").split(",") if option
+    ]
+    names = {option.partition("=")[0] for option in user_options}
+    added = [option for option in options if option.partition("=")[0] not in names]
+    if not added:
         return metadata
-    return metadata | {"annotations": annotations | {SYNC_OPTIONS: ",".join([*theirs, *ours])}}
+    value = ",".join([*user_options, *added])
+    return metadata | {"annotations": annotations | {SYNC_OPTIONS: value}}
 
 
-def _without_instance(item: Object) -> Object:
-    """An object without the label that Argo CD may have to itself, to know what it has applied.
+def _without_instance(manifest: Object) -> Object:
+    """Return a manifest without the label in which Argo CD may track what it has applied.
 
     https://argo-cd.readthedocs.io/en/stable/user-guide/resource_tracking/
     """
-    found = item | {"metadata": _unlabelled(item["metadata"])}
-    template = item.get("spec", {}).get("template")
+    manifest = manifest | {"metadata": _without_instance_label(manifest["metadata"])}
+    template = manifest.get("spec", {}).get("template")
     if template is None:
-        return found
-    template = template | {"metadata": _unlabelled(template["metadata"])}
-    return found | {"spec": item["spec"] | {"template": template}}
+        return manifest
+    return _with_template_metadata(manifest, _without_instance_label(template["metadata"]))
 
 
-def _unlabelled(metadata: Object) -> Object:
+def _without_instance_label(metadata: Object) -> Object:
     labels = {name: value for name, value in metadata["labels"].items() if name != INSTANCE}
     return metadata | {"labels": labels}
 
 
-def _flux(topology: Topology, item: Object) -> Object:
-    job, kind, name = topology.job, item["kind"], item["metadata"]["name"]
+def _adapt_for_flux(topology: Topology, manifest: Object) -> Object:
+    job, kind, name = topology.job, manifest["kind"], manifest["metadata"]["name"]
     merge = {f"{FLUX}/ssa": "Merge"} if topology.supervised else {}
     annotations: dict[str, str] = {}
     if kind == "Job":
@@ -167,19 +186,19 @@ def _flux(topology: Topology, item: Object) -> Object:
         annotations = merge
     elif (kind, name) == ("ConfigMap", config_name(job)):
         annotations = {f"{FLUX}/substitute": "disabled"}
-    return item | {"metadata": _annotated(item["metadata"], annotations)}
+    return manifest | {"metadata": _annotated(manifest["metadata"], annotations)}
 
 
 @dataclass(frozen=True, slots=True)
 class GitOpsTool:
-    """A tool that applies what is in Git.
+    """A GitOps tool.
 
     Attributes:
-        title: the name, as people write it.
-        scaling_hint: what to do so that it does not scale up what the supervisor has scaled to 0.
-        force: the annotation by which it replaces an object whose change is rejected, and the word
-            in that.
-        adapt: returns an object of a job as the tool should find it.
+        title: its name in messages.
+        scaling_hint: how to keep it from scaling up StatefulSets that the supervisor scaled to 0.
+        force: the annotation that lets it recreate an object if the change is rejected, and the
+            option in its value.
+        adapt: returns a manifest of a topology with what the tool needs.
     """
 
     title: str
@@ -191,12 +210,15 @@ class GitOpsTool:
 TOOLS: dict[Target, GitOpsTool] = {
     "argocd": GitOpsTool(
         title="Argo CD",
-        scaling_hint="have the Application ignore spec.replicas of StatefulSets",
+        scaling_hint="configure the Application to ignore spec.replicas of StatefulSets",
         force=(SYNC_OPTIONS, FORCE[0]),
-        adapt=_argocd,
+        adapt=_adapt_for_argocd,
     ),
     "flux": GitOpsTool(
-        title="Flux", scaling_hint=TAKE_OUT, force=(f"{FLUX}/force", "enabled"), adapt=_flux
+        title="Flux",
+        scaling_hint=REMOVE_FROM_GIT,
+        force=(f"{FLUX}/force", "enabled"),
+        adapt=_adapt_for_flux,
     ),
 }
 
@@ -205,9 +227,9 @@ def target(text: str) -> Target:
     """Return the name of a tool.
 
     Raises:
-        ValueError: the tool is unknown; the message lists those that are known.
+        ValueError: the tool is unknown; the message lists all tools.
     """
-    for known in TOOLS:
-        if text == known:
-            return known
-    raise ValueError(f'"{text}" is not known; known are: {", ".join(TOOLS)}')
+    for name in TOOLS:
+        if text == name:
+            return name
+    raise ValueError(f'unknown tool "{text}"; expected one of: {", ".join(TOOLS)}')

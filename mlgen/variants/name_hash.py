@@ -1,8 +1,9 @@
-"""A name that changes with what runs under it: `metadata.nameSuffix: hash`.
+"""`metadata.nameSuffix: hash`: a job's name with a hash of what its pods run.
 
-The template of a Job cannot change (https://kubernetes.io/docs/concepts/workloads/controllers/job/),
-so what is applied anew must be another Job. kustomize gives single objects such suffixes; here the
-whole set has one, as a replica's address holds the names of its Job and of the Service.
+The template of a Job is immutable (https://kubernetes.io/docs/concepts/workloads/controllers/job/),
+so a changed job must have another name. kustomize adds a hash to single objects; here all objects
+of the job share one, because the address of a replica contains the names of its Job and of the
+Service.
 """
 
 import json
@@ -26,27 +27,27 @@ ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 LENGTH = 8
 
 
-def renamed(topology: Topology, objects: Sequence[Object]) -> TrainingJob:
-    """Return a job under a name that follows from what its pods are.
+def renamed(topology: Topology, manifests: Sequence[Object]) -> TrainingJob:
+    """Return the job with the hash in its name.
 
     Args:
         topology: of the job under its plain name.
-        objects: all that is made of it.
+        manifests: all objects of that topology.
     """
     job = topology.job
-    name = f"{job.name}-{digest(topology, objects)}"
+    name = f"{job.name}-{digest(topology, manifests)}"
     return replace(job, name=name, name_suffix=None, part_of=job.name)
 
 
-def digest(topology: Topology, objects: Sequence[Object]) -> str:
-    """Return `LENGTH` letters that follow from what the pods of a job are.
+def digest(topology: Topology, manifests: Sequence[Object]) -> str:
+    """Return `LENGTH` letters of `ALPHABET`, a hash of everything that the job's pods run and read.
 
     Args:
         topology: of the job.
-        objects: all that is made of it.
+        manifests: all objects of that topology.
     """
-    parts = list(_matters(topology, objects))
-    number = int.from_bytes(sha256(json.dumps(parts, sort_keys=True).encode()).digest(), "big")
+    inputs = list(_hashed(topology, manifests))
+    number = int.from_bytes(sha256(json.dumps(inputs, sort_keys=True).encode()).digest(), "big")
     letters = []
     for _ in range(LENGTH):
         number, letter = divmod(number, len(ALPHABET))
@@ -54,40 +55,52 @@ def digest(topology: Topology, objects: Sequence[Object]) -> str:
     return "".join(letters)
 
 
-def _matters(topology: Topology, objects: Sequence[Object]) -> Iterator[Any]:
-    """What the replicas see of the objects; the supervisor and TensorBoard are none of them."""
+def _hashed(topology: Topology, manifests: Sequence[Object]) -> Iterator[Any]:
+    """Return the parts of the manifests that replicas run or read.
+
+    The supervisor, TensorBoard and fields that can change while the pods run are left out.
+    """
     job = topology.job
     workloads = {workload_name(job, role) for role in topology.roles}
-    for item in objects:
-        kind, name = item["kind"], item["metadata"]["name"]
-        mutable = MUTABLE_SPEC.get(group_kind(item))
+    for manifest in manifests:
+        kind, name = manifest["kind"], manifest["metadata"]["name"]
+        mutable = MUTABLE_SPEC.get(group_kind(manifest))
         if mutable and name in workloads:
-            # The template of a StatefulSet may change, but then its pods are others.
-            kept = {k: v for k, v in item["spec"].items() if k == "template" or k not in mutable}
-            yield kind, name, kept
-        elif kind == "ConfigMap" and name != config_name(job) and "data" in item:
-            yield kind, name, item["data"]
-    # Without the scripts: a new version of mlgen may bring others, and what runs is the same.
+            # The template of a StatefulSet is mutable too, but a change replaces the pods.
+            spec = {
+                field: value
+                for field, value in manifest["spec"].items()
+                if field == "template" or field not in mutable
+            }
+            yield kind, name, spec
+        elif kind == "ConfigMap" and name != config_name(job) and "data" in manifest:
+            yield kind, name, manifest["data"]
+    # The job's own ConfigMap also has scripts, which may change with the version of mlgen.
     yield dict(topology.files)
 
 
-def in_addresses(topology: Topology, objects: Sequence[Object]) -> list[Object]:
-    """Return the objects with the suffix in the addresses that the user wrote by the plain name."""
+def in_addresses(topology: Topology, manifests: Sequence[Object]) -> list[Object]:
+    """Return the manifests with the hash in replica addresses that the user wrote without it.
+
+    Args:
+        topology: of the job under its name with the hash.
+        manifests: all objects of that topology.
+    """
     job = topology.job
-    plain = re.escape(job.part_of or job.name)
+    plain_name = re.escape(job.part_of or job.name)
     roles = "|".join(sorted({re.escape(role.name) for role in topology.roles}))
     address = re.compile(
-        rf"(?<![\w.-]){plain}(-(?:{roles})(?:-\d+)?-(?:{INDEX_FORMS})\.){plain}(?![\w-])"
+        rf"(?<![\w.-]){plain_name}(-(?:{roles})(?:-\d+)?-(?:{INDEX_FORMS})\.){plain_name}(?![\w-])"
     )
-    whole = rf"{job.name}\g<1>{job.name}"
+    hashed_address = rf"{job.name}\g<1>{job.name}"
 
-    def renamed(value: Any) -> Any:
+    def with_hash(value: Any) -> Any:
         if isinstance(value, str):
-            return address.sub(whole, value)
+            return address.sub(hashed_address, value)
         if isinstance(value, list):
-            return [renamed(item) for item in value]
+            return [with_hash(item) for item in value]
         if isinstance(value, dict):
-            return {key: renamed(item) for key, item in value.items()}
+            return {key: with_hash(item) for key, item in value.items()}
         return value
 
-    return [renamed(item) for item in objects]
+    return [with_hash(manifest) for manifest in manifests]

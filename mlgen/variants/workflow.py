@@ -1,7 +1,7 @@
-"""What a workflow does for a job, so that its objects do not: starting it again, ending, removing.
+"""A job whose restarts and cleanup are done by an Argo workflow instead of by its own objects.
 
-Replicas of one job depend on each other, so where a workflow watches them, the whole job starts
-again (as a gang), and the workflow judges by the exit code of the replica that failed first.
+The replicas of a job depend on each other. A workflow that watches all of them can therefore
+restart the whole job as a gang. It decides by the exit code of the replica that failed first.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,32 +11,41 @@ from mlgen.jobfile.model import TrainingJob
 from mlgen.problems import MlgenError, Problem
 from mlgen.topology import Role, Topology
 
+OWN_LIMIT_HINT = "remove it to let the workflow restart the job, up to runPolicy.backoffLimit times"
+ON_FAILURE_HINT = "write restartPolicy: ExitCode to let the workflow alone restart the job"
+
 
 def without_policies(job: TrainingJob) -> TrainingJob:
-    """Return a job without the policies that are then those of its workflow."""
+    """Return the job without the policies that the workflow carries out."""
     policy = replace(
         job.run_policy, clean_pod_policy="None", ttl_seconds_after_finished=None, suspend=False
     )
     return replace(job, run_policy=policy)
 
 
-def restarts(topology: Topology) -> Topology:
-    """Return a topology in which a replica that fails fails its role, for the workflow to judge.
+def with_workflow_restarts(topology: Topology) -> Topology:
+    """Return the topology with the restart policy Workflow in each role that the workflow restarts.
+
+    If a replica of such a role fails, the role fails. Fields that contradict the workflow are
+    reported as warnings.
 
     Raises:
-        MlgenError: roles have different exit codes, of which a workflow takes one set.
+        MlgenError: roles have different exit codes; a workflow has one set of them.
     """
     if len({role.spec.retryable_exit_codes for role in topology.roles if _by_code(role)}) > 1:
         raise MlgenError([_different_codes(topology.roles)])
-    left = [replace(r, restart="Workflow") if _is_left(r) else r for r in topology.roles]
+    roles = [
+        replace(role, restart="Workflow") if _restarted_by_workflow(role) else role
+        for role in topology.roles
+    ]
     warnings = (*topology.warnings, *_contradictions(topology))
-    return replace(topology, roles=tuple(left), warnings=warnings)
+    return replace(topology, roles=tuple(roles), warnings=warnings)
 
 
 def exit_codes(roles: Sequence[Role]) -> tuple[int, ...]:
-    """Return the exit codes after which the workflow starts the job again; () for 128 to 255."""
-    given = (role.spec.retryable_exit_codes for role in roles)
-    return next((codes for codes in given if codes), ())
+    """Return the exit codes after which the workflow restarts the job; () for 128 to 255."""
+    codes_of_roles = (role.spec.retryable_exit_codes for role in roles)
+    return next((codes for codes in codes_of_roles if codes), ())
 
 
 def _by_code(role: Role) -> bool:
@@ -44,52 +53,54 @@ def _by_code(role: Role) -> bool:
 
 
 def _own_limit(role: Role) -> str | None:
-    """The field in which a role says how often its replicas start again by themselves."""
+    """Return the field with which the role limits restarts of its own replicas, if any."""
     if role.spec.backoff_limit is not None:
         return "backoffLimit"
     return None if role.spec.backoff_limit_per_index is None else "backoffLimitPerIndex"
 
 
-def _is_left(role: Role) -> bool:
-    """The workflow restarts what neither goes on without the replica nor restarts it by itself."""
-    ends = not role.serves and not role.tolerates_failure
-    return ends and role.restart in ("Never", "ExitCode") and not _own_limit(role)
+def _can_fail_job(role: Role) -> bool:
+    """True if the job cannot continue without a replica of the role."""
+    return not role.serves and not role.tolerates_failure
+
+
+def _restarted_by_workflow(role: Role) -> bool:
+    """True if only the workflow can restart a failed replica of the role."""
+    never_restarts = role.restart in ("Never", "ExitCode") and not _own_limit(role)
+    return _can_fail_job(role) and never_restarts
 
 
 def _different_codes(roles: Sequence[Role]) -> Problem:
     role = next(role for role in roles if _by_code(role) and role.spec.retryable_exit_codes)
     path = ("spec", "roles", role.spec.name, "retryableExitCodes")
-    message = "a workflow starts the whole job again, and roles have different exit codes for it"
-    return Problem(path, message, "combination", "give all roles with ExitCode the same ones")
+    message = "the roles have different exit codes, but a workflow restarts the whole job"
+    hint = "use the same codes in all roles with restartPolicy: ExitCode"
+    return Problem(path, message, "combination", hint)
 
 
 def _contradictions(topology: Topology) -> Iterator[Problem]:
-    """Whatever else was asked for one role: which of the two wins."""
+    """Return warnings about fields of roles that contradict the workflow's restarts."""
     limit = topology.job.run_policy.backoff_limit
     codes = ", ".join(map(str, sorted(exit_codes(topology.roles)))) or "128 to 255"
-    for role in topology.roles:
-        name, own = role.spec.name, _own_limit(role)
-        if role.serves or role.tolerates_failure:
-            continue
-        if own or role.restart == "OnFailure":
-            yield Problem(
-                ("spec", "roles", name, own or "restartPolicy"),
-                f"replicas of {name} start again by themselves first; the workflow starts the"
-                " whole job again only when their limit is used up",
-                "combination",
-                HINT_OWN if own else HINT_ON_FAILURE,
-                warning=True,
+    for role in filter(_can_fail_job, topology.roles):
+        name, own_limit = role.spec.name, _own_limit(role)
+        if own_limit or role.restart == "OnFailure":
+            yield _warning(
+                name,
+                own_limit or "restartPolicy",
+                f"replicas of {name} restart by themselves first; the workflow restarts the whole"
+                " job only when their limit is reached",
+                OWN_LIMIT_HINT if own_limit else ON_FAILURE_HINT,
             )
         elif role.spec.restart_policy == "Never" and limit:
-            yield Problem(
-                ("spec", "roles", name, "restartPolicy"),
-                f"the workflow starts the whole job again all the same, up to {limit} times, after"
-                f" an exit code of {codes} in {name}",
-                "combination",
-                "write runPolicy.backoffLimit: 0 to end with the first failure",
-                warning=True,
+            yield _warning(
+                name,
+                "restartPolicy",
+                f"the workflow still restarts the whole job, up to {limit} times, if {name} fails"
+                f" with exit code {codes}",
+                "write runPolicy.backoffLimit: 0 to fail at the first failure",
             )
 
 
-HINT_OWN = "leave it out, and the workflow starts the job again, by runPolicy.backoffLimit"
-HINT_ON_FAILURE = "write restartPolicy: ExitCode, and the workflow alone starts the job again"
+def _warning(role: str, field: str, message: str, hint: str) -> Problem:
+    return Problem(("spec", "roles", role, field), message, "combination", hint, warning=True)

@@ -1,34 +1,38 @@
-"""Rules that hold for the manifests of every fixture, whatever its golden says."""
+"""Rules that hold for the manifests of every fixture, whatever its golden contains."""
 
 import re
 
 import kubernetes_validate
 import pytest
 import yaml
-from support import RESOURCES
+from support import FILES, FIXTURES, every_file, files_with, stem
 
 from mlgen.kubernetes.pod_security import violations
 
 INDEX = ("batch.kubernetes.io/job-completion-index", "apps.kubernetes.io/pod-index")
-OURS = ("mlgen.dev/job", "mlgen.dev/role", "mlgen.dev/replica-index")
-OTHERS = ("PodGroup",)
-"""Kinds of other projects, whose schemas are tested where these are."""
+SELECTOR_LABELS = ("mlgen.dev/job", "mlgen.dev/role", "mlgen.dev/replica-index")
+CUSTOM_KINDS = ("PodGroup",)
+"""Kinds of other projects; kubernetes_validate does not have their schemas."""
 
+SUPERVISOR = "mlgen.dev/role: supervisor"
 
 RENDERED = {}
-"""The objects of each fixture, which no test changes."""
+"""The objects of each fixture. Tests do not change them."""
+
+
+def load(text):
+    return list(yaml.load_all(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
 
 
 @pytest.fixture
-def objects(any_file, render):
-    if any_file not in RENDERED:
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        RENDERED[any_file] = list(yaml.load_all(render(any_file), loader))
-    return RENDERED[any_file]
+def objects(file, render):
+    if file not in RENDERED:
+        RENDERED[file] = load(render(file))
+    return RENDERED[file]
 
 
 def workloads(objects):
-    """Each Job and StatefulSet, but for the supervisor, which is no part of the training."""
+    """Each Job and StatefulSet except the supervisor, which does not take part in the training."""
     for item in objects:
         if item["kind"] in ("Job", "StatefulSet") and not is_supervisor(item):
             yield item
@@ -45,8 +49,8 @@ def templates(objects):
     }
 
 
-def helped(objects):
-    """The pods of the training, and the supervisor's, which is a helper as a whole."""
+def all_templates(objects):
+    """The pod templates of the training and of the supervisor, which is a helper itself."""
     return [item["spec"]["template"] for item in objects if item["kind"] in ("Job", "StatefulSet")]
 
 
@@ -59,42 +63,46 @@ def helpers(template):
 
 
 def hosts(objects):
-    """The host name of every pod that the Job and StatefulSet controllers would make."""
+    """The host name of every pod that the Job and StatefulSet controllers create."""
     for item in workloads(objects):
         spec, name = item["spec"], item["metadata"]["name"]
-        own = spec["template"]["spec"].get("hostname")
+        hostname = spec["template"]["spec"].get("hostname")
         count = spec.get("completions", spec.get("replicas"))
-        yield from [own] if own else [f"{name}-{i}" for i in range(count)]
+        yield from [hostname] if hostname else [f"{name}-{i}" for i in range(count)]
 
 
-@pytest.mark.parametrize("version", ["1.31", "1.34"])
-def test_kubernetes_accepts_every_field(any_file, objects, version):
-    if version == "1.31" and any_file in RESOURCES:
-        pytest.skip("a custom resource is rendered by way of a job file, and those are tested")
+VERSIONS = [(file, "1.34") for file in FILES] + [(file, "1.31") for file in FIXTURES]
+"""A custom resource is converted to a job file first, so one version is enough for it."""
+
+
+@pytest.mark.parametrize(("file", "version"), VERSIONS, ids=stem)
+def test_kubernetes_accepts_every_field(objects, version):
     for item in objects:
-        if item["kind"] not in OTHERS:
+        if item["kind"] not in CUSTOM_KINDS:
             kubernetes_validate.validate(item, version, strict=True)
 
 
-def test_objects_are_named_once(objects):
+@every_file
+def test_no_two_objects_have_the_same_name(objects):
     names = [(o["kind"], o["metadata"]["name"]) for o in objects]
 
     assert len(set(names)) == len(names)
 
 
-def test_every_object_carries_the_labels_that_find_it(objects):
+@every_file
+def test_every_object_has_the_recommended_labels_and_that_of_its_job(objects):
     for item in objects:
         labels = item["metadata"]["labels"]
-        wanted = {"name", "instance", "component", "part-of", "managed-by"}
-        found = {k.rpartition("/")[2] for k in labels if k.startswith("app.kubernetes.io/")}
+        recommended = {k.rpartition("/")[2] for k in labels if k.startswith("app.kubernetes.io/")}
 
-        assert found == wanted
+        assert recommended == {"name", "instance", "component", "part-of", "managed-by"}
         status = f"{labels['app.kubernetes.io/instance']}-status" == item["metadata"]["name"]
         assert labels.get("mlgen.dev/job") == (
             None if status else labels["app.kubernetes.io/instance"]
         )
 
 
+@every_file
 def test_what_pods_need_comes_before_the_pods(objects):
     order = ["ServiceAccount", "Role", "RoleBinding", "ConfigMap", "Service", "PodGroup"]
     order += ["Deployment", "StatefulSet", "Job"]
@@ -103,13 +111,15 @@ def test_what_pods_need_comes_before_the_pods(objects):
     assert kinds == sorted(kinds)
 
 
-def test_exactly_one_job_decides(objects):
+@every_file
+def test_there_is_exactly_one_deciding_job(objects):
     deciding = [o for o in objects if o["metadata"]["labels"].get("mlgen.dev/decides") == "true"]
 
     assert [o["kind"] for o in deciding] == ["Job"]
 
 
-def test_one_headless_service_leads_to_every_pod(objects):
+@every_file
+def test_one_headless_service_selects_every_pod(objects):
     (service,) = [o for o in objects if o["kind"] == "Service" and len(o["spec"]["selector"]) == 1]
 
     assert service["spec"]["clusterIP"] == "None"
@@ -119,17 +129,19 @@ def test_one_headless_service_leads_to_every_pod(objects):
         assert service["spec"]["selector"].items() <= template["metadata"]["labels"].items()
 
 
-def test_selectors_use_our_labels_and_the_index_alone(objects):
+@every_file
+def test_selectors_use_only_labels_of_mlgen_and_the_index(objects):
     for item in objects:
         selector = item.get("spec", {}).get("selector")
         if selector:
-            wanted = selector.get("matchLabels", selector)
-            if wanted.get("mlgen.dev/role") == "tensorboard":  # which is no pod of the job
-                assert set(wanted) == {"mlgen.dev/tensorboard", "mlgen.dev/role"}
+            labels = selector.get("matchLabels", selector)
+            if labels.get("mlgen.dev/role") == "tensorboard":  # not a pod of the job
+                assert set(labels) == {"mlgen.dev/tensorboard", "mlgen.dev/role"}
             else:
-                assert set(wanted) <= {*OURS, *INDEX}
+                assert set(labels) <= {*SELECTOR_LABELS, *INDEX}
 
 
+@files_with(r"value: .*\$\(MLGEN_")
 def test_the_index_is_defined_before_it_is_used(objects):
     for template in templates(objects).values():
         for container in containers(template):
@@ -139,23 +151,24 @@ def test_the_index_is_defined_before_it_is_used(objects):
                     assert used in names[:position]
 
 
+@files_with(r"value: .*\b([a-z0-9-]+)-[a-z0-9-]*\d\.\1\b", without="^  replicas: 0")
 def test_every_peer_in_a_variable_or_hostfile_is_a_pod(objects):
     job = objects[0]["metadata"]["labels"]["mlgen.dev/job"]
-    known = set(hosts(objects))
-    suspended = any(o["spec"].get("replicas") == 0 for o in objects if o["kind"] == "StatefulSet")
     text = yaml.safe_dump(
         [c.get("env", []) for t in templates(objects).values() for c in containers(t)]
     )
     configs = [o.get("data", {}) for o in objects if o["kind"] == "ConfigMap"]
     text += "".join(data.get("hostfile", "") for data in configs)
 
-    named = set(re.findall(rf"\b({job}-[a-z0-9-]*\d)\.{job}\b", text))
+    peers = set(re.findall(rf"\b({job}-[a-z0-9-]*\d)\.{job}\b", text))
 
-    assert suspended or named <= known
+    assert peers
+    assert peers <= set(hosts(objects))
 
 
+@files_with("/mlgen/scripts/")
 def test_helper_containers_are_restricted_and_bounded(objects):
-    for template in helped(objects):
+    for template in all_templates(objects):
         for container in helpers(template):
             security = container["securityContext"]
 
@@ -165,17 +178,19 @@ def test_helper_containers_are_restricted_and_bounded(objects):
             assert set(container["resources"]) == {"requests", "limits"}
 
 
-def test_no_private_key_and_no_cluster_domain_is_written_down(any_file, render):
-    text = render(any_file)
+@every_file
+def test_no_private_key_and_no_cluster_domain_is_rendered(file, render):
+    text = render(file)
 
     assert "PRIVATE KEY" not in text
-    assert "cluster.local" not in text or "clusterDomain" in any_file.read_text()
+    assert "cluster.local" not in text or "clusterDomain" in file.read_text()
 
 
-def test_an_exit_code_is_judged_by_the_job_alone(objects):
-    """Kubernetes judges exit codes only of pods that it does not restart itself."""
+@files_with("podFailurePolicy:")
+def test_exit_codes_are_handled_by_the_job_and_not_by_the_kubelet(objects):
+    """Kubernetes requires restartPolicy Never for a podFailurePolicy."""
     for item in objects:
-        if "podFailurePolicy" in item["spec"] if item["kind"] == "Job" else False:
+        if item["kind"] == "Job" and "podFailurePolicy" in item["spec"]:
             rules = item["spec"]["podFailurePolicy"]["rules"]
 
             assert item["spec"]["template"]["spec"]["restartPolicy"] == "Never"
@@ -183,13 +198,14 @@ def test_an_exit_code_is_judged_by_the_job_alone(objects):
             assert all(0 not in rule["onExitCodes"]["values"] for rule in rules[1:])
 
 
-def test_other_versions_render_the_same(any_file, render):
-    """So far no field depends on the version; only what may be a name does."""
-    assert render(any_file, kube_version=(1, 31)) == render(any_file, kube_version=(1, 36))
+@every_file
+def test_every_kube_version_renders_the_same_manifests(file, render):
+    """The version decides which names are valid, but no field yet."""
+    assert render(file, kube_version=(1, 31)) == render(file, kube_version=(1, 36))
 
 
 def pods(objects):
-    """Each template, and how many pods are made of it."""
+    """Each pod template of the training, with the number of its pods."""
     for item in workloads(objects):
         spec = item["spec"]
         yield spec["template"], spec.get("completions", spec.get("replicas"))
@@ -199,14 +215,16 @@ def main_container(template):
     return next(c for c in template["spec"]["containers"] if c not in helpers(template))
 
 
-def test_helper_containers_alone_meet_the_strictest_level(objects):
-    """But for one that runs as the training image's user, whom only its author knows."""
-    for template in helped(objects):
-        own = [c for c in helpers(template) if c["name"] != "ssh-setup"]
+@files_with("/mlgen/scripts/")
+def test_helper_containers_meet_pod_security_restricted(objects):
+    """Except ssh-setup, which runs as the user of the training image."""
+    for template in all_templates(objects):
+        restricted = [c for c in helpers(template) if c["name"] != "ssh-setup"]
 
-        assert [] == violations({"spec": {"containers": own}})
+        assert [] == violations({"spec": {"containers": restricted}})
 
 
+@every_file
 def test_a_training_container_has_shared_memory(objects):
     for template, _ in pods(objects):
         mounts = [mount["mountPath"] for mount in main_container(template)["volumeMounts"]]
@@ -214,15 +232,17 @@ def test_a_training_container_has_shared_memory(objects):
         assert 1 == mounts.count("/dev/shm")
 
 
-def test_tensorboard_is_no_pod_of_the_job(objects):
-    """Else the job's pods would have to be where it is, and it would count as a peer."""
+@files_with("^kind: Deployment")
+def test_tensorboard_does_not_have_the_label_of_the_job(objects):
+    """With that label it would count as a peer, and affinity rules would apply to it."""
     for item in objects:
         if item["kind"] == "Deployment":
             assert "mlgen.dev/job" not in item["spec"]["template"]["metadata"]["labels"]
 
 
-def test_sidecars_of_a_mesh_are_off_or_native(objects, any_file):
-    native = "mesh: native" in any_file.read_text()
+@every_file
+def test_mesh_sidecars_are_disabled_or_native(objects, file):
+    native = "mesh: native" in file.read_text()
     for template, _ in pods(objects):
         labels, annotations = (template["metadata"][k] for k in ("labels", "annotations"))
 
@@ -231,8 +251,9 @@ def test_sidecars_of_a_mesh_are_off_or_native(objects, any_file):
         assert annotations.get("sidecar.istio.io/nativeSidecar") == ("true" if native else None)
 
 
-def test_on_the_nodes_network_no_two_ports_are_alike(objects):
-    found = []
+@every_file
+def test_host_ports_are_unique(objects):
+    host_ports = []
     for template, count in pods(objects):
         spec = template["spec"]
         ports = [p for c in spec["containers"] for p in c.get("ports", [])]
@@ -240,83 +261,91 @@ def test_on_the_nodes_network_no_two_ports_are_alike(objects):
             assert spec["dnsPolicy"] == "ClusterFirstWithHostNet"
             assert not ports or count == 1
             assert all(port["hostPort"] == port["containerPort"] for port in ports)
-            found += [port["hostPort"] for port in ports]
+            host_ports += [port["hostPort"] for port in ports]
         else:
             assert all("hostPort" not in port for port in ports)
 
-    assert len(set(found)) == len(found)
+    assert len(set(host_ports)) == len(host_ports)
 
 
-def test_a_replica_sees_its_own_port_and_its_peers_constant_one(objects):
-    """On the nodes' network: every address leads to a Service that has the port."""
+@files_with("hostPort:", r"value: .*-\d+[.a-z]*:\d", without="name: MASTER_ADDR$")
+def test_a_replica_on_the_host_network_sees_its_own_host_port_and_the_common_port_of_its_peers(
+    objects,
+):
+    """Every address is that of a Service with this port."""
     services = {
         o["metadata"]["name"]: {port["port"]: port["targetPort"] for port in o["spec"]["ports"]}
         for o in objects
         if o["kind"] == "Service" and "mlgen.dev/replica-index" in o["spec"]["selector"]
     }
-    for item in workloads(objects) if services else ():
-        own = item["metadata"]["name"]
+    for item in workloads(objects):
+        replica = item["metadata"]["name"]
         main = main_container(item["spec"]["template"])
         text = " ".join(variable.get("value", "") for variable in main["env"])
         for name, port in re.findall(r"\b([a-z-]+-\d+)(?:[.a-z]*):(\d+)", text):
             target = services[name][int(port)]
 
-            assert (int(port) == target) == (name == own)
+            assert (int(port) == target) == (name == replica)
 
 
-def test_a_gang_has_all_pods_in_it_and_no_more(objects):
+@every_file
+def test_every_pod_belongs_to_the_gang(objects):
     groups = [o for o in objects if o["kind"] == "PodGroup"]
-    everyone = sum(count for _, count in pods(objects))
+    total = sum(count for _, count in pods(objects))
     for group in groups:
-        assert group["spec"]["minMember"] <= everyone
+        assert group["spec"]["minMember"] <= total
     for template, _ in pods(objects):
         metadata = template["metadata"]
         labels, annotations = metadata["labels"], metadata["annotations"]
-        named = [
+        group_names = [
             labels.get("scheduling.x-k8s.io/pod-group"),
             annotations.get("scheduling.k8s.io/group-name"),
         ]
-        assert [g["metadata"]["name"] for g in groups] == [name for name in named if name]
+        assert [g["metadata"]["name"] for g in groups] == [name for name in group_names if name]
         if "kueue.x-k8s.io/pod-group-name" in labels:
-            assert annotations["kueue.x-k8s.io/pod-group-total-count"] == str(everyone)
+            assert annotations["kueue.x-k8s.io/pod-group-total-count"] == str(total)
             assert labels["kueue.x-k8s.io/queue-name"]
 
 
-def test_what_kueue_holds_by_itself_is_one_suspended_job(objects):
+@files_with("^    kueue.x-k8s.io/queue-name:")
+def test_a_job_that_kueue_admits_itself_is_suspended_and_the_only_workload(objects):
     queued = [o for o in objects if "kueue.x-k8s.io/queue-name" in o["metadata"]["labels"]]
     for item in queued:
         assert item["spec"]["suspend"] is True
         assert [item] == list(workloads(objects))
 
 
-def test_a_supervisor_is_where_something_outlives_the_training(objects):
-    found = [item["metadata"]["name"] for item in objects if is_supervisor(item)]
+@files_with(SUPERVISOR)
+def test_there_is_one_supervisor_and_more_than_one_workload(objects):
+    supervisors = [item["metadata"]["name"] for item in objects if is_supervisor(item)]
     job = objects[0]["metadata"]["labels"]["app.kubernetes.io/instance"]
 
-    assert found in ([], [f"{job}-supervisor"])
-    assert not found or len(list(workloads(objects))) > 1
+    assert supervisors == [f"{job}-supervisor"]
+    assert len(list(workloads(objects))) > 1
 
 
-def test_without_a_supervisor_the_rest_is_the_same(objects, any_file, render):
-    """But for the scripts in the ConfigMap, and how long Jobs stay."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    bare = list(yaml.load_all(render(any_file, supervisor=False), loader))
+@files_with(SUPERVISOR)
+def test_no_supervisor_renders_the_same_pods_without_one(objects, file, render):
+    """Only the scripts in the ConfigMap and the Jobs' ttlSecondsAfterFinished differ."""
+    bare = load(render(file, supervisor=False))
 
     assert not [item for item in bare if "supervisor" in yaml.safe_dump(item)]
-    assert list(map(spec_of_pods, workloads(bare))) == list(map(spec_of_pods, workloads(objects)))
+    assert list(map(identity_and_template, workloads(bare))) == list(
+        map(identity_and_template, workloads(objects))
+    )
 
 
-def spec_of_pods(item):
+def identity_and_template(item):
     return item["metadata"], item["spec"]["template"]
 
 
-def test_a_supervisor_may_touch_what_it_cares_for_and_nothing_else(objects):
+@files_with(SUPERVISOR)
+def test_the_role_of_the_supervisor_allows_exactly_what_it_does(objects):
     for item in filter(is_supervisor, objects):
         job = item["metadata"]["labels"]["mlgen.dev/job"]
         (container,) = item["spec"]["template"]["spec"]["containers"]
         env = {variable["name"]: variable["value"] for variable in container["env"]}
-        everything = env["MLGEN_CLEAN_POD_POLICY"] == "All"
-        named = [*env["MLGEN_WORKLOADS"].split(), f"job/{env['MLGEN_DECIDES']}"]
+        watched = [*env["MLGEN_WORKLOADS"].split(), f"job/{env['MLGEN_DECIDES']}"]
         (role,) = [o for o in objects if o["kind"] == "Role" and "supervisor" in str(o["metadata"])]
         allowed = {
             (f"{resource.removesuffix('s')}/{name}", verb)
@@ -325,20 +354,21 @@ def test_a_supervisor_may_touch_what_it_cares_for_and_nothing_else(objects):
             for name in rule["resourceNames"]
             for verb in rule["verbs"]
         }
-        wanted = {
-            (n, verb) for n in [*named, f"configmap/{job}-status"] for verb in ("get", "patch")
+        needed = {
+            (n, verb) for n in [*watched, f"configmap/{job}-status"] for verb in ("get", "patch")
         }
-        if everything:
-            wanted |= {(n, "delete") for n in [*named, *env["MLGEN_OBJECTS"].split()]}
+        if env["MLGEN_CLEAN_POD_POLICY"] == "All":
+            needed |= {(n, "delete") for n in [*watched, *env["MLGEN_OBJECTS"].split()]}
 
-        assert sorted(named) == sorted(
+        assert sorted(watched) == sorted(
             f"{o['kind'].lower()}/{o['metadata']['name']}" for o in workloads(objects)
         )
-        assert allowed == wanted
+        assert allowed == needed
 
 
-def test_the_supervisor_is_no_pod_of_the_job(objects):
-    """Else the job's pods would have to be where it is, and it would count as a peer."""
+@files_with(SUPERVISOR)
+def test_the_supervisor_does_not_have_the_label_of_the_job(objects):
+    """With that label it would count as a peer, and affinity rules would apply to it."""
     for item in filter(is_supervisor, objects):
         pod = item["spec"]["template"]
 
@@ -347,7 +377,8 @@ def test_the_supervisor_is_no_pod_of_the_job(objects):
         assert pod["metadata"]["annotations"]["linkerd.io/inject"] == "disabled"
 
 
-def test_no_cleaning_by_label_meets_the_status(objects):
+@files_with("app.kubernetes.io/component: status")
+def test_a_deletion_by_the_label_of_the_job_keeps_the_status(objects):
     for item in objects:
         labels = item["metadata"]["labels"]
         if labels["app.kubernetes.io/component"] == "status":

@@ -265,14 +265,18 @@ NO_CHANGE = [
 ]
 
 UNSURE = [
-    ("Service address", {"spec.clusterIP": "10.96.77.77"}, "apply will be refused: "),
+    ("Service address", {"spec.clusterIP": "10.96.77.77"}, "will be rejected by the API server: "),
     (
         "PersistentVolumeClaim claim",
         {"spec.resources.requests.storage": "2Gi"},
-        "apply will be refused: ",
+        "will be rejected by the API server: ",
     ),
     ("PersistentVolumeClaim any", {"spec.storageClassName": "none"}, "changed"),
-    ("Pod pod", {"spec.tolerations": [{"operator": "Exists"}]}, "apply may be refused: "),
+    (
+        "Pod pod",
+        {"spec.tolerations": [{"operator": "Exists"}]},
+        "may be rejected by the API server: ",
+    ),
 ]
 
 NOT_WRITTEN = {
@@ -419,7 +423,10 @@ def test_what_is_said_to_be_refused_is_for_the_same_field(case, refused, saved, 
     assert theirs & set(refused(name, edits))
     for old in (named(name), saved / f"{name}.yaml"):
         status, head = diff(old, new)
-        assert (3, True) == (status, head.startswith(f"{name}: apply will be refused: {field} "))
+        assert (3, True) == (
+            status,
+            head.startswith(f"{name}: will be rejected by the API server: {field} "),
+        )
 
 
 @pytest.mark.parametrize(("name", "edits"), NO_CHANGE, ids=case_id)
@@ -446,11 +453,14 @@ def test_where_pods_run_may_change_until_a_suspended_job_starts(edits, there, re
     assert [] == refused("Job waiting", edits)
     assert "spec.template: Invalid value" in said
     assert (3, "Job waiting: changed") == diff(saved / "Job waiting.yaml", waiting)
-    unsure = "Job waiting: apply may be refused: spec.template is immutable, unless "
+    unsure = "Job waiting: may be rejected by the API server: spec.template is immutable, unless "
     assert diff(named("Job waiting"), waiting)[1].startswith(unsure)
     space = f"{there.name}/"
     _, head = diff("--live", "-n", there.name, started)
-    assert f"Job {space}started: apply will be refused: spec.template is immutable" == head
+    assert (
+        f"Job {space}started: will be rejected by the API server: spec.template is immutable"
+        == head
+    )
 
 
 @pytest.mark.parametrize("case", UNSURE, ids=case_id)
@@ -459,8 +469,10 @@ def test_what_files_do_not_tell_is_said_to_be_unsure(case, refused, saved, diff)
     name, edits, known = case
     new = edited(named(name), edits)
 
-    assert diff(named(name), new)[1].startswith(f"{name}: apply may be refused: ")
-    assert known == "apply may be refused: " or (known == "changed") != bool(refused(name, edits))
+    assert diff(named(name), new)[1].startswith(f"{name}: may be rejected by the API server: ")
+    assert known == "may be rejected by the API server: " or (known == "changed") != bool(
+        refused(name, edits)
+    )
     assert diff(saved / f"{name}.yaml", new)[1].startswith(f"{name}: {known}")
 
 
@@ -483,7 +495,10 @@ def test_the_cluster_is_compared_as_kubectl_applies(way, namespace, diff):
         ],
     }
     status, head = diff(*live, new)
-    assert (3, True) == (status, head.startswith(f"Job {namespace.name}/a: apply will be refused"))
+    assert (3, True) == (
+        status,
+        head.startswith(f"Job {namespace.name}/a: will be rejected by the API server"),
+    )
 
     said = namespace.both("apply", *way, "-f", "-", given=yaml.safe_dump(new))[1]
 

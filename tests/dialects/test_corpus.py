@@ -1,4 +1,4 @@
-"""What people wrote for the operators renders to valid manifests, or is refused with a reason."""
+"""Real custom resources render to valid manifests, or are rejected with a reason."""
 
 import re
 
@@ -18,15 +18,15 @@ pytestmark = pytest.mark.skipif(not FILES, reason="there is no ../shared/corpus"
 
 OTHERS = ("PodGroup",)
 
-WRONG = re.compile(
+MALFORMED = re.compile(
     r"\[(not-yaml|unknown-kind|unknown-field|missing-field|wrong-type|empty|duplicate-key|refused)\]"
     r"|not of Kubernetes"
 )
-"""What is no well-formed resource of these kinds: the operator would not run it either."""
+"""Problems of resources that are malformed, so that the operator would not run them either."""
 
 
 def outcome(path):
-    """What is made of a file, without the folders around it."""
+    """The summaries and problems of a file, without the names of folders."""
     result = CliRunner().invoke(main, ["render", str(path)], catch_exceptions=False)
     lines = re.findall(r"^# (.*) Made by mlgen\.$", result.stdout, re.MULTILINE)
     lines += ["refused" if result.exit_code else "as it is"] if not lines else []
@@ -36,7 +36,7 @@ def outcome(path):
 
 
 def foreign_fields(text):
-    """What strict validation does not know: fields that a writer made up, in a pod's template."""
+    """Errors of strict validation: unknown fields that a user wrote into a pod template."""
     for item in yaml.load_all(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
         if item["kind"] not in OTHERS and "mlgen.dev/job" in item["metadata"].get("labels", {}):
             try:
@@ -52,13 +52,13 @@ def test_outcome(folder, message):
     assert "".join(f"{outcome(path)}\n" for path in files) == message
 
 
-def test_what_is_well_formed_renders():
-    """By the goldens, which say why a file is refused; and none of them is a traceback."""
+def test_well_formed_resources_render():
+    """At most 5 % are rejected, according to the goldens of `test_outcome`."""
     folder = ROOT / "tests/dialects/__snapshots__/test_corpus"
     text = "".join(path.read_text() for path in folder.glob("*.txt"))
     files = re.split(r"^(?=\S)", text, flags=re.MULTILINE)[1:]
-    wrong = [file for file in files if WRONG.search(file)]
-    refused = [file for file in files if "\n  refused" in file and file not in wrong]
+    malformed = [file for file in files if MALFORMED.search(file)]
+    rejected = [file for file in files if "\n  refused" in file and file not in malformed]
 
     assert len(files) == len(FILES)
-    assert len(refused) <= 0.05 * (len(files) - len(wrong))
+    assert len(rejected) <= 0.05 * (len(files) - len(malformed))

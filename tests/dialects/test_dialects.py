@@ -1,5 +1,6 @@
-"""Custom resources of the operators, as they are: what they stand for, and what is said of them."""
+"""Custom resources of the operators: their job files, their manifests and their problems."""
 
+import json
 import re
 import subprocess
 import sys
@@ -11,7 +12,10 @@ from support import FIXTURES, RESOURCES, ROOT
 
 from mlgen import dialects
 from mlgen.cli import main
+from mlgen.documents.document import Document
+from mlgen.documents.files import Text
 from mlgen.output import yaml as emit
+from mlgen.problems import Collector, MlgenError, Place, Problem
 
 KINDS = [(name, *key) for name in dialects.names() for key in dialects.get(name).kinds]
 
@@ -20,8 +24,8 @@ KINDS = [(name, *key) for name in dialects.names() for key in dialects.get(name)
 def run(monkeypatch):
     monkeypatch.chdir(ROOT)
 
-    def run(*words, given=None):
-        return CliRunner().invoke(main, list(map(str, words)), given, catch_exceptions=False)
+    def run(*words, stdin=None):
+        return CliRunner().invoke(main, list(map(str, words)), stdin, catch_exceptions=False)
 
     return run
 
@@ -34,28 +38,28 @@ def relative(path):
 def test_the_job_file_of_a_custom_resource(path, run, manifest):
     result = run("convert", relative(path))
 
-    said = "".join(f"# {line}\n" for line in result.stderr.splitlines())
+    warnings = "".join(f"# {line}\n" for line in result.stderr.splitlines())
     assert result.exit_code == 0
-    assert result.stdout + said == manifest
+    assert result.stdout + warnings == manifest
 
 
 @pytest.mark.parametrize("path", RESOURCES, ids=lambda path: path.stem)
 def test_the_job_file_renders_to_the_same_bytes(path, run):
     job = run("convert", relative(path)).stdout
 
-    assert run("render", "-", given=job).stdout == run("render", relative(path)).stdout
+    assert run("render", "-", stdin=job).stdout == run("render", relative(path)).stdout
 
 
 @pytest.mark.parametrize(("dialect", "version", "kind"), KINDS)
 def test_every_kind_and_version_has_a_fixture(dialect, version, kind):
-    own = [path.read_text() for path in RESOURCES if path.stem.startswith(f"{dialect}-")]
-    first = [next(yaml.safe_load_all(text)) for text in own]
+    texts = [path.read_text() for path in RESOURCES if path.stem.startswith(f"{dialect}-")]
+    first = [next(yaml.safe_load_all(text)) for text in texts]
 
     assert (version, kind) in {(item["apiVersion"], item["kind"]) for item in first}
 
 
 @pytest.mark.parametrize("path", RESOURCES, ids=lambda path: path.stem)
-def test_a_fixture_is_named_as_its_dialect(path):
+def test_the_name_of_a_fixture_starts_with_its_dialect(path):
     assert [name for name in dialects.names() if path.stem.startswith(f"{name}-")]
 
 
@@ -71,6 +75,119 @@ def test_the_differences_of_every_operator_are_in_the_docs(name):
     text = (ROOT / "docs/custom-resources.md").read_text()
 
     assert f"`{name}`" in text
+
+
+def document(data):
+    return Document(data, {(): Place("job.yaml")})
+
+
+@pytest.mark.parametrize(
+    ("data", "path", "message"),
+    [
+        (None, (), "expected a TrainingJob or another Kubernetes object, which is a mapping"),
+        ([{}], (), "expected a TrainingJob or another Kubernetes object, which is a mapping"),
+        ({"kind": "A"}, ("apiVersion",), 'field "apiVersion" is missing'),
+        ({"apiVersion": "v1"}, ("kind",), 'field "kind" is missing'),
+        ({"apiVersion": "v1", "kind": 1}, ("kind",), 'field "kind" is missing'),
+    ],
+)
+def test_a_document_that_is_no_object_is_rejected(data, path, message):
+    with pytest.raises(MlgenError) as error:
+        dialects.native(document(data))
+
+    (problem,) = error.value.problems
+    assert (problem.path, problem.message, problem.code) == (path, message, "unknown-kind")
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "path", "hint"),
+    [
+        ("mlgen.dev/v1", "TrainingJob", "apiVersion", "use mlgen.dev/v1alpha1"),
+        ("mlgen.dev/v1alpha1", "TrainingJbo", "kind", 'did you mean "TrainingJob"?'),
+        ("mlgen.dev/v1alpha1", "A", "kind", "use TrainingJob"),
+        ("elasticdl.org/v1", "A", "kind", "use ElasticAIJob"),
+        (
+            "elasticdl.org/v2",
+            "ElasticAIJob",
+            "apiVersion",
+            "use one of: elasticdl.org/v1, elasticdl.org/v1alpha1",
+        ),
+        ("batch.paddlepaddle.org/v1", "PaddleJob", "apiVersion", "use kubeflow.org/v1"),
+        ("kubeflow.org/v1", "TFJbo", "kind", 'did you mean "TFJob"?'),
+        ("trainer.kubeflow.org/v1alpha1", "TrainJob", "kind", dialects.TRAINER_HINT),
+    ],
+)
+def test_a_misspelt_job_is_rejected_with_what_to_write(version, kind, path, hint):
+    data = {"apiVersion": version, "kind": kind}
+
+    with pytest.raises(MlgenError) as error:
+        dialects.native(document(data))
+
+    (problem,) = error.value.problems
+    assert (problem.path, problem.hint) == ((path,), hint)
+    assert not dialects.is_foreign(version, kind)
+
+
+@pytest.mark.parametrize(
+    ("version", "kind"),
+    [
+        ("v1", "ConfigMap"),
+        ("batch/v1", "Job"),
+        ("kubeflow.org/v1", "Notebook"),
+        ("kubeflow.org/v2beta1", "Experiment"),
+        ("example.org/v1", "MyJob"),
+    ],
+)
+def test_other_objects_are_foreign(version, kind):
+    assert dialects.native(document({"apiVersion": version, "kind": kind})) == (None, [])
+    assert dialects.is_foreign(version, kind)
+
+
+def test_a_training_job_is_returned_as_it_is():
+    job = document({"apiVersion": "mlgen.dev/v1alpha1", "kind": "TrainingJob", "a": 1})
+
+    assert dialects.native(job) == (job, [])
+    assert not dialects.is_foreign("mlgen.dev/v1alpha1", "TrainingJob")
+
+
+def test_the_groups_are_those_of_all_kinds_and_of_mlgen():
+    groups = {"mlgen.dev", "kubeflow.org", "xgboostjob.kubeflow.org", "elasticdl.org"}
+
+    assert groups <= dialects.groups()
+    assert "apps" not in dialects.groups()
+
+
+def read(text):
+    return [each.data for each in dialects.documents(Text("job.yaml", text))]
+
+
+def test_only_a_list_that_contains_a_job_is_split():
+    job = {"apiVersion": "mlgen.dev/v1alpha1", "kind": "TrainingJob"}
+    other = {"apiVersion": "v1", "kind": "ConfigMap"}
+    mixed, others = (
+        {"apiVersion": "v1", "kind": "List", "items": items} for items in ([other, job], [other])
+    )
+
+    assert read(json.dumps(mixed)) == [other, job]
+    assert read(json.dumps(others)) == [others]
+    assert read(json.dumps(mixed | {"items": None})) == [mixed | {"items": None}]
+
+
+def test_documents_are_processed_after_those_that_fail():
+    texts = [Text("a.yaml", "a: [\n---\nb: 1\n"), Text("b.yaml", "c: 1\n")]
+    failed = Problem((), "no", "refused")
+    warning = Problem((), "maybe", "differs", warning=True)
+    collector = Collector()
+
+    def process(name, document):
+        if "b" in document.data:
+            raise MlgenError([failed])
+        return name, [warning]
+
+    results = list(dialects.each(texts, process, collector))
+
+    assert [(document.data, name) for document, name in results] == [({"c": 1}, "b.yaml")]
+    assert [problem.code for problem in collector.problems] == ["not-yaml", "refused", "differs"]
 
 
 CONFIG = """\
@@ -100,7 +217,7 @@ def test_other_objects_pass_through_byte_for_byte(run, tmp_path):
     assert between == "".join(alone)
 
 
-def test_a_stream_of_all_converts_and_renders_to_the_same_bytes(run, tmp_path):
+def test_a_mixed_stream_converts_and_renders_to_the_same_bytes(run, tmp_path):
     file = tmp_path / "all.yaml"
     parts = [CONFIG, FIXTURES[0].read_text(), RESOURCES[0].read_text()]
     file.write_text("---\n".join(parts))
@@ -108,26 +225,24 @@ def test_a_stream_of_all_converts_and_renders_to_the_same_bytes(run, tmp_path):
     job = run("convert", file).stdout
 
     assert job.startswith(f"---\n{CONFIG}---\n{parts[1]}---\n")
-    assert run("render", "-", given=job).stdout == run("render", file).stdout
+    assert run("render", "-", stdin=job).stdout == run("render", file).stdout
 
 
 @pytest.mark.parametrize("line_end", ["", "\n"])
-def test_another_object_alone_is_no_job(run, line_end):
-    result = run("render", "-", given=CONFIG.rstrip() + line_end)
+def test_another_object_alone_passes_through(run, line_end):
+    result = run("render", "-", stdin=CONFIG.rstrip() + line_end)
 
     assert (0, "", f"---\n{CONFIG}") == (result.exit_code, result.stderr, result.stdout)
 
 
-def test_a_job_of_kubernetes_is_none_of_ours(run):
+def test_a_job_of_kubernetes_passes_through(run):
     job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec: {template: {}}\n"
 
-    assert run("render", "-", given=job).stdout == f"---\n{job}"
+    assert run("render", "-", stdin=job).stdout == f"---\n{job}"
 
 
-def test_another_object_is_an_item_of_the_list(run):
-    import json
-
-    items = json.loads(run("render", "-", "--format", "json", given=CONFIG).stdout)["items"]
+def test_another_object_is_an_item_of_the_json_list(run):
+    items = json.loads(run("render", "-", "--format", "json", stdin=CONFIG).stdout)["items"]
 
     assert items == [
         {
@@ -139,7 +254,7 @@ def test_another_object_is_an_item_of_the_list(run):
     ]
 
 
-def test_an_object_that_a_job_makes_too_is_refused(run, tmp_path):
+def test_an_object_that_a_job_renders_too_is_rejected(run, tmp_path):
     file = tmp_path / "all.yaml"
     service = "apiVersion: v1\nkind: Service\nmetadata: {name: mnist, namespace: vision}\n"
     file.write_text((ROOT / "fixtures/resources/kubeflow-tfjob-v1.yaml").read_text())
@@ -149,11 +264,11 @@ def test_an_object_that_a_job_makes_too_is_refused(run, tmp_path):
     result = run("render", file)
 
     assert result.exit_code == 1
-    assert "Service mnist would be made twice" in result.stderr
+    assert "Service mnist would be rendered twice" in result.stderr
 
 
-def test_what_kubectl_gets_is_taken(run):
-    """`kubectl get -o yaml` prints what the API server wrote into a resource besides."""
+def test_the_output_of_kubectl_get_renders_to_the_same_bytes(run):
+    """`kubectl get -o yaml` also prints the fields that the API server adds."""
     path = ROOT / "fixtures/resources/kubeflow-tfjob-v1.yaml"
     item = yaml.safe_load(path.read_text())
     item["metadata"] |= {
@@ -166,36 +281,35 @@ def test_what_kubectl_gets_is_taken(run):
     item["status"] = {"conditions": []}
     item["spec"]["tfReplicaSpecs"]["Chief"]["template"]["metadata"] = {"creationTimestamp": None}
 
-    got = run("render", "-", given=emit.yaml_text([item]))
+    rendered = run("render", "-", stdin=emit.yaml_text([item]))
 
-    assert got.stdout == run("render", relative(path)).stdout, got.stderr
+    assert rendered.stdout == run("render", relative(path)).stdout, rendered.stderr
 
 
-def test_a_list_of_jobs_is_each_of_them(run):
-    """As `kubectl get tfjobs -o yaml` prints them."""
+def test_a_list_renders_as_its_items(run):
+    """`kubectl get tfjobs -o yaml` prints a List."""
     items = [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "data"}}]
     items += [yaml.safe_load(path.read_text()) for path in (FIXTURES[0], RESOURCES[0])]
-    given = emit.yaml_text([{"apiVersion": "v1", "kind": "List", "items": items}])
+    text = emit.yaml_text([{"apiVersion": "v1", "kind": "List", "items": items}])
 
-    rendered = run("render", "-", given=given)
+    rendered = run("render", "-", stdin=text)
 
     alone = [run("render", path).stdout for path in (FIXTURES[0], RESOURCES[0])]
     assert rendered.stdout == "".join([emit.yaml_text(items[:1]), *alone]), rendered.stderr
-    assert run("render", "-", given=run("convert", "-", given=given).stdout).stdout == (
-        rendered.stdout
-    )
+    job = run("convert", "-", stdin=text).stdout
+    assert run("render", "-", stdin=job).stdout == rendered.stdout
 
 
 def test_a_problem_of_an_item_has_its_line(run):
     item = "apiVersion: kubeflow.org/v1\nkind: TFJob\nmetadata: {name: a}\nspec: {}\n"
     text = "".join(f"  {line}\n" for line in item.splitlines())
 
-    said = run("render", "-", given=f"apiVersion: v1\nkind: List\nitems:\n-{text[1:]}").stderr
+    stderr = run("render", "-", stdin=f"apiVersion: v1\nkind: List\nitems:\n-{text[1:]}").stderr
 
-    assert said.startswith('<stdin>:7:9: spec: the field "tfReplicaSpecs" is missing')
+    assert stderr.startswith('<stdin>:7:9: spec: field "tfReplicaSpecs" is missing')
 
 
-def test_settings_are_of_the_job_file_that_a_resource_stands_for(run):
+def test_settings_apply_to_the_equivalent_job_file(run):
     path = "fixtures/resources/kubeflow-tfjob-v1.yaml"
 
     rendered = run("render", path, "--set", "spec.roles.worker.replicas=7").stdout
@@ -203,26 +317,27 @@ def test_settings_are_of_the_job_file_that_a_resource_stands_for(run):
     assert re.search("worker +7 in Job", rendered)
 
 
-def test_a_problem_after_conversion_is_told_of_the_resource(run):
-    """By the path that its writer knows, also where the job file has another one."""
+def test_a_problem_of_the_job_file_is_reported_at_the_custom_resource(run):
+    """Its path is that of the custom resource, even if the job file has another."""
     text = (ROOT / "fixtures/resources/kubeflow-tfjob-v1.yaml").read_text()
-    given = text.replace('value: "1e-5"', "value: 1e-5").replace("gpu: 1}", "gpu: one}")
+    text = text.replace('value: "1e-5"', "value: 1e-5").replace("gpu: 1}", "gpu: one}")
+    line = text.splitlines().index("                limits: {nvidia.com/gpu: one}") + 1
 
-    said = run("render", "-", given=given).stderr.splitlines()
-    line = given.splitlines().index("                limits: {nvidia.com/gpu: one}") + 1
+    before_conversion = run("render", "-", stdin=text).stderr.splitlines()
+    text = text.replace("value: 1e-5", 'value: "1e-5"')
+    after_conversion = run("render", "-", stdin=text).stderr
 
     worker = "spec.tfReplicaSpecs.Worker.template.spec.containers[0]"
-    assert len(said) == 1
-    assert said[0].startswith(f"<stdin>:{line - 4}:37: {worker}.env[0].value: ")
-
-    said = run("render", "-", given=given.replace("value: 1e-5", 'value: "1e-5"')).stderr
-    assert f"<stdin>:{line}:42: {worker}.resources.limits.nvidia.com/gpu: " in said
+    assert len(before_conversion) == 1
+    assert before_conversion[0].startswith(f"<stdin>:{line - 4}:37: {worker}.env[0].value: ")
+    assert f"<stdin>:{line}:42: {worker}.resources.limits.nvidia.com/gpu: " in after_conversion
 
 
 def test_a_plain_job_file_does_not_import_a_dialect():
     program = (
         "import sys; from mlgen.cli import main; main(['render', sys.argv[1]], standalone_mode=0);"
-        " print([name for name in sys.modules if name.startswith('mlgen.dialects.')])"
+        " print([name for name in sys.modules if name.startswith('mlgen.dialects.')"
+        " and not name.startswith('mlgen.dialects._')])"
     )
     done = subprocess.run(
         [sys.executable, "-c", program, FIXTURES[0]], capture_output=True, text=True, check=True

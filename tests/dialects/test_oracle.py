@@ -1,4 +1,4 @@
-"""What the real operators made of real custom resources, held against what is rendered of them."""
+"""The pods that the real operators created are compared with those of the rendered manifests."""
 
 import importlib.util
 import json
@@ -14,12 +14,12 @@ ORACLE = ROOT.parent / "shared" / "oracle"
 CASES = sorted((ORACLE / "cases").glob("*.json"))
 
 SSHD = "command is ['/usr/sbin/sshd', '-De', '-f', '/root/.ssh/sshd_config']"
-"""Our own settings for a worker without a command: a row of docs/custom-resources.md."""
+"""mlgen's command for a worker without one; see docs/custom-resources.md."""
 
 
-def decided(line, case):
-    """Whether a difference is meant."""
-    # The API server writes a limit into a pod's requests, but the launcher's is a Job's template.
+def is_intended(line, case):
+    """Return True for a difference that is intended."""
+    # The API server adds requests to pods, but the launcher of the operator is a Job's template.
     template = (
         case["cr"]["apiVersion"] == "kubeflow.org/v2beta1" and "(launcher 0): resources" in line
     )
@@ -38,13 +38,13 @@ def compare():
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 def test_pods_are_those_of_the_operator(path, compare):
     case = json.loads(path.read_text())
-    given = yaml.safe_dump(case["cr"])
+    resource = yaml.safe_dump(case["cr"])
 
-    rendered = CliRunner().invoke(main, ["render", "-"], given, catch_exceptions=False)
-    if not case["objects"]:  # the operator made nothing of it
+    rendered = CliRunner().invoke(main, ["render", "-"], resource, catch_exceptions=False)
+    if not case["objects"]:  # the operator rejected it
         assert rendered.exit_code == 1
         return
     assert rendered.exit_code == 0, rendered.stderr
-    found = compare.differences(case, rendered.stdout)
+    differences = compare.differences(case, rendered.stdout)
 
-    assert [line for line in found if not decided(line, case)] == []
+    assert [line for line in differences if not is_intended(line, case)] == []

@@ -1,4 +1,4 @@
-"""What is said of a change before it is applied; that it is true stands in tests/cluster."""
+"""`mlgen diff`: the report of a change. tests/cluster compares it with a real API server."""
 
 import json
 import os
@@ -63,7 +63,7 @@ CHANGED = {
     "namespace": ("tensorflow-single", "metadata.namespace=vision"),
     "supervisor": ("tensorflow-clean-all", "spec.runPolicy.cleanPodPolicy=None"),
 }
-"""A fixture, and another value in it."""
+"""A fixture, and the value that changes in it."""
 
 
 @pytest.mark.parametrize("name", CHANGED)
@@ -76,7 +76,7 @@ def test_a_change_of_a_job_file(name, rendered, message):
     assert result.stdout == message
 
 
-def made(kind, name, version="v1", **content):
+def manifest(kind, name, version="v1", **content):
     return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, **content}
 
 
@@ -85,7 +85,7 @@ def workload(kind, name, image="example/serve:1", **spec):
     pod = {"containers": [{"name": "main", "image": image}], **spec.pop("pod", {})}
     selector = {"matchLabels": {"app": name}}
     spec = {"replicas": 3, "selector": selector, "template": {"metadata": meta, "spec": pod}} | spec
-    return made(kind, name, "apps/v1", spec=spec)
+    return manifest(kind, name, "apps/v1", spec=spec)
 
 
 ON_DELETE = {"updateStrategy": {"type": "OnDelete"}}
@@ -96,7 +96,7 @@ LONG = "".join(f"echo {number}\n" for number in range(50))
 
 
 def reader(name, *mounts, refs=()):
-    """A Deployment that has the ConfigMap `settings` as files, or other things as variables."""
+    """A Deployment with the ConfigMap `settings` as files, or other objects as variables."""
     mounted = [{"name": "v", "mountPath": f"/{number}", **m} for number, m in enumerate(mounts)]
     main = {"name": "main", "image": "a", "volumeMounts": mounted, "envFrom": list(refs)}
     volumes = [{"name": "v", "configMap": {"name": "settings"}}] if mounts else []
@@ -120,26 +120,26 @@ BEFORE = [
     workload("Deployment", "board-alone", strategy={"type": "Recreate"}),
     workload("DaemonSet", "agent"),
     workload("StatefulSet", "renamed", serviceName="a"),
-    made("Service", "address", spec={"selector": {"app": "a"}, "ports": [{"port": 80}]}),
-    made("Service", "headless", spec={"clusterIP": "None", "selector": {"app": "a"}}),
-    made("ConfigMap", "locked", data={"a": "1"}, immutable=True),
-    made("ConfigMap", "settings", data={"run.sh": LONG, "a": "1"}),
-    made("Secret", "key", stringData={"token": "hunter2"}),
-    made("PersistentVolumeClaim", "data")
+    manifest("Service", "address", spec={"selector": {"app": "a"}, "ports": [{"port": 80}]}),
+    manifest("Service", "headless", spec={"clusterIP": "None", "selector": {"app": "a"}}),
+    manifest("ConfigMap", "locked", data={"a": "1"}, immutable=True),
+    manifest("ConfigMap", "settings", data={"run.sh": LONG, "a": "1"}),
+    manifest("Secret", "key", stringData={"token": "hunter2"}),
+    manifest("PersistentVolumeClaim", "data")
     | {"spec": {"resources": {"requests": {"storage": "1Gi"}}, "accessModes": ["ReadWriteOnce"]}},
-    made("PersistentVolumeClaim", "more")
+    manifest("PersistentVolumeClaim", "more")
     | {"spec": {"resources": {"requests": {"storage": "1Gi"}}, "accessModes": ["ReadWriteOnce"]}},
-    made("RoleBinding", "binding", "rbac.authorization.k8s.io/v1")
+    manifest("RoleBinding", "binding", "rbac.authorization.k8s.io/v1")
     | {"roleRef": {"kind": "Role", "name": "a"}, "subjects": []},
-    made("Gang", "gang", "example.org/v1", spec={"size": 1}),
-    made("Gang", "old", "example.org/v1", spec={"size": 1}),
-    made("Role", "old", "rbac.authorization.k8s.io/v1", rules=[]),
+    manifest("Gang", "gang", "example.org/v1", spec={"size": 1}),
+    manifest("Gang", "old", "example.org/v1", spec={"size": 1}),
+    manifest("Role", "old", "rbac.authorization.k8s.io/v1", rules=[]),
     *READERS,
 ]
 
 
 def after():
-    """BEFORE, with one thing changed in each of them but the readers."""
+    """BEFORE, with one change in each object except the readers."""
     objects = {(item["kind"], item["metadata"]["name"]): item for item in BEFORE}
 
     def changed(kind, name, **content):
@@ -184,8 +184,8 @@ def test_objects_of_all_kinds(written, message):
     assert "hunter" not in result.stdout
 
 
-def test_what_is_refused_alone_leaves_nothing_half_done(written, message):
-    old, new = (made("ConfigMap", "a", data={"a": value}, immutable=True) for value in "12")
+def test_a_single_change_that_is_rejected(written, message):
+    old, new = (manifest("ConfigMap", "a", data={"a": value}, immutable=True) for value in "12")
 
     result = run("diff", written(old), written(new))
 
@@ -212,14 +212,14 @@ def test_a_folder_is_compared_object_by_object_whatever_the_files(tmp_path, rend
     assert (0, "") == (run("diff", old, new).exit_code, run("diff", old, new).stdout)
 
 
-def test_one_of_the_two_can_be_standard_input(rendered):
+def test_old_or_new_can_be_standard_input(rendered):
     text = rendered("tensorflow-ps").read_text()
 
     assert 0 == run("diff", "-", GOOD, stdin=text).exit_code
     assert 0 == run("diff", GOOD, "-", stdin=text).exit_code
 
 
-def test_the_options_hold_for_both():
+def test_options_apply_to_old_and_new():
     words = ("--set", "spec.image=a", "-n", "vision", "--no-supervisor", "--kube-version", "1.31")
 
     assert 0 == run("diff", GOOD, GOOD, *words).exit_code
@@ -233,15 +233,17 @@ def test_resources_of_a_suspended_job_may_change_from_1_36_on(version, status, w
         resources = {"requests": {"cpu": cpu}}
         pod = {"containers": [{"name": "main", "image": "a", "resources": resources}]}
         spec = {"suspend": True, "template": {"spec": {"restartPolicy": "Never", **pod}}}
-        return made("Job", "a", "batch/v1", spec=spec)
+        return manifest("Job", "a", "batch/v1", spec=spec)
 
     result = run("diff", written(job(1)), written(job(2)), "--kube-version", version)
 
-    assert result.stdout.startswith(f"Job a: apply {status} refused: spec.template is immutable")
+    assert result.stdout.startswith(
+        f"Job a: {status} rejected by the API server: spec.template is immutable"
+    )
 
 
 @pytest.mark.parametrize("pair", [(1, "1000m"), ("1Gi", "1024Mi"), (0.5, "500m")])
-def test_two_ways_to_write_an_amount_are_one(pair, written):
+def test_equal_quantities_do_not_differ(pair, written):
     one, other = (
         workload("Deployment", "a", pod={"containers": [{"name": "a", "resources": resources}]})
         for resources in ({"limits": {"memory": amount}} for amount in pair)
@@ -251,12 +253,12 @@ def test_two_ways_to_write_an_amount_are_one(pair, written):
 
 
 def test_true_is_not_1(written):
-    one, other = (made("Gang", "a", "example.org/v1", spec={"a": value}) for value in (1, True))
+    one, other = (manifest("Gang", "a", "example.org/v1", spec={"a": value}) for value in (1, True))
 
     assert 3 == run("diff", written(one), written(other)).exit_code
 
 
-def test_items_that_change_places_are_a_change(written):
+def test_reordered_items_are_a_change(written):
     names = [{"name": name, "image": name} for name in "ab"]
     one, other = (
         workload("Deployment", "a", pod={"containers": items}) for items in (names, names[::-1])
@@ -264,7 +266,7 @@ def test_items_that_change_places_are_a_change(written):
 
     result = run("diff", written(one), written(other))
 
-    assert "  spec.template.spec.containers: now in the order b, a\n" in result.stdout
+    assert "  spec.template.spec.containers: new order: b, a\n" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -279,14 +281,14 @@ def test_items_that_change_places_are_a_change(written):
     ],
     ids=len,
 )
-def test_a_wrong_command_line_ends_with_2(words):
+def test_a_wrong_command_line_exits_with_2(words):
     result = run(*words, stdin="")
 
     assert (2, "") == (result.exit_code, result.stdout)
     assert result.stderr.startswith("Usage: ")
 
 
-def test_the_problems_of_both_are_told(tmp_path):
+def test_problems_of_old_and_new_are_reported(tmp_path):
     result = run("diff", tmp_path / "none.yaml", BAD)
 
     assert (1, "") == (result.exit_code, result.stdout)
@@ -296,7 +298,7 @@ def test_the_problems_of_both_are_told(tmp_path):
 
 @pytest.fixture
 def kubectl(tmp_path, monkeypatch):
-    """A program of this name that answers what it is told to, in the place of the real one."""
+    """Replace kubectl by a program with a fixed answer."""
 
     def kubectl(answer="", error="", status=0):
         folder = tmp_path / "bin"
@@ -305,7 +307,7 @@ def kubectl(tmp_path, monkeypatch):
             (folder / name).write_text(text)
         program = folder / "kubectl"
         program.write_text(
-            f"#!/bin/sh\ncat > {folder}/asked\ncat {folder}/answer\ncat {folder}/error >&2\n"
+            f"#!/bin/sh\ncat > {folder}/request\ncat {folder}/answer\ncat {folder}/error >&2\n"
             f"exit {status}\n"
         )
         program.chmod(program.stat().st_mode | stat.S_IXUSR)
@@ -315,18 +317,18 @@ def kubectl(tmp_path, monkeypatch):
     return kubectl
 
 
-def test_nothing_in_the_cluster_makes_all_new(kubectl, message):
+def test_everything_is_new_in_an_empty_cluster(kubectl, message):
     folder = kubectl()
 
     result = run("diff", "--live", GOOD, "-n", "vision")
 
     assert (3, "") == (result.exit_code, result.stderr)
     assert result.stdout == message
-    asked = json.loads((folder / "asked").read_text())["items"]
-    assert {"vision"} == {item["metadata"]["namespace"] for item in asked}
+    requested = json.loads((folder / "request").read_text())["items"]
+    assert {"vision"} == {item["metadata"]["namespace"] for item in requested}
 
 
-def test_what_kubectl_cannot_do_is_told_in_one_line(kubectl):
+def test_an_error_of_kubectl_is_reported_in_one_line(kubectl):
     kubectl(
         error="E0101 00:00:00 memcache.go:265] couldn't get current server API group list\n"
         "error: resource mapping not found for name: a\nensure CRDs are installed first\n",
@@ -337,20 +339,20 @@ def test_what_kubectl_cannot_do_is_told_in_one_line(kubectl):
 
     assert (1, "") == (result.exit_code, result.stdout)
     assert result.stderr == (
-        "kubectl says: resource mapping not found for name: a ensure CRDs are installed first; "
-        "mend that, or compare files: mlgen diff OLD NEW [kubectl]\n"
+        "kubectl failed: resource mapping not found for name: a ensure CRDs are installed first; "
+        "fix the cause, or compare files: mlgen diff OLD NEW [kubectl]\n"
     )
 
 
-def test_only_what_a_manifest_names_counts_in_the_cluster(kubectl, rendered):
-    """Defaults, status and what others have written are none of ours; what was applied last is."""
+def test_only_fields_of_the_manifests_are_compared_with_the_cluster(kubectl, rendered):
+    """Defaults, status and fields of other writers are ignored, unless they were applied last."""
     objects = list(yaml.safe_load_all(rendered("tensorflow-ps").read_text()))
     for item in objects:
-        last = {**item, "metadata": {**item["metadata"], "annotations": {"mine": "x"}}}
+        last = {**item, "metadata": {**item["metadata"], "annotations": {"own": "x"}}}
         annotations = {
             "kubectl.kubernetes.io/last-applied-configuration": json.dumps(last),
-            "mine": "x",
-            "theirs": "y",
+            "own": "x",
+            "other": "y",
         }
         item["metadata"] |= {"uid": "1", "namespace": "a", "annotations": annotations}
         item["status"] = {"replicas": 1}
@@ -363,7 +365,7 @@ def test_only_what_a_manifest_names_counts_in_the_cluster(kubectl, rendered):
     result = run("diff", "--live", GOOD)
 
     changed = [line for line in result.stdout.splitlines() if line.startswith("  ")]
-    assert ["  metadata.annotations[mine]: x -> (not set)"] * len(objects) == changed
+    assert ["  metadata.annotations[own]: x -> (not set)"] * len(objects) == changed
     assert 3 == result.exit_code
 
 
@@ -385,7 +387,7 @@ def test_output_is_the_same_in_every_process(rendered):
 
 
 @pytest.mark.parametrize("name", ["tensorflow-ps", "mpi-kubectl-exec", "pytorch-volumes"])
-def test_whatever_is_broken_ends_in_words_and_not_in_a_traceback(name, rendered, tmp_path):
+def test_malformed_manifests_cause_no_traceback(name, rendered, tmp_path):
     chance = random.Random(name)
     old, new = tmp_path / "old.json", tmp_path / "new.json"
     for item in yaml.safe_load_all(rendered(name).read_text()):

@@ -1,4 +1,7 @@
-"""`--set path=value` puts a value into every job file, as if it had been written there."""
+"""`--set path=value` overrides a value of every job file."""
+
+import re
+from dataclasses import replace
 
 import pytest
 
@@ -7,6 +10,8 @@ from mlgen.documents.files import Text
 from mlgen.documents.overrides import apply, parse
 from mlgen.documents.reader import read_documents
 from mlgen.problems import Place
+
+ARGS = ("spec", "roles", "worker", "args")
 
 
 @pytest.fixture
@@ -42,14 +47,14 @@ def document():
         ("a={cpu: 2}", ("a",), {"cpu": 2}),
     ],
 )
-def test_a_setting_is_a_path_and_a_value_of_yaml(setting, path, value):
+def test_a_setting_is_a_path_and_a_yaml_value(setting, path, value):
     assert (path, value) == parse(setting)
 
 
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ("spec.image", "there is no ="),
+        ("spec.image", 'expected path=value, but there is no "="'),
         ("=8", '"" is not a path'),
         ("[0]=8", '"\\[0\\]" is not a path'),
         ("spec..image=8", "is not a path"),
@@ -61,10 +66,10 @@ def test_a_setting_is_a_path_and_a_value_of_yaml(setting, path, value):
         ("spec.args[0]x=8", "is not a path"),
         ("spec.[0]=8", "is not a path"),
         ("spec.image=[a", "expected"),
-        ("spec.image={a: 1, a: 2}", "stands here twice"),
+        ("spec.image={a: 1, a: 2}", 'duplicate key "a"; first used on line 1'),
     ],
 )
-def test_a_setting_of_another_form_is_an_error(setting, message):
+def test_a_malformed_setting_is_an_error(setting, message):
     with pytest.raises(ValueError, match=message):
         parse(setting)
 
@@ -112,42 +117,61 @@ def test_a_value_is_replaced_or_added_and_nothing_else_changes(path, value, spec
     assert {"spec": spec} == apply(document, path, value).data
 
 
-def test_the_document_that_was_read_stays_as_it_was(document):
+def test_the_original_document_does_not_change(document):
     apply(document, ("spec", "roles", "worker", "args", 0), "z")
 
     assert ["a", "b"] == document.data["spec"]["roles"]["worker"]["args"]
 
 
 @pytest.mark.parametrize(
-    ("path", "step"),
+    ("path", "message"),
     [
-        (("spec", "image", "name"), "'name'"),
-        (("spec", "roles", 0), "0"),
-        (("spec", "roles", "worker", "args", 3), "3"),
-        (("spec", "roles", "worker", "args", 5, "x"), "5"),
-        (("spec", "roles", "worker", "args", "first"), "'first'"),
-        (("spec", "roles", "worker", "replicas", 0, "x"), "0"),
+        (("spec", "image", "name"), 'spec.image is not a mapping, so "name" cannot be set in it'),
+        (("spec", "image", "a", "b"), 'spec.image is not a mapping, so "a" cannot be set in it'),
+        (("spec", "roles", 0), "spec.roles is not a list, so [0] cannot be set in it"),
+        (("spec", "roles", 0, "x"), "spec.roles is not a list, so [0] cannot be set in it"),
+        ((*ARGS, 3), "spec.roles.worker.args has 2 items, so [3] cannot be set"),
+        ((*ARGS, 2, "x"), "spec.roles.worker.args has 2 items, so [2] cannot be set"),
+        ((*ARGS, "a"), 'spec.roles.worker.args is not a mapping, so "a" cannot be set in it'),
+        (("x", 1), "x has 0 items, so [1] cannot be set"),
     ],
 )
-def test_a_path_that_leads_nowhere_is_an_error(path, step, document):
-    with pytest.raises(ValueError, match=f"there is nothing at {step} to set a value in"):
+def test_a_path_that_does_not_exist_is_an_error(path, message, document):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         apply(document, path, 1)
 
 
 @pytest.mark.parametrize("data", [None, "text", ["item"]])
-def test_what_is_no_mapping_has_nothing_to_be_set(data):
-    with pytest.raises(ValueError, match="there is nothing at 'spec'"):
+def test_nothing_can_be_set_in_a_document_that_is_not_a_mapping(data):
+    with pytest.raises(ValueError, match='the document is not a mapping, so "spec" cannot be set'):
         apply(Document(data, {(): Place("job.yaml")}), ("spec", "image"), "x")
 
 
-def test_a_set_value_stands_on_the_command_line_and_the_others_in_the_file(document):
+def test_an_overridden_value_is_placed_at_set_and_the_others_in_the_file(document):
     changed = apply(document, ("spec", "roles"), {"ps": {"replicas": "2"}})
 
     assert "--set" == str(changed.place(("spec", "roles", "ps", "replicas")))
+    assert "--set" == str(changed.key_place(("spec", "roles")))
     assert "job.yaml:4:10" == str(changed.place(("spec", "image")))
 
 
-def test_how_a_replaced_value_was_written_is_forgotten(document):
+@pytest.mark.parametrize(
+    ("origins", "expected"),
+    [
+        ({}, {}),
+        (
+            {("spec",): ("a",), ("spec", "roles"): ("b",), ("spec", "roles", "ps"): ("c",)},
+            {("spec",): ("a",), ("spec", "roles"): ("spec", "roles")},
+        ),
+    ],
+)
+def test_an_overridden_value_of_a_custom_resource_keeps_its_own_path(origins, expected, document):
+    converted = replace(document, origins=origins)
+
+    assert expected == apply(converted, ("spec", "roles"), {}).origins
+
+
+def test_the_source_text_of_an_overridden_value_is_dropped(document):
     assert {
         ("spec", "image"): "1e5",
         ("spec", "roles", "worker", "replicas"): "2",
@@ -156,13 +180,13 @@ def test_how_a_replaced_value_was_written_is_forgotten(document):
     assert {("spec", "image"): "1e5"} == apply(document, ("spec", "roles"), {}).texts
 
 
-def test_settings_add_up(render_set):
+def test_the_last_of_several_settings_for_a_path_wins(render_set):
     assert "image: example/tune:4" in render_set(
         "spec.image=example/tune:3", "spec.image=example/tune:4"
     )
 
 
-def test_a_number_for_a_text_must_be_quoted_in_a_setting_too(render_set):
+def test_a_quoted_number_is_a_string_in_a_setting_too(render_set):
     assert "value: '8'" in render_set("spec.env.N='8'")
 
 

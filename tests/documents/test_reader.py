@@ -1,4 +1,4 @@
-"""Files, folders and standard input become data, and every value knows where it stood."""
+"""Files, folders and standard input become data in which every value knows its place."""
 
 import io
 import os
@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from mlgen.documents.document import Document
-from mlgen.documents.files import Text, texts
+from mlgen.documents.files import Text, decode, texts
 from mlgen.documents.reader import read_documents, scalar
-from mlgen.problems import Place
+from mlgen.problems import Place, Problem
 
 
 def read(text):
@@ -23,7 +23,7 @@ def data(text):
     return read(text).data
 
 
-def refused(text):
+def rejected(text):
     """The one problem of a text, as the user sees it."""
     (problems,) = read_documents(Text("job.yaml", text))
     (problem,) = problems if isinstance(problems, list) else problems.problems
@@ -56,13 +56,13 @@ def test_every_value_and_key_knows_its_line_and_column():
     assert {("a",): (2, 1), ("b",): (3, 1), ("b", 1, "c"): (5, 6)} == keys
 
 
-def test_a_value_that_is_left_out_stands_where_its_key_does():
+def test_an_omitted_value_has_the_place_of_its_key():
     document = read("a:\n\n\nb: 1\n")
 
     assert Place("job.yaml", 1, 1) == document.place(("a",))
 
 
-def test_a_path_that_is_not_there_stands_at_the_nearest_value_around_it():
+def test_a_missing_path_has_the_place_of_the_nearest_value_that_contains_it():
     document = read("a:\n  b: 1\n")
 
     assert Place("job.yaml", 2, 3) == document.place(("a", "c", "d"))
@@ -109,15 +109,15 @@ def test_scalars_are_read_as_yaml_1_2(text, value):
 
 
 @pytest.mark.parametrize("text", ["1e-5", "08", "0o14", "~", "True", "1_000", ""])
-def test_how_a_value_was_written_is_kept_if_it_is_no_text(text):
+def test_the_source_text_of_a_value_is_kept_unless_it_is_a_string(text):
     assert {("a",): text} == read(f"a: {text}\n").texts
 
 
-def test_keys_are_texts():
+def test_keys_are_always_strings():
     assert {"on": 1, "1": 2, "~": 3, "true": 4} == data("on: 1\n1: 2\n~: 3\ntrue: 4\n")
 
 
-def test_aliases_are_written_out_and_stand_where_their_anchor_does():
+def test_aliases_are_expanded_and_have_the_place_of_their_anchor():
     document = read("a: &a [1, 2]\nb: *a\n")
 
     assert {"a": [1, 2], "b": [1, 2]} == document.data
@@ -135,30 +135,30 @@ def test_aliases_are_written_out_and_stand_where_their_anchor_does():
         ("'<<': 7", {"<<": 7}),
     ],
 )
-def test_own_keys_win_over_merged_ones_and_the_first_of_a_list_over_the_others(text, value):
-    found = data(f"x: &x {{p: 1, q: 2}}\ny: &y {{p: 9, r: 8}}\na:\n  {text}\n")["a"]
+def test_own_keys_override_merged_ones_and_earlier_sources_override_later_ones(text, value):
+    merged = data(f"x: &x {{p: 1, q: 2}}\ny: &y {{p: 9, r: 8}}\na:\n  {text}\n")["a"]
 
-    assert value == found
+    assert value == merged
 
 
-def test_a_merged_value_stands_where_it_was_written():
+def test_a_merged_value_has_the_place_where_it_is_written():
     document = read("x: &x {p: 1}\na:\n  <<: *x\n  q: 2\n")
 
     assert Place("job.yaml", 1, 11) == document.place(("a", "p"))
     assert Place("job.yaml", 3, 3) == document.place(("a",))
 
 
-def test_json_is_read_too():
+def test_json_can_be_read():
     assert {"a": [1, "b", None, True]} == data('{"a": [1, "b", null, true]}')
 
 
-def test_several_documents_have_the_lines_of_their_file():
-    text = "a: 1\n---\n# only a comment\n---\nb: 1\n--- {c: 1}\n--- # said\nd: 1\n...\n---\n"
-    found = list(read_documents(Text("job.yaml", text)))
+def test_lines_of_several_documents_count_from_the_start_of_the_file():
+    text = "a: 1\n---\n# only a comment\n---\nb: 1\n--- {c: 1}\n--- # comment\nd: 1\n...\n---\n"
+    documents = list(read_documents(Text("job.yaml", text)))
 
-    assert [{"a": 1}, {"b": 1}, {"c": 1}, {"d": 1}] == [document.data for document in found]
+    assert [{"a": 1}, {"b": 1}, {"c": 1}, {"d": 1}] == [document.data for document in documents]
     assert [(1, 1), (5, 1), (6, 5), (8, 1)] == [
-        (document.place(()).line, document.place(()).column) for document in found
+        (document.place(()).line, document.place(()).column) for document in documents
     ]
 
 
@@ -171,32 +171,32 @@ def test_several_documents_have_the_lines_of_their_file():
         ("a: |\n  b\x85---\n", None),
     ],
 )
-def test_three_dashes_inside_of_a_text_begin_no_document(text, value):
-    found = list(read_documents(Text("job.yaml", text)))
+def test_three_dashes_within_a_string_do_not_start_a_document(text, value):
+    documents = list(read_documents(Text("job.yaml", text)))
 
-    assert 1 == len(found)
+    assert 1 == len(documents)
     if value is not None:
-        assert value.strip() == found[0].data["a"].strip()
+        assert value.strip() == documents[0].data["a"].strip()
 
 
-def test_directives_change_nothing():
+def test_directives_are_ignored():
     assert {"a": "yes"} == data("%YAML 1.1\n---\na: yes\n")
 
 
-def test_windows_line_ends_are_line_ends():
+def test_windows_line_endings_can_be_read():
     document = read("a: 1\r\n\r\nb: |\r\n  x\r\n  y\r\n")
 
     assert {"a": 1, "b": "x\ny\n"} == document.data
     assert Place("job.yaml", 3, 4) == document.place(("b",))
 
 
-def test_windows_documents_are_documents():
-    found = list(read_documents(Text("job.yaml", "a: 1\r\n---\r\nb: 1\r\n")))
+def test_windows_line_endings_separate_documents():
+    documents = list(read_documents(Text("job.yaml", "a: 1\r\n---\r\nb: 1\r\n")))
 
-    assert [(1, 1), (3, 1)] == [(d.place(()).line, d.place(()).column) for d in found]
+    assert [(1, 1), (3, 1)] == [(d.place(()).line, d.place(()).column) for d in documents]
 
 
-def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path):
+def test_a_byte_order_mark_is_removed(tmp_path):
     file = tmp_path / "job.yaml"
     file.write_bytes(b"\xef\xbb\xbf---\na: 1\n")
 
@@ -211,7 +211,7 @@ def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path):
         (b"\x89PNG\r\n\x1a\n\x00", (1, 1)),
     ],
 )
-def test_what_is_no_utf_8_is_refused_at_its_first_byte(content, place, tmp_path):
+def test_a_file_that_is_not_utf_8_is_an_error_at_the_first_wrong_byte(content, place, tmp_path):
     file = tmp_path / "job.yaml"
     file.write_bytes(content)
 
@@ -220,7 +220,7 @@ def test_what_is_no_utf_8_is_refused_at_its_first_byte(content, place, tmp_path)
     assert ("not-text", Place(str(file), *place)) == (problem.code, problem.place)
 
 
-def test_a_file_that_is_missing_is_named(tmp_path):
+def test_a_missing_file_is_reported_with_its_name(tmp_path):
     problem = only_problem(tmp_path / "job.yaml")
 
     assert "cannot be read: No such file or directory" == problem.message
@@ -228,7 +228,7 @@ def test_a_file_that_is_missing_is_named(tmp_path):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions are POSIX's")
-def test_a_folder_that_may_not_be_read_is_named(tmp_path):
+def test_an_unreadable_folder_is_reported_with_its_name(tmp_path):
     if os.geteuid() == 0:
         pytest.skip("root may read every folder")
     tmp_path.chmod(0)
@@ -238,7 +238,7 @@ def test_a_folder_that_may_not_be_read_is_named(tmp_path):
         tmp_path.chmod(0o700)
 
 
-def test_a_link_to_nowhere_is_named(tmp_path):
+def test_a_broken_link_is_reported_with_its_name(tmp_path):
     (tmp_path / "job.yaml").symlink_to(tmp_path / "gone")
 
     assert (
@@ -246,7 +246,7 @@ def test_a_link_to_nowhere_is_named(tmp_path):
     )
 
 
-def test_a_folder_means_its_manifests_by_name_and_not_those_of_folders_in_it(tmp_path):
+def test_manifests_in_a_folder_are_sorted_and_subfolders_ignored(tmp_path):
     for name in ("b.yaml", "a.yml", "c.json", "README.md", "d.yaml.bak", ".hidden", "deep/e.yaml"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("a: 1\n")
@@ -255,23 +255,23 @@ def test_a_folder_means_its_manifests_by_name_and_not_those_of_folders_in_it(tmp
     assert [str(tmp_path / name) for name in ("a.yml", "b.yaml", "c.json")] == names(tmp_path)
 
 
-def test_a_named_file_may_have_any_name(tmp_path):
+def test_a_file_argument_can_have_any_extension(tmp_path):
     (tmp_path / "job").write_text("a: 1\n")
 
     assert [str(tmp_path / "job")] == names(tmp_path / "job")
 
 
-def test_a_folder_without_manifests_is_a_problem(tmp_path):
+def test_a_folder_without_manifests_is_an_error(tmp_path):
     assert "unreadable" == only_problem(tmp_path).code
 
 
-def test_files_come_in_the_given_order(tmp_path):
+def test_files_are_read_in_the_order_of_the_arguments(tmp_path):
     for name in ("a.yaml", "b.yaml"):
         (tmp_path / name).write_text("a: 1\n")
 
-    given = [tmp_path / "b.yaml", tmp_path, tmp_path / "b.yaml"]
+    paths = [tmp_path / "b.yaml", tmp_path, tmp_path / "b.yaml"]
 
-    assert ["b.yaml", "a.yaml", "b.yaml", "b.yaml"] == [n.rpartition("/")[2] for n in names(*given)]
+    assert ["b.yaml", "a.yaml", "b.yaml", "b.yaml"] == [n.rpartition("/")[2] for n in names(*paths)]
 
 
 def test_a_dash_is_standard_input(monkeypatch):
@@ -283,22 +283,20 @@ def test_a_dash_is_standard_input(monkeypatch):
 @pytest.mark.parametrize(
     "text", ["", "\n\n", "# a\n", "---\n", "---\n---\n# a\n", "%YAML 1.2\n---\n"]
 )
-def test_a_text_without_documents_is_a_problem(text):
-    assert refused(text).endswith(
-        "the file is empty; write a TrainingJob, or leave the file out [empty]"
+def test_a_file_without_documents_is_an_error(text):
+    assert rejected(text).endswith(
+        "the file contains no documents; write a TrainingJob, or omit the file [empty]"
     )
 
 
-def test_ten_megabytes_are_refused_unread():
+def test_a_document_of_ten_megabytes_is_an_error():
     rows = "key: [a, b, c]\n" * 700_000
 
-    assert (
-        "job.yaml:1:1: the document has more than 1 MiB; put data into a volume instead [too-large]"
-        == refused(rows)
-    )
+    message = "the document is larger than 1 MiB; put data into a volume instead"
+    assert f"job.yaml:1:1: {message} [too-large]" == rejected(rows)
 
 
-def test_a_large_document_leaves_the_others_to_be_read():
+def test_documents_next_to_a_document_that_is_too_large_are_read():
     text = "a: 1\n---\n" + "#" * (1 << 20) + "\nb: 1\n---\nc: 1\n"
 
     first, (problem,), last = read_documents(Text("job.yaml", text))
@@ -308,53 +306,132 @@ def test_a_large_document_leaves_the_others_to_be_read():
 
 
 @pytest.mark.parametrize("text", ["a: " + "[" * 5000, "- " * 5000 + "a"])
-def test_deep_nesting_is_refused(text):
-    assert refused(text).endswith("is nested too deeply [too-large]")
+def test_deep_nesting_is_an_error(text):
+    assert rejected(text).endswith("is nested too deeply [too-large]")
 
 
-def test_aliases_do_not_multiply_without_end():
+def test_aliases_that_expand_to_too_many_values_are_an_error():
     levels = "".join(f"l{i}: &l{i} [{', '.join([f'*l{i - 1}'] * 10)}]\n" for i in range(1, 12))
 
-    assert "its aliases expand to more than 200000 values" in refused("l0: &l0 [a]\n" + levels)
+    assert "aliases expand to more than 200000 values" in rejected("l0: &l0 [a]\n" + levels)
 
 
 @pytest.mark.parametrize(
     "text", ["&a [*a]", "a: &a {b: *a}", "a: &a {b: [{c: *a}]}", "a: &a {<<: *a}"]
 )
-def test_an_alias_to_what_it_is_a_part_of_is_refused(text):
-    assert "an alias leads to what it is a part of" in refused(text)
+def test_an_alias_within_its_own_anchor_is_an_error(text):
+    assert "an alias refers to a value that contains it; copy the value [not-yaml]" in rejected(
+        text
+    )
 
 
-def test_the_same_alias_twice_is_no_circle():
+def test_an_alias_can_be_used_twice():
     assert {"a": {"x": 1}, "b": [{"x": 1}, {"x": 1}]} == data("a: &a {x: 1}\nb: [*a, *a]\n")
 
 
 @pytest.mark.parametrize(
-    "text", ["a: .inf", "a: -.INF", "a: .nan", f"a: {'1' * 5000}", "a: !!int x"]
+    ("text", "message"),
+    [
+        ("a: .inf", ".inf is not a number that a manifest can hold"),
+        ("a: -.INF", "-.INF is not a number that a manifest can hold"),
+        ("a: .nan", ".nan is not a number that a manifest can hold"),
+        (f"a: {'1' * 5000}", f"{'1' * 60} is not an integer that a manifest can hold"),
+        ("a: !!int x", "x is not an integer that a manifest can hold"),
+        ("a: !!bool x", "x is not a boolean that a manifest can hold"),
+    ],
 )
-def test_a_number_that_json_cannot_hold_is_refused(text):
-    assert "number that a manifest can hold" in refused(text)
+def test_a_value_that_json_cannot_hold_is_an_error(text, message):
+    assert f"job.yaml:1:4: a: {message}; quote it if it is a string [not-yaml]" == rejected(text)
 
 
 @pytest.mark.parametrize(
     "text", ["a: !x 1", "a: !!python/name:os.system x", "a: !!set {b}", "!x [a]"]
 )
-def test_a_tag_of_an_unknown_meaning_is_refused(text):
-    assert "is not known here; leave it out [not-yaml]" in refused(text)
+def test_an_unknown_tag_is_an_error(text):
+    assert "is not supported; remove the tag [not-yaml]" in rejected(text)
 
 
-def test_a_character_that_yaml_forbids_is_refused_at_its_place():
-    assert refused("a: 1\nb: x\x1by\n").startswith("job.yaml:2:5: is not YAML")
+def test_a_control_character_is_an_error_at_its_place():
+    assert rejected("a: 1\nb: x\x1by\n").startswith("job.yaml:2:5: is not valid YAML: ")
 
 
 @pytest.mark.parametrize(
     ("text", "value"), [("8", 8), ("", ""), ("# nothing", None), ("[a, 1]", ["a", 1]), ("'8'", "8")]
 )
-def test_one_value_is_read_as_in_a_file(text, value):
+def test_a_scalar_is_read_as_in_a_file(text, value):
     assert value == scalar(text)
 
 
 @pytest.mark.parametrize("text", ["[a", "a: b: c", "&a [*a]", "{a: 1, a: 2}", "a\n---\nb"])
-def test_one_value_that_is_no_yaml_is_an_error(text):
-    with pytest.raises(ValueError, match=r"YAML|twice|alias"):
+def test_a_scalar_that_is_not_valid_yaml_is_an_error(text):
+    with pytest.raises(ValueError, match=r"valid YAML|duplicate key|alias"):
         scalar(text)
+
+
+def test_a_duplicate_key_is_an_error_at_the_second_place_and_names_the_first_line():
+    text = "# head\nspec:\n  image: a\n  roles: {}\n  image: b\n"
+
+    assert (
+        'job.yaml:5:3: spec.image: duplicate key "image"; first used on line 3; remove one of them '
+        "[duplicate-key]" == rejected(text)
+    )
+    assert {"spec": {"image": "a", "roles": {}}} == data(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("? {a: 1}\n: 2\n", "expected a string as key, got a mapping [not-yaml]"),
+        ("? [a]\n: {{x}}\n", "expected a string as key, got a list; render the Helm chart first"),
+        ("<<: 3\n", "expected a mapping to merge with <<, got a scalar [not-yaml]"),
+        ("<<: [[a]]\n", "expected a mapping to merge with <<, got a list [not-yaml]"),
+        (
+            "a: {{ .Values.x }\n",
+            "render the Helm chart first: helm template CHART | mlgen render -",
+        ),
+    ],
+)
+def test_keys_and_merges_of_a_wrong_kind_are_errors(text, message):
+    assert message in rejected(text)
+
+
+def test_a_lone_surrogate_is_an_error_and_read_as_a_question_mark():
+    text = 'a: "x\\ud83d"\n'
+
+    assert rejected(text).startswith("job.yaml:1:4: a: an escape sequence is only half of a char")
+    assert {"a": "x?"} == data(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("9007199254740991.0", 2**53 - 1), ("9007199254740992.0", 2.0**53), ("-0b11", -3), ("+7", 7)],
+)
+def test_floats_become_integers_only_if_they_are_exact(text, value):
+    number = data(f"a: {text}")["a"]
+
+    assert (value, type(value)) == (number, type(number))
+
+
+def test_the_source_of_each_document_is_kept():
+    texts_ = [document.text for document in read_documents(Text("", "a: 1\n---\n# x\nb: 1\n"))]
+
+    assert ["a: 1\n", "---\n# x\nb: 1\n"] == texts_
+
+
+def test_lines_of_a_part_of_a_file_count_from_the_start_of_the_file():
+    (document,) = read_documents(Text("job.yaml", "a: 1\n", line=9))
+
+    assert Place("job.yaml", 10, 4) == document.place(("a",))
+
+
+def test_a_text_that_could_not_be_read_is_its_problem():
+    problem = Problem((), "cannot be read", "unreadable")
+
+    assert [[problem]] == list(read_documents(Text("job.yaml", problem=problem)))
+
+
+def test_a_place_in_a_part_of_a_file_counts_from_the_start_of_the_file():
+    problem = decode("job.yaml", b"a: 1\nb: \xff\n", line=3).problem
+
+    assert Place("job.yaml", 5, 4) == problem.place
+    assert "is not UTF-8 text (byte 0xff at offset 8)" == problem.message

@@ -1,4 +1,4 @@
-"""A framework is one file, with its options, fixtures, goldens and a row in the README."""
+"""A framework is complete: module, fixtures, goldens and a row in the README."""
 
 import re
 
@@ -7,62 +7,92 @@ import yaml
 from support import FIXTURES, ROOT
 
 from mlgen import frameworks
+from mlgen.frameworks._framework import Framework
+from mlgen.jobfile.schema import base
 
 NAMES = frameworks.names()
-MPI = {"mpi", "horovod", "deepspeed"}
-"""Frameworks that share their options."""
+README = (ROOT / "README.md").read_text()
+GOLDENS = ROOT / "tests/__snapshots__/test_golden"
+FAMILY = ("mpi", "horovod", "deepspeed")
+"""Frameworks that share options; a fixture of one of them is enough for all."""
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_framework_says_what_it_is(name):
-    framework = frameworks.get(name)
-
-    assert re.match(r"[A-Z]\w+$", framework.title)
-    assert re.match(r"[A-Z].*\.$", framework.summary)
-    assert framework.roles is None or all(isinstance(role, str) for role in framework.roles)
-    assert all(isinstance(schema, dict) for schema in framework.options.values())
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_framework_has_fixtures_a_golden_each_and_a_row_in_the_readme(name):
-    own = [path for path in FIXTURES if path.stem.split("-")[0] == name]
-
-    assert own
-    for path in own:
-        assert (
-            ROOT / "tests/__snapshots__/test_golden" / f"test_manifests[{path.stem}].yaml"
-        ).exists()
-    assert f"| `{name}` |" in (ROOT / "README.md").read_text()
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_role_and_option_is_used_by_a_fixture(name):
-    framework = frameworks.get(name)
+def specs(*names):
+    """Return the `spec` of each fixture of these frameworks."""
     jobs = [yaml.safe_load(path.read_text())["spec"] for path in FIXTURES]
-    family = MPI if name in MPI else {name}
-    jobs = [job for job in jobs if job["framework"] in family]
+    return [spec for spec in jobs if spec["framework"] in names]
 
-    roles = {role for job in jobs for role in job["roles"]}
-    options = {option for job in jobs for option in job.get("options", {})}
 
-    assert set(framework.roles or ()) <= roles
-    assert set(framework.options) <= options
+def missing(name):
+    """Return everything that a framework lacks, in words."""
+    framework = frameworks.get(name)
+    if not re.fullmatch(r"[A-Z]\w+", framework.title):
+        yield f"a title in FRAMEWORK that is one word: {framework.title!r}"
+    if not re.fullmatch(r"[A-Z].*\.", framework.summary):
+        yield f"a summary in FRAMEWORK that is a sentence: {framework.summary!r}"
+    if f"| `{name}` |" not in README:
+        yield f"a row for `{name}` in the table of frameworks in README.md"
+    fixtures = [path for path in FIXTURES if path.stem.split("-")[0] == name]
+    if not fixtures:
+        yield f"a job file fixtures/{name}.yaml or fixtures/{name}-*.yaml"
+    for path in fixtures:
+        if not (GOLDENS / f"test_manifests[{path.stem}].yaml").exists():
+            yield f"the golden of fixtures/{path.name}; run pytest --snapshot-update"
+    roles = {role for spec in specs(name) for role in spec["roles"]}
+    for role in sorted(set(framework.roles or ()) - roles):
+        yield f"a fixture with the role {role}"
+    family = specs(*(FAMILY if name in FAMILY else [name]))
+    options = {option for spec in family for option in spec.get("options", {})}
+    for option in sorted({*framework.options, *framework.renamed_options} - options):
+        yield f"a fixture with the option {option}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_framework_is_complete(name):
+    lacks = list(missing(name))
+
+    assert not lacks, f"the framework {name} lacks:\n- " + "\n- ".join(lacks)
+
+
+def test_a_framework_without_anything_gets_one_list_of_what_it_lacks(monkeypatch):
+    new = Framework(
+        title="a b",
+        summary="no sentence",
+        roles=("head",),
+        topology=lambda job: job,
+        options={"size": {}},
+        renamed_options={"length": "size"},
+    )
+    monkeypatch.setattr(frameworks, "get", {"new": new}.get)
+
+    assert list(missing("new")) == [
+        "a title in FRAMEWORK that is one word: 'a b'",
+        "a summary in FRAMEWORK that is a sentence: 'no sentence'",
+        "a row for `new` in the table of frameworks in README.md",
+        "a job file fixtures/new.yaml or fixtures/new-*.yaml",
+        "a fixture with the role head",
+        "a fixture with the option length",
+        "a fixture with the option size",
+    ]
 
 
 def test_every_field_of_the_job_file_is_used_by_a_fixture():
-    from mlgen.jobfile.schema import base
-
     spec = base()["properties"]["spec"]["properties"]
     text = "".join(path.read_text() for path in FIXTURES)
-    nested = [f for field in spec.values() for f in field.get("properties", {})]
+    nested = [name for field in spec.values() for name in field.get("properties", {})]
 
     unused = [field for field in [*spec, *nested] if f"{field}:" not in text]
 
-    assert unused == ["managedBy"]  # which is always refused
+    assert unused == ["managedBy"]  # it is always an error
 
 
-def test_no_file_lies_beside_the_frameworks():
+def test_the_folder_of_the_frameworks_contains_nothing_else():
     files = {path.name for path in (ROOT / "mlgen/frameworks").glob("*") if path.is_file()}
 
     public = {name for name in files if not name.startswith("_")}
     assert public == {f"{name}.py" for name in NAMES}
+
+
+def test_private_modules_are_not_frameworks():
+    assert "_planner" not in NAMES
+    assert sorted(NAMES) == NAMES

@@ -1,4 +1,4 @@
-"""`mlgen argo`: what runs a job by Argo Workflows, and what its Workflow takes over."""
+"""`mlgen argo`: the Workflow that runs a job, and the policies that it takes over from Jobs."""
 
 import re
 import shlex
@@ -19,11 +19,11 @@ COMMANDS = re.findall(
     r"^mlgen (argo job\.yaml[^|\n]*)", (ROOT / "docs/argo.md").read_text(), re.MULTILINE
 )
 HEAD = "apiVersion: mlgen.dev/v1alpha1\nkind: TrainingJob\n"
-RIGHTS = {"ServiceAccount", "Role", "RoleBinding"}
+PERMISSIONS = {"ServiceAccount", "Role", "RoleBinding"}
 
 
 class Message(SingleFileSnapshotExtension):
-    """One text file for each case: what stands on standard error."""
+    """One text file for each case: the output on stderr."""
 
     file_extension = "txt"
     _write_mode = WriteMode.TEXT
@@ -41,7 +41,7 @@ def run(*words):
 
 @cache
 def printed(path, form=None):
-    """What is applied, and what the step applies, of one file."""
+    """The objects that the user applies, and those that the step applies, for one file."""
     text, _ = argo(texts((str(path),)), Options(workflow=True), form or Form())
     outer = list(yaml.safe_load_all(text))
     inner = [
@@ -67,10 +67,10 @@ def job_file(folder, spec, name="job"):
 
 CASES = {
     "tensorflow-ps": [],
-    "mpi-kubectl-exec": [],  # rights of the launcher, which the step may not give
+    "mpi-kubectl-exec": [],  # permissions of the launcher, which the step cannot grant
     "tensorflow-tensorboard": ["--no-workflow"],
     "generic-actors": ["--cron", "0 2 * * 6"],  # suspended, with a time to live
-    "pytorch-ranks": ["--template"],  # exit codes of its own
+    "pytorch-ranks": ["--template"],  # its own exit codes
 }
 
 
@@ -82,7 +82,7 @@ def test_manifests(name, manifest):
     assert text == manifest
 
 
-def test_the_step_applies_all_but_rights_and_tensorboard(any_file, render):
+def test_the_step_applies_everything_except_permissions_and_tensorboard(any_file, render):
     outer, inner = printed(any_file)
     rendered = list(yaml.safe_load_all(render(any_file, supervisor=False)))
     names = [(item["kind"], item["metadata"]["name"]) for item in rendered]
@@ -91,31 +91,33 @@ def test_the_step_applies_all_but_rights_and_tensorboard(any_file, render):
     assert [(o["kind"], o["metadata"]["name"]) for o in inner] == [
         (kind, name)
         for kind, name in names
-        if kind not in {*RIGHTS, "Deployment"} and not name.endswith("-tensorboard")
+        if kind not in {*PERMISSIONS, "Deployment"} and not name.endswith("-tensorboard")
     ]
     assert len(beside) + len(inner) == len(names)
     assert workflow["kind"] == "Workflow"
     assert parameters(workflow)["manifests"] == outer[-2]["metadata"]["name"]
 
 
-def test_cleaning_by_the_jobs_label_finds_only_what_the_step_applied(any_file):
+def test_only_objects_that_the_step_applies_have_the_label_of_the_job(any_file):
     outer, inner = printed(any_file)
 
     assert all("mlgen.dev/job" not in item["metadata"]["labels"] for item in outer[:-1])
     assert all("mlgen.dev/job" in item["metadata"]["labels"] for item in inner)
 
 
-def test_what_the_workflow_sees_to_is_not_left_to_jobs(any_file):
+def test_the_workflow_replaces_ttl_cleanup_and_supervisor(any_file):
     _, inner = printed(any_file)
-    for item in inner:
-        assert "ttlSecondsAfterFinished" not in item["spec"] if item["kind"] == "Job" else True
-        assert item["kind"] != "StatefulSet" or item["spec"]["replicas"] > 0
-        assert not item["metadata"]["name"].endswith("-supervisor")
+    specs = [item["spec"] for item in inner if item["kind"] in ("Job", "StatefulSet")]
+
+    assert specs
+    assert not [spec for spec in specs if "ttlSecondsAfterFinished" in spec]
+    assert 0 not in [spec["replicas"] for spec in specs if "replicas" in spec]
+    assert not [item for item in inner if item["metadata"]["name"].endswith("-supervisor")]
 
 
 @pytest.mark.parametrize("restart", ["", "Never", "ExitCode"])
-def test_a_failed_replica_ends_its_job_whatever_made_it_fail(restart, tmp_path):
-    """A preempted pod too, whose peers would wait for it in vain."""
+def test_any_failure_of_a_replica_fails_its_job(restart, tmp_path):
+    """Also a preempted pod, because its peers would wait for it."""
     policy = f"  restartPolicy: {restart}\n" if restart else ""
     _, inner = printed(job_file(tmp_path, policy))
     jobs = [item["spec"] for item in inner if item["kind"] == "Job"]
@@ -130,7 +132,7 @@ def test_a_failed_replica_ends_its_job_whatever_made_it_fail(restart, tmp_path):
 @pytest.mark.parametrize(
     ("limit", "field"), [("backoffLimit", "backoffLimit"), ("backoffLimitPerIndex",) * 2]
 )
-def test_a_role_with_a_limit_of_its_own_starts_again_by_itself(limit, field, tmp_path):
+def test_a_role_with_its_own_backoff_limit_retries_by_itself(limit, field, tmp_path):
     roles = f"  roles: {{chief: {{}}, worker: {{restartPolicy: ExitCode, {limit}: 2}}}}\n"
     _, inner = printed(job_file(tmp_path, roles))
     (worker,) = [o["spec"] for o in inner if o["metadata"]["name"] == "job-worker"]
@@ -139,14 +141,14 @@ def test_a_role_with_a_limit_of_its_own_starts_again_by_itself(limit, field, tmp
     assert len(worker["podFailurePolicy"]["rules"]) == 2
 
 
-def test_replicas_without_which_training_goes_on_start_again_by_themselves():
+def test_workers_of_dynamic_training_retry_by_themselves():
     _, inner = printed(ROOT / "fixtures/tensorflow-dynamic.yaml")
     (worker,) = [o["spec"] for o in inner if o["metadata"]["name"].endswith("-worker")]
 
     assert worker["maxFailedIndexes"] == worker["completions"]
 
 
-def test_the_jobs_own_policies_are_parameters(tmp_path):
+def test_policies_of_the_job_become_parameters(tmp_path):
     spec = """  restartPolicy: ExitCode
   retryableExitCodes: [143, 42]
   runPolicy: {cleanPodPolicy: All, backoffLimit: 2, ttlSecondsAfterFinished: 60, suspend: true}
@@ -166,7 +168,7 @@ def test_the_jobs_own_policies_are_parameters(tmp_path):
     assert outer[-1]["spec"]["suspend"] is True
 
 
-def test_what_no_job_file_says_is_said_on_the_command_line():
+def test_options_without_a_field_in_the_job_file_become_parameters():
     _, text, _ = run("fixtures/jax.yaml", "--backoff-seconds", 30, "--retry-oom", "--template")
     (step,) = yaml.safe_load(text)
     given = {p["name"]: p["value"] for p in step["arguments"]["parameters"]}
@@ -174,7 +176,7 @@ def test_what_no_job_file_says_is_said_on_the_command_line():
     assert ("30", "true") == (given["backoff-seconds"], given["retry-oom"])
 
 
-def test_a_suspended_schedule_starts_nothing_and_its_workflows_do_not_wait(tmp_path):
+def test_suspend_applies_to_the_schedule_and_not_to_its_workflows(tmp_path):
     path = job_file(tmp_path, "  runPolicy: {suspend: true}\n")
     outer, _ = printed(path, Form(schedule="@daily"))
 
@@ -183,7 +185,7 @@ def test_a_suspended_schedule_starts_nothing_and_its_workflows_do_not_wait(tmp_p
     assert "suspend" not in outer[-1]["spec"]["workflowSpec"]
 
 
-def test_several_jobs_and_what_stands_beside_them(tmp_path):
+def test_several_jobs_and_another_object(tmp_path):
     claim = "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: data}  # mine\n"
     (tmp_path / "data.yaml").write_text(claim)
     files = ["fixtures/pytorch-static.yaml", tmp_path / "data.yaml", "fixtures/jax.yaml"]
@@ -199,7 +201,7 @@ def test_several_jobs_and_what_stands_beside_them(tmp_path):
         assert parameters(item)["backoff-limit"] == "1"
 
 
-def test_steps_of_several_jobs_are_one_list():
+def test_template_prints_the_steps_of_all_jobs_as_one_list():
     _, text, _ = run("fixtures/pytorch-static.yaml", "fixtures/jax.yaml", "--template")
 
     assert ["bert", "t5x"] == [step["name"] for step in yaml.safe_load(text)]
@@ -213,7 +215,7 @@ def test_a_command_of_the_docs_works(command):
     assert (0, "") == (run(*words)[0], run(*words)[2])
 
 
-def test_a_file_is_written_as_for_render(tmp_path):
+def test_output_writes_a_file(tmp_path):
     _, text, _ = run("fixtures/jax.yaml")
     run("fixtures/jax.yaml", "-o", tmp_path / "jax.yaml")
 
@@ -256,64 +258,115 @@ WARNED = {
 @pytest.mark.parametrize("case", INVALID)
 def test_invalid(case, tmp_path, monkeypatch, snapshot):
     monkeypatch.chdir(tmp_path)
-    code, text, said = run(job_file(tmp_path, INVALID[case]).name)
+    code, text, err = run(job_file(tmp_path, INVALID[case]).name)
 
     assert (1, "") == (code, text)
-    assert said == snapshot(extension_class=Message)
+    assert err == snapshot(extension_class=Message)
 
 
 @pytest.mark.parametrize("case", WARNED)
-def test_what_contradicts_the_workflow_is_said_to_lose(case, tmp_path, monkeypatch, snapshot):
+def test_policies_that_the_workflow_overrides_are_warned_about(
+    case, tmp_path, monkeypatch, snapshot
+):
     monkeypatch.chdir(tmp_path)
-    code, _, said = run(job_file(tmp_path, WARNED[case]).name)
+    code, _, err = run(job_file(tmp_path, WARNED[case]).name)
 
     assert code == 0
-    assert said == snapshot(extension_class=Message)
+    assert err == snapshot(extension_class=Message)
 
 
-def test_what_a_step_cannot_have(tmp_path, monkeypatch, snapshot):
+def test_template_warns_about_policies_of_the_workflow(tmp_path, monkeypatch, snapshot):
     monkeypatch.chdir(tmp_path)
     spec = "  runPolicy: {suspend: true, ttlSecondsAfterFinished: 60}\n"
-    _, _, said = run(job_file(tmp_path, spec).name, "--template")
+    _, _, err = run(job_file(tmp_path, spec).name, "--template")
 
-    assert said == snapshot(extension_class=Message)
+    assert err == snapshot(extension_class=Message)
 
 
-def test_the_name_of_a_cron_workflow(tmp_path, monkeypatch, snapshot):
+def test_a_name_too_long_for_a_cron_workflow(tmp_path, monkeypatch, snapshot):
     monkeypatch.chdir(tmp_path)
     file = job_file(tmp_path, "", name="n" * 54).name
 
     assert 0 == run(file)[0]
-    code, _, said = run(file, "--cron", "@hourly")
-    assert (1, said) == (code, snapshot(extension_class=Message))
+    code, _, err = run(file, "--cron", "@hourly")
+    assert (1, err) == (code, snapshot(extension_class=Message))
 
 
 @pytest.mark.parametrize("schedule", ["0 2 * * 6", "*/5 0-6 1,15 JAN *", "@daily", "@every 1h30m"])
-def test_schedules(schedule):
+def test_a_valid_schedule_is_accepted(schedule):
     assert 0 == run("fixtures/jax.yaml", "--cron", schedule)[0]
 
 
 @pytest.mark.parametrize("schedule", ["", "daily", "0 2 * *", "0 0 2 * * 6", "@"])
-def test_what_is_no_schedule(schedule):
-    code, _, said = run("fixtures/jax.yaml", "--cron", schedule)
+def test_an_invalid_schedule_is_rejected(schedule):
+    code, _, err = run("fixtures/jax.yaml", "--cron", schedule)
 
     assert code == 2
-    assert "is not a schedule such as '0 2 * * 6' or @daily" in said
+    assert f"invalid schedule {schedule!r}; use a value such as '0 2 * * 6' or @daily" in err
 
 
-def test_one_form_at_a_time():
-    code, _, said = run("fixtures/jax.yaml", "--cron", "@daily", "--template")
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--cron", "@daily", "--template"],
+        ["--cron", "@daily", "--no-workflow"],
+        ["--template", "--no-workflow"],
+    ],
+)
+def test_cron_template_and_no_workflow_are_mutually_exclusive(options):
+    code, _, err = run("fixtures/jax.yaml", *options)
 
     assert code == 2
-    assert "there can be one" in said
+    assert "--cron, --template and --no-workflow are mutually exclusive" in err
 
 
-def test_the_large_set_is_warned_of(tmp_path, monkeypatch):
-    """As for any object that is too large for what a plain kubectl apply remembers of it."""
+def test_a_config_map_too_large_for_kubectl_apply_is_warned_about(tmp_path, monkeypatch):
+    """Its last-applied annotation would be too large, as for any other object."""
     monkeypatch.chdir(tmp_path)
     spec = f"  volumes: {{one: {{mountPath: /one, files: {{text: {'x' * 300_000}}}}}}}\n"
-    code, _, said = run(job_file(tmp_path, spec))
+    code, _, err = run(job_file(tmp_path, spec))
 
     assert code == 0
-    assert "ConfigMap job-manifests has" in said
-    assert "kubectl apply --server-side" in said
+    assert "ConfigMap job-manifests has" in err
+    assert "kubectl apply --server-side" in err
+
+
+@pytest.mark.parametrize("policy", ["suspend: true", "ttlSecondsAfterFinished: 0"])
+@pytest.mark.parametrize(
+    ("form", "warned"),
+    [
+        (Form(), False),
+        (Form(schedule="@daily"), False),
+        (Form(step=True), True),
+        (Form(workflow=False), True),
+    ],
+)
+def test_policies_of_the_workflow_are_ignored_without_one(policy, form, warned, tmp_path):
+    path = job_file(tmp_path, f"  runPolicy: {{{policy}}}\n")
+    _, problems = argo(texts((str(path),)), Options(workflow=True), form)
+
+    assert [p.path for p in problems] == [("spec", "runPolicy", policy.split(":")[0])] * warned
+    assert all(problem.warning for problem in problems)
+
+
+@pytest.mark.parametrize(
+    ("form", "kinds"),
+    [
+        (Form(), ["ConfigMap", "Workflow"]),
+        (Form(schedule="@daily"), ["ConfigMap", "CronWorkflow"]),
+        (Form(workflow=False), ["ConfigMap"]),
+    ],
+)
+def test_the_workflow_comes_last(form, kinds):
+    outer, _ = printed(ROOT / "fixtures/jax.yaml", form)
+
+    assert [item["kind"] for item in outer] == kinds
+
+
+@pytest.mark.parametrize(("length", "hint"), [(52, ""), (53, "1 character"), (54, "2 characters")])
+def test_the_name_of_a_cron_workflow_has_at_most_52_characters(length, hint, tmp_path):
+    path = job_file(tmp_path, "", name="n" * length)
+    code, _, err = run(path, "--cron", "@daily")
+
+    assert code == (1 if hint else 0)
+    assert (f"; remove {hint} [name-too-long]" in err) == bool(hint)

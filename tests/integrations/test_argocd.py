@@ -1,4 +1,4 @@
-"""The plugin of Argo CD, driven as its server drives it: the commands of plugin.yaml in a copy."""
+"""The Argo CD plugin: the commands of plugin.yaml in a folder, as Argo CD runs them."""
 
 import json
 import os
@@ -12,6 +12,10 @@ from pathlib import Path
 import pytest
 import yaml
 from support import ROOT
+
+from mlgen.integrations.argocd import Application, read
+from mlgen.kubernetes.versions import SUPPORTED, KubeVersion
+from mlgen.result import Options
 
 FOLDER = ROOT / "integrations/argocd"
 PLUGIN = yaml.safe_load((FOLDER / "plugin.yaml").read_text())
@@ -37,7 +41,7 @@ ENVIRONMENT = {
     "KUBE_API_VERSIONS": ",".join([*NATIVE, *VOLCANO]),
     "ARGOCD_ENV_FOO": "bar",
 }
-"""https://argo-cd.readthedocs.io/en/stable/user-guide/build-environment/, and one of a user's."""
+"""https://argo-cd.readthedocs.io/en/stable/user-guide/build-environment/, and a user variable."""
 
 JOB, GANG = "fixtures/tensorflow-single.yaml", "fixtures/tensorflow-volcano.yaml"
 RESOURCE = "fixtures/resources/volcano-job-v1alpha1-pytorch.yaml"
@@ -54,15 +58,15 @@ def app(tmp_path):
 
 
 def put(folder, source, name="job.mlgen.yaml"):
-    """Copy a file as the server does, without its permissions."""
+    """Copy a file without its permissions, as Argo CD does."""
     shutil.copyfile(ROOT / source, folder / name)
     (folder / name).chmod(0o644)
 
 
-def environment(parameters=None, **given):
-    """What the server sets; parameters also stand in variables of their own."""
+def environment(parameters=None, **variables):
+    """The environment that Argo CD sets; each parameter also has variables of its own."""
     env = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    env |= ENVIRONMENT | given
+    env |= ENVIRONMENT | variables
     if parameters is not None:
         env["ARGOCD_APP_PARAMETERS"] = json.dumps(parameters)
     for item in parameters or ():
@@ -72,18 +76,18 @@ def environment(parameters=None, **given):
     return {name: text for name, text in env.items() if isinstance(text, str)}
 
 
-def run(folder, command="generate", parameters=None, **given):
+def run(folder, command="generate", parameters=None, **variables):
     done = subprocess.run(
         COMMANDS[command],
         cwd=folder,
-        env=environment(parameters, **given),
+        env=environment(parameters, **variables),
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode in (0, 1)
     if command == "generate":
-        # Nothing at all would have Argo CD delete everything.
+        # With an empty output, Argo CD would delete everything.
         assert bool(done.stdout) == (done.returncode == 0)
     return done.returncode, done.stdout, done.stderr
 
@@ -93,8 +97,8 @@ def objects(text):
 
 
 def only(objects, kind):
-    (found,) = [item for item in objects if item["kind"] == kind]
-    return found
+    (item,) = [item for item in objects if item["kind"] == kind]
+    return item
 
 
 def rendered(*arguments, cwd=ROOT):
@@ -102,7 +106,7 @@ def rendered(*arguments, cwd=ROOT):
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=True).stdout
 
 
-def test_a_folder_is_rendered_as_by_render(app):
+def test_the_manifests_of_a_folder_are_those_of_render(app):
     put(app, JOB)
     put(app, GANG, "gang.json.yaml")
     (app / "claim.yml").write_text("# mine\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")
@@ -119,13 +123,13 @@ def test_the_namespace_of_the_application_is_a_default(app):
     assert "namespace: vision" in text
     (app / "named.yaml").write_text(text.replace("namespace: vision", "namespace: own"))
 
-    for given, wanted in (("vision", {"vision", "own"}), ("", {None, "own"})):
-        found = objects(run(app, ARGOCD_APP_NAMESPACE=given)[1])
+    for default, expected in (("vision", {"vision", "own"}), ("", {None, "own"})):
+        items = objects(run(app, ARGOCD_APP_NAMESPACE=default)[1])
 
-        assert {item["metadata"].get("namespace") for item in found} == wanted
+        assert {item["metadata"].get("namespace") for item in items} == expected
 
 
-def test_parameters_choose_files_and_replace_values(app):
+def test_parameters_select_files_and_override_values(app):
     for number in (1, 2):
         put(app, JOB, f"{number}.mlgen.yaml")
     parameters = [
@@ -142,7 +146,7 @@ def test_parameters_choose_files_and_replace_values(app):
     assert spec["template"]["spec"]["containers"][0]["image"] == "example/tune:9"
 
 
-def test_folders_in_the_folder_are_read_where_they_are_named(app):
+def test_folders_within_the_folder_are_read_if_listed(app):
     (app / "jobs").mkdir()
     put(app / "jobs", JOB)
 
@@ -150,7 +154,7 @@ def test_folders_in_the_folder_are_read_where_they_are_named(app):
     assert run(app, parameters=[{"name": "files", "array": ["jobs"]}])[0] == 0
 
 
-def test_parameters_that_are_not_set_are_as_announced(app):
+def test_the_announced_values_are_the_defaults(app):
     put(app, JOB)
     announced = [{k: p[k] for k in ("name", p["collectionType"])} for p in shown(app).values()]
 
@@ -172,56 +176,56 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_wrong_parameters(case, app, message):
+def test_invalid_parameters(case, app, message):
     (app / "empty").mkdir()
     (app.parent / "secret.yaml").write_text("kind: Secret\n")
     (app / "linked").mkdir()
     for link in ("link.yaml", "linked/a.yaml"):
         (app / link).symlink_to(app.parent / "secret.yaml")
-    code, _, said = run(app, "init", WRONG[case])
+    code, _, err = run(app, "init", WRONG[case])
 
     assert code == 1
-    assert said == message
+    assert err == message
 
 
 @pytest.mark.parametrize(
     "text", ["{", '{"name": "files"}', '["files"]'], ids=["cut", "one", "bare"]
 )
-def test_parameters_that_are_no_list(text, app, message):
+def test_parameters_that_are_not_a_list(text, app, message):
     put(app, JOB)
 
-    code, _, said = run(app, ARGOCD_APP_PARAMETERS=text)
+    code, _, err = run(app, ARGOCD_APP_PARAMETERS=text)
 
     assert code == 1
-    assert said == message
+    assert err == message
 
 
 @pytest.mark.parametrize("case", ["no-manifest", "no-job", "not-yaml", "bad-setting"])
 def test_a_folder_that_cannot_be_rendered(case, app, message):
-    """What the user interface shows: a line for each problem, and no colour."""
-    given = {}
+    """The user interface shows the messages: one line per problem, without colors."""
+    arguments = {}
     if case == "no-job":
         put(app, "integrations/argocd/application.yaml", "a.yaml")
     elif case == "not-yaml":
         put(app, "fixtures/invalid/yaml-bracket.yaml", "a.yaml")
     elif case == "bad-setting":
         put(app, JOB)
-        given = {"parameters": [{"name": "set", "map": {"spec.imgae": "x"}}]}
+        arguments = {"parameters": [{"name": "set", "map": {"spec.imgae": "x"}}]}
 
-    code, _, said = run(app, **given)
+    code, _, err = run(app, **arguments)
 
     assert code == 1
-    assert said == message
+    assert err == message
 
 
-def test_what_a_folder_holds_beside_its_problems_is_not_printed(app):
+def test_nothing_is_printed_if_one_file_is_wrong(app):
     put(app, JOB)
     put(app, "fixtures/invalid/unknown-role.yaml", "z.yaml")
 
     assert run(app)[:2] == (1, "")
 
 
-def test_what_init_finds_is_found_without_it_too(app):
+def test_generate_reports_the_same_invalid_parameters_as_init(app):
     put(app, JOB)
     wrong = [problem for case in WRONG if case != "not-there" for problem in WRONG[case]]
 
@@ -230,88 +234,88 @@ def test_what_init_finds_is_found_without_it_too(app):
 
 
 @pytest.mark.parametrize("version", ["1.31.0", None])
-def test_versions_that_are_known(version, app):
+def test_a_supported_version_is_accepted(version, app):
     put(app, JOB)
 
     assert run(app, KUBE_VERSION=version)[::2] == (0, "")
 
 
-def test_a_newer_version_gets_what_the_newest_known_gets(app, message):
+def test_a_newer_version_renders_as_the_newest_supported_one(app, message):
     put(app, "fixtures/invalid/name-begins-with-a-digit.yaml")  # which 1.36 allows
-    code, text, said = run(app, KUBE_VERSION="1.52.1")
+    code, text, err = run(app, KUBE_VERSION="1.52.1")
 
-    assert (code, said) == (0, message)
+    assert (code, err) == (0, message)
     assert (0, text, "") == run(app, KUBE_VERSION="1.37.0")
-    assert run(app, "init", KUBE_VERSION="1.52.1") == (0, "", said)
+    assert run(app, "init", KUBE_VERSION="1.52.1") == (0, "", err)
     assert run(app)[0] == 1
 
 
 @pytest.mark.parametrize("version", ["1.30.9", "latest", "2"])
-def test_versions_for_which_nothing_is_rendered(version, app, message):
+def test_an_unsupported_version_is_rejected(version, app, message):
     put(app, JOB)
-    code, _, said = run(app, "init", KUBE_VERSION=version)
+    code, _, err = run(app, "init", KUBE_VERSION=version)
 
-    assert (code, said) == (1, message)
+    assert (code, err) == (1, message)
 
 
 @pytest.mark.parametrize("file", [GANG, RESOURCE], ids=["job-file", "custom-resource"])
-def test_a_gang_without_its_scheduler(file, app, message):
+def test_gang_scheduling_without_the_scheduler_is_rejected(file, app, message):
     put(app, file)
-    code, _, said = run(app, KUBE_API_VERSIONS=",".join(NATIVE))
+    code, _, err = run(app, KUBE_API_VERSIONS=",".join(NATIVE))
 
-    assert (code, said) == (1, message)
+    assert (code, err) == (1, message)
 
 
 @pytest.mark.parametrize(
     ("apis", "code"),
     [
-        ("", 0),  # nothing is known
+        ("", 0),  # not known
         (",".join(["v1", VOLCANO[0]]), 0),
         (",".join([*NATIVE, VOLCANO[0], f"{VOLCANO[0]}/Queue"]), 1),
         (",".join([*NATIVE, "scheduling.volcano.sh/v1alpha1"]), 1),
     ],
 )
-def test_what_the_cluster_has(apis, code, app):
+def test_the_apis_of_the_cluster_decide_on_gang_scheduling(apis, code, app):
     put(app, GANG)
 
     assert run(app, KUBE_API_VERSIONS=apis)[0] == code
 
 
-def shown(folder, **given):
-    """The announcement by name, of the form that the server reads."""
-    code, text, said = run(folder, "parameters", **given)
+def shown(folder, **variables):
+    """The announced parameters by name, in the form that Argo CD reads."""
+    code, text, err = run(folder, "parameters", **variables)
     listed = json.loads(text)
 
-    assert (code, said) == (0, "")
+    assert (code, err) == (0, "")
     assert [item["name"] for item in listed] == STATIC
     for item in listed:
         assert set(item) == {"name", "title", "tooltip", "collectionType", item["collectionType"]}
     return {item["name"]: item for item in listed}
 
 
-def test_what_can_be_tuned_of_one_job_is_shown(app):
+def test_images_and_replicas_of_one_job_are_announced(app):
     put(app, GANG)
-    given = shown(app)["set"]["map"]
+    values = shown(app)["set"]["map"]
 
-    assert given == {
+    assert values == {
         "spec.image": "example/wide-deep:2",
         "spec.roles.ps.replicas": "2",
         "spec.roles.worker.replicas": "4",
     }
 
 
-def test_what_is_shown_of_a_custom_resource_can_be_set(app):
+def test_announced_values_of_a_custom_resource_can_be_set(app):
     put(app, RESOURCE)
-    given = shown(app)["set"]["map"]
+    values = shown(app)["set"]["map"]
 
-    assert [path for path in given if path.endswith(".image")]
-    assert run(app, parameters=[{"name": "set", "map": given}]) == run(app)
+    assert [path for path in values if path.endswith(".image")]
+    assert run(app, parameters=[{"name": "set", "map": values}]) == run(app)
 
 
 @pytest.mark.parametrize("case", ["nothing", "two", "broken", "wrong", "parameters", "version"])
-def test_the_rest_is_shown_where_there_is_no_one_job(case, app):
-    given = {"ARGOCD_APP_PARAMETERS": "{"} if case == "parameters" else {}
-    given |= {"KUBE_VERSION": "1.2"} if case == "version" else {}
+def test_parameters_are_announced_without_values_unless_there_is_one_job(case, app):
+    variables = {"ARGOCD_APP_PARAMETERS": "{"} if case == "parameters" else {}
+    variables |= {"KUBE_VERSION": "1.2"} if case == "version" else {}
     if case != "nothing":
         put(app, GANG)
     if case == "two":
@@ -322,21 +326,21 @@ def test_the_rest_is_shown_where_there_is_no_one_job(case, app):
         head = "apiVersion: mlgen.dev/v1alpha1\nkind: TrainingJob\n"
         (app / "job.mlgen.yaml").write_text(f"{head}spec: []\n")
 
-    found = shown(app, **given)
+    announced = shown(app, **variables)
 
-    assert found["files"]["array"] == ["."]
-    assert found["set"]["map"] == {}
+    assert announced["files"]["array"] == ["."]
+    assert announced["set"]["map"] == {}
 
 
-def test_a_job_that_is_not_right_yet_shows_what_it_says(app):
+def test_values_of_an_invalid_job_are_announced(app):
     put(app, "fixtures/invalid/unknown-role.yaml")
 
     assert run(app)[0] == 1
     assert "spec.image" in shown(app)["set"]["map"]
 
 
-def test_it_ends_at_once_and_in_silence_when_time_is_up(app):
-    """The server ends the group of processes; reading waits here for a writer that never writes."""
+def test_sigterm_stops_generate_without_output(app):
+    """Argo CD kills the process group on a timeout; here mlgen waits to read from a pipe."""
     os.mkfifo(app / "pipe.yaml")
     mlgen = subprocess.Popen(
         COMMANDS["generate"],
@@ -353,7 +357,7 @@ def test_it_ends_at_once_and_in_silence_when_time_is_up(app):
     assert (mlgen.returncode, out, err) == (-signal.SIGTERM, b"", b"")
 
 
-def test_the_plugin_is_one_that_argo_cd_takes():
+def test_the_plugin_configuration_is_valid():
     assert (PLUGIN["apiVersion"], PLUGIN["kind"]) == (
         "argoproj.io/v1alpha1",
         "ConfigManagementPlugin",
@@ -363,7 +367,7 @@ def test_the_plugin_is_one_that_argo_cd_takes():
     assert PLUGIN["metadata"] == {"name": "mlgen"}
 
 
-def test_a_folder_is_taken_by_a_file_that_is_then_read(app):
+def test_a_folder_is_discovered_by_a_file_that_is_then_read(app):
     pattern = PLUGIN["spec"]["discover"]["fileName"]
     (app / "jobs").mkdir()
     put(app / "jobs", JOB)
@@ -374,7 +378,7 @@ def test_a_folder_is_taken_by_a_file_that_is_then_read(app):
     assert run(app)[0] == 0
 
 
-def test_the_application_s_parameters_are_right(app):
+def test_the_parameters_of_the_example_application_are_valid(app):
     source = yaml.safe_load((FOLDER / "application.yaml").read_text())["spec"]["source"]
     put(app, GANG, source["plugin"]["parameters"][0]["array"][0])
     code, text, _ = run(app, parameters=source["plugin"]["parameters"])
@@ -385,7 +389,7 @@ def test_the_application_s_parameters_are_right(app):
     assert source["plugin"]["name"] == PLUGIN["metadata"]["name"]
 
 
-def test_the_sidecar_is_as_argo_cd_wants_it():
+def test_the_sidecar_meets_the_requirements_of_argo_cd():
     pod = yaml.safe_load((FOLDER / "sidecar.yaml").read_text())["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     mounts = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
@@ -400,7 +404,7 @@ def test_the_sidecar_is_as_argo_cd_wants_it():
     assert [volume["name"] for volume in pod["volumes"]] == ["mlgen-tmp"]
 
 
-def test_the_image_has_all_that_the_package_is_made_of():
+def test_the_image_contains_all_folders_of_the_package():
     lines = list(filter(None, (FOLDER / "Dockerfile").read_text().splitlines()))
     copies = [rest for word, *rest in map(str.split, lines) if word == "COPY"]
     copied = [source for rest in copies if "--from=build" not in rest for source in rest[:-1]]
@@ -410,3 +414,36 @@ def test_the_image_has_all_that_the_package_is_made_of():
     assert [source for source in copied if not (ROOT / source).exists()] == []
     assert {*needed, "mlgen", *folders} == set(copied)
     assert "USER 999" in lines
+
+
+def test_an_empty_environment_means_the_defaults():
+    assert read({}) == Application((".",), Options(target="argocd"), ())
+
+
+def test_every_variable_of_the_environment_is_read():
+    parameters = [
+        {"name": "files", "array": ["a.yaml", "jobs"]},
+        {"name": "set", "map": {"spec.roles.worker.replicas": "8"}},
+    ]
+    variables = {
+        "ARGOCD_APP_PARAMETERS": json.dumps(parameters),
+        "ARGOCD_APP_NAMESPACE": "vision",
+        "KUBE_VERSION": "v1.33.2",
+        "KUBE_API_VERSIONS": "v1,batch/v1",
+    }
+
+    options = Options(
+        KubeVersion(1, 33),
+        settings=((("spec", "roles", "worker", "replicas"), 8),),
+        target="argocd",
+        default_namespace="vision",
+    )
+    assert read(variables) == Application(("a.yaml", "jobs"), options, ("v1", "batch/v1"))
+
+
+@pytest.mark.parametrize("version", ["1.38", "v1.100.1", "2.0"])
+def test_a_newer_version_is_a_warning(version):
+    application = read({"KUBE_VERSION": version})
+
+    assert application.options.kube_version == SUPPORTED[-1]
+    assert [(p.warning, p.code) for p in application.warnings] == [(True, "bad-value")]

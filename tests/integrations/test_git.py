@@ -1,4 +1,4 @@
-"""What Git calls: the hooks of pre-commit, and the action of GitHub, run as those run them."""
+"""The pre-commit hooks and the GitHub action, run as pre-commit and GitHub run them."""
 
 import os
 import re
@@ -23,39 +23,39 @@ GUIDE = (ROOT / "docs/git.md").read_text()
 
 @pytest.fixture(scope="module")
 def environment():
-    """As a hook or an action has it: mlgen is on the PATH, whatever Python the tests run in."""
+    """The environment of a hook or an action, with mlgen on the PATH."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     return os.environ | {"PATH": path}
 
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory, environment):
-    """A user's repository with a job, another one that is wrong, and fresh manifests."""
-    made = tmp_path_factory.mktemp("template")
-    (made / "jobs").mkdir()
-    shutil.copy(ROOT / "fixtures/pytorch-static.yaml", made / "jobs/bert.mlgen.yaml")
-    shutil.copy(ROOT / "fixtures/invalid/unknown-role.yaml", made / "bad.mlgen.yaml")
+    """A repository with a job, an invalid job, and fresh manifests of the first."""
+    folder = tmp_path_factory.mktemp("template")
+    (folder / "jobs").mkdir()
+    shutil.copy(ROOT / "fixtures/pytorch-static.yaml", folder / "jobs/bert.mlgen.yaml")
+    shutil.copy(ROOT / "fixtures/invalid/unknown-role.yaml", folder / "bad.mlgen.yaml")
     for words in (["-n", "vision", "-o", "k8s/jobs/"], ["-o", "k8s/"]):
         command = ["mlgen", "render", "jobs", *words]
-        subprocess.run(command, cwd=made, env=environment, check=True)
-    return made
+        subprocess.run(command, cwd=folder, env=environment, check=True)
+    return folder
 
 
 @pytest.fixture
 def repository(template, tmp_path):
-    """One of them for each test."""
+    """A copy of the repository for each test."""
     return shutil.copytree(template, tmp_path / "repository")
 
 
 @pytest.fixture
 def call(repository, environment):
-    """Run a program in the user's repository; return its exit status, and all that it says."""
+    """Run a program in the repository; return its exit status and output, including stderr."""
 
-    def call(*words, **given):
+    def call(*words, **variables):
         done = subprocess.run(
             words,
             cwd=repository,
-            env=environment | given,
+            env=environment | variables,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -78,45 +78,45 @@ def hook(call):
 
 @pytest.fixture
 def action(call):
-    """Run a step's script as the runner does: with its env, in which inputs are filled in."""
+    """Run the script of a step as the runner does: with the inputs in its env."""
 
     def action(step, env=(), **inputs):
-        given = {name: value.get("default", "") for name, value in ACTION["inputs"].items()}
-        given |= {name.replace("_", "-"): value for name, value in inputs.items()}
-        filled = {
-            name: re.sub(r"\$\{\{ inputs\.(\S+) }}", lambda found: given[found[1]], value)
+        values = {name: value.get("default", "") for name, value in ACTION["inputs"].items()}
+        values |= {name.replace("_", "-"): value for name, value in inputs.items()}
+        variables = {
+            name: re.sub(r"\$\{\{ inputs\.(\S+) }}", lambda match: values[match[1]], value)
             for name, value in STEPS[step].get("env", {}).items()
         }
         script = STEPS[step]["run"]
         bash = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]
-        return call(*bash, GITHUB_ACTION_PATH=str(FOLDER), **filled, **dict(env))
+        return call(*bash, GITHUB_ACTION_PATH=str(FOLDER), **variables, **dict(env))
 
     return action
 
 
-def test_the_hook_for_job_files_runs_on_those_that_are_named_so():
+def test_the_hook_for_job_files_runs_on_files_named_mlgen_yaml():
     pattern = HOOKS["mlgen-validate"]["files"]
     files = ["a.mlgen.yaml", "b/c.mlgen.yml", "a.yaml", "mlgen.yaml", "a.mlgen.yaml.orig"]
 
     assert files[:2] == [name for name in files if re.search(pattern, name)]
 
 
-def test_the_hook_for_job_files(hook):
+def test_the_hook_for_job_files_reports_an_invalid_one(hook):
     assert hook("mlgen-validate", "jobs/bert.mlgen.yaml")[0] == 0
 
-    status, said = hook("mlgen-validate", "jobs/bert.mlgen.yaml", "bad.mlgen.yaml")
+    status, output = hook("mlgen-validate", "jobs/bert.mlgen.yaml", "bad.mlgen.yaml")
     assert status == 1
-    assert said.startswith("bad.mlgen.yaml:8:5: ")
+    assert output.startswith("bad.mlgen.yaml:8:5: ")
 
 
-def test_the_hook_for_manifests(hook, repository):
+def test_the_hook_for_manifests_reports_a_missing_one(hook, repository):
     arguments = ["k8s/jobs", "jobs", "--namespace=vision"]
     assert (0, "") == hook("mlgen-check", *arguments)
 
     (repository / "k8s/jobs/vision_service_bert.yaml").unlink()
-    status, said = hook("mlgen-check", *arguments)
+    status, output = hook("mlgen-check", *arguments)
     assert status == 3
-    assert "+++ k8s/jobs/vision_service_bert.yaml\n" in said
+    assert "+++ k8s/jobs/vision_service_bert.yaml\n" in output
 
 
 @pytest.mark.parametrize("command", re.findall(r"^mlgen .*", GUIDE, re.MULTILINE))
@@ -124,7 +124,7 @@ def test_a_command_of_the_guide_works(command, call):
     assert (0, "") == call("bash", "-c", command)
 
 
-def test_hooks_are_as_the_guide_says():
+def test_hooks_are_those_of_the_guide():
     (text,) = re.findall(r"```yaml\n(# \.pre-commit-config\.yaml\n.*?)```", GUIDE, re.DOTALL)
     (repository,) = yaml.safe_load(text)["repos"]
 
@@ -135,19 +135,19 @@ INPUTS = {"files": "jobs\n", "folder": "k8s/jobs", "arguments": "--namespace=vis
 
 
 def test_fresh_manifests_pass(action):
-    status, said = action(CHECK, **INPUTS)
+    status, output = action(CHECK, **INPUTS)
 
     assert status == 0
-    assert 2 == len(said.splitlines())
+    assert 2 == len(output.splitlines())
 
 
-def test_stale_manifests_fail_with_their_cure(action, call, repository):
+def test_stale_manifests_fail_with_the_command_that_updates_them(action, call, repository):
     file = repository / "k8s/jobs/vision_job_bert-rank.yaml"
     file.write_text(f"{file.read_text()} ::set-output name=x::y\n")
 
-    status, said = action(CHECK, **INPUTS)
+    status, output = action(CHECK, **INPUTS)
 
-    first, *shown, last = said.splitlines()
+    first, *shown, last = output.splitlines()
     stop = next(i for i, row in enumerate(shown) if row == f"::{first.split('::')[2]}::")
     assert status == 3
     assert "- ::set-output name=x::y" in shown[:stop]
@@ -157,20 +157,23 @@ def test_stale_manifests_fail_with_their_cure(action, call, repository):
     assert action(CHECK, **INPUTS)[0] == 0
 
 
-def test_what_is_wrong_is_said_and_is_no_difference(action):
-    status, said = action(CHECK, files="jobs\nbad.mlgen.yaml", folder="k8s/jobs")
+def test_an_invalid_job_is_reported_and_is_not_a_difference(action):
+    status, output = action(CHECK, files="jobs\nbad.mlgen.yaml", folder="k8s/jobs")
 
     assert status == 1
-    assert "bad.mlgen.yaml:8:5: " in said
-    assert "::error" not in said
+    assert "bad.mlgen.yaml:8:5: " in output
+    assert "::error" not in output
 
 
-def test_without_a_folder_nothing_is_compared(action):
-    assert action(CHECK, files="jobs", folder="")[0] not in (0, 3)
+def test_the_input_folder_is_required(action):
+    status, output = action(CHECK, files="jobs", folder="")
+
+    assert status not in (0, 3)
+    assert "the input folder is required" in output
 
 
 @pytest.mark.parametrize("name", ["files", "folder", "arguments"])
-def test_inputs_are_words_and_never_code(name, action, repository):
+def test_inputs_are_never_run_as_code(name, action, repository):
     code = '$(touch made) `touch made` "; touch made; " *'
 
     action(CHECK, **INPUTS | {name: code})
@@ -179,8 +182,8 @@ def test_inputs_are_words_and_never_code(name, action, repository):
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_a_script_holds_no_expression(name):
-    """What GitHub fills in becomes a part of the script; what stands in env does not."""
+def test_a_script_contains_no_expression(name):
+    """GitHub expands expressions within the script, where they would run as code."""
     assert "${{" not in STEPS[name]["run"]
 
 
@@ -189,7 +192,7 @@ def test_shellcheck_finds_nothing(name):
     beside = Path(sys.executable).parent / "shellcheck"
     shellcheck = str(beside) if beside.exists() else shutil.which("shellcheck")
     if not shellcheck:
-        pytest.skip("there is no shellcheck")
+        pytest.skip("shellcheck is not installed")
     command = [shellcheck, "-s", "bash", "-"]
     script = STEPS[name]["run"]
 
@@ -198,8 +201,8 @@ def test_shellcheck_finds_nothing(name):
     assert (0, "") == (done.returncode, done.stdout)
 
 
-def test_the_action_installs_the_checkout_that_it_stands_in(action, repository):
-    """As the runner lays it out; what pip makes of it, test_packaging.py says."""
+def test_the_action_installs_mlgen_from_its_own_checkout(action, repository):
+    """A program instead of Python prints the folder; test_packaging.py tests the installation."""
     program = repository / "python"
     program.write_text('#!/bin/sh\nfor word; do :; done; cd "$word" && pwd -P\n')
     program.chmod(0o755)
@@ -208,13 +211,13 @@ def test_the_action_installs_the_checkout_that_it_stands_in(action, repository):
     assert (0, f"{ROOT}\n") == action("Install mlgen", env)
 
 
-def test_every_input_reaches_a_step():
+def test_every_input_is_used_in_a_step():
     steps = yaml.safe_dump(ACTION["runs"])
 
     assert set(ACTION["inputs"]) == set(re.findall(r"\$\{\{ inputs\.([\w-]+) }}", steps))
 
 
-def test_the_action_is_called_as_the_guide_says():
+def test_the_guide_passes_valid_inputs_to_the_action():
     (text,) = re.findall(r"```yaml\n(# \.github/workflows/\S+\n.*?)```", GUIDE, re.DOTALL)
     ((job),) = yaml.safe_load(text)["jobs"].values()
     step = job["steps"][-1]

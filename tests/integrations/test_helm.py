@@ -1,4 +1,4 @@
-"""`mlgen helm-post-render`: jobs in a chart's output become manifests, and nothing else changes."""
+"""`mlgen helm-post-render`: every job in a chart is rendered, and nothing else changes."""
 
 import hashlib
 import json
@@ -16,10 +16,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from support import FIXTURES, RESOURCES, ROOT
 
-from mlgen import __version__
+from mlgen import MlgenError, Options, __version__
 from mlgen.cli import main
-
-ANNOTATION = "postrenderer.helm.sh/postrender-filename"
+from mlgen.integrations.helm import ANNOTATION, post_render, report_failure
 
 JOB = """\
 apiVersion: mlgen.dev/v1alpha1
@@ -43,7 +42,7 @@ metadata: {{name: "prices",
   labels: {{a: 'b'}}}}
 ---
 # Source: shop/templates/job.yaml
-# What the writer of the chart says of it.
+# A comment of the chart.
 {JOB}---
 # Source: shop/templates/list.yaml
 apiVersion: v1
@@ -66,7 +65,7 @@ apiVersion: v1
 kind: Pod
 metadata: {{name: ping}}
 """
-"""As Helm 3 hands it over."""
+"""As Helm 3 passes it."""
 
 HELM_4 = f"""\
 # odd
@@ -100,7 +99,7 @@ apiVersion: v1
 kind: Pod
 metadata: {{name: ping, annotations: {{{ANNOTATION}: 'shop/templates/tests/ping.yaml'}}}}
 """
-"""As Helm 4 hands it over."""
+"""As Helm 4 passes it."""
 
 
 def run(stdin, *words):
@@ -116,7 +115,7 @@ def passed(stdin, *words):
 
 
 def annotated(text):
-    """A job as Helm 4 hands it over, whatever its own annotations look like."""
+    """Add Helm 4's annotation to each job of a text, next to its own annotations."""
     documents = [line for line in re.split(r"(?m)^---\n", text) if "apiVersion" in line]
     for document in documents:
         item = yaml.safe_load(document)
@@ -134,7 +133,7 @@ def test_manifests(stream, manifest):
     assert passed(globals()[stream]).decode() == manifest
 
 
-def test_what_is_no_job_passes_byte_for_byte():
+def test_other_documents_pass_through_byte_for_byte():
     out = passed(HELM_3).decode()
     first, *_, last = HELM_3.split("---\n")[1:]
 
@@ -142,7 +141,7 @@ def test_what_is_no_job_passes_byte_for_byte():
     assert out.endswith(f"---\n{last}")
 
 
-def test_every_object_of_a_job_is_from_the_jobs_template():
+def test_every_object_has_the_source_comment_of_its_job():
     documents = passed(HELM_3).decode().split("---\n")[1:]
     names = [re.search(r"^# Source: shop/templates/(\S+)", text)[1] for text in documents]
 
@@ -153,11 +152,11 @@ def test_every_object_of_a_job_is_from_the_jobs_template():
 
 FEATURES = ("clean-all", "host-network", "volcano", "kubectl-exec", "files")
 SOME = [path for path in FIXTURES if path.stem.endswith(FEATURES)]
-"""Job files with what is beside the pods: a supervisor, Services, a PodGroup, rights, texts."""
+"""Job files with a supervisor, Services, a PodGroup, permissions or a ConfigMap."""
 
 
 @pytest.mark.parametrize("path", [*SOME, *RESOURCES], ids=lambda path: path.stem)
-def test_the_annotation_of_helm_4_is_on_every_object_and_on_nothing_in_one(path):
+def test_the_annotation_of_helm_4_is_on_every_object_and_not_on_pod_templates(path):
     code, out, err = run("---\n".join(annotated(path.read_text())))
 
     assert 0 == code, err
@@ -166,7 +165,7 @@ def test_the_annotation_of_helm_4_is_on_every_object_and_on_nothing_in_one(path)
     assert len(items) == out.decode().count(ANNOTATION)
 
 
-def test_a_name_with_a_hash_is_the_same_for_both():
+def test_a_name_suffix_does_not_depend_on_the_annotation_of_helm_4():
     suffixed = HELM_4.replace("name: bert", "name: bert\n  nameSuffix: hash")
     without = re.sub(rf"\n *{ANNOTATION}:.*", "", suffixed)
 
@@ -207,29 +206,29 @@ documents = st.lists(
             [b"---\n", b"---\r\n", b"--- # a comment\n", b"---  \n# Source: a/b.yaml\n"]
         ),
         st.binary(max_size=40),
-        st.sampled_from(NASTY),  # one of them: two together may make up a job that is broken
+        st.sampled_from(NASTY),  # only one: two together may form an invalid job
         st.binary(max_size=40),
     ).map(b"".join),
     max_size=4,
-).map(lambda found: b"".join(text if text.endswith(b"\n") else text + b"\n" for text in found))
+).map(lambda texts: b"".join(text if text.endswith(b"\n") else text + b"\n" for text in texts))
 
 
 @given(documents, documents, st.binary(max_size=9))
 @example(b"".join(b"---\n" + text for text in NASTY), b"", b"")
-def test_nothing_before_or_after_a_job_is_altered(before, after, end):
+def test_nothing_before_or_after_a_job_changes(before, after, end):
     job = b"---\n" + JOB.encode()
-    made = passed(job)
+    manifests = passed(job)
 
-    assert before + made + after == passed(before + job + after)
-    assert before + made + b"---\n" + end == passed(before + job + b"---\n" + end)
+    assert before + manifests + after == passed(before + job + after)
+    assert before + manifests + b"---\n" + end == passed(before + job + b"---\n" + end)
 
 
 @pytest.mark.parametrize("text", NASTY[3:])
-def test_what_is_no_job_passes_alone_too(text):
+def test_a_stream_without_a_job_passes_through(text):
     assert text + b"---\na: 1" == passed(text + b"---\na: 1")
 
 
-def test_a_large_object_that_speaks_of_a_job_passes():
+def test_a_large_object_that_mentions_a_job_passes_through():
     text = (
         b"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nspec:\n  example: |"
     )
@@ -239,7 +238,7 @@ def test_a_large_object_that_speaks_of_a_job_passes():
 
 
 @pytest.mark.parametrize("ends", ["\n", "\r\n"])
-def test_a_job_is_found_however_it_is_written(ends):
+def test_a_job_is_recognized_in_any_form_of_yaml(ends):
     plain = passed(JOB)
     ways = [
         JOB.replace("apiVersion: mlgen.dev/v1alpha1", "apiVersion:\n  'mlgen.dev/v1alpha1'"),
@@ -287,7 +286,7 @@ def test_with_any_problem_nothing_is_printed(case, message):
     assert err == message
 
 
-def test_a_hook_of_one_job_is_rendered():
+def test_a_hook_with_one_job_is_rendered():
     out = passed(HELM_4.replace("helm.sh/resource-policy: keep", "helm.sh/hook: pre-install"))
     job = next(i for i in yaml.safe_load_all(out) if i["metadata"]["name"] == "bert-main")
 
@@ -295,7 +294,7 @@ def test_a_hook_of_one_job_is_rendered():
     assert "helm.sh" not in str(job["spec"])
 
 
-def test_warnings_go_to_standard_error():
+def test_warnings_go_to_stderr():
     code, out, err = run((ROOT / "fixtures/ray-ttl.yaml").read_text())
 
     assert 0 == code
@@ -314,7 +313,7 @@ import subprocess, sys
 command = [sys.executable, "-m", "mlgen", "helm-post-render", *sys.argv[1:]]
 sys.exit(subprocess.run(command, stderr=subprocess.DEVNULL).returncode)
 """
-"""Helm 4 drops what a plugin writes to standard error."""
+"""Run the plugin as Helm 4 does, which discards its stderr."""
 
 BAD = JOB.replace("main: {}", "main: {replica: 1}").encode()
 
@@ -330,7 +329,7 @@ def helm(folder, *words, stdin=BAD, **env):
     )
 
 
-def test_a_failure_gets_past_helm_4(tmp_path):
+def test_a_failure_is_shown_although_helm_4_discards_stderr(tmp_path):
     expected = run(BAD)[2].encode()
 
     done = helm(tmp_path)
@@ -339,15 +338,15 @@ def test_a_failure_gets_past_helm_4(tmp_path):
     assert expected == (tmp_path / "mlgen-last-error.txt").read_bytes()
 
 
-def test_a_wrong_command_line_gets_past_helm_4(tmp_path):
+def test_a_wrong_command_line_is_shown_although_helm_4_discards_stderr(tmp_path):
     done = helm(tmp_path, "--kube-version=1")
 
     assert (2, b"") == (done.returncode, done.stdout)
-    assert b"1 is not a version from 1.31" in done.stderr
+    assert b"expected a version from 1.31" in done.stderr
     assert done.stderr == (tmp_path / "mlgen-last-error.txt").read_bytes()
 
 
-def test_the_user_says_where_a_failure_is_written(tmp_path):
+def test_mlgen_log_names_the_file_with_the_last_failure(tmp_path):
     log = tmp_path / "log"
     log.write_text("the failure before this one, which was a longer text" * 99)
 
@@ -357,7 +356,7 @@ def test_the_user_says_where_a_failure_is_written(tmp_path):
     assert [log] == list(tmp_path.iterdir())
 
 
-def test_a_link_among_temporary_files_is_not_followed(tmp_path):
+def test_a_link_in_the_folder_for_temporary_files_is_not_followed(tmp_path):
     (tmp_path / "mlgen-last-error.txt").symlink_to(tmp_path / "precious")
 
     done = helm(tmp_path)
@@ -379,10 +378,10 @@ while True:
     except OSError:
         break
 """
-"""A program in a terminal, whose standard error is a file all the same."""
+"""Run a program in a terminal, but with its stderr in a file."""
 
 
-def test_where_helms_standard_error_is_a_file_the_terminal_shows_a_failure(tmp_path):
+def test_a_failure_is_shown_on_the_terminal_if_stderr_of_helm_is_a_file(tmp_path):
     (tmp_path / "job.yaml").write_bytes(BAD)
 
     done = subprocess.run(
@@ -399,13 +398,13 @@ def test_where_helms_standard_error_is_a_file_the_terminal_shows_a_failure(tmp_p
 
 
 @pytest.mark.parametrize(("stdin", "caller"), [(JOB.encode(), "mlgen"), (BAD, "")])
-def test_nothing_is_written_without_a_failure_nor_by_helm_3(stdin, caller, tmp_path):
+def test_no_file_is_written_on_success_or_under_helm_3(stdin, caller, tmp_path):
     helm(tmp_path, stdin=stdin, HELM_PLUGIN_NAME=caller)
 
     assert [] == list(tmp_path.iterdir())
 
 
-def test_a_pipe_that_is_closed_ends_it_quietly():
+def test_a_closed_pipe_causes_no_error():
     text = b"---\na: b\n" * 200_000
 
     done = shell("MLGEN | head -c 20", text)
@@ -424,15 +423,15 @@ print(*sorted({"yaml", "ruamel", "jinja2", "jsonschema"} & set(sys.modules)))
 @pytest.mark.parametrize(
     ("text", "modules"), [("a: 1\n", ""), (JOB, "jinja2 jsonschema ruamel yaml")]
 )
-def test_what_is_slow_to_import_is_imported_for_a_job_alone(text, modules):
+def test_slow_modules_are_imported_only_for_a_job(text, modules):
     command = [sys.executable, "-c", MODULES]
     done = subprocess.run(command, input=text, text=True, capture_output=True, check=True)
 
     assert modules == done.stdout.splitlines()[-1]
 
 
-def test_100_mb_of_other_objects_take_little_memory():
-    """The whole of it would not fit into the address space that the process may have."""
+def test_100_mb_of_other_objects_use_little_memory():
+    """The stream does not fit into the address space of the process."""
     lines = b"".join(b"  key%d: a value as long as values are\n" % n for n in range(2000))
     other = b"---\n# Source: shop/templates/config.yaml\nkind: ConfigMap\ndata:\n" + lines
     count = (50 << 20) // len(other) + 1
@@ -458,10 +457,56 @@ def test_100_mb_of_other_objects_take_little_memory():
     assert (0, expected.digest()) == (process.returncode, found.digest())
 
 
-def test_the_plugin_is_of_this_version():
+def test_the_plugin_has_the_version_of_the_package():
     plugin = yaml.safe_load((ROOT / "integrations/helm/plugin.yaml").read_text())
 
     assert __version__ == plugin["version"]
     assert [{"command": "mlgen", "args": ["helm-post-render"]}] == plugin["runtimeConfig"][
         "platformCommand"
     ]
+
+
+def test_post_render_returns_an_open_file_and_warnings():
+    warned = (ROOT / "fixtures/ray-ttl.yaml").read_bytes().splitlines(keepends=True)
+
+    stream, warnings = post_render([b"a: 1\n", b"---\n", *warned], Options(namespace="ml"))
+
+    assert stream.read().startswith(b"a: 1\n---\n")
+    assert ["warning" in str(warning) for warning in warnings] == [True]
+
+
+@pytest.mark.parametrize(
+    ("lines", "empty"),
+    [([], True), ([b"---\n", b"# none\n", b"\n"], True), ([b"---\n", b"a: 1\n"], False)],
+)
+def test_an_empty_stream_is_an_error(lines, empty):
+    if not empty:
+        assert post_render(lines, Options())[0].read() == b"".join(lines)
+        return
+    with pytest.raises(MlgenError) as raised:
+        post_render(lines, Options())
+    assert ["empty"] == [problem.code for problem in raised.value.problems]
+
+
+HOOK = JOB.replace("name: bert", "name: bert\n  annotations: {helm.sh/hook: pre-install}")
+
+
+@pytest.mark.parametrize(
+    ("job", "blocked"),
+    [
+        (JOB.replace("main: {}", "main: {}\n    peer: {}\n  successPolicy: {role: main}"), False),
+        (HOOK, False),
+        (HOOK.replace("main: {}", "main: {}\n    peer: {}\n  successPolicy: {role: main}"), True),
+    ],
+)
+def test_a_hook_with_a_job_before_another_object_is_an_error(job, blocked):
+    code, _, err = run(job)
+
+    assert (code, "helm.sh/hook: Helm waits for Job bert-main" in err) == (int(blocked), blocked)
+
+
+@pytest.mark.parametrize("environ", [{}, {"HELM_PLUGIN_NAME": ""}])
+def test_nothing_is_reported_outside_of_helm_4(environ, tmp_path):
+    report_failure("wrong", environ | {"MLGEN_LOG": str(tmp_path / "log")})
+
+    assert [] == list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""`mlgen krm`: a ResourceList in, as kustomize and kpt hand it over, and a ResourceList out."""
+"""`mlgen krm`: a ResourceList as kustomize and kpt pass it, with every job rendered."""
 
 import json
 import os
@@ -14,8 +14,11 @@ import yaml
 from click.testing import CliRunner
 from support import ROOT
 
+from mlgen import Options
 from mlgen.cli import main
+from mlgen.documents.files import Text
 from mlgen.frameworks import get, names, schema
+from mlgen.integrations import kustomize
 
 INTEGRATION = ROOT / "integrations/kustomize"
 JOB = (ROOT / "fixtures/pytorch-static.yaml").read_text()
@@ -70,7 +73,7 @@ def krm(text, *options):
 
 
 def rendered(text, *options):
-    """The objects that `mlgen render` makes of a text."""
+    """The objects that `mlgen render` prints for a text."""
     done = CliRunner().invoke(main, ["render", "-", *options], input=text, catch_exceptions=False)
     assert done.exit_code == 0
     return list(yaml.safe_load_all(done.stdout))
@@ -90,7 +93,7 @@ def annotated(text, annotations):
 
 
 @pytest.mark.parametrize("indent", [0, 2])
-def test_a_job_is_replaced_at_its_place_and_all_else_stays_to_the_byte(indent):
+def test_a_job_is_replaced_in_place_and_all_other_items_stay_byte_for_byte(indent):
     before, after = textwrap.indent(FOREIGN, " " * indent), f"{' ' * indent}- {{a: 0o17}}\n"
     config = f"{CONFIG}  data: {{}} # none\n"
 
@@ -113,11 +116,11 @@ def test_a_job_is_replaced_at_its_place_and_all_else_stays_to_the_byte(indent):
         json.dumps(yaml.safe_load(resource_list(FOREIGN)), indent=3, ensure_ascii=False) + "\n",
     ],
 )
-def test_a_list_without_a_job_comes_back_as_it_is(text):
+def test_a_list_without_a_job_is_unchanged(text):
     assert (0, text, "") == krm(text)
 
 
-def test_every_job_has_the_manifests_that_render_prints(job_file):
+def test_the_manifests_are_those_of_render(job_file):
     text = job_file.read_text()
     done = CliRunner().invoke(main, ["render", "-"], input=text, catch_exceptions=False)
 
@@ -128,7 +131,7 @@ def test_every_job_has_the_manifests_that_render_prints(job_file):
     assert len(done.stderr.splitlines()) == len(err.splitlines())
 
 
-def test_the_loader_without_libyaml_reads_the_same(monkeypatch):
+def test_the_output_does_not_depend_on_libyaml(monkeypatch):
     text = resource_list(FOREIGN, item(JOB), "- {a: b}\n")
     expected = krm(text)
     monkeypatch.delattr(yaml, "CSafeLoader")
@@ -136,7 +139,7 @@ def test_the_loader_without_libyaml_reads_the_same(monkeypatch):
     assert expected == krm(text)
 
 
-def test_json_stays_json_and_what_is_foreign_stays_as_it_is():
+def test_json_stays_json_and_other_items_are_unchanged():
     job = json.dumps(yaml.safe_load(JOB))
     foreign = '{"kind":  "Secret","data":{"a":1.50}}'
     head = '{"apiVersion": "config.kubernetes.io/v1", "kind": "ResourceList", "items": ['
@@ -148,7 +151,7 @@ def test_json_stays_json_and_what_is_foreign_stays_as_it_is():
     assert rendered(JOB) == json.loads(out)["items"][1:-1]
 
 
-def test_a_list_in_flow_style_within_one_that_is_not():
+def test_items_in_flow_style_within_block_style():
     text = resource_list().replace("items:", f"items: [{json.dumps(yaml.safe_load(WARNED))}]")
 
     _, out, _ = krm(text)
@@ -158,7 +161,7 @@ def test_a_list_in_flow_style_within_one_that_is_not():
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1", "v1alpha1"])
-def test_every_version_of_the_list_is_known_and_stays(version):
+def test_every_version_of_the_list_is_supported_and_kept(version):
     text = resource_list(item(JOB)).replace("io/v1\n", f"io/{version}\n", 1)
 
     _, out, _ = krm(text)
@@ -167,7 +170,7 @@ def test_every_version_of_the_list_is_known_and_stays(version):
 
 
 def generator(job, *others, config=None):
-    """As kustomize calls a generator: the functionConfig is the one item, but not to be applied."""
+    """As kustomize calls a generator: the functionConfig is also an item, with local-config."""
     job = annotated(job, {"config.kubernetes.io/local-config": "true"})
     config = textwrap.indent(job if config is None else config, "  ")
     return resource_list(item(job), *others, rest=f"functionConfig:\n{config}")
@@ -176,13 +179,13 @@ def generator(job, *others, config=None):
 def test_a_job_as_function_config_is_rendered_once():
     _, out, _ = krm(generator(JOB))
 
-    first, *made = items(out)
-    assert "TrainingJob" == first["kind"]  # which is local: kustomize leaves it out
-    assert rendered(JOB) == made
+    first, *rest = items(out)
+    assert "TrainingJob" == first["kind"]  # kustomize drops it because of local-config
+    assert rendered(JOB) == rest
 
 
 @pytest.mark.parametrize("others", [f"\n{FOREIGN}", " []\n", ' [{"a": "b"}]\n'])
-def test_a_job_as_function_config_comes_after_what_is_there(others):
+def test_a_job_as_function_config_comes_after_the_items(others):
     config = f"functionConfig:\n{textwrap.indent(JOB, '  ')}"
     head = resource_list().removesuffix("\n")
     there = yaml.safe_load(f"items:{others}")["items"]
@@ -200,25 +203,25 @@ def test_a_custom_resource_can_be_the_function_config():
     assert rendered(resource) == items(out)[1:]
 
 
-def test_what_is_local_is_left_alone():
+def test_a_job_with_local_config_is_unchanged():
     text = resource_list(item(annotated(JOB, {"config.kubernetes.io/local-config": "true"})))
 
     assert (0, text, "") == krm(text)
 
 
 def test_annotations_of_kustomize_and_kpt_are_not_copied():
-    theirs = [
+    tracking = [
         *("config.k8s.io/id", "config.kubernetes.io/index", "config.kubernetes.io/path"),
         *("internal.config.kubernetes.io/prefixes", "kustomize.config.k8s.io/needs-hash"),
         *("alpha.config.kubernetes.io/transformations", "internal.kpt.dev/upstream-identifier"),
     ]
     kept = {"example.com/team": "vision", "config.kubernetes.io/depends-on": "/Secret/keys"}
-    job = annotated(JOB, dict.fromkeys(theirs, "a") | kept)
+    job = annotated(JOB, dict.fromkeys(tracking, "a") | kept)
 
     _, out, _ = krm(resource_list(item(job)))
 
-    assert all(kept == made["metadata"]["annotations"] for made in items(out))
-    assert not [name for name in theirs if name in out]
+    assert all(kept == entry["metadata"]["annotations"] for entry in items(out))
+    assert not [name for name in tracking if name in out]
 
 
 @pytest.mark.parametrize(
@@ -235,7 +238,7 @@ def test_annotations_of_kustomize_and_kpt_are_not_copied():
         ),
     ],
 )
-def test_a_config_map_says_what_the_command_line_can(data, options):
+def test_a_config_map_sets_options_of_the_command_line(data, options):
     job = JOB + "  runPolicy: {cleanPodPolicy: All}\n"
     job = job.replace("metadata: {name: ", "metadata: {name: 0", 1) if "1.36" in data else job
     expected = rendered(job, *options)
@@ -247,7 +250,7 @@ def test_a_config_map_says_what_the_command_line_can(data, options):
     assert expected == items(in_config[1]) == items(on_command_line[1])
 
 
-def test_a_config_map_goes_before_the_command_line():
+def test_a_config_map_overrides_the_command_line():
     config = f"{CONFIG}  data: {{namespace: b, set: spec.image=i:2}}\n"
 
     _, out, _ = krm(
@@ -258,7 +261,7 @@ def test_a_config_map_goes_before_the_command_line():
     assert rendered(JOB, "-n", "b", *settings) == items(out)
 
 
-def test_with_problems_nothing_is_replaced_and_all_are_told_twice(message, manifest):
+def test_with_errors_the_items_are_unchanged_and_results_list_all_problems(message, manifest):
     path = {"config.kubernetes.io/index": "1", "internal.config.kubernetes.io/path": "jobs/a.yaml"}
     wrong = annotated(WRONG, path).replace("metadata: {", "metadata: {namespace: ml, ", 1)
     config = f"{CONFIG}  data: {{kube-versoin: '1.34'}}\n"
@@ -272,7 +275,7 @@ def test_with_problems_nothing_is_replaced_and_all_are_told_twice(message, manif
     assert err == message
 
 
-def test_warnings_stand_in_the_results_too():
+def test_results_also_list_warnings():
     status, out, err = krm(resource_list(item(WARNED)))
 
     (result,) = yaml.safe_load(out)["results"]
@@ -281,7 +284,7 @@ def test_warnings_stand_in_the_results_too():
     assert err.startswith("TrainingJob/")
 
 
-def test_results_of_an_earlier_function_are_left_out():
+def test_results_of_an_earlier_function_are_dropped():
     old = "results:\n- message: old\n"
     for rest in (old, old + CONFIG, CONFIG + old):
         _, out, _ = krm(resource_list(item(WARNED), rest=rest))
@@ -293,18 +296,18 @@ def test_results_of_an_earlier_function_are_left_out():
     assert (1, ["error"]) == (status, [result["severity"] for result in json.loads(out)["results"]])
 
 
-def test_what_a_job_makes_collides_with_what_is_there():
-    made = rendered(JOB)[0]
-    other = json.dumps({key: made[key] for key in ("apiVersion", "kind", "metadata")})
+def test_an_object_of_a_job_may_collide_with_an_item():
+    first = rendered(JOB)[0]
+    other = json.dumps({key: first[key] for key in ("apiVersion", "kind", "metadata")})
 
     status, out, err = krm(resource_list(item(JOB), f"- {other}\n"))
 
     assert (1, "TrainingJob") == (status, items(out)[0]["kind"])
-    assert "would be made twice" in err
+    assert "would be rendered twice" in err
     assert "[name-collision]" in err
 
 
-def test_the_same_foreign_object_twice_is_not_our_business():
+def test_the_same_other_object_twice_is_accepted():
     text = resource_list(FOREIGN, FOREIGN)
 
     assert (0, text, "") == krm(text)
@@ -319,13 +322,13 @@ def test_the_same_foreign_object_twice_is_not_our_business():
         ("{A: {valueFrom: {secretKeyRef: {name: a, key: b}}}, B: $(C), C: $(A)}", ["A", "C", "B"]),
     ],
 )
-def test_variables_stand_behind_those_that_they_use_whatever_the_order_of_keys(env, order):
-    """kustomize sorts keys, and Kubernetes puts in only what stands before."""
+def test_variables_come_after_those_that_they_refer_to(env, order):
+    """kustomize sorts keys, and Kubernetes only expands variables that are defined before."""
     _, out, _ = krm(resource_list(item(f"{JOB}  env: {env}\n")))
 
-    for made in items(out):
-        if made["kind"] == "Job":
-            (main,) = made["spec"]["template"]["spec"]["containers"]
+    for entry in items(out):
+        if entry["kind"] == "Job":
+            (main,) = entry["spec"]["template"]["spec"]["containers"]
             names = [variable["name"] for variable in main["env"]]
             assert ["MLGEN_REPLICA_INDEX", *order] == [names[0], *names[-len(order) :]]
 
@@ -344,7 +347,7 @@ CONFIGS = {
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_a_wrong_function_config(name, message):
+def test_an_invalid_function_config(name, message):
     text = resource_list(item(JOB), rest=f"functionConfig: {CONFIGS[name]}\n")
 
     status, out, err = krm(text)
@@ -355,8 +358,8 @@ def test_a_wrong_function_config(name, message):
     assert err == message
 
 
-def test_the_program_needs_no_home_and_writes_nothing_but_its_output(tmp_path):
-    """As kustomize runs a container: no arguments, no home, nobody's rights."""
+def test_krm_needs_no_home_and_writes_no_files(tmp_path):
+    """As kustomize runs a container: without arguments and a home folder."""
     result = subprocess.run(
         [sys.executable, "-m", "mlgen", "krm"],
         input=resource_list(item(JOB)).encode(),
@@ -378,7 +381,7 @@ def instructions():
             yield name, rest
 
 
-def test_the_image_holds_what_the_wheel_needs_and_calls_the_function(tmp_path):
+def test_the_image_contains_everything_that_the_wheel_needs(tmp_path):
     copied = [rest.split() for name, rest in instructions() if name == "COPY"]
     for *sources, target in [words for words in copied if not words[0].startswith("--from")]:
         folder = tmp_path / target.strip("/").partition("/")[2]
@@ -402,26 +405,26 @@ def test_the_image_holds_what_the_wheel_needs_and_calls_the_function(tmp_path):
     assert any(name.startswith("mlgen/templates/objects/") for name in packed)
 
 
-def test_the_image_runs_as_nobody_and_its_base_is_pinned():
-    found = list(instructions())
-    bases = {rest.split()[0] for name, rest in found if name == "FROM"}
+def test_the_image_runs_krm_as_nobody_on_a_pinned_base():
+    steps = list(instructions())
+    bases = {rest.split()[0] for name, rest in steps if name == "FROM"}
 
-    assert ("ENTRYPOINT", '["mlgen", "krm"]') == found[-1]
-    assert ("USER", "65534:65534") in found
+    assert ("ENTRYPOINT", '["mlgen", "krm"]') == steps[-1]
+    assert ("USER", "65534:65534") in steps
     assert all(re.fullmatch(r"python:\d+\.\d+\.\d+-slim-\w+", base) for base in bases)
 
 
 def fields():
     """The fields of a TrainingJob that the shipped configurations name."""
-    found = yaml.safe_load((INTEGRATION / "overlay/fields.yaml").read_text())
+    kinds = yaml.safe_load((INTEGRATION / "overlay/fields.yaml").read_text())
     references = yaml.safe_load((INTEGRATION / "overlay/name-references.yaml").read_text())
-    specs = [spec for kind in found.values() for spec in kind]
+    specs = [spec for kind in kinds.values() for spec in kind]
     specs += [spec for kind in references["nameReference"] for spec in kind["fieldSpecs"]]
     return [spec["path"] for spec in specs if spec["kind"] == "TrainingJob"]
 
 
-def holds(node, path, whole):
-    """Whether a node knows a field; kustomize goes through lists by itself."""
+def has_field(node, path, whole):
+    """True if a schema has a field at a path; kustomize descends into lists by itself."""
     while "$ref" in node or "items" in node or "allOf" in node:
         node = node.get("items") or node.get("allOf", [node])[0]
         if "$ref" in node:
@@ -429,21 +432,46 @@ def holds(node, path, whole):
     if not path:
         return True
     properties = node.get("properties", {})
-    found = properties.get(path[0], node.get("additionalProperties"))
-    if found is None or found is True:
+    child = properties.get(path[0], node.get("additionalProperties"))
+    if child is None or child is True:
         return path[0] in properties or not node.get("properties")
-    return found is not False and holds(found, path[1:], whole)
+    return child is not False and has_field(child, path[1:], whole)
 
 
 @pytest.mark.parametrize("path", [p for p in fields() if "options" not in p])
 def test_the_fields_of_the_configurations_exist(path):
     whole = schema(names())
 
-    assert holds(whole, path.split("/"), whole)
+    assert has_field(whole, path.split("/"), whole)
 
 
-def test_the_configurations_know_the_roles_of_all_frameworks():
+def test_the_configurations_list_the_roles_of_all_frameworks():
     roles = {role for name in names() for role in get(name).roles or ()}
 
     for field in ("image", "serviceAccountName"):
         assert {f"spec/roles/{role}/{field}" for role in roles} <= set(fields())
+
+
+@pytest.mark.parametrize(
+    ("job", "severities", "kinds"),
+    [
+        (JOB, [], None),
+        (WARNED, ["warning"], None),
+        (WRONG, ["error"], ["TrainingJob"]),
+    ],
+)
+def test_only_errors_leave_a_job_in_the_list(job, severities, kinds):
+    text, problems = kustomize.krm(Text("<stdin>", resource_list(item(job))), Options())
+    output = yaml.safe_load(text)
+
+    assert severities == [result["severity"] for result in output.get("results", [])]
+    assert severities == ["warning" if problem.warning else "error" for problem in problems]
+    assert (kinds or [entry["kind"] for entry in rendered(job)]) == [
+        entry["kind"] for entry in output["items"]
+    ]
+
+
+def test_a_text_that_is_not_a_resource_list_has_no_output():
+    text, problems = kustomize.krm(Text("<stdin>", "kind: ConfigMap\n"), Options())
+
+    assert ("", ["resource-list"]) == (text, [problem.code for problem in problems])

@@ -1,4 +1,4 @@
-"""The schema says of every field what it is for, and its defaults are those of the code."""
+"""The schema describes every field, and its defaults are those of the dataclasses."""
 
 import dataclasses
 import json
@@ -12,11 +12,11 @@ from mlgen.jobfile import model as job
 MERGED = frameworks.schema(frameworks.names())
 
 ELSEWHERE = {"if", "then", "else", "not", "allOf", "anyOf", "oneOf"}
-"""What only says when a rule holds; fields are described where they are defined."""
+"""Keywords of conditions; fields are described where they are defined."""
 
 
 def subschemas(node, path=()):
-    """Every schema in the schema, with the way to it."""
+    """Every schema in the schema, with its path."""
     yield path, node
     for keyword in ("properties", "definitions"):
         for name, child in node.get(keyword, {}).items():
@@ -50,7 +50,7 @@ EVERY = FIELDS | OPTIONS
 
 
 @pytest.mark.parametrize("validator", [Draft7Validator, Draft202012Validator])
-def test_the_schema_is_one_in_both_drafts(validator):
+def test_the_schema_is_valid_in_both_drafts(validator):
     dialect = {**MERGED, "$schema": validator.META_SCHEMA["$id"]}
 
     validator.check_schema(dialect)
@@ -74,28 +74,29 @@ def test_examples_and_defaults_are_valid(name):
         assert [] == list(validator.iter_errors(example))
 
 
-def test_only_what_both_drafts_understand_is_used():
+def test_only_keywords_of_both_drafts_are_used():
+    """`deprecated` is not one of draft-07, but validators ignore what they do not know."""
     common = {
         "$schema", "$ref", "title", "description", "default", "examples", "definitions",
         "type", "enum", "const", "required", "properties", "additionalProperties", "propertyNames",
         "minProperties", "maxProperties", "items", "minItems", "maxItems", "uniqueItems",
         "minLength", "maxLength", "pattern", "minimum", "maximum", "allOf", "if", "then", "not",
-        "oneOf",
+        "oneOf", "deprecated",
     }  # fmt: skip
 
     assert set() == {keyword for node in ALL.values() for keyword in node} - common
     assert [] == [name for name, node in ALL.items() if isinstance(node.get("items"), list)]
 
 
-def test_nothing_stands_beside_a_reference():
-    """Draft-07 does not look at it, 2020-12 does."""
+def test_a_reference_has_no_other_keywords():
+    """Draft-07 ignores them, 2020-12 does not."""
     assert [] == [name for name, node in ALL.items() if "$ref" in node and len(node) > 1]
 
 
-def test_unknown_fields_are_refused_where_mlgen_knows_them_all():
-    """A pod's spec has fields that only the API server knows."""
-    open_ones = {"template/properties/spec", "container", "volume"}
-    found = {
+def test_unknown_fields_are_invalid_except_in_pod_specs():
+    """Pod specs have fields that only the API server checks."""
+    extensible = {"template/properties/spec", "container", "volume"}
+    accepting = {
         name
         for name, node in ALL.items()
         if "properties" in node
@@ -103,11 +104,11 @@ def test_unknown_fields_are_refused_where_mlgen_knows_them_all():
         and not ELSEWHERE & set(name.split("/"))
     }
 
-    assert {f"definitions/{name}" for name in open_ones} <= found
+    assert {f"definitions/{name}" for name in extensible} <= accepting
     assert [] == [
         name
-        for name in found
-        if not name.startswith(tuple(f"definitions/{name}" for name in open_ones))
+        for name in accepting
+        if not name.startswith(tuple(f"definitions/{name}" for name in extensible))
     ]
 
 
@@ -115,12 +116,12 @@ def test_all_roles_share_the_fields_of_a_role():
     role = MERGED["definitions"]["role"]["properties"]
     spec = MERGED["properties"]["spec"]["properties"]
 
-    own = {"replicas", "activeDeadlineSeconds", "backoffLimit", "backoffLimitPerIndex"}
-    assert {*own, "maxFailedIndexes"} == {n for n, s in role.items() if spec.get(n) != s}
+    different = {"replicas", "activeDeadlineSeconds", "backoffLimit", "backoffLimitPerIndex"}
+    assert {*different, "maxFailedIndexes"} == {n for n, s in role.items() if spec.get(n) != s}
 
 
-def test_an_alternative_is_one_of_several_fields():
-    """The only form of oneOf that our messages know."""
+def test_alternatives_only_require_one_field_each():
+    """The only form of oneOf for which violations.py has a message."""
     alternatives = [one for node in ALL.values() for one in node.get("oneOf", [])]
 
     assert alternatives
@@ -149,7 +150,7 @@ PARTS = {
 
 @pytest.mark.parametrize("part", PARTS)
 def test_defaults_of_a_part_are_those_of_its_dataclass(part):
-    """What is empty where nothing is given has no default to speak of."""
+    """An empty tuple, and a field without a default in the dataclass, have none in the schema."""
     fields = {
         field.name: None if field.default in ((), dataclasses.MISSING) else field.default
         for field in dataclasses.fields(PARTS[part])
@@ -189,7 +190,7 @@ WITH_DEFAULT = [
 
 @pytest.mark.parametrize(("name", "option", "default"), WITH_DEFAULT)
 def test_an_option_left_out_means_its_default(name, option, default, render, tmp_path):
-    """Whatever else is chosen: with ssh, too, where only ssh knows the option."""
+    """With ssh too, for options that only apply to ssh."""
     roles = (
         {"launcher": {}, "worker": {}}
         if name in ("mpi", "horovod", "deepspeed")

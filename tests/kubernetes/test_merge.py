@@ -1,4 +1,4 @@
-"""A template is merged into the pod as `kubectl patch --type=strategic` would: kubectl is asked."""
+"""A patch is merged into a pod as by `kubectl patch --type=strategic`."""
 
 import copy
 import json
@@ -73,7 +73,7 @@ CASES = {
         containers=[{"name": "side", "image": "s", "env": [{"name": "A"}]}]
     ),
     "a container goes": spec(containers=[{"name": "side"}, {"name": "main", "$patch": "delete"}]),
-    "a container that says replace": main(**{"$patch": "replace", "image": "n"}),
+    "a container with $patch: replace": main(**{"$patch": "replace", "image": "n"}),
     "an init container changes": spec(
         initContainers=[{"name": "wait", "image": "v"}, {"name": "n"}]
     ),
@@ -107,7 +107,7 @@ CASES = {
 
 
 def patched(patch):
-    """What kubectl itself makes of it."""
+    """Return the pod as patched by kubectl."""
     command = ["kubectl", "patch", "--local", "--type=strategic", "-f", "-", "-o", "json"]
     pod = {"apiVersion": "v1", "kind": "Pod", **POD}
     result = subprocess.run(
@@ -117,12 +117,12 @@ def patched(patch):
         text=True,
         check=True,
     )
-    found = json.loads(result.stdout)
-    return {"metadata": found["metadata"], "spec": found["spec"]}
+    pod = json.loads(result.stdout)
+    return {"metadata": pod["metadata"], "spec": pod["spec"]}
 
 
 def unordered(value):
-    """Lists of mappings in one order: new items stand last with us, and first with kubectl."""
+    """Sort lists of mappings: mlgen appends new items, kubectl puts them first."""
     if isinstance(value, dict):
         return {name: unordered(item) for name, item in value.items()}
     if isinstance(value, list) and all(isinstance(item, dict) for item in value):
@@ -134,46 +134,46 @@ def sorted_keys(value):
     return json.loads(json.dumps(value, sort_keys=True))
 
 
-@pytest.mark.skipif(not shutil.which("kubectl"), reason="there is no kubectl to be asked")
+@pytest.mark.skipif(not shutil.which("kubectl"), reason="kubectl is not installed")
 @pytest.mark.parametrize("patch", CASES.values(), ids=CASES)
-def test_kubectl_merges_the_same(patch):
+def test_a_patch_has_the_same_result_as_with_kubectl(patch):
     expected, actual = patched(patch), merged(POD, patch)
 
     assert unordered(sorted_keys(expected)) == unordered(sorted_keys(actual))
 
 
 @pytest.mark.parametrize("patch", CASES.values(), ids=CASES)
-def test_neither_side_is_changed(patch):
-    pod, given = copy.deepcopy(POD), copy.deepcopy(patch)
+def test_neither_the_pod_nor_the_patch_is_changed(patch):
+    pod_before, patch_before = copy.deepcopy(POD), copy.deepcopy(patch)
 
-    merged(pod, given)
+    merged(POD, patch)
 
-    assert (POD, patch) == (pod, given)
+    assert (pod_before, patch_before) == (POD, patch)
 
 
-def test_new_items_stand_last_so_that_variables_are_defined_before_they_are_used():
-    ours = [{"name": "INDEX", "value": "0"}, {"name": "TF_CONFIG", "value": "$(INDEX)"}]
+def test_new_variables_are_appended_after_those_they_may_use():
+    variables = [{"name": "INDEX", "value": "0"}, {"name": "TF_CONFIG", "value": "$(INDEX)"}]
 
-    found = merged(
-        ours, [{"name": "NEW", "value": "$(INDEX)"}, {"name": "INDEX", "value": "1"}], "env"
+    result = merged(
+        variables, [{"name": "NEW", "value": "$(INDEX)"}, {"name": "INDEX", "value": "1"}], "env"
     )
 
-    assert ["INDEX", "TF_CONFIG", "NEW"] == [variable["name"] for variable in found]
+    assert ["INDEX", "TF_CONFIG", "NEW"] == [variable["name"] for variable in result]
 
 
-def test_null_in_a_new_item_is_as_good_as_nothing():
+def test_null_fields_of_a_new_item_are_dropped():
     assert {"containers": [{"name": "a"}]} == merged(
         {}, {"containers": [{"name": "a", "env": None}]}
     )
 
 
-def test_a_mapping_over_a_text_or_a_list_takes_its_place():
+def test_values_of_different_types_are_replaced():
     assert {"a": {"b": 1}} == merged({"a": "x"}, {"a": {"b": 1}})
     assert {"env": "x"} == merged({"env": [{"name": "A"}]}, {"env": "x"})
 
 
-def test_templates_for_all_roles_come_first_and_then_the_role_s_own():
+def test_a_second_patch_overrides_the_first():
     first = merged(POD, main(env=[{"name": "A", "value": "all"}, {"name": "C", "value": "all"}]))
-    second = merged(first, main(env=[{"name": "C", "value": "own"}]))
+    second = merged(first, main(env=[{"name": "C", "value": "role"}]))
 
-    assert ["all", None, "own"] == [v.get("value") for v in second["spec"]["containers"][0]["env"]]
+    assert ["all", None, "role"] == [v.get("value") for v in second["spec"]["containers"][0]["env"]]

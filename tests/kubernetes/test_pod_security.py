@@ -1,4 +1,4 @@
-"""The Pod Security Standard that a pod meets, and which field keeps it from a stricter one."""
+"""The Pod Security Standard that a pod meets, and its violations of stricter ones."""
 
 import copy
 import re
@@ -19,13 +19,13 @@ TEMPLATE = {
         "volumes": [{"name": "data", "emptyDir": {}}],
     },
 }
-"""Meets the strictest level."""
+"""A pod template that meets the strictest level."""
 
 POD = "spec.securityContext"
 MAIN = "spec.containers[main]"
 WAIT = "spec.initContainers[wait]"
 CONTEXT = f"{MAIN}.securityContext"
-WAITS_CONTEXT = f"{WAIT}.securityContext"
+WAIT_CONTEXT = f"{WAIT}.securityContext"
 
 NOT_TRUE = "must not be true"
 NOT_SET = "must not be set"
@@ -34,14 +34,14 @@ SELINUX = "must be one of container_t, container_init_t, container_kvm_t, contai
 BOTH = "initContainers[wait], containers[main]"
 
 FIELDS = [
-    # the field, a value that breaks the rule, one that does not, the level, what it wants
+    # field, a value that violates the rule, one that does not, level, message
     ("spec.hostNetwork", True, False, "baseline", NOT_TRUE),
     ("spec.hostPID", True, False, "baseline", NOT_TRUE),
     ("spec.hostIPC", True, None, "baseline", NOT_TRUE),
     (f"{POD}.windowsOptions.hostProcess", True, False, "baseline", NOT_TRUE),
     (f"{CONTEXT}.windowsOptions.hostProcess", True, None, "baseline", NOT_TRUE),
     (f"{CONTEXT}.privileged", True, False, "baseline", NOT_TRUE),
-    (f"{WAITS_CONTEXT}.privileged", True, None, "baseline", NOT_TRUE),
+    (f"{WAIT_CONTEXT}.privileged", True, None, "baseline", NOT_TRUE),
     (f"{MAIN}.ports[web].hostPort", 80, 0, "baseline", NOT_SET),
     (f"{WAIT}.ports[web].hostPort", 80, None, "baseline", NOT_SET),
     (f"{MAIN}.livenessProbe.httpGet.host", "example.com", "", "baseline", NOT_SET),
@@ -54,7 +54,7 @@ FIELDS = [
     (f"{CONTEXT}.appArmorProfile.type", "Unconfined", "Localhost", "baseline", PROFILE),
     (f"{POD}.seccompProfile.type", "Unconfined", "Localhost", "baseline", PROFILE),
     (f"{CONTEXT}.seccompProfile.type", "Unconfined", "RuntimeDefault", "baseline", PROFILE),
-    (f"{WAITS_CONTEXT}.seccompProfile.type", None, "Localhost", "baseline", PROFILE),
+    (f"{WAIT_CONTEXT}.seccompProfile.type", None, "Localhost", "baseline", PROFILE),
     (f"{POD}.seLinuxOptions.type", "spc_t", "container_t", "baseline", SELINUX),
     (f"{CONTEXT}.seLinuxOptions.type", "spc_t", "container_engine_t", "baseline", SELINUX),
     (f"{CONTEXT}.seLinuxOptions.user", "system_u", "", "baseline", NOT_SET),
@@ -62,31 +62,31 @@ FIELDS = [
     (f"{CONTEXT}.procMount", "Unmasked", "Default", "baseline", "must be Default"),
     (
         *(f"{CONTEXT}.capabilities.add", ["IPC_LOCK", "NET_RAW"], ["SYS_CHROOT"]),
-        *("baseline", "may not add IPC_LOCK, NET_RAW"),
+        *("baseline", "must not add IPC_LOCK, NET_RAW"),
     ),
     (
-        *(f"{WAITS_CONTEXT}.capabilities.add", ["CAP_CHOWN"], ["CHOWN", "MKNOD", "SETPCAP"]),
-        *("baseline", "may not add CAP_CHOWN"),
+        *(f"{WAIT_CONTEXT}.capabilities.add", ["CAP_CHOWN"], ["CHOWN", "MKNOD", "SETPCAP"]),
+        *("baseline", "must not add CAP_CHOWN"),
     ),
     (
         *(f"{CONTEXT}.capabilities.add", ["NET_BIND_SERVICE", "CHOWN"], ["NET_BIND_SERVICE"]),
-        *("restricted", "may only add NET_BIND_SERVICE"),
+        *("restricted", "must only add NET_BIND_SERVICE"),
     ),
-    (f"{CONTEXT}.capabilities.drop", ["NET_RAW"], ["ALL"], "restricted", "must have ALL"),
-    (f"{CONTEXT}.capabilities.drop", ["all"], ["KILL", "ALL"], "restricted", "must have ALL"),
-    (f"{WAITS_CONTEXT}.capabilities.drop", None, ["ALL"], "restricted", "must have ALL"),
+    (f"{CONTEXT}.capabilities.drop", ["NET_RAW"], ["ALL"], "restricted", "must include ALL"),
+    (f"{CONTEXT}.capabilities.drop", ["all"], ["KILL", "ALL"], "restricted", "must include ALL"),
+    (f"{WAIT_CONTEXT}.capabilities.drop", None, ["ALL"], "restricted", "must include ALL"),
     (f"{CONTEXT}.allowPrivilegeEscalation", True, False, "restricted", "must be false"),
-    (f"{WAITS_CONTEXT}.allowPrivilegeEscalation", None, False, "restricted", "must be false"),
+    (f"{WAIT_CONTEXT}.allowPrivilegeEscalation", None, False, "restricted", "must be false"),
     (f"{POD}.runAsNonRoot", False, True, "restricted", "must be true"),
-    (f"{POD}.runAsNonRoot", None, True, "restricted", f"must be true, here or for {BOTH}"),
+    (f"{POD}.runAsNonRoot", None, True, "restricted", f"must be true, here or in {BOTH}"),
     (f"{CONTEXT}.runAsNonRoot", False, None, "restricted", "must be true"),
     (f"{POD}.runAsUser", 0, 1000, "restricted", "must not be 0"),
-    (f"{WAITS_CONTEXT}.runAsUser", 0, None, "restricted", "must not be 0"),
+    (f"{WAIT_CONTEXT}.runAsUser", 0, None, "restricted", "must not be 0"),
 ]
 
 
 def changed(*changes):
-    """The template above with other values, each for a field written as in a violation."""
+    """Return TEMPLATE with other values, by fields as in a violation."""
     template = copy.deepcopy(TEMPLATE)
     for field, value in changes:
         steps = re.findall(r"[^.\[\]]+\]?", field)
@@ -99,7 +99,7 @@ def changed(*changes):
 
 
 def item(items, name):
-    """The item of this name, which is added if there is none."""
+    """Return the item of a name; it is added if it is missing."""
     if all(other["name"] != name for other in items):
         items.append({"name": name})
     return next(other for other in items if other["name"] == name)
@@ -111,7 +111,7 @@ def test_a_pod_that_breaks_no_rule_is_restricted():
 
 
 @pytest.mark.parametrize(("field", "bad", "good", "broken", "message"), FIELDS)
-def test_a_value_breaks_a_rule_and_another_does_not(field, bad, good, broken, message):
+def test_a_field_violates_a_level_by_its_value(field, bad, good, broken, message):
     assert [Violation(broken, field, message)] == violations(changed((field, bad)))
 
     allowed = violations(changed((field, good)))
@@ -119,36 +119,36 @@ def test_a_value_breaks_a_rule_and_another_does_not(field, bad, good, broken, me
     assert LEVELS.index(level(allowed)) >= LEVELS.index(broken)
 
 
-def test_a_pod_that_says_nothing_is_baseline():
-    found = violations({"spec": {"containers": [{"name": "main"}]}})
+def test_a_pod_without_security_settings_is_baseline():
+    broken = violations({"spec": {"containers": [{"name": "main"}]}})
 
-    assert "baseline" == level(found)
+    assert "baseline" == level(broken)
     assert [
-        (f"{POD}.runAsNonRoot", "must be true, here or for containers[main]"),
-        (f"{POD}.seccompProfile.type", f"{PROFILE}, here or for containers[main]"),
+        (f"{POD}.runAsNonRoot", "must be true, here or in containers[main]"),
+        (f"{POD}.seccompProfile.type", f"{PROFILE}, here or in containers[main]"),
         (f"{CONTEXT}.allowPrivilegeEscalation", "must be false"),
-        (f"{CONTEXT}.capabilities.drop", "must have ALL"),
-    ] == [(violation.field, violation.message) for violation in found]
+        (f"{CONTEXT}.capabilities.drop", "must include ALL"),
+    ] == [(violation.field, violation.message) for violation in broken]
 
 
-def test_one_rule_of_baseline_makes_a_pod_privileged_whatever_else_it_breaks():
+def test_a_violation_of_baseline_makes_a_pod_privileged():
     assert "privileged" == level(
         violations(changed(("spec.hostIPC", True), (f"{POD}.runAsUser", 0)))
     )
 
 
-def test_each_container_may_say_for_itself_what_the_pod_leaves_open():
+def test_containers_can_have_the_settings_that_the_pod_lacks():
     own = {**OWN, "runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
     opened = [(f"{POD}.runAsNonRoot", None), (f"{POD}.seccompProfile", None)]
 
-    assert [] == violations(changed(*opened, (CONTEXT, own), (WAITS_CONTEXT, own)))
+    assert [] == violations(changed(*opened, (CONTEXT, own), (WAIT_CONTEXT, own)))
     assert {
-        "must be true, here or for initContainers[wait]",
-        f"{PROFILE}, here or for initContainers[wait]",
+        "must be true, here or in initContainers[wait]",
+        f"{PROFILE}, here or in initContainers[wait]",
     } == {violation.message for violation in violations(changed(*opened, (CONTEXT, own)))}
 
 
-def test_what_a_container_says_does_not_mend_what_the_pod_says():
+def test_a_setting_of_a_container_does_not_excuse_the_pod():
     changes = [(f"{POD}.runAsNonRoot", False), (f"{CONTEXT}.runAsNonRoot", True)]
 
     assert [f"{POD}.runAsNonRoot"] == [v.field for v in violations(changed(*changes))]
@@ -168,11 +168,11 @@ def volume(**source):
         *({}, {"emptyDir": None}, {"nfs": None, "emptyDir": {}}),
     ],
 )
-def test_volumes_that_are_not_the_node_s_business_are_allowed(source):
+def test_volumes_that_do_not_expose_the_node_are_allowed(source):
     assert [] == volume(**source)
 
 
-def test_a_volume_of_the_node_is_privileged_and_one_of_another_machine_is_baseline():
+def test_a_host_path_is_privileged_and_a_network_volume_is_baseline():
     message = (
         "must be one of configMap, csi, downwardAPI, emptyDir, ephemeral, image, "
         "persistentVolumeClaim, projected, secret"
@@ -195,16 +195,16 @@ def test_a_volume_of_the_node_is_privileged_and_one_of_another_machine_is_baseli
         ("localhost", False),
     ],
 )
-def test_apparmor_in_an_annotation_is_bound_like_the_field(value, allowed):
+def test_the_apparmor_annotation_has_the_same_rule_as_the_field(value, allowed):
     name = "container.apparmor.security.beta.kubernetes.io/main"
-    found = violations(changed(("metadata.annotations", {name: value, "a": "unconfined"})))
+    actual = violations(changed(("metadata.annotations", {name: value, "a": "unconfined"})))
 
     message = "must be runtime/default or localhost/<profile>"
     broken = [Violation("baseline", f"metadata.annotations[{name}]", message)]
-    assert ([] if allowed else broken) == found
+    assert ([] if allowed else broken) == actual
 
 
-def test_seccomp_in_an_annotation_counts_for_nothing():
+def test_the_seccomp_annotation_is_ignored():
     name = "seccomp.security.alpha.kubernetes.io/pod"
 
     assert [] == violations(changed(("metadata.annotations", {name: "unconfined"})))
@@ -224,21 +224,21 @@ def test_seccomp_in_an_annotation_counts_for_nothing():
 def test_sysctls_become_safe_with_a_version(name, since):
     template = changed((f"{POD}.sysctls", [{"name": name, "value": "1"}]))
 
-    message = "must be that of a safe sysctl"
+    message = "must be a safe sysctl"
     broken = [Violation("baseline", f"{POD}.sysctls[{name}].name", message)]
     for minor in range(40):
         safe = since is not None and minor >= since
         assert ([] if safe else broken) == violations(template, (1, minor))
 
 
-def test_probes_may_ask_another_host_before_kubernetes_1_34():
+def test_probes_may_connect_to_another_host_before_kubernetes_1_34():
     template = changed((f"{MAIN}.livenessProbe.httpGet.host", "example.com"))
 
     assert [] == violations(template, (1, 33))
     assert "privileged" == level(violations(template, (1, 34)))
 
 
-def test_root_is_no_root_in_a_user_namespace_from_kubernetes_1_35():
+def test_a_user_namespace_allows_root_since_kubernetes_1_35():
     template = changed(
         ("spec.hostUsers", False),
         (f"{POD}.runAsNonRoot", False),
@@ -252,7 +252,7 @@ def test_root_is_no_root_in_a_user_namespace_from_kubernetes_1_35():
     )
 
 
-def test_pods_for_windows_have_no_linux_rules_to_follow():
+def test_rules_of_linux_do_not_apply_to_windows_pods():
     template = {
         "spec": {
             "os": {"name": "windows"},
@@ -264,7 +264,7 @@ def test_pods_for_windows_have_no_linux_rules_to_follow():
     assert [] == violations(template)
 
 
-def test_containers_for_debugging_count_too():
+def test_ephemeral_containers_count_too():
     template = changed(("spec.ephemeralContainers", [{"name": "debug", "securityContext": OWN}]))
     assert [] == violations(template)
 
@@ -275,14 +275,14 @@ def test_containers_for_debugging_count_too():
     ]
 
 
-def test_an_item_without_a_name_is_shown_by_its_place():
+def test_an_item_without_a_name_is_shown_by_its_index():
     template = changed((f"{MAIN}.ports", [{"containerPort": 80}, {"hostPort": 80}]))
 
-    assert [f"{MAIN}.ports[1].hostPort"] == [found.field for found in violations(template)]
+    assert [f"{MAIN}.ports[1].hostPort"] == [violation.field for violation in violations(template)]
 
 
 def odd(value):
-    """The value itself, and each that has something else in place of one of its parts."""
+    """Return a value, and the same value with each of its parts replaced in turn."""
     yield value
     if isinstance(value, dict):
         yield from ({**value, name: other} for name in value for other in others(value[name]))
@@ -295,7 +295,7 @@ def others(value):
     return (None, "text", 1, True, [None], [[1]], {}, {"name": ["x"]}, *odd(value))
 
 
-def test_odd_values_never_raise():
+def test_values_of_wrong_types_never_raise():
     full = changed(
         *((field, bad) for field, bad, *_ in FIELDS),
         ("spec.volumes", [{"name": "data", "nfs": {"server": "a"}}]),

@@ -1,4 +1,4 @@
-"""Amounts of a resource are summed and halved as Kubernetes itself would write the result."""
+"""Quantities are summed, multiplied and halved in the canonical form of Kubernetes."""
 
 from decimal import Decimal
 
@@ -10,7 +10,7 @@ from mlgen.kubernetes.quantity import half, parse, times, total
 
 
 @pytest.mark.parametrize(
-    ("amount", "number"),
+    ("quantity", "number"),
     [
         ("2", "2"),
         ("500m", "0.5"),
@@ -41,30 +41,30 @@ from mlgen.kubernetes.quantity import half, parse, times, total
         (1e16, "1e16"),
     ],
 )
-def test_an_amount_is_a_number_and_perhaps_a_suffix(amount, number):
-    assert Decimal(number) == parse(amount)
+def test_a_quantity_is_a_number_with_an_optional_suffix(quantity, number):
+    assert Decimal(number) == parse(quantity)
 
 
 @pytest.mark.parametrize(
-    "amount",
+    "quantity",
     [
         *("", "two", "4 GB", "4GB", "4K", "4ki", "4gi", "4KI", "4Gi ", " 4", "4\n", "1,5", "0x10"),
         *(".", "-", "m", "Gi", "1.2.3", "--1", "1e", "1e1.5", "1e3Gi", "1mi", "٣", "1_000"),
         *(True, None, float("inf"), float("nan"), "1e9999999999"),
     ],
 )
-def test_anything_else_is_an_error(amount):
-    with pytest.raises(ValueError, match="is not an amount: write it as in 8,"):
-        parse(amount)
+def test_anything_else_is_an_error(quantity):
+    with pytest.raises(ValueError, match="is not a quantity; write it as in 8,"):
+        parse(quantity)
 
 
-def test_one_bad_amount_spoils_the_sum():
-    with pytest.raises(ValueError, match='"4GB" is not an amount'):
+def test_a_sum_with_an_invalid_quantity_is_an_error():
+    with pytest.raises(ValueError, match='"4GB" is not a quantity'):
         total(["1Gi", "4GB"])
 
 
 @pytest.mark.parametrize(
-    ("amounts", "expected"),
+    ("quantities", "expected"),
     [
         (["500m", "2"], "2500m"),
         (["500m", "500m"], "1"),
@@ -89,12 +89,12 @@ def test_one_bad_amount_spoils_the_sum():
         ([], "0"),
     ],
 )
-def test_a_sum_is_written_without_fraction_and_in_the_units_of_what_is_summed(amounts, expected):
-    assert expected == total(iter(amounts))
+def test_a_sum_has_no_fraction_and_the_suffixes_of_its_addends(quantities, expected):
+    assert expected == total(iter(quantities))
 
 
 @pytest.mark.parametrize(
-    ("amount", "count", "expected"),
+    ("quantity", "count", "expected"),
     [
         ("8", 2, "16"),
         (8, 2, "16"),
@@ -105,12 +105,12 @@ def test_a_sum_is_written_without_fraction_and_in_the_units_of_what_is_summed(am
         ("1Gi", 0, "0"),
     ],
 )
-def test_so_many_times_an_amount(amount, count, expected):
-    assert expected == times(amount, count)
+def test_a_multiple_of_a_quantity(quantity, count, expected):
+    assert expected == times(quantity, count)
 
 
 @pytest.mark.parametrize(
-    ("amount", "expected"),
+    ("quantity", "expected"),
     [
         ("16Gi", "8Gi"),
         ("1Gi", "512Mi"),
@@ -124,32 +124,32 @@ def test_so_many_times_an_amount(amount, count, expected):
         ("2147483649", "1073741824"),
     ],
 )
-def test_half_an_amount_is_in_whole_bytes(amount, expected):
-    assert expected == half(amount)
+def test_half_of_a_quantity_is_rounded_down_to_whole_units(quantity, expected):
+    assert expected == half(quantity)
 
 
-def test_what_is_beyond_the_limits_of_kubernetes_counts_as_the_limit():
+def test_quantities_are_capped_and_rounded_as_by_kubernetes():
     assert 2**63 - 1 == parse("9Ei") == parse("1e999999999")
     assert 1 - 2**63 == parse("-9Ei")
     assert Decimal("1e-9") == parse("0.1n") == parse("1e-999999999") == parse(f"0.{'0' * 200}1")
     assert Decimal("-1e-9") == parse("-0.1n")
 
 
-AMOUNTS = st.from_regex(
+QUANTITIES = st.from_regex(
     r"-?(0|[1-9][0-9]{0,5})(\.[0-9]{1,3})?(Ki|Mi|Gi|n|u|m|k|M|G|e[1-6])?", fullmatch=True
 )
 
 
-@given(st.lists(AMOUNTS, max_size=20))
-def test_a_sum_is_worth_what_is_summed(amounts):
-    assert sum(map(parse, amounts)) == parse(total(amounts))
+@given(st.lists(QUANTITIES, max_size=20))
+def test_a_sum_has_the_value_of_its_addends(quantities):
+    assert sum(map(parse, quantities)) == parse(total(quantities))
 
 
-@given(AMOUNTS, st.integers(0, 1000))
-def test_so_many_times_is_a_sum_of_so_many(amount, count):
-    assert total([amount] * count) == times(amount, count)
+@given(QUANTITIES, st.integers(0, 1000))
+def test_a_multiple_is_a_repeated_sum(quantity, count):
+    assert total([quantity] * count) == times(quantity, count)
 
 
-@given(AMOUNTS)
-def test_what_is_written_is_written_the_same_again(amount):
-    assert total([amount]) == total([total([amount])])
+@given(QUANTITIES)
+def test_the_canonical_form_does_not_change_again(quantity):
+    assert total([quantity]) == total([total([quantity])])

@@ -1,4 +1,4 @@
-"""Every text reaches Kubernetes as it is: whoever reads the manifests reads the same."""
+"""Every YAML reader reads the strings that were written."""
 
 import io
 import json
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from mlgen.output import yaml as emit
+from mlgen.output.manifests import json_text
 
 WORDS = """
     y Y n N yes Yes YES no No on On ON off Off true True TRUE false False null Null NULL ~ 1 0
@@ -20,7 +21,7 @@ WORDS = """
     -1a ? ?a : a: :a a:b a:1 host:22 # #a a#b & &a * *a ! !a | > % %a @ @a ` {a} [a] a,b = << .
     .. ... / /a a/b $(A) $$ {{a}} a\\tb \\n ' " '' "" it's "a" a'b"c \\
 """.split()  # noqa: SIM905 - a list of these would be a page long
-"""What YAML readers take for more than a text, and how programs are called."""
+"""Words that YAML readers may take for something other than a string, and arguments of programs."""
 
 AWKWARD = [
     "",
@@ -94,7 +95,7 @@ TEXTS = st.one_of(
 )
 
 KEYS = st.text("yYnNoO018eE_./-~", min_size=1, max_size=8)
-"""As labels, annotations and the keys of a ConfigMap may be."""
+"""Keys as in labels, annotations and ConfigMaps."""
 
 
 def data(keys):
@@ -112,17 +113,17 @@ def dumped(data):
 
 
 def as_pure_python(data):
-    """As where PyYAML was built without libyaml."""
+    """Return YAML as from a PyYAML without libyaml."""
     text = yaml.dump(data, Dumper=pure(), sort_keys=False, width=1 << 30, allow_unicode=True)
     return "---\n" + text
 
 
 def pure():
-    """Our dumper over PyYAML's pure Python one."""
-    class_of = emit._dumper.__wrapped__  # noqa: SLF001 - past its cache
+    """Return mlgen's dumper, derived from PyYAML's pure Python dumper."""
+    create = emit._dumper.__wrapped__  # noqa: SLF001 - past its cache
     fast = yaml.__dict__.pop("CSafeDumper", None)
     try:
-        return class_of()
+        return create()
     finally:
         if fast:
             yaml.CSafeDumper = fast
@@ -134,7 +135,7 @@ def config_map(texts):
 
 
 def read_by_kubectl(texts):
-    """`kubectl annotate --local` reads a manifest as `kubectl apply` does, and needs no cluster."""
+    """Return texts as read by kubectl; `annotate --local` needs no cluster."""
     command = ["kubectl", "annotate", "--local", "-o", "json", "-f", "-", "a=b"]
     result = subprocess.run(
         command, input=dumped(config_map(texts)).encode(), capture_output=True, check=True
@@ -164,14 +165,14 @@ def test_texts_survive_pyyaml_and_yaml_1_2(texts):
     assert config_map(texts) == YAML(typ="safe", pure=True).load(written)
 
 
-@pytest.mark.skipif(not shutil.which("kubectl"), reason="there is no kubectl to read with")
+@pytest.mark.skipif(not shutil.which("kubectl"), reason="kubectl is not installed")
 def test_awkward_texts_survive_kubectl():
     texts = [*WORDS, *AWKWARD]
 
     assert in_order_of_keys(texts) == read_by_kubectl(texts)
 
 
-@pytest.mark.skipif(not shutil.which("kubectl"), reason="there is no kubectl to read with")
+@pytest.mark.skipif(not shutil.which("kubectl"), reason="kubectl is not installed")
 @given(st.lists(TEXTS, min_size=100, max_size=300))
 @settings(max_examples=25)
 def test_texts_survive_kubectl(texts):
@@ -180,16 +181,16 @@ def test_texts_survive_kubectl(texts):
 
 @given(data(TEXTS))
 @settings(max_examples=200)
-def test_any_data_survives(found):
-    written = dumped({"a": found})
+def test_any_data_survives(value):
+    written = dumped({"a": value})
 
-    assert {"a": found} == yaml.safe_load(written)
+    assert {"a": value} == yaml.safe_load(written)
 
 
 @given(data(KEYS))
 @settings(max_examples=200)
-def test_libyaml_and_pure_python_write_the_same_bytes(found):
-    assert as_pure_python({"a": found}) == dumped({"a": found})
+def test_libyaml_and_pure_python_write_the_same_bytes(value):
+    assert as_pure_python({"a": value}) == dumped({"a": value})
 
 
 def test_libyaml_and_pure_python_write_the_same_bytes_for_every_fixture(job_file, render):
@@ -202,7 +203,7 @@ def test_libyaml_and_pure_python_write_the_same_bytes_for_every_fixture(job_file
     ]
 
 
-def test_json_says_the_same_as_yaml(job_file, render):
+def test_json_has_the_same_objects_as_yaml(job_file, render):
     items = list(yaml.safe_load_all(render(job_file)))
 
     assert {"apiVersion": "v1", "kind": "List", "items": items} == json.loads(
@@ -212,8 +213,8 @@ def test_json_says_the_same_as_yaml(job_file, render):
 
 @given(data(KEYS))
 @settings(max_examples=50)
-def test_json_survives(found):
-    assert [{"a": found}] == json.loads(emit.json_text([{"a": found}]))["items"]
+def test_any_data_survives_json(value):
+    assert [{"a": value}] == json.loads(json_text([{"a": value}]))["items"]
 
 
 @pytest.mark.parametrize(
@@ -236,17 +237,17 @@ def test_json_survives(found):
         ("a\nb", "|-\n  a\n  b"),
     ],
 )
-def test_a_text_is_bare_only_where_nobody_could_mistake_it(text, written):
+def test_a_string_is_unquoted_only_if_it_is_unambiguous(text, written):
     assert f"---\na: {written}\n" == dumped({"a": text})
 
 
-def test_a_list_of_numbers_stands_on_one_line():
+def test_a_list_of_integers_is_written_on_one_line():
     assert "---\na: [1, 2, 3]\nb:\n- true\n- 2\nc: []\n" == dumped(
         {"a": [1, 2, 3], "b": [True, 2], "c": []}
     )
 
 
-def test_nothing_is_written_as_an_alias():
+def test_repeated_values_are_written_out_without_aliases():
     shared = {"a": [1]}
 
     assert "---\nb:\n  a: [1]\nc:\n  a: [1]\nd:\n- a: [1]\n- a: [1]\n" == dumped(
@@ -254,7 +255,7 @@ def test_nothing_is_written_as_an_alias():
     )
 
 
-def test_no_line_is_broken():
+def test_long_strings_are_not_wrapped():
     assert 2 == len(
         dumped(
             {
@@ -264,23 +265,22 @@ def test_no_line_is_broken():
     )
 
 
-def test_keys_stay_in_their_order():
+def test_keys_keep_their_order():
     assert "---\nb: 1\na: 2\n" == dumped({"b": 1, "a": 2})
 
 
-def test_the_comment_stands_above_the_first_object_of_its_set():
+def test_a_comment_is_above_the_first_object():
     text = emit.yaml_text([{"a": 1}, {"b": 2}], "x\n\n  y")
 
     assert text == "---\n# x\n#\n#   y\na: 1\n---\nb: 2\n"
 
 
-def test_of_nothing_comes_nothing():
+def test_no_objects_are_an_empty_stream_or_list():
     assert "" == emit.yaml_text([])
-    assert {"apiVersion": "v1", "kind": "List", "items": []} == json.loads(emit.json_text([]))
+    assert {"apiVersion": "v1", "kind": "List", "items": []} == json.loads(json_text([]))
 
 
-def test_what_is_read_again_is_written_the_same(job_file, render):
-    """A manifest that a tool rewrites by our rules does not change."""
+def test_manifests_that_a_tool_rewrites_do_not_change(job_file, render):
     text = render(job_file)
     objects = list(YAML(typ="safe", pure=True).load_all(io.StringIO(text)))
 

@@ -1,4 +1,4 @@
-"""`--for argocd`, `--for flux`: what brings back all that is gone must not train anew."""
+"""`--for argocd`, `--for flux`: a GitOps tool recreates deleted objects but must not retrain."""
 
 import copy
 import json
@@ -9,9 +9,11 @@ import yaml
 from click.testing import CliRunner
 from support import ROOT
 
-from mlgen import Options, pipeline
+from mlgen import Options, frameworks, objects, pipeline
 from mlgen.cli import main
 from mlgen.documents.files import texts
+from mlgen.jobfile.parser import training_job
+from mlgen.variants import gitops
 
 TTL = "ttlSecondsAfterFinished"
 INSTANCE = "app.kubernetes.io/instance"
@@ -24,7 +26,7 @@ GOLDEN = [
     ("argocd", "tensorflow-volcano"),  # a PodGroup
     ("argocd", "tensorflow-clean-all"),  # a time to live, a supervisor, a TensorBoard
     ("flux", "tensorflow-clean-all"),
-    ("flux", "jax-kueue"),  # a Job that another one lets go
+    ("flux", "jax-kueue"),  # a Job that Kueue suspends
 ]
 
 HEAD = """apiVersion: mlgen.dev/v1alpha1
@@ -38,18 +40,18 @@ ROLES = "  roles: {chief: {}, ps: {}, worker: {replicas: 2}}\n"
 
 
 @pytest.fixture(autouse=True)
-def here(monkeypatch):
+def in_project_folder(monkeypatch):
     monkeypatch.chdir(ROOT)
 
 
-def run(*words):
-    done = CliRunner().invoke(main, list(map(str, words)), catch_exceptions=False)
-    return done.exit_code, done.stdout, done.stderr
+def run(*arguments):
+    result = CliRunner().invoke(main, list(map(str, arguments)), catch_exceptions=False)
+    return result.exit_code, result.stdout, result.stderr
 
 
 @cache
-def made(path, target=None, settings=()):
-    """The objects of the jobs in a file, which no test changes."""
+def manifests(path, target=None, settings=()):
+    """The manifests of the jobs in a file. They are cached, so no test may change them."""
     options = Options(target=target, settings=settings)
     result = pipeline.render(texts((str(path),)), options)
     return [item for job in result.jobs for item in job.objects]
@@ -57,11 +59,11 @@ def made(path, target=None, settings=()):
 
 @cache
 def plain(path):
-    """What a plain render makes, deleting nothing: All is rendered as Running."""
+    """The manifests without a tool; cleanPodPolicy All is rendered as Running."""
     jobs = pipeline.render(texts((str(path),)), Options()).jobs
-    policies = {job.asked.run_policy.clean_pod_policy for job in jobs}
+    policies = {job.job.run_policy.clean_pod_policy for job in jobs}
     setting = (("spec", "runPolicy", "cleanPodPolicy"), "Running")
-    return made(path, None, (setting,) if "All" in policies else ())
+    return manifests(path, None, (setting,) if "All" in policies else ())
 
 
 def job_file(folder, rest="", metadata=""):
@@ -88,22 +90,21 @@ def test_manifests(target, name, manifest):
 
 @pytest.mark.parametrize("target", ["argocd", "flux"])
 def test_warnings(target, message):
-    """Of what is rendered otherwise than it reads, and of what the tool starts again."""
-    code, text, said = run("validate", "fixtures/tensorflow-clean-all.yaml", "--for", target)
+    code, text, stderr = run("validate", "fixtures/tensorflow-clean-all.yaml", "--for", target)
 
     assert code == 0
     assert "ends the others when training has ended" in text
-    assert said == message
+    assert stderr == message
 
 
 @pytest.mark.parametrize("target", ["argocd", "flux"])
-def test_nothing_is_said_of_a_job_of_which_nothing_is_changed(target):
+def test_a_job_that_is_rendered_as_written_has_no_warning(target):
     assert run("render", "fixtures/jax.yaml", "--for", target)[2] == ""
 
 
-def test_what_argo_cd_is_told(any_file):
-    found = made(any_file, "argocd")
-    for item in found:
+def test_sync_options_of_argo_cd(any_file):
+    rendered = manifests(any_file, "argocd")
+    for item in rendered:
         options = annotations(item).get(OPTIONS, "").split(",")
 
         assert ("Force=true" in options) == (item["kind"] == "Job")
@@ -112,11 +113,11 @@ def test_what_argo_cd_is_told(any_file):
         assert "Replace=true" not in options
         assert "argocd.argoproj.io/sync-wave" not in annotations(item)
         assert TTL not in item.get("spec", {})
-    assert INSTANCE not in json.dumps(found)
+    assert INSTANCE not in json.dumps(rendered)
 
 
-def test_what_flux_is_told(any_file):
-    for item in made(any_file, "flux"):
+def test_flux_recreates_only_jobs(any_file):
+    for item in manifests(any_file, "flux"):
         force = annotations(item).get(f"{FLUX}/force")
 
         assert force == ("enabled" if item["kind"] == "Job" else None)
@@ -125,35 +126,29 @@ def test_what_flux_is_told(any_file):
 
 @pytest.mark.parametrize("target", ["argocd", "flux"])
 def test_the_supervisor_deletes_nothing(target):
-    found = made(ROOT / "fixtures/tensorflow-clean-all.yaml", target)
-    (role,) = of_kind(found, "Role")
+    (role,) = of_kind(manifests(ROOT / "fixtures/tensorflow-clean-all.yaml", target), "Role")
 
     assert {"get", "patch"} == {verb for rule in role["rules"] for verb in rule["verbs"]}
 
 
-def test_all_else_is_as_it_is_without_the_tool(any_file):
-    wanted = [common(item) for item in plain(any_file)]
+def test_everything_else_is_the_same_without_the_tool(any_file):
+    expected = [common(item) for item in plain(any_file)]
 
     for target in ("argocd", "flux"):
-        assert [common(item) for item in made(any_file, target)] == wanted
+        assert [common(item) for item in manifests(any_file, target)] == expected
 
 
 def common(item):
-    """An object without what the tool is told, and without what is not for it."""
+    """A copy of a manifest without the fields that depend on the tool."""
     item = copy.deepcopy(item)
     template = item.get("spec", {}).get("template", {})
     for metadata in (item["metadata"], template.get("metadata", {})):
         metadata.get("labels", {}).pop(INSTANCE, None)
-        metadata.get("labels", {}).pop("mlgen.dev/instance", None)
-        told = metadata.get("annotations", {})
-        for name in [name for name in told if name in (SET, OPTIONS) or name.startswith(FLUX)]:
-            del told[name]
-        if not told:
+        noted = metadata.get("annotations", {})
+        for name in [name for name in noted if name in (SET, OPTIONS) or name.startswith(FLUX)]:
+            del noted[name]
+        if not noted:
             metadata.pop("annotations", None)
-    selector = item.get("spec", {}).get("selector", {})
-    for labels in (selector, selector.get("matchLabels", {})):
-        labels.pop(INSTANCE, None)
-        labels.pop("mlgen.dev/instance", None)
     if item["kind"] == "Job":
         item["spec"].pop(TTL, None)
         if QUEUE in item["metadata"]["labels"]:
@@ -161,26 +156,26 @@ def common(item):
     return item
 
 
-def test_other_objects_stay_as_they_are(tmp_path):
+def test_objects_that_are_no_jobs_pass_through(tmp_path):
     text = "---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: mine}  # and only mine\n"
     (tmp_path / "mine.yaml").write_text(text)
 
     assert run("render", tmp_path, "--for", "argocd") == (0, text, "")
 
 
-def marks(path, *settings, target="argocd"):
-    """The annotation of each Job's pods, by the Job's name."""
+def set_hashes(path, *settings, target="argocd"):
+    """The annotation with the hash of the set on each Job's pods, by the Job's name."""
     return {
         item["metadata"]["name"]: item["spec"]["template"]["metadata"]["annotations"].get(SET)
-        for item in of_kind(made(path, target, settings), "Job")
+        for item in of_kind(manifests(path, target, settings), "Job")
     }
 
 
 @pytest.mark.parametrize("target", ["argocd", "flux"])
-def test_where_one_job_is_made_again_all_of_the_set_are(target, tmp_path):
+def test_if_one_job_is_recreated_all_jobs_of_the_set_are(target, tmp_path):
     path = job_file(tmp_path, "  runPolicy: {cleanPodPolicy: Running}\n")
     changed = (("spec", "roles", "worker", "image"), "i:2")
-    before, after = marks(path, target=target), marks(path, changed, target=target)
+    before, after = set_hashes(path, target=target), set_hashes(path, changed, target=target)
 
     assert list(before) == ["job-chief", "job-worker", "job-supervisor"]
     assert before.keys() == after.keys()
@@ -197,75 +192,185 @@ def test_where_one_job_is_made_again_all_of_the_set_are(target, tmp_path):
         ("pytorch-static", ("runPolicy", TTL), 60),
     ],
 )
-def test_what_may_change_in_place_makes_no_job_again(name, path, value):
+def test_a_change_in_place_recreates_no_job(name, path, value):
     file = ROOT / f"fixtures/{name}.yaml"
 
-    assert marks(file) == marks(file, (("spec", *path), value))
+    assert set_hashes(file) == set_hashes(file, (("spec", *path), value))
 
 
-def test_a_set_whose_name_follows_from_it_needs_no_mark(tmp_path):
+def test_a_set_with_a_hash_in_its_name_has_no_annotation(tmp_path):
     path = job_file(tmp_path, metadata=", nameSuffix: hash")
-    names = list(marks(path))
+    names = list(set_hashes(path))
 
-    assert set(marks(path).values()) == {None}
-    assert names == [item["metadata"]["name"] for item in of_kind(made(path), "Job")]
+    assert set(set_hashes(path).values()) == {None}
+    assert names == [item["metadata"]["name"] for item in of_kind(manifests(path), "Job")]
 
 
 def test_the_user_s_own_annotations_win(tmp_path):
-    own = (
+    annotated = (
         ", annotations: {argocd.argoproj.io/sync-options: 'Prune=false, Force=false',"
         " argocd.argoproj.io/sync-wave: '3', kustomize.toolkit.fluxcd.io/force: disabled}"
     )
-    path = job_file(tmp_path, "  runPolicy: {cleanPodPolicy: Running}\n", own)
-    (service,) = of_kind(made(path, "argocd"), "Service")
+    path = job_file(tmp_path, "  runPolicy: {cleanPodPolicy: Running}\n", annotated)
+    (service,) = of_kind(manifests(path, "argocd"), "Service")
 
     assert annotations(service)[OPTIONS] == "Prune=false, Force=false"
-    for job in of_kind(made(path, "argocd"), "Job"):
+    for job in of_kind(manifests(path, "argocd"), "Job"):
         assert annotations(job)[OPTIONS] == "Prune=false,Force=false,ServerSideApply=false"
         assert annotations(job)["argocd.argoproj.io/sync-wave"] == "3"
-    for job in of_kind(made(path, "flux"), "Job"):
+    for job in of_kind(manifests(path, "flux"), "Job"):
         assert annotations(job)[f"{FLUX}/force"] == "disabled"
         assert annotations(job)[f"{FLUX}/ssa"] == "Merge"
 
 
-def test_flux_leaves_what_the_supervisor_has_written():
-    for policy in ("None", "Running"):
-        setting = (("spec", "runPolicy", "cleanPodPolicy"), policy)
-        found = made(ROOT / "fixtures/tensorflow-ps.yaml", "flux", (setting,))
-        merged = [o["metadata"]["name"] for o in found if f"{FLUX}/ssa" in annotations(o)]
-        jobs = [item["metadata"]["name"] for item in of_kind(found, "Job")]
+def test_flux_keeps_changes_of_the_supervisor():
+    running = (("spec", "runPolicy", "cleanPodPolicy"), "Running")
+    rendered = manifests(ROOT / "fixtures/tensorflow-ps.yaml", "flux", (running,))
+    merged = {
+        item["metadata"]["name"]: annotations(item)[f"{FLUX}/ssa"]
+        for item in rendered
+        if f"{FLUX}/ssa" in annotations(item)
+    }
+    jobs = [item["metadata"]["name"] for item in of_kind(rendered, "Job")]
 
-        assert merged == (["mnist-status", *jobs] if policy == "Running" else [])
+    assert merged == dict.fromkeys(["mnist-status", *jobs], "Merge")
 
 
-def test_flux_replaces_nothing_in_scripts():
-    found = made(ROOT / "fixtures/tensorflow-ps.yaml", "flux")
-    scripts = [o for o in of_kind(found, "ConfigMap") if "${" in json.dumps(o.get("data"))]
+def test_flux_merges_nothing_without_a_supervisor():
+    none = (("spec", "runPolicy", "cleanPodPolicy"), "None")
+    rendered = manifests(ROOT / "fixtures/tensorflow-ps.yaml", "flux", (none,))
+
+    assert f"{FLUX}/ssa" not in json.dumps(rendered)
+
+
+def test_flux_substitutes_no_variables_in_scripts():
+    config_maps = of_kind(manifests(ROOT / "fixtures/tensorflow-ps.yaml", "flux"), "ConfigMap")
+    scripts = [item for item in config_maps if "${" in json.dumps(item.get("data"))]
 
     assert scripts
     assert {annotations(item)[f"{FLUX}/substitute"] for item in scripts} == {"disabled"}
 
 
 @pytest.mark.parametrize("target", ["argocd", "flux"])
-def test_git_does_not_stop_what_a_queue_has_let_go(target):
+def test_a_sync_does_not_suspend_a_job_that_kueue_has_admitted(target):
     file = ROOT / "fixtures/jax-kueue.yaml"
-    (before,), (after,) = of_kind(made(file), "Job"), of_kind(made(file, target), "Job")
-    (stopped,) = of_kind(made(file, target, ((("spec", "runPolicy", "suspend"), True),)), "Job")
+    suspend = (("spec", "runPolicy", "suspend"), True)
+    (without_tool,) = of_kind(manifests(file), "Job")
+    (with_tool,) = of_kind(manifests(file, target), "Job")
+    (suspended_by_user,) = of_kind(manifests(file, target, (suspend,)), "Job")
 
-    assert before["spec"]["suspend"] is True
-    assert "suspend" not in after["spec"]
-    assert stopped["spec"]["suspend"] is True
-
-
-def test_the_tool_is_one_that_is_known():
-    code, _, said = run("render", "fixtures/jax.yaml", "--for", "argo")
-
-    assert code == 2
-    assert "'argocd', 'flux'" in said
+    assert without_tool["spec"]["suspend"] is True
+    assert "suspend" not in with_tool["spec"]
+    assert suspended_by_user["spec"]["suspend"] is True
 
 
-def test_the_text_is_that_of_the_objects():
+def test_an_unknown_tool_is_an_error():
+    code, stdout, stderr = run("render", "fixtures/jax.yaml", "--for", "argo")
+
+    assert (code, stdout) == (2, "")
+    assert "'--for': unknown tool \"argo\"; expected one of: argocd, flux\n" in stderr
+
+
+@pytest.mark.parametrize("name", ["argocd", "flux"])
+def test_target_returns_the_name_of_a_tool(name):
+    assert gitops.target(name) == name
+
+
+@pytest.mark.parametrize("text", ["", "argo", "Flux", "argocd "])
+def test_target_of_another_text_is_an_error(text):
+    with pytest.raises(ValueError, match=r"^unknown tool .*; expected one of: argocd, flux$"):
+        gitops.target(text)
+
+
+def test_the_printed_manifests_are_those_of_the_pipeline():
     path = "fixtures/tensorflow-clean-all.yaml"
     text = run("render", path, "--for", "argocd")[1]
 
-    assert list(yaml.safe_load_all(text)) == made(ROOT / path, "argocd")
+    assert list(yaml.safe_load_all(text)) == manifests(ROOT / path, "argocd")
+
+
+def job(**run_policy):
+    spec = {"framework": "tensorflow", "image": "i", "runPolicy": run_policy}
+    roles = {"chief": {}, "ps": {"replicas": 2}, "worker": {}}
+    metadata = {"name": "job"}
+    return training_job({"metadata": metadata, "spec": spec | {"roles": roles}})
+
+
+def topology(training):
+    return frameworks.get("tensorflow").topology(gitops.without_policies(training))
+
+
+@pytest.mark.parametrize(
+    ("policy", "clean", "ttl"),
+    [
+        ({}, "None", None),
+        ({"cleanPodPolicy": "Running"}, "Running", None),
+        ({"cleanPodPolicy": "All", TTL: 0}, "Running", None),
+        ({"cleanPodPolicy": "None", TTL: 9, "backoffLimit": 3}, "None", None),
+    ],
+)
+def test_policies_that_delete_objects_are_dropped(policy, clean, ttl):
+    before = job(**policy)
+    after = gitops.without_policies(before)
+
+    assert after.run_policy.clean_pod_policy == clean
+    assert after.run_policy.ttl_seconds_after_finished == ttl
+    assert after.run_policy.backoff_limit == before.run_policy.backoff_limit
+
+
+@pytest.mark.parametrize(
+    ("policy", "fields"),
+    [
+        ({}, []),
+        ({TTL: 0}, [TTL]),
+        ({"cleanPodPolicy": "Running"}, ["cleanPodPolicy"]),
+        ({"cleanPodPolicy": "All", TTL: 60}, [TTL, "cleanPodPolicy", "cleanPodPolicy"]),
+    ],
+)
+@pytest.mark.parametrize("target", ["argocd", "flux"])
+def test_each_policy_that_the_tool_undoes_is_a_warning(policy, fields, target):
+    training = job(**policy)
+    warnings = list(gitops.warnings(training, topology(training), target))
+
+    assert [warning.path for warning in warnings] == [
+        ("spec", "runPolicy", field) for field in fields
+    ]
+    assert all(warning.warning and warning.code == "combination" for warning in warnings)
+
+
+@pytest.mark.parametrize(
+    ("target", "title", "hint"),
+    [
+        ("argocd", "Argo CD", "configure the Application to ignore spec.replicas of StatefulSets"),
+        ("flux", "Flux", "remove the job from Git when it is done"),
+    ],
+)
+def test_a_role_that_the_tool_scales_up_again_is_named_once(target, title, hint):
+    training = job(cleanPodPolicy="Running")
+    (warning,) = gitops.warnings(training, topology(training), target)
+
+    assert warning.hint == hint
+    assert warning.message == (
+        f"{title} scales these roles up again after the supervisor has scaled them to 0: ps"
+    )
+
+
+def test_a_job_whose_roles_all_end_is_not_scaled_up_again():
+    path = ROOT / "fixtures/pytorch-ranks.yaml"
+    result = pipeline.render(
+        texts((str(path),)),
+        Options(target="flux", settings=((("spec", "runPolicy", "cleanPodPolicy"), "Running"),)),
+    )
+
+    assert [warning for warning in result.warnings if warning.path[1:2] == ("runPolicy",)] == []
+
+
+@pytest.mark.parametrize("target", ["argocd", "flux"])
+def test_adapting_changes_no_manifest_in_place(target):
+    laid_out = topology(job(cleanPodPolicy="All"))
+    before = objects.build(laid_out)
+    after = gitops.adapted(laid_out, before, target)
+
+    assert before == objects.build(laid_out)
+    assert len(after) == len(before)
+    assert after != before

@@ -1,4 +1,4 @@
-"""metadata.nameSuffix: hash gives the whole set a name that follows from what its pods are."""
+"""`metadata.nameSuffix: hash` adds a hash of what the pods run to the name of the job."""
 
 import re
 
@@ -6,7 +6,9 @@ import pytest
 import yaml
 from support import ROOT
 
-from mlgen.variants.name_hash import ALPHABET, LENGTH
+from mlgen.jobfile.model import RoleSpec, TrainingJob
+from mlgen.topology import Role, Topology
+from mlgen.variants.name_hash import ALPHABET, LENGTH, digest, in_addresses, renamed
 
 JOB = ROOT / "fixtures/tensorflow-hash.yaml"
 
@@ -15,21 +17,21 @@ SUFFIX = re.compile(rf"-[{ALPHABET}]{{{LENGTH}}}(?=: )")
 
 
 def suffix(text):
-    """That of the first job, as the summary has it."""
+    """The suffix of the first job, from its summary."""
     return SUFFIX.search(text.splitlines()[1])[0]
 
 
-def test_every_name_and_address_has_the_suffix_and_nothing_else_differs(any_file, render, tmp_path):
+def test_only_names_and_addresses_differ(any_file, render, tmp_path):
     (tmp_path / "job.yaml").write_text(any_file.read_text().replace("  nameSuffix: hash\n", ""))
     plain = render(tmp_path / "job.yaml")
     if "hostPort" in plain:
-        pytest.skip("a port of a node follows from the job's name")
+        pytest.skip("the ports of the host depend on the job's name")
 
     text = render(tmp_path / "job.yaml", settings=(HASH,))
 
     assert text != plain
-    for found in {suffix(f"\n{line}") for line in text.splitlines() if SUFFIX.search(line)}:
-        text = text.replace(found, "")
+    for job_suffix in {suffix(f"\n{line}") for line in text.splitlines() if SUFFIX.search(line)}:
+        text = text.replace(job_suffix, "")
     assert text == plain
 
 
@@ -46,7 +48,7 @@ def test_every_name_and_address_has_the_suffix_and_nothing_else_differs(any_file
         (("metadata", "name"), "avazu"),
     ],
 )
-def test_what_pods_see_changes_the_suffix(path, value, render):
+def test_a_change_of_what_pods_run_changes_the_suffix(path, value, render):
     assert suffix(render(JOB)) != suffix(render(JOB, settings=((path, value),)))
 
 
@@ -64,11 +66,11 @@ def test_what_pods_see_changes_the_suffix(path, value, render):
         (("spec", "tensorboard"), {"logDir": "gs://logs"}),
     ],
 )
-def test_what_can_change_while_pods_run_does_not(path, value, render):
+def test_a_change_that_running_pods_do_not_see_keeps_the_suffix(path, value, render):
     assert suffix(render(JOB)) == suffix(render(JOB, settings=((path, value),)))
 
 
-def test_elastic_workers_come_and_go_under_one_name(render):
+def test_scaling_elastic_workers_keeps_the_name(render):
     elastic = ROOT / "fixtures/pytorch-elastic.yaml"
     more = ("spec", "roles", "worker", "replicas"), 3
 
@@ -77,6 +79,148 @@ def test_elastic_workers_come_and_go_under_one_name(render):
     )
 
 
-def test_all_that_was_ever_made_of_a_job_is_found_by_one_label(render):
+def test_a_label_selects_all_versions_of_a_job(render):
     for item in yaml.safe_load_all(render(JOB)):
         assert item["metadata"]["labels"]["app.kubernetes.io/part-of"] == "criteo"
+
+
+PLAIN = TrainingJob("job", "generic", {}, name_suffix="hash")
+
+
+def topology(*roles, job=PLAIN, files=None):
+    return Topology(job, tuple(Role(name, 1, RoleSpec(name)) for name in roles), files=files or {})
+
+
+def manifest(kind, name, **fields):
+    versions = {"Job": "batch/v1", "StatefulSet": "apps/v1"}
+    return {
+        "apiVersion": versions.get(kind, "v1"),
+        "kind": kind,
+        "metadata": {"name": name},
+    } | fields
+
+
+TEMPLATE = {"spec": {"containers": [{"image": "i"}]}}
+OTHER_TEMPLATE = {"spec": {"containers": [{"image": "j"}]}}
+JOB_SPEC = {"template": TEMPLATE, "completionMode": "Indexed", "parallelism": 2}
+SET_SPEC = {"template": TEMPLATE, "serviceName": "job", "replicas": 2}
+
+
+def hashes(*manifests, **fields):
+    return digest(topology("worker", **fields), manifests)
+
+
+def test_a_hash_has_eight_letters_that_cannot_form_words():
+    assert re.fullmatch("[bcdfghjklmnpqrstvwxz2456789]{8}", hashes())
+
+
+def test_a_hash_is_the_same_in_every_version_of_mlgen():
+    """A job that is applied again must keep its name."""
+    job = manifest("Job", "job-worker", spec=JOB_SPEC)
+    files = manifest("ConfigMap", "job-files", data={"a": "b"})
+
+    assert (hashes(), hashes(job, files, files={"run.py": "x"})) == ("4xk2v6k9", "wth857vt")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (manifest("Job", "job-worker", spec=JOB_SPEC), None),
+        (
+            manifest("Job", "job-worker", spec=JOB_SPEC),
+            manifest("Job", "job-worker", spec=JOB_SPEC | {"template": OTHER_TEMPLATE}),
+        ),
+        (
+            manifest("Job", "job-worker", spec=JOB_SPEC),
+            manifest("Job", "job-worker", spec=JOB_SPEC | {"completionMode": "NonIndexed"}),
+        ),
+        (
+            manifest("StatefulSet", "job-worker", spec=SET_SPEC),
+            manifest("StatefulSet", "job-worker", spec=SET_SPEC | {"template": OTHER_TEMPLATE}),
+        ),
+        (
+            manifest("StatefulSet", "job-worker", spec=SET_SPEC),
+            manifest("StatefulSet", "job-worker", spec=SET_SPEC | {"serviceName": "other"}),
+        ),
+        (
+            manifest("ConfigMap", "job-files", data={"a": "b"}),
+            manifest("ConfigMap", "job-files", data={"a": "c"}),
+        ),
+        (
+            manifest("ConfigMap", "job-files", data={"a": "b"}),
+            manifest("ConfigMap", "job-more", data={"a": "b"}),
+        ),
+    ],
+)
+def test_a_different_object_gives_a_different_hash(before, after):
+    assert hashes(before) != hashes(*([after] if after else []))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            manifest("Job", "job-worker", spec=JOB_SPEC),
+            manifest("Job", "job-worker", spec=JOB_SPEC | {"parallelism": 3}),
+        ),
+        (
+            manifest("StatefulSet", "job-worker", spec=SET_SPEC),
+            manifest("StatefulSet", "job-worker", spec=SET_SPEC | {"replicas": 3}),
+        ),
+        (
+            manifest("Job", "job-supervisor", spec=JOB_SPEC),
+            manifest("Job", "job-supervisor", spec=JOB_SPEC | {"template": OTHER_TEMPLATE}),
+        ),
+        (
+            manifest("ConfigMap", "job-config", data={"wait.sh": "1"}),
+            manifest("ConfigMap", "job-config", data={"wait.sh": "2"}),
+        ),
+        (manifest("ConfigMap", "job-status"), manifest("ConfigMap", "job-other")),
+        (manifest("Service", "job", spec={"a": 1}), manifest("Service", "job", spec={"a": 2})),
+    ],
+)
+def test_what_replicas_do_not_see_does_not_change_the_hash(before, after):
+    assert hashes(before) == hashes(after)
+
+
+def test_a_generated_file_changes_the_hash():
+    assert hashes(files={"a": "b"}) != hashes(files={"a": "c"})
+
+
+def test_a_renamed_job_remembers_its_plain_name():
+    job = renamed(topology("worker"), [])
+
+    assert job.name == f"job-{hashes()}"
+    assert (job.part_of, job.name_suffix) == ("job", None)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("job-worker-0.job", "job-x-worker-0.job-x"),
+        ("job-worker-12.job:22", "job-x-worker-12.job-x:22"),
+        ("job-worker-3-0.job.ns.svc", "job-x-worker-3-0.job-x.ns.svc"),
+        ("http://job-ps-[0-3].job/", "http://job-x-ps-[0-3].job-x/"),
+        (
+            "job-ps-$(MLGEN_REPLICA_INDEX).job,job-ps-1.job",
+            "job-x-ps-$(MLGEN_REPLICA_INDEX).job-x,job-x-ps-1.job-x",
+        ),
+        ("job-chief-0.job", "job-chief-0.job"),
+        ("my-job-worker-0.job", "my-job-worker-0.job"),
+        ("a.job-worker-0.job", "a.job-worker-0.job"),
+        ("job-worker-0.jobs", "job-worker-0.jobs"),
+        ("job-worker-0.job-2", "job-worker-0.job-2"),
+        ("job-worker-0", "job-worker-0"),
+        ("job-worker-a.job", "job-worker-a.job"),
+        ("job", "job"),
+        (7, 7),
+        (None, None),
+    ],
+)
+def test_addresses_of_replicas_get_the_suffix_wherever_they_are(before, after):
+    job = TrainingJob("job-x", "generic", {}, part_of="job")
+    laid_out = topology("worker", "ps", job=job)
+
+    assert in_addresses(laid_out, [{"a": [before], "b": {"c": before}}]) == [
+        {"a": [after], "b": {"c": after}}
+    ]

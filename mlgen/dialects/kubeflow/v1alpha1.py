@@ -1,8 +1,9 @@
-"""Jobs of kubeflow.org/v1alpha1, whose replica types are a list.
+"""Jobs of kubeflow.org/v1alpha1, whose replica types are a list → TrainingJob.
 
-Read off kubeflow/tf-operator before 0.4 (pkg/apis/tensorflow/v1alpha1, its validation, pkg/trainer)
-and the operators of PyTorch and MXNet, which were copies of it. What happens to a pod that fails
-stands in its template, and a terminationPolicy names the replica whose end is the end of training.
+Read from kubeflow/tf-operator before 0.4 (pkg/apis/tensorflow/v1alpha1, its validation, and
+pkg/trainer), and from the operators of PyTorch and MXNet, which started as copies of it. The pod
+template sets the restart policy, and `terminationPolicy` names the replica whose end is the end of
+training.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,22 +14,23 @@ from mlgen.dialects._builder import Builder
 from mlgen.dialects._kubeflow_common import Rules, check_name, main_container, run_policy
 from mlgen.dialects._schemas import COUNT, TEMPLATE, TEXT, mapping
 from mlgen.dialects._source_value import SourceValue
+from mlgen.dialects.kubeflow.kinds import MXNET, PYTORCH, TF
 
 
 @dataclass(frozen=True, slots=True)
 class ListForm:
-    """What the operator takes for granted of one kind.
+    """The fields and defaults of one kind.
 
     Attributes:
-        rules: as of later versions.
-        types: the replica types; the first decides by default where the job has it.
-        default: the replica type where none is named.
-        type: the fields that name it, as the version had them in turn.
-        port: the field with its port.
-        decider: the field of terminationPolicy that names who decides.
-        index: the field in that with the index.
-        judges: the operator judges the exit code of who decides, as ExitCode does.
-        server: makes the container of parameter servers for which there is no template.
+        rules: names of the kind, as in later versions.
+        types: the replica types; by default the first decides, if the job has it.
+        default: the replica type of a list item that names none.
+        type: the fields of an item that name its replica type: this, or earlier names of it.
+        port: the field that sets the port.
+        decider: the field of `terminationPolicy` that names the deciding replica.
+        index: the field of `decider` for the index of that replica.
+        judges: the operator applies ExitCode to the deciding replica.
+        server: returns the container of parameter servers without a template.
     """
 
     rules: Rules
@@ -42,95 +44,137 @@ class ListForm:
     server: Callable[[Builder], dict[str, Any]] | None = None
 
     def spec(self, **fields: Any) -> dict[str, Any]:
-        """Return the JSON Schema of `spec`, with these fields besides."""
+        """Return the JSON Schema of `spec`, with these additional fields."""
         names = {"enum": list(self.types)}
         item = {"replicas": COUNT, self.port: COUNT, "template": TEMPLATE}
-        specs = mapping(item | dict.fromkeys(self.type, names))
+        replica_specs = mapping(item | dict.fromkeys(self.type, names))
         decider = mapping({"replicaName": names, self.index: COUNT})
-        words = {
-            "replicaSpecs": {"type": "array", "minItems": 1, "items": specs},
+        common = {
+            "replicaSpecs": {"type": "array", "minItems": 1, "items": replica_specs},
             "terminationPolicy": mapping({self.decider: decider}, self.decider),
             "schedulerName": TEXT,
             "RuntimeId": TEXT,
         }
-        return mapping(words | fields, "replicaSpecs")
+        return mapping(common | fields, "replicaSpecs")
+
+
+def _grpc_server(builder: Builder) -> dict[str, Any]:
+    """Return the default parameter server of a TFJob.
+
+    It does what grpc_tensorflow_server.py did, which the operator mounted into pods of `tfImage`.
+    """
+    image = builder.spec.get("tfImage").value or "tensorflow/tensorflow:1.3.0"
+    server = (
+        "import json, os; from tensorflow.python.training import server_lib;"
+        " config = json.loads(os.environ['TF_CONFIG']); task = config['task'];"
+        " server_lib.Server(config['cluster'], task['type'], task['index']).join()"
+    )
+    return {"name": TF.container, "image": image, "command": ["python", "-c", server]}
+
+
+TF_LIST = ListForm(
+    TF,
+    types=("MASTER", "PS", "WORKER"),
+    default="MASTER",
+    type=("tfReplicaType",),
+    port="tfPort",
+    server=_grpc_server,
+)
+PYTORCH_LIST = ListForm(
+    PYTORCH,
+    types=("MASTER", "WORKER"),
+    default="MASTER",
+    type=("replicaType", "ReplicaType", "pytorchReplicaType"),
+    port="masterPort",
+    decider="master",
+    index="replicaRank",
+    judges=False,
+)
+MXNET_LIST = ListForm(
+    MXNET,
+    types=("SCHEDULER", "SERVER", "WORKER"),
+    default="WORKER",
+    type=("mxReplicaType",),
+    port="PsRootPort",
+)
 
 
 def write_list(builder: Builder, form: ListForm) -> None:
     """Write a job whose replica types are a list."""
     check_name(builder)
-    builder.put(("spec", "framework"), builder.given.get("kind"), form.rules.framework)
-    found = _types(builder, form)
-    decider = _decider(builder, form, found)
-    for role in (name.lower() for name in form.types if name.lower() in found):
-        _role(builder, form, role, found[role], decides=role == decider)
-    run_policy(builder, found, "")
+    builder.put(("spec", "framework"), builder.resource.get("kind"), form.rules.framework)
+    replica_types = _replica_types(builder, form)
+    decider = _decider(builder, form, replica_types)
+    for role in (name.lower() for name in form.types if name.lower() in replica_types):
+        _write_role(builder, form, role, replica_types[role], decides=role == decider)
+    run_policy(builder, replica_types, "")
     clean = builder.spec.get("cleanupPodPolicy")
     builder.put(
         ("spec", "runPolicy", "cleanPodPolicy"), clean or builder.spec, clean.value or "All"
     )
     builder.put(("spec", "scheduling", "schedulerName"), builder.spec.get("schedulerName"))
-    board = builder.spec.get("tensorboard")
-    if board:
-        message = "the operator adds a TensorBoard of tfImage; none is rendered"
-        hint = "write spec.tensorboard into the job file that mlgen convert prints"
-        builder.differs(board, message, hint)
+    tensorboard = builder.spec.get("tensorboard")
+    if tensorboard:
+        message = "the operator runs a TensorBoard with tfImage; none is rendered"
+        hint = "set spec.tensorboard in the job file that mlgen convert prints"
+        builder.differs(tensorboard, message, hint)
 
 
-def _types(builder: Builder, form: ListForm) -> dict[str, SourceValue]:
+def _replica_types(builder: Builder, form: ListForm) -> dict[str, SourceValue]:
     """Return the replica types by role."""
-    found: dict[str, SourceValue] = {}
-    for given in builder.spec.get("replicaSpecs").items():
-        named = next((given.get(word) for word in form.type if given.get(word)), SourceValue(None))
+    replica_types: dict[str, SourceValue] = {}
+    for item in builder.spec.get("replicaSpecs").items():
+        named = next((item.get(field) for field in form.type if item.get(field)), SourceValue(None))
         name = named.value or form.default
-        if name.lower() in found:
-            builder.refuse(named or given, f"{name} stands here twice", "write replicas instead")
-        found[name.lower()] = given
-    return found
+        if name.lower() in replica_types:
+            builder.refuse(named or item, f"duplicate replica type {name}", "set replicas instead")
+        replica_types[name.lower()] = item
+    return replica_types
 
 
-def _decider(builder: Builder, form: ListForm, found: Iterable[str]) -> str:
-    """Return the role that decides; write it, where the framework would take another."""
+def _decider(builder: Builder, form: ListForm, roles: Iterable[str]) -> str:
+    """Return the deciding role; write it if the framework would choose another."""
     policy = builder.spec.get("terminationPolicy", form.decider)
-    given, index = policy.get("replicaName"), policy.get(form.index)
-    name = given.value or form.default
-    if name.lower() not in found:
-        hint = f"add one, or name another in terminationPolicy.{form.decider}"
-        message = f"the end of the {name} is the end of training, and there is none"
-        builder.refuse(given or builder.spec.get("replicaSpecs"), message, hint)
+    replica_name, index = policy.get("replicaName"), policy.get(form.index)
+    name = replica_name.value or form.default
+    source = replica_name or builder.spec.get("replicaSpecs")
+    if name.lower() not in roles:
+        message = f"training ends when the {name} ends, but there is no {name}"
+        hint = f"add it, or name another replica type in terminationPolicy.{form.decider}"
+        builder.refuse(source, message, hint)
     elif index.value:
-        message = "of several replicas only the first can decide alone"
+        message = "only the first replica can determine the end of training"
         builder.refuse(index, message, f"write {form.index}: 0")
     elif name != form.types[0]:
-        source = given or builder.spec.get("replicaSpecs")
         builder.put(("spec", "successPolicy", "role"), source, name.lower())
         builder.put(("spec", "successPolicy", "replicas"), source, "First")
     return str(name.lower())
 
 
-def _role(
-    builder: Builder, form: ListForm, role: str, given: SourceValue, *, decides: bool
+def _write_role(
+    builder: Builder, form: ListForm, role: str, replica_type: SourceValue, *, decides: bool
 ) -> None:
-    template, at = given.get("template"), ("spec", "roles", role)
+    """Write a role, unless it has no template and the operator has none for it either."""
+    template, path = replica_type.get("template"), ("spec", "roles", role)
     if not template and role == "ps" and form.server:
         template = SourceValue({"spec": {"containers": [form.server(builder)]}}, template.path)
     if not template:
-        builder.refuse(given, "there is no template to make pods of", "write template")
+        builder.refuse(replica_type, "the pod template is missing", "add template")
         return
     main = main_container(builder, template, form.rules.container)
     if not main:
         return
     builder.role(role, template, main)
-    builder.put((*at, "replicas"), given.get("replicas"))
-    port = given.get(form.port) or builder.spec.get(form.port)
-    builder.put((*at, "port"), port, int(port.value) if port else None)
+    builder.put((*path, "replicas"), replica_type.get("replicas"))
+    port = replica_type.get(form.port) or builder.spec.get(form.port)
+    builder.put((*path, "port"), port, int(port.value) if port else None)
     restart = template.get("spec", "restartPolicy")
-    policy = _restart(form, role, restart.value, decides=decides)
-    builder.put((*at, "restartPolicy"), restart, policy)
+    policy = _restart_policy(form, role, restart.value, decides=decides)
+    builder.put((*path, "restartPolicy"), restart, policy)
 
 
-def _restart(form: ListForm, role: str, policy: str | None, *, decides: bool) -> str:
-    """Who fails is replaced by a new pod, whatever the template says, unless he decides."""
+def _restart_policy(form: ListForm, role: str, policy: str | None, *, decides: bool) -> str:
+    """Return the restart policy; a failed replica that does not decide always gets a new pod."""
     if decides and form.judges:
         return "ExitCode"
     if policy == "Never" and not decides:

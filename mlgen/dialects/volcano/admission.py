@@ -1,124 +1,162 @@
-"""What Volcano's webhook refuses of a job, with its reasons, and what has no place here.
+"""The checks of Volcano's webhook, and of fields that mlgen cannot render.
 
-Read off volcano-sh/volcano, pkg/webhooks/admission/jobs/validate.
+Source: volcano-sh/volcano, pkg/webhooks/admission/jobs/validate (admit_job.go and util.go).
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from graphlib import CycleError, TopologicalSorter
 
 from mlgen.dialects._builder import Builder
 from mlgen.dialects._source_value import SourceValue
 from mlgen.dialects.volcano.plugins import Plugins
-from mlgen.dialects.volcano.policies import Task, admit_policies
+from mlgen.dialects.volcano.policies import ANY, event_names
+from mlgen.dialects.volcano.tasks import Task
 from mlgen.problems import did_you_mean
 
-NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
-"""Of a role, and so of a task; Volcano's own could begin with a digit."""
+TASK_NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+"""The name of a role, and therefore of a task. Volcano's names may also start with a digit."""
 
-RESTART = ("Always", "OnFailure", "Never")
+RESTART_POLICIES = ("Always", "OnFailure", "Never")
 
-NEEDED = {"mpi": ("master", "worker"), "ray": ("head",)}
-"""By plugin: its arguments that must name a task."""
+REQUIRED_TASKS = {"mpi": ("master", "worker"), "ray": ("head",)}
+"""By plugin: the arguments that must name a task with replicas."""
 
 
-def admit(builder: Builder, plugins: Plugins, tasks: Sequence[Task]) -> None:
-    """Refuse what cannot be, of the job and of each task."""
-    admit_policies(builder, builder.spec.get("policies"))
+def validate(builder: Builder, plugins: Plugins, tasks: Sequence[Task]) -> None:
+    """Report every error in the job, in its tasks and in what its plugins need."""
+    _validate_policies(builder, builder.spec.get("policies"))
     names: set[str] = set()
     for task in tasks:
         if task.name in names:
-            message = f"there is another task {task.name}"
-            builder.refuse(task.given.get("name"), message, "give one of the two another name")
+            message = f'duplicate task name "{task.name}"'
+            builder.refuse(task.source.get("name"), message, "rename one of the tasks")
         names.add(task.name)
-        _task(builder, task)
-    _replicas(builder, tasks)
-    names = {task.name for task in tasks if task.replicas}
-    for plugin in (name for name in NEEDED if name in plugins):
-        for given in (plugins.arguments[plugin][word] for word in NEEDED[plugin]):
-            if given.value not in names:
-                message = f'{plugin} needs the task "{given.value}"'
-                builder.refuse(given, message, _alike(given.value, names))
-    _order(builder, tasks)
-    _volumes(builder)
+        _validate_task(builder, task)
+    _validate_replicas(builder, tasks)
+    _validate_required_tasks(builder, plugins, tasks)
+    _validate_dependencies(builder, tasks)
+    _validate_volumes(builder)
 
 
-def _alike(name: str, tasks: Iterable[str]) -> str:
-    return did_you_mean(name, tasks) or f"tasks are: {', '.join(sorted(tasks))}"
+def _validate_policies(builder: Builder, policies: SourceValue) -> None:
+    """Report errors in the policies of a job or a task."""
+    seen_events: set[str] = set()
+    seen_codes: set[int] = set()
+    for policy in policies.items():
+        events, code = event_names(policy), policy.get("exitCode")
+        if bool(events) == bool(code):
+            message = f"expected either events or an exit code, got {'both' if code else 'neither'}"
+            builder.refuse(policy, message, "write event, events or exitCode")
+        for event in sorted(events & seen_events):
+            builder.refuse(policy, f"duplicate policy for {event}", "keep one of the two")
+        seen_events |= events
+        if ANY in seen_events and len(seen_events) > 1:
+            message = f'"{ANY}" and other events are mutually exclusive'
+            builder.refuse(policy, message, f'remove "{ANY}" or the other events')
+        if code.value == 0:
+            hint = "write the exit code of a failure, 1 to 255"
+            builder.refuse(code, "exit code 0 means success", hint)
+        elif code and code.value in seen_codes:
+            message = f"duplicate policy for exit code {code.value}"
+            builder.refuse(code, message, "keep one of the two")
+        seen_codes |= {code.value} if code else set()
 
 
-def _replicas(builder: Builder, tasks: Sequence[Task]) -> None:
+def _validate_task(builder: Builder, task: Task) -> None:
+    _validate_policies(builder, task.source.get("policies"))
+    if not TASK_NAME.fullmatch(task.name):
+        hint = "use lower-case letters, digits and dashes, a letter first and no dash at the end"
+        builder.refuse(task.source.get("name"), f'invalid task name "{task.name}"', hint)
+    least = task.source.get("minAvailable")
+    if least and least.value > task.replicas:
+        message = f"{least.value} is more than the {task.replicas} replicas of {task.name}"
+        builder.refuse(least, message, f"write at most {task.replicas}")
+    for field in ("hostname", "subdomain"):
+        source = task.source.get("template", "spec", field)
+        if source:
+            message = f"{field} is reserved: peers find a pod by its hostname and subdomain"
+            builder.refuse(source, message, "remove it")
+    if task.restart not in RESTART_POLICIES:
+        restart = task.source.get("template", "spec", "restartPolicy")
+        hint = f"expected one of: {', '.join(RESTART_POLICIES)}"
+        builder.refuse(restart, f'unknown restartPolicy "{task.restart}"', hint)
+    _validate_partitions(builder, task)
+
+
+def _validate_partitions(builder: Builder, task: Task) -> None:
+    partitions = task.source.get("partitionPolicy")
+    if not partitions:
+        return
+    pods = partitions.value["totalPartitions"] * partitions.value["partitionSize"]
+    if pods != task.replicas:
+        message = (
+            f"totalPartitions times partitionSize is {pods}, but {task.name} has {task.replicas}"
+            " replicas"
+        )
+        builder.refuse(partitions, message, "make the two numbers equal")
+
+
+def _validate_replicas(builder: Builder, tasks: Sequence[Task]) -> None:
     total, least = sum(task.replicas for task in tasks), builder.spec.get("minAvailable")
     if least and least.value > total:
-        message = f"all tasks together have {total} replicas"
+        message = f"{least.value} is more than the {total} replicas of all tasks"
         builder.refuse(least, message, f"write at most {total}")
     if not total:
-        builder.refuse(
-            builder.spec.get("tasks"), "no task has a replica", "write replicas in a task"
-        )
+        hint = "set replicas of at least one task"
+        builder.refuse(builder.spec.get("tasks"), "all tasks have 0 replicas", hint)
 
 
-def _task(builder: Builder, task: Task) -> None:
-    admit_policies(builder, task.given.get("policies"))
-    if not NAME.fullmatch(task.name):
-        message = f'"{task.name}" cannot name a task'
-        hint = "use lower-case letters, digits and dashes, a letter first and no dash last"
-        builder.refuse(task.given.get("name"), message, hint)
-    least = task.given.get("minAvailable")
-    if least and least.value > task.replicas:
-        message = f"{task.name} has {task.replicas} replicas"
-        builder.refuse(least, message, f"write at most {task.replicas}")
-    for word in ("hostname", "subdomain"):
-        given = task.given.get("template", "spec", word)
-        if given:
-            message = "here a pod has the host name by which its peers find it"
-            builder.refuse(given, message, "leave it out")
-    restart = task.given.get("template", "spec", "restartPolicy")
-    if task.restart not in RESTART:
-        builder.refuse(restart, f"{task.restart} is not known", f"known are: {', '.join(RESTART)}")
-    parts = task.given.get("partitionPolicy")
-    if parts and parts.value["totalPartitions"] * parts.value["partitionSize"] != task.replicas:
-        message = f"totalPartitions times partitionSize is not {task.replicas}, the replicas"
-        builder.refuse(parts, message, "change one of the three")
+def _validate_required_tasks(builder: Builder, plugins: Plugins, tasks: Sequence[Task]) -> None:
+    """Report the tasks that a plugin needs and the job does not run."""
+    running = {task.name for task in tasks if task.replicas}
+    for plugin in (name for name in REQUIRED_TASKS if name in plugins):
+        for required in (plugins.arguments[plugin][name] for name in REQUIRED_TASKS[plugin]):
+            if required.value not in running:
+                message = f'the plugin {plugin} needs a task "{required.value}" with replicas'
+                builder.refuse(required, message, _known_tasks(required.value, running))
 
 
-def before(task: Task) -> Iterator[SourceValue]:
-    """Return the names of the tasks that a task waits for."""
-    return task.given.get("dependsOn", "name").items()
+def _known_tasks(name: str, tasks: Iterable[str]) -> str:
+    """Return a hint for the name of a task that does not exist."""
+    return did_you_mean(name, tasks) or f"the tasks are: {', '.join(sorted(tasks))}"
 
 
-def _order(builder: Builder, tasks: Sequence[Task]) -> None:
-    """Refuse tasks that wait for what is not there, or for each other."""
+def _validate_dependencies(builder: Builder, tasks: Sequence[Task]) -> None:
+    """Report dependencies on unknown tasks, and cycles."""
     names = [task.name for task in tasks]
-    for given in (given for task in tasks for given in before(task)):
-        if given.value not in names:
-            message = f'there is no task "{given.value}"'
-            builder.refuse(given, message, _alike(given.value, names))
+    for dependency in (name for task in tasks for name in task.dependencies):
+        if dependency.value not in names:
+            message = f'unknown task "{dependency.value}"'
+            builder.refuse(dependency, message, _known_tasks(dependency.value, names))
     try:
-        graph = {task.name: {name.value for name in before(task)} for task in tasks}
+        graph = {task.name: {name.value for name in task.dependencies} for task in tasks}
         TopologicalSorter(graph).prepare()
     except CycleError as error:
-        circle = list(reversed(error.args[1]))
-        given = builder.spec.get("tasks", names.index(circle[0]), "dependsOn")
-        message = f"these tasks wait for each other: {' → '.join(circle)}"
-        builder.refuse(given, message, "break the circle")
+        cycle = list(reversed(error.args[1]))
+        source = builder.spec.get("tasks", names.index(cycle[0]), "dependsOn")
+        message = f"these tasks wait for each other: {' → '.join(cycle)}"
+        builder.refuse(source, message, "remove one of these dependencies")
 
 
-def _volumes(builder: Builder) -> None:
-    """Refuse what is no claim, and claims that Volcano would make."""
+def _validate_volumes(builder: Builder) -> None:
+    """Report volumes without an existing claim; Volcano would create one from `volumeClaim`."""
     seen: set[str] = set()
-    for given in builder.spec.get("volumes").items():
-        path, name, claim = (given.get(w) for w in ("mountPath", "volumeClaimName", "volumeClaim"))
+    for volume in builder.spec.get("volumes").items():
+        path, name, claim = (
+            volume.get(field) for field in ("mountPath", "volumeClaimName", "volumeClaim")
+        )
         if path.value in seen:
-            message = f"there is another volume at {path.value}"
-            builder.refuse(path, message, "give one of the two another mountPath")
+            hint = "change the mountPath of one of the two volumes"
+            builder.refuse(path, f"duplicate mountPath {path.value}", hint)
         seen.add(path.value)
         if name.value and claim:
-            message = "a claim is one that there is, or one that Volcano makes"
-            builder.refuse(given, message, "keep volumeClaimName alone")
+            message = "volumeClaimName and volumeClaim are mutually exclusive"
+            builder.refuse(volume, message, "keep volumeClaimName")
         elif claim:
-            message = "nothing here makes a PersistentVolumeClaim"
-            hint = "apply one of your own, and write its name in volumeClaimName"
+            message = "mlgen does not create PersistentVolumeClaims"
+            hint = "apply the claim yourself, and write its name in volumeClaimName"
             builder.refuse(claim, message, hint)
         elif not name.value:
-            builder.refuse(given, "a volume needs a claim", "write volumeClaimName")
+            hint = "write the name of an existing PersistentVolumeClaim"
+            builder.refuse(volume, "volumeClaimName is missing", hint)

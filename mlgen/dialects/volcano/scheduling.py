@@ -1,6 +1,6 @@
-"""Where Volcano's scheduler is to find room for a job, and what of that is not done without it.
+"""The gang and queue of a Volcano job, and what only Volcano's scheduler can do.
 
-Read off volcano-sh/volcano, pkg/controllers/job/job_controller_actions.go (the PodGroup) and
+Source: volcano-sh/volcano, pkg/controllers/job/job_controller_actions.go (the PodGroup) and
 job_controller_util.go (createJobPod).
 """
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from mlgen.dialects._builder import Builder
 from mlgen.dialects._source_value import SourceValue
-from mlgen.dialects.volcano.policies import Task
+from mlgen.dialects.volcano.tasks import Task
 
 VOLCANO, DEFAULT = "volcano", "default-scheduler"
 
@@ -22,49 +22,64 @@ INHERITED = {
         "volcano.sh/jdb-max-unavailable",
     ),
 }
-"""What pods have from the job's metadata."""
+"""The labels and annotations that Volcano copies from the job to its pods."""
 
-NUMA = "volcano.sh/numa-topology-policy"
+NUMA_POLICY = "volcano.sh/numa-topology-policy"
+"""The annotation of pods with the `topologyPolicy` of their task."""
 
 
-def schedule(builder: Builder, tasks: Sequence[Task]) -> None:
-    """Write the gang, where the resource itself asks for a scheduler or a queue.
+def write_scheduling(builder: Builder, tasks: Sequence[Task]) -> None:
+    """Write the gang, if the resource names a scheduler or a queue.
 
-    Volcano's is the operator's default, but pods would wait for it in a cluster that has none.
+    Volcano's scheduler is the operator's default, but in a cluster without it the pods would stay
+    pending.
+
+    Args:
+        builder: is written to.
+        tasks: those with replicas.
     """
     spec = builder.spec
-    queue, priority = (_named(spec.get(word)) for word in ("queue", "priorityClassName"))
+    queue = _non_empty(spec.get("queue"))
+    priority = _non_empty(spec.get("priorityClassName"))
     builder.put(("spec", "scheduling", "priorityClassName"), priority)
-    own = [task.given.get("template", "spec", "schedulerName") for task in tasks]
-    scheduler = next(
-        (n for n in map(_named, (spec.get("schedulerName"), *own)) if n), SourceValue(None)
-    )
-    least, pods = minimum(spec, tasks), sum(task.replicas for task in tasks)
-    gang = scheduler.value != DEFAULT and bool(scheduler or queue)
-    if gang:
-        _gang(builder, scheduler, queue)
+    scheduler = _scheduler(spec, tasks)
+    least, pods = min_available(spec, tasks), sum(task.replicas for task in tasks)
+    is_gang = scheduler.value != DEFAULT and bool(scheduler or queue)
+    if is_gang:
+        _write_gang(builder, scheduler, queue)
         if least < pods:
-            builder.put(
-                ("spec", "scheduling", "minMember"), spec.get("minAvailable") or spec, max(1, least)
-            )
+            source = spec.get("minAvailable") or spec
+            builder.put(("spec", "scheduling", "minMember"), source, max(1, least))
     elif queue:
-        message = "Volcano holds the job back until its queue has room; here nothing does"
+        message = f"Volcano holds the job until its queue has room; {DEFAULT} ignores the queue"
         builder.differs(queue, message)
     elif not scheduler and pods > 1:
-        given = spec.get("minAvailable") or spec.get("tasks")
-        some = f"all {pods}" if least == pods else f"{least} of the {pods}"
-        message = f"Volcano starts {some} pods at once or none"
-        hint = "where Volcano's scheduler is: --set spec.scheduling.gang=volcano"
-        builder.differs(given, f"{message}; here each starts where there is room", hint)
-    _explain(builder, tasks, gang=gang)
+        source = spec.get("minAvailable") or spec.get("tasks")
+        count = f"all {pods}" if least == pods else f"{least} of the {pods}"
+        message = (
+            f"Volcano starts {count} pods together or none; Kubernetes starts each pod as soon as"
+            " it fits"
+        )
+        hint = "if Volcano is installed, pass --set spec.scheduling.gang=volcano"
+        builder.differs(source, message, hint)
+    _report_placement(builder, tasks, is_gang=is_gang)
 
 
-def _named(given: SourceValue) -> SourceValue:
-    """An empty name is none."""
-    return given if given.value else SourceValue(None, given.path)
+def _non_empty(name: SourceValue) -> SourceValue:
+    """Return a name; an empty one as missing."""
+    return name if name.value else SourceValue(None, name.path)
 
 
-def _gang(builder: Builder, scheduler: SourceValue, queue: SourceValue) -> None:
+def _scheduler(spec: SourceValue, tasks: Sequence[Task]) -> SourceValue:
+    """Return the first schedulerName, of the job or else of a pod template."""
+    names = [
+        spec.get("schedulerName"),
+        *(task.source.get("template", "spec", "schedulerName") for task in tasks),
+    ]
+    return next(filter(None, map(_non_empty, names)), SourceValue(None))
+
+
+def _write_gang(builder: Builder, scheduler: SourceValue, queue: SourceValue) -> None:
     spec, source = builder.spec, scheduler or queue
     name = scheduler.value or VOLCANO
     builder.put(("spec", "scheduling", "gang"), source, VOLCANO)
@@ -72,62 +87,72 @@ def _gang(builder: Builder, scheduler: SourceValue, queue: SourceValue) -> None:
     if name != VOLCANO:
         builder.put(("spec", "scheduling", "schedulerName"), scheduler)
     priority = spec.get("priorityClassName").value
-    also = f", priorityClassName: {priority}" if priority else ""
-    message = f"the pods wait for the scheduler {name}, which must be in the cluster"
-    hint = f"where it is not: --set 'spec.scheduling={{gang: none{also}}}'"
+    keep_priority = f", priorityClassName: {priority}" if priority else ""
+    message = f"the pods stay pending unless the scheduler {name} is installed"
+    hint = f"if it is not, pass --set 'spec.scheduling={{gang: none{keep_priority}}}'"
     builder.differs(source, message, hint)
 
 
-def minimum(spec: SourceValue, tasks: Sequence[Task]) -> int:
-    """Return how many pods must find room: of the job, or where it says 0 or nothing, of tasks."""
-    whole: int = spec.get("minAvailable").value or 0
-    own = [(task.given.get("minAvailable").value, task.replicas) for task in tasks]
-    return whole or sum(replicas if least is None else least for least, replicas in own)
+def min_available(spec: SourceValue, tasks: Sequence[Task]) -> int:
+    """Return how many pods the gang needs.
+
+    If the job's minAvailable is 0 or missing, that is the sum over all tasks, and each task counts
+    with its own minAvailable, by default its replicas.
+    """
+    of_job: int = spec.get("minAvailable").value or 0
+    of_tasks = [(task.source.get("minAvailable").value, task.replicas) for task in tasks]
+    return of_job or sum(replicas if least is None else least for least, replicas in of_tasks)
 
 
-def _explain(builder: Builder, tasks: Sequence[Task], *, gang: bool) -> None:
-    """Say what is not done of the places that pods are to have."""
-    whole = builder.spec.get("networkTopology")
-    if whole:
-        mode = "preferred" if whole.value.get("mode") == "soft" else "required"
-        message = "Volcano puts all pods below one HyperNode; here they go where there is room"
+def _report_placement(builder: Builder, tasks: Sequence[Task], *, is_gang: bool) -> None:
+    """Warn about rules for the placement of pods that are not rendered."""
+    network = builder.spec.get("networkTopology")
+    if network:
+        mode = "preferred" if network.value.get("mode") == "soft" else "required"
+        message = "Volcano places all pods under one HyperNode; mlgen does not"
         value = f"{{key: topology.kubernetes.io/zone, mode: {mode}}}"
-        hint = f"name the label of your racks: --set 'spec.scheduling.topology={value}'"
-        builder.differs(whole, message, hint)
+        hint = f"pass the node label of your racks, as in --set 'spec.scheduling.topology={value}'"
+        builder.differs(network, message, hint)
     for task in tasks:
-        parts, numa = task.given.get("partitionPolicy"), task.given.get("topologyPolicy")
-        least = task.given.get("minAvailable")
-        if parts:
-            count, size = parts.value["totalPartitions"], parts.value["partitionSize"]
+        partitions, numa = task.source.get("partitionPolicy"), task.source.get("topologyPolicy")
+        least = task.source.get("minAvailable")
+        if partitions:
+            count, size = partitions.value["totalPartitions"], partitions.value["partitionSize"]
             message = f"Volcano places {count} partitions of {size} pods each"
-            builder.differs(parts, f"{message}; here all pods of {task.role} are alike")
-        if numa.value not in (None, "none") and not gang:
-            message = "Volcano's scheduler heeds the NUMA nodes of machines; here none does"
-            builder.differs(numa, message, "let the kubelet's Topology Manager do it")
-        if gang and len(tasks) > 1 and least and least.value < task.replicas:
-            message = f"Volcano starts with {least.value} pods of {task.role}"
-            builder.differs(least, f"{message}; here minMember counts the pods of all tasks")
+            builder.differs(partitions, f"{message}; mlgen ignores partitions")
+        if numa.value not in (None, "none") and not is_gang:
+            message = "only Volcano's scheduler considers NUMA nodes when it places pods"
+            builder.differs(numa, message, "use the kubelet's Topology Manager")
+        if is_gang and len(tasks) > 1 and least and least.value < task.replicas:
+            message = (
+                f"Volcano needs {least.value} pods of {task.role} to start; mlgen's minMember"
+                " counts pods of all tasks"
+            )
+            builder.differs(least, message)
 
 
-def tell(builder: Builder, tasks: Sequence[Task]) -> None:
-    """Write what the scheduler reads off pods, into the templates of roles that are there."""
+def write_scheduler_metadata(builder: Builder, tasks: Sequence[Task]) -> None:
+    """Write the labels and annotations that Volcano's scheduler reads, into written roles.
+
+    Removes each role's schedulerName if it is the one of the gang.
+    """
     spec = builder.data["spec"]
     if "gang" not in spec.get("scheduling", {}):
         return
-    for word, keys in INHERITED.items():
-        given = builder.given.get("metadata", word)
-        found = {key: given.value[key] for key in keys if key in (given.value or {})}
+    for field, keys in INHERITED.items():
+        values = builder.resource.get("metadata", field).value or {}
+        inherited = {key: values[key] for key in keys if key in values}
         metadata = spec.setdefault("template", {}).setdefault("metadata", {})
-        if found:
-            metadata[word] = metadata.get(word, {}) | found
-    asked = spec["scheduling"].get("schedulerName", VOLCANO)
+        if inherited:
+            metadata[field] = metadata.get(field, {}) | inherited
+    gang_scheduler = spec["scheduling"].get("schedulerName", VOLCANO)
     for task in tasks:
         template = builder.roles[task.role].get("template", {})
-        if template.get("spec", {}).get("schedulerName") == asked:
+        if template.get("spec", {}).get("schedulerName") == gang_scheduler:
             del template["spec"]["schedulerName"]
             if not template["spec"]:
                 del template["spec"]
-        numa = task.given.get("topologyPolicy").value
+        numa = task.source.get("topologyPolicy").value
         if numa:
             metadata = template.setdefault("metadata", {})
-            metadata["annotations"] = metadata.get("annotations", {}) | {NUMA: numa}
+            metadata["annotations"] = metadata.get("annotations", {}) | {NUMA_POLICY: numa}

@@ -1,0 +1,121 @@
+"""`spec.replicatedJobs` of a JobSet: the replicated Jobs, and the number of their pods.
+
+Source: kubernetes-sigs/jobset, pkg/webhooks/jobset_webhook.go, for names and defaults.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from mlgen.dialects._builder import Builder
+from mlgen.dialects._source_value import SourceValue
+from mlgen.problems import did_you_mean
+
+JOB_NAME = re.compile("[a-z]([-a-z0-9]*[a-z0-9])?")
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicatedJob:
+    """A number of Jobs with the same pod template.
+
+    Attributes:
+        name: as in the JobSet.
+        source: its item of `replicatedJobs`.
+        job_count: the number of Jobs, each of which becomes a role.
+        pod_count: the number of pods of each Job.
+        first_index: the index of its first Job among all Jobs of the set.
+    """
+
+    name: str
+    source: SourceValue
+    job_count: int
+    pod_count: int
+    first_index: int
+
+    @property
+    def spec(self) -> SourceValue:
+        """The `spec` of each Job."""
+        return self.source.get("template", "spec")
+
+    @property
+    def pod_template(self) -> SourceValue:
+        """The pod template of each Job."""
+        return self.spec.get("template")
+
+    @property
+    def roles(self) -> list[str]:
+        """The name of the role of each Job."""
+        return [f"{self.name}-{index}" for index in range(self.job_count)]
+
+    @property
+    def group(self) -> str:
+        """The `groupName`, by which JobSet numbers Jobs within a group."""
+        return str(self.source.get("groupName").value or "default")
+
+    @property
+    def pod_failure_rules(self) -> SourceValue:
+        """The rules of the `podFailurePolicy`."""
+        return self.spec.get("podFailurePolicy", "rules")
+
+    @property
+    def main_container(self) -> SourceValue:
+        """The first container that a rule on exit codes names, else the first of the pod."""
+        containers = list(self.pod_template.get("spec", "containers").items())
+        named = [
+            rule.get("onExitCodes", "containerName").value
+            for rule in self.pod_failure_rules.items()
+        ]
+        return next((item for item in containers if item.value["name"] in named), containers[0])
+
+
+def read_replicated_jobs(builder: Builder) -> list[ReplicatedJob]:
+    """Return the replicated Jobs in their order; report duplicate and invalid names."""
+    replicated_jobs: list[ReplicatedJob] = []
+    for source in builder.spec.get("replicatedJobs").items():
+        name = source.value["name"]
+        if name in [replicated.name for replicated in replicated_jobs]:
+            hint = "give each replicated Job its own name"
+            builder.refuse(source.get("name"), f'duplicate name "{name}"', hint)
+            continue
+        if not JOB_NAME.fullmatch(name):
+            message = f'"{name}" cannot be part of the name of a Job'
+            hint = (
+                "use lower-case letters, digits and dashes; begin with a letter, end with no dash"
+            )
+            builder.refuse(source.get("name"), message, hint)
+            continue
+        job_count = source.value.get("replicas", 1)
+        first_index = sum(replicated.job_count for replicated in replicated_jobs)
+        pod_count = _pod_count(builder, source.get("template", "spec"))
+        replicated_jobs.append(ReplicatedJob(name, source, job_count, pod_count, first_index))
+    return replicated_jobs
+
+
+def _pod_count(builder: Builder, spec: SourceValue) -> int:
+    """Return the number of pods of a Job; report what changes because all of them run at once."""
+    parallelism, completions = spec.get("parallelism"), spec.get("completions")
+    at_once = 1 if parallelism.value is None else int(parallelism.value)
+    if completions:
+        count = int(completions.value)
+        if at_once < count:
+            message = f"JobSet runs {at_once} of {count} pods at a time; here all run at once"
+            builder.differs(parallelism or completions, message, f"write parallelism: {count}")
+        return count
+    if parallelism and spec.get("completionMode").value != "NonIndexed":
+        message = "an Indexed Job requires completions, and a JobSet's Jobs are Indexed by default"
+        builder.refuse(parallelism, message, f"write completions: {at_once}")
+    elif at_once > 1:
+        message = "without completions, one pod that succeeds is enough; here all pods must succeed"
+        builder.differs(parallelism, message, "write completionMode: Indexed, and completions")
+    return at_once
+
+
+def require_names(
+    builder: Builder, names: Iterable[SourceValue], replicated_jobs: list[ReplicatedJob]
+) -> None:
+    """Report each of these names that no replicated Job has."""
+    known = [replicated.name for replicated in replicated_jobs]
+    for name in names:
+        if name.value not in known:
+            hint = did_you_mean(name.value, known) or f"use one of: {', '.join(known)}"
+            builder.refuse(name, f'there is no replicated Job "{name.value}"', hint)

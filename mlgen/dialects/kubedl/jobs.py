@@ -1,0 +1,137 @@
+"""KubeDL's kinds, each written as a TrainingJob; MPIJob is in `mpi`.
+
+Source: kubedl-io/kubedl at b93a2b4, controllers.
+"""
+
+from mlgen.dialects._builder import Builder
+from mlgen.dialects._kubeflow_common import policy_field, wait_for_names
+from mlgen.dialects.kubedl.annotations import (
+    ELASTIC_TRAINING,
+    NETWORK_MODE,
+    annotation,
+    on_host_network,
+)
+from mlgen.dialects.kubedl.artifacts import write_artifacts
+from mlgen.dialects.kubedl.kinds import ELASTICDL, MARS, PYTORCH, TF, XDL, XGBOOST
+from mlgen.dialects.kubedl.policies import write_policies
+from mlgen.dialects.kubedl.roles import write_roles
+from mlgen.dialects.kubedl.tensorboard import write_tensorboard
+
+FIRST_WORKER_DECIDES = "with host networking, each worker is a separate Job, and the first decides"
+"""A message: the job cannot depend on several workers."""
+
+XGBOOST_TTL = 100
+"""KubeDL's default `ttlSecondsAfterFinished` of an XGBoostJob."""
+
+XDL_BACKOFF_LIMIT = 20
+"""KubeDL's default `backoffLimit` of an XDLJob."""
+
+
+def write_tfjob(builder: Builder) -> None:
+    """Write the TrainingJob of a TFJob."""
+    replica_types = write_roles(builder, TF)
+    _write_tf_success(builder, [name for name in ("chief", "master") if name in replica_types])
+    write_artifacts(builder)
+    write_policies(builder, replica_types, "Running")
+    write_tensorboard(builder)
+
+
+def _write_tf_success(builder: Builder, leaders: list[str]) -> None:
+    """Write a successPolicy of all workers, unless there is a leader or host networking."""
+    success = builder.spec.get("successPolicy")
+    if success.value != "AllWorkers":
+        return
+    if leaders:
+        message = f"KubeDL also waits for all workers; here only the {leaders[0]} decides"
+        settings = "--set spec.successPolicy.role=worker --set spec.successPolicy.replicas=All"
+        builder.differs(success, message, f"to let the workers decide, pass {settings}")
+    elif on_host_network(builder):
+        hint = f"remove the annotation {NETWORK_MODE}"
+        builder.differs(success, FIRST_WORKER_DECIDES, hint)
+    else:
+        builder.put(("spec", "successPolicy", "role"), success, "worker")
+        builder.put(("spec", "successPolicy", "replicas"), success, "All")
+
+
+def write_pytorchjob(builder: Builder) -> None:
+    """Write the TrainingJob of a PyTorchJob, in which all ranks must succeed."""
+    replica_types = write_roles(builder, PYTORCH)
+    master = replica_types.get("master")
+    if not master:
+        message = "a PyTorchJob of KubeDL requires a Master"
+        hint = "make one of the workers the Master"
+        builder.refuse(builder.spec.get(PYTORCH.field), message, hint)
+    elif master.get("replicas").value not in (None, 1):
+        replicas = master.get("replicas")
+        builder.refuse(replicas, f"expected 1 Master, got {replicas.value}", "write replicas: 1")
+    elif not on_host_network(builder):
+        builder.put(("spec", "successPolicy", "replicas"), master, "All")
+    elastic = annotation(builder, ELASTIC_TRAINING)
+    if elastic.value == "true":
+        message = "KubeDL restarts replicas with a new WORLD_SIZE when their number changes"
+        hint = "use torchrun, and options.elasticPolicy in a job file"
+        builder.differs(elastic, f"{message}; here the number is fixed", hint)
+    write_artifacts(builder)
+    write_policies(builder, replica_types)
+
+
+def write_xgboostjob(builder: Builder) -> None:
+    """Write the TrainingJob of an XGBoostJob."""
+    replica_types = write_roles(builder, XGBOOST)
+    wait_for_names(builder)
+    write_policies(builder, replica_types)
+    if not policy_field(builder.spec, "ttlSecondsAfterFinished"):
+        at = ("spec", "runPolicy", "ttlSecondsAfterFinished")
+        builder.put(at, builder.spec, XGBOOST_TTL)
+
+
+def write_xdljob(builder: Builder) -> None:
+    """Write the TrainingJob of an XDLJob, with a path of its own in ZooKeeper."""
+    replica_types = write_roles(builder, XDL)
+    for role in builder.roles.values():
+        address = role.get("env", {}).get("ZK_ADDR")
+        if isinstance(address, str):
+            role["env"]["ZK_ADDR"] = f"{address.rstrip('/')}/{builder.name}"
+    rate = builder.spec.get("minFinishWorkRate")
+    builder.put(("spec", "options", "minFinishWorkRate"), rate)
+    if not rate:
+        builder.put(("spec", "options", "minFinishWorkNum"), builder.spec.get("minFinishWorkNum"))
+    if on_host_network(builder):
+        builder.differs(annotation(builder, NETWORK_MODE), FIRST_WORKER_DECIDES, "remove it")
+    if "extendrole" in replica_types:
+        message = "KubeDL counts these replicas among those that must succeed"
+        builder.differs(replica_types["extendrole"], f"{message}; here only workers count")
+    write_policies(builder, replica_types, "Running")
+    if not policy_field(builder.spec, "backoffLimit"):
+        builder.put(("spec", "runPolicy", "backoffLimit"), builder.spec, XDL_BACKOFF_LIMIT)
+
+
+def write_marsjob(builder: Builder) -> None:
+    """Write the TrainingJob of a MarsJob."""
+    replica_types = write_roles(builder, MARS)
+    at, memory = ("spec", "options", "workerMemoryTuningPolicy"), "workerMemoryTuningPolicy"
+    source = builder.spec.get(memory)
+    for name in ("plasmaStore", "lockFreeFileIO", "spillDirs"):
+        builder.put((*at, name), source.get(name))
+    size, percentage = source.get("workerCacheSize"), source.get("workerCachePercentage")
+    if size:
+        builder.put((*at, "workerCacheSize"), size, str(size.value))
+    elif percentage.value:
+        builder.put((*at, "workerCachePercentage"), percentage, min(100, percentage.value))
+    host = builder.spec.get("webHost")
+    if host:
+        message = f"KubeDL creates an Ingress for {host.value}"
+        hint = f"create one for the Service {builder.name}"
+        builder.differs(host, f"{message}; none is rendered", hint)
+    write_policies(builder, replica_types)
+
+
+def write_elasticdljob(builder: Builder) -> None:
+    """Write the TrainingJob of an ElasticDLJob."""
+    replica_types = write_roles(builder, ELASTICDL)
+    master = builder.roles.get("master", {})
+    if master and not master.get("command") and not master.get("args"):
+        containers = replica_types["master"].get("template", "spec", "containers")
+        message = "KubeDL runs the image's entrypoint; here ElasticDL's master is started"
+        builder.differs(containers, message, "write command, unless the entrypoint does the same")
+    write_policies(builder, replica_types)

@@ -1,0 +1,323 @@
+"""MPIJobs with a Launcher and a Worker → TrainingJob.
+
+Read from kubeflow/training-operator 1.9, pkg/webhooks/mpi and pkg/controller.v1/mpi (v1), and from
+kubeflow/mpi-operator: 0.8, pkg/apis/kubeflow/validation and pkg/controller (v2beta1); 0.3,
+pkg/controllers/v1; 0.2.3, pkg/controllers/v1alpha2.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from mlgen.dialects._builder import ENDLESS, Builder
+from mlgen.dialects._kubeflow_common import policy_field, run_policy
+from mlgen.dialects._source_value import SourceValue
+from mlgen.dialects.mpi_operator.schema import DISTRIBUTIONS
+from mlgen.jobfile.model import RunPolicy
+
+TRAINING_OPERATOR = "kubeflow.org/training-operator"
+MPI_OPERATOR = "kubeflow.org/mpi-operator"
+"""The operators' names for themselves in `managedBy`."""
+
+DISCOVER_HOSTS = "/etc/mpi/discover_hosts.sh"
+
+VISIBLE_GPUS = ("NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES")
+
+OPERATOR_ENV: dict[str, dict[str, tuple[str, ...]]] = {
+    "kubectl-exec": {
+        "OpenMPI": ("OMPI_MCA_plm_rsh_agent", "OMPI_MCA_orte_default_hostfile"),
+        "Intel": ("I_MPI_HYDRA_BOOTSTRAP_EXEC", "I_MPI_HYDRA_HOST_FILE"),
+        "MPICH": ("HYDRA_LAUNCHER_EXEC", "HYDRA_HOST_FILE"),
+    },
+    "ssh": {
+        "OpenMPI": (
+            "OMPI_MCA_orte_keep_fqdn_hostnames",
+            "OMPI_MCA_orte_default_hostfile",
+            "OMPI_MCA_plm_rsh_args",
+            "OMPI_MCA_orte_set_default_slots",
+        ),
+        "Intel": (
+            "I_MPI_HYDRA_HOST_FILE",
+            "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS",
+            "I_MPI_PERHOST",
+        ),
+        "MPICH": ("HYDRA_HOST_FILE", "HYDRA_LAUNCH_EXTRA_ARGS"),
+    },
+}
+"""The launcher's variables that an operator appends to the user's, so that its values take effect.
+
+By transport and implementation.
+"""
+
+HYDRA_ENV = {
+    "I_MPI_HYDRA_BOOTSTRAP": "rsh",
+    "I_MPI_HYDRA_BOOTSTRAP_EXEC": "/etc/mpi/kubexec.sh",
+}
+"""Variables for Intel MPI that the training operator sets too, unless the user does."""
+
+SSHD_PORT = re.compile(r"\bsshd\b.*?\s(?:-p\s*|-o\s*[\"']?Port[\s=]\s*)(\d+)", re.DOTALL)
+SSH_PORTS = (22, 2222)
+
+
+def write_v1(builder: Builder) -> None:
+    """Write an MPIJob of v1."""
+    replica_types = _write_roles(builder, "kubectl-exec")
+    launcher = replica_types["launcher"]
+    restart = launcher.get("restartPolicy")
+    builder.put(("spec", "roles", "launcher", "restartPolicy"), restart, restart.value or "Never")
+    worker_restart = replica_types.get("worker", SourceValue(None)).get("restartPolicy")
+    if worker_restart.value not in (None, "Always"):
+        builder.differs(
+            worker_restart,
+            f"failed workers are restarted here despite {worker_restart.value}: kubectl exec needs"
+            " fixed pod names, so workers are a StatefulSet, which always restarts pods",
+            "remove it; if mpirun loses a worker, the launcher fails, and so does the job",
+        )
+    has_slots = _has_gpus(launcher)
+    write_framework(builder, "kubectl-exec", replica_types, launcher_works=has_slots)
+    for name, value in HYDRA_ENV.items():
+        if name not in builder.roles["launcher"].get("env", {}) and "worker" in replica_types:
+            builder.put(("spec", "roles", "launcher", "env", name), launcher, value)
+    endless = restart.value not in (None, "Never")
+    run_policy(builder, replica_types, TRAINING_OPERATOR, endless=endless)
+
+
+def write_v1alpha2(builder: Builder) -> None:
+    """Write an MPIJob of v1alpha2."""
+    replica_types = _write_roles(builder, "kubectl-exec")
+    write_launcher_restarts(builder, replica_types["launcher"].get("restartPolicy"))
+    distribution = builder.spec.get("mpiDistribution")
+    if distribution:
+        name = DISTRIBUTIONS[distribution.value]
+        builder.put(("spec", "options", "implementation"), distribution, name)
+    write_framework(builder, "kubectl-exec", replica_types)
+    run_policy(builder, replica_types, MPI_OPERATOR, endless=False)
+
+
+def write_v2beta1(builder: Builder) -> None:
+    """Write an MPIJob of v2beta1, which uses SSH."""
+    replica_types = _write_roles(builder, "ssh")
+    spec, worker = builder.spec, replica_types.get("worker")
+    write_launcher_restarts(builder, replica_types["launcher"].get("restartPolicy"))
+    builder.put(("spec", "options", "implementation"), spec.get("mpiImplementation"))
+    launcher_works = bool(spec.get("runLauncherAsWorker").value)
+    write_framework(builder, "ssh", replica_types, launcher_works=launcher_works)
+    for role, replica_type in replica_types.items():
+        path = ("spec", "roles", role)
+        builder.put((*path, "env", "K_MPI_JOB_ROLE"), replica_type, role)
+        if replica_type.get("template", "spec", "hostNetwork").value:
+            policy = "ClusterFirstWithHostNet"
+            builder.put((*path, "template", "spec", "dnsPolicy"), replica_type, policy)
+    if worker:
+        _write_ssh(builder, worker)
+    run_policy(builder, replica_types, MPI_OPERATOR, endless=False)
+    queue = builder.resource.get("metadata", "annotations", "scheduling.volcano.sh/queue-name")
+    scheduling = builder.data["spec"].get("scheduling", {})
+    if scheduling.get("gang") == "volcano" and "queue" not in scheduling:
+        builder.put(("spec", "scheduling", "queue"), queue)
+
+
+def write_launcher_restarts(builder: Builder, restart: SourceValue) -> None:
+    """Write the restart policy of a launcher that is a Job in the operator too.
+
+    With Never, such a Job still creates new pods, up to `backoffLimit` times.
+    """
+    never = restart.value == "Never"
+    policy = "Never" if never else "OnFailure"
+    builder.put(("spec", "roles", "launcher", "restartPolicy"), restart, policy)
+    if never:
+        limit = policy_field(builder.spec, "backoffLimit")
+        retries = RunPolicy().backoff_limit if limit.value is None else limit.value
+        builder.put(("spec", "roles", "launcher", "backoffLimit"), limit or restart, retries)
+
+
+def _write_roles(builder: Builder, transport: str) -> dict[str, SourceValue]:
+    """Write the roles; return the replica types by role, without a Worker of no replicas."""
+    specs = builder.spec.get("mpiReplicaSpecs")
+    launcher, worker = specs.get("Launcher"), specs.get("Worker")
+    if launcher.get("replicas").value not in (None, 1):
+        message = "the Launcher must have one replica"
+        builder.refuse(launcher.get("replicas"), message, "remove replicas")
+    if transport == "ssh" and worker and not worker.get("replicas").value:
+        message = "the Worker must have at least one replica, set explicitly"
+        hint = "set replicas, or remove the Worker"
+        builder.refuse(worker.get("replicas") or worker, message, hint)
+    replica_types = {"launcher": launcher}
+    if worker.get("replicas").value:
+        replica_types["worker"] = worker
+    for role, replica_type in replica_types.items():
+        template = replica_type.get("template")
+        main = _main_container(builder, role, template)
+        if role == "worker" and transport == "kubectl-exec":
+            main = _without_lone_args(builder, main)
+        builder.role(role, template, main)
+    if "worker" in replica_types:
+        builder.put(("spec", "roles", "worker", "replicas"), worker.get("replicas"))
+    return replica_types
+
+
+def _main_container(builder: Builder, role: str, template: SourceValue) -> SourceValue:
+    """Return the container that `mainContainer` names, or the first."""
+    containers = template.get("spec", "containers")
+    for container in containers.items():
+        if not container.get("image").value:
+            builder.refuse(container, "the container has no image", "set image")
+    name = builder.spec.get("mainContainer")
+    for container in containers.items():
+        if name and container.value["name"] == name.value:
+            return container
+    if name.value and role == "worker":
+        message = f'no container of the Worker has the name "{name.value}"'
+        builder.refuse(name, message, "name the container in which mpirun starts processes")
+    return containers.get(0)
+
+
+def _without_lone_args(builder: Builder, main: SourceValue) -> SourceValue:
+    """Return a worker's container without arguments that have no command, as the operator does."""
+    if main.get("command").value or not main.get("args").value:
+        return main
+    message = "the operator runs sleep in a worker without a command, and ignores its args"
+    builder.differs(main.get("args"), message, "remove args, or set command")
+    return without_fields(main, "args")
+
+
+def without_fields(source: SourceValue, *names: str) -> SourceValue:
+    """Return a mapping without these fields, at the same place."""
+    fields = {name: value for name, value in source.value.items() if name not in names}
+    return SourceValue(fields, source.path)
+
+
+def write_framework(
+    builder: Builder,
+    transport: str,
+    replica_types: Mapping[str, SourceValue],
+    *,
+    launcher_works: bool = False,
+) -> None:
+    """Write the framework and its options.
+
+    Args:
+        builder: has all roles.
+        transport: how mpirun reaches the workers, "ssh" or "kubectl-exec".
+        replica_types: by role.
+        launcher_works: mpirun also starts processes in the launcher.
+    """
+    spec, kind = builder.spec, builder.resource.get("kind")
+    launcher, slots = replica_types["launcher"], spec.get("slotsPerWorker")
+    hide_gpus = not launcher_works and not _has_gpus(launcher)
+    alone = "worker" not in replica_types
+    _write_launcher_env(builder, transport, hide_gpus=hide_gpus, alone=alone)
+    if alone:
+        # Without workers, mpirun starts all processes in its own pod: an ordinary Job.
+        builder.data["spec"].pop("options", None)
+        builder.put(("spec", "framework"), kind, "generic")
+        if launcher_works and slots:
+            path = ("spec", "roles", "launcher", "env", "OMPI_MCA_orte_set_default_slots")
+            builder.put(path, slots, str(slots.value))
+        return
+    is_elastic = DISCOVER_HOSTS in _command_line(builder.roles["launcher"])
+    builder.put(("spec", "framework"), kind, "horovod" if is_elastic else "mpi")
+    if transport == "ssh":
+        builder.put(("spec", "options", "transport"), kind, "ssh")
+    builder.put(("spec", "options", "slotsPerWorker"), slots)
+    if launcher_works:
+        source = spec.get("runLauncherAsWorker") or launcher
+        builder.put(("spec", "options", "runLauncherAsWorker"), source, value=True)
+    if is_elastic:
+        _write_elastic(builder, launcher, int(launcher_works))
+
+
+def _write_launcher_env(builder: Builder, transport: str, *, hide_gpus: bool, alone: bool) -> None:
+    """Remove the user's values of variables that the operator overwrites.
+
+    Args:
+        builder: has the launcher.
+        transport: how mpirun reaches the workers.
+        hide_gpus: the launcher must not see the GPUs of its node.
+        alone: there are no workers, so the framework does not hide them.
+    """
+    implementation = builder.data["spec"].get("options", {}).get("implementation", "OpenMPI")
+    launcher = builder.roles["launcher"]
+    env = launcher.pop("env", {})
+    overwritten = OPERATOR_ENV[transport][implementation]
+    kept = {name: value for name, value in env.items() if name not in overwritten}
+    if hide_gpus:
+        kept |= {name: "" for name in VISIBLE_GPUS if alone or name in env}
+    if kept:
+        launcher["env"] = kept
+
+
+def _has_gpus(replica_type: SourceValue) -> bool:
+    """Return whether a container has GPUs; the training operator then runs processes in it."""
+    containers = replica_type.get("template", "spec", "containers").items()
+    limits = [container.get("resources", "limits").value or {} for container in containers]
+    return any("gpu" in name for names in limits for name in names)
+
+
+def _command_line(role: Mapping[str, Any]) -> str:
+    """Return the command and arguments of a role in one line."""
+    return " ".join([*role.get("command", []), *role.get("args", [])])
+
+
+def _write_elastic(builder: Builder, launcher: SourceValue, working_launchers: int) -> None:
+    """Write the range of workers, from the numbers of processes in horovodrun's arguments.
+
+    Args:
+        builder: has the roles.
+        launcher: the replica type.
+        working_launchers: the number of launchers that have slots too, 0 or 1.
+    """
+    command_line = _command_line(builder.roles["launcher"])
+    slots = builder.spec.get("slotsPerWorker").value or 1
+    replicas = builder.roles["worker"]["replicas"]
+    least, most = (_processes(command_line, bound) for bound in ("min", "max"))
+    lower = 1 if least is None else -(-least // slots) - working_launchers
+    upper = 0 if most is None else most // slots - working_launchers
+    path = ("spec", "options", "elasticPolicy")
+    builder.put((*path, "minReplicas"), launcher, min(max(lower, 1), replicas))
+    builder.put((*path, "maxReplicas"), launcher, max(upper, replicas))
+
+
+def _processes(command_line: str, bound: str) -> int | None:
+    """Return horovodrun's argument --min-np or --max-np (or -num-proc), if it is set."""
+    match = re.search(rf"--{bound}-(?:np|num-proc)[\s=]+(\d+)", command_line)
+    return int(match[1]) if match else None
+
+
+def _write_ssh(builder: Builder, worker: SourceValue) -> None:
+    """Write how the workers run sshd, and warn that the user must create the keys."""
+    restart = worker.get("restartPolicy")
+    builder.put(("spec", "roles", "worker", "restartPolicy"), restart)
+    if restart.value == "OnFailure":
+        builder.put(("spec", "roles", "worker", "backoffLimit"), restart, ENDLESS)
+    builder.put(("spec", "options", "sshAuthMountPath"), builder.spec.get("sshAuthMountPath"))
+    main = worker.get("template", "spec", "containers", 0)
+    port = next(_ssh_ports(main, _command_line(builder.roles["worker"])), None)
+    if port:
+        builder.put(("spec", "roles", "worker", "port"), port)
+    namespace = builder.resource.get("metadata", "namespace").value
+    option = f" -n {namespace}" if namespace else ""
+    secret = f"{builder.name}-ssh"
+    builder.differs(
+        builder.spec,
+        f"the operator creates SSH keys; here pods do not start until the Secret {secret} exists",
+        f"run once: mlgen ssh-secret{option} {secret} | kubectl apply -f -",
+    )
+
+
+def _ssh_ports(main: SourceValue, command_line: str) -> Iterator[SourceValue]:
+    """Yield each indication of the port that sshd listens on, the most reliable first."""
+    match = SSHD_PORT.search(command_line)
+    if match:
+        field = "args" if main.get("args") else "command"
+        yield SourceValue(int(match[1]), main.get(field).path)
+    ports = list(main.get("ports").items())
+    for port in ports:
+        number = port.get("containerPort")
+        if "ssh" in port.value.get("name", "") or number.value in SSH_PORTS:
+            yield number
+    probed = main.get("readinessProbe", "tcpSocket", "port")
+    if isinstance(probed.value, int):
+        yield probed
+    if command_line and len(ports) == 1:
+        yield ports[0].get("containerPort")

@@ -1,0 +1,96 @@
+"""Renamed options: a document that uses old names → the same document with the current names.
+
+The only place that knows old names. The schema lists them as deprecated; every other module sees
+current names only.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from mlgen.documents.document import Document
+from mlgen.frameworks._framework import Framework
+from mlgen.problems import Problem, ValuePath
+
+OPTIONS: ValuePath = ("spec", "options")
+
+Value = TypeVar("Value")
+
+
+def with_deprecated(framework: Framework) -> dict[str, Any]:
+    """Return the schemas of a framework's options, those of their old names included."""
+    deprecated = {
+        old: {
+            **framework.options[new],
+            "deprecated": True,
+            "description": f"Deprecated: the old name of {new}.",
+        }
+        for old, new in framework.renamed_options.items()
+    }
+    return {**framework.options, **deprecated}
+
+
+def conflicts(document: Document, new_names: Mapping[str, str]) -> list[Problem]:
+    """Return an error for each option that has both its old and its current name."""
+    options = _options(document)
+    return [
+        _problem(document, old, f"{old} and {new} are mutually exclusive", f"remove {old}")
+        for old, new in new_names.items()
+        if old in options and new in options
+    ]
+
+
+def deprecations(document: Document, new_names: Mapping[str, str]) -> list[Problem]:
+    """Return a warning for each old name in a document."""
+    options = _options(document)
+    return [
+        replace(
+            _problem(document, old, f"{old} is now called {new}", "rename it"),
+            code="deprecated",
+            warning=True,
+        )
+        for old, new in new_names.items()
+        if old in options
+    ]
+
+
+def with_current_names(document: Document, new_names: Mapping[str, str]) -> Document:
+    """Return a document whose options have their current names; all values keep their places."""
+    options = _options(document)
+    if not new_names.keys() & set(options):
+        return document
+    current_options = {new_names.get(name, name): value for name, value in options.items()}
+    spec = {**document.data["spec"], "options": current_options}
+
+    def current(values: Mapping[ValuePath, Value]) -> dict[ValuePath, Value]:
+        return {_current_path(path, new_names): value for path, value in values.items()}
+
+    return replace(
+        document,
+        data={**document.data, "spec": spec},
+        places=current(document.places),
+        keys=current(document.keys),
+        texts=current(document.texts),
+        origins=current(document.origins),
+    )
+
+
+def _options(document: Document) -> dict[str, Any]:
+    """Return `spec.options`; empty if it is missing or has the wrong type."""
+    spec = document.data.get("spec")
+    options = spec.get("options") if isinstance(spec, dict) else None
+    return options if isinstance(options, dict) else {}
+
+
+def _problem(document: Document, name: str, message: str, hint: str) -> Problem:
+    """Return an error at the key of an option."""
+    return document.located(Problem((*OPTIONS, name), message, "combination", hint), key=True)
+
+
+def _current_path(path: ValuePath, new_names: Mapping[str, str]) -> ValuePath:
+    """Return a path with the current name of the option that it leads through."""
+    length = len(OPTIONS)
+    if path[:length] != OPTIONS or len(path) == length:
+        return path
+    name = str(path[length])
+    return (*OPTIONS, new_names.get(name, name), *path[length + 1 :])

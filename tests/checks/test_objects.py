@@ -1,0 +1,119 @@
+"""Names, sizes and identities of the objects of a job."""
+
+import pytest
+
+from mlgen.checks import collisions, findings, sizes
+from mlgen.kubernetes.objects import keys
+
+KIB = 1 << 10
+TOO_LONG = "the name is too long: pod of the Job"
+NAME_HINT = (
+    "use lower-case letters, digits and dashes, "
+    "starting with a letter or digit and not ending with a dash"
+)
+
+
+def item(kind, name, version="v1", namespace=None, **content):
+    metadata = {"name": name, "namespace": namespace, "labels": {}}
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, **content}
+
+
+def job(name, completions=1, **labels):
+    spec = {"template": {"metadata": {"labels": {}}, "spec": {"containers": []}}}
+    indexed = {"completionMode": "Indexed", "completions": completions}
+    manifest = item("Job", name, "batch/v1", spec={**spec, **indexed})
+    manifest["metadata"]["labels"] = {"mlgen.dev/decides": "true", **labels}
+    return manifest
+
+
+@pytest.mark.parametrize(
+    ("objects", "earlier", "message"),
+    [
+        ([item("Service", "a"), item("ConfigMap", "a")], [], None),
+        ([item("Service", "a")], [item("Service", "a", namespace="x")], None),
+        ([item("Service", "a")], [item("Service", "a")], "Service a would be rendered twice"),
+        ([item("Service", "a")] * 2, [], "Service a would be rendered twice"),
+        (
+            [item("Service", "a"), item("Role", "b")] * 3,
+            [],
+            "Service a would be rendered twice (and 1 more)",
+        ),
+    ],
+)
+def test_objects_that_are_rendered_twice_are_reported_once(objects, earlier, message):
+    problems = collisions(objects, set(keys(earlier)))
+
+    assert [message] * bool(message) == [problem.message for problem in problems]
+
+
+@pytest.mark.parametrize(
+    ("kind", "characters", "codes"),
+    [
+        ("ConfigMap", 200 * KIB, []),
+        ("ConfigMap", 256 * KIB, ["large-object"]),
+        ("ConfigMap", 1024 * KIB, ["too-large"]),
+        ("Job", 1024 * KIB, ["large-object"]),
+    ],
+)
+def test_objects_over_the_limits_of_kubernetes_and_of_kubectl_are_reported(kind, characters, codes):
+    problems = list(sizes(item(kind, "a", data={"a": "x" * characters}), "use fewer replicas"))
+
+    assert codes == [problem.code for problem in problems]
+    assert [code == "large-object" for code in codes] == [problem.warning for problem in problems]
+
+
+@pytest.mark.parametrize(
+    ("name", "completions", "message", "hint"),
+    [
+        ("a" * 61, 10, None, None),
+        (
+            "a" * 61,
+            11,
+            f'{TOO_LONG} "{"a" * 61}-10" has 64 characters, the limit is 63',
+            "shorten it by 1 character",
+        ),
+        (
+            "a" * 63,
+            1,
+            f'{TOO_LONG} "{"a" * 63}-0" has 65 characters, the limit is 63',
+            "shorten it by 2 characters",
+        ),
+        (
+            "-a",
+            1,
+            '"-a" is not a valid name for a Job',
+            NAME_HINT,
+        ),
+    ],
+)
+def test_names_of_pods_have_at_most_63_characters(name, completions, message, hint):
+    problems = [finding.problem for finding in findings("a", [job(name, completions)], (1, 34))]
+
+    assert [(message, hint)] * bool(message) == [(p.message, p.hint) for p in problems]
+
+
+@pytest.mark.parametrize(
+    ("deciding", "names"),
+    [
+        (["true"], None),
+        ([None], "none"),
+        (["true", "true"], "Job a-0, Job a-1"),
+        (["true", None], None),
+    ],
+)
+def test_exactly_one_job_decides(deciding, names):
+    objects = [job(f"a-{i}", **{"mlgen.dev/decides": value}) for i, value in enumerate(deciding)]
+
+    messages = [finding.problem.message for finding in findings("a", objects, (1, 34))]
+
+    expected = [f"expected exactly one deciding Job, got {names}"]
+    assert expected * bool(names) == messages
+
+
+@pytest.mark.parametrize(("version", "count"), [((1, 34), 1), ((1, 36), 0)])
+def test_the_name_of_a_service_may_start_with_a_digit_since_1_36(version, count):
+    objects = [job("a"), item("Service", "1a", spec={"selector": {}})]
+
+    problems = [finding.problem for finding in findings("a", objects, version)]
+
+    assert count == sum(problem.code == "bad-name" for problem in problems)

@@ -1,0 +1,117 @@
+"""Addresses of peers in variables and files: which are recognised, and which are wrong."""
+
+import pytest
+
+from mlgen.checks.peers import findings
+from mlgen.checks.pods import Objects
+from mlgen.topology import INDEX_NAME
+
+LABELS = {"mlgen.dev/job": "a", "mlgen.dev/role": "worker"}
+
+
+def job(value, namespace=None, parallelism=3, data=None):
+    """A job with three workers that listen on port 80, and a variable."""
+    metadata = {"name": "a-worker", "labels": LABELS, "namespace": namespace}
+    env = [{"name": "PEERS", "value": value}]
+    container = {"name": "main", "env": env, "ports": [{"containerPort": 80}]}
+    template = {
+        "metadata": {"labels": LABELS},
+        "spec": {"subdomain": "a", "containers": [container]},
+    }
+    spec = {"completionMode": "Indexed", "completions": 3, "parallelism": parallelism}
+    service = {
+        "spec": {"selector": {"mlgen.dev/job": "a"}},
+        "metadata": {"name": "a", "labels": {}},
+    }
+    config = {"kind": "ConfigMap", "metadata": {"name": "c", "labels": {}}, "data": data or {}}
+    workload = {"kind": "Job", "metadata": metadata, "spec": {**spec, "template": template}}
+    return Objects("a", [workload, {"kind": "Service", **service}, config])
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        "a-worker-0.a",
+        "a-worker-2.a:80",
+        "a-worker-[0-2].a:80",
+        "a-worker-0",
+        "http://a-worker-2.a:80/path",
+        "/data/a-worker-9",
+        "b-worker-9.b",
+        "a-worker-9.example.com",
+        f"a-worker-$({INDEX_NAME}).a",
+    ],
+)
+def test_correct_addresses_and_other_texts_are_accepted(value):
+    assert [] == list(findings(job(value)))
+
+
+@pytest.mark.parametrize(
+    ("value", "code", "message"),
+    [
+        (
+            "a-worker-3.a",
+            "no-such-peer",
+            'PEERS names the peer "a-worker-3", but there is no such pod',
+        ),
+        (
+            "a-worker-[0-3].a",
+            "no-such-peer",
+            'PEERS names the peer "a-worker-3", but there is no such',
+        ),
+        (
+            "a-worker-3",
+            "no-such-peer",
+            'PEERS names the peer "a-worker-3", but there is no such pod',
+        ),
+        (
+            "a-server-0.a",
+            "no-such-peer",
+            'PEERS names the peer "a-server-0", but there is no such pod',
+        ),
+        (
+            "a-worker-0:80",
+            "no-such-peer",
+            'PEERS names the peer "a-worker-0", but there is no Service',
+        ),
+        ("a-worker-0.a:81", "port", "PEERS uses port 81 of a-worker-0, which declares only 80"),
+        (
+            "a-worker-0.a.x.svc",
+            "namespace",
+            'PEERS names "a-worker-0" in the namespace x, but the job is in y',
+        ),
+        (
+            "a-worker-3.a a-worker-4.a a-worker-4.a",
+            "no-such-peer",
+            'PEERS names the peer "a-worker-3" (and 1 more), but there is no such pod',
+        ),
+    ],
+)
+def test_wrong_addresses_are_reported_once_per_role(value, code, message):
+    (finding,) = findings(job(value, namespace="y"))
+
+    assert (code, True) == (finding.problem.code, finding.problem.message.startswith(message))
+    assert ("spec", "roles", "worker") == finding.problem.path
+    assert finding.path[-4:] == (0, "env", 0, "value")
+
+
+@pytest.mark.parametrize(("parallelism", "count"), [(2, 1), (3, 0), (0, 0)])
+def test_all_peers_must_run_at_the_same_time_unless_the_job_is_suspended(parallelism, count):
+    assert count == len(list(findings(job("a-worker-2.a", parallelism=parallelism))))
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "count"),
+    [
+        ("hostfile", "a-worker-9 slots=1\n", 1),
+        ("hostfile", "a-worker-2:4\n", 0),
+        ("hosts.txt", "a-worker-9.a\n", 1),
+        ("run.sh", "ping a-worker-9.a\n", 0),
+        ("elastic-hosts", "a-worker-9\n", 0),
+    ],
+)
+def test_files_are_checked_except_scripts_and_the_hosts_of_elastic_jobs(key, text, count):
+    reported = list(findings(job("", data={key: text})))
+
+    assert [("data", key)] * count == [finding.path for finding in reported]

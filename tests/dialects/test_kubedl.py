@@ -1,0 +1,709 @@
+"""A KubeDL job as a dict → the TrainingJob document and the problems that are reported."""
+
+import json
+
+import pytest
+
+from mlgen import dialects
+from mlgen.documents.document import Document
+from mlgen.problems import MlgenError, Place, dotted
+
+FIELDS = {
+    "TFJob": ("tfReplicaSpecs", "tensorflow"),
+    "PyTorchJob": ("pytorchReplicaSpecs", "pytorch"),
+    "XGBoostJob": ("xgbReplicaSpecs", "xgboostjob"),
+    "XDLJob": ("xdlReplicaSpecs", "xdl"),
+    "MarsJob": ("marsReplicaSpecs", "mars"),
+    "MPIJob": ("mpiReplicaSpecs", "mpi"),
+    "ElasticDLJob": ("elasticdlReplicaSpecs", "elasticdl"),
+}
+RETRYABLE = [130, 137, 138, 143]
+GIT = "kubedl.io/git-sync-config"
+TENSORBOARD = "kubedl.io/tensorboard-config"
+NETWORK = "kubedl.io/network-mode"
+
+
+def job(kind, roles, annotations=None, **spec):
+    """A job whose roles have one container each; `roles` gives further fields of each."""
+    field, container = FIELDS[kind]
+    replica_specs = {}
+    for role, settings in roles.items():
+        main = {"name": container, "image": "example/main:1"} | settings.get("container", {})
+        pod = {"containers": [main]} | settings.get("pod", {})
+        fields = {key: settings[key] for key in settings if key not in ("container", "pod")}
+        replica_specs[role] = {"template": {"spec": pod}} | fields
+    return {
+        "apiVersion": "training.kubedl.io/v1alpha1",
+        "kind": kind,
+        "metadata": {"name": "mnist"} | ({"annotations": annotations} if annotations else {}),
+        "spec": {field: replica_specs} | spec,
+    }
+
+
+def convert(resource):
+    """The TrainingJob, and the path and message of each warning."""
+    document, warnings = dialects.native(Document(resource, {(): Place("job.yaml")}))
+    return document.data, [(dotted(w.path), w.message) for w in warnings]
+
+
+def spec_of(resource):
+    return convert(resource)[0]["spec"]
+
+
+def problems(resource):
+    """The path and message of each error; warnings are left out."""
+    with pytest.raises(MlgenError) as raised:
+        dialects.native(Document(resource, {(): Place("job.yaml")}))
+    errors = [problem for problem in raised.value.problems if not problem.warning]
+    assert {error.code for error in errors} == {"refused"}
+    assert all(error.hint for error in errors)
+    return [(dotted(error.path), error.message) for error in errors]
+
+
+@pytest.mark.parametrize(
+    ("kind", "role", "framework", "restart"),
+    [
+        ("TFJob", "Worker", "tensorflow", "ExitCode"),
+        ("PyTorchJob", "Master", "pytorch", "ExitCode"),
+        ("XGBoostJob", "Master", "xgboost", "Always"),
+        ("XDLJob", "Scheduler", "xdl", "Never"),
+        ("MarsJob", "Scheduler", "mars", "Never"),
+        ("MarsJob", "WebService", "mars", "Always"),
+        ("MarsJob", "Worker", "mars", "ExitCode"),
+        ("MPIJob", "Launcher", "generic", "Never"),
+        ("ElasticDLJob", "Master", "elasticdl", "Always"),
+    ],
+)
+def test_each_kind_has_a_framework_and_default_restart_policies(kind, role, framework, restart):
+    spec = spec_of(job(kind, {role: {"container": {"command": ["train"]}}}))
+
+    fields = spec["roles"][role.lower()]
+    assert spec["framework"] == framework
+    assert fields["restartPolicy"] == restart
+    assert fields.get("retryableExitCodes") == (RETRYABLE if restart == "ExitCode" else None)
+
+
+def test_workers_of_a_pytorchjob_restart_on_failure_by_default():
+    spec = spec_of(job("PyTorchJob", {"Master": {}, "Worker": {"replicas": 2}}))
+
+    assert spec["roles"]["worker"]["restartPolicy"] == "OnFailure"
+    assert spec["successPolicy"] == {"replicas": "All"}
+
+
+def test_a_written_restart_policy_replaces_the_default():
+    spec = spec_of(job("TFJob", {"Worker": {"restartPolicy": "Never", "replicas": 2}}))
+
+    assert spec["roles"]["worker"] == {
+        "replicas": 2,
+        "restartPolicy": "Never",
+        "mainContainer": "tensorflow",
+        "image": "example/main:1",
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "policies"),
+    [
+        ("TFJob", {"cleanPodPolicy": "Running", "backoffLimit": 2147483647}),
+        ("XGBoostJob", {"ttlSecondsAfterFinished": 100, "backoffLimit": 2147483647}),
+        ("XDLJob", {"cleanPodPolicy": "Running", "backoffLimit": 20}),
+        ("MarsJob", {"backoffLimit": 2147483647}),
+    ],
+)
+def test_each_kind_has_default_policies(kind, policies):
+    assert spec_of(job(kind, {"Worker": {}}))["runPolicy"] == policies
+
+
+def test_written_policies_replace_the_defaults():
+    policies = {"cleanPodPolicy": "All", "ttlSecondsAfterFinished": 1, "backoffLimit": 0}
+
+    for kind in ("TFJob", "XGBoostJob", "XDLJob"):
+        assert spec_of(job(kind, {"Worker": {}}, **policies))["runPolicy"] == policies
+
+
+def test_replicas_that_never_restart_have_the_limit_of_kubernetes():
+    spec = spec_of(job("MarsJob", {"Worker": {"restartPolicy": "Never"}}))
+
+    assert "runPolicy" not in spec
+
+
+def test_replicas_of_an_xgboostjob_wait_for_names():
+    roles = {"Master": {}, "Worker": {"replicas": 2}}
+
+    assert spec_of(job("XGBoostJob", roles))["waitFor"] == [
+        {"role": "master", "until": "name"},
+        {"role": "worker", "until": "name"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("resource", "path", "message"),
+    [
+        (
+            job("PyTorchJob", {"Worker": {}}),
+            "spec.pytorchReplicaSpecs",
+            "a PyTorchJob of KubeDL requires a Master",
+        ),
+        (
+            job("PyTorchJob", {"Master": {"replicas": 2}}),
+            "spec.pytorchReplicaSpecs.Master.replicas",
+            "expected 1 Master, got 2",
+        ),
+        (
+            job("MPIJob", {"Worker": {"replicas": 1}}),
+            "spec.mpiReplicaSpecs",
+            "a Launcher is required, because it runs mpirun",
+        ),
+        (
+            job("MPIJob", {"Launcher": {"replicas": 0}}),
+            "spec.mpiReplicaSpecs.Launcher.replicas",
+            "expected 1 Launcher, got 0",
+        ),
+        (
+            job("MPIJob", {"Launcher": {}, "Worker": {}}),
+            "spec.mpiReplicaSpecs.Worker",
+            "a Worker requires a number of replicas",
+        ),
+        (
+            job("MPIJob", {"Launcher": {}}, gpus=8),
+            "spec.gpus",
+            "with gpus, KubeDL creates workers that run mpirun themselves",
+        ),
+        (
+            job("TFJob", {"Worker": {}}, runPolicy={"backoffLimit": 1}),
+            "spec.runPolicy",
+            "KubeDL ignores runPolicy, and reads its fields from spec",
+        ),
+    ],
+)
+def test_a_job_that_kubedl_would_not_run_is_an_error(resource, path, message):
+    assert problems(resource) == [(path, message)]
+
+
+def test_a_run_policy_of_an_mpijob_is_read():
+    spec = spec_of(job("MPIJob", {"Launcher": {}}, runPolicy={"backoffLimit": 3}))
+
+    assert spec["runPolicy"] == {"cleanPodPolicy": "Running", "backoffLimit": 3}
+
+
+@pytest.mark.parametrize(
+    ("leaders", "annotations", "policy", "warnings"),
+    [
+        ({}, {}, {"role": "worker", "replicas": "All"}, []),
+        (
+            {"Chief": {}},
+            {},
+            None,
+            ["KubeDL also waits for all workers; here only the chief decides"],
+        ),
+        (
+            {"Master": {}},
+            {},
+            None,
+            ["KubeDL also waits for all workers; here only the master decides"],
+        ),
+        (
+            {},
+            {NETWORK: "host"},
+            None,
+            ["with host networking, each worker is a separate Job, and the first decides"],
+        ),
+    ],
+)
+def test_all_workers_of_a_tfjob_decide_unless_something_else_must(
+    leaders, annotations, policy, warnings
+):
+    resource = job(
+        "TFJob", leaders | {"Worker": {"replicas": 2}}, annotations, successPolicy="AllWorkers"
+    )
+
+    document, reported = convert(resource)
+
+    assert document["spec"].get("successPolicy") == policy
+    assert reported == [("spec.successPolicy", message) for message in warnings]
+
+
+def test_the_first_worker_of_a_tfjob_decides_by_default():
+    assert "successPolicy" not in spec_of(job("TFJob", {"Worker": {}}, successPolicy=""))
+
+
+@pytest.mark.parametrize(("mode", "host"), [("host", True), ("bridge", None)])
+def test_the_annotation_for_host_networking_becomes_a_field(mode, host):
+    document, _ = convert(job("TFJob", {"Worker": {}}, {NETWORK: mode}))
+
+    assert document["spec"].get("network", {}).get("host") is host
+    assert document["metadata"].get("annotations") == (None if host else {NETWORK: mode})
+
+
+def test_other_annotations_stay():
+    document, _ = convert(job("TFJob", {"Worker": {}}, {NETWORK: "host", "a": "1"}))
+
+    assert document["metadata"]["annotations"] == {"a": "1"}
+
+
+def test_the_master_of_a_pytorchjob_decides_on_the_host_network():
+    spec = spec_of(job("PyTorchJob", {"Master": {}, "Worker": {}}, {NETWORK: "host"}))
+
+    assert "successPolicy" not in spec
+
+
+@pytest.mark.parametrize(("value", "count"), [("true", 1), ("false", 0)])
+def test_elastic_training_is_a_warning(value, count):
+    annotation = "kubedl.io/enable-elastic-training"
+
+    _, warnings = convert(job("PyTorchJob", {"Master": {}}, {annotation: value}))
+
+    assert [path for path, _ in warnings] == [f"metadata.annotations.{annotation}"] * count
+
+
+def test_an_aimaster_is_not_rendered():
+    document, warnings = convert(job("PyTorchJob", {"Master": {}, "AIMaster": {}}))
+
+    assert list(document["spec"]["roles"]) == ["master"]
+    assert [path for path, _ in warnings] == ["spec.pytorchReplicaSpecs.AIMaster"]
+
+
+def test_an_xdljob_has_its_own_path_in_zookeeper():
+    container = {"env": [{"name": "ZK_ADDR", "value": "zfs://zk:2181/xdl/"}]}
+
+    spec = spec_of(job("XDLJob", {"Worker": {"container": container}}))
+
+    assert spec["roles"]["worker"]["env"] == {"ZK_ADDR": "zfs://zk:2181/xdl/mnist"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "options"),
+    [
+        ({"minFinishWorkNum": 2}, {"minFinishWorkNum": 2}),
+        ({"minFinishWorkNum": 2, "minFinishWorkRate": 90}, {"minFinishWorkRate": 90}),
+        ({"minFinishWorkNum": 2, "minFinishWorkRate": 0}, {"minFinishWorkRate": 0}),
+    ],
+)
+def test_the_rate_of_workers_that_must_finish_overrides_their_number(fields, options):
+    assert spec_of(job("XDLJob", {"Worker": {}}, **fields))["options"] == options
+
+
+@pytest.mark.parametrize(
+    ("roles", "annotations", "path"),
+    [
+        ({"Worker": {}, "ExtendRole": {}}, {}, "spec.xdlReplicaSpecs.ExtendRole"),
+        ({"Worker": {}}, {NETWORK: "host"}, f"metadata.annotations.{NETWORK}"),
+    ],
+)
+def test_replicas_of_an_xdljob_that_do_not_count_are_a_warning(roles, annotations, path):
+    _, warnings = convert(job("XDLJob", roles, annotations))
+
+    assert [place for place, _ in warnings] == [path]
+
+
+@pytest.mark.parametrize(
+    ("policy", "options"),
+    [
+        ({"workerCacheSize": 5, "workerCachePercentage": 9}, {"workerCacheSize": "5"}),
+        ({"workerCachePercentage": 100}, {"workerCachePercentage": 100}),
+        ({"workerCachePercentage": 101}, {"workerCachePercentage": 100}),
+        ({"plasmaStore": "/p", "lockFreeFileIO": True, "spillDirs": ["/s"]}, None),
+    ],
+)
+def test_the_memory_policy_of_a_marsjob_becomes_options(policy, options):
+    spec = spec_of(job("MarsJob", {"Worker": {}}, workerMemoryTuningPolicy=policy))
+
+    assert spec["options"] == {"workerMemoryTuningPolicy": options or policy}
+
+
+def test_a_cache_of_zero_percent_is_the_default():
+    policy = {"workerCachePercentage": 0}
+
+    assert "options" not in spec_of(job("MarsJob", {"Worker": {}}, workerMemoryTuningPolicy=policy))
+
+
+def test_the_host_of_a_marsjob_is_a_warning():
+    _, warnings = convert(job("MarsJob", {"Worker": {}}, webHost="mars.example"))
+
+    message = "KubeDL creates an Ingress for mars.example; none is rendered"
+    assert warnings == [("spec.webHost", message)]
+
+
+@pytest.mark.parametrize(
+    ("container", "count"), [({}, 1), ({"command": ["a"]}, 0), ({"args": ["a"]}, 0)]
+)
+def test_an_elasticdl_master_without_a_command_is_a_warning(container, count):
+    _, warnings = convert(job("ElasticDLJob", {"Master": {"container": container}}))
+
+    at = "spec.elasticdlReplicaSpecs.Master.template.spec.containers"
+    assert [path for path, _ in warnings] == [at] * count
+
+
+@pytest.mark.parametrize(
+    ("names", "chosen", "main"),
+    [
+        (["a", "mpi"], None, "mpi"),
+        (["a", "mpi"], "a", "a"),
+        (["a", "mpi"], "c", "mpi"),
+        (["a", "b"], None, "a"),
+    ],
+)
+def test_the_training_container_of_an_mpijob_may_have_any_name(names, chosen, main):
+    pod = {"containers": [{"name": name, "image": "a:1"} for name in names]}
+    fields = {"mainContainer": chosen} if chosen else {}
+
+    spec = spec_of(job("MPIJob", {"Launcher": {"pod": pod}}, **fields))
+
+    assert spec["roles"]["launcher"]["mainContainer"] == main
+
+
+def test_only_a_kind_with_services_has_a_port_that_peers_connect_to():
+    ports = {"TFJob": "tfjob-port", "ElasticDLJob": "elasticdl-port"}
+    roles = {"TFJob": "Worker", "ElasticDLJob": "Master"}
+
+    written = {}
+    for kind, name in ports.items():
+        container = {"command": ["a"], "ports": [{"name": name, "containerPort": 2222}]}
+        spec = spec_of(job(kind, {roles[kind]: {"container": container}}))
+        written[kind] = spec["roles"][roles[kind].lower()].get("port")
+
+    assert written == {"TFJob": 2222, "ElasticDLJob": None}
+
+
+@pytest.mark.parametrize("kind", ["TFJob", "PyTorchJob", "XGBoostJob", "XDLJob", "MarsJob"])
+def test_the_training_container_of_a_kind_with_services_must_have_its_name(kind):
+    role = "Master" if kind == "PyTorchJob" else "Worker"
+    resource = job(kind, {role: {"container": {"name": "main"}}})
+
+    ((path, _),) = problems(resource)
+
+    assert path == f"spec.{FIELDS[kind][0]}.{role}.template.spec.containers"
+
+
+@pytest.mark.parametrize(
+    ("distribution", "implementation"), [("OpenMPI", "OpenMPI"), ("IntelMPI", "Intel")]
+)
+def test_mpirun_starts_processes_in_the_launcher_too(distribution, implementation):
+    roles = {"Launcher": {}, "Worker": {"replicas": 2}}
+
+    spec = spec_of(job("MPIJob", roles, mpiDistribution=distribution, slotsPerWorker=4))
+
+    assert spec["framework"] == "mpi"
+    assert spec["options"] == {
+        "slotsPerWorker": 4,
+        "implementation": implementation,
+        "runLauncherAsWorker": True,
+    }
+
+
+def test_on_the_host_network_mpirun_starts_no_processes_in_the_launcher():
+    roles = {"Launcher": {}, "Worker": {"replicas": 2}}
+
+    document, warnings = convert(job("MPIJob", roles, {NETWORK: "host"}))
+
+    assert "options" not in document["spec"]
+    message = "with host networking, mpirun starts no processes in the launcher"
+    assert warnings == [(f"metadata.annotations.{NETWORK}", message)]
+
+
+@pytest.mark.parametrize(("restart", "count"), [("Always", 0), ("Never", 1), ("ExitCode", 1)])
+def test_workers_of_an_mpijob_are_always_restarted(restart, count):
+    worker = {"replicas": 2, "restartPolicy": restart}
+
+    document, warnings = convert(job("MPIJob", {"Launcher": {}, "Worker": worker}))
+
+    fields = document["spec"]["roles"]["worker"]
+    assert {"restartPolicy", "retryableExitCodes"} & set(fields) == set()
+    assert [path for path, _ in warnings] == ["spec.mpiReplicaSpecs.Worker.restartPolicy"] * count
+
+
+def test_spot_pods_have_their_priority_class_and_labels():
+    spot = {"spotReplicaNumber": 2, "priorityClassName": "spot", "labels": {"a": "1"}}
+    resource = job("TFJob", {"Worker": {"replicas": 2, "spotReplicaSpec": spot}})
+    template = resource["spec"]["tfReplicaSpecs"]["Worker"]["template"]
+    template["metadata"] = {"labels": {"a": "0", "b": "2"}}
+
+    document, warnings = convert(resource)
+
+    assert document["spec"]["roles"]["worker"]["template"] == {
+        "metadata": {"labels": {"a": "1", "b": "2"}},
+        "spec": {"priorityClassName": "spot"},
+    }
+    assert warnings == []
+
+
+@pytest.mark.parametrize(("number", "count"), [(0, 0), (1, 1)])
+def test_some_spot_pods_are_a_warning(number, count):
+    spot = {"spotReplicaNumber": number, "priorityClassName": "spot"}
+
+    document, warnings = convert(job("TFJob", {"Worker": {"replicas": 2, "spotReplicaSpec": spot}}))
+
+    message = "only the last 1 of 2 replicas would be spot pods; here none are"
+    assert "template" not in document["spec"]["roles"]["worker"]
+    assert warnings == [("spec.tfReplicaSpecs.Worker.spotReplicaSpec", message)] * count
+
+
+@pytest.mark.parametrize(
+    ("fields", "path", "message"),
+    [
+        (
+            {"cronPolicy": {"schedule": "@daily"}},
+            "spec.cronPolicy",
+            "KubeDL starts the job again by this schedule; mlgen does not",
+        ),
+        (
+            {"cacheBackend": {"mountPath": "/data"}},
+            "spec.cacheBackend",
+            "KubeDL caches this data with Fluid and mounts it; here it is not mounted",
+        ),
+        (
+            {"modelVersion": {"storage": {"AWSEfs": {}}}},
+            "spec.modelVersion",
+            "this storage is not mounted, and no image of the model is built",
+        ),
+        (
+            {"modelVersion": {"storage": {"nfs": {"path": "/models"}}}},
+            "spec.modelVersion",
+            "this storage is not mounted, and no image of the model is built",
+        ),
+        (
+            {"modelVersion": {"storage": {"localStorage": {"mountPath": "/m"}}}},
+            "spec.modelVersion",
+            "this storage is not mounted, and no image of the model is built",
+        ),
+    ],
+)
+def test_what_other_controllers_of_kubedl_do_is_a_warning(fields, path, message):
+    document, warnings = convert(job("TFJob", {"Worker": {}}, **fields))
+
+    assert warnings == [(path, message)]
+    assert "volumes" not in document["spec"]["roles"]["worker"]
+
+
+def test_the_priority_of_a_queue_is_a_warning():
+    fields = {"schedulingPolicy": {"priority": 1, "queue": "q"}}
+    pod = {"schedulerName": "volcano"}
+
+    document, warnings = convert(job("TFJob", {"Worker": {"pod": pod}}, **fields))
+
+    message = "KubeDL's queue starts jobs of high priority first; here there is no queue"
+    assert document["spec"]["scheduling"] == {"gang": "volcano", "queue": "q"}
+    assert warnings == [("spec.schedulingPolicy.priority", message)]
+
+
+@pytest.mark.parametrize(
+    ("storage", "volume"),
+    [
+        (
+            {"nfs": {"server": "nfs", "path": "/models"}},
+            {"mountPath": "/kubedl-model", "nfs": {"server": "nfs", "path": "/models"}},
+        ),
+        (
+            {"localStorage": {"path": "/models", "mountPath": "/out", "nodeName": "a"}},
+            {"mountPath": "/out", "hostPath": "/models"},
+        ),
+    ],
+)
+def test_the_storage_of_a_model_is_mounted_in_every_role(storage, volume):
+    container = {"env": [{"name": "KUBEDL_MODEL_PATH", "value": "/mine"}]}
+    roles = {"Chief": {}, "Worker": {"container": container}}
+
+    document, warnings = convert(job("TFJob", roles, modelVersion={"storage": storage}))
+
+    written = document["spec"]
+    assert written["volumes"] == {"modelvolume": volume}
+    assert written["roles"]["chief"]["env"] == {"KUBEDL_MODEL_PATH": volume["mountPath"]}
+    assert written["roles"]["worker"]["env"] == {"KUBEDL_MODEL_PATH": "/mine"}
+    message = "KubeDL builds an image of the model after training; mlgen does not"
+    assert warnings == [("spec.modelVersion", message)]
+
+
+def with_config(name, config, roles=None):
+    return job("TFJob", roles or {"Worker": {}}, {name: json.dumps(config)})
+
+
+@pytest.mark.parametrize(
+    ("config", "path", "git"),
+    [
+        ({"source": "https://h/a/b.git"}, "/b", {}),
+        ({"source": "https://h/a/b/"}, "/b", {}),
+        ({"source": "h/b", "branch": "x"}, "/b", {"revision": "x"}),
+        ({"source": "h/b", "branch": "x", "revision": "y"}, "/b", {"revision": "y"}),
+        ({"source": "h/b", "destPath": "code"}, "/code", {}),
+        ({"source": "h/b", "destPath": "/code/../app/"}, "/app", {}),
+        ({"source": "h/b", "destPath": None}, "/b", {}),
+    ],
+)
+def test_a_repository_is_cloned_into_a_volume(config, path, git):
+    document, warnings = convert(with_config(GIT, config))
+
+    volume = {"mountPath": path, "git": {"repository": config["source"]} | git}
+    assert document["spec"]["volumes"] == {"git-sync": volume}
+    assert "annotations" not in document["metadata"]
+    assert warnings == []
+
+
+def test_a_repository_is_mounted_below_the_working_directory_of_each_role():
+    roles = {"Chief": {"container": {"workingDir": "/app"}}, "Worker": {}}
+
+    spec = spec_of(with_config(GIT, {"source": "h/b"}, roles))
+
+    assert "volumes" not in spec
+    paths = {name: role["volumes"]["git-sync"]["mountPath"] for name, role in spec["roles"].items()}
+    assert paths == {"chief": "/app/b", "worker": "/b"}
+
+
+@pytest.mark.parametrize(
+    "credential", [{"ssh": True}, {"sshFile": "/k"}, {"user": "a"}, {"password": "b"}]
+)
+def test_credentials_in_an_annotation_are_a_warning_that_does_not_repeat_them(credential):
+    resource = with_config(GIT, {"source": "h/b"} | credential)
+
+    document, (warning,) = dialects.native(Document(resource, {(): Place("job.yaml")}))
+
+    message = "credentials in an annotation are not secret, and mlgen does not use them"
+    assert warning.message == message
+    assert warning.hint.endswith("--set spec.volumes.git-sync.git.secret=NAME")
+    assert document.data["spec"]["volumes"]["git-sync"]["git"] == {"repository": "h/b"}
+
+
+@pytest.mark.parametrize("fields", [{"image": "git:1"}, {"envs": [{"name": "A"}]}])
+def test_fields_of_kubedls_git_container_are_a_warning(fields):
+    _, warnings = convert(with_config(GIT, {"source": "h/b", "ssh": False} | fields))
+
+    (name,) = fields
+    message = f"{name} applies to KubeDL's own container; here another image runs git"
+    assert warnings == [(f"metadata.annotations.{GIT}.{name}", message)]
+
+
+def test_an_unknown_field_of_an_annotation_is_a_warning_with_a_suggestion():
+    resource = with_config(GIT, {"source": "h/b", "brnch": "x"})
+
+    _, (warning,) = dialects.native(Document(resource, {(): Place("job.yaml")}))
+
+    assert warning.message == 'unknown field "brnch"; KubeDL ignores it too'
+    assert warning.hint == 'did you mean "branch"?'
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "path", "message"),
+    [
+        (GIT, "[]", "", "expected a JSON object"),
+        (GIT, "null", "", "expected a JSON object"),
+        (GIT, "", "", "invalid JSON: Expecting value: line 1 column 1 (char 0)"),
+        (GIT, "{}", "", 'the field "source" is missing'),
+        (GIT, '{"source": ""}', "", 'the field "source" is missing'),
+        (GIT, '{"source": 1}', ".source", "expected a string, got an integer"),
+        (GIT, '{"source": 1.5}', ".source", "expected a string, got a number"),
+        (GIT, '{"source": "a", "ssh": "yes"}', ".ssh", "expected a boolean, got a string"),
+        (GIT, '{"source": "a", "envs": {}}', ".envs", "expected a list, got an object"),
+        (TENSORBOARD, '{"image": "a"}', "", 'the field "logDir" is missing'),
+        (TENSORBOARD, '{"logDir": []}', ".logDir", "expected a string, got a list"),
+    ],
+)
+def test_an_annotation_that_is_not_valid_is_an_error(name, text, path, message):
+    resource = job("TFJob", {"Worker": {}}, {name: text})
+
+    assert problems(resource) == [(f"metadata.annotations.{name}{path}", message)]
+
+
+def test_half_of_a_surrogate_pair_is_an_error():
+    ((path, message),) = problems(job("TFJob", {"Worker": {}}, {GIT: '{"source": "\\ud800"}'}))
+
+    assert path == f"metadata.annotations.{GIT}"
+    assert message.startswith("invalid JSON: ")
+
+
+def mounting(*paths, **source):
+    """A role whose container mounts the volumes `v0`, `v1`, … at these paths."""
+    source = source or {"persistentVolumeClaim": {"claimName": "logs"}}
+    mounts = [{"name": f"v{i}", "mountPath": path} for i, path in enumerate(paths)]
+    volumes = [{"name": mount["name"]} | source for mount in mounts]
+    return {"container": {"volumeMounts": mounts}, "pod": {"volumes": volumes}}
+
+
+@pytest.mark.parametrize(
+    ("log_dir", "mounts", "name"),
+    [
+        ("/logs", ["/logs"], "v0"),
+        ("/logs/run", ["/logs/"], "v0"),
+        ("/logs/run", ["/logs", "/logs/run"], "v1"),
+        ("/logs/run", ["/logs/run", "/logs"], "v0"),
+    ],
+)
+def test_tensorboard_reads_the_volume_that_is_nearest_to_the_logs(log_dir, mounts, name):
+    resource = with_config(TENSORBOARD, {"logDir": log_dir}, {"Worker": mounting(*mounts)})
+
+    document, warnings = convert(resource)
+
+    volume = {"mountPath": mounts[int(name[1])], "pvc": "logs"}
+    assert document["spec"]["tensorboard"] == {"logDir": log_dir, "image": "example/main:1"}
+    assert document["spec"]["volumes"] == {name: volume}
+    others = {f"v{i}" for i in range(len(mounts))} - {name}
+    assert set(document["spec"]["roles"]["worker"].get("volumes", {})) == others
+    assert warnings == []
+
+
+@pytest.mark.parametrize(
+    ("log_dir", "role"),
+    [
+        ("/logs", {}),
+        ("/logs", mounting("/log")),
+        ("/logs", mounting("/logs/run")),
+        ("/logs", mounting("/logs", emptyDir={})),
+    ],
+    ids=["no-volume", "prefix", "below", "emptydir"],
+)
+def test_without_a_shared_volume_no_tensorboard_is_rendered(log_dir, role):
+    document, warnings = convert(with_config(TENSORBOARD, {"logDir": log_dir}, {"Worker": role}))
+
+    message = "/logs is not on a volume that TensorBoard can share; TensorBoard is not rendered"
+    assert "tensorboard" not in document["spec"]
+    assert warnings == [(f"metadata.annotations.{TENSORBOARD}.logDir", message)]
+
+
+def test_logs_in_a_bucket_need_no_volume():
+    config = {"logDir": "s3://logs", "image": "tensorboard:2"}
+
+    document, warnings = convert(with_config(TENSORBOARD, config))
+
+    assert document["spec"]["tensorboard"] == config
+    assert warnings == []
+
+
+def test_a_volume_that_tensorboard_reads_is_mounted_in_all_roles():
+    roles = {"Chief": mounting("/logs"), "PS": {}, "Worker": mounting("/logs")}
+
+    document, warnings = convert(with_config(TENSORBOARD, {"logDir": "/logs"}, roles))
+
+    message = "TensorBoard has the volumes of all roles, so v0 is also mounted in ps"
+    assert document["spec"]["volumes"] == {"v0": {"mountPath": "/logs", "pvc": "logs"}}
+    assert warnings == [(f"metadata.annotations.{TENSORBOARD}.logDir", message)]
+
+
+def test_a_volume_of_the_same_name_in_another_role_stays():
+    roles = {"Chief": mounting("/logs"), "Worker": mounting("/other")}
+
+    spec = spec_of(with_config(TENSORBOARD, {"logDir": "/logs"}, roles))
+
+    assert "volumes" not in spec["roles"]["chief"]
+    assert spec["roles"]["worker"]["volumes"]["v0"]["mountPath"] == "/other"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        (
+            "ttlSecondsAfterJobFinished",
+            0,
+            "KubeDL deletes TensorBoard 0 s after training; here it remains",
+        ),
+        ("ingressSpec", {}, "no Ingress is rendered for TensorBoard"),
+    ],
+)
+def test_parts_of_tensorboard_that_are_not_rendered_are_warnings(field, value, message):
+    _, warnings = convert(with_config(TENSORBOARD, {"logDir": "gs://a", field: value}))
+
+    assert warnings == [(f"metadata.annotations.{TENSORBOARD}.{field}", message)]
+
+
+def test_without_a_leading_role_no_tensorboard_is_rendered():
+    document, warnings = convert(with_config(TENSORBOARD, {"logDir": "gs://a"}, {"PS": {}}))
+
+    assert "tensorboard" not in document["spec"]
+    assert warnings == []

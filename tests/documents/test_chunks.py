@@ -1,0 +1,50 @@
+"""A YAML stream is split into documents without changing a byte."""
+
+import pytest
+
+from mlgen.documents.chunks import chunks, is_blank, without_marker
+
+STREAM = [
+    ("a: 1\n", [(0, "a: 1\n")]),
+    ("---\na: 1\n", [(0, "---\na: 1\n")]),
+    ("a: 1\n---\nb: 1\n--- c\n", [(0, "a: 1\n"), (1, "---\nb: 1\n"), (3, "--- c\n")]),
+    ("---\n---\n", [(0, "---\n"), (1, "---\n")]),
+    ("a: 1\n---\r\nb: 1", [(0, "a: 1\n"), (1, "---\r\nb: 1")]),
+    ("a: 1\n---", [(0, "a: 1\n"), (1, "---")]),
+    ("a: 1\n---\tb\n", [(0, "a: 1\n"), (1, "---\tb\n")]),
+    ("a: |\n ---\n----\n---b\n", [(0, "a: |\n ---\n----\n---b\n")]),
+    ("", []),
+]
+
+
+@pytest.mark.parametrize(("stream", "documents"), STREAM)
+def test_a_stream_is_split_before_each_marker(stream, documents):
+    assert documents == list(chunks(stream.splitlines(keepends=True)))
+
+
+@pytest.mark.parametrize(("stream", "documents"), STREAM)
+def test_bytes_are_split_like_text(stream, documents):
+    encoded = [(line, text.encode()) for line, text in documents]
+
+    assert encoded == list(chunks(stream.encode().splitlines(keepends=True)))
+
+
+@pytest.mark.parametrize(
+    ("chunk", "blank"),
+    [
+        *(("", True), ("\n \n", True), ("---\n", True), ("--- # a\n  # b\n", True)),
+        *(("%YAML 1.2\n---\n", False), ("%YAML 1.2\n", True), ("---\n# a\nb: 1\n", False)),
+        *(("--- a\n", False), ("---a\n", False)),
+    ],
+)
+def test_a_document_of_comments_and_directives_is_blank(chunk, blank):
+    assert (blank, blank) == (is_blank(chunk), is_blank(chunk.encode()))
+
+
+@pytest.mark.parametrize(
+    ("chunk", "text"),
+    [("--- {a: 1}\n", "    {a: 1}\n"), ("a: 1\n", "a: 1\n"), ("---a", "---a"), ("---", "   ")],
+)
+def test_a_document_without_its_marker_keeps_its_columns(chunk, text):
+    assert text == without_marker(chunk)
+    assert text.encode() == without_marker(chunk.encode())

@@ -1,0 +1,342 @@
+"""The planner: addresses, ports, waits, the deciding role, and what the job file overrides."""
+
+import pytest
+
+from mlgen import MlgenError
+from mlgen.frameworks._planner import ANY, FIRST, Planner, config
+from mlgen.jobfile.model import (
+    HostPorts,
+    Network,
+    RoleSpec,
+    RunPolicy,
+    SuccessPolicy,
+    TrainingJob,
+)
+from mlgen.topology import INDEX, Success, Wait
+
+PS, WORKER = RoleSpec("ps"), RoleSpec("worker", replicas=3)
+HOST = Network(host=True)
+
+
+def planner(*specs, ports=(("ps", 2222), ("worker", 3333)), more_ports=None, **fields):
+    roles = {spec.name: spec for spec in specs or (PS, WORKER)}
+    job = TrainingJob("ctr", "generic", roles, **fields)
+    return Planner(job, dict(ports), more_ports or {})
+
+
+def reported(plan):
+    """Return the problems of a planner without `spec.`: path, message and hint."""
+    return [(".".join(p.path[1:]), p.message, p.hint) for p in plan.collector.problems]
+
+
+@pytest.mark.parametrize(
+    ("fields", "hosts"),
+    [
+        ({}, ["ctr-worker-0.ctr", "ctr-worker-1.ctr", "ctr-worker-2.ctr"]),
+        (
+            {"namespace": "ads", "network": Network(cluster_domain="cluster.local")},
+            [f"ctr-worker-{i}.ctr.ads.svc.cluster.local" for i in range(3)],
+        ),
+        ({"network": HOST}, ["ctr-worker-0", "ctr-worker-1", "ctr-worker-2"]),
+        (
+            {"namespace": "ads", "network": Network(cluster_domain="c.local", host=True)},
+            [f"ctr-worker-{i}.ads.svc.c.local" for i in range(3)],
+        ),
+    ],
+    ids=["plain", "domain", "host", "host-domain"],
+)
+def test_hosts_are_the_names_of_all_replicas(fields, hosts):
+    assert list(planner(**fields).hosts(WORKER)) == hosts
+
+
+def test_hosts_can_be_a_part_of_the_replicas():
+    plan = planner()
+
+    assert list(plan.hosts(WORKER, 2, 1)) == ["ctr-worker-1.ctr", "ctr-worker-2.ctr"]
+    assert list(plan.hosts(WORKER, 0)) == []
+    assert plan.first_host(WORKER) == "ctr-worker-0.ctr"
+
+
+def test_a_role_without_a_port_keeps_its_subdomain_with_host_networking():
+    plan = planner(ports=(), network=HOST)
+
+    assert plan.first_host(WORKER) == "ctr-worker-0.ctr"
+
+
+def test_the_port_of_the_job_file_overrides_that_of_the_framework():
+    assert planner().peer_port(WORKER) == 3333
+    assert planner().peer_port(RoleSpec("worker", port=9)) == 9
+    assert planner().peer_port(RoleSpec("other")) is None
+    assert planner().port(RoleSpec("worker", port=9), 1) == 9
+
+
+def test_every_replica_sees_the_same_ports_without_host_networking():
+    plan = planner(more_ports={"worker": {"ui": 80}})
+
+    assert plan.port(WORKER, 1, ("worker", 1)) == 3333
+    assert plan.port(WORKER, 1, ("worker", 1), "ui") == 80
+    assert plan.own_port(WORKER, None) == 3333
+    with pytest.raises(KeyError):
+        plan.port(WORKER, name="none")
+
+
+def test_with_host_networking_only_a_replica_itself_sees_its_port_on_the_node():
+    plan = planner(network=HOST, more_ports={"worker": {"ui": 80}})
+    own = plan.host_ports.port("worker", 1, "peers")
+
+    assert own != 3333
+    assert plan.port(WORKER, 1, ("worker", 1)) == own
+    assert plan.own_port(WORKER, ("worker", 1)) == own
+    assert plan.port(WORKER, 1, ("worker", 1), "ui") == plan.host_ports.port("worker", 1, "ui")
+    assert plan.port(WORKER, 1, ("worker", 0)) == 3333
+    assert plan.port(WORKER, 1, ("ps", 1)) == 3333
+    assert plan.port(WORKER, 1, None) == 3333
+
+
+def test_addresses_are_those_that_the_viewer_sees():
+    plan = planner(network=HOST)
+    own = plan.host_ports.port("worker", 1, "peers")
+
+    assert planner().addresses(PS) == ["ctr-ps-0.ctr:2222"]
+    assert plan.addresses(WORKER, ("worker", 1)) == [
+        "ctr-worker-0:3333",
+        f"ctr-worker-1:{own}",
+        "ctr-worker-2:3333",
+    ]
+
+
+def test_the_own_address_has_the_variable_of_the_index():
+    plan = planner(network=HOST)
+    own = plan.host_ports.port("worker", 2, "peers")
+
+    assert planner().own_address(WORKER, None) == f"ctr-worker-{INDEX}.ctr:3333"
+    assert plan.own_address(WORKER, ("worker", 2)) == f"ctr-worker-{INDEX}:{own}"
+
+
+def test_a_wait_is_for_a_port_or_a_name():
+    plan = planner()
+
+    assert plan.wait(WORKER) == Wait("worker", plan.hosts(WORKER), 3333)
+    assert plan.wait(WORKER, until="name") == Wait("worker", plan.hosts(WORKER), None)
+    assert plan.wait(WORKER, count=1) == Wait("worker", plan.hosts(WORKER, 1), 3333)
+
+
+def test_roles_that_a_framework_requires():
+    plan = planner()
+    plan.require("worker", "chief", "ps", "evaluator")
+
+    assert [p.code for p in plan.collector.problems] == ["missing-role"] * 2
+    assert reported(plan) == [
+        ("roles", "generic requires the role chief", "add chief: {}"),
+        ("roles", "generic requires the role evaluator", "add evaluator: {}"),
+    ]
+
+
+def test_roles_of_a_single_replica():
+    plan = planner()
+    plan.single("ps", "worker", "chief")
+
+    message = "a job can have only one worker"
+    assert reported(plan) == [("roles.worker.replicas", message, "remove replicas")]
+
+
+@pytest.mark.parametrize(
+    ("minimum", "maximum", "is_valid"), [(3, 3, True), (1, 3, True), (4, 5, False), (1, 2, False)]
+)
+def test_an_elastic_role_starts_within_its_range(minimum, maximum, is_valid):
+    plan = planner()
+    plan.between("worker", minimum, maximum)
+
+    message = f"3 is not between minReplicas {minimum} and maxReplicas {maximum}"
+    wrong = [("roles.worker.replicas", message, "change one of the three")]
+    assert reported(plan) == ([] if is_valid else wrong)
+
+
+@pytest.mark.parametrize(
+    ("role", "candidates", "decider", "hint"),
+    [
+        (None, ["ps"], "worker", None),
+        ("ps", ["ps", "worker"], "ps", None),
+        ("worke", ["ps", "worker"], "worker", 'did you mean "worker"?'),
+        ("xx", ["ps", "worker"], "worker", "possible roles: ps, worker"),
+        ("xx", [], "worker", "possible roles: none"),
+    ],
+)
+def test_the_job_file_names_the_deciding_role(role, candidates, decider, hint):
+    plan = planner(success_policy=SuccessPolicy(role))
+
+    assert plan.decider("worker", iter(candidates)) == decider
+    message = f'"{role}" cannot be the deciding role'
+    assert reported(plan) == ([("successPolicy.role", message, hint)] if hint else [])
+
+
+@pytest.mark.parametrize(
+    ("replicas", "success"),
+    [
+        (None, ANY),
+        ("All", None),
+        ("First", FIRST),
+        (1, Success(count=1)),
+        (3, Success(count=3)),
+        ("2", Success(count=2)),
+    ],
+)
+def test_the_job_file_sets_when_the_deciding_role_has_succeeded(replicas, success):
+    plan = planner(success_policy=SuccessPolicy(replicas=replicas))
+    plan.add(WORKER, decides=True, success=ANY)
+    plan.add(PS, success=ANY)
+
+    assert [role.success for role in plan.roles] == [success, None]
+    assert reported(plan) == []
+
+
+def test_more_replicas_than_exist_cannot_succeed():
+    plan = planner(success_policy=SuccessPolicy(replicas=4))
+    plan.add(WORKER, decides=True)
+
+    message = "4 replicas must succeed, but the deciding role has only 3"
+    assert reported(plan) == [("successPolicy.replicas", message, "write at most 3")]
+
+
+@pytest.mark.parametrize(
+    ("policy", "replicas", "is_valid"),
+    [("First", 3, True), ("All", 3, False), (2, 3, False), ("All", 1, True), (1, 1, True)],
+)
+def test_with_host_networking_only_the_first_replica_can_decide(policy, replicas, is_valid):
+    plan = planner(network=HOST, success_policy=SuccessPolicy(replicas=policy))
+    plan.add(RoleSpec("worker", replicas), decides=True)
+
+    wrong = [
+        (
+            "successPolicy.replicas",
+            "with host networking, each replica has its own Job, and only one Job decides",
+            "write First, or remove it",
+        )
+    ]
+    assert reported(plan) == ([] if is_valid else wrong)
+
+
+@pytest.mark.parametrize(
+    ("policy", "default", "serves", "restart", "is_server"),
+    [
+        (None, None, False, "Never", False),
+        (None, "OnFailure", False, "OnFailure", False),
+        (None, None, True, "Always", True),
+        ("ExitCode", "OnFailure", False, "ExitCode", False),
+        ("Never", None, True, "Never", False),
+        ("Always", None, True, "Always", True),
+        ("Always", None, False, "OnFailure", False),
+    ],
+)
+def test_restart_policies(policy, default, serves, restart, is_server):
+    plan = planner()
+    plan.add(RoleSpec("worker", restart_policy=policy), restart=default, serves=serves)
+
+    (role,) = plan.roles
+    assert (role.restart, role.serves) == (restart, is_server)
+    changed = policy == "Always" and not serves
+    assert [p.warning for p in plan.collector.problems] == [True] * changed
+    assert [p.hint for p in plan.collector.problems] == ["rendered as OnFailure"] * changed
+
+
+def test_fields_of_a_role_come_from_the_job_file_and_the_framework():
+    plan = planner(more_ports={"worker": {"ui": 80}})
+    plan.add(
+        WORKER, replicas=2, each=lambda viewer: {"env": {"SEEN": str(viewer)}}, labels={"a": "b"}
+    )
+
+    (role,) = plan.roles
+    assert (role.name, role.replicas, role.spec, role.port) == ("worker", 2, WORKER, 3333)
+    assert (role.more_ports, role.env, role.labels) == ({"ui": 80}, {"SEEN": "None"}, {"a": "b"})
+    assert (role.index, role.host_ports) == (None, {})
+
+
+def test_with_host_networking_each_replica_is_a_role_with_its_own_ports():
+    plan = planner(network=HOST, more_ports={"worker": {"ui": 80}})
+    plan.add(WORKER, decides=True, each=lambda viewer: {"env": {"SEEN": str(viewer)}})
+
+    assert [(r.name, r.replicas, r.index, r.decides) for r in plan.roles] == [
+        ("worker", 1, 0, True),
+        ("worker", 1, 1, False),
+        ("worker", 1, 2, False),
+    ]
+    assert [role.env["SEEN"] for role in plan.roles] == [f"('worker', {i})" for i in range(3)]
+    assert [role.host_ports for role in plan.roles] == [
+        {name: plan.host_ports.port("worker", i, name) for name in ("peers", "ui")}
+        for i in range(3)
+    ]
+
+
+def test_with_host_networking_a_replica_keeps_its_index():
+    plan = planner(network=HOST)
+    plan.add(WORKER, replicas=1, index=2, decides=True)
+
+    (role,) = plan.roles
+    assert (role.index, role.decides) == (2, False)
+
+
+def test_too_few_ports_on_the_nodes_are_reported_once():
+    plan = planner(network=Network(host=True, host_ports=HostPorts(20000, 1)))
+    plan.add(WORKER)
+
+    message = "the replicas need more than 1 ports"
+    assert reported(plan) == [("network.hostPorts", message, "use a larger size")]
+    assert [role.host_ports["peers"] for role in plan.roles] == [20000, 0, 0]
+
+
+def test_replicas_with_a_variable_that_is_too_large_are_not_added():
+    plan = planner(network=HOST)
+    plan.add(WORKER, env={"LIST": "x" * (128 << 10)})
+
+    assert len(plan.roles) == 1
+    assert plan.env_too_large
+    with pytest.raises(MlgenError) as caught:
+        plan.topology()
+    assert [p.code for p in caught.value.problems] == ["too-large"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "supervisor", "specs", "is_supervised"),
+    [
+        ("Running", True, (PS, WORKER), True),
+        ("All", True, (PS, WORKER), True),
+        ("None", True, (PS, WORKER), False),
+        ("All", False, (PS, WORKER), False),
+        ("All", True, (PS,), False),
+    ],
+)
+def test_a_supervisor_is_needed_for_pods_that_remain(policy, supervisor, specs, is_supervised):
+    plan = planner(*specs, run_policy=RunPolicy(policy), supervisor=supervisor)
+    for spec in specs:
+        plan.add(spec, decides=spec is specs[-1])
+
+    assert plan.topology().supervised is is_supervised
+
+
+def test_the_topology_has_the_roles_files_and_warnings():
+    plan = planner()
+    plan.files["hostfile"] = "a\n"
+    plan.problem(("roles",), "odd", "none", warning=True)
+    plan.add(WORKER, decides=True)
+
+    topology = plan.topology()
+
+    assert (topology.job, topology.files) == (plan.job, {"hostfile": "a\n"})
+    assert topology.roles == tuple(plan.roles)
+    assert topology.warnings == plan.collector.problems
+
+
+def test_the_topology_of_a_job_with_errors_is_not_returned():
+    plan = planner()
+    plan.problem(("roles",), "wrong")
+
+    with pytest.raises(MlgenError):
+        plan.topology()
+
+
+def test_a_variable_with_the_index_as_a_number():
+    value = {"task": {"type": "ps", "index": INDEX}, "name": INDEX}
+
+    assert config(value) == (
+        '{"task":{"type":"ps","index":$(MLGEN_REPLICA_INDEX)},"name":"$(MLGEN_REPLICA_INDEX)"}'
+    )

@@ -1,0 +1,136 @@
+"""Ranks: two roles in the order of their ranks, merged if their fields are the same."""
+
+import pytest
+
+from mlgen.frameworks._planner import FIRST, Planner
+from mlgen.frameworks._ranks import RANK, Member, RankInfo, members, ranked
+from mlgen.jobfile.model import Network, RoleSpec, SuccessPolicy, TrainingJob, WaitFor
+from mlgen.topology import INDEX
+
+LEADER, FOLLOWER = RoleSpec("master"), RoleSpec("worker", 2)
+OTHER = RoleSpec("worker", 2, image="other:1")
+
+
+def job(*specs, **fields):
+    return TrainingJob("bert", "pytorch", {spec.name: spec for spec in specs}, **fields)
+
+
+def numbered(*specs):
+    return members(job(*specs), "master", "worker")
+
+
+def test_roles_with_the_same_fields_are_merged():
+    assert numbered(LEADER, FOLLOWER) == [Member(RoleSpec(RANK, 3), 3, INDEX)]
+
+
+def test_each_follower_with_other_fields_has_its_own_rank():
+    assert numbered(LEADER, OTHER) == [
+        Member(LEADER, 1, INDEX),
+        Member(OTHER, 1, "1", 0),
+        Member(OTHER, 1, "2", 1),
+    ]
+
+
+def test_ranks_of_followers_start_after_all_leaders():
+    leader = RoleSpec("master", 3)
+
+    assert [m.rank for m in numbered(leader, OTHER)] == [INDEX, "3", "4"]
+
+
+@pytest.mark.parametrize("spec", [LEADER, FOLLOWER])
+def test_a_single_role_keeps_its_name(spec):
+    assert numbered(spec) == [Member(spec, spec.replicas, INDEX)]
+
+
+def test_merged_roles_wait_for_the_merged_role_once():
+    waits = (WaitFor("worker"), WaitFor("db"), WaitFor("master"))
+    specs = [RoleSpec(name, wait_for=waits) for name in ("master", "worker")]
+
+    (member,) = numbered(*specs)
+
+    assert member.spec.wait_for == (WaitFor(RANK), WaitFor("db"))
+
+
+def env(info: RankInfo):
+    return {
+        "RANK": info.rank,
+        "HOSTS": ",".join(info.hosts),
+        "PORTS": f"{info.leader_port} {info.port}",
+    }
+
+
+def planned(*specs, **fields):
+    planner = Planner(job(*specs, **fields), {"master": 1, "worker": 2, RANK: 3})
+    ranked(planner, "master", "worker", env)
+    return planner
+
+
+def test_merged_roles_share_one_template():
+    (role,) = planned(LEADER, FOLLOWER).roles
+
+    hosts = "bert-rank-0.bert,bert-rank-1.bert,bert-rank-2.bert"
+    assert role.env == {"RANK": INDEX, "HOSTS": hosts, "PORTS": "3 3"}
+    assert (role.name, role.replicas, role.decides, role.success) == (RANK, 3, True, FIRST)
+    assert [str(wait.hosts) for wait in role.waits] == ["bert-rank-0.bert"]
+
+
+def test_a_leader_decides_and_followers_have_literal_ranks():
+    roles = planned(LEADER, OTHER).roles
+
+    hosts = "bert-master-0.bert,bert-worker-0.bert,bert-worker-1.bert"
+    assert [role.env for role in roles] == [
+        {"RANK": rank, "HOSTS": hosts, "PORTS": "1 2"} for rank in (INDEX, "1", "2")
+    ]
+    assert [(r.name, r.index, r.decides) for r in roles] == [
+        ("master", None, True),
+        ("worker", 0, False),
+        ("worker", 1, False),
+    ]
+    assert {str(w.hosts) for role in roles for w in role.waits} == {"bert-master-0.bert"}
+    assert {w.port for role in roles for w in role.waits} == {1}
+
+
+def test_followers_alone_decide_when_all_have_succeeded():
+    (role,) = planned(FOLLOWER).roles
+
+    assert (role.decides, role.success) == (True, None)
+    assert role.env["PORTS"] == "2 2"
+
+
+def test_a_single_replica_waits_for_nobody():
+    (role,) = planned(LEADER).roles
+
+    assert (role.waits, role.success) == ((), FIRST)
+    assert role.env == {"RANK": INDEX, "HOSTS": "bert-master-0.bert", "PORTS": "1 None"}
+
+
+def test_with_host_networking_rank_0_sees_its_port_on_the_node():
+    planner = planned(LEADER, FOLLOWER, network=Network(host=True))
+
+    own = planner.host_ports.port(RANK, 0, "peers")
+    assert [role.env["PORTS"] for role in planner.roles] == [f"{own} 3", "3 3", "3 3"]
+
+
+@pytest.mark.parametrize(
+    ("specs", "role", "is_valid"),
+    [
+        ((LEADER, FOLLOWER), "master", True),
+        ((LEADER, FOLLOWER), RANK, True),
+        ((LEADER, FOLLOWER), "worker", False),
+        ((LEADER, OTHER), "master", True),
+        ((LEADER, OTHER), "worker", False),
+        ((FOLLOWER,), "worker", True),
+        ((FOLLOWER,), "master", False),
+    ],
+)
+def test_the_role_of_rank_0_is_the_deciding_role(specs, role, is_valid):
+    planner = planned(*specs, success_policy=SuccessPolicy(role))
+
+    assert (planner.collector.problems == ()) is is_valid
+
+
+def test_no_more_replicas_are_added_after_a_variable_that_is_too_large():
+    planner = Planner(job(LEADER, OTHER), {"master": 1, "worker": 2})
+    ranked(planner, "master", "worker", lambda _info: {"X": "x" * (128 << 10)})
+
+    assert [role.name for role in planner.roles] == ["master"]

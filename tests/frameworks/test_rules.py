@@ -1,0 +1,387 @@
+"""The rules for every framework: what is an error or a warning, where, and what to do."""
+
+import pytest
+
+from mlgen.frameworks import _rules
+from mlgen.jobfile.model import (
+    HostPorts,
+    Network,
+    Placement,
+    Rdma,
+    RoleSpec,
+    RunPolicy,
+    Scheduling,
+    Security,
+    Tensorboard,
+    TrainingJob,
+    WaitPolicy,
+)
+from mlgen.topology import Helper, Hosts, Role, Topology, Wait
+
+WAITS = (Wait("ps", Hosts("ctr-ps-", 1, ".ctr"), 2222),)
+HELPERS = (Helper("ssh-setup", "setup-ssh.sh", "main"),)
+
+
+def role(name="worker", *, spec=None, **fields):
+    return Role(name, fields.pop("replicas", 1), spec=RoleSpec(name, **spec or {}), **fields)
+
+
+def reported(*roles, supervised=False, **fields):
+    """Return the path below `spec` and the message of each problem."""
+    job = TrainingJob("ctr", "generic", {}, **fields)
+    problems = _rules.problems(Topology(job, roles or (role(decides=True),), supervised))
+    assert all(p.code in ("combination", "secret-in-env") and p.hint for p in problems)
+    return [(".".join(p.path[1:]), p.message) for p in problems]
+
+
+def paths(*roles, **fields):
+    return [path for path, _ in reported(*roles, **fields)]
+
+
+def warnings(topology):
+    return [p.warning for p in _rules.problems(topology)]
+
+
+def test_a_plain_job_has_no_problems():
+    assert reported() == []
+
+
+CODES = {"retryable_exit_codes": (130,)}
+
+
+@pytest.mark.parametrize(
+    ("roles", "wrong"),
+    [
+        ([role(spec=CODES, restart="ExitCode")], []),
+        ([role(spec=CODES, restart="Never")], ["roles.worker.retryableExitCodes"]),
+        ([role("a", spec=CODES), role("b", spec=CODES, restart="ExitCode")], []),
+        (
+            [role("a", spec=CODES), role("b", restart="ExitCode")],
+            ["roles.a.retryableExitCodes"],
+        ),
+    ],
+    ids=["used", "unused", "for all roles", "for another role"],
+)
+def test_exit_codes_need_a_role_that_uses_them(roles, wrong):
+    assert paths(*roles) == wrong
+
+
+@pytest.mark.parametrize(
+    ("field", "name"),
+    [
+        ("active_deadline_seconds", "activeDeadlineSeconds"),
+        ("backoff_limit", "backoffLimit"),
+        ("backoff_limit_per_index", "backoffLimitPerIndex"),
+        ("max_failed_indexes", "maxFailedIndexes"),
+    ],
+)
+def test_a_statefulset_has_no_limits(field, name):
+    message = f"worker is rendered as a StatefulSet, which has no {name}"
+
+    assert reported(role(spec={field: 0}, serves=True)) == [(f"roles.worker.{name}", message)]
+
+
+@pytest.mark.parametrize(
+    ("spec", "fields", "wrong"),
+    [
+        ({"backoff_limit": 0, "active_deadline_seconds": 1}, {}, []),
+        ({"max_failed_indexes": 0}, {}, ["maxFailedIndexes"]),
+        ({"max_failed_indexes": 0, "backoff_limit_per_index": 0}, {}, []),
+        ({"backoff_limit_per_index": 0}, {"restart": "OnFailure"}, ["backoffLimitPerIndex"]),
+        ({"backoff_limit_per_index": 0}, {"restart": "ExitCode"}, []),
+        ({"backoff_limit_per_index": 0}, {"index": 0}, ["backoffLimitPerIndex"]),
+    ],
+)
+def test_limits_per_index_need_an_indexed_job_whose_pods_do_not_restart(spec, fields, wrong):
+    assert paths(role(spec=spec, **fields)) == [f"roles.worker.{name}" for name in wrong]
+
+
+@pytest.mark.parametrize(
+    ("own", "whole", "wrong"),
+    [
+        (None, None, []),
+        (60, None, ["roles.worker.activeDeadlineSeconds"]),
+        (61, None, []),
+        (None, 60, ["runPolicy.activeDeadlineSeconds"]),
+        (None, 61, []),
+        (61, 1, []),
+        (60, 100, ["roles.worker.activeDeadlineSeconds"]),
+    ],
+)
+@pytest.mark.parametrize("waiting", [{"waits": WAITS}, {"helpers": HELPERS}])
+def test_a_deadline_is_longer_than_the_wait_for_peers(waiting, own, whole, wrong):
+    worker = role(spec={"active_deadline_seconds": own}, **waiting)
+    policy = RunPolicy(active_deadline_seconds=whole)
+
+    assert paths(worker, run_policy=policy, wait=WaitPolicy(60)) == wrong
+
+
+def test_a_role_that_waits_for_nobody_can_have_any_deadline():
+    assert paths(role(spec={"active_deadline_seconds": 1})) == []
+
+
+def test_a_job_with_another_manager_is_an_error():
+    message = "Kubernetes does not run a Job that another controller manages"
+
+    assert reported(run_policy=RunPolicy(managed_by="a.b/c")) == [("runPolicy.managedBy", message)]
+
+
+SERVER = role("ps", serves=True)
+WORKERS = (role(decides=True, index=0), role(index=1), role(index=2))
+
+
+@pytest.mark.parametrize(
+    ("policy", "supervised", "roles", "remaining"),
+    [
+        ("Running", False, (*WORKERS, SERVER), "worker, ps"),
+        ("All", False, (SERVER,), "ps"),
+        ("None", False, (SERVER,), None),
+        ("All", True, (SERVER,), None),
+        ("All", False, WORKERS[:1], None),
+    ],
+)
+def test_pods_that_nothing_stops_are_a_warning_with_their_roles(
+    policy, supervised, roles, remaining
+):
+    problems = reported(*roles, run_policy=RunPolicy(policy), supervised=supervised)
+
+    message = f"without a supervisor, {remaining} are not stopped when training ends"
+    assert problems == ([("runPolicy.cleanPodPolicy", message)] if remaining else [])
+
+
+TOO_SHORT = "a Job may be deleted after {} s, before the supervisor sees its result"
+SERVERS_REMAIN = "Kubernetes deletes only Jobs; the StatefulSets of ps remain"
+
+
+@pytest.mark.parametrize(
+    ("ttl", "policy", "supervised", "roles", "messages"),
+    [
+        (None, "None", False, (SERVER,), []),
+        (599, "All", True, (SERVER,), [TOO_SHORT.format(599)]),
+        (0, "All", True, (SERVER,), [TOO_SHORT.format(0)]),
+        (600, "All", True, (SERVER,), []),
+        (600, "Running", True, (SERVER,), [SERVERS_REMAIN]),
+        (0, "None", False, (SERVER,), [SERVERS_REMAIN]),
+        (0, "None", False, WORKERS, []),
+    ],
+)
+def test_a_ttl_deletes_jobs_that_the_supervisor_has_seen(ttl, policy, supervised, roles, messages):
+    run_policy = RunPolicy(policy, ttl_seconds_after_finished=ttl)
+
+    assert reported(*roles, run_policy=run_policy, supervised=supervised) == [
+        ("runPolicy.ttlSecondsAfterFinished", message) for message in messages
+    ]
+
+
+def test_problems_that_do_not_prevent_training_are_warnings():
+    policy = RunPolicy("All", ttl_seconds_after_finished=0)
+    job = TrainingJob("ctr", "generic", {}, run_policy=policy)
+
+    assert warnings(Topology(job, (SERVER,))) == [True, True]
+    assert warnings(Topology(job, (SERVER,), supervised=True)) == [True]
+
+
+@pytest.mark.parametrize(
+    ("domain", "namespace", "wrong"),
+    [(None, None, []), ("c.local", "ads", []), ("c.local", None, ["network.clusterDomain"])],
+)
+def test_a_cluster_domain_needs_a_namespace(domain, namespace, wrong):
+    assert paths(network=Network(cluster_domain=domain), namespace=namespace) == wrong
+
+
+LINUX = "32768 to 60999, used for outgoing connections of Linux"
+SERVICES = "30000 to 32767, used for NodePorts of Services"
+
+
+@pytest.mark.parametrize(
+    ("ports", "messages"),
+    [
+        (HostPorts(20000, 10000), []),
+        (HostPorts(20000, 10001), [f"the range 20000 to 30000 overlaps with {SERVICES}"]),
+        (HostPorts(32767, 1), [f"the range 32767 to 32767 overlaps with {SERVICES}"]),
+        (HostPorts(32768, 1), [f"the range 32768 to 32768 overlaps with {LINUX}"]),
+        (HostPorts(60999, 2), [f"the range 60999 to 61000 overlaps with {LINUX}"]),
+        (HostPorts(61000, 4536), []),
+        (
+            HostPorts(32767, 2),
+            [f"the range 32767 to 32768 overlaps with {other}" for other in (SERVICES, LINUX)],
+        ),
+        (HostPorts(61000, 4537), ["the range 61000 to 65536 exceeds the highest port, 65535"]),
+        (HostPorts(30000, 100, allow_reserved=True), []),
+    ],
+)
+def test_ports_on_the_nodes_are_free(ports, messages):
+    problems = reported(network=Network(host=True, host_ports=ports))
+
+    assert problems == [("network.hostPorts", message) for message in messages]
+
+
+def test_ports_on_the_nodes_need_host_networking():
+    message = "hostPorts has no effect without host networking"
+
+    assert reported(network=Network(host_ports=HostPorts(1, 1))) == [("network.hostPorts", message)]
+
+
+@pytest.mark.parametrize(
+    ("mesh", "host", "wrong"),
+    [("native", True, ["network.mesh"]), ("native", False, []), ("none", True, [])],
+)
+def test_a_mesh_excludes_host_networking(mesh, host, wrong):
+    assert paths(network=Network(mesh=mesh, host=host)) == wrong
+
+
+@pytest.mark.parametrize(
+    ("rdma", "fields", "wrong"),
+    [
+        (Rdma("none"), {}, []),
+        (
+            Rdma("none", "r", ("n",), "i", "h"),
+            {},
+            [f"network.rdma.{name}" for name in ("resource", "networks", "interface", "hca")],
+        ),
+        (Rdma("sriov", "r", ("n",), "i", "h"), {}, []),
+        (Rdma("sriov"), {}, ["network.rdma", "network.rdma"]),
+        (Rdma("sriov", "r", ("n",)), {"host": True}, ["network.host"]),
+        (Rdma("shared", "r"), {"host": False}, []),
+        (Rdma("shared", "r", ("n",)), {}, []),
+        (Rdma("shared"), {}, ["network.rdma"]),
+        (Rdma("shared", "r"), {"host": True}, ["network.host"]),
+        (Rdma("host", "r"), {}, []),
+        (Rdma("host", "r"), {"host": True}, []),
+        (Rdma("host", "r"), {"host": False}, ["network.host"]),
+        (Rdma("host", "r", ("n",)), {}, ["network.rdma.networks"]),
+        (Rdma("host"), {}, ["network.rdma"]),
+    ],
+)
+def test_each_rdma_mode_has_its_own_fields_and_network(rdma, fields, wrong):
+    assert paths(network=Network(rdma=rdma, **fields)) == wrong
+
+
+@pytest.mark.parametrize(("profile", "wrong"), [("privileged", []), ("baseline", ["network.rdma"])])
+def test_rdma_hardware_of_the_node_needs_privileged_pods(profile, wrong):
+    assert paths(network=Network(rdma=Rdma("host")), security=Security(profile)) == wrong
+
+
+@pytest.mark.parametrize(
+    ("scheduling", "wrong"),
+    [
+        (Scheduling("none"), []),
+        (Scheduling("volcano", "q", min_member=1, min_resources={}), []),
+        (Scheduling("volcano", schedule_timeout_seconds=1), ["scheduleTimeoutSeconds"]),
+        (
+            Scheduling("coscheduling", min_member=1, min_resources={}, schedule_timeout_seconds=1),
+            [],
+        ),
+        (Scheduling("coscheduling", "q"), ["queue"]),
+        (Scheduling("kueue", "q"), []),
+        (Scheduling("kueue", "q", min_resources={}), ["minResources"]),
+        (Scheduling("none", "q", min_member=1), ["queue", "minMember"]),
+        (Scheduling("volcano", min_member=2), ["minMember"]),
+        (Scheduling(topology=Placement("zone"), spread=Placement("host")), []),
+        (Scheduling(topology=Placement("zone"), spread=Placement("zone")), ["spread"]),
+        (Scheduling(topology=Placement("zone")), []),
+    ],
+)
+def test_each_gang_scheduler_has_its_own_fields(scheduling, wrong):
+    assert paths(scheduling=scheduling) == [f"scheduling.{name}" for name in wrong]
+
+
+def test_kueue_needs_a_queue():
+    assert reported(scheduling=Scheduling("kueue")) == [
+        ("scheduling", "gang: kueue requires queue")
+    ]
+
+
+def test_a_gang_has_at_most_as_many_members_as_there_are_pods():
+    roles = (role("a", replicas=2), role("b", replicas=3))
+
+    assert paths(*roles, scheduling=Scheduling("volcano", min_member=5)) == []
+    assert reported(*roles, scheduling=Scheduling("volcano", min_member=6)) == [
+        ("scheduling.minMember", "minMember is 6, but the job has only 5 pods")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("volumes", "log_dir", "is_valid"),
+    [
+        ({}, "s3://bucket/logs", True),
+        ({}, "/logs", False),
+        ({"l": {"mountPath": "/logs", "pvc": "c"}}, "/logs", True),
+        ({"l": {"mountPath": "/logs/", "nfs": {}}}, "/logs/run", True),
+        ({"l": {"mountPath": "/", "hostPath": "/d"}}, "/logs", True),
+        ({"l": {"mountPath": "/logs", "emptyDir": {}}}, "/logs", False),
+        ({"l": {"mountPath": "/log", "pvc": "c"}}, "/logs", False),
+        ({"l": {"mountPath": "/logs/run", "pvc": "c"}}, "/logs", False),
+    ],
+)
+def test_tensorboard_reads_from_a_shared_volume(volumes, log_dir, is_valid):
+    wrong = paths(tensorboard=Tensorboard(log_dir), volumes=volumes)
+
+    assert wrong == ([] if is_valid else ["tensorboard.logDir"])
+
+
+def test_two_volumes_at_one_path():
+    volumes = {"a": {"mountPath": "/data"}, "b": {"mountPath": "/data/"}, "c": {"mountPath": "/c"}}
+
+    assert reported(role(spec={"volumes": volumes})) == [
+        ("roles.worker.volumes.b", "a and b are both mounted at /data/")
+    ]
+
+
+def files(content, name="settings"):
+    return {"volumes": {name: {"mountPath": f"/{name}", "files": content}}}
+
+
+def test_files_of_one_volume_name_are_the_same_in_all_roles():
+    same = [role(name, spec=files({"a": "1"})) for name in ("x", "y")]
+
+    assert reported(*same) == []
+    assert reported(*same, role("z", spec=files({"a": "2"}))) == [
+        ("roles.z.volumes.settings", "the volume settings has other files in the role x")
+    ]
+
+
+def test_the_name_of_mlgens_own_files_is_reserved():
+    message = "the ConfigMap ctr-config is reserved for mlgen's own files"
+
+    assert reported(role(spec=files({}, "config"))) == [("roles.worker.volumes.config", message)]
+    assert reported(role(spec={"volumes": {"config": {"mountPath": "/c", "pvc": "c"}}})) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "is_secret"),
+    [
+        ("HF_TOKEN", "hf_x1", True),
+        ("db_password", "x", True),
+        ("AWS_SECRET_ACCESS_KEY", "x", True),
+        ("APIKEY", "x", True),
+        ("TOKENIZER", "bert", False),
+        ("MAX_TOKENS", "x", False),
+        ("TOKEN", "", False),
+        ("TOKEN", "1.5", False),
+        ("TOKEN", "True", False),
+        ("TOKEN", "/run/token", False),
+        ("TOKEN", "$(OTHER)", False),
+        ("TOKEN", {"valueFrom": {}}, False),
+    ],
+)
+def test_variables_that_look_like_secrets(name, value, is_secret):
+    job = TrainingJob("ctr", "generic", {})
+    problems = _rules.problems(Topology(job, (role(spec={"env": {name: value}}),)))
+
+    assert [p.path for p in problems] == [("spec", "roles", "worker", "env", name)] * is_secret
+    assert all(p.warning and p.code == "secret-in-env" for p in problems)
+    assert not any(value in p.message for p in problems)
+
+
+def test_secrets_in_a_template_are_found():
+    variables = [{"name": "A"}, {"name": "TOKEN", "value": "abc"}, {"name": "B", "value": "c"}]
+    templates = ({}, {"spec": None}, {"spec": {"containers": [{}, {"env": variables}]}})
+
+    assert paths(role(spec={"templates": templates})) == ["roles.worker.template"]
+
+
+def test_a_problem_of_several_replicas_is_reported_once():
+    replicas = [role(spec={"backoff_limit_per_index": 1}, index=i) for i in range(3)]
+
+    assert len(reported(*replicas)) == 1

@@ -1,0 +1,320 @@
+"""The topology of a small job for each framework: roles, waits, files, the deciding role."""
+
+import pytest
+
+from mlgen import MlgenError
+from mlgen.jobfile.model import RoleSpec, WaitFor
+from mlgen.topology import PodField
+
+TRAIN = ("python", "train.py")
+
+
+def row(role):
+    """Return a role as text: name, replicas, what it does, and what it waits for."""
+    kind = "serves" if role.serves else "decides" if role.decides else "runs"
+    index = "" if role.index is None else f"[{role.index}]"
+    words = [f"{role.name}{index} x{role.replicas} {kind}"]
+    if not role.serves:
+        words.append(f"with {role.restart}")
+    if role.success and role.success.indexes:
+        words.append(f"when index {role.success.indexes} succeeds")
+    elif role.success:
+        words.append(f"when {role.success.count} succeed")
+    words += [f"after {w.hosts}" + (f":{w.port}" if w.port else "") for w in role.waits]
+    return " ".join(words)
+
+
+LAYOUTS = {
+    "tensorflow-ps": (
+        ("tensorflow", {"chief": 1, "ps": 2, "worker": 2, "evaluator": 1}),
+        [
+            "chief x1 decides with Never after ctr-ps-[0-1].ctr:2222 after ctr-worker-[0-1].ctr",
+            "ps x2 serves",
+            "worker x2 runs with Never after ctr-ps-[0-1].ctr:2222",
+            "evaluator x1 runs with Never",
+        ],
+    ),
+    "tensorflow-workers": (
+        ("tensorflow", {"worker": 2}),
+        ["worker x2 decides with Never when index 0 succeeds after ctr-worker-[0-1].ctr"],
+    ),
+    "tensorflow-single": (
+        ("tensorflow", {"worker": 1}),
+        ["worker x1 decides with Never when index 0 succeeds"],
+    ),
+    "pytorch": (
+        ("pytorch", {"master": 1, "worker": 2}),
+        ["rank x3 decides with Never when index 0 succeeds after ctr-rank-0.ctr:23456"],
+    ),
+    "pytorch-elastic": (
+        ("pytorch", {"worker": 2}, {"elasticPolicy": {}}),
+        ["worker x2 decides with OnFailure when 1 succeed after ctr-worker-0:23456"],
+    ),
+    "mpi": (
+        ("mpi", {"launcher": 1, "worker": 2}),
+        ["launcher x1 decides with Never", "worker x2 serves"],
+    ),
+    "mpi-ssh": (
+        ("mpi", {"launcher": 1, "worker": 2}, {"transport": "ssh"}),
+        ["launcher x1 decides with Never after ctr-worker-[0-1].ctr:2222", "worker x2 serves"],
+    ),
+    "horovod-elastic": (
+        (
+            "horovod",
+            {"launcher": 1, "worker": 2},
+            {"transport": "ssh", "elasticPolicy": {"minReplicas": 1, "maxReplicas": 3}},
+        ),
+        ["launcher x1 decides with Never after ctr-worker-0.ctr:2222", "worker x2 serves"],
+    ),
+    "deepspeed": (
+        ("deepspeed", {"launcher": 1, "worker": 2}),
+        ["launcher x1 decides with Never after ctr-worker-[0-1].ctr:2222", "worker x2 serves"],
+    ),
+    "mxnet": (
+        ("mxnet", {"scheduler": 1, "server": 2, "worker": 3}),
+        [
+            "scheduler x1 decides with Never",
+            "server x2 runs with Never after ctr-scheduler-0.ctr:9091",
+            "worker x3 runs with Never after ctr-scheduler-0.ctr:9091",
+        ],
+    ),
+    "mxnet-tune": (
+        ("mxnet", {"tunertracker": 1, "tunerserver": 2, "tuner": 1}),
+        [
+            "tunertracker x1 serves",
+            "tunerserver x2 serves after ctr-tunertracker-0.ctr",
+            "tuner x1 decides with Never after ctr-tunertracker-0.ctr",
+        ],
+    ),
+    "mxnet-single": (("mxnet", {"worker": 1}), ["worker x1 decides with Never"]),
+    "xgboost": (
+        ("xgboost", {"master": 1, "worker": RoleSpec("worker", 2, image="i:1")}),
+        [
+            "master x1 decides with Never when index 0 succeeds after ctr-master-0.ctr:9999",
+            "worker[0] x1 runs with Never after ctr-master-0.ctr:9999",
+            "worker[1] x1 runs with Never after ctr-master-0.ctr:9999",
+        ],
+    ),
+    "jax": (("jax", {"worker": 2}), ["worker x2 decides with Never after ctr-worker-0.ctr:6666"]),
+    "jax-single": (("jax", {"worker": 1}), ["worker x1 decides with Never"]),
+    "paddle": (
+        ("paddle", {"worker": 2}),
+        ["worker x2 decides with OnFailure after ctr-worker-0.ctr:36543"],
+    ),
+    "paddle-ps": (
+        ("paddle", {"master": 1, "worker": 2}),
+        [
+            "master x1 decides with OnFailure after ctr-master-0.ctr:36543",
+            "worker x2 runs with OnFailure after ctr-master-0.ctr:36543",
+        ],
+    ),
+    "ray": (
+        ("ray", {"head": 1, "worker": 2, "submitter": RoleSpec("submitter", args=TRAIN)}),
+        [
+            "head x1 serves",
+            "worker x2 serves after ctr-head-0.ctr:6379",
+            "submitter x1 decides with Never after ctr-head-0.ctr:8265",
+        ],
+    ),
+    "ray-head": (
+        ("ray", {"head": RoleSpec("head", command=TRAIN), "worker": 1}),
+        ["head x1 decides with Never", "worker x1 serves after ctr-head-0.ctr:6379"],
+    ),
+    "elasticdl": (
+        ("elasticdl", {"master": 1, "ps": 1, "worker": 2}),
+        ["master x1 decides with Never"],
+    ),
+    "xdl": (
+        ("xdl", {"ps": 1, "scheduler": 1, "worker": 20, "extendrole": 1}),
+        [
+            "ps x1 serves",
+            "scheduler x1 serves",
+            (
+                "worker x20 decides with Never when 18 succeed"
+                " after ctr-scheduler-0.ctr after ctr-ps-0.ctr"
+            ),
+            "extendrole x1 runs with Never after ctr-scheduler-0.ctr after ctr-ps-0.ctr",
+        ],
+    ),
+    "xdl-all": (("xdl", {"worker": 9}), ["worker x9 decides with Never"]),
+    "xdl-number": (
+        ("xdl", {"worker": 9}, {"minFinishWorkNum": 2}),
+        ["worker x9 decides with Never when 2 succeed"],
+    ),
+    "mars": (
+        ("mars", {"scheduler": 1, "webservice": 1, "worker": 2}),
+        [
+            "scheduler x1 decides with Never",
+            "webservice x1 serves after ctr-scheduler-0.ctr:11111",
+            "worker x2 runs with ExitCode after ctr-scheduler-0.ctr:11111",
+        ],
+    ),
+    "generic": (
+        ("generic", {"learner": 1, "db": RoleSpec("db", 2, port=5, restart_policy="Always")}),
+        ["learner x1 decides with Never", "db x2 serves"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("job", "rows"), LAYOUTS.values(), ids=LAYOUTS)
+def test_roles_waits_and_the_deciding_role(topology, job, rows):
+    framework, roles, *options = job
+
+    assert [row(role) for role in topology(framework, roles, **dict(*options)).roles] == rows
+
+
+ELASTIC = {"elasticPolicy": {"minReplicas": 1, "maxReplicas": 3}, "slotsPerWorker": 2}
+LAUNCHED = {"launcher": 1, "worker": 2}
+
+
+@pytest.mark.parametrize(
+    ("framework", "options", "files"),
+    [
+        ("mpi", {}, {"hostfile": "ctr-worker-0 slots=1\nctr-worker-1 slots=1\n"}),
+        (
+            "mpi",
+            {"transport": "ssh", "implementation": "MPICH", "slotsPerWorker": 4},
+            {"hostfile": "ctr-worker-0.ctr:4\nctr-worker-1.ctr:4\n"},
+        ),
+        (
+            "horovod",
+            {**ELASTIC, "runLauncherAsWorker": True},
+            {
+                "hostfile": "ctr-launcher-0 slots=2\nctr-worker-0 slots=2\nctr-worker-1 slots=2\n",
+                "elastic-hosts": "ctr-launcher-0:2 ctr-launcher-0.ctr\n"
+                "ctr-worker-0:2 ctr-worker-0.ctr\nctr-worker-1:2 ctr-worker-1.ctr\n"
+                "ctr-worker-2:2 ctr-worker-2.ctr\n",
+            },
+        ),
+    ],
+)
+def test_files_of_a_launcher(topology, framework, options, files):
+    assert topology(framework, LAUNCHED, **options).files == files
+
+
+def test_a_launcher_can_run_commands_in_all_workers_that_can_exist(topology):
+    launcher, worker = topology("horovod", LAUNCHED, **ELASTIC).roles
+
+    pods = ("ctr-worker-0", "ctr-worker-1", "ctr-worker-2")
+    assert [(right.resource, right.names) for right in launcher.rights] == [
+        ("pods", pods),
+        ("pods/exec", pods),
+    ]
+    assert launcher.helpers[0].env["MLGEN_PODS"] == "ctr-worker-0"
+    assert (worker.command, worker.args, worker.rights) == (("sleep",), ("365d",), ())
+
+
+def test_a_launcher_with_waits_of_its_own_does_not_wait_for_pods(topology):
+    launcher = RoleSpec("launcher", wait_for=())
+    roles = topology("mpi", {"launcher": launcher, "worker": 1}).roles
+
+    assert roles[0].helpers[0].env["MLGEN_PODS"] == ""
+
+
+def test_deepspeed_has_its_hostfile_in_two_folders(topology):
+    launcher, _ = topology("deepspeed", LAUNCHED).roles
+
+    assert [mount.path for mount in launcher.mounts] == ["/root/.ssh", "/etc/mpi", "/job"]
+
+
+def test_ray_starts_the_head_and_the_workers(topology):
+    head, worker, _ = topology(
+        "ray", {"head": 1, "worker": 1, "submitter": RoleSpec("submitter", args=TRAIN)}
+    ).roles
+
+    assert head.command[:4] == ("ray", "start", "--head", "--block")
+    assert head.more_ports == {"dashboard": 8265, "client": 10001}
+    assert worker.command == ("ray", "start", "--block", "--address=ctr-head-0.ctr:6379")
+
+
+def test_paddle_uses_the_ip_address_of_a_pod_with_host_networking(topology):
+    first, second = topology("paddle", {"worker": 2}, host=True).roles
+
+    assert first.env["POD_IP"] == second.env["POD_IP"] == PodField("status.podIP")
+    assert first.env["PADDLE_MASTER"] == f"$(POD_IP):{first.host_ports['peers']}"
+    assert second.env["PADDLE_MASTER"] == "ctr-worker-0:36543"
+
+
+def test_torchrun_hosts_the_rendezvous_on_worker_0_with_host_networking(topology):
+    first, second = topology("pytorch", {"worker": 2}, host=True, elasticPolicy={}).roles
+
+    assert first.env["PET_RDZV_CONF"] == "is_host=1"
+    assert second.env["PET_RDZV_CONF"] == "is_host=0"
+    assert first.env["PET_RDZV_ENDPOINT"] == f"ctr-worker-0:{first.host_ports['peers']}"
+    assert second.env["PET_RDZV_ENDPOINT"] == "ctr-worker-0:23456"
+
+
+def test_dynamic_tensorflow_workers_may_fail(topology):
+    options = {"enableDynamicWorker": True}
+    roles = topology("tensorflow", {"chief": 1, "ps": 1, "worker": 1}, **options).roles
+
+    assert [role.name for role in roles if role.tolerates_failure] == ["worker"]
+
+
+@pytest.mark.parametrize(
+    ("framework", "roles", "options", "path"),
+    [
+        ("tensorflow", {"ps": 1}, {}, "roles"),
+        ("tensorflow", {"chief": 1, "master": 1}, {}, "roles.master"),
+        ("pytorch", {}, {}, "roles"),
+        ("pytorch", {"master": 1, "worker": 1}, {"elasticPolicy": {}}, "roles.master"),
+        ("pytorch", {"worker": 1}, {"elasticPolicy": {"minReplicas": 2}}, "roles.worker.replicas"),
+        ("horovod", {"launcher": 1, "worker": 4}, ELASTIC, "roles.worker.replicas"),
+        (
+            "mpi",
+            {"launcher": 1, "worker": RoleSpec("worker", restart_policy="Never")},
+            {},
+            "roles.worker.restartPolicy",
+        ),
+        (
+            "mpi",
+            {"launcher": 1, "worker": RoleSpec("worker", port=1)},
+            {"host": True},
+            "roles.worker.port",
+        ),
+        ("mxnet", {"tuner": 1, "worker": 1}, {}, "roles.tuner"),
+        ("xgboost", {"worker": 1}, {}, "roles"),
+        ("jax", {}, {}, "roles"),
+        ("paddle", {"master": 1}, {}, "roles"),
+        ("ray", {"head": 1}, {}, "roles.head"),
+        ("ray", {"head": 1, "submitter": 1}, {}, "roles.submitter"),
+        ("xdl", {"worker": 2}, {"minFinishWorkNum": 3}, "options.minFinishWorkNum"),
+        (
+            "xdl",
+            {"worker": 2},
+            {"minFinishWorkNum": 1, "minFinishWorkRate": 1},
+            "options.minFinishWorkNum",
+        ),
+        ("mars", {"scheduler": 1}, {}, "roles"),
+        ("generic", {"a": 1, "b": 1}, {}, "roles"),
+        ("generic", {"a": RoleSpec("a", restart_policy="Always")}, {}, "roles"),
+        (
+            "elasticdl",
+            {"master": 1, "worker": RoleSpec("worker", working_dir="/w")},
+            {},
+            "roles.worker.workingDir",
+        ),
+        (
+            "elasticdl",
+            {"master": 1, "ps": RoleSpec("ps", volumes={"d": {"mountPath": "/d", "nfs": {}}})},
+            {},
+            "roles.ps.volumes.d",
+        ),
+        ("elasticdl", {"master": 1, "ps": RoleSpec("ps", env={"A": "b=c"})}, {}, "roles.ps.env.A"),
+    ],
+)
+def test_jobs_that_a_framework_rejects(topology, framework, roles, options, path):
+    with pytest.raises(MlgenError) as caught:
+        topology(framework, roles, **options)
+
+    assert [".".join(problem.path[1:]) for problem in caught.value.problems] == [path]
+
+
+def test_waits_of_the_job_file_override_those_of_a_framework(topology):
+    worker = RoleSpec("worker", wait_for=(WaitFor("server", "name"),))
+    roles = {"scheduler": 1, "server": 1, "worker": worker}
+
+    assert (
+        row(topology("mxnet", roles).roles[-1])
+        == "worker x1 runs with Never after ctr-server-0.ctr"
+    )

@@ -1,0 +1,61 @@
+"""The defaults that the API server sets where they depend on other fields."""
+
+import pytest
+
+from mlgen.kubernetes.defaults import CONTAINER, DEFAULTS
+
+JOB = DEFAULTS["batch", "Job"]["spec"]
+RBAC = "rbac.authorization.k8s.io"
+
+
+@pytest.mark.parametrize(
+    ("image", "policy"),
+    [
+        ("mnist", "Always"),
+        ("mnist:latest", "Always"),
+        ("localhost:5000/mnist", "Always"),
+        ("mnist:1.4", "IfNotPresent"),
+        ("localhost:5000/mnist:1.4", "IfNotPresent"),
+        ("mnist@sha256:00", "IfNotPresent"),
+        ("mnist:1.4@sha256:00", "IfNotPresent"),
+        ("mnist:latest@sha256:00", "Always"),
+    ],
+)
+def test_images_without_a_version_are_always_pulled(image, policy):
+    assert policy == CONTAINER["imagePullPolicy"]({"image": image})
+
+
+@pytest.mark.parametrize(
+    ("field", "spec", "default"),
+    [
+        ("completions", {}, 1),
+        ("completions", {"parallelism": 2}, None),
+        ("backoffLimit", {}, 6),
+        ("backoffLimit", {"backoffLimitPerIndex": None}, 6),
+        ("backoffLimit", {"backoffLimitPerIndex": 0}, 2147483647),
+        ("podReplacementPolicy", {}, "TerminatingOrFailed"),
+        ("podReplacementPolicy", {"podFailurePolicy": {}}, "Failed"),
+    ],
+)
+def test_defaults_of_a_job_depend_on_its_other_fields(field, spec, default):
+    assert default == JOB[field](spec)
+
+
+def test_a_service_forwards_to_its_own_port():
+    (port,) = DEFAULTS["", "Service"]["spec"]["ports"]
+
+    assert 2222 == port["targetPort"]({"port": 2222})
+
+
+@pytest.mark.parametrize(
+    ("kind", "group"), [("ServiceAccount", ""), ("User", RBAC), ("Group", RBAC), (None, RBAC)]
+)
+def test_the_group_of_a_subject_depends_on_its_kind(kind, group):
+    (subject,) = DEFAULTS[RBAC, "RoleBinding"]["subjects"]
+
+    assert group == subject["apiGroup"]({"kind": kind})
+
+
+def test_only_a_pod_of_its_own_has_the_default_of_service_links():
+    assert DEFAULTS["", "Pod"]["spec"]["enableServiceLinks"] is True
+    assert "enableServiceLinks" not in JOB["template"]["spec"]

@@ -1,0 +1,30 @@
+"""The names that Kubernetes accepts."""
+
+import pytest
+
+from mlgen.kubernetes.names import DNS_1035, DNS_1123, namespace
+
+BAD = ["", "A", "a_b", "a.b", "-a", "a-", "a\n", "ä"]
+
+
+@pytest.mark.parametrize("name", ["a", "0", "team-a", "a--b", "a0", "a" * 63])
+def test_a_valid_namespace_is_returned(name):
+    assert name == namespace(name)
+
+
+@pytest.mark.parametrize("name", [*BAD, "a" * 64])
+def test_a_name_that_is_not_a_dns_label_is_not_a_namespace(name):
+    message = f'"{name}" is not a valid namespace; use at most 63 lower-case letters, digits'
+    with pytest.raises(ValueError, match=message):
+        namespace(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "dns_1035", "dns_1123"),
+    [
+        *(("a", True, True), ("a-0", True, True), ("0", False, True), ("0a", False, True)),
+        *((name, False, False) for name in BAD),
+    ],
+)
+def test_only_a_dns_1123_label_can_start_with_a_digit(name, dns_1035, dns_1123):
+    assert (dns_1035, dns_1123) == (bool(DNS_1035.match(name)), bool(DNS_1123.match(name)))

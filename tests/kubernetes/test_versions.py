@@ -1,0 +1,43 @@
+"""The versions of Kubernetes that manifests can be rendered for."""
+
+import pytest
+
+from mlgen.kubernetes.versions import DEFAULT, SUPPORTED, KubeVersion, parse
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("1.31", (1, 31)),
+        ("v1.34.4", (1, 34)),
+        ("v1.37.0+k3s1", (1, 37)),
+        ("1.36.0-gke.100", (1, 36)),
+    ],
+)
+def test_a_version_is_read_up_to_its_minor_version(text, version):
+    assert KubeVersion(*version) == parse(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["1.30", "1.38", "1.3", "1", "2.34", "", "latest", "1.x", "v", "vv1.34", "1.-34", "1.34+"],
+)
+def test_any_other_version_is_an_error_that_names_the_supported_ones(text):
+    with pytest.raises(
+        ValueError,
+        match=f'^expected a version from 1.31 to 1.37, got "{text}"$'.replace("+", r"\+"),
+    ):
+        parse(text)
+
+
+def test_versions_compare_by_number():
+    assert KubeVersion(1, 9) < KubeVersion(1, 31) < KubeVersion(2, 0)
+
+
+def test_a_version_is_printed_without_patch_level():
+    assert "1.34" == str(DEFAULT)
+
+
+def test_every_supported_version_can_be_read():
+    assert list(SUPPORTED) == [parse(str(version)) for version in SUPPORTED]
+    assert DEFAULT in SUPPORTED

@@ -1,0 +1,29 @@
+"""Small jobs, roles and topologies, of which a test sets only the fields that matter to it."""
+
+from mlgen.jobfile.model import RoleSpec, TrainingJob
+from mlgen.topology import Role, Topology
+
+
+def job(**fields):
+    return TrainingJob(**{"name": "mnist", "framework": "tensorflow", "roles": {}} | fields)
+
+
+def role(name="worker", spec=(), **fields):
+    return Role(**{"name": name, "replicas": 2, "spec": RoleSpec(name, **dict(spec))} | fields)
+
+
+def topology(*roles, supervised=False, files=(), **fields):
+    return Topology(job(**fields), roles, supervised, dict(files))
+
+
+def one(iterator):
+    """The only item of an iterator."""
+    (item,) = iterator
+    return item
+
+
+def at(manifest, *path):
+    """The value at a path in a manifest."""
+    for key in path:
+        manifest = manifest[key]
+    return manifest

@@ -1,0 +1,157 @@
+"""Scheduler, gang, nodes and affinity as a pod template patch."""
+
+import pytest
+from objects.samples import at, role, topology
+
+from mlgen.jobfile.model import Placement, Scheduling
+from mlgen.objects.placement import is_single_job, patch, pod_count
+
+ZONE = "topology.kubernetes.io/zone"
+OF_JOB = {"matchLabels": {"mlgen.dev/job": "mnist"}}
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+TERM = {"labelSelector": OF_JOB, "topologyKey": ZONE}
+
+
+def patched(*others, of=None, **scheduling):
+    of = of or role()
+    return patch(topology(of, *others, scheduling=Scheduling(**scheduling)), of)
+
+
+@pytest.mark.parametrize(
+    ("roles", "single"),
+    [
+        ([role()], True),
+        ([role(serves=True)], False),
+        ([role(), role("chief")], False),
+        ([role(index=0), role(index=1)], False),
+    ],
+)
+def test_a_single_job_is_one_role_that_runs_to_completion(roles, single):
+    assert single == is_single_job(topology(*roles))
+
+
+def test_all_pods_count():
+    assert pod_count(topology(role(replicas=3), role("ps", replicas=2, serves=True))) == 5
+
+
+def test_a_job_without_scheduling_fields_is_not_patched():
+    assert patched() == {"metadata": {"labels": {}, "annotations": {}}, "spec": {}}
+
+
+def test_node_selector_tolerations_and_affinity_are_those_of_the_role():
+    toleration = {"key": "nvidia.com/gpu", "operator": "Exists"}
+    spec = {
+        "node_selector": {"gpu": "a100"},
+        "tolerations": (toleration,),
+        "affinity": {"nodeAffinity": {"a": 1}},
+    }
+
+    result = patched(of=role(spec=spec), priority_class_name="high", scheduler_name="mine")
+
+    assert result["spec"] == {
+        "schedulerName": "mine",
+        "priorityClassName": "high",
+        "nodeSelector": {"gpu": "a100"},
+        "tolerations": [toleration],
+        "affinity": {"nodeAffinity": {"a": 1}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("scheduling", "scheduler"),
+    [
+        ({"gang": "volcano"}, "volcano"),
+        ({"gang": "coscheduling"}, "scheduler-plugins-scheduler"),
+        ({"gang": "kueue", "queue": "q"}, None),
+        ({"gang": "volcano", "scheduler_name": "mine"}, "mine"),
+    ],
+)
+def test_a_gang_has_its_own_scheduler(scheduling, scheduler):
+    assert scheduler == patched(**scheduling)["spec"].get("schedulerName")
+
+
+@pytest.mark.parametrize(
+    ("scheduling", "labels", "annotations"),
+    [
+        (
+            {"gang": "volcano"},
+            {},
+            {"scheduling.k8s.io/group-name": "mnist", "volcano.sh/task-spec": "worker"},
+        ),
+        ({"gang": "coscheduling"}, {"scheduling.x-k8s.io/pod-group": "mnist"}, {}),
+        (
+            {"gang": "kueue", "queue": "team"},
+            {"kueue.x-k8s.io/queue-name": "team", "kueue.x-k8s.io/pod-group-name": "mnist"},
+            {"kueue.x-k8s.io/pod-group-total-count": "4"},
+        ),
+        (
+            {"gang": "kueue", "queue": "team", "topology": Placement("rack", "preferred")},
+            {"kueue.x-k8s.io/queue-name": "team", "kueue.x-k8s.io/pod-group-name": "mnist"},
+            {
+                "kueue.x-k8s.io/pod-group-total-count": "4",
+                "kueue.x-k8s.io/podset-preferred-topology": "rack",
+            },
+        ),
+    ],
+)
+def test_pods_are_members_of_their_gang(scheduling, labels, annotations):
+    metadata = patched(role("ps"), **scheduling)["metadata"]
+
+    assert metadata == {"labels": labels, "annotations": annotations}
+
+
+@pytest.mark.parametrize(
+    ("placement", "annotations"),
+    [
+        (None, {}),
+        (Placement("rack"), {"kueue.x-k8s.io/podset-required-topology": "rack"}),
+    ],
+)
+def test_kueue_needs_no_pod_group_for_a_single_job(placement, annotations):
+    metadata = patched(gang="kueue", queue="team", topology=placement)["metadata"]
+
+    assert metadata == {"labels": {}, "annotations": annotations}
+
+
+@pytest.mark.parametrize(
+    ("mode", "field", "term"),
+    [
+        ("required", REQUIRED, TERM),
+        ("preferred", PREFERRED, {"weight": 100, "podAffinityTerm": TERM}),
+    ],
+)
+def test_pods_of_a_job_are_kept_together(mode, field, term):
+    affinity = patched(topology=Placement(ZONE, mode))["spec"]["affinity"]
+
+    assert affinity == {"podAffinity": {field: [term]}}
+
+
+def test_the_affinity_of_the_user_is_kept_and_not_changed():
+    of_user = {
+        "nodeAffinity": {"a": 1},
+        "podAffinity": {REQUIRED: [{"topologyKey": "rack"}], PREFERRED: [{"weight": 1}]},
+    }
+
+    spec = patched(of=role(spec={"affinity": of_user}), topology=Placement(ZONE))["spec"]
+
+    assert spec["affinity"] == {
+        "nodeAffinity": {"a": 1},
+        "podAffinity": {REQUIRED: [{"topologyKey": "rack"}, TERM], PREFERRED: [{"weight": 1}]},
+    }
+    assert of_user["podAffinity"][REQUIRED] == [{"topologyKey": "rack"}]
+
+
+def test_kueue_keeps_pods_together_by_annotation_alone():
+    assert patched(gang="kueue", queue="q", topology=Placement(ZONE))["spec"] == {}
+
+
+@pytest.mark.parametrize(
+    ("mode", "action"), [("required", "DoNotSchedule"), ("preferred", "ScheduleAnyway")]
+)
+def test_pods_of_a_job_are_spread(mode, action):
+    constraints = at(patched(spread=Placement(ZONE, mode)), "spec", "topologySpreadConstraints")
+
+    assert constraints == [
+        {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": action, "labelSelector": OF_JOB}
+    ]

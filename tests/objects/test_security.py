@@ -1,0 +1,54 @@
+"""The security profile of a job as a pod template patch."""
+
+import pytest
+from objects.samples import job
+
+from mlgen.jobfile.model import Security
+from mlgen.kubernetes.pod_security import violations
+from mlgen.objects.security import RESTRICTED, patch
+
+
+@pytest.mark.parametrize("profile", [None, "baseline", "privileged"])
+def test_only_the_profile_restricted_sets_anything(profile):
+    assert patch(job(security=Security(profile)), "main") == {"spec": {}}
+
+
+def test_restricted_sets_what_pod_security_requires():
+    assert patch(job(security=Security("restricted")), "tensorflow") == {
+        "spec": {
+            "securityContext": {
+                "runAsNonRoot": True,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "containers": [
+                {
+                    "name": "tensorflow",
+                    "securityContext": {
+                        "allowPrivilegeEscalation": False,
+                        "capabilities": {"drop": ["ALL"]},
+                    },
+                }
+            ],
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    ("security", "context"),
+    [
+        (Security(run_as_user=0), {"runAsUser": 0}),
+        (Security(run_as_group=0), {"runAsGroup": 0}),
+        (Security(fs_group=0), {"fsGroup": 0}),
+        (Security(None, 1, 2, 3), {"runAsUser": 1, "runAsGroup": 2, "fsGroup": 3}),
+    ],
+)
+def test_user_and_groups_apply_to_the_whole_pod(security, context):
+    assert patch(job(security=security), "main") == {"spec": {"securityContext": context}}
+
+
+def test_helpers_satisfy_the_restricted_standard():
+    helper = {"name": "wait", "securityContext": RESTRICTED}
+
+    assert [] == violations({"spec": {"containers": [helper]}})
+    assert RESTRICTED["runAsUser"] == 65534
+    assert RESTRICTED["readOnlyRootFilesystem"] is True

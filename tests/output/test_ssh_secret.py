@@ -1,0 +1,53 @@
+"""A Secret with a new SSH key pair."""
+
+import shutil
+
+import pytest
+import yaml
+
+from mlgen.output.ssh_secret import secret
+
+with_ssh_keygen = pytest.mark.skipif(
+    not shutil.which("ssh-keygen"), reason="ssh-keygen is not installed"
+)
+
+
+@with_ssh_keygen
+@pytest.mark.parametrize(
+    ("namespace", "metadata"),
+    [(None, {"name": "keys"}), ("team-a", {"name": "keys", "namespace": "team-a"})],
+)
+def test_the_secret_has_a_key_pair_for_the_mpi_operator_s_fields(namespace, metadata):
+    item = yaml.safe_load(secret("keys", namespace))
+    data = item.pop("stringData")
+
+    expected = {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/ssh-auth"}
+    assert {**expected, "metadata": metadata} == item
+    assert ["ssh-privatekey", "ssh-publickey"] == list(data)
+    assert data["ssh-privatekey"].startswith("-----BEGIN OPENSSH PRIVATE KEY-----\n")
+    assert ["ssh-ed25519", "keys"] == data["ssh-publickey"].split()[::2]
+
+
+@with_ssh_keygen
+def test_every_secret_has_another_key():
+    assert secret("keys", None) != secret("keys", None)
+
+
+def program(folder, text):
+    (folder / "ssh-keygen").write_text(text)
+    (folder / "ssh-keygen").chmod(0o755)
+
+
+def test_a_missing_ssh_keygen_is_an_error(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    with pytest.raises(RuntimeError, match="ssh-keygen is not installed; install the OpenSSH"):
+        secret("keys", None)
+
+
+def test_a_failing_ssh_keygen_is_an_error_with_its_output(monkeypatch, tmp_path):
+    program(tmp_path, "#!/bin/sh\necho no entropy >&2\nexit 1\n")
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    with pytest.raises(RuntimeError, match=r"^ssh-keygen failed: no entropy$"):
+        secret("keys", None)

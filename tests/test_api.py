@@ -1,0 +1,145 @@
+"""The public API: what docs/python.md promises to a Python program."""
+
+import json
+import logging
+import re
+import subprocess
+import sys
+from types import ModuleType
+
+import pytest
+import yaml
+from support import FIXTURES, RESOURCES, ROOT
+
+import mlgen
+
+JOB = yaml.safe_load((ROOT / "fixtures/pytorch-static.yaml").read_text())
+EXAMPLES = re.findall(r"```python\n(.*?)```", (ROOT / "docs/python.md").read_text(), re.DOTALL)
+
+
+def kinds(objects):
+    return [item["kind"] for item in objects]
+
+
+def test_the_public_names_are_those_of_the_documentation():
+    documented = set(re.findall(r"mlgen\.(\w+)", (ROOT / "docs/python.md").read_text()))
+
+    assert documented - {"dev"} <= set(mlgen.__all__)
+    assert {"render", "validate", "convert"} <= documented
+    assert all(getattr(mlgen, name) for name in mlgen.__all__)
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'rendr'"):
+        mlgen.rendr  # noqa: B018
+
+
+@pytest.mark.parametrize("path", FIXTURES[::7], ids=lambda path: path.stem)
+def test_a_path_a_text_and_a_mapping_render_to_the_same_objects(path):
+    """And these are the objects that the command line prints."""
+    text = path.read_text()
+    printed = yaml.safe_load_all(
+        subprocess.run(
+            [sys.executable, "-m", "mlgen", "render", path],
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+    )
+
+    objects = mlgen.render(path)
+
+    assert list(printed) == json.loads(json.dumps(objects))
+    assert objects == mlgen.render(str(path)) == mlgen.render(text)
+    assert objects == mlgen.render(mlgen.validate(text).jobs[0].document.data)
+
+
+def test_several_jobs_come_in_their_order():
+    other = json.loads(json.dumps(JOB))
+    other["metadata"]["name"] = "second"
+
+    objects = mlgen.render([JOB, other])
+
+    assert kinds(objects) == 2 * kinds(mlgen.render(JOB))
+    assert objects[-1]["metadata"]["labels"]["mlgen.dev/job"] == "second"
+
+
+def test_options_are_those_of_the_command_line():
+    settings = ((("spec", "roles", "worker", "replicas"), 3),)
+    options = mlgen.Options(namespace="team-a", settings=settings)
+
+    objects = mlgen.render(FIXTURES[0].parent / "pytorch-elastic.yaml", options)
+
+    assert {"team-a"} == {item["metadata"]["namespace"] for item in objects}
+    assert 3 in [item["spec"].get("completions") for item in objects if item["kind"] == "Job"]
+
+
+def test_an_error_carries_every_problem_with_its_place():
+    broken = {**JOB, "spec": {"framework": "pytorch", "imgae": "x", "roles": {}}}
+
+    with pytest.raises(mlgen.MlgenError) as caught:
+        mlgen.render(broken)
+
+    problem = caught.value.problems[0]
+    assert isinstance(problem, mlgen.Problem)
+    assert (("spec", "imgae"), "unknown-field") == (problem.path, problem.code)
+    assert problem.place.file == "<mapping>"
+
+
+def test_render_logs_the_warnings_that_validate_returns(caplog):
+    (path,) = [path for path in FIXTURES if path.stem == "generic-secrets"]
+    warnings = mlgen.validate(path).warnings
+
+    with caplog.at_level(logging.WARNING, logger="mlgen"):
+        mlgen.render(path)
+
+    assert warnings
+    assert [str(warning) for warning in warnings] == [r.getMessage() for r in caplog.records]
+
+
+def test_convert_returns_a_job_file_that_renders_to_the_same_objects():
+    (path,) = [path for path in RESOURCES if path.stem == "kubeflow-pytorchjob-v1"]
+
+    text, warnings = mlgen.convert(path)
+
+    assert yaml.safe_load(text)["kind"] == "TrainingJob"
+    assert warnings == mlgen.validate(path).warnings
+    assert mlgen.render(text) == mlgen.render(path)
+
+
+def test_importing_the_package_imports_no_yaml_reader():
+    code = (
+        "import mlgen, sys; print(sorted({'click', 'yaml', 'ruamel', 'jinja2'} & set(sys.modules)))"
+    )
+
+    out = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+
+    assert out.stdout == "[]\n"
+
+
+def test_the_examples_of_the_documentation_run(monkeypatch, tmp_path):
+    """Airflow and the Kubernetes client are not installed here: names of theirs stand in."""
+    created = []
+    airflow, kubernetes = ModuleType("airflow.sdk"), ModuleType("kubernetes")
+    airflow.task = lambda function: function
+    kubernetes.client, kubernetes.config, kubernetes.utils = map(ModuleType, "abc")
+    kubernetes.client.ApiClient = object
+    kubernetes.config.load_incluster_config = lambda: None
+    kubernetes.utils.create_from_dict = lambda _client, item: created.append(item)
+    for name, module in {"airflow.sdk": airflow, "kubernetes": kubernetes}.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs/bert.yaml").write_text((ROOT / "fixtures/pytorch-static.yaml").read_text())
+    monkeypatch.chdir(tmp_path)
+    notebook, task, test = EXAMPLES
+
+    scope = {}
+    for example in (notebook, task, test):
+        exec(compile(example, "docs/python.md", "exec"), scope)
+    scope["train"](0.1)
+    scope["test_job_files_are_valid"]()
+
+    assert f"# {kinds(scope['objects'])}" in notebook
+    assert {"Job", "Service"} <= set(kinds(created))
+    assert "team-a" == created[0]["metadata"]["namespace"]
+    assert '{"name": "LR", "value": "0.1"}' in json.dumps(created)
