@@ -40,7 +40,7 @@ def write_code_sync(builder: Builder) -> None:
         return
     repository = config.get("source").value
     if not repository:
-        builder.refuse(config, 'the field "source" is missing', f"for example {EXAMPLE}")
+        builder.refuse(config, 'field "source" is missing', f"for example {EXAMPLE}")
         return
     git = {"repository": repository}
     revision = config.get("revision").value or config.get("branch").value

@@ -35,7 +35,7 @@ def write_tensorboard(builder: Builder) -> None:
         return
     log_dir = config.get("logDir")
     if not log_dir.value:
-        builder.refuse(config, 'the field "logDir" is missing', f"for example {EXAMPLE}")
+        builder.refuse(config, 'field "logDir" is missing', f"for example {EXAMPLE}")
         return
     leader = next((role for role in LEADERS if role in builder.roles), None)
     if leader is None:
