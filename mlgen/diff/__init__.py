@@ -14,8 +14,8 @@ from mlgen.diff.pairing import Object, pair
 from mlgen.diff.report import report
 from mlgen.documents.files import texts
 from mlgen.kubernetes.groups import group_kind
-from mlgen.problems import MlgenError, Problem
-from mlgen.result import Options, Rendered, Result
+from mlgen.problems import Collector, Problem
+from mlgen.result import Options, Result
 
 __all__ = ["Comparison", "cluster", "files"]
 
@@ -40,14 +40,11 @@ def files(old: str, new: str, options: Options) -> Comparison:
         MlgenError: one of them cannot be rendered; lists the problems of both.
     """
     results: list[Result] = []
-    problems: list[Problem] = []
+    collector = Collector()
     for name in (old, new):
-        try:
+        with collector.catch():
             results.append(pipeline.render(texts((name,)), options))
-        except MlgenError as error:
-            problems += error.problems
-    if problems:
-        raise MlgenError(problems)
+    collector.raise_errors()
     before, after = (_objects(result) for result in results)
     return Comparison(report(pair(before, after), options.kube_version), results[1].warnings)
 
@@ -67,9 +64,8 @@ def cluster(new: str, options: Options) -> Comparison:
 def _objects(result: Result) -> list[Object]:
     """Return every object that has a name, with the items of each List as separate objects."""
     objects: list[Object] = []
-    for part in result.parts:
-        for item in part.objects if isinstance(part, Rendered) else [part.document.data]:
-            objects += item.get("items") or [] if group_kind(item) == ("", "List") else [item]
+    for item in result.objects:
+        objects += item.get("items") or [] if group_kind(item) == ("", "List") else [item]
     return [_as_stored(item) for item in objects if _is_named(item)]
 
 

@@ -17,7 +17,7 @@ from mlgen.documents.resource_list import Item, ResourceList
 from mlgen.kubernetes import names, versions
 from mlgen.kubernetes.objects import keys
 from mlgen.output.resource_list import resource_list_text
-from mlgen.problems import MlgenError, Place, Problem, did_you_mean, dotted
+from mlgen.problems import Collector, MlgenError, Place, Problem, did_you_mean, dotted
 from mlgen.result import Options
 from mlgen.variants import gitops
 
@@ -46,7 +46,7 @@ def krm(text: Text, options: Options) -> tuple[str, tuple[Problem, ...]]:
     except MlgenError as error:
         return "", error.problems
     manifests, problems = _rendered(resource_list, options)
-    if any(not problem.warning for _, problem in problems):
+    if Collector(problem for _, problem in problems).has_errors:
         manifests = {}
     results = [_result(item, problem) for item, problem in problems]
     output = resource_list_text(resource_list, manifests, results)
