@@ -140,7 +140,7 @@ def test_a_chart_that_renders_nothing_is_an_error(helm):
     done = helm(enabled="false")
 
     assert (1, "") == (done.returncode, done.stdout)
-    assert "the chart renders nothing" in done.stderr
+    assert "the chart renders no manifests" in done.stderr
 
 
 def test_a_job_as_a_hook(helm):
@@ -151,7 +151,7 @@ def test_a_job_as_a_hook(helm):
         assert "kind: TrainingJob" in done.stdout
     else:
         assert (1, "") == (done.returncode, done.stdout)
-        assert "Helm would wait for the end of Job shop-chief" in done.stderr
+        assert "Helm waits for Job shop-chief" in done.stderr
 
 
 def test_what_goes_wrong_can_be_looked_at_without_helm(helm):

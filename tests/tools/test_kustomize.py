@@ -9,8 +9,9 @@ from click.testing import CliRunner
 from support import FIXTURES, RESOURCES, ROOT
 
 from mlgen.cli import main
-from mlgen.documents import reader as source
-from mlgen.output import yaml as emit
+from mlgen.documents.files import Text
+from mlgen.documents.reader import read_documents
+from mlgen.output.yaml import yaml_text
 
 INTEGRATION = ROOT / "integrations/kustomize"
 PLUGINS = ["--enable-alpha-plugins", "--enable-exec"]
@@ -42,9 +43,9 @@ namespace: vision
 
 def named(path, name, **metadata):
     """A fixture's job under another name, with its keys sorted, as kustomize does."""
-    (document,) = source.documents(source.Text(path.name, path.read_text()))
+    (document,) = read_documents(Text(path.name, path.read_text()))
     document.data["metadata"] |= {"name": name, **metadata}
-    return emit.yaml_text([json.loads(json.dumps(document.data, sort_keys=True))])
+    return yaml_text([json.loads(json.dumps(document.data, sort_keys=True))])
 
 
 def keyed(text):
@@ -234,7 +235,7 @@ def test_every_reference_of_the_configuration_follows(kustomize, tmp_path):
                 put(job, paths[-1][0], kind.lower())
     kustomization = "resources: [all.yaml]\nnamePrefix: dev-\nconfigurations: [references.yaml]\n"
     files(tmp_path, kustomization=kustomization, references=yaml.safe_dump(found))
-    (tmp_path / "all.yaml").write_text(emit.yaml_text(objects))
+    (tmp_path / "all.yaml").write_text(yaml_text(objects))
 
     made = keyed(kustomize(tmp_path)[0])["TrainingJob", None, "dev-mnist"]
 

@@ -41,8 +41,8 @@ def jobs():
     found = {}
     for path in FIXTURES:
         for job in pipeline.render(texts((str(path),)), Options()).jobs:
-            if not job.asked.namespace:
-                found.setdefault(job.asked.name, job)
+            if not job.job.namespace:
+                found.setdefault(job.job.name, job)
     return list(found.values())
 
 
@@ -66,7 +66,7 @@ def test_every_job_that_kustomize_renames_is_found(name, verify, tmp_path):
 
     assert (1, b"") == (done.returncode, done.stdout)
     told = {line.split(b": ")[1].decode() for line in done.stderr.splitlines()}
-    assert {job.asked.name for job in few} == told
+    assert {job.job.name for job in few} == told
 
 
 def test_name_references_of_the_subdomain_alone_do_not_help(verify, tmp_path):
@@ -75,7 +75,7 @@ def test_name_references_of_the_subdomain_alone_do_not_help(verify, tmp_path):
         "nameReference:\n- kind: Service\n  version: v1\n  fieldSpecs:\n"
         "  - {group: batch, kind: Job, path: spec/template/spec/subdomain}\n"
     )
-    few = [job for job in jobs() if job.asked.name == "mnist"]
+    few = [job for job in jobs() if job.job.name == "mnist"]
     (tmp_path / "jobs.yaml").write_text(manifests_text(few, "yaml"))
 
     done = verify("namePrefix: dev-\nconfigurations: [names.yaml]\n")
