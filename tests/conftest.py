@@ -1,4 +1,4 @@
-"""What all tests share: the job files of fixtures/, rendering them, and how a golden is kept."""
+"""Fixtures for all tests: job files, a function that renders them, and goldens."""
 
 import os
 import shutil
@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, settings
 from support import FIXTURES, RESOURCES, ROOT
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
-# A slow machine is no failure; in CI the same examples every time.
+# Slow machines do not fail a test, and CI always runs the same examples.
 settings.register_profile(
     "mlgen",
     deadline=None,
@@ -19,7 +19,7 @@ settings.load_profile("mlgen")
 
 
 class Manifest(SingleFileSnapshotExtension):
-    """One YAML file for each fixture, which a person can read and kubectl apply."""
+    """One YAML file for each fixture, which kubectl can apply."""
 
     file_extension = "yaml"
     _write_mode = WriteMode.TEXT
@@ -32,7 +32,7 @@ def pytest_generate_tests(metafunc):
 
 
 class Message(Manifest):
-    """One text file: what stands on standard error."""
+    """One text file with the content of stderr."""
 
     file_extension = "txt"
 
@@ -49,7 +49,7 @@ def message(snapshot):
 
 @pytest.fixture
 def render(monkeypatch):
-    """Render a job file as the command line does, under its name from the project's folder."""
+    """Render a job file as the command line does, by its path from the project's folder."""
     from mlgen import Options, validate
     from mlgen.output.manifests import text
 
@@ -63,21 +63,21 @@ def render(monkeypatch):
 
 
 BUILT = ("helm3", "helm4", "kustomize")
-"""What `.ci/tools` builds."""
+"""Programs that `.ci/tools` builds."""
 
 
 @pytest.fixture(scope="session")
 def tool():
-    """Find a program of another project, in the folder MLGEN_TOOLS or on the PATH."""
+    """Function that finds another project's program in the folder MLGEN_TOOLS or on the PATH."""
     folder = os.environ.get("MLGEN_TOOLS")
 
     def tool(name):
-        found = (shutil.which(name, path=folder) if folder else None) or shutil.which(name)
-        if found is None and folder and name in BUILT:
+        program = (shutil.which(name, path=folder) if folder else None) or shutil.which(name)
+        if program is None and folder and name in BUILT:
             pytest.fail(f"{folder} has no {name}")
-        if found is None:
+        if program is None:
             hint = "; `.ci/tools DIR` builds it, MLGEN_TOOLS=DIR names it" if name in BUILT else ""
             pytest.skip(f"there is no {name}{hint}")
-        return found
+        return program
 
     return tool

@@ -1,4 +1,4 @@
-"""Where the project's files are, for tests that walk over them."""
+"""Paths of the project's files, and helpers for tests that run for each of them."""
 
 import re
 from copy import deepcopy
@@ -32,7 +32,7 @@ def golden(file):
 
 
 def files_with(*patterns, without="(?!)"):
-    """Run a test for each fixture whose manifests match all of these patterns and not the last."""
+    """Run a test for each fixture whose manifests match all patterns, but not `without`."""
     files = [
         file
         for file in FILES
@@ -47,7 +47,7 @@ VALUES = [None, {}, [], [None], "", "a\nb", 0, -1, True, 1.5, {"a": 1}, [[]], ["
 
 
 def spoilt(objects, chance):
-    """One value somewhere is gone, or is another."""
+    """Remove or replace one value at a random place, and return the objects."""
     inner, steps = objects, []
     while isinstance(inner, (dict, list)) and inner and (len(steps) < 1 or chance.random() < 0.9):
         keys = list(inner) if isinstance(inner, dict) else list(range(len(inner)))
@@ -57,5 +57,5 @@ def spoilt(objects, chance):
     if chance.random() < 0.3:
         del holder[key]
     else:
-        holder[key] = deepcopy(chance.choice(VALUES))  # else one is put into itself some day
+        holder[key] = deepcopy(chance.choice(VALUES))  # without a copy, it may contain itself
     return objects

@@ -1,4 +1,4 @@
-"""The public API: what docs/python.md promises to a Python program."""
+"""The public API, as documented in docs/python.md."""
 
 import json
 import logging
@@ -21,7 +21,7 @@ def kinds(objects):
     return [item["kind"] for item in objects]
 
 
-def test_the_public_names_are_those_of_the_documentation():
+def test_the_documented_names_are_public():
     documented = set(re.findall(r"mlgen\.(\w+)", (ROOT / "docs/python.md").read_text()))
 
     assert documented - {"dev"} <= set(mlgen.__all__)
@@ -29,14 +29,14 @@ def test_the_public_names_are_those_of_the_documentation():
     assert all(getattr(mlgen, name) for name in mlgen.__all__)
 
 
-def test_an_unknown_name_is_an_attribute_error():
+def test_an_unknown_name_raises_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'rendr'"):
         mlgen.rendr  # noqa: B018
 
 
 @pytest.mark.parametrize("path", FIXTURES[::7], ids=lambda path: path.stem)
 def test_a_path_a_text_and_a_mapping_render_to_the_same_objects(path):
-    """And these are the objects that the command line prints."""
+    """The command line prints the same objects."""
     text = path.read_text()
     printed = yaml.safe_load_all(
         subprocess.run(
@@ -54,7 +54,7 @@ def test_a_path_a_text_and_a_mapping_render_to_the_same_objects(path):
     assert objects == mlgen.render(mlgen.validate(text).jobs[0].document.data)
 
 
-def test_several_jobs_come_in_their_order():
+def test_several_jobs_are_rendered_in_order():
     other = json.loads(json.dumps(JOB))
     other["metadata"]["name"] = "second"
 
@@ -64,7 +64,7 @@ def test_several_jobs_come_in_their_order():
     assert objects[-1]["metadata"]["labels"]["mlgen.dev/job"] == "second"
 
 
-def test_options_are_those_of_the_command_line():
+def test_options_set_the_namespace_and_fields_of_the_job_file():
     settings = ((("spec", "roles", "worker", "replicas"), 3),)
     options = mlgen.Options(namespace="team-a", settings=settings)
 
@@ -74,7 +74,7 @@ def test_options_are_those_of_the_command_line():
     assert 3 in [item["spec"].get("completions") for item in objects if item["kind"] == "Job"]
 
 
-def test_an_error_carries_every_problem_with_its_place():
+def test_an_error_has_every_problem_with_its_place():
     broken = {**JOB, "spec": {"framework": "pytorch", "imgae": "x", "roles": {}}}
 
     with pytest.raises(mlgen.MlgenError) as caught:
@@ -107,7 +107,7 @@ def test_convert_returns_a_job_file_that_renders_to_the_same_objects():
     assert mlgen.render(text) == mlgen.render(path)
 
 
-def test_importing_the_package_imports_no_yaml_reader():
+def test_importing_the_package_imports_no_slow_dependency():
     code = (
         "import mlgen, sys; print(sorted({'click', 'yaml', 'ruamel', 'jinja2'} & set(sys.modules)))"
     )
@@ -117,8 +117,8 @@ def test_importing_the_package_imports_no_yaml_reader():
     assert out.stdout == "[]\n"
 
 
-def test_the_examples_of_the_documentation_run(monkeypatch, tmp_path):
-    """Airflow and the Kubernetes client are not installed here: names of theirs stand in."""
+def test_the_examples_in_the_documentation_run(monkeypatch, tmp_path):
+    """Airflow and the Kubernetes client are not installed here; stubs replace them."""
     created = []
     airflow, kubernetes = ModuleType("airflow.sdk"), ModuleType("kubernetes")
     airflow.task = lambda function: function

@@ -1,4 +1,4 @@
-"""Job files made up from the schema render to valid manifests, or are refused with reasons."""
+"""Random job files that match the schema render to valid manifests or are rejected."""
 
 import json
 import random
@@ -14,7 +14,7 @@ from mlgen.jobfile.schema import base
 from mlgen.output.manifests import text as manifests_text
 from mlgen.problems import MlgenError
 
-JOBS = 20
+JOBS = 12
 DELICATE = (
     "restartPolicy",
     "retryableExitCodes",
@@ -30,7 +30,7 @@ DELICATE = (
     "backoffLimitPerIndex",
     "maxFailedIndexes",
 )
-"""What rarely makes sense at random; a job has one of them at most."""
+"""Fields that are rarely valid at random; a job has at most one of them."""
 
 TEXTS = ["x", "a b", "1e-5", "größe", "$(RANK)", "x" * 70]
 
@@ -40,19 +40,19 @@ KNOWN = {
     name: [spec["roles"] for spec in JOBS_OF_FIXTURES if spec["framework"] == name]
     for name in frameworks.names()
 }
-"""The roles of the fixtures, by framework: others rarely make a job."""
+"""The roles of the fixtures, by framework; random roles are rarely valid."""
 
 
 class Writer:
-    """Writes values that hold against a part of the schema, each seed others."""
+    """Generates values that match a part of the schema; each seed gives other values."""
 
     def __init__(self, framework, seed):
         self.random = random.Random(f"{framework} {seed}")
         self.definitions = base()["definitions"]
 
-    def some(self, node):
+    def value(self, node):
         if "$ref" in node:
-            return self.some(self.definitions[node["$ref"].rpartition("/")[2]])
+            return self.value(self.definitions[node["$ref"].rpartition("/")[2]])
         if "const" in node:
             return node["const"]
         if "enum" in node:
@@ -79,7 +79,7 @@ class Writer:
 
     def array(self, node):
         count = max(node.get("minItems", 0), self.random.randrange(3))
-        items = [self.some(node["items"]) for _ in range(count)]
+        items = [self.value(node["items"]) for _ in range(count)]
         return list(dict.fromkeys(items)) if node.get("uniqueItems") else items
 
     def object(self, node):
@@ -92,26 +92,28 @@ class Writer:
         if properties and not wanted and node.get("minProperties"):
             wanted = {self.random.choice(list(properties))}
         chosen = [name for name in properties if name in wanted]
-        found = {name: self.some(properties[name]) for name in chosen[: node.get("maxProperties")]}
-        least = node.get("minProperties", 0) > len(found)
+        values = {
+            name: self.value(properties[name]) for name in chosen[: node.get("maxProperties")]
+        }
+        too_few = node.get("minProperties", 0) > len(values)
         if isinstance(node.get("additionalProperties"), dict) and (
-            least or self.random.random() < 0.5
+            too_few or self.random.random() < 0.5
         ):
-            found["cpu"] = self.some(node["additionalProperties"])
-        return found
+            values["cpu"] = self.value(node["additionalProperties"])
+        return values
 
     def shuffled(self, items):
         return self.random.sample(items, len(items))
 
 
 def job(framework, seed):
-    """A job file that holds against the schema; a template is a test of its own."""
+    """Return a job file that matches the schema; `template` has tests of its own."""
     writer, module = Writer(framework, seed), frameworks.get(framework)
     shapes = dict(base()["properties"]["spec"]["properties"])
     special = {"framework", "options", "roles", "template"}
     special |= {*DELICATE} - {DELICATE[seed % len(DELICATE)]}
     spec = writer.object({"properties": {n: shapes[n] for n in shapes if n not in special}})
-    spec.get("runPolicy", {}).pop("managedBy", None)  # which is always refused
+    spec.get("runPolicy", {}).pop("managedBy", None)  # always rejected
     known = writer.random.choice(KNOWN[framework])
     roles = {name: writer.object(base()["definitions"]["role"]) for name in known}
     for name, role in roles.items():
@@ -136,7 +138,7 @@ def job(framework, seed):
 
 
 def rendered(framework, seed):
-    """The manifests of a job, and what is wrong with it: one of them is empty."""
+    """Return the manifests and the problems of a job; one of them is empty."""
     text = Text("job.json", json.dumps(job(framework, seed)))
     try:
         return manifests_text(pipeline.render([text], Options()).jobs, "yaml"), ()
@@ -146,7 +148,7 @@ def rendered(framework, seed):
 
 @pytest.mark.parametrize("seed", range(JOBS))
 @pytest.mark.parametrize("framework", frameworks.names())
-def test_a_job_is_rendered_or_refused_with_reasons(framework, seed):
+def test_a_random_job_is_rendered_or_rejected_with_problems(framework, seed):
     manifests, problems = rendered(framework, seed)
 
     assert bool(manifests) != bool(problems)
@@ -157,8 +159,8 @@ def test_a_job_is_rendered_or_refused_with_reasons(framework, seed):
         kubernetes_validate.validate(item, "1.34", strict=True)
 
 
-def test_enough_of_them_are_rendered():
-    """Else the test above would say little."""
-    ok = [rendered(name, seed)[0] for name in frameworks.names() for seed in range(JOBS)]
+def test_enough_random_jobs_are_rendered():
+    """Otherwise the test above would prove little."""
+    manifests = [rendered(name, seed)[0] for name in frameworks.names() for seed in range(JOBS)]
 
-    assert len(list(filter(None, ok))) > len(ok) / 10
+    assert len(list(filter(None, manifests))) > len(manifests) / 10

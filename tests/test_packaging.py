@@ -1,4 +1,4 @@
-"""What is installed from the wheel is the same program as what lies in the checkout."""
+"""The program installed from the wheel is the same as that in the checkout."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ from support import FIXTURES, ROOT
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """The wheel, built without a network by the backend that pyproject.toml names."""
+    """The wheel, built without network access by the backend that pyproject.toml names."""
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", folder, ROOT]
     subprocess.run(command, check=True, capture_output=True)
@@ -28,12 +28,12 @@ def installed(wheel, tmp_path_factory):
 
 
 def files(folder):
-    found = (path for path in folder.rglob("*") if path.is_file())
-    return sorted(path for path in found if "__pycache__" not in path.parts)
+    paths = (path for path in folder.rglob("*") if path.is_file())
+    return sorted(path for path in paths if "__pycache__" not in path.parts)
 
 
 @pytest.mark.parametrize("folder", ["schemas", "templates", "argo"])
-def test_the_wheel_holds_the_files_of_the_checkout_as_they_are(folder, wheel):
+def test_the_wheel_contains_the_files_of_the_checkout_unchanged(folder, wheel):
     with zipfile.ZipFile(wheel) as archive:
         inside = f"mlgen/{folder}/"
         packed = {n: archive.read(n) for n in sorted(archive.namelist()) if n.startswith(inside)}
@@ -41,7 +41,7 @@ def test_the_wheel_holds_the_files_of_the_checkout_as_they_are(folder, wheel):
     assert {f"mlgen/{p.relative_to(ROOT)}": p.read_bytes() for p in files(ROOT / folder)} == packed
 
 
-def test_the_wheel_holds_the_package_and_nothing_else(wheel):
+def test_the_wheel_contains_only_the_package(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
     folders = ("mlgen", "schemas", "templates", "argo")
@@ -50,7 +50,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel):
     assert {n if n.startswith("mlgen/") else f"mlgen/{n}" for n in expected} == names
 
 
-def test_the_wheel_says_what_it_needs_and_how_it_is_called(wheel):
+def test_the_wheel_declares_its_dependencies_and_the_command(wheel):
     with zipfile.ZipFile(wheel) as archive:
         (metadata,) = (n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
         (scripts,) = (n for n in archive.namelist() if n.endswith(".dist-info/entry_points.txt"))
@@ -78,7 +78,7 @@ def test_the_installed_program_renders_the_same_from_any_folder(installed, rende
     assert expected == result.stdout
 
 
-def test_the_installed_program_is_the_one_that_was_run(installed, tmp_path):
+def test_the_installed_package_is_the_one_that_is_imported(installed, tmp_path):
     code = (
         "import mlgen.resources as r; print(r.__file__, r.folder('schemas'), r.folder('templates'))"
     )

@@ -1,4 +1,4 @@
-"""What is wrong is said at once, each with its place and its hint: the whole of it is a golden."""
+"""All problems are reported at once, each with its place and a hint; the output is a golden."""
 
 import ast
 import re
@@ -16,12 +16,12 @@ INVALID = sorted((ROOT / "fixtures/invalid").glob("*.yaml"))
 HEAD = "apiVersion: mlgen.dev/v1alpha1\nkind: TrainingJob\n"
 MPI = HEAD + "metadata: {name: pi}\nspec:\n  framework: mpi\n  image: example/pi:1\n"
 
-MADE = {
+INVALID_BYTES = {
     "not-text": b"\xff\xfem\x00n\x00",
     "document-of-2-MiB": b"data: " + b"x" * (2 << 20),
     "nested-too-deeply": b"a: " + b"[" * 5000,
 }
-"""Files that nobody wants to look at in a folder."""
+"""Files that are too unwieldy for fixtures/invalid."""
 
 
 @pytest.fixture
@@ -41,9 +41,9 @@ def test_invalid(path, run, message):
     assert result.stderr == message
 
 
-@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("name", INVALID_BYTES)
 def test_invalid_bytes(name, run, message, tmp_path):
-    (tmp_path / "job.yaml").write_bytes(MADE[name])
+    (tmp_path / "job.yaml").write_bytes(INVALID_BYTES[name])
 
     result = run(tmp_path, "job.yaml")
 
@@ -52,7 +52,7 @@ def test_invalid_bytes(name, run, message, tmp_path):
 
 
 def test_invalid_setting(run, message):
-    """What `--set` puts into a job is held against the schema as what stands in the file."""
+    """Values of `--set` are validated against the schema like those in the file."""
     settings = ["spec.roles.worker.replicas=many", "spec.imgae=x", "metadata.name.first=mnist"]
     for setting in settings:
         result = run(ROOT, "fixtures/tensorflow-single.yaml", "--set", setting)
@@ -95,14 +95,14 @@ def test_warning_of_a_large_object(run, message, tmp_path):
 
 
 @pytest.mark.parametrize(("kube_version", "status"), [("1.35", 1), ("1.36", 0)])
-def test_a_service_may_begin_with_a_digit_from_1_36_on(kube_version, status, run):
+def test_a_service_name_may_start_with_a_digit_from_kubernetes_1_36_on(kube_version, status, run):
     name = "fixtures/invalid/name-begins-with-a-digit.yaml"
 
     assert status == run(ROOT, name, "--kube-version", kube_version).exit_code
 
 
 def test_two_jobs_cannot_decide(render, message):
-    """No job file leads to this; it guards what a new framework does."""
+    """No job file causes this; the check guards against mistakes in a new framework."""
     path = ROOT / "fixtures/tensorflow-ps.yaml"
     objects = list(yaml.safe_load_all(render(path, supervisor=False)))
     for item in objects:
@@ -113,7 +113,7 @@ def test_two_jobs_cannot_decide(render, message):
     assert "\n".join(map(str, problems)) == message
 
 
-def test_all_problems_of_all_files_are_told_in_their_order(run):
+def test_the_problems_of_all_files_are_reported_in_order(run):
     names = [path.relative_to(ROOT) for path in (INVALID[3], FIXTURES[0], INVALID[0], INVALID[7])]
     alone = "".join(run(ROOT, name).stderr for name in names)
 
@@ -145,7 +145,7 @@ def test_what_stands_in_the_way_of_a_file_of_a_folder(run, message, tmp_path):
     assert result.stderr == message
 
 
-NO_LISTS = {
+INVALID_RESOURCE_LISTS = {
     "empty": "# nothing\n",
     "manifests": "kind: A\n---\nkind: B\n",
     "another-kind": "apiVersion: v1\nkind: List\nitems: []\n",
@@ -160,9 +160,11 @@ NO_LISTS = {
 }
 
 
-@pytest.mark.parametrize("name", NO_LISTS)
+@pytest.mark.parametrize("name", INVALID_RESOURCE_LISTS)
 def test_what_is_no_resource_list(name, message):
-    result = CliRunner().invoke(main, ["krm"], input=NO_LISTS[name], catch_exceptions=False)
+    result = CliRunner().invoke(
+        main, ["krm"], input=INVALID_RESOURCE_LISTS[name], catch_exceptions=False
+    )
 
     assert (1, "") == (result.exit_code, result.stdout)
     assert result.stderr == message
@@ -188,29 +190,29 @@ def test_there_is_no_kubectl(monkeypatch, message, tmp_path):
 
 
 def codes():
-    """The codes in the source: a problem's third part, or what is on its way to become it."""
+    """Yield the codes in the source: a problem's third argument, or a value that becomes one."""
     for path in sorted((ROOT / "mlgen").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
-            found = []
+            candidates = []
             if isinstance(node, ast.Call):
                 name = ast.unparse(node.func)
-                found = [keyword.value for keyword in node.keywords if keyword.arg == "code"]
+                candidates = [keyword.value for keyword in node.keywords if keyword.arg == "code"]
                 if name.endswith(("Problem", "_problem")):
-                    found += node.args[2:3]
+                    candidates += node.args[2:3]
                 elif name == "Mistake":
-                    found += node.args[1:2]
+                    candidates += node.args[1:2]
             elif isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple):
-                found = node.value.elts[1:]
+                candidates = node.value.elts[1:]
             elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "code":
-                found = [getattr(node.value, way, None) for way in ("body", "orelse")]
+                candidates = [getattr(node.value, way, None) for way in ("body", "orelse")]
             elif isinstance(node, ast.FunctionDef):
                 optional = zip(reversed(node.args.args), reversed(node.args.defaults), strict=False)
-                found = [default for argument, default in optional if argument.arg == "code"]
-            texts = [item.value for item in found if isinstance(item, ast.Constant)]
+                candidates = [default for argument, default in optional if argument.arg == "code"]
+            texts = [item.value for item in candidates if isinstance(item, ast.Constant)]
             yield from (t for t in texts if isinstance(t, str) and re.fullmatch(r"[a-z-]+", t))
 
 
-def test_every_code_is_explained_and_every_explained_code_exists():
+def test_the_documentation_explains_exactly_the_codes_that_exist():
     table = (ROOT / "docs/problems.md").read_text()
     explained = re.findall(r"^\| `([a-z-]+)` \| \S.* \| \S.* \|$", table, re.MULTILINE)
 

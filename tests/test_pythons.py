@@ -1,4 +1,4 @@
-"""Each Python that mlgen supports, and that is found here, renders the goldens byte for byte."""
+"""Each supported Python on this machine renders the goldens byte for byte."""
 
 import os
 import subprocess
@@ -11,29 +11,29 @@ GOLDENS = ROOT / "tests/__snapshots__/test_golden"
 
 
 def interpreter(version):
-    """A Python of this version that runs: on the PATH, or one of pyenv's."""
+    """Return a working Python of this version, from the PATH or pyenv, or None."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    for found in [f"python{version}", *sorted(map(str, pyenv.glob(f"{version}.*/bin/python")))]:
+    for program in [f"python{version}", *sorted(map(str, pyenv.glob(f"{version}.*/bin/python")))]:
         try:
-            subprocess.run([found, "--version"], check=True, capture_output=True)
+            subprocess.run([program, "--version"], check=True, capture_output=True)
         except (OSError, subprocess.CalledProcessError):
             continue
-        return found
+        return program
     return None
 
 
 @pytest.mark.pythons
 @pytest.mark.parametrize("version", ["3.10", "3.11", "3.12", "3.13"])
-def test_the_same_bytes_on_every_python(version, tmp_path):
-    found = interpreter(version)
-    if not found:
+def test_every_python_version_renders_the_same_bytes(version, tmp_path):
+    program = interpreter(version)
+    if not program:
         pytest.skip(f"there is no Python {version} here")
-    subprocess.run([found, "-m", "venv", tmp_path], check=True)
+    subprocess.run([program, "-m", "venv", tmp_path], check=True)
     python = tmp_path / "bin" / "python"
     subprocess.run([python, "-m", "pip", "install", "-q", ROOT], check=True)
 
     for fixture in FIXTURES:
-        done = subprocess.run(
+        result = subprocess.run(
             [python, "-m", "mlgen", "render", fixture],
             check=True,
             capture_output=True,
@@ -41,4 +41,4 @@ def test_the_same_bytes_on_every_python(version, tmp_path):
         )
         golden = GOLDENS / f"test_manifests[{fixture.stem}].yaml"
 
-        assert done.stdout == golden.read_bytes()
+        assert result.stdout == golden.read_bytes()

@@ -1,4 +1,4 @@
-"""What the README says is so: its commands run, its job file renders, its messages are ours."""
+"""The README is accurate: its commands run, and its job files render as documented."""
 
 import json
 import re
@@ -22,7 +22,7 @@ SETUP = [line for line in SHELL if line.startswith("pip ")]
 COMMANDS = [line for line in SHELL if line not in SETUP]
 
 
-def test_ci_runs_the_two_commands_that_set_everything_up():
+def test_ci_runs_the_two_setup_commands():
     ci = (ROOT / ".ci/run").read_text()
 
     assert len(SETUP) == 2
@@ -30,16 +30,16 @@ def test_ci_runs_the_two_commands_that_set_everything_up():
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_of_the_readme_works(command, tmp_path):
+def test_a_command_in_the_readme_works(command, tmp_path):
     line = command.replace("/tmp/", f"{tmp_path}/")
     line = re.sub(r"(^|\| )mlgen", rf"\1{shlex.quote(sys.executable)} -m mlgen", line)
 
-    done = subprocess.run(
+    result = subprocess.run(
         ["bash", "-c", line], cwd=ROOT, capture_output=True, text=True, check=False
     )
 
-    assert done.returncode == (3 if command.startswith("mlgen diff") else 0), done.stderr
-    assert done.stdout or list(tmp_path.iterdir())
+    assert result.returncode == (3 if command.startswith("mlgen diff") else 0), result.stderr
+    assert result.stdout or list(tmp_path.iterdir())
 
 
 def test_every_command_of_mlgen_is_in_the_readme():
@@ -50,24 +50,24 @@ def test_every_command_of_mlgen_is_in_the_readme():
     assert missing == []
 
 
-def test_the_job_file_of_the_readme_renders_as_it_says(tmp_path):
+def test_the_job_file_in_the_readme_renders_to_the_documented_summary(tmp_path):
     text, *_ = blocks("yaml")
     (tmp_path / "job.yaml").write_text(text)
     summary = next(block for block in blocks("text") if block.startswith("# mnist"))
 
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "mlgen", "render", tmp_path / "job.yaml"],
         check=True,
         capture_output=True,
         text=True,
     )
 
-    assert done.stdout.startswith("---\n" + summary)
+    assert result.stdout.startswith("---\n" + summary)
     assert yaml.safe_load(text)["spec"]["framework"] == "tensorflow"
 
 
 @pytest.mark.parametrize("part", blocks("yaml")[1:])
-def test_the_parts_of_a_job_in_the_readme_render(part, tmp_path):
+def test_the_job_file_excerpts_in_the_readme_render(part, tmp_path):
     spec = {"framework": "jax", "image": "i", "roles": {"worker": {}}, **yaml.safe_load(part)}
     document = {"apiVersion": "mlgen.dev/v1alpha1", "kind": "TrainingJob"}
     document |= {"metadata": {"name": "x"}, "spec": spec}

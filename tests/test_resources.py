@@ -18,6 +18,6 @@ def test_a_script_is_found_in_templates_or_argo(name):
     assert script(name).startswith("#!/bin/sh\n")
 
 
-def test_a_script_that_does_not_exist_is_an_error():
+def test_a_missing_script_raises_file_not_found_error():
     with pytest.raises(FileNotFoundError):
         script("missing.sh")

@@ -1,4 +1,4 @@
-"""The rooms of `mlgen/` are those of CONTRIBUTING.md, and import what its table says."""
+"""The rooms of `mlgen/` and their imports are those of the table in CONTRIBUTING.md."""
 
 import ast
 import re
@@ -19,11 +19,11 @@ MODULES = {
 }
 
 PLUGINS = ("dialects", "frameworks")
-"""Rooms whose modules may share code with each other: horovod is mpi, and more."""
+"""Rooms whose modules may import each other; horovod, for example, extends mpi."""
 
 
 def table():
-    """Each room of the table in CONTRIBUTING.md, with the rooms that it imports."""
+    """Return each room of the table in CONTRIBUTING.md, with the rooms that it imports."""
     text = (ROOT / "CONTRIBUTING.md").read_text()
     rows = re.findall(r"^\| `([\w.]+)(?:/[\w.<>]*)?` \|[^\n]*\|([^|\n]*)\|$", text, re.MULTILINE)
     return {name.removesuffix(".py"): set(re.findall(r"`(\w+)`", rooms)) for name, rooms in rows}
@@ -33,23 +33,23 @@ ROOMS = table()
 
 
 def room(module):
-    """The room of a module: a folder or a file in `mlgen/`; the package itself is "mlgen"."""
+    """Return the room of a module: a folder or file in `mlgen/`, or "mlgen" itself."""
     return module.split(".")[1] if "." in module else "mlgen"
 
 
 def imported(tree):
-    """Every module that is imported, be it late; what only type checkers read counts too."""
+    """Yield every imported module, including late and type-checking imports."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             for alias in node.names:
-                whole = f"{node.module}.{alias.name}"
-                yield whole if whole in MODULES else node.module
+                qualified_name = f"{node.module}.{alias.name}"
+                yield qualified_name if qualified_name in MODULES else node.module
 
 
 def names_imported(tree):
-    """Every module of ours from which a name is imported, and the name."""
+    """Yield the module and the name of each `from ... import ...`."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and room(node.module or "") and node.module:
             yield from ((node.module, alias.name) for alias in node.names)
@@ -76,8 +76,8 @@ def test_a_room_imports_what_the_table_says(name):
     assert imports == ROOMS[name]
 
 
-def test_the_table_goes_one_way():
-    """Every room is below those that it imports, so the table reads like the data flows."""
+def test_rooms_import_only_rooms_above_them_in_the_table():
+    """Imports have no cycles, and the table reads in the direction of the data flow."""
     order = list(ROOMS)
 
     assert list(TopologicalSorter(ROOMS).static_order())
@@ -86,7 +86,7 @@ def test_the_table_goes_one_way():
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_nothing_private_is_imported_across_rooms(name):
+def test_no_private_name_is_imported_across_rooms(name):
     private = [
         f"{module}.{imported_name}"
         for module, imported_name in names_imported(parsed(name))
@@ -99,7 +99,7 @@ def test_nothing_private_is_imported_across_rooms(name):
 
 
 @pytest.mark.parametrize("name", [name for name in ROOMS if name not in PLUGINS])
-def test_modules_of_a_room_do_not_import_each_other_in_a_circle(name):
+def test_modules_of_a_room_have_no_circular_imports(name):
     graph = {
         module: {other for other in ours(module) if room(other) == name and other != module}
         for module in MODULES
@@ -113,7 +113,7 @@ def test_modules_of_a_room_do_not_import_each_other_in_a_circle(name):
 
 
 @pytest.mark.parametrize("name", [n for n in MODULES if n.startswith("mlgen.frameworks.")])
-def test_a_framework_knows_neither_yaml_nor_kubernetes_objects(name):
+def test_a_framework_uses_neither_yaml_nor_kubernetes_objects(name):
     tree = parsed(name)
     packages = {other.split(".")[0] for other in imported(tree)}
     texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
@@ -123,7 +123,7 @@ def test_a_framework_knows_neither_yaml_nor_kubernetes_objects(name):
 
 
 @pytest.mark.parametrize("name", [n for n in MODULES if room(n) not in PLUGINS])
-def test_no_room_but_frameworks_and_dialects_knows_one_by_name(name):
+def test_only_frameworks_and_dialects_mention_a_framework(name):
     texts = {
         node.value
         for node in ast.walk(parsed(name))
@@ -133,14 +133,14 @@ def test_no_room_but_frameworks_and_dialects_knows_one_by_name(name):
     assert set() == texts & set(names())
 
 
-def test_templates_do_not_know_a_framework_by_name():
+def test_templates_do_not_mention_a_framework():
     for template in (ROOT / "templates/objects").glob("*.yaml"):
         assert not [name for name in names() if name in template.read_text()]
 
 
 @pytest.mark.parametrize("module", ["yaml", "ruamel", "jinja2", "jsonschema"])
-def test_what_is_slow_to_import_is_imported_late(module):
-    """So that `mlgen --help` is quick; what stands in a function is late."""
+def test_slow_modules_are_imported_inside_functions(module):
+    """Late imports keep `mlgen --help` fast."""
     early = [
         name
         for name in MODULES
@@ -165,7 +165,7 @@ def test_templates_are_found():
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
-def test_a_slot_holds_one_value_and_nothing_is_made_in_a_template(name):
+def test_a_slot_holds_one_value_and_a_template_computes_nothing(name):
     env = environment()
     tree = env.parse(env.loader.get_source(env, name)[0])
 
@@ -182,8 +182,8 @@ def test_a_slot_holds_one_value_and_nothing_is_made_in_a_template(name):
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
-def test_what_stands_around_a_slot_is_yaml(name):
-    """A slot is the whole of a value, so it can never break the text around it."""
+def test_a_slot_is_the_whole_value_of_a_yaml_key_or_item(name):
+    """So a value can never break the YAML around it."""
     for line in (ROOT / "templates/objects" / name).read_text().splitlines():
         before, opened, rest = line.partition("{{")
         if opened:

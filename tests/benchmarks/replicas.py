@@ -1,7 +1,9 @@
-"""What rendering costs with the number of workers: `python tests/benchmarks/replicas.py`.
+"""Measure how rendering scales with the number of workers.
 
-Prints seconds of CPU of the whole process for 1,000 and 10,000 workers of several kinds, and the
-ratio: 10 is linear, less is cheaper. The start of Python and the imports are in both.
+Usage: `python tests/benchmarks/replicas.py`
+
+Prints the CPU seconds of the whole process for 1,000 and 10,000 workers of several kinds of jobs,
+and the ratio: 10 is linear, less is better. Both include Python startup and imports.
 """
 
 import os
@@ -39,16 +41,16 @@ KINDS = {
 
 
 def cpu_seconds(file):
-    """CPU of one `mlgen render` as a whole process: the least of a few runs."""
-    found = []
+    """Return the CPU seconds of an `mlgen render` process, the minimum of several runs."""
+    seconds = []
     for _ in range(RUNS):
         before = os.times()
         command = [sys.executable, "-m", "mlgen", "render", "-o", os.devnull, str(file)]
         subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
         after = os.times()
         user = after.children_user - before.children_user
-        found.append(user + after.children_system - before.children_system)
-    return min(found)
+        seconds.append(user + after.children_system - before.children_system)
+    return min(seconds)
 
 
 def main():

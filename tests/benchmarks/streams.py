@@ -1,7 +1,9 @@
-"""What a post-renderer costs where nothing is a job: `python tests/benchmarks/streams.py`.
+"""Measure the cost of the Helm post-renderer for manifests without jobs.
 
-Prints seconds of CPU and the peak of memory of `mlgen helm-post-render` for 10 and 100 MB of other
-objects, and the ratios: 10 and 1 are linear time and constant memory.
+Usage: `python tests/benchmarks/streams.py`
+
+Prints the CPU seconds and peak memory of `mlgen helm-post-render` for 10 MB and 100 MB of other
+objects, and the ratios: 10 means linear time, and 1 means constant memory.
 """
 
 import os
@@ -27,7 +29,7 @@ SIZES = (10_000_000, 100_000_000)
 
 
 def cost(size):
-    """Seconds of CPU, and the most MB that any child of this process has had."""
+    """Return the CPU seconds, and the peak memory in MB of all children so far."""
     with tempfile.TemporaryFile() as stream:
         stream.writelines([DOCUMENT] * (size // len(DOCUMENT)))
         stream.seek(0)
@@ -41,11 +43,11 @@ def cost(size):
 
 
 def main():
-    small, large = map(cost, SIZES)  # in this order, as the peak is that of all so far
+    small, large = map(cost, SIZES)  # small first, as the peak includes earlier runs
     print(f"{'':8} {'10 MB':>8} {'100 MB':>8} {'ratio':>6}")
-    for number, what in enumerate(("seconds", "MB")):
+    for number, unit in enumerate(("seconds", "MB")):
         ratio = large[number] / small[number]
-        print(f"{what:8} {small[number]:8.2f} {large[number]:8.2f} {ratio:6.1f}")
+        print(f"{unit:8} {small[number]:8.2f} {large[number]:8.2f} {ratio:6.1f}")
 
 
 if __name__ == "__main__":

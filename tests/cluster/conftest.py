@@ -1,4 +1,4 @@
-"""A real Kubernetes: the one that KUBECONFIG names, or that of ../shared/cluster."""
+"""A real Kubernetes cluster: that of KUBECONFIG, or the one that ../shared/cluster starts."""
 
 import json
 import os
@@ -23,22 +23,22 @@ CRDS = {
     "volcano.sh/volcano@v1.10.0": "config/crd/volcano/bases/scheduling.volcano.sh_podgroups.yaml",
     "sigs.k8s.io/scheduler-plugins@v0.33.5": "config/crd/bases/scheduling.x-k8s.io_podgroups.yaml",
 }
-"""The PodGroups of other projects: in which Go module, and there in which file."""
+"""Files with the PodGroup CRDs of other projects, by Go module."""
 
 
 @pytest.fixture(scope="session")
 def environment():
-    """The environment in which kubectl reaches the cluster."""
-    found = dict(os.environ)
-    if "KUBECONFIG" not in found:
+    """Environment variables with which kubectl reaches the cluster."""
+    variables = dict(os.environ)
+    if "KUBECONFIG" not in variables:
         if not UP.exists():
             pytest.skip("there is no cluster: set KUBECONFIG")
         done = subprocess.run([UP], check=True, stdout=subprocess.PIPE, text=True)
         exports = done.stdout.split()[1:]
-        found |= dict(export.split("=", 1) for export in exports)
-        found["PATH"] = found["PATH"].replace("$PATH", os.environ["PATH"])
+        variables |= dict(export.split("=", 1) for export in exports)
+        variables["PATH"] = variables["PATH"].replace("$PATH", os.environ["PATH"])
     nodes = subprocess.run(
-        ["kubectl", "get", "nodes", "-o", "json"], check=True, capture_output=True, env=found
+        ["kubectl", "get", "nodes", "-o", "json"], check=True, capture_output=True, env=variables
     )
     images = [
         name
@@ -48,29 +48,29 @@ def environment():
     ]
     if IMAGE not in images:
         pytest.skip(f"the cluster has no image {IMAGE}")
-    return found
+    return variables
 
 
 @pytest.fixture(scope="session")
 def here(environment):
-    """The address of this machine, where it is the node, so that pods can mount its folders."""
+    """Address of this machine if it is the node, so that pods can mount its folders."""
     address = "jsonpath={.items[0].status.addresses[?(@.type=='InternalIP')].address}"
     command = ["kubectl", "get", "nodes", "-o", address]
-    found = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+    result = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
     try:
-        with socket.create_server((found.stdout, 0)):
-            return found.stdout
+        with socket.create_server((result.stdout, 0)):
+            return result.stdout
     except OSError:
         pytest.skip("the node is another machine, so pods do not see the folders of this one")
 
 
 @pytest.fixture(scope="session")
-def library(here, tmp_path_factory):  # noqa: ARG001 - pods mount what is installed here
-    """Brings a library that the image has not; returns its folder, which pods can mount.
+def library(here, tmp_path_factory):  # noqa: ARG001 - pods mount folders of this machine
+    """Function that installs packages which the image lacks; returns a folder that pods can mount.
 
-    What comes as source alone is given apart; it is made without what it needs.
+    Packages in `source` have no wheels; they are built, and installed without their dependencies.
     """
-    found = {}
+    folders = {}
 
     def install(folder, *words):
         command = [sys.executable, "-m", "pip", "install", "-q", "--target", str(folder), *words]
@@ -80,20 +80,20 @@ def library(here, tmp_path_factory):  # noqa: ARG001 - pods mount what is instal
 
     def library(*packages, source=()):
         key = (*packages, *source)
-        if key not in found:
+        if key not in folders:
             folder = tmp_path_factory.mktemp(re.sub(r"\W.*", "", key[-1]))
             install(folder, "--python-version", "3.11", "--only-binary=:all:", *packages)
             if source:
                 install(folder, "--no-deps", *source)
-            found[key] = folder
-        return found[key]
+            folders[key] = folder
+        return folders[key]
 
     return library
 
 
 @pytest.fixture(scope="session")
 def pod_groups(environment):
-    """The cluster knows the projects' own PodGroups, though nobody schedules by them."""
+    """Install the PodGroup CRDs of other projects, without their schedulers."""
     for module, file in CRDS.items():
         command = ["go", "mod", "download", "-json", module]
         try:
@@ -103,11 +103,11 @@ def pod_groups(environment):
         path = f"{json.loads(done.stdout)['Dir']}/{file}"
         apply = ["kubectl", "apply", "--server-side", "-f", path]
         subprocess.run(apply, check=True, capture_output=True, env=environment)
-        established(path, environment)
+        wait_until_established(path, environment)
 
 
-def established(path, environment):
-    """Wait until the kinds in a file are served; kubectl fails on what has no conditions yet."""
+def wait_until_established(path, environment):
+    """Wait until CRDs are established; `kubectl wait` fails while they have no conditions."""
     command = ["kubectl", "wait", "--for=condition=Established", "--timeout=60s", "-f", path]
     deadline = time.monotonic() + 60
     while subprocess.run(command, capture_output=True, env=environment, check=False).returncode:
@@ -116,29 +116,29 @@ def established(path, environment):
 
 
 class Namespace:
-    """A namespace of its own for one test, and what a user does in it."""
+    """A namespace, and the commands that a user runs in it."""
 
     kubectl_image = KUBECTL_IMAGE
 
     def __init__(self, name, environment):
         self.name, self.environment = name, environment
 
-    def kubectl(self, *words, given=None, check=True):
-        """What a command prints."""
-        done = self._run(words, given)
+    def kubectl(self, *words, stdin=None, check=True):
+        """Run kubectl and return its stdout."""
+        done = self._run(words, stdin)
         if check and done.returncode:
             raise AssertionError(f"kubectl {' '.join(words)}: {done.stderr}")
         return done.stdout
 
-    def both(self, *words, given=None):
-        """What a command prints, and what it says on standard error."""
-        done = self._run(words, given)
+    def stdout_and_stderr(self, *words, stdin=None):
+        """Run kubectl and return its stdout and stderr."""
+        done = self._run(words, stdin)
         return done.stdout, done.stderr
 
-    def _run(self, words, given):
+    def _run(self, words, stdin):
         command = ["kubectl", "-n", self.name, *words]
         return subprocess.run(
-            command, input=given, capture_output=True, text=True, env=self.environment, check=False
+            command, input=stdin, capture_output=True, text=True, env=self.environment, check=False
         )
 
     def get(self, *words):
@@ -148,32 +148,32 @@ class Namespace:
         return self.mlgen("render", str(file), *words)
 
     def mlgen(self, *words):
-        """What a command of mlgen prints."""
+        """Run mlgen and return its stdout."""
         command = [sys.executable, "-m", "mlgen", *words]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
     def apply(self, file, *words):
-        """`mlgen render FILE | kubectl apply -f -`, with the images that exist here."""
-        return self.kubectl("apply", "-f", "-", given=self.render(file, *IMAGES, *words))
+        """`mlgen render FILE | kubectl apply -f -`, with images that the cluster has."""
+        return self.kubectl("apply", "-f", "-", stdin=self.render(file, *IMAGES, *words))
 
     def argo(self, file, *words):
-        """`mlgen argo FILE | kubectl apply --server-side -f -`, likewise."""
-        made = self.mlgen("argo", str(file), *IMAGES, *words)
-        return self.kubectl("apply", "--server-side", "-f", "-", given=made)
+        """`mlgen argo FILE | kubectl apply --server-side -f -`, with the same images."""
+        manifests = self.mlgen("argo", str(file), *IMAGES, *words)
+        return self.kubectl("apply", "--server-side", "-f", "-", stdin=manifests)
 
-    def until(self, what, found, seconds=180):
-        """Ask again until there is an answer; what it is not there in time is told with it."""
+    def until(self, description, poll, seconds=180):
+        """Poll until the answer is true and return it; on timeout, show the pods and events."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
-            answer = found()
+            answer = poll()
             if answer:
                 return answer
             time.sleep(0.5)
         state = self.kubectl("get", "pods,jobs,statefulsets", "-o", "wide")
         events = self.kubectl("get", "events", "--sort-by=.lastTimestamp")
-        raise AssertionError(f"not within {seconds} s: {what}\n{state}\n{events[-4000:]}")
+        raise AssertionError(f"not within {seconds} s: {description}\n{state}\n{events[-4000:]}")
 
     def ended(self, job, seconds=180):
         """Wait until a Job has ended; return its last condition, Complete or Failed."""
@@ -186,7 +186,7 @@ class Namespace:
         return self.until(f"Job {job} ended", terminal, seconds)
 
     def scale(self, job, replicas):
-        """As the README says: an Indexed Job's two numbers change together."""
+        """Scale an Indexed Job as the README says: completions and parallelism change together."""
         patch = {"spec": {"completions": replicas, "parallelism": replicas}}
         self.kubectl("patch", "job", job, "-p", json.dumps(patch))
 
@@ -194,47 +194,47 @@ class Namespace:
         return self.get("pods", "-l", f"batch.kubernetes.io/job-name={job}")["items"]
 
     def completed(self, job, seconds=180):
-        """Wait until a Job has succeeded; return the lines that its pods printed, by pod."""
+        """Wait until a Job has succeeded; return the log of each of its pods as a list of lines."""
         condition = self.ended(job, seconds)
-        printed = {pod["metadata"]["name"]: self.log(pod) for pod in self.pods(job)}
-        shown = "\n".join(f"{name}: {text}" for name, text in printed.items())
-        assert condition["type"] == "Complete", f"{condition}\n{shown}"
-        return [text.splitlines() for text in printed.values()]
+        logs = {pod["metadata"]["name"]: self.log(pod) for pod in self.pods(job)}
+        summary = "\n".join(f"{name}: {text}" for name, text in logs.items())
+        assert condition["type"] == "Complete", f"{condition}\n{summary}"
+        return [text.splitlines() for text in logs.values()]
 
     def log(self, pod, container=None):
-        """What a container of a pod printed; by default the first, which trains."""
+        """Return the log of a container, by default the pod's first, which trains."""
         container = container or pod["spec"]["containers"][0]["name"]
         return self.kubectl("logs", pod["metadata"]["name"], "-c", container, check=False)
 
 
 @pytest.fixture(scope="module")
 def shared_namespace(environment):
-    """A namespace for all tests of a module."""
-    with made(environment) as found:
-        yield found
+    """A namespace shared by all tests of a module."""
+    with temporary_namespace(environment) as created:
+        yield created
 
 
 @pytest.fixture
 def namespace(environment):
-    """A namespace that is there for one test alone."""
-    with made(environment) as found:
-        yield found
+    """A namespace for a single test."""
+    with temporary_namespace(environment) as created:
+        yield created
 
 
 @contextmanager
-def made(environment):
+def temporary_namespace(environment):
     name = f"mlgen-{secrets.token_hex(4)}"
-    found = Namespace(name, environment)
-    found.kubectl("create", "namespace", name)
-    found.until(
+    created = Namespace(name, environment)
+    created.kubectl("create", "namespace", name)
+    created.until(
         "the service account",
-        lambda: found.kubectl("get", "serviceaccount", "default", check=False),
+        lambda: created.kubectl("get", "serviceaccount", "default", check=False),
     )
-    yield found
-    found.kubectl("delete", "namespace", name, "--wait=false")
+    yield created
+    created.kubectl("delete", "namespace", name, "--wait=false")
 
 
 @pytest.fixture
 def jobs():
-    """The folder of the job files."""
+    """Folder of the job files."""
     return Path(__file__).parent / "jobs"

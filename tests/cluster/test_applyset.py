@@ -1,4 +1,4 @@
-"""`kubectl apply --prune --applyset` removes what a folder no longer holds, as docs/git.md says."""
+"""`kubectl apply --prune --applyset` prunes what is no longer in a folder, as docs/git.md says."""
 
 import json
 
@@ -17,12 +17,12 @@ spec:
   runPolicy: {{suspend: true, cleanPodPolicy: Running}}
   roles: {{chief: {{}}, ps: {{}}}}
 """
-"""Its name changes with its image, and its objects are of every kind but Deployment."""
+"""Its name changes with its image, and it renders every kind except Deployment."""
 
 
 @pytest.fixture
 def apply(namespace, tmp_path):
-    """Render jobs into a folder, and apply it as a whole; return what kubectl did and said."""
+    """Render jobs into a folder and apply the whole folder; return kubectl's stdout and stderr."""
     namespace.environment = namespace.environment | {"KUBECTL_APPLYSET": "true"}
 
     def apply(**tags):
@@ -34,19 +34,21 @@ def apply(namespace, tmp_path):
     return apply
 
 
-def applied(namespace, *words, given=None):
+def applied(namespace, *words, stdin=None):
     command = ["apply", "--prune", "--applyset=configmaps/training", *words]
-    return namespace.both(*command, given=given)
+    return namespace.stdout_and_stderr(*command, stdin=stdin)
 
 
 def uids(namespace):
-    """What there is beside what every namespace has."""
+    """UIDs by kind and name, without the objects that every namespace has."""
     items = namespace.get(KINDS)["items"]
-    found = {(o["kind"], o["metadata"]["name"]): o["metadata"]["uid"] for o in items}
-    return {key: uid for key, uid in found.items() if key[1] not in ("default", "kube-root-ca.crt")}
+    by_name = {(o["kind"], o["metadata"]["name"]): o["metadata"]["uid"] for o in items}
+    return {
+        key: uid for key, uid in by_name.items() if key[1] not in ("default", "kube-root-ca.crt")
+    }
 
 
-def test_what_the_folder_no_longer_holds_is_removed_and_nothing_else(apply, namespace):
+def test_only_objects_no_longer_in_the_folder_are_pruned(apply, namespace):
     namespace.kubectl("create", "configmap", "mine")
     apply(bert="1", mnist="1")
     before = uids(namespace)
@@ -54,34 +56,34 @@ def test_what_the_folder_no_longer_holds_is_removed_and_nothing_else(apply, name
     apply(bert="1", mnist="2")
 
     after = uids(namespace)
-    gone, new = before.keys() - after.keys(), after.keys() - before.keys()
-    assert {name.split("-")[0] for _, name in gone | new} == {"mnist"}
-    assert sorted(kind for kind, _ in gone) == sorted(kind for kind, _ in new)
-    assert {kind.lower() for kind, _ in gone} == set(KINDS.split(","))
+    pruned, created = before.keys() - after.keys(), after.keys() - before.keys()
+    assert {name.split("-")[0] for _, name in pruned | created} == {"mnist"}
+    assert sorted(kind for kind, _ in pruned) == sorted(kind for kind, _ in created)
+    assert {kind.lower() for kind, _ in pruned} == set(KINDS.split(","))
     assert {("ConfigMap", "mine"), ("ConfigMap", "training")} <= after.keys()
     assert all(after[key] == before[key] for key in before.keys() & after.keys())
 
 
-def test_the_same_folder_again_changes_nothing(apply, namespace):
+def test_reapplying_the_same_folder_changes_nothing(apply, namespace):
     apply(bert="1")
     before = uids(namespace)
 
-    done, _ = apply(bert="1")
+    output, _ = apply(bert="1")
 
-    assert "pruned" not in done
+    assert "pruned" not in output
     assert before == uids(namespace)
 
 
-def test_labels_and_parents_are_kubectl_s_own(apply, namespace):
-    """Which is why mlgen writes neither."""
+def test_kubectl_rejects_applyset_metadata_of_other_tools(apply, namespace):
+    """So mlgen writes neither the label nor the parent's annotation."""
     label, tooling = "applyset.kubernetes.io/part-of", "applyset.kubernetes.io/tooling"
     namespace.kubectl("create", "configmap", "training")
     namespace.kubectl("annotate", "configmap", "training", f"{tooling}=mlgen/v1")
-    _, said = apply(bert="1")
-    assert 'is managed by tooling "mlgen" instead of "kubectl"' in said
+    _, errors = apply(bert="1")
+    assert 'is managed by tooling "mlgen" instead of "kubectl"' in errors
 
     namespace.kubectl("delete", "configmap", "training")
     member = {"apiVersion": "v1", "kind": "ConfigMap"}
     member["metadata"] = {"name": "data", "labels": {label: "any"}}
-    _, said = applied(namespace, "-f", "-", given=json.dumps(member))
-    assert f'ApplySet label "{label}" already set in input data' in said
+    _, errors = applied(namespace, "-f", "-", stdin=json.dumps(member))
+    assert f'ApplySet label "{label}" already set in input data' in errors

@@ -1,6 +1,6 @@
-"""Jobs as a step of Argo Workflows, run by the real controller; all of them at once.
+"""Jobs as a step of Argo Workflows, run by the real controller, all at the same time.
 
-What a replica does differs from attempt to attempt: it counts them in a folder of this machine.
+A replica counts its attempts in a folder of this machine, and behaves differently in each.
 """
 
 import json
@@ -42,7 +42,7 @@ class Workflows:
         self.files, self.workflows = [], []
 
     def job(self, name, command, server=None, **spec):
-        """The ConfigMap with a job of workers, and of one server, if there is to be one."""
+        """Add a job with workers and, if given, one server."""
         worker = {"replicas": 2, "restartPolicy": "ExitCode"} | spec.pop("worker", {})
         document = {
             "apiVersion": "mlgen.dev/v1alpha1",
@@ -64,12 +64,12 @@ class Workflows:
         self.files.append(str(file))
 
     def start(self, name, job=None, example=EXAMPLE, spec=None, labels=None, **parameters):
-        """The Workflow of an example, with other values."""
+        """Add the Workflow of an example, with other parameters."""
         workflow = yaml.safe_load(example)
         workflow["metadata"] = {"name": name, "labels": labels or {}}
         workflow["spec"] |= spec or {}
-        said = {"job": job or name, "manifests": f"{job or name}-manifests"}
-        said |= {
+        arguments = {"job": job or name, "manifests": f"{job or name}-manifests"}
+        arguments |= {
             "image": self.namespace.kubectl_image,
             "poll-seconds": "2",
             "backoff-seconds": "2",
@@ -78,15 +78,15 @@ class Workflows:
         template = workflow["spec"]["templates"][0]
         steps = template["dag"]["tasks"] if "dag" in template else template["steps"][0]
         (step,) = (step for step in steps if step["name"] == "train")
-        step["arguments"]["parameters"] = [{"name": k, "value": v} for k, v in said.items()]
+        step["arguments"]["parameters"] = [{"name": k, "value": v} for k, v in arguments.items()]
         self.workflows.append(json.dumps(workflow))
 
     def create(self):
-        """All that was asked for so far, at once."""
+        """Create everything added so far, at once."""
         if self.files:
-            made = self.namespace.mlgen("argo", *self.files, "--no-workflow")
-            self.namespace.kubectl("apply", "--server-side", "-f", "-", given=made)
-        self.namespace.kubectl("create", "-f", "-", given="\n---\n".join(self.workflows))
+            manifests = self.namespace.mlgen("argo", *self.files, "--no-workflow")
+            self.namespace.kubectl("apply", "--server-side", "-f", "-", stdin=manifests)
+        self.namespace.kubectl("create", "-f", "-", stdin="\n---\n".join(self.workflows))
         self.files, self.workflows = [], []
 
     def argo(self, *words):
@@ -97,24 +97,24 @@ class Workflows:
         return done.stdout
 
     def ended(self, name, phase):
-        """Wait until a Workflow has ended, and so."""
+        """Wait until a Workflow has ended; assert its phase."""
 
-        def found():
+        def finished_status():
             status = self.namespace.get("workflow", name).get("status", {})
             return status if status.get("finishedAt") else None
 
-        status = self.namespace.until(f"Workflow {name} ended", found, 280)
-        told = [(n["displayName"], n["phase"], n.get("message")) for n in status["nodes"].values()]
-        assert status["phase"] == phase, told
+        status = self.namespace.until(f"Workflow {name} ended", finished_status, 280)
+        nodes = [(n["displayName"], n["phase"], n.get("message")) for n in status["nodes"].values()]
+        assert status["phase"] == phase, nodes
 
     def attempts(self, name):
-        """Of each attempt in order: its start, end, exit code and message."""
+        """Nodes of the attempts in order, each with start, end, exit code and message."""
         nodes = self.namespace.get("workflow", name).get("status", {}).get("nodes", {}).values()
         pods = [n for n in nodes if n["type"] == "Pod" and n["templateName"] == "attempt"]
         return sorted(pods, key=lambda node: node["startedAt"])
 
     def only_attempt(self, name):
-        """The exit code and the message of what was not tried again."""
+        """Return the exit code and the message of the only attempt."""
         (node,) = self.attempts(name)
         return node["outputs"]["exitCode"], node["message"]
 
@@ -122,10 +122,10 @@ class Workflows:
         return self.namespace.get("configmap", f"{job}-status")["data"]
 
     def conditions(self, job):
-        """The conditions' status, in the order in which they became so."""
-        found = {k: v.split(" ", 2) for k, v in self.recorded(job).items() if v[:4] in WORDS}
-        order = sorted(found, key=lambda name: (found[name][1], ORDER.index(name)))
-        return [f"{name} {found[name][0]}" for name in order]
+        """Conditions with their status, in the order of their last transition."""
+        conditions = {k: v.split(" ", 2) for k, v in self.recorded(job).items() if v[:4] in WORDS}
+        order = sorted(conditions, key=lambda name: (conditions[name][1], ORDER.index(name)))
+        return [f"{name} {conditions[name][0]}" for name in order]
 
     def pods(self, job):
         return self.namespace.get("pods", "-l", f"mlgen.dev/job={job}")["items"]
@@ -135,13 +135,13 @@ class Workflows:
         return sorted(name for name, phase in phases if phase in ("Pending", "Running"))
 
     def runs(self, job, replicas=2):
-        """Wait until the replicas of a job run, and were seen to; return the uids of their pods."""
+        """Wait until the replicas run and the status says so; return the UIDs of their pods."""
 
-        def found():
+        def running_uids():
             pods = [p for p in self.pods(job) if p["status"]["phase"] == "Running"]
             return len(pods) == replicas and {p["metadata"]["uid"] for p in pods}
 
-        uids = self.namespace.until(f"{job} runs", found)
+        uids = self.namespace.until(f"{job} runs", running_uids)
         self.namespace.until("it is recorded", lambda: "Running True" in self.conditions(job))
         return uids
 
@@ -154,7 +154,7 @@ ORDER = ["Created", "Restarting", "Running", "Succeeded", "Failed"]
 
 
 def seconds(before, after):
-    """The time from the end of one node to the start of another."""
+    """Return the seconds from the end of one node to the start of another."""
     start, end = (
         datetime.fromisoformat(t[:-1]) for t in (before["finishedAt"], after["startedAt"])
     )
@@ -164,13 +164,13 @@ def seconds(before, after):
 @pytest.fixture(scope="module")
 def workflows(shared_namespace, here, tmp_path_factory):  # noqa: ARG001 - pods mount a folder
     shared_namespace.kubectl("apply", "-k", str(ROOT / "argo"))
-    found = Workflows(shared_namespace, tmp_path_factory.mktemp("state"))
-    start(found)
-    return found
+    created = Workflows(shared_namespace, tmp_path_factory.mktemp("state"))
+    start(created)
+    return created
 
 
 def start(workflows):
-    """All of them, those first that take longest."""
+    """Start all Workflows, the slowest first."""
     job, start, one = workflows.job, workflows.start, {"replicas": 1}
     job("crash", HOLD, server=SERVER | {"command": ["sh", "-c", "exit 3"]}, worker=one)
     start("crash")
@@ -180,7 +180,7 @@ def start(workflows):
     start("twice", **{"backoff-seconds": "10"})
     for policy in ("None", "Running", "All"):
         name = f"clean-{policy.lower()}"
-        workflows.namespace.kubectl("apply", "-f", "-", given=CLAIM.format(name))
+        workflows.namespace.kubectl("apply", "-f", "-", stdin=CLAIM.format(name))
         job(name, "sleep 8; echo trained", server=SERVER, worker=one)
         start(name, **{"clean-pod-policy": policy})
     job("permanent", f'{HOLD}; [ "$MLGEN_REPLICA_INDEX" != 1 ] || exit 42; {FOR_EVER}')
@@ -202,7 +202,7 @@ def start(workflows):
     start("pipeline", example=DAG)
     job("broken", "true", worker=one | {"template": {"spec": {"nodeSelectr": {"a": "b"}}}})
     start("broken")
-    workflows.namespace.kubectl("apply", "-f", "-", given=BARE)
+    workflows.namespace.kubectl("apply", "-f", "-", stdin=BARE)
     job("rights", "true", worker=one)
     start("rights", spec={"serviceAccountName": "bare"})
     workflows.create()
@@ -226,10 +226,10 @@ metadata: {name: bare}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: bare}
 subjects: [{kind: ServiceAccount, name: bare}]
 """
-"""What Argo itself needs, and the status; but not the rights on Jobs."""
+"""The rights that Argo and the status need, without those on Jobs."""
 
 
-def test_argo_accepts_the_template_and_the_examples(environment):
+def test_argo_lint_accepts_the_template_and_the_examples(environment):
     files = ("workflow-template.yaml", "example-workflow.yaml", "example-dag.yaml")
     program = shutil.which("argo", path=environment["PATH"])
     if not program:
@@ -256,9 +256,9 @@ def test_a_permanent_exit_code_is_not_retried(workflows):
 
 @pytest.fixture(scope="module")
 def disturbed(workflows):
-    """While they run, something happens to five jobs; says the uids of the pods that ran."""
+    """Disturb five running jobs, each in its own way; return the UIDs of their first pods."""
     namespace = workflows.namespace
-    namespace.kubectl("apply", "-f", "-", given=CLAIM.format("terminated"))
+    namespace.kubectl("apply", "-f", "-", stdin=CLAIM.format("terminated"))
     names = ("deleted", "evicted", "stopped", "terminated", "by-hand")
     before = {name: workflows.runs(name) for name in names}
     for name in ("deleted", "evicted"):
@@ -271,21 +271,21 @@ def disturbed(workflows):
 
 
 def evict_or_delete(namespace, how, pod):
-    """Delete it by hand, or as a drained node or a preempting pod has it deleted."""
+    """Delete a pod by hand, or evict it as draining a node does."""
     if how == "deleted":
         namespace.kubectl("delete", "pod", pod, "--wait=false")
         return
     meta = {"name": pod, "namespace": namespace.name}
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta}
     path = f"/api/v1/namespaces/{namespace.name}/pods/{pod}/eviction"
-    namespace.kubectl("create", "--raw", path, "-f", "-", given=json.dumps(eviction))
+    namespace.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction))
 
 
 SECOND = "mlgen.dev/job={},batch.kubernetes.io/job-completion-index=1"
 
 
 @pytest.mark.parametrize("name", ["deleted", "evicted"])
-def test_a_pod_that_goes_leads_to_another_attempt_with_new_pods(name, workflows, disturbed):
+def test_a_deleted_or_evicted_pod_starts_another_attempt_with_new_pods(name, workflows, disturbed):
     workflows.ended(name, "Succeeded")
 
     first, _ = workflows.attempts(name)
@@ -295,7 +295,7 @@ def test_a_pod_that_goes_leads_to_another_attempt_with_new_pods(name, workflows,
 
 
 @pytest.mark.usefixtures("disturbed")
-def test_a_stopped_workflow_leaves_no_pod_running(workflows):
+def test_stopping_a_workflow_stops_all_pods(workflows):
     """Even with cleanPodPolicy None."""
     workflows.ended("stopped", "Failed")
 
@@ -304,7 +304,7 @@ def test_a_stopped_workflow_leaves_no_pod_running(workflows):
 
 
 @pytest.mark.usefixtures("disturbed")
-def test_a_terminated_workflow_takes_the_job_with_it_when_it_is_deleted(workflows):
+def test_deleting_a_terminated_workflow_deletes_its_job_but_not_the_claim(workflows):
     namespace = workflows.namespace
     workflows.ended("terminated", "Failed")
     assert workflows.active("terminated")
@@ -317,13 +317,13 @@ def test_a_terminated_workflow_takes_the_job_with_it_when_it_is_deleted(workflow
 
 
 @pytest.mark.usefixtures("disturbed")
-def test_a_job_that_is_deleted_by_hand_is_not_started_again(workflows):
+def test_a_job_deleted_by_hand_is_not_recreated(workflows):
     workflows.ended("by-hand", "Failed")
 
     assert "deleted by hand" in workflows.only_attempt("by-hand")[1]
 
 
-def test_a_lost_watcher_watches_on_and_a_second_workflow_waits(workflows):
+def test_a_replaced_watcher_resumes_and_a_second_workflow_waits(workflows):
     before = workflows.runs("lost")
     workflows.start("lost-2", job="lost")
     workflows.create()
@@ -350,12 +350,12 @@ def test_a_lost_watcher_watches_on_and_a_second_workflow_waits(workflows):
 NODE = "workflows.argoproj.io/node-id"
 
 
-def test_an_api_server_that_is_away_is_waited_for(workflows, here, server):
-    """The watcher reaches it by a way that can be closed."""
-    way = Way(here, server)
+def test_the_watcher_retries_while_the_api_server_is_unreachable(workflows, here, server):
+    """The watcher connects through a proxy that the test closes and opens."""
+    proxy = Proxy(here, server)
     env = [
         {"name": "KUBERNETES_SERVICE_HOST", "value": here},
-        {"name": "KUBERNETES_SERVICE_PORT", "value": str(way.port)},
+        {"name": "KUBERNETES_SERVICE_PORT", "value": str(proxy.port)},
     ]
     patch = json.dumps({"containers": [{"name": "main", "env": env}]})
     workflows.job("away", HOLD, worker={"replicas": 1})
@@ -364,13 +364,13 @@ def test_an_api_server_that_is_away_is_waited_for(workflows, here, server):
     workflows.runs("away", 1)
     words = ("logs", "-l", "workflows.argoproj.io/workflow=away", "-c", "main", "--tail=-1")
 
-    way.close()
+    proxy.close()
     workflows.namespace.until(
         "the watcher misses it",
         lambda: workflows.namespace.kubectl(*words).count("refused") > 5,
     )
     workflows.release("away")
-    way.open()
+    proxy.open()
 
     workflows.ended("away", "Succeeded")
     assert len(workflows.attempts("away")) == 1
@@ -378,16 +378,16 @@ def test_an_api_server_that_is_away_is_waited_for(workflows, here, server):
 
 @pytest.fixture
 def server(environment):
-    """Where the API server listens."""
+    """Host and port of the API server."""
     path = "jsonpath={.clusters[0].cluster.server}"
     command = ["kubectl", "config", "view", "--minify", "-o", path]
-    found = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
-    host, port = re.fullmatch(r"https://([^:/]+):(\d+)", found.stdout).groups()
+    result = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+    host, port = re.fullmatch(r"https://([^:/]+):(\d+)", result.stdout).groups()
     return host, int(port)
 
 
-class Way:
-    """Hands connections to this machine on, until it is closed."""
+class Proxy:
+    """Forwards connections from this machine to another address until it is closed."""
 
     def __init__(self, address, to):
         self.address, self.port, self.to = address, 0, to
@@ -405,25 +405,27 @@ class Way:
     def _serve(self, listener):
         with suppress(OSError):
             while True:
-                near, _ = listener.accept()
-                far = socket.create_connection(self.to)
-                for one, other in ((near, far), (far, near)):
-                    threading.Thread(target=self._hand_on, args=(one, other), daemon=True).start()
+                client, _ = listener.accept()
+                upstream = socket.create_connection(self.to)
+                for source, target in ((client, upstream), (upstream, client)):
+                    threading.Thread(
+                        target=self._forward, args=(source, target), daemon=True
+                    ).start()
 
-    def _hand_on(self, one, other):
+    def _forward(self, source, target):
         with suppress(OSError):
-            while data := one.recv(65536):
-                other.sendall(data)
-            other.shutdown(socket.SHUT_WR)
+            while data := source.recv(65536):
+                target.sendall(data)
+            target.shutdown(socket.SHUT_WR)
 
 
-def test_a_controller_that_is_started_again_goes_on(workflows, environment, tmp_path):
-    """One of this test's own, that nobody else's workflows depend on."""
+def test_a_restarted_controller_resumes_the_workflow(workflows, environment, tmp_path):
+    """Uses a controller of its own, so that no other test's Workflows are interrupted."""
     program = shutil.which("workflow-controller", path=environment["PATH"])
     if not program:
         pytest.skip("there is no workflow-controller to start")
     namespace = workflows.namespace
-    namespace.kubectl("apply", "-f", "-", given=CONTROLLER.replace("NAME", namespace.name))
+    namespace.kubectl("apply", "-f", "-", stdin=CONTROLLER.replace("NAME", namespace.name))
     (pod, *_) = namespace.get("pods", "-l", "workflows.argoproj.io/workflow")["items"]
     (executor,) = (c["image"] for c in pod["spec"]["initContainers"] if c["name"] == "init")
     command = [program, "--namespaced", "-n", namespace.name, "--managed-namespace", namespace.name]
@@ -468,7 +470,7 @@ data:
 
 
 @pytest.mark.parametrize("policy", ["None", "Running", "All"])
-def test_when_all_has_succeeded_the_policy_says_what_stays(policy, workflows):
+def test_clean_pod_policy_determines_what_remains_after_success(policy, workflows):
     job, namespace = f"clean-{policy.lower()}", workflows.namespace
 
     workflows.ended(job, "Succeeded")
@@ -489,7 +491,7 @@ def test_when_all_has_succeeded_the_policy_says_what_stays(policy, workflows):
     assert recorded["startTime"] < recorded["completionTime"]
 
 
-def test_a_retryable_exit_code_leads_to_new_pods_of_all(workflows):
+def test_a_retryable_exit_code_replaces_all_pods(workflows):
     workflows.ended("again", "Succeeded")
 
     first, second = workflows.attempts("again")
@@ -505,7 +507,7 @@ def test_a_retryable_exit_code_leads_to_new_pods_of_all(workflows):
     assert workflows.conditions("again") == conditions
 
 
-def test_attempts_end_at_the_limit_with_back_off(workflows):
+def test_attempts_back_off_and_stop_at_the_limit(workflows):
     workflows.ended("limit", "Failed")
 
     first, second, third = workflows.attempts("limit")
@@ -516,7 +518,7 @@ def test_attempts_end_at_the_limit_with_back_off(workflows):
     assert "no attempts left; limit-worker-0-" in workflows.recorded("limit")["Failed"]
 
 
-def test_two_failures_and_then_success_are_seen_in_argo_get(workflows):
+def test_argo_get_shows_two_failed_attempts_before_a_success(workflows):
     workflows.ended("twice", "Succeeded")
 
     first, second, third = workflows.attempts("twice")
@@ -531,8 +533,8 @@ def test_two_failures_and_then_success_are_seen_in_argo_get(workflows):
 def test_exceeding_the_memory_limit_is_permanent(workflows):
     workflows.ended("memory", "Failed")
 
-    # The kubelet may hear that the container has ended before it hears why; then it says "Error",
-    # and such an attempt looks like any other kill.
+    # The kubelet may report that the container ended before it knows the reason. The reason is
+    # then "Error", and the attempt looks like any other SIGKILL.
     *unexplained, (code, message) = [
         (node["outputs"]["exitCode"], node["message"]) for node in workflows.attempts("memory")
     ]
@@ -541,7 +543,7 @@ def test_exceeding_the_memory_limit_is_permanent(workflows):
     assert all(message.endswith(" exited with 137") for _, message in unexplained)
 
 
-def test_a_deadline_is_permanent(workflows):
+def test_exceeding_the_deadline_is_permanent(workflows):
     workflows.ended("deadline", "Failed")
 
     code, message = workflows.only_attempt("deadline")
@@ -549,14 +551,14 @@ def test_a_deadline_is_permanent(workflows):
     assert "training permanent: job/deadline-worker: Job was active longer" in message
 
 
-def test_another_role_that_fails_ends_training(workflows):
+def test_a_failure_in_another_role_ends_training(workflows):
     workflows.ended("other", "Failed")
 
     assert workflows.only_attempt("other")[0] == "42"
     workflows.namespace.until("the workers are ended", lambda: not workflows.active("other"))
 
 
-def test_what_cannot_be_submitted_is_told_and_not_retried(workflows):
+def test_a_submission_error_is_reported_and_not_retried(workflows):
     for name in ("missing", "broken", "rights"):
         workflows.ended(name, "Failed")
 
@@ -567,7 +569,7 @@ def test_what_cannot_be_submitted_is_told_and_not_retried(workflows):
     assert "cannot list resource jobs in API group batch" in workflows.only_attempt("rights")[1]
 
 
-def test_a_pipeline_trains_between_two_steps(workflows):
+def test_a_pipeline_runs_training_between_two_steps(workflows):
     workflows.ended("pipeline", "Succeeded")
 
     nodes = workflows.namespace.get("workflow", "pipeline")["status"]["nodes"].values()
@@ -575,7 +577,7 @@ def test_a_pipeline_trains_between_two_steps(workflows):
     assert times["prepare"][1] <= times["train"][0] < times["train"][1] <= times["evaluate"][0]
 
 
-def test_a_server_that_crashes_for_ever_ends_training(workflows):
+def test_a_crash_looping_server_ends_training(workflows):
     workflows.ended("crash", "Failed")
 
     code, message = workflows.only_attempt("crash")

@@ -1,4 +1,4 @@
-"""What `mlgen argo` prints, before the real Argo Workflows."""
+"""Workflows that `mlgen argo` prints, linted and run by the real Argo Workflows."""
 
 import re
 import subprocess
@@ -26,7 +26,7 @@ def lint(folder, environment):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Holds the template; everything in it is in one namespace."""
+    """Folder with the WorkflowTemplate; all objects in it have the same namespace."""
     monkeypatch.chdir(ROOT)
     template = yaml.safe_load((ROOT / "argo/workflow-template.yaml").read_text())
     put(tmp_path, "template", template)
@@ -40,7 +40,7 @@ def put(folder, name, *objects):
 
 
 @pytest.mark.parametrize("schedule", [None, "0 2 * * 6"])
-def test_argo_accepts_the_workflow_of_every_fixture(schedule, environment, folder):
+def test_argo_lint_accepts_the_workflow_of_every_fixture(schedule, environment, folder):
     form = Form(schedule=schedule, backoff_seconds=30, retry_oom=True)
     for path in [*FIXTURES, *RESOURCES]:
         text, _ = argo(texts((str(path),)), Options(workflow=True), form)
@@ -51,21 +51,21 @@ def test_argo_accepts_the_workflow_of_every_fixture(schedule, environment, folde
 
 
 def workflows(item):
-    """The Workflows in a document: itself, or what a sensor makes."""
+    """Yield the Workflows in a document: itself, or those that a sensor creates."""
     if isinstance(item, dict) and item.get("kind") == "Workflow":
         yield item
     elif isinstance(item, dict):
-        yield from (found for value in item.values() for found in workflows(value))
+        yield from (workflow for value in item.values() for workflow in workflows(value))
     elif isinstance(item, list):
-        yield from (found for value in item for found in workflows(value))
+        yield from (workflow for value in item for workflow in workflows(value))
 
 
-def test_argo_accepts_the_workflows_of_the_docs(environment, folder):
+def test_argo_lint_accepts_the_workflows_in_the_docs(environment, folder):
     blocks = re.findall(r"^```yaml\n(.*?)^```", DOCS, re.MULTILINE | re.DOTALL)
-    found = [item for block in blocks for item in workflows(yaml.safe_load(block))]
-    put(folder, "docs", *found)
+    documented = [item for block in blocks for item in workflows(yaml.safe_load(block))]
+    put(folder, "docs", *documented)
 
-    assert len(found) == 2
+    assert len(documented) == 2
     lint(folder, environment)
 
 
@@ -95,7 +95,7 @@ spec:
 """
 
 
-def test_a_custom_resource_is_run_to_its_end_and_cleaned(namespace, tmp_path):
+def test_a_custom_resource_runs_to_completion_and_is_cleaned_up(namespace, tmp_path):
     (tmp_path / "tfjob.yaml").write_text(TFJOB)
     namespace.kubectl("apply", "-k", str(ROOT / "argo"))
 
@@ -112,6 +112,6 @@ def test_a_custom_resource_is_run_to_its_end_and_cleaned(namespace, tmp_path):
 
     # Deleting the Workflow deletes what the step applied, and nothing else.
     namespace.kubectl("delete", "workflow", "mnist")
-    left = "jobs,statefulsets,services,pods"
-    namespace.until("all has gone", lambda: not namespace.kubectl("get", left, "-o", "name"))
+    kinds = "jobs,statefulsets,services,pods"
+    namespace.until("all has gone", lambda: not namespace.kubectl("get", kinds, "-o", "name"))
     assert namespace.get("configmap", "mnist-manifests")

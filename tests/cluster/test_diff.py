@@ -1,4 +1,4 @@
-"""What `mlgen diff` says of each change is held against what a real API server says to it."""
+"""What `mlgen diff` reports for each change, compared with the answer of a real API server."""
 
 import copy
 import json
@@ -13,36 +13,36 @@ from mlgen.cli import main
 
 pytestmark = pytest.mark.cluster
 
-NOWHERE = {"mlgen.test/no-such-node": "true"}
-"""Pods that ask for this are never placed, and cost nothing."""
+UNSCHEDULABLE = {"mlgen.test/no-such-node": "true"}
+"""Node selector of pods that are never scheduled, and so use no resources."""
 
 
 def pod(restart="Never"):
     main = {"name": "main", "image": "busybox:1.36", "command": ["true"], "env": [{"name": "A"}]}
-    return {"restartPolicy": restart, "nodeSelector": dict(NOWHERE), "containers": [main]}
+    return {"restartPolicy": restart, "nodeSelector": dict(UNSCHEDULABLE), "containers": [main]}
 
 
 def template(name, restart="Never"):
     return {"metadata": {"labels": {"app": name}}, "spec": pod(restart)}
 
 
-def made(version, kind, name, **content):
+def build(version, kind, name, **content):
     return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, **content}
 
 
 def job(name, **spec):
-    return made("batch/v1", "Job", name, spec={"template": template(name), **spec})
+    return build("batch/v1", "Job", name, spec={"template": template(name), **spec})
 
 
 def apps(kind, name, **spec):
     selector = {"matchLabels": {"app": name}}
     spec = {"selector": selector, "template": template(name, "Always"), "replicas": 0, **spec}
-    return made("apps/v1", kind, name, spec=spec)
+    return build("apps/v1", kind, name, spec=spec)
 
 
 def service(name, **spec):
     ports = [{"name": "http", "port": 80}]
-    return made("v1", "Service", name, spec={"selector": {"app": "x"}, "ports": ports, **spec})
+    return build("v1", "Service", name, spec={"selector": {"app": "x"}, "ports": ports, **spec})
 
 
 RBAC = "rbac.authorization.k8s.io/v1"
@@ -57,7 +57,7 @@ OBJECTS = [
     job("plain", completions=2, parallelism=2, backoffLimit=1),
     job("indexed", completionMode="Indexed", completions=2, parallelism=2),
     job(
-        "rules",  # with this policy, pods that are never placed hinder the end of their namespace
+        "rules",  # suspended, as its unscheduled pods would block the deletion of their namespace
         suspend=True,
         completionMode="Indexed",
         completions=2,
@@ -71,7 +71,7 @@ OBJECTS = [
     job("waiting", suspend=True),
     apps("StatefulSet", "set", serviceName="set", podManagementPolicy="Parallel"),
     apps("Deployment", "board"),
-    made("apps/v1", "DaemonSet", "agent")
+    build("apps/v1", "DaemonSet", "agent")
     | {
         "spec": {
             "selector": {"matchLabels": {"app": "agent"}},
@@ -81,22 +81,22 @@ OBJECTS = [
     apps("ReplicaSet", "copies"),
     service("headless", clusterIP="None", publishNotReadyAddresses=True),
     service("address"),
-    made("v1", "ConfigMap", "open", data={"a": "1"}),
-    made("v1", "ConfigMap", "locked", data={"a": "1"}, immutable=True),
-    made("v1", "Secret", "key", stringData={"a": "1"}),
-    made("v1", "Secret", "locked", stringData={"a": "1"}, immutable=True),
-    made("v1", "PersistentVolumeClaim", "claim", spec=CLAIM),
-    made("v1", "PersistentVolumeClaim", "any")
+    build("v1", "ConfigMap", "open", data={"a": "1"}),
+    build("v1", "ConfigMap", "locked", data={"a": "1"}, immutable=True),
+    build("v1", "Secret", "key", stringData={"a": "1"}),
+    build("v1", "Secret", "locked", stringData={"a": "1"}, immutable=True),
+    build("v1", "PersistentVolumeClaim", "claim", spec=CLAIM),
+    build("v1", "PersistentVolumeClaim", "any")
     | {"spec": {name: CLAIM[name] for name in ("accessModes", "resources")}},
-    made("v1", "ServiceAccount", "account"),
-    made(RBAC, "Role", "role")
+    build("v1", "ServiceAccount", "account"),
+    build(RBAC, "Role", "role")
     | {"rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]},
-    made(RBAC, "RoleBinding", "binding")
+    build(RBAC, "RoleBinding", "binding")
     | {
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "role"},
         "subjects": [{"kind": "ServiceAccount", "name": "account", "namespace": "x"}],
     },
-    made("v1", "Pod", "pod") | {"spec": pod()},
+    build("v1", "Pod", "pod") | {"spec": pod()},
 ]
 
 LABEL = {"metadata.labels": {"a": "b"}}
@@ -161,7 +161,7 @@ ACCEPTED = [
     ("Pod pod", {"spec.containers.0.image": "busybox:1.37"}),
 ]
 
-REFUSED = [
+REJECTED = [
     ("Job plain", {f"{MAIN}.image": "busybox:1.37"}, "spec.template"),
     ("Job plain", {f"{MAIN}.env.0.value": "x"}, "spec.template"),
     ("Job plain", {"spec.template.metadata.labels.extra": "x"}, "spec.template"),
@@ -279,16 +279,16 @@ UNSURE = [
     ),
 ]
 
-NOT_WRITTEN = {
+FIELDS_OF_ERRORS = {
     ("Service address", "spec.clusterIP"): "spec.clusterIPs[0]",
     ("Service headless", "spec.clusterIP"): "spec.clusterIPs[0]",
     ("Service headless", "spec.type"): "spec.clusterIPs[0]",
     ("PersistentVolumeClaim claim", "spec.resources.requests"): "spec",
     ("StatefulSet set", "spec.updateStrategy.type"): "spec.updateStrategy.rollingUpdate",
 }
-"""Where the API server names another field: one that it has set itself, or all of them."""
+"""Where the API server names another field: one that it has defaulted, or the whole spec."""
 
-PLACED = [
+SCHEDULING = [
     {f"{SPEC}.nodeSelector": {"zone": "a"}},
     {f"{SPEC}.tolerations": [{"operator": "Exists"}]},
     {f"{SPEC}.affinity": {"nodeAffinity": NODES}},
@@ -299,19 +299,19 @@ PLACED = [
 
 
 def edited(item, edits):
-    """The object with other values at some paths; None takes one away."""
+    """Return a copy of the object with other values at some paths; None removes a field."""
     item = copy.deepcopy(item)
     for path, value in edits.items():
-        *way, last = [int(step) if step.isdecimal() else step for step in path.split(".")]
-        at = item
-        for step in way:
-            at = at[step]
-        if isinstance(at, list) and last == len(at):
-            at.append(value)
+        *parents, last = [int(step) if step.isdecimal() else step for step in path.split(".")]
+        holder = item
+        for step in parents:
+            holder = holder[step]
+        if isinstance(holder, list) and last == len(holder):
+            holder.append(value)
         elif value is None:
-            del at[last]
+            del holder[last]
         else:
-            at[last] = value
+            holder[last] = value
     return item
 
 
@@ -322,9 +322,9 @@ def named(name):
 
 @pytest.fixture(scope="module")
 def there(shared_namespace):
-    """A namespace that has all of OBJECTS, and a Job that has started before it was suspended."""
-    given = yaml.safe_dump_all([*OBJECTS, job("started")])
-    shared_namespace.kubectl("apply", "-f", "-", given=given)
+    """A namespace with all of OBJECTS, and a Job that was suspended after it had started."""
+    stdin = yaml.safe_dump_all([*OBJECTS, job("started")])
+    shared_namespace.kubectl("apply", "-f", "-", stdin=stdin)
     status = "jsonpath={.status.startTime}"
     shared_namespace.until(
         "the Job started", lambda: shared_namespace.kubectl("get", "job", "started", "-o", status)
@@ -335,11 +335,11 @@ def there(shared_namespace):
 
 @pytest.fixture(scope="module")
 def saved(there, tmp_path_factory):
-    """What `kubectl get -o yaml` prints of OBJECTS, each in a file."""
+    """Folder with the output of `kubectl get -o yaml` for each of OBJECTS."""
     folder = tmp_path_factory.mktemp("saved")
-    given = yaml.safe_dump_all(OBJECTS)
-    found = yaml.safe_load(there.kubectl("get", "-f", "-", "-o", "yaml", given=given))
-    for item in found["items"]:
+    stdin = yaml.safe_dump_all(OBJECTS)
+    live = yaml.safe_load(there.kubectl("get", "-f", "-", "-o", "yaml", stdin=stdin))
+    for item in live["items"]:
         name = f"{item['kind']} {item['metadata']['name']}.yaml"
         (folder / name).write_text(yaml.safe_dump(item))
     return folder
@@ -347,35 +347,37 @@ def saved(there, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def refused(there, tmp_path_factory):
-    """Which fields the API server refuses of a change.
+    """Function that returns the fields for which the API server rejects a change.
 
-    One kubectl asks for all, each in a file of its own, as an error names the file.
+    One kubectl checks all changes, each in a file of its own, as an error names the file.
     """
     folder = tmp_path_factory.mktemp("asked")
-    cases = [*ACCEPTED, *REFUSED, *UNSURE, *(("Job waiting", edits) for edits in PLACED)]
-    found = {}
+    cases = [*ACCEPTED, *REJECTED, *UNSURE, *(("Job waiting", edits) for edits in SCHEDULING)]
+    fields_by_file = {}
     for number, (name, edits, *_) in enumerate(cases):
         file = folder / f"{number:03}.json"
         file.write_text(json.dumps(edited(named(name), edits)))
-        found[str(file)] = []
-    taken, said = there.both("apply", "--dry-run=server", "-f", str(folder))
-    for error in said.split("Error from server")[1:]:
+        fields_by_file[str(file)] = []
+    accepted, errors = there.stdout_and_stderr("apply", "--dry-run=server", "-f", str(folder))
+    for error in errors.split("Error from server")[1:]:
         (file,) = set(re.findall(r'for: "(.*?)"', error))
-        found[file] = re.findall(r"(?:invalid: \[?|, )([\w.\[\]]+): (?:Inv|Forb)", error)
-        assert found[file], error
-    assert list(found.values()).count([]) == len(taken.splitlines())
-    known = {repr(case[:2]): fields for case, fields in zip(cases, found.values(), strict=True)}
-    return lambda name, edits: known[repr((name, edits))]
+        fields_by_file[file] = re.findall(r"(?:invalid: \[?|, )([\w.\[\]]+): (?:Inv|Forb)", error)
+        assert fields_by_file[file], error
+    assert list(fields_by_file.values()).count([]) == len(accepted.splitlines())
+    fields_by_case = {
+        repr(case[:2]): fields for case, fields in zip(cases, fields_by_file.values(), strict=True)
+    }
+    return lambda name, edits: fields_by_case[repr((name, edits))]
 
 
 @pytest.fixture(scope="module")
 def changed(there):
-    """What an object would be after a change that the API server takes."""
+    """Function that returns an object as the API server would store it after a change."""
     items = [edited(named(name), edits) for name, edits in NO_CHANGE]
-    given = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
-    printed = there.kubectl("apply", "--dry-run=server", "-o", "json", "-f", "-", given=given)
-    known = dict(zip(map(repr, NO_CHANGE), json.loads(printed)["items"], strict=True))
-    return lambda name, edits: known[repr((name, edits))]
+    stdin = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
+    printed = there.kubectl("apply", "--dry-run=server", "-o", "json", "-f", "-", stdin=stdin)
+    objects_by_case = dict(zip(map(repr, NO_CHANGE), json.loads(printed)["items"], strict=True))
+    return lambda name, edits: objects_by_case[repr((name, edits))]
 
 
 @pytest.fixture
@@ -405,7 +407,7 @@ def case_id(value):
 
 
 @pytest.mark.parametrize(("name", "edits"), ACCEPTED, ids=case_id)
-def test_what_is_said_to_be_accepted_is(name, edits, refused, saved, diff):
+def test_a_change_reported_as_accepted_is_accepted(name, edits, refused, saved, diff):
     new = edited(named(name), edits)
 
     assert [] == refused(name, edits)
@@ -414,13 +416,13 @@ def test_what_is_said_to_be_accepted_is(name, edits, refused, saved, diff):
         assert (3, True) == (status, head.startswith(f"{name}: changed")), head
 
 
-@pytest.mark.parametrize("case", REFUSED, ids=case_id)
-def test_what_is_said_to_be_refused_is_for_the_same_field(case, refused, saved, diff):
+@pytest.mark.parametrize("case", REJECTED, ids=case_id)
+def test_a_change_reported_as_rejected_is_rejected_for_the_same_field(case, refused, saved, diff):
     name, edits, field = case
     new = edited(named(name), edits)
 
-    theirs = {field, field.rpartition(".")[0], NOT_WRITTEN.get((name, field))}
-    assert theirs & set(refused(name, edits))
+    expected = {field, field.rpartition(".")[0], FIELDS_OF_ERRORS.get((name, field))}
+    assert expected & set(refused(name, edits))
     for old in (named(name), saved / f"{name}.yaml"):
         status, head = diff(old, new)
         assert (3, True) == (
@@ -430,28 +432,32 @@ def test_what_is_said_to_be_refused_is_for_the_same_field(case, refused, saved, 
 
 
 @pytest.mark.parametrize(("name", "edits"), NO_CHANGE, ids=case_id)
-def test_what_is_said_to_be_no_change_is_none(name, edits, changed, saved, diff):
-    now = yaml.safe_load((saved / f"{name}.yaml").read_text())
+def test_an_edit_reported_as_no_change_changes_nothing(name, edits, changed, saved, diff):
+    before = yaml.safe_load((saved / f"{name}.yaml").read_text())
     after = changed(name, edits)
 
-    for item in (now, after):
+    for item in (before, after):
         for volatile in ("annotations", "generation", "managedFields", "namespace"):
             item["metadata"].pop(volatile, None)
         item.pop("status", None)
-    assert now == after
+    assert before == after
     for old in (named(name), saved / f"{name}.yaml"):
         assert (0, "") == diff(old, edited(named(name), edits))
 
 
-@pytest.mark.parametrize("edits", PLACED, ids=case_id)
-def test_where_pods_run_may_change_until_a_suspended_job_starts(edits, there, refused, saved, diff):
+@pytest.mark.parametrize("edits", SCHEDULING, ids=case_id)
+def test_scheduling_fields_may_change_until_a_suspended_job_starts(
+    edits, there, refused, saved, diff
+):
     waiting = edited(named("Job waiting"), edits)
     started = edited(job("started", suspend=True), edits)
 
-    said = there.both("apply", "--dry-run=server", "-f", "-", given=yaml.safe_dump(started))[1]
+    errors = there.stdout_and_stderr(
+        "apply", "--dry-run=server", "-f", "-", stdin=yaml.safe_dump(started)
+    )[1]
 
     assert [] == refused("Job waiting", edits)
-    assert "spec.template: Invalid value" in said
+    assert "spec.template: Invalid value" in errors
     assert (3, "Job waiting: changed") == diff(saved / "Job waiting.yaml", waiting)
     unsure = "Job waiting: may be rejected by the API server: spec.template is immutable, unless "
     assert diff(named("Job waiting"), waiting)[1].startswith(unsure)
@@ -464,8 +470,8 @@ def test_where_pods_run_may_change_until_a_suspended_job_starts(edits, there, re
 
 
 @pytest.mark.parametrize("case", UNSURE, ids=case_id)
-def test_what_files_do_not_tell_is_said_to_be_unsure(case, refused, saved, diff):
-    """What `kubectl get` has printed, or --live, may tell more."""
+def test_a_change_that_depends_on_the_cluster_is_reported_as_uncertain(case, refused, saved, diff):
+    """With the output of `kubectl get`, or with --live, the answer may be certain."""
     name, edits, known = case
     new = edited(named(name), edits)
 
@@ -477,9 +483,9 @@ def test_what_files_do_not_tell_is_said_to_be_unsure(case, refused, saved, diff)
 
 
 @pytest.mark.parametrize("way", [(), ("--server-side",)], ids=["client", "server"])
-def test_the_cluster_is_compared_as_kubectl_applies(way, namespace, diff):
+def test_live_comparison_predicts_what_kubectl_apply_does(way, namespace, diff):
     old = [job("a", suspend=True), apps("StatefulSet", "b", serviceName="b"), service("c")]
-    namespace.kubectl("apply", *way, "-f", "-", given=yaml.safe_dump_all(old))
+    namespace.kubectl("apply", *way, "-f", "-", stdin=yaml.safe_dump_all(old))
     live = ("--live", "-n", namespace.name)
 
     assert [(0, "")] * 3 == [diff(*live, item) for item in old]
@@ -491,7 +497,7 @@ def test_the_cluster_is_compared_as_kubectl_applies(way, namespace, diff):
             edited(old[0], {f"{MAIN}.image": "busybox:1.37"}),
             edited(old[1], {"spec.replicas": 0, "spec.minReadySeconds": 7}),
             edited(old[2], {"spec.ports": [{"name": "http", "port": 81}]}),
-            made("v1", "ConfigMap", "d"),
+            build("v1", "ConfigMap", "d"),
         ],
     }
     status, head = diff(*live, new)
@@ -500,28 +506,28 @@ def test_the_cluster_is_compared_as_kubectl_applies(way, namespace, diff):
         head.startswith(f"Job {namespace.name}/a: will be rejected by the API server"),
     )
 
-    said = namespace.both("apply", *way, "-f", "-", given=yaml.safe_dump(new))[1]
+    errors = namespace.stdout_and_stderr("apply", *way, "-f", "-", stdin=yaml.safe_dump(new))[1]
 
-    assert "spec.template: Invalid value" in said
+    assert "spec.template: Invalid value" in errors
     assert 7 == namespace.get("statefulset", "b")["spec"]["minReadySeconds"]
     assert 81 == namespace.get("service", "c")["spec"]["ports"][0]["port"]
     assert [(0, "")] * 3 == [diff(*live, item) for item in new["items"][1:]]
 
 
-def test_nothing_is_said_to_change_of_any_fixture_that_is_as_it_was_applied(there, diff):
-    """The defaults of every field that mlgen renders, as the API server fills them in."""
+def test_no_change_is_reported_for_a_fixture_that_is_applied(there, diff):
+    """Covers the API server's defaults for every field that mlgen renders."""
     rendered = {}
     for path in FIXTURES:
         result = CliRunner().invoke(main, ["render", str(path), "-n", there.name])
         objects = [o for o in yaml.safe_load_all(result.stdout) if o["kind"] != "PodGroup"]
         rendered[path.stem] = objects
     items = [item for objects in rendered.values() for item in objects]
-    given = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
+    stdin = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
     words = ("apply", "--dry-run=server", "-o", "json", "-f", "-")
-    applied = json.loads(there.kubectl(*words, given=given))["items"]
+    applied = json.loads(there.kubectl(*words, stdin=stdin))["items"]
 
     for name, objects in rendered.items():
-        found, applied = applied[: len(objects)], applied[len(objects) :]
-        old, new = ({"apiVersion": "v1", "kind": "List", "items": i} for i in (found, objects))
+        stored, applied = applied[: len(objects)], applied[len(objects) :]
+        old, new = ({"apiVersion": "v1", "kind": "List", "items": i} for i in (stored, objects))
         assert (0, "") == diff(old, new), name
     assert [] == applied

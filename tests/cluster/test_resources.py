@@ -1,4 +1,4 @@
-"""Custom resources of the operators train, unchanged, in a cluster that has no operator."""
+"""Custom resources of training operators train unchanged in a cluster without operators."""
 
 import re
 import subprocess
@@ -19,14 +19,14 @@ def lines_with(printed, words):
 
 @pytest.mark.usefixtures("pod_groups")
 @pytest.mark.parametrize("dialect", sorted({path.stem.split("-")[0] for path in FIXTURES}))
-def test_the_api_server_takes_what_is_made_of_every_fixture(dialect, namespace):
-    own = [path for path in FIXTURES if path.stem.startswith(f"{dialect}-")]
-    manifests = "".join(namespace.render(path, "-n", namespace.name) for path in own)
+def test_the_api_server_accepts_the_manifests_of_every_fixture(dialect, namespace):
+    files = [path for path in FIXTURES if path.stem.startswith(f"{dialect}-")]
+    manifests = "".join(namespace.render(path, "-n", namespace.name) for path in files)
     words = ("apply", "--dry-run=server", "--validate=strict", "-f", "-")
 
-    taken = namespace.kubectl(*words, given=manifests)
+    output = namespace.kubectl(*words, stdin=manifests)
 
-    assert taken.count("(server dry run)") == manifests.count("\n---\n") + 1
+    assert output.count("(server dry run)") == manifests.count("\n---\n") + 1
 
 
 def test_a_tfjob_trains(namespace):
@@ -57,12 +57,12 @@ def test_an_mpijob_v1_trains(namespace):
 
 
 def test_an_mpijob_v2beta1_trains(namespace):
-    """With the keys that the operator would have made, as the warning says."""
+    """The test creates the SSH keys that the operator would create, as the warning says."""
     passwd = "root:x:0:0::/root:/bin/sh\nmpiuser:x:1000:1000::/home/mpiuser:/bin/sh\n"
     namespace.kubectl("create", "configmap", "passwd", f"--from-literal=passwd={passwd}")
     command = [sys.executable, "-m", "mlgen", "ssh-secret", "pi-ssh"]
     secret = subprocess.run(command, check=True, capture_output=True, text=True)
-    namespace.kubectl("apply", "-f", "-", given=secret.stdout)
+    namespace.kubectl("apply", "-f", "-", stdin=secret.stdout)
     namespace.apply(RESOURCES / "mpijob-v2beta1.yaml")
 
     printed = namespace.completed("pi-launcher")
@@ -88,7 +88,7 @@ def test_an_mxjob_trains(namespace):
     assert lines_with(printed, "workers") == ["workers 2 weight 1.0"] * 2
 
 
-def test_a_job_of_volcano_trains(namespace):
+def test_a_volcano_job_trains(namespace):
     namespace.apply(RESOURCES / "volcano-tensorflow.yaml")
 
     printed = lines_with(namespace.completed("ctr-worker", 300), "total")

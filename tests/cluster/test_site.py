@@ -1,4 +1,4 @@
-"""What sites want around a job: security, storage, gangs; held against a real API server."""
+"""Site requirements such as security, storage and gang scheduling, in a real cluster."""
 
 import json
 import socket
@@ -13,37 +13,37 @@ pytestmark = pytest.mark.cluster
 
 
 @pytest.mark.parametrize("fixture", FIXTURES, ids=lambda path: path.stem)
-def test_the_api_server_takes_every_fixture_and_finds_the_level_that_validate_says(
+def test_the_api_server_accepts_every_fixture_at_the_pod_security_level_that_validate_reports(
     fixture, namespace, request
 ):
     manifests = namespace.render(fixture, "--namespace", namespace.name)
     if "kind: PodGroup" in manifests:
         request.getfixturevalue("pod_groups")
     command = [sys.executable, "-m", "mlgen", "validate", str(fixture)]
-    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    report = subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
     warned = []
     for level in ("baseline", "restricted"):
         label = f"pod-security.kubernetes.io/warn={level}"
         namespace.kubectl("label", "--overwrite", "namespace", namespace.name, label)
         words = ("apply", "--dry-run=server", "--validate=strict", "-f", "-")
-        taken, warnings = namespace.both(*words, given=manifests)
+        output, warnings = namespace.stdout_and_stderr(*words, stdin=manifests)
 
-        assert taken.count("created (server dry run)") == manifests.count("\nkind: ")
+        assert output.count("created (server dry run)") == manifests.count("\nkind: ")
         warned.append("would violate PodSecurity" in warnings)
 
-    met = {(True, True): "privileged", (False, True): "baseline", (False, False): "restricted"}
-    assert f"  PodSecurity: {met[tuple(warned)]}\n" in said
+    levels = {(True, True): "privileged", (False, True): "baseline", (False, False): "restricted"}
+    assert f"  PodSecurity: {levels[tuple(warned)]}\n" in report
 
 
 @pytest.mark.usefixtures("pod_groups")
-def test_the_cluster_knows_what_a_gang_needs(namespace):
-    """The API server has pruned nothing, so every field is one of the project's own."""
+def test_the_pod_groups_of_a_gang_keep_all_fields(namespace):
+    """The API server prunes unknown fields, so each field that it keeps is in the CRD."""
     for name in ("tensorflow-volcano", "pytorch-coscheduling"):
         fixture = next(path for path in FIXTURES if path.stem == name)
         manifests = namespace.render(fixture, "--namespace", namespace.name)
         namespace.kubectl(
-            "apply", "-l", "app.kubernetes.io/component=gang", "-f", "-", given=manifests
+            "apply", "-l", "app.kubernetes.io/component=gang", "-f", "-", stdin=manifests
         )
 
     volcano = namespace.get("podgroups.scheduling.volcano.sh", "wide-deep")["spec"]
@@ -54,7 +54,7 @@ def test_the_cluster_knows_what_a_gang_needs(namespace):
     assert (coscheduling["minMember"], coscheduling["scheduleTimeoutSeconds"]) == (2, 300)
 
 
-def test_a_restricted_job_trains_where_nothing_else_may_run(namespace, jobs):
+def test_a_restricted_job_trains_in_a_namespace_that_enforces_restricted(namespace, jobs):
     label = "pod-security.kubernetes.io/enforce=restricted"
     namespace.kubectl("label", "namespace", namespace.name, label)
     security = "spec.security={profile: restricted, runAsUser: 1000}"
@@ -65,7 +65,7 @@ def test_a_restricted_job_trains_where_nothing_else_may_run(namespace, jobs):
     assert "world 3 sum 6.0" in " ".join(printed[0])
 
 
-def test_half_of_the_memory_is_shared(namespace, jobs):
+def test_shared_memory_is_half_of_the_memory(namespace, jobs):
     namespace.apply(jobs / "memory.yaml")
 
     ((line,),) = namespace.completed("memory-main")
@@ -73,7 +73,7 @@ def test_half_of_the_memory_is_shared(namespace, jobs):
     assert line.split() == ["tmpfs", "64", "0", "64", "0%", "/dev/shm"]
 
 
-def test_each_replica_has_a_limit_of_its_own(namespace, jobs):
+def test_each_replica_has_its_own_backoff_limit(namespace, jobs):
     namespace.apply(jobs / "limits.yaml")
 
     condition = namespace.ended("embed-shard")
@@ -84,7 +84,7 @@ def test_each_replica_has_a_limit_of_its_own(namespace, jobs):
     assert status["failed"] == 2
 
 
-def test_tensorboard_serves_what_replicas_write(namespace, jobs, library, tmp_path):
+def test_tensorboard_serves_the_logs_that_replicas_write(namespace, jobs, library, tmp_path):
     program = '#!/bin/sh\nPYTHONPATH=/opt/board exec python3 -m tensorboard.main "$@"\n'
     (tmp_path / "tensorboard").write_text(program)
     (tmp_path / "tensorboard").chmod(0o755)
@@ -97,33 +97,33 @@ def test_tensorboard_serves_what_replicas_write(namespace, jobs, library, tmp_pa
     available = ("--for=condition=Available", "--timeout=120s")
     namespace.kubectl("wait", "deployment/board-tensorboard", *available)
     service = f"/api/v1/namespaces/{namespace.name}/services/board-tensorboard:http/proxy"
-    answer = json.loads(namespace.kubectl("get", "--raw", f"{service}/data/environment"))
+    response = json.loads(namespace.kubectl("get", "--raw", f"{service}/data/environment"))
 
     assert (tmp_path / "logs/run").exists()
-    assert answer["data_location"] == "/logs"
+    assert response["data_location"] == "/logs"
 
 
 @pytest.fixture
 def repository(here, tmp_path):
-    """The address at which pods find a repository of one tagged commit."""
+    """URL of a Git repository with one tagged commit, which pods can clone."""
     if not Path("/usr/lib/git-core").is_dir():
         pytest.skip("there is no git for the pod in /usr/lib/git-core")
     folder = tmp_path / "code"
     folder.mkdir()
     (folder / "train.txt").write_text("step 1\n")
-    who = ["-c", "user.name=x", "-c", "user.email=x@example"]
+    identity = ["-c", "user.name=x", "-c", "user.email=x@example"]
     for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"], ["tag", "v1"]):
-        subprocess.run(["git", *who, *words], cwd=folder, check=True)
+        subprocess.run(["git", *identity, *words], cwd=folder, check=True)
     with socket.create_server(("", 0)) as free:
         port = free.getsockname()[1]
-    served = ["--export-all", f"--base-path={tmp_path}", "--reuseaddr", f"--port={port}"]
-    with subprocess.Popen(["git", "daemon", *served]) as daemon:
+    options = ["--export-all", f"--base-path={tmp_path}", "--reuseaddr", f"--port={port}"]
+    with subprocess.Popen(["git", "daemon", *options]) as daemon:
         yield f"git://{here}:{port}/code"
         daemon.terminate()
 
 
-def test_code_is_there_when_training_starts(namespace, jobs, repository):
-    where = f"spec.volumes.code.git.repository={repository}"
-    namespace.apply(jobs / "code.yaml", "--set", where)
+def test_code_is_cloned_before_training_starts(namespace, jobs, repository):
+    setting = f"spec.volumes.code.git.repository={repository}"
+    namespace.apply(jobs / "code.yaml", "--set", setting)
 
     assert namespace.completed("code-main") == [["step 1"]]

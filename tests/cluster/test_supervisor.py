@@ -1,6 +1,6 @@
-"""The supervisor ends what outlives the training, and writes down how it went.
+"""The supervisor stops pods that keep running after training ends, and records the outcome.
 
-All jobs run at once in one namespace, and none touches another.
+All jobs run at once in one namespace, and do not affect each other.
 """
 
 import json
@@ -14,7 +14,7 @@ JOB = Path(__file__).parent / "jobs/supervised.yaml"
 
 JOBS = {
     "ends": ('spec.roles.chief.command=[sh, -c, "sleep 15; echo trained"]',),
-    # Its name begins as that of the one before, and it goes on.
+    # Its name starts with that of the previous job, and it keeps running.
     "ends-not": (),
     "fails": ('spec.roles.worker.command=[sh, -c, "sleep 45; exit 42"]',),
     "tolerates": (
@@ -28,14 +28,14 @@ JOBS = {
         "spec.runPolicy.cleanPodPolicy=All",
     ),
 }
-"""By name: what is set besides what the job file says."""
+"""Settings in addition to the job file, by job name."""
 
 SUCCEEDED, FAILED = {"Succeeded": "True"}, {"Failed": "True"}
 
 
 @pytest.fixture(scope="module")
-def claim(shared_namespace, here, tmp_path_factory):  # noqa: ARG001 - the node sees the folder
-    """A claim that carries a job's label, as a user may have it, and is bound."""
+def claim(shared_namespace, here, tmp_path_factory):  # noqa: ARG001 - pods mount a folder
+    """A bound claim with a job's label, as a user may create it."""
     name, folder = f"{shared_namespace.name}-data", tmp_path_factory.mktemp("data")
     spec = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
     size = {"storage": "1Mi"}
@@ -45,13 +45,13 @@ def claim(shared_namespace, here, tmp_path_factory):  # noqa: ARG001 - the node 
     claim["metadata"] = {"name": "data", "labels": {"mlgen.dev/job": "all"}}
     claim["spec"] = spec | {"resources": {"requests": size}, "volumeName": name}
     for item in (volume, claim):
-        shared_namespace.kubectl("apply", "-f", "-", given=json.dumps(item))
+        shared_namespace.kubectl("apply", "-f", "-", stdin=json.dumps(item))
     yield folder
     shared_namespace.kubectl("delete", "persistentvolume", name, "--wait=false")
 
 
 @pytest.fixture(scope="module")
-def namespace(shared_namespace, claim):  # noqa: ARG001 - one of them writes there
+def namespace(shared_namespace, claim):  # noqa: ARG001 - one job mounts it
     for name, settings in JOBS.items():
         words = [f"--set={setting}" for setting in (f"metadata.name={name}", *settings)]
         shared_namespace.apply(JOB, *words)
@@ -59,7 +59,7 @@ def namespace(shared_namespace, claim):  # noqa: ARG001 - one of them writes the
 
 
 def states(namespace, job):
-    """The conditions: of each its status, time, and reason with message."""
+    """Return the status, time, and reason with message of each condition."""
     data = namespace.get("configmap", f"{job}-status")["data"]
     return {key: text.split(" ", 2) for key, text in data.items() if key[0].isupper()}
 
@@ -69,14 +69,14 @@ def statuses(namespace, job):
 
 
 def running(namespace, job):
-    """The roles of a job's pods that have not ended; its supervisor is none of them."""
+    """Return the roles of a job's pods that have not ended, without its supervisor."""
     items = namespace.get("pods", "-l", f"mlgen.dev/job={job}")["items"]
-    found = [item for item in items if item["status"]["phase"] in ("Pending", "Running")]
-    return sorted(item["metadata"]["labels"]["mlgen.dev/role"] for item in found)
+    active = [item for item in items if item["status"]["phase"] in ("Pending", "Running")]
+    return sorted(item["metadata"]["labels"]["mlgen.dev/role"] for item in active)
 
 
 def supervised(namespace, job):
-    """Wait until the supervisor has ended, and all that it ended has gone; return its log."""
+    """Wait until the supervisor has ended and the pods it stops are gone; return its log."""
     condition = namespace.ended(f"{job}-supervisor")
     log = namespace.kubectl("logs", f"job/{job}-supervisor", check=False)
     assert condition["type"] == "Complete", log
@@ -84,19 +84,24 @@ def supervised(namespace, job):
     return log
 
 
-def test_what_serves_is_freed_when_the_chief_has_succeeded(namespace):
+def test_parameter_servers_are_scaled_to_0_when_the_chief_succeeds(namespace):
     supervised(namespace, "ends")
 
-    found, data = states(namespace, "ends"), namespace.get("configmap", "ends-status")["data"]
-    times = [data["startTime"], found["Created"][1], found["Running"][1], data["completionTime"]]
+    conditions, data = states(namespace, "ends"), namespace.get("configmap", "ends-status")["data"]
+    times = [
+        data["startTime"],
+        conditions["Created"][1],
+        conditions["Running"][1],
+        data["completionTime"],
+    ]
     assert statuses(namespace, "ends") == {"Created": "True", "Running": "False", **SUCCEEDED}
     assert times == sorted(times)
-    assert found["Succeeded"][1] == data["completionTime"]
+    assert conditions["Succeeded"][1] == data["completionTime"]
     assert data["replicas.chief"] == "active 0, succeeded 1, failed 0"
     assert data["replicas.ps"] == "active 0"
 
 
-def test_what_has_ended_keeps_its_log_and_what_was_ended_can_be_started_again(namespace):
+def test_finished_pods_keep_their_log_and_stopped_workloads_can_be_resumed(namespace):
     supervised(namespace, "ends")
 
     (chief,) = namespace.pods("ends-chief")
@@ -105,57 +110,57 @@ def test_what_has_ended_keeps_its_log_and_what_was_ended_can_be_started_again(na
     assert namespace.get("statefulset", "ends-ps")["spec"]["replicas"] == 0
 
 
-def test_the_job_beside_it_goes_on(namespace):
+def test_another_job_keeps_running(namespace):
     supervised(namespace, "ends")
 
     assert running(namespace, "ends-not") == ["chief", "ps", "worker", "worker"]
     assert statuses(namespace, "ends-not") == {"Created": "True", "Running": "True"}
 
 
-def test_training_ends_when_a_worker_has_failed(namespace):
+def test_training_fails_when_a_worker_fails(namespace):
     log = supervised(namespace, "fails")
 
     chief = namespace.ended("fails-chief")
     assert (chief["type"], chief["reason"]) == ("Failed", "DeadlineExceeded")
     assert "ending training, because another Job failed: job/fails-worker" in log
-    found = states(namespace, "fails")
+    conditions = states(namespace, "fails")
     assert statuses(namespace, "fails") == {"Created": "True", "Running": "False", **FAILED}
-    assert found["Created"][1] <= found["Running"][1] <= found["Failed"][1]
-    assert "PodFailurePolicy: job/fails-worker" in found["Failed"][2]
-    assert "exit code 42" in found["Failed"][2]
+    assert conditions["Created"][1] <= conditions["Running"][1] <= conditions["Failed"][1]
+    assert "PodFailurePolicy: job/fails-worker" in conditions["Failed"][2]
+    assert "exit code 42" in conditions["Failed"][2]
     counts = namespace.get("configmap", "fails-status")["data"]["replicas.worker"]
     assert counts.startswith("active 0, succeeded 0, failed ")
     assert not counts.endswith(" 0")
 
 
-def test_a_worker_whose_failure_is_tolerated_may_fail(namespace):
+def test_training_succeeds_despite_a_tolerated_worker_failure(namespace):
     supervised(namespace, "tolerates")
 
     assert namespace.ended("tolerates-worker")["reason"] == "FailedIndexes"
     assert statuses(namespace, "tolerates") == {"Created": "True", "Running": "False", **SUCCEEDED}
 
 
-def test_all_is_deleted_but_the_claim_and_the_status(namespace, claim):
+def test_clean_pod_policy_all_deletes_everything_but_the_claim_and_the_status(namespace, claim):
     supervised(namespace, "all")
 
     kinds, label = "jobs,statefulsets,services,configmaps", "mlgen.dev/job=all"
     others = ("get", kinds, "-l", f"{label},mlgen.dev/role!=supervisor", "-o", "name")
     namespace.until("all is deleted", lambda: not namespace.kubectl(*others))
     assert statuses(namespace, "all")["Succeeded"] == "True"
-    found = namespace.get("persistentvolumeclaim", "data")
-    assert found["status"]["phase"] == "Bound"
-    assert "deletionTimestamp" not in found["metadata"]
+    live_claim = namespace.get("persistentvolumeclaim", "data")
+    assert live_claim["status"]["phase"] == "Bound"
+    assert "deletionTimestamp" not in live_claim["metadata"]
     assert (claim / "model").read_text() == "model\n"
 
 
-def test_a_supervisor_may_do_nothing_else(namespace):
+def test_a_supervisor_has_no_other_rights(namespace):
     account = f"--as=system:serviceaccount:{namespace.name}:ends-supervisor"
 
-    def may(*words):
+    def can(*words):
         return namespace.kubectl("auth", "can-i", *words, account, check=False).strip()
 
-    assert may("patch", "jobs/ends-worker") == "yes"
-    assert may("patch", "configmaps/ends-status") == "yes"
+    assert can("patch", "jobs/ends-worker") == "yes"
+    assert can("patch", "configmaps/ends-status") == "yes"
     for words in (
         ("patch", "jobs/ends-not-worker"),
         ("patch", "configmaps/ends-config"),
@@ -165,4 +170,4 @@ def test_a_supervisor_may_do_nothing_else(namespace):
         ("get", "secrets"),
         ("get", "pods"),
     ):
-        assert may(*words) == "no", words
+        assert can(*words) == "no", words

@@ -1,4 +1,4 @@
-"""What Helm, kustomize and Argo CD make of a job by mlgen is applied, and trains."""
+"""Jobs that Helm, kustomize and Argo CD render with mlgen train in a cluster."""
 
 import os
 import re
@@ -15,8 +15,8 @@ pytestmark = pytest.mark.cluster
 PYTORCH = (Path(__file__).parent / "jobs/pytorch.yaml").read_text()
 
 
-class Workshop:
-    """A scratch folder in which the programs run, and find mlgen."""
+class Workspace:
+    """A scratch folder in which the tools run, with mlgen on the PATH."""
 
     def __init__(self, folder, environment, namespace, tool):
         path = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
@@ -42,54 +42,56 @@ class Workshop:
 
 
 def job(name):
-    """Where the first rank alone decided, one that ends later could be ended before it speaks."""
+    """Return a job in which every rank decides, so that none is stopped before it prints."""
     policy = "\n  successPolicy: {replicas: All}\n  roles:\n"
     return PYTORCH.replace("name: bert", f"name: {name}").replace("\n  roles:\n", policy)
 
 
-def chart(shop, name):
-    shop.write(f"{name}/Chart.yaml", f"apiVersion: v2\nname: {name}\nversion: 1.0.0\n")
-    shop.write(f"{name}/templates/job.yaml", job(name))
-    return ["template", "release", name, "-n", shop.namespace, "--post-renderer", "mlgen"]
+def chart(workspace, name):
+    workspace.write(f"{name}/Chart.yaml", f"apiVersion: v2\nname: {name}\nversion: 1.0.0\n")
+    workspace.write(f"{name}/templates/job.yaml", job(name))
+    return ["template", "release", name, "-n", workspace.namespace, "--post-renderer", "mlgen"]
 
 
-def helm_3(shop):
-    words = chart(shop, "by-helm-3")
-    return shop.run(shop.tool("helm3"), *words, "--post-renderer-args", "helm-post-render")
+def helm_3(workspace):
+    words = chart(workspace, "by-helm-3")
+    return workspace.run(
+        workspace.tool("helm3"), *words, "--post-renderer-args", "helm-post-render"
+    )
 
 
-def helm_4(shop):
-    helm, home = shop.tool("helm4"), {}
+def helm_4(workspace):
+    helm, home = workspace.tool("helm4"), {}
     for kind in ("DATA", "CONFIG", "CACHE"):
-        home[f"HELM_{kind}_HOME"] = str(shop.folder / kind)
-    shop.run(helm, "plugin", "install", str(ROOT / "integrations/helm"), **home)
-    return shop.run(helm, *chart(shop, "by-helm-4"), **home)
+        home[f"HELM_{kind}_HOME"] = str(workspace.folder / kind)
+    workspace.run(helm, "plugin", "install", str(ROOT / "integrations/helm"), **home)
+    return workspace.run(helm, *chart(workspace, "by-helm-4"), **home)
 
 
-def kustomize(shop):
+def kustomize(workspace):
     transformer = ROOT / "integrations/kustomize/transformer.yaml"
     overlay = {
         "resources": ["../base"],
         "namePrefix": "by-",
         "nameSuffix": "-prod",
-        "namespace": shop.namespace,
+        "namespace": workspace.namespace,
         "transformers": ["transformer.yaml"],
     }
-    shop.write("base/job.yaml", job("kustomize"))
-    shop.write("base/kustomization.yaml", "resources: [job.yaml]\n")
-    shop.write("overlay/transformer.yaml", transformer.read_text())
-    shop.write("overlay/kustomization.yaml", yaml.safe_dump(overlay))
+    workspace.write("base/job.yaml", job("kustomize"))
+    workspace.write("base/kustomization.yaml", "resources: [job.yaml]\n")
+    workspace.write("overlay/transformer.yaml", transformer.read_text())
+    workspace.write("overlay/kustomization.yaml", yaml.safe_dump(overlay))
     plugins = ["--enable-alpha-plugins", "--enable-exec"]
-    return shop.run(shop.tool("kustomize"), "build", "overlay", *plugins)
+    return workspace.run(workspace.tool("kustomize"), "build", "overlay", *plugins)
 
 
-def argo_cd(shop):
-    shop.write("app/bert.mlgen.yaml", job("by-argo-cd"))
-    given = {"ARGOCD_APP_NAMESPACE": shop.namespace, "KUBE_VERSION": "1.34.4"}
-    return shop.run("mlgen", "argocd", "generate", folder="app", **given)
+def argo_cd(workspace):
+    workspace.write("app/bert.mlgen.yaml", job("by-argo-cd"))
+    variables = {"ARGOCD_APP_NAMESPACE": workspace.namespace, "KUBE_VERSION": "1.34.4"}
+    return workspace.run("mlgen", "argocd", "generate", folder="app", **variables)
 
 
-MADE_BY = {
+RENDERERS = {
     "by-helm-3": helm_3,
     "by-helm-4": helm_4,
     "by-kustomize-prod": kustomize,
@@ -99,15 +101,15 @@ MADE_BY = {
 
 @pytest.fixture(scope="module")
 def started(environment, shared_namespace, tool, tmp_path_factory):
-    """A namespace in which all of these train at once."""
+    """A namespace in which the jobs of all tools train at the same time."""
     folder = tmp_path_factory.mktemp("workshop")
-    shop = Workshop(folder, environment, shared_namespace.name, tool)
-    for make in MADE_BY.values():
-        shared_namespace.kubectl("apply", "-f", "-", given=make(shop))
+    workspace = Workspace(folder, environment, shared_namespace.name, tool)
+    for render in RENDERERS.values():
+        shared_namespace.kubectl("apply", "-f", "-", stdin=render(workspace))
     return shared_namespace
 
 
-@pytest.mark.parametrize("name", MADE_BY)
+@pytest.mark.parametrize("name", RENDERERS)
 def test_a_job_trains(name, started):
     printed = started.completed(f"{name}-rank", 240)
 

@@ -1,4 +1,4 @@
-"""Real frameworks train in pods made by `mlgen render | kubectl apply -f -`."""
+"""Real frameworks train in pods created by `mlgen render | kubectl apply -f -`."""
 
 import json
 import re
@@ -13,18 +13,18 @@ pytestmark = pytest.mark.cluster
 
 
 ALL = ("--set", "spec.successPolicy.replicas=All")
-"""Else the first rank decides, and one that ends later may be ended before it has said anything."""
+"""Without this, the first rank decides, and the others may be stopped before they print."""
 
 
-def said(lines, words):
-    """The one line that begins so: libraries talk too, on standard error, which is in the log."""
+def only_line(lines, words):
+    """Return the only line that starts with the words; libraries write to the log, too."""
     (line,) = [line for line in lines if line.startswith(words)]
     return line
 
 
 def near_three(lines):
-    """Workers do not wait for each other, and the last step may be one of a weight long gone."""
-    return abs(float(said(lines, "weight").split()[1]) - 3) < 0.2
+    """True if the weight is about 3: training is asynchronous, so a step may use a stale weight."""
+    return abs(float(only_line(lines, "weight").split()[1]) - 3) < 0.2
 
 
 def test_parameter_servers_train(namespace, jobs):
@@ -32,44 +32,44 @@ def test_parameter_servers_train(namespace, jobs):
 
     (lines,) = namespace.completed("mnist-chief", 300)
 
-    assert said(lines, "workers 2 total 200.0 on /job:ps/replica:0/task:0/")
+    assert only_line(lines, "workers 2 total 200.0 on /job:ps/replica:0/task:0/")
     assert near_three(lines)
 
 
-def test_parameter_servers_take_a_worker_more(namespace, jobs):
+def test_a_worker_can_be_added_to_a_parameter_server_job(namespace, jobs):
     namespace.apply(jobs / "tensorflow-dynamic.yaml")
 
-    def first():
+    def two_workers_counted():
         logs = [namespace.log(pod) for pod in namespace.pods("ctr-worker")]
         return "total 2" in " ".join(logs)
 
-    namespace.until("two workers", first, 300)
+    namespace.until("two workers", two_workers_counted, 300)
     namespace.scale("ctr-worker", 3)
     printed = namespace.completed("ctr-worker")
 
     assert "total 3" in [line for lines in printed for line in lines]
 
 
-def test_workers_alone_train(namespace, jobs):
+def test_workers_train_without_parameter_servers(namespace, jobs):
     namespace.apply(jobs / "tensorflow-allreduce.yaml")
 
     first, second = namespace.completed("resnet-worker", 300)
 
-    assert re.fullmatch(r"sum 3.0 loss \d+\.\d+", said(first, "sum"))
-    assert said(first, "sum") == said(second, "sum")
+    assert re.fullmatch(r"sum 3.0 loss \d+\.\d+", only_line(first, "sum"))
+    assert only_line(first, "sum") == only_line(second, "sum")
 
 
-def test_ranks_folded_into_one_job_train(namespace, jobs):
+def test_ranks_in_one_job_train(namespace, jobs):
     namespace.apply(jobs / "pytorch.yaml", *ALL)
 
     printed = namespace.completed("bert-rank")
 
     assert len(printed) == 3
-    (line,) = {said(lines, "world") for lines in printed}
+    (line,) = {only_line(lines, "world") for lines in printed}
     assert re.fullmatch(r"world 3 sum 6.0 loss \S+ weight \S+", line)
 
 
-def test_ranks_in_jobs_of_their_own_train(namespace, jobs):
+def test_ranks_in_separate_jobs_train(namespace, jobs):
     namespace.apply(jobs / "pytorch.yaml", "--set", "spec.roles.master.env.ROLE=master")
 
     printed = [
@@ -78,11 +78,11 @@ def test_ranks_in_jobs_of_their_own_train(namespace, jobs):
         for line in namespace.completed(job)
     ]
 
-    (line,) = {said(lines, "world") for lines in printed}
+    (line,) = {only_line(lines, "world") for lines in printed}
     assert re.fullmatch(r"world 3 sum 6.0 loss \S+ weight \S+", line)
 
 
-def test_torchrun_with_fixed_ranks(namespace, jobs):
+def test_torchrun_trains_with_fixed_ranks(namespace, jobs):
     namespace.apply(jobs / "pytorch-torchrun.yaml")
 
     first, second = namespace.completed("llama-worker")
@@ -91,31 +91,31 @@ def test_torchrun_with_fixed_ranks(namespace, jobs):
     assert ranks == [f"rank {rank} of 4 sum 10.0" for rank in range(4)]
 
 
-def test_torchrun_starts_again_what_failed(namespace, jobs):
+def test_torchrun_restarts_failed_workers(namespace, jobs):
     namespace.apply(jobs / "pytorch-elastic.yaml")
 
     printed = namespace.completed("vit-worker", 300)
 
-    # When one has succeeded the other may be stopped before it is done.
+    # When one worker has succeeded, the other may be stopped before it prints.
     assert "world 2 sum 3.0" in [line for lines in printed for line in lines]
 
 
-def test_torchrun_sees_a_worker_come_and_go(namespace, jobs):
-    def told(words):
+def test_torchrun_adapts_to_added_and_removed_workers(namespace, jobs):
+    def has_printed(words):
         logs = [namespace.log(pod) for pod in namespace.pods("vit-worker")]
         return any(line.startswith(words) for log in logs for line in log.splitlines())
 
     namespace.apply(jobs / "pytorch-scaled.yaml")
-    namespace.until("two workers", lambda: told("worlds 2 from"))
+    namespace.until("two workers", lambda: has_printed("worlds 2 from"))
     namespace.scale("vit-worker", 3)
-    namespace.until("three workers", lambda: told("worlds 2 3 from"))
+    namespace.until("three workers", lambda: has_printed("worlds 2 3 from"))
     namespace.scale("vit-worker", 2)
     printed = namespace.completed("vit-worker")
 
     assert "worlds 2 3 2 sum 3.0" in [line for lines in printed for line in lines]
 
 
-def test_mpi_over_kubectl_exec(namespace, jobs):
+def test_mpi_trains_over_kubectl_exec(namespace, jobs):
     namespace.apply(jobs / "mpi.yaml")
 
     (lines,) = namespace.completed("pi-launcher")
@@ -128,7 +128,7 @@ def test_mpi_over_kubectl_exec(namespace, jobs):
     ]
 
 
-def test_the_launcher_works_too(namespace, jobs):
+def test_the_launcher_can_run_as_a_worker(namespace, jobs):
     command = '["mpirun", "--allow-run-as-root", "-np", "6", "python3", "-c"]'
     namespace.apply(
         jobs / "mpi.yaml",
@@ -146,12 +146,12 @@ def test_the_launcher_works_too(namespace, jobs):
 
 @pytest.fixture
 def over_ssh(namespace, jobs):
-    """A job over ssh with all that it needs, as a user other than root."""
+    """Function that runs a job over SSH as a non-root user, and returns its sorted log."""
     passwd = "root:x:0:0::/root:/bin/sh\nmpiuser:x:1000:1000::/home/mpiuser:/bin/sh\n"
     namespace.kubectl("create", "configmap", "passwd", f"--from-literal=passwd={passwd}")
     command = [sys.executable, "-m", "mlgen", "ssh-secret", "cfd-ssh"]
     secret = subprocess.run(command, check=True, capture_output=True, text=True)
-    namespace.kubectl("apply", "-f", "-", given=secret.stdout)
+    namespace.kubectl("apply", "-f", "-", stdin=secret.stdout)
 
     def run(*words):
         namespace.apply(jobs / "mpi-ssh.yaml", *words)
@@ -161,7 +161,7 @@ def over_ssh(namespace, jobs):
     return run
 
 
-def test_mpi_over_ssh_without_any_right(namespace, over_ssh):
+def test_mpi_over_ssh_trains_in_a_restricted_namespace(namespace, over_ssh):
     label = "pod-security.kubernetes.io/enforce=restricted"
     namespace.kubectl("label", "namespace", namespace.name, label)
 
@@ -173,17 +173,17 @@ def test_mpi_over_ssh_without_any_right(namespace, over_ssh):
     ]
 
 
-def test_mpi_over_ssh_on_the_nodes_network(over_ssh):
-    """The sshd of each worker listens elsewhere than mpirun dials."""
+def test_mpi_over_ssh_trains_on_the_host_network(over_ssh):
+    """The sshd of each worker listens on another port than the one that mpirun dials."""
     security = "spec.security={runAsUser: 1000, runAsGroup: 1000}"
 
     lines = over_ssh("--set", security, "--set", "spec.network.host=true")
 
     words = [line.split() for line in lines]
-    assert [" ".join(found[:4]) for found in words] == [f"rank {r} sum 10" for r in range(4)]
+    assert [" ".join(fields[:4]) for fields in words] == [f"rank {r} sum 10" for r in range(4)]
 
 
-def test_workers_call_the_launcher_by_its_bare_name(namespace, jobs):
+def test_workers_reach_the_launcher_by_its_short_host_name(namespace, jobs):
     namespace.apply(jobs / "mpi-hydra.yaml")
 
     (lines,) = namespace.completed("wrf-launcher")
@@ -193,7 +193,7 @@ def test_workers_call_the_launcher_by_its_bare_name(namespace, jobs):
     assert seen_by_worker.split()[1].startswith("wrf-launcher-0.")
 
 
-def test_elastic_horovod_sees_a_worker_come_and_go(namespace, jobs):
+def test_elastic_horovod_adapts_to_added_and_removed_workers(namespace, jobs):
     namespace.apply(jobs / "horovod-elastic.yaml")
 
     def log():
@@ -210,7 +210,7 @@ def test_elastic_horovod_sees_a_worker_come_and_go(namespace, jobs):
     assert lines == [two, f"{two} {three}", two]
 
 
-def test_a_permanent_exit_code_fails_at_once(namespace, jobs):
+def test_a_permanent_exit_code_fails_the_job_without_a_retry(namespace, jobs):
     namespace.apply(jobs / "exit-code.yaml")
 
     condition = namespace.ended("codes-main")
@@ -234,7 +234,7 @@ def test_a_retryable_exit_code_is_retried(namespace, jobs, code):
     assert failed() >= 1
 
 
-def test_a_peer_that_never_comes_is_named(namespace, jobs):
+def test_a_missing_peer_is_named_in_the_timeout_message(namespace, jobs):
     namespace.apply(jobs / "never.yaml")
 
     condition = namespace.ended("lonely-client")
@@ -249,9 +249,9 @@ def test_a_peer_that_never_comes_is_named(namespace, jobs):
     )
 
 
-def test_texts_reach_the_container_unchanged(namespace):
+def test_args_and_env_reach_the_container_unchanged(namespace):
     fixture = ROOT / "fixtures" / "generic-texts.yaml"
-    wanted = YAML(typ="safe").load(fixture.read_text())["spec"]["roles"]["main"]
+    expected = YAML(typ="safe").load(fixture.read_text())["spec"]["roles"]["main"]
     program = "import json, os, sys; print(json.dumps([sys.argv[1:], dict(os.environ)]))"
     command = ["--set", f"spec.command={json.dumps(['python3', '-c', program])}"]
     namespace.apply(fixture, "--set", "spec.image=mlgen.test/ml:1", *command)
@@ -259,11 +259,11 @@ def test_texts_reach_the_container_unchanged(namespace):
     ((line,),) = namespace.completed("texts-main")
     args, env = json.loads(line)
 
-    assert args == wanted["args"]
-    assert {name: env[name] for name in wanted["env"]} == wanted["env"]
+    assert args == expected["args"]
+    assert {name: env[name] for name in expected["env"]} == expected["env"]
 
 
-def test_a_second_apply_changes_nothing(namespace, jobs):
+def test_reapplying_changes_nothing(namespace, jobs):
     first = namespace.apply(jobs / "pytorch.yaml")
     second = namespace.apply(jobs / "pytorch.yaml")
 
@@ -271,13 +271,13 @@ def test_a_second_apply_changes_nothing(namespace, jobs):
     assert {line.rpartition(" ")[2] for line in second.splitlines()} == {"unchanged"}
 
 
-def test_mxnet_trains_on_its_server(namespace, jobs):
+def test_mxnet_trains_with_a_server(namespace, jobs):
     namespace.apply(jobs / "mxnet.yaml")
 
     namespace.completed("cifar-scheduler", 300)
     first, second = namespace.completed("cifar-worker")
 
-    assert {said(first, "workers"), said(second, "workers")} == {"workers 2 weight 1.0"}
+    assert {only_line(first, "workers"), only_line(second, "workers")} == {"workers 2 weight 1.0"}
     namespace.completed("cifar-server")
 
 
@@ -286,7 +286,7 @@ def test_xgboost_trains_one_tree_over_two_ranks(namespace, jobs):
 
     first, second = namespace.completed("higgs-rank", 300)
 
-    assert {said(first, "sum"), said(second, "sum")} == {"sum 3.0 predicted [0.5, 2.5]"}
+    assert {only_line(first, "sum"), only_line(second, "sum")} == {"sum 3.0 predicted [0.5, 2.5]"}
 
 
 def test_lightgbm_trains_one_tree_over_two_machines(namespace, jobs, library):
@@ -300,9 +300,9 @@ def test_lightgbm_trains_one_tree_over_two_machines(namespace, jobs, library):
     assert "predicted [0.5, 2.5]" in second
 
 
-def test_deepspeed_finds_its_ranks_by_mpi(namespace, jobs, library):
-    needed = ("hjson", "ninja", "psutil", "py-cpuinfo", "pydantic<2", "pynvml", "tqdm")
-    folder = library(*needed, "packaging", "setuptools<81", source=("deepspeed==0.14.4",))
+def test_deepspeed_gets_its_ranks_from_mpi(namespace, jobs, library):
+    dependencies = ("hjson", "ninja", "psutil", "py-cpuinfo", "pydantic<2", "pynvml", "tqdm")
+    folder = library(*dependencies, "packaging", "setuptools<81", source=("deepspeed==0.14.4",))
     namespace.apply(jobs / "deepspeed.yaml", "--set", f"spec.volumes.library.hostPath={folder}")
 
     (lines,) = namespace.completed("opt-launcher")
@@ -324,12 +324,12 @@ def test_ray_trains_on_two_nodes(namespace, jobs, library, tmp_path):
     assert "nodes 2 weight 1.0" in lines
 
 
-def test_jax_adds_up_over_two_processes(namespace, jobs):
+def test_jax_sums_over_two_processes(namespace, jobs):
     namespace.apply(jobs / "jax.yaml")
 
     first, second = namespace.completed("gemma-worker", 300)
 
-    (line,) = {said(first, "processes"), said(second, "processes")}
+    (line,) = {only_line(first, "processes"), only_line(second, "processes")}
     assert line == "processes 2 sum 3.0 weight 3.397"
 
 
@@ -338,12 +338,12 @@ def test_paddle_trains_over_gloo(namespace, jobs):
 
     first, second = namespace.completed("ernie-worker", 300)
 
-    assert re.fullmatch(r"world 2 sum 3.0 loss \S+ weight \S+", said(first, "world"))
-    assert said(first, "world") == said(second, "world")
+    assert re.fullmatch(r"world 2 sum 3.0 loss \S+ weight \S+", only_line(first, "world"))
+    assert only_line(first, "world") == only_line(second, "world")
 
 
-def test_parameter_servers_train_on_the_nodes_network(namespace, jobs):
-    """Two workers on one node, each with a port of its own."""
+def test_parameter_servers_train_on_the_host_network(namespace, jobs):
+    """Two workers on one node, each with its own port."""
     namespace.apply(jobs / "tensorflow-ps.yaml", "--set", "spec.network.host=true")
 
     (lines,) = namespace.completed("mnist-chief-0", 300)
@@ -354,22 +354,22 @@ def test_parameter_servers_train_on_the_nodes_network(namespace, jobs):
         for port in container["ports"]
     ]
 
-    assert said(lines, "workers 2 total 200.0 on /job:ps/replica:0/task:0/")
+    assert only_line(lines, "workers 2 total 200.0 on /job:ps/replica:0/task:0/")
     assert near_three(lines)
     assert len(set(ports)) == 4
 
 
-def test_ranks_train_on_the_nodes_network(namespace, jobs):
+def test_ranks_train_on_the_host_network(namespace, jobs):
     namespace.apply(jobs / "pytorch.yaml", "--set", "spec.network.host=true")
 
     printed = [namespace.completed(f"bert-rank-{rank}")[0] for rank in range(3)]
 
-    (line,) = {said(lines, "world") for lines in printed}
+    (line,) = {only_line(lines, "world") for lines in printed}
     assert re.fullmatch(r"world 3 sum 6.0 loss \S+ weight \S+", line)
 
 
 @pytest.mark.parametrize(
-    ("file", "replicas", "said_by_each"),
+    ("file", "replicas", "expected"),
     [
         ("jax", ["gemma-worker-0", "gemma-worker-1"], "processes 2 sum 3.0 weight 3.397"),
         ("xgboost", ["higgs-rank-0", "higgs-rank-1"], "sum 3.0 predicted [0.5, 2.5]"),
@@ -377,17 +377,17 @@ def test_ranks_train_on_the_nodes_network(namespace, jobs):
         ("paddle", ["ernie-worker-0", "ernie-worker-1"], "world 2 sum 3.0 loss "),
     ],
 )
-def test_others_train_on_the_nodes_network(file, replicas, said_by_each, namespace, jobs):
+def test_other_frameworks_train_on_the_host_network(file, replicas, expected, namespace, jobs):
     namespace.apply(jobs / f"{file}.yaml", "--set", "spec.network.host=true")
 
     for replica in replicas:
         (lines,) = namespace.completed(replica)
 
-        assert said(lines, said_by_each)
+        assert only_line(lines, expected)
 
 
-def test_elasticdl_s_master_makes_and_removes_a_worker(namespace, jobs):
-    """The command, the arguments and the rights are what is rendered; only the program is not."""
+def test_the_elasticdl_master_creates_and_deletes_a_worker(namespace, jobs):
+    """The command, arguments and rights are as rendered; only the program is a stand-in."""
     master = jobs / "elasticdl"
     namespace.kubectl("create", "configmap", "master", f"--from-file={master}")
     namespace.apply(jobs / "elasticdl.yaml")

@@ -1,4 +1,4 @@
-"""The scripts of argo/, run by dash and busybox with a kubectl that answers as told."""
+"""Run the scripts of argo/ in dash and busybox, with a stub kubectl."""
 
 import marshal
 import os
@@ -17,15 +17,15 @@ SHELLS = {
 }
 
 PATIENCE = 60
-"""Seconds after which a script that ought to have ended is taken to hang."""
+"""Timeout of a script in seconds."""
 
 KUBECTL = """#!{python} -SE
-import marshal, sys  # json is half of the time that this program takes
+import marshal, sys  # importing json would double the run time
 
 folder, words = "{folder}", sys.argv[1:]
-told = " ".join(words).partition(" --output go-template=")[0]
+call = " ".join(words).partition(" --output go-template=")[0]
 with open(folder + "/calls", "a") as calls:
-    print(told, file=calls)
+    print(call, file=calls)
 with open(folder + "/world", "rb") as file:
     world = marshal.load(file)
 
@@ -39,31 +39,31 @@ def end(text="", error="", code=0):
 
 
 for fault in world["faults"]:
-    if fault["words"] in told and fault["times"]:
+    if fault["words"] in call and fault["times"]:
         fault["times"] -= 1
         end(error=fault["error"] + "\\n", code=1)
 status = world["status"]
-if words[0] == "get" and "job" in words[1] and told != " ".join(words):
+if words[0] == "get" and "job" in words[1] and call != " ".join(words):
     looks = world["looks"]
     end(looks.pop(0) if len(looks) > 1 else looks[0])
 if words[:2] == ["get", "pods"]:
     end(world["pods"])
 if words[:2] == ["get", "--filename"]:
     end("service/mnist\\njob.batch/mnist-worker\\npersistentvolumeclaim/data\\n")
-if told.startswith("get configmap/mnist-status --ignore-not-found"):
+if call.startswith("get configmap/mnist-status --ignore-not-found"):
     end(status["owner"] if status else "")
-if told.startswith("delete configmap/mnist-status"):
+if call.startswith("delete configmap/mnist-status"):
     world["status"] = None
 if words[0] == "create":
     import json
 
-    made = json.loads(sys.stdin.read())
-    world["status"] = {{"owner": made["metadata"]["ownerReferences"][0]["uid"], "data": {{}}}}
-if told.startswith(("get configmap/mnist-status", "patch configmap/mnist-status")) and not status:
+    config_map = json.loads(sys.stdin.read())
+    world["status"] = {{"owner": config_map["metadata"]["ownerReferences"][0]["uid"], "data": {{}}}}
+if call.startswith(("get configmap/mnist-status", "patch configmap/mnist-status")) and not status:
     end(error='Error from server (NotFound): configmaps "mnist-status" not found\\n', code=1)
-if told.startswith("get configmap/mnist-status"):
+if call.startswith("get configmap/mnist-status"):
     end("".join(f"{{key}} {{value}}\\n" for key, value in sorted(status["data"].items())))
-if told.startswith("patch configmap/mnist-status"):
+if call.startswith("patch configmap/mnist-status"):
     import json
 
     patch = json.loads(words[-1].removeprefix("--patch="))["data"]
@@ -74,14 +74,14 @@ end("done\\n")
 
 
 def workload(name, role, **fields):
-    """A line as `look` prints it."""
+    """Return a line of the output of `look`."""
     known = {"decides": "false", "owner": "-", "judged": "-", "wanted": 2, "completions": 2}
     known |= {"active": 2, "ready": 2, "succeeded": 0, "failed": 0, "end": ""}
     return " ".join(str(value) for value in (name, role, *(known | fields).values())) + "\n"
 
 
 def worker(**fields):
-    """The deciding Job."""
+    """Return the line of the deciding Job."""
     return workload("job/mnist-worker", "worker", **{"decides": "true", "owner": "uid-1"} | fields)
 
 
@@ -90,7 +90,7 @@ def server(**fields):
 
 
 def pod(name, end="- 0 -", **fields):
-    """A line as `look_at_pods` prints it."""
+    """Return a line of the output of `look_at_pods`."""
     known = {"phase": "Failed", "disrupted": "-", "kind": "main"} | fields
     restarts = known.pop("restarts", "0 - - 0")
     return f"{name} {' '.join(known.values())} {end} {restarts}\n"
@@ -111,10 +111,10 @@ def shell(request):
 
 
 class Ended:
-    """What a script left behind."""
+    """The result of a script: exit code, output, recorded status and kubectl calls."""
 
-    def __init__(self, folder, done):
-        self.code, self.out, self.err = done.returncode, done.stdout, done.stderr
+    def __init__(self, folder, process):
+        self.code, self.out, self.err = process.returncode, process.stdout, process.stderr
         world = marshal.loads((folder / "world").read_bytes())
         self.status, self.history = world["status"], world["history"]
         calls = folder / "calls"
@@ -124,9 +124,9 @@ class Ended:
 
     @property
     def conditions(self):
-        """Each condition's status, and its reason and message, without the time."""
-        found = {k: v.split(" ", 2) for k, v in self.status["data"].items() if k[0].isupper()}
-        return {key: f"{words[0]} {words[2]}" for key, words in found.items()}
+        """Status, reason and message of each condition, without the time."""
+        fields = {k: v.split(" ", 2) for k, v in self.status["data"].items() if k[0].isupper()}
+        return {key: f"{words[0]} {words[2]}" for key, words in fields.items()}
 
     def called(self, words):
         return [call for call in self.calls if words in call]
@@ -134,7 +134,7 @@ class Ended:
 
 @pytest.fixture
 def run(shell, tmp_path):
-    """Runs a script of argo/ with what the cluster answers; the last look lasts."""
+    """Run a script of argo/; `looks` are the results of `look`, of which the last repeats."""
     tools = tmp_path / "tools"
     tools.mkdir()
 
@@ -142,17 +142,17 @@ def run(shell, tmp_path):
         world = {"looks": list(looks) or [""], "pods": pods, "status": status, "history": []}
         world["faults"] = [{"times": 999, "error": "x"} | fault for fault in faults]
         (tmp_path / "world").write_bytes(marshal.dumps(world))
-        for left in ("calls", "termination-log"):
-            (tmp_path / left).unlink(missing_ok=True)
+        for name in ("calls", "termination-log"):
+            (tmp_path / name).unlink(missing_ok=True)
         if kubectl:
             program = tools / "kubectl"
             program.write_text(KUBECTL.format(python=sys.executable, folder=tmp_path))
             program.chmod(0o755)
         path = os.environ["PATH"]
         if not kubectl:
-            kept = (p for p in path.split(":") if not (Path(p) / "kubectl").exists())
-            path = ":".join(kept)
-        done = subprocess.run(
+            folders = (p for p in path.split(":") if not (Path(p) / "kubectl").exists())
+            path = ":".join(folders)
+        process = subprocess.run(
             [*shell, str(ARGO / script)],
             env={
                 "PATH": f"{tools}:{path}",
@@ -166,7 +166,7 @@ def run(shell, tmp_path):
             check=False,
             timeout=PATIENCE,
         )
-        return Ended(tmp_path, done)
+        return Ended(tmp_path, process)
 
     return run
 
@@ -191,7 +191,7 @@ def attempt(run, tmp_path):
 # attempt.sh
 
 
-def test_an_attempt_submits_the_job_and_sees_it_succeed(attempt, tmp_path):
+def test_an_attempt_submits_the_job_and_exits_0_when_it_succeeds(attempt, tmp_path):
     ended = attempt(
         "",
         worker(owner="-", active=2, ready=0) + server(ready=0),
@@ -217,7 +217,7 @@ def test_an_attempt_submits_the_job_and_sees_it_succeed(attempt, tmp_path):
     assert ended.called("apply --server-side")
 
 
-def test_what_is_submitted_belongs_to_the_workflow_but_no_claim_does(attempt):
+def test_the_workflow_owns_all_submitted_objects_except_volume_claims(attempt):
     ended = attempt("", worker(end=COMPLETE))
 
     owned = [call for call in ended.calls if call.startswith("patch") and "ownerRef" in call]
@@ -225,7 +225,7 @@ def test_what_is_submitted_belongs_to_the_workflow_but_no_claim_does(attempt):
     assert '"name":"mnist-x","uid":"uid-1"' in owned[0]
 
 
-def test_the_status_of_an_earlier_workflow_is_forgotten(attempt):
+def test_a_new_workflow_discards_the_status_of_an_earlier_one(attempt):
     before = {"owner": "uid-0", "data": {"Failed": f"True {FIRST} JobFailed: x"}}
 
     ended = attempt("", worker(end=COMPLETE), status=before)
@@ -242,7 +242,7 @@ def failed(attempt, *lines, end=BACKOFF, **env):
     ("code", "verdict"),
     [*((code, "permanent") for code in (1, 127)), *((code, "retryable") for code in (128, 255))],
 )
-def test_the_step_ends_as_the_container_did(code, verdict, attempt):
+def test_the_step_exits_with_the_exit_code_of_the_container(code, verdict, attempt):
     ended = failed(attempt, pod("mnist-worker-1-x", f"{FIRST} {code} Error"))
 
     text = f"mnist-worker-1-x exited with {code}"
@@ -258,7 +258,7 @@ def test_the_step_ends_as_the_container_did(code, verdict, attempt):
 @pytest.mark.parametrize(
     ("code", "verdict"), [(3, "retryable"), (138, "retryable"), (143, "permanent")]
 )
-def test_a_job_can_name_the_codes_to_start_again_for(code, verdict, attempt):
+def test_a_job_can_list_retryable_exit_codes(code, verdict, attempt):
     line = pod("mnist-worker-1-x", f"{FIRST} {code} Error")
 
     ended = failed(attempt, line, MLGEN_RETRYABLE="3 138")
@@ -266,7 +266,7 @@ def test_a_job_can_name_the_codes_to_start_again_for(code, verdict, attempt):
     assert ended.verdict.startswith(f"training {verdict}: ")
 
 
-def test_the_reason_of_the_job_does_not_decide_but_the_first_failure(attempt):
+def test_the_first_failed_pod_determines_the_exit_code_not_the_reason_of_the_job(attempt):
     lines = [
         pod("mnist-worker-0-x", f"{SECOND} 1 Error"),
         pod("mnist-worker-1-x", f"{FIRST} 143 Error"),
@@ -275,7 +275,7 @@ def test_the_reason_of_the_job_does_not_decide_but_the_first_failure(attempt):
     assert 143 == failed(attempt, *lines, end=POLICY).code
 
 
-def test_of_two_failures_in_the_same_second_the_higher_code_counts(attempt):
+def test_the_higher_exit_code_counts_if_two_fail_in_the_same_second(attempt):
     lines = [
         pod("mnist-worker-0-x", f"{FIRST} 1 Error"),
         pod("mnist-worker-1-x", f"{FIRST} 137 OOMKilled"),
@@ -304,7 +304,7 @@ def test_oom_can_be_retried(attempt):
         [pod("mnist-worker-1-x", f"{FIRST} 0 Completed", phase="Succeeded")],
     ],
 )
-def test_a_pod_that_had_to_go_is_no_failure_of_the_training(lines, attempt):
+def test_a_deleted_or_disrupted_pod_is_retryable(lines, attempt):
     ended = failed(attempt, *lines, MLGEN_RETRYABLE="3")
 
     assert 143 == ended.code
@@ -314,7 +314,7 @@ def test_a_pod_that_had_to_go_is_no_failure_of_the_training(lines, attempt):
     )
 
 
-def test_a_failed_init_container_may_do_better_next_time(attempt):
+def test_a_failed_init_container_is_retryable(attempt):
     line = pod("mnist-worker-1-x", f"{FIRST} 75 Error", kind="init")
 
     ended = failed(attempt, line)
@@ -323,8 +323,8 @@ def test_a_failed_init_container_may_do_better_next_time(attempt):
     assert (75, f"training retryable: {text}") == (ended.code, ended.verdict)
 
 
-def test_the_last_run_in_a_pod_that_is_gone_is_remembered(attempt):
-    """A Job whose pods restart in place deletes them when it has failed."""
+def test_the_last_exit_code_is_reported_after_the_pod_is_deleted(attempt):
+    """A Job whose pods restart in place deletes these pods when it fails."""
     restarting = pod("mnist-worker-1-x", phase="Running", restarts=f"2 CrashLoopBackOff {FIRST} 42")
 
     ended = attempt(
@@ -334,7 +334,7 @@ def test_the_last_run_in_a_pod_that_is_gone_is_remembered(attempt):
     assert "training permanent: mnist-worker-1-x exited with 42" == ended.verdict
 
 
-def test_a_deadline_is_permanent(attempt):
+def test_an_exceeded_deadline_is_a_permanent_failure(attempt):
     end = "Failed DeadlineExceeded Job was active longer than specified deadline"
     line = pod("mnist-worker-1-x", f"{FIRST} 143 Error")
 
@@ -346,7 +346,7 @@ def test_a_deadline_is_permanent(attempt):
     )
 
 
-def test_a_job_that_was_deleted_by_hand_is_not_started_again(attempt):
+def test_a_job_deleted_by_hand_is_not_retried(attempt):
     ended = attempt("", worker(), "")
 
     assert (1, "training permanent: the deciding Job was deleted by hand") == (
@@ -355,7 +355,7 @@ def test_a_job_that_was_deleted_by_hand_is_not_started_again(attempt):
     )
 
 
-def test_another_role_that_failed_ends_the_attempt(attempt):
+def test_the_attempt_fails_when_another_role_fails(attempt):
     evaluator = workload("job/mnist-evaluator", "evaluator", end=POLICY)
     line = pod("mnist-evaluator-0-x", f"{FIRST} 42 Error")
 
@@ -365,7 +365,7 @@ def test_another_role_that_failed_ends_the_attempt(attempt):
     assert (42, text) == (ended.code, ended.verdict)
 
 
-def test_what_serves_and_crashes_for_ever_is_given_up(attempt):
+def test_the_attempt_fails_when_a_server_crash_loops(attempt):
     looping = [
         pod("mnist-ps-1", phase="Running", restarts=f"4 CrashLoopBackOff {FIRST} 9"),
         pod("mnist-ps-0", phase="Running", restarts=f"5 CrashLoopBackOff {FIRST} 3"),
@@ -379,7 +379,7 @@ def test_what_serves_and_crashes_for_ever_is_given_up(attempt):
     assert f"True CrashLoopBackOff: {text}" == ended.conditions["Failed"]
 
 
-def test_what_serves_may_not_end_with_0_either(attempt):
+def test_the_attempt_fails_when_a_server_keeps_exiting_with_0(attempt):
     line = pod("mnist-ps-0", phase="Running", restarts=f"5 CrashLoopBackOff {FIRST} 0")
 
     ended = attempt("", worker(), worker() + server(ready=1), pods=line)
@@ -388,17 +388,17 @@ def test_what_serves_may_not_end_with_0_either(attempt):
     assert (1, text) == (ended.code, ended.verdict)
 
 
-def test_the_job_of_a_lost_watcher_is_watched_on(attempt):
+def test_a_retry_resumes_watching_the_job_of_a_lost_watcher(attempt):
     ended = attempt(worker(), worker(), worker(end=COMPLETE), number=1, status=OWN)
 
     assert 0 == ended.code
     assert not ended.called("delete job")
     assert not ended.called("apply")
-    assert ended.called("patch job.batch/mnist-worker")  # it may have been lost before
+    assert ended.called("patch job.batch/mnist-worker")  # in case the lost watcher did not
     assert "Restarting" not in ended.conditions
 
 
-def test_a_failure_that_nobody_has_judged_is_judged(attempt):
+def test_a_retry_judges_a_failure_that_the_lost_watcher_did_not(attempt):
     line = pod("mnist-worker-1-x", f"{FIRST} 42 Error")
 
     ended = attempt(worker(end=POLICY), number=1, status=OWN, pods=line)
@@ -410,7 +410,7 @@ def test_a_failure_that_nobody_has_judged_is_judged(attempt):
 @pytest.mark.parametrize(
     "before", [worker(judged="true", end=BACKOFF), worker(judged="true"), worker(owner="uid-0")]
 )
-def test_a_judged_job_and_one_of_another_workflow_are_started_anew(before, attempt):
+def test_a_judged_job_or_one_of_another_workflow_is_resubmitted(before, attempt):
     ended = attempt(
         before, worker(ready=0), worker(ready=0), worker(), worker(end=COMPLETE),
         number=1, status=OWN,
@@ -451,7 +451,7 @@ def test_running_and_restarting_are_never_both_true(attempt):
         "error: no objects passed to apply",
     ],
 )
-def test_what_can_never_be_submitted_is_told_at_once(error, attempt):
+def test_a_permanent_submission_error_is_reported_without_a_retry(error, attempt):
     ended = attempt("", worker(), faults=[{"words": "apply --server", "error": error}])
 
     expected = error.replace('"', "")
@@ -461,7 +461,7 @@ def test_what_can_never_be_submitted_is_told_at_once(error, attempt):
     assert f"True JobNotSubmitted: kubectl apply: {expected}" == ended.conditions["Failed"]
 
 
-def test_missing_rights_are_told_even_where_no_condition_can_be_recorded(attempt):
+def test_missing_permissions_are_reported_even_if_no_condition_can_be_recorded(attempt):
     error = 'Error from server (Forbidden): configmaps is forbidden: cannot get resource "x"'
 
     ended = attempt("", faults=[{"words": "configmap", "error": error}])
@@ -471,7 +471,7 @@ def test_missing_rights_are_told_even_where_no_condition_can_be_recorded(attempt
 
 
 @pytest.mark.parametrize("words", ["apply", "get job,statefulset,pod", "get pods", "delete job"])
-def test_an_api_server_that_is_away_is_waited_for(words, attempt):
+def test_the_attempt_waits_for_an_unavailable_api_server(words, attempt):
     error = "The connection to the server 10.0.0.1:6443 was refused"
     line = pod("mnist-worker-1-x", f"{FIRST} 143 Error")
 
@@ -484,26 +484,26 @@ def test_an_api_server_that_is_away_is_waited_for(words, attempt):
     assert ended.verdict
 
 
-def test_an_api_server_that_is_away_while_training_is_no_failure(attempt):
+def test_an_api_server_outage_during_training_is_not_a_failure(attempt):
     fault = {"words": "get job,statefulset --selector", "error": "EOF", "times": 3}
 
     assert 0 == attempt("", worker(), worker(end=COMPLETE), faults=[fault]).code
 
 
-def test_an_api_server_that_stays_away_is_the_watcher_s_failure(attempt):
+def test_a_lasting_api_server_outage_fails_the_watcher_not_the_training(attempt):
     ended = attempt("", worker(), faults=[{"words": "apply", "error": "EOF"}])
 
     assert (200, None) == (ended.code, ended.verdict)
 
 
-def test_an_image_without_kubectl_is_no_failure_of_the_training(attempt):
+def test_a_missing_kubectl_fails_the_watcher_not_the_training(attempt):
     ended = attempt(kubectl=False)
 
     assert (200, None) == (ended.code, ended.verdict)
     assert "has no kubectl" in ended.err
 
 
-def test_a_missing_config_map_is_named(attempt):
+def test_a_missing_config_map_is_reported_by_name(attempt):
     ended = attempt(manifests="")
 
     assert 1 == ended.code
@@ -513,14 +513,14 @@ def test_a_missing_config_map_is_named(attempt):
     assert ended.conditions["Failed"].startswith("True JobNotSubmitted: ")
 
 
-def test_manifests_without_a_deciding_job_are_refused(attempt):
+def test_manifests_without_a_deciding_job_are_rejected(attempt):
     ended = attempt("", worker(decides="false"))
 
     assert 1 == ended.code
     assert ended.verdict.endswith("has the labels mlgen.dev/job=mnist,mlgen.dev/decides=true")
 
 
-def test_what_ended_before_anybody_looked_has_run(attempt):
+def test_a_job_that_finishes_before_the_first_poll_gets_the_running_condition(attempt):
     ended = attempt("", worker(active=0, ready=0, succeeded=2, end=COMPLETE))
 
     assert ["Created", "Running"] == list(ended.conditions)
@@ -547,7 +547,7 @@ def status(**conditions):
 DONE = worker(active=0, ready=0, succeeded=2, end=COMPLETE)
 
 
-def test_success_comes_last(clean):
+def test_cleanup_sets_the_succeeded_condition_and_the_completion_time(clean):
     before = status(Created="True JobCreated: x", Running="True JobRunning: x")
 
     ended = clean(DONE, step="Succeeded", status=before)
@@ -561,7 +561,7 @@ def test_success_comes_last(clean):
     assert "completionTime" in ended.status["data"]
 
 
-def test_a_failure_keeps_what_the_attempt_said(clean):
+def test_cleanup_keeps_the_failed_condition_that_the_attempt_recorded(clean):
     before = status(Failed="True JobFailed: mnist-worker-1-x exited with 42")
 
     ended = clean(worker(end=POLICY), status=before)
@@ -569,7 +569,7 @@ def test_a_failure_keeps_what_the_attempt_said(clean):
     assert before["data"]["Failed"] == ended.status["data"]["Failed"]
 
 
-def test_when_no_attempt_is_left_the_last_one_says_why(clean):
+def test_the_reason_of_the_last_attempt_is_reported_when_no_attempts_are_left(clean):
     before = status(Restarting="True JobFailed: mnist-worker-1-x exited with 143")
 
     ended = clean(worker(end=BACKOFF), status=before)
@@ -578,7 +578,7 @@ def test_when_no_attempt_is_left_the_last_one_says_why(clean):
     assert {"Restarting": f"False {text}", "Failed": f"True {text}"} == ended.conditions
 
 
-def test_a_stopped_job_says_so_and_does_not_run_on(clean):
+def test_a_stopped_job_is_suspended_and_reported_as_stopped(clean):
     ended = clean(worker() + server(), policy="None", status=status(Running="True JobRunning: x"))
 
     assert ended.conditions["Failed"].startswith("True JobStopped: ")
@@ -588,14 +588,14 @@ def test_a_stopped_job_says_so_and_does_not_run_on(clean):
     ] == ended.called('{"spec"')
 
 
-def test_none_leaves_all(clean):
+def test_policy_none_keeps_all_workloads(clean):
     ended = clean(DONE + server(), policy="None", step="Succeeded", status=OWN)
 
     assert not ended.called("delete")
     assert not ended.called('{"spec"')
 
 
-def test_running_frees_what_runs_and_keeps_what_has_ended(clean):
+def test_policy_running_stops_running_workloads_and_keeps_finished_ones(clean):
     evaluator = workload("job/mnist-evaluator", "evaluator", active=1)
 
     ended = clean(DONE + server() + evaluator, step="Succeeded", status=OWN)
@@ -608,7 +608,7 @@ def test_running_frees_what_runs_and_keeps_what_has_ended(clean):
     assert "active 0, succeeded 2, failed 0" == ended.status["data"]["replicas.worker"]
 
 
-def test_all_deletes_what_belongs_to_the_job_but_tensorboard(clean):
+def test_policy_all_deletes_all_objects_of_the_job_except_tensorboard(clean):
     ended = clean(DONE, policy="All", step="Succeeded", status=OWN)
 
     (deleted,) = ended.called("delete")
@@ -620,15 +620,15 @@ def test_all_deletes_what_belongs_to_the_job_but_tensorboard(clean):
     assert "Succeeded" in ended.conditions
 
 
-def test_cleaning_goes_on_where_no_condition_can_be_recorded(clean):
-    """As when the step had no rights to make the ConfigMap."""
+def test_cleanup_continues_if_no_condition_can_be_recorded(clean):
+    """For example, if the step had no permission to create the ConfigMap."""
     ended = clean(DONE + server(), step="Succeeded")
 
     assert 0 != ended.code
     assert ended.called("patch statefulset/mnist-ps")
 
 
-def test_without_rights_cleaning_gives_up_at_once(clean):
+def test_cleanup_fails_immediately_without_permissions(clean):
     fault = {"words": "get job,statefulset", "error": "Error from server (Forbidden): jobs x"}
 
     ended = clean(faults=[fault], status=OWN)
@@ -657,7 +657,7 @@ def supervise(run):
     return supervise
 
 
-def test_the_supervisor_frees_what_outlives_the_training(supervise):
+def test_the_supervisor_stops_pods_that_keep_running_after_training(supervise):
     ended = supervise("", worker(ready=0), worker(), worker() + server(), DONE + server())
 
     text = "CompletionsReached: all pods have succeeded"
@@ -671,7 +671,7 @@ def test_the_supervisor_frees_what_outlives_the_training(supervise):
     assert "active 0" == ended.status["data"]["replicas.ps"]
 
 
-def test_the_supervisor_asks_by_name_alone(supervise):
+def test_the_supervisor_accesses_objects_only_by_name(supervise):
     ended = supervise(DONE + server(), policy="All", objects="service/mnist configmap/mnist-config")
 
     assert not ended.called("selector")
@@ -685,7 +685,7 @@ def test_the_supervisor_asks_by_name_alone(supervise):
     )
 
 
-def test_the_supervisor_ends_training_when_another_role_has_failed(supervise):
+def test_the_supervisor_stops_training_when_another_role_fails(supervise):
     other = workload("job/mnist-evaluator", "evaluator", active=0, end=POLICY)
     late = "Failed DeadlineExceeded Job was active longer than specified deadline"
 
@@ -708,8 +708,8 @@ def test_the_supervisor_ends_training_when_another_role_has_failed(supervise):
     assert 0 == ended.code
 
 
-def test_a_role_may_fail_whose_failure_is_tolerated(supervise):
-    """Label mlgen.dev/tolerates-failure: a worker of TensorFlow's enableDynamicWorker."""
+def test_a_tolerated_failure_does_not_stop_training(supervise):
+    """With label mlgen.dev/tolerates-failure, as on workers with enableDynamicWorker."""
     other = workload("job/mnist-extra", "extra", decides="tolerated", end=POLICY)
 
     ended = supervise(worker() + other, DONE + other, workloads="job/mnist-extra")
@@ -718,7 +718,7 @@ def test_a_role_may_fail_whose_failure_is_tolerated(supervise):
     assert ended.conditions["Succeeded"].startswith("True ")
 
 
-def test_the_supervisor_tells_why_the_deciding_job_failed(supervise):
+def test_the_supervisor_reports_why_the_deciding_job_failed(supervise):
     ended = supervise(worker(end=BACKOFF) + server())
 
     assert ended.conditions["Failed"] == (
@@ -727,14 +727,14 @@ def test_the_supervisor_tells_why_the_deciding_job_failed(supervise):
     assert ended.called("patch statefulset/mnist-ps")
 
 
-def test_a_deciding_job_that_is_deleted_frees_the_rest(supervise):
+def test_the_supervisor_stops_other_workloads_when_the_deciding_job_is_deleted(supervise):
     ended = supervise(worker() + server(), server())
 
     assert "True JobDeleted: the deciding Job was deleted by hand" == ended.conditions["Failed"]
     assert ended.called("patch statefulset/mnist-ps")
 
 
-def test_the_supervisor_survives_an_api_server_that_is_away(supervise):
+def test_the_supervisor_survives_an_api_server_outage(supervise):
     faults = [{"words": words, "error": "EOF", "times": 3} for words in ("get job", "patch")]
 
     ended = supervise(worker() + server(), DONE + server(), faults=faults)
@@ -743,7 +743,7 @@ def test_the_supervisor_survives_an_api_server_that_is_away(supervise):
     assert "Succeeded" in ended.conditions
 
 
-def test_a_supervisor_that_cannot_clean_is_started_again(supervise):
+def test_the_supervisor_exits_with_an_error_if_cleanup_fails(supervise):
     faults = [{"words": "patch statefulset", "error": "EOF"}]
 
     assert 0 != supervise(DONE + server(), faults=faults).code

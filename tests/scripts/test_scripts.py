@@ -1,4 +1,4 @@
-"""The scripts of templates/scripts, run as they are: by dash and by busybox, with real sockets."""
+"""Run the scripts of templates/scripts unmodified in dash and busybox, with real sockets."""
 
 import os
 import shutil
@@ -19,7 +19,7 @@ BUSYBOX = os.environ.get("MLGEN_BUSYBOX") or shutil.which("busybox")
 SHELLS = {"dash": [shutil.which("dash")], "busybox": [BUSYBOX, "sh"]}
 
 PATIENCE = 60
-"""Seconds after which a script that ought to have given up is taken to hang."""
+"""Timeout of a script in seconds."""
 
 
 @pytest.fixture(params=SHELLS)
@@ -31,7 +31,7 @@ def shell(request):
 
 @pytest.fixture
 def tools(tmp_path):
-    """A folder that comes first on PATH; has nc, of busybox where the system has none."""
+    """A folder that comes first on PATH, with the nc of busybox if the system has none."""
     folder = tmp_path / "tools"
     folder.mkdir()
     if not shutil.which("nc") and BUSYBOX:
@@ -82,10 +82,10 @@ def wait(run, tools):
 
 @pytest.fixture
 def port():
-    """A port on which nobody listens, and nobody else can."""
-    with socket.socket() as taken:
-        taken.bind(("", 0))
-        yield taken.getsockname()[1]
+    """A port that is reserved and refuses connections."""
+    with socket.socket() as reserved:
+        reserved.bind(("", 0))
+        yield reserved.getsockname()[1]
 
 
 @pytest.fixture
@@ -100,8 +100,8 @@ def program(path, text):
     path.chmod(0o755)
 
 
-def moved(name, folder, **paths):
-    """A copy of a script whose fixed paths lie in a folder of the test."""
+def relocated(name, folder, **paths):
+    """Copy a script to the test's folder, with the given absolute paths replaced."""
     text = (ROOT / "templates/scripts" / name).read_text()
     for old, new in paths.items():
         assert old in text
@@ -111,7 +111,7 @@ def moved(name, folder, **paths):
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
-def test_a_script_is_plain(script):
+def test_a_script_has_a_shebang_and_only_ascii_without_tabs(script):
     text = script.read_text()
 
     assert text.startswith("#!/bin/sh\n# ")
@@ -121,14 +121,14 @@ def test_a_script_is_plain(script):
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
-def test_a_script_can_be_read_by_every_shell(script, shell):
+def test_every_shell_can_parse_the_script(script, shell):
     subprocess.run([*shell, "-n", str(script)], check=True)
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
-def test_shellcheck_finds_nothing(script):
-    beside = Path(sys.executable).parent / "shellcheck"
-    shellcheck = str(beside) if beside.exists() else shutil.which("shellcheck")
+def test_shellcheck_reports_no_problems(script):
+    installed = Path(sys.executable).parent / "shellcheck"
+    shellcheck = str(installed) if installed.exists() else shutil.which("shellcheck")
     if not shellcheck:
         pytest.skip("there is no shellcheck")
 
@@ -145,11 +145,11 @@ def test_waiting_ends_when_all_peers_listen(wait, open_port):
     )
 
 
-def test_waiting_for_nobody_ends_at_once(wait):
+def test_waiting_for_no_peers_ends_immediately(wait):
     assert (0, "all peers are reachable\n", "") == wait("")
 
 
-def test_giving_up_names_exactly_what_is_missing(wait, port, open_port):
+def test_the_timeout_message_lists_exactly_the_missing_peers(wait, port, open_port):
     peers = f"127.0.0.1:{open_port} 127.0.0.[2-3]:{port} 127.0.0.4:{open_port}"
 
     status, out, err = wait(peers, timeout=2)
@@ -160,7 +160,7 @@ def test_giving_up_names_exactly_what_is_missing(wait, port, open_port):
     assert f"timed out after 2s waiting for {missing}\n" == err
 
 
-def test_of_many_missing_peers_ten_are_named(wait, port):
+def test_only_the_first_ten_missing_peers_are_listed(wait, port):
     status, _, err = wait(f"127.0.0.[1-12]:{port}", timeout=0)
 
     ten = ", ".join(f"127.0.0.{i}:{port}" for i in range(1, 11))
@@ -168,43 +168,43 @@ def test_of_many_missing_peers_ten_are_named(wait, port):
     assert f"timed out after 0s waiting for 12 of 12 peers: {ten} and 2 more\n" == err
 
 
-def test_of_ten_missing_peers_all_are_named(wait, port):
+def test_all_of_ten_missing_peers_are_listed(wait, port):
     _, _, err = wait(f"127.0.0.[1-10]:{port}", timeout=0)
 
     assert err.endswith(f" 127.0.0.10:{port}\n")
 
 
-def test_of_itself_a_replica_only_waits_for_its_name(wait, port, open_port):
+def test_a_replica_waits_only_for_its_own_name_to_resolve(wait, port, open_port):
     peers = f"localhost:{port} 127.0.0.1:{open_port}"
 
     assert (0, "all peers are reachable\n", "") == wait(peers, own="localhost")
     assert 75 == wait(peers, own="local", timeout=0)[0]
 
 
-def test_a_replica_knows_itself_whatever_domain_follows(wait):
+def test_a_replica_recognizes_its_own_name_with_any_domain(wait):
     _, _, err = wait("mnist-ps-[0-0].mnist.invalid:2222", own="mnist-ps-0", timeout=0)
 
     assert err.endswith("waiting for 1 of 1 peers: mnist-ps-0.mnist.invalid\n")
 
 
-def test_a_replica_whose_index_only_begins_the_same_is_another_one(wait):
+def test_a_replica_is_not_confused_with_one_whose_index_has_the_same_prefix(wait):
     _, _, err = wait("mnist-ps-1[0-1].invalid:2222", own="mnist-ps-1", timeout=0)
 
     assert err.endswith("2 of 2 peers: mnist-ps-10.invalid:2222, mnist-ps-11.invalid:2222\n")
 
 
-def test_a_name_is_enough_where_no_port_is_given(wait):
+def test_a_peer_without_a_port_only_has_to_resolve(wait):
     assert (0, "all peers are reachable\n", "") == wait("localhost 127.0.0.1")
 
 
-def test_a_name_that_leads_nowhere_is_missing(wait):
+def test_a_peer_whose_name_does_not_resolve_is_missing(wait):
     status, _, err = wait("localhost nobody-here.invalid", timeout=1)
 
     assert 75 == status
     assert "timed out after 1s waiting for 1 of 2 peers: nobody-here.invalid\n" == err
 
 
-def test_a_pattern_is_not_taken_for_files(wait, tmp_path, monkeypatch):
+def test_a_peer_pattern_is_not_expanded_to_file_names(wait, tmp_path, monkeypatch):
     (tmp_path / "n1.invalid").touch()
     monkeypatch.chdir(tmp_path)
 
@@ -212,23 +212,23 @@ def test_a_pattern_is_not_taken_for_files(wait, tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("wait")
-def test_a_peer_that_listens_late_is_waited_for(start):
+def test_the_script_waits_for_a_peer_that_listens_late(start):
     script = ROOT / "templates/scripts/wait-for-peers.sh"
     with socket.socket() as late:
         late.bind(("127.0.0.1", 0))
         peer = f"127.0.0.1:{late.getsockname()[1]}"
         process = start(script, MLGEN_PEERS=peer, MLGEN_SELF="x", MLGEN_TIMEOUT=str(PATIENCE))
-        said = process.stdout.readline()
+        progress = process.stdout.readline()
         late.listen()
         out, err = process.communicate(timeout=PATIENCE)
 
-    assert f"waiting for 1 of 1 peers: {peer}\n" == said
+    assert f"waiting for 1 of 1 peers: {peer}\n" == progress
     assert (0, "all peers are reachable\n", "") == (process.returncode, out, err)
 
 
 @pytest.fixture
 def deliver(run, tools, tmp_path):
-    """Runs the script with a kubectl that tells, call by call, what is in `answers`."""
+    """Run the script with a stub kubectl; each call prints the next of `answers`."""
     target = tmp_path / "kube"
     target.mkdir()
 
@@ -249,14 +249,14 @@ def deliver(run, tools, tmp_path):
             MLGEN_CONTAINER="main",
             MLGEN_TIMEOUT=str(timeout),
         )
-        asked = (tmp_path / "calls").read_text().splitlines()
-        return result, [call.partition(" -o ")[0] for call in asked]
+        calls = (tmp_path / "calls").read_text().splitlines()
+        return result, [call.partition(" -o ")[0] for call in calls]
 
     deliver.target = target
     return deliver
 
 
-def test_kubectl_is_delivered_and_can_be_run(deliver, tools):
+def test_kubectl_is_copied_and_executable(deliver, tools):
     result, _ = deliver("pi-worker-0", ["pi-worker-0=true"])
 
     assert (0, "all workers have started\n", "") == result
@@ -264,7 +264,7 @@ def test_kubectl_is_delivered_and_can_be_run(deliver, tools):
     assert os.access(deliver.target / "kubectl", os.X_OK)
 
 
-def test_only_workers_that_have_not_started_are_asked_for_again(deliver):
+def test_only_workers_that_have_not_started_are_polled_again(deliver):
     answers = ["pi-worker-1=true pi-worker-0=false =", "pi-worker-0=true pi-worker-2=true ="]
 
     result, calls = deliver("pi-worker-[0-2]", answers)
@@ -279,7 +279,7 @@ def test_only_workers_that_have_not_started_are_asked_for_again(deliver):
     assert f"{waiting}all workers have started\n" == result[1]
 
 
-def test_workers_that_never_start_are_named(deliver):
+def test_workers_that_never_start_are_listed(deliver):
     answer = " ".join(f"pi-worker-{i}=true" for i in range(10)) + " ="
 
     result, _ = deliver("pi-worker-[0-10]", [answer], timeout=0)
@@ -288,22 +288,22 @@ def test_workers_that_never_start_are_named(deliver):
     assert expected == (result[0], result[2])
 
 
-def test_a_pod_that_is_not_there_yet_is_waited_for(deliver):
+def test_the_script_waits_for_a_pod_that_does_not_exist_yet(deliver):
     result, _ = deliver("pi-worker-0", ["", "pi-worker-0=true"])
 
-    said = "waiting for workers to start: pi-worker-0\nall workers have started\n"
-    assert (0, said, "") == result
+    expected = "waiting for workers to start: pi-worker-0\nall workers have started\n"
+    assert (0, expected, "") == result
 
 
-def test_what_kubectl_complains_about_is_heard(deliver):
+def test_kubectl_errors_are_reported(deliver):
     result, _ = deliver("pi-worker-0", [""], timeout=0, error="pods is forbidden\n")
 
     assert 75 == result[0]
     assert result[2].startswith("pods is forbidden\n")
 
 
-def test_workers_that_have_a_name_are_printed_with_their_slots(run, tools, tmp_path):
-    script = moved("discover_hosts.sh", tmp_path)
+def test_workers_whose_names_resolve_are_printed_with_their_slots(run, tools, tmp_path):
+    script = relocated("discover_hosts.sh", tmp_path)
     (tmp_path / "elastic-hosts").write_text(
         "".join(f"resnet-worker-{i}:4 resnet-worker-{i}.resnet\n" for i in range(4))
     )
@@ -315,8 +315,8 @@ def test_workers_that_have_a_name_are_printed_with_their_slots(run, tools, tmp_p
     assert (0, "resnet-worker-1:4\nresnet-worker-3:4\n", "") == run(script)
 
 
-def test_no_worker_is_no_failure(run, tools, tmp_path):
-    script = moved("discover_hosts.sh", tmp_path)
+def test_no_available_worker_is_not_an_error(run, tools, tmp_path):
+    script = relocated("discover_hosts.sh", tmp_path)
     (tmp_path / "elastic-hosts").write_text("resnet-worker-0:4 resnet-worker-0.resnet\n")
     program(tools / "getent", "exit 2")
 
@@ -324,12 +324,12 @@ def test_no_worker_is_no_failure(run, tools, tmp_path):
 
 
 PORTS = {"MLGEN_SSH_PORT": "2222", "MLGEN_SSHD_PORT": "20022"}
-"""Two, as on the network of a node."""
+"""Two different ports, as with the host network."""
 
 
 @pytest.fixture
 def ssh(run, tmp_path):
-    """Runs the script with keys that others may read, as they may those of a mounted Secret."""
+    """Run the script with keys that are world-readable, as in a mounted Secret."""
     keys, home = tmp_path / "keys", tmp_path / "home/.ssh"
     keys.mkdir()
     home.mkdir(parents=True)
@@ -337,7 +337,7 @@ def ssh(run, tmp_path):
     (keys / "id_rsa.pub").write_text("public\n")
     for key in keys.iterdir():
         key.chmod(0o444)
-    script = moved("setup-ssh.sh", tmp_path, **{"/mlgen/ssh": keys})
+    script = relocated("setup-ssh.sh", tmp_path, **{"/mlgen/ssh": keys})
 
     def ssh():
         result = run(script, MLGEN_SSH_FOLDER=str(home), **PORTS)
@@ -346,7 +346,7 @@ def ssh(run, tmp_path):
     return ssh
 
 
-def test_keys_are_copied_for_their_user_alone(ssh):
+def test_copied_keys_are_accessible_only_to_their_owner(ssh):
     result, home = ssh()
 
     assert (0, "", "") == result
@@ -356,32 +356,32 @@ def test_keys_are_copied_for_their_user_alone(ssh):
     assert {0o600} == {stat.S_IMODE(path.stat().st_mode) for path in home.iterdir()}
 
 
-def test_ssh_is_told_the_port_and_the_key(ssh):
+def test_the_ssh_configuration_sets_the_port_and_the_key(ssh):
     _, home = ssh()
 
     assert f"  Port 2222\n  IdentityFile {home}/id_rsa\n" in (home / "config").read_text()
     assert f"Port 20022\nHostKey {home}/id_rsa\n" in (home / "sshd_config").read_text()
 
 
-def test_ssh_can_be_set_up_again(ssh):
-    """An init container is started once more when its node restarts."""
+def test_ssh_setup_can_be_repeated(ssh):
+    """An init container runs again when its node restarts."""
     ssh()
 
     assert (0, "", "") == ssh()[0]
 
 
 @pytest.mark.skipif(not shutil.which("ssh"), reason="there is no ssh to read the file")
-def test_ssh_reads_its_file(ssh):
+def test_ssh_accepts_the_configuration(ssh):
     _, home = ssh()
 
     command = ["ssh", "-G", "-F", str(home / "config"), "worker-0"]
-    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
 
-    assert {"port 2222", f"identityfile {home}/id_rsa", "stricthostkeychecking false"} <= set(found)
+    assert {"port 2222", f"identityfile {home}/id_rsa", "stricthostkeychecking false"} <= set(lines)
 
 
 def test_missing_keys_are_an_error(run, tmp_path):
-    script = moved("setup-ssh.sh", tmp_path, **{"/mlgen/ssh": tmp_path / "nowhere"})
+    script = relocated("setup-ssh.sh", tmp_path, **{"/mlgen/ssh": tmp_path / "nowhere"})
 
     status, _, err = run(script, MLGEN_SSH_FOLDER=str(tmp_path), **PORTS)
 
@@ -398,9 +398,9 @@ def test_missing_keys_are_an_error(run, tmp_path):
         (["--daemonize", ""], "--daemonize "),
     ],
 )
-def test_a_command_reaches_the_worker_s_shell_as_rsh_would_send_it(words, command, run, tmp_path):
+def test_a_command_reaches_the_shell_of_the_worker_as_with_rsh(words, command, run, tmp_path):
     program(tmp_path / "kubectl", "for word; do printf '<%s>' \"$word\"; done")
-    script = moved("kubexec.sh", tmp_path, **{"/opt/kube/kubectl": tmp_path / "kubectl"})
+    script = relocated("kubexec.sh", tmp_path, **{"/opt/kube/kubectl": tmp_path / "kubectl"})
 
     status, out, err = run(script, "pi-worker-1", *words)
 
@@ -408,9 +408,9 @@ def test_a_command_reaches_the_worker_s_shell_as_rsh_would_send_it(words, comman
     assert f"<exec><pi-worker-1><--></bin/sh><-c><{command}>" == out
 
 
-def test_the_command_s_exit_status_is_mpirun_s_to_see(run, tmp_path):
+def test_mpirun_gets_the_output_and_exit_status_of_the_command(run, tmp_path):
     program(tmp_path / "kubectl", 'while [ "$1" != -- ]; do shift; done; shift; exec "$@"')
-    script = moved("kubexec.sh", tmp_path, **{"/opt/kube/kubectl": tmp_path / "kubectl"})
+    script = relocated("kubexec.sh", tmp_path, **{"/opt/kube/kubectl": tmp_path / "kubectl"})
 
     assert (7, "to stdout\n", "to stderr\n") == run(
         script, "pi-worker-0", "echo", "to stdout;", "echo to stderr >&2;", "exit 7"
@@ -419,12 +419,12 @@ def test_the_command_s_exit_status_is_mpirun_s_to_see(run, tmp_path):
 
 @pytest.fixture
 def repository(tmp_path):
-    """Two commits: the first is tagged and has the file `old`, the second the file `new`."""
+    """A repository with two commits: tag v1 with the file `old`, then main with the file `new`."""
     folder = tmp_path / "repository"
 
     def git(*words):
-        who = ["-c", "user.name=x", "-c", "user.email=x@example"]
-        subprocess.run(["git", *who, *words], cwd=folder, check=True, capture_output=True)
+        author = ["-c", "user.name=x", "-c", "user.email=x@example"]
+        subprocess.run(["git", *author, *words], cwd=folder, check=True, capture_output=True)
 
     folder.mkdir()
     git("init", "-q", "-b", "main")
@@ -441,11 +441,11 @@ def repository(tmp_path):
 
 @pytest.fixture
 def sync(run, tmp_path):
-    """Runs the script as the pod does, with a folder of keys of the test's own."""
+    """Run the script as the pod does, with the folder of keys in `sync.keys`."""
     target, keys = tmp_path / "code", tmp_path / "keys"
     target.mkdir()
     keys.mkdir()
-    script = moved("sync-code.sh", tmp_path, **{"/mlgen/git": keys})
+    script = relocated("sync-code.sh", tmp_path, **{"/mlgen/git": keys})
 
     def sync(repository, revision="HEAD", timeout=PATIENCE, **env):
         names = {"MLGEN_REPOSITORY": str(repository), "MLGEN_REVISION": revision}
@@ -457,7 +457,7 @@ def sync(run, tmp_path):
     return sync
 
 
-def test_code_of_the_default_branch_or_of_a_tag_is_brought(sync, repository):
+def test_the_default_branch_or_a_tag_is_checked_out(sync, repository):
     status, out, err, files = sync(repository)
 
     assert (0, "", ["new"]) == (status, err, files)
@@ -469,8 +469,8 @@ def test_code_of_the_default_branch_or_of_a_tag_is_brought(sync, repository):
     assert out.endswith(" first\n")
 
 
-def test_code_is_brought_again_over_what_was_changed(sync, repository, tmp_path):
-    """An init container is started once more when its node restarts."""
+def test_syncing_again_overwrites_local_changes(sync, repository, tmp_path):
+    """An init container runs again when its node restarts."""
     sync(repository)
     (tmp_path / "code/new").write_text("changed\n")
 
@@ -478,7 +478,7 @@ def test_code_is_brought_again_over_what_was_changed(sync, repository, tmp_path)
     assert "2\n" == (tmp_path / "code/new").read_text()
 
 
-def test_a_repository_that_never_answers_is_named(sync, tmp_path):
+def test_a_repository_that_cannot_be_fetched_is_reported(sync, tmp_path):
     status, out, err, files = sync(tmp_path / "nowhere", "main", timeout=1)
 
     assert (75, "", []) == (status, out, files)
@@ -487,13 +487,13 @@ def test_a_repository_that_never_answers_is_named(sync, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("files", "said"),
+    ("files", "options"),
     [
         ({"ssh-privatekey": "x"}, "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"),
         ({"ssh-privatekey": "x", "known_hosts": "y"}, "-o UserKnownHostsFile={keys}/known_hosts"),
     ],
 )
-def test_git_is_told_the_key_and_whom_to_trust(files, said, sync, tools):
+def test_git_uses_the_ssh_key_and_known_hosts(files, options, sync, tools):
     for name, text in files.items():
         (sync.keys / name).write_text(text)
     program(tools / "git", 'case $1 in fetch) echo "$GIT_SSH_COMMAND" ;; esac')
@@ -501,10 +501,10 @@ def test_git_is_told_the_key_and_whom_to_trust(files, said, sync, tools):
     _, out, _, _ = sync("git@git.example:x.git")
 
     key = f"ssh -i {sync.keys}/ssh-privatekey -o IdentitiesOnly=yes "
-    assert key + said.format(keys=sync.keys) == out.strip()
+    assert key + options.format(keys=sync.keys) == out.strip()
 
 
-def test_a_password_is_handed_to_git_and_to_nobody_else(sync, tools):
+def test_a_password_is_passed_to_git_and_not_printed_on_stderr(sync, tools):
     (sync.keys / "username").write_text("ci")
     (sync.keys / "password").write_text("hunter2")
     git = shutil.which("git")

@@ -1,4 +1,4 @@
-"""What the tests with real programs of other projects share."""
+"""Fixtures for tests that run the real Helm, kustomize and kubectl."""
 
 import os
 import sys
@@ -9,6 +9,6 @@ import pytest
 
 @pytest.fixture(scope="session")
 def environment():
-    """An environment in which these programs find mlgen."""
+    """Environment variables with mlgen on PATH."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     return os.environ | {"PATH": path}

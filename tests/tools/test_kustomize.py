@@ -1,4 +1,4 @@
-"""The function as kustomize calls it, by the real kustomize, and what kubectl's own can do."""
+"""Run mlgen as a KRM function of the real kustomize, and after `kubectl kustomize`."""
 
 import json
 import subprocess
@@ -17,11 +17,11 @@ INTEGRATION = ROOT / "integrations/kustomize"
 PLUGINS = ["--enable-alpha-plugins", "--enable-exec"]
 
 OWN_NAME = "elasticdl-elasticaijob-v1alpha1"
-"""A resource that says its own name again among its arguments, where kustomize does not see it."""
+"""A resource that repeats its own name in its arguments, where kustomize does not rename it."""
 
 FILES = [path for path in (*FIXTURES, *RESOURCES) if path.stem != OWN_NAME]
 NAMES = {path: f"j{number}" for number, path in enumerate(FILES)}
-"""All jobs in one kustomization, so each under a name of its own."""
+"""A unique name for each job, as all are in one kustomization."""
 
 FUNCTION = """\
 apiVersion: v1
@@ -42,7 +42,7 @@ namespace: vision
 
 
 def named(path, name, **metadata):
-    """A fixture's job under another name, with its keys sorted, as kustomize does."""
+    """Return the job of a fixture under another name, with sorted keys, as from kustomize."""
     (document,) = read_documents(Text(path.name, path.read_text()))
     document.data["metadata"] |= {"name": name, **metadata}
     return yaml_text([json.loads(json.dumps(document.data, sort_keys=True))])
@@ -50,18 +50,18 @@ def named(path, name, **metadata):
 
 def keyed(text):
     objects = [item for item in yaml.safe_load_all(text) if item]
-    found = {
+    by_name = {
         (item["kind"], item["metadata"].get("namespace"), item["metadata"]["name"]): item
         for item in objects
     }
-    assert len(found) == len(objects)
-    return found
+    assert len(by_name) == len(objects)
+    return by_name
 
 
 def rendered(text):
-    done = CliRunner().invoke(main, ["render", "-"], input=text, catch_exceptions=False)
-    assert 0 == done.exit_code
-    return keyed(done.stdout)
+    result = CliRunner().invoke(main, ["render", "-"], input=text, catch_exceptions=False)
+    assert 0 == result.exit_code
+    return keyed(result.stdout)
 
 
 @pytest.fixture(scope="session")
@@ -69,21 +69,21 @@ def kustomize(tool, environment):
     program = tool("kustomize")
 
     def kustomize(folder, *options, status=0):
-        done = subprocess.run(
+        result = subprocess.run(
             [program, "build", *options, folder],
             capture_output=True,
             text=True,
             env=environment,
             check=False,
         )
-        assert status == done.returncode, done.stderr
-        return done.stdout, done.stderr
+        assert status == result.returncode, result.stderr
+        return result.stdout, result.stderr
 
     return kustomize
 
 
 def files(folder, **texts):
-    """Write a folder's files; the kustomization is called that, all others `<name>.yaml`."""
+    """Write each text to `<name>.yaml` in a folder, and return the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
         (folder / f"{name}.yaml").write_text(text)
@@ -92,7 +92,7 @@ def files(folder, **texts):
 
 @pytest.fixture(scope="module")
 def overlay(kustomize, tmp_path_factory):
-    """All jobs, by base and overlay."""
+    """Return the objects of an overlay whose base contains all jobs."""
     folder = tmp_path_factory.mktemp("kustomize")
     jobs = {name: named(path, name) for path, name in NAMES.items()}
     resources = f"resources: [{', '.join(f'{name}.yaml' for name in jobs)}]\n"
@@ -102,13 +102,13 @@ def overlay(kustomize, tmp_path_factory):
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_a_job_has_the_prefix_suffix_and_namespace_everywhere(path, overlay):
+def test_prefix_suffix_and_namespace_apply_to_the_whole_job(path, overlay):
     expected = rendered(named(path, f"dev-{NAMES[path]}-b", namespace="vision"))
 
     assert expected == {key: overlay.get(key) for key in expected}
 
 
-def test_nothing_is_made_besides(overlay):
+def test_the_overlay_contains_no_other_objects(overlay):
     jobs = [named(path, f"dev-{name}-b", namespace="vision") for path, name in NAMES.items()]
 
     assert rendered("".join(jobs)).keys() == overlay.keys()
@@ -121,7 +121,7 @@ def generator(path, name, command="exec: {path: mlgen, args: [krm]}"):
 GENERATED = ["tensorflow-ps", "mpi-kubectl-exec", "pytorch-torchrun", "volcano-job-v1alpha1-mpi"]
 
 
-def test_a_generator_makes_jobs_to_which_a_namespace_does_no_harm(kustomize, tmp_path):
+def test_a_namespace_can_be_set_on_generated_jobs(kustomize, tmp_path):
     paths = {path.stem: path for path in FILES if path.stem in GENERATED}
     jobs = {name: generator(path, NAMES[path]) for name, path in paths.items()}
     generators = f"generators: [{', '.join(f'{name}.yaml' for name in jobs)}]\n"
@@ -135,8 +135,8 @@ def test_a_generator_makes_jobs_to_which_a_namespace_does_no_harm(kustomize, tmp
     assert rendered("".join(expected)) == keyed(out)
 
 
-def test_a_prefix_above_the_function_does_not_reach_into_addresses(kustomize, tmp_path):
-    """The mistake that docs/kustomize.md warns of; what kustomize is told to follow does follow."""
+def test_a_prefix_applied_after_the_function_does_not_change_addresses(kustomize, tmp_path):
+    """The mistake that docs/kustomize.md warns of; only configured name references are updated."""
     references = (INTEGRATION / "overlay/name-references.yaml").read_text()
     job = generator(ROOT / "fixtures/tensorflow-ps.yaml", "mnist")
     kustomization = "generators: [job.yaml]\nnamePrefix: dev-\nconfigurations: [references.yaml]\n"
@@ -144,16 +144,16 @@ def test_a_prefix_above_the_function_does_not_reach_into_addresses(kustomize, tm
 
     out, _ = kustomize(tmp_path, *PLUGINS)
 
-    made = keyed(out)
-    assert ("Service", None, "dev-mnist") in made
+    built = keyed(out)
+    assert ("Service", None, "dev-mnist") in built
     for kind, name in (("Job", "dev-mnist-chief"), ("StatefulSet", "dev-mnist-ps")):
-        pod = made[kind, None, name]["spec"]["template"]["spec"]
+        pod = built[kind, None, name]["spec"]["template"]["spec"]
         assert "dev-mnist" == pod["subdomain"]
         (cluster,) = (v["value"] for v in pod["containers"][0]["env"] if v["name"] == "TF_CONFIG")
         assert '"mnist-ps-0.mnist:2222"' in cluster
 
 
-def test_what_stands_above_the_function_and_leaves_names_alone_is_as_usual(kustomize, tmp_path):
+def test_an_outer_kustomization_can_set_images_labels_and_patches(kustomize, tmp_path):
     job = named(ROOT / "fixtures/tensorflow-ps.yaml", "mnist")
     above = """\
 resources: [../base]
@@ -169,18 +169,18 @@ patches:
 
     out, _ = kustomize(tmp_path / "above", *PLUGINS)
 
-    made = keyed(out)
-    chief = made["Job", None, "mnist-chief"]["spec"]["template"]
+    built = keyed(out)
+    chief = built["Job", None, "mnist-chief"]["spec"]["template"]
     assert "high" == chief["spec"]["priorityClassName"]
     assert "registry.example/busybox:1.36" == chief["spec"]["initContainers"][0]["image"]
-    selector = made["Service", None, "mnist"]["spec"]["selector"]
+    selector = built["Service", None, "mnist"]["spec"]["selector"]
     assert {"team": "vision", "mlgen.dev/job": "mnist"} == selector
     for name in ("mnist-chief", "mnist-worker"):
-        labels = made["Job", None, name]["spec"]["template"]["metadata"]["labels"]
+        labels = built["Job", None, name]["spec"]["template"]["metadata"]["labels"]
         assert selector.items() <= labels.items()
 
 
-def test_a_patch_of_what_is_made_can_be_a_transformer_after_the_function(kustomize, tmp_path):
+def test_a_patch_transformer_after_the_function_changes_rendered_objects(kustomize, tmp_path):
     job = named(ROOT / "fixtures/tensorflow-ps.yaml", "mnist")
     patch = """\
 apiVersion: builtin
@@ -197,36 +197,36 @@ patch: '- {op: add, path: /spec/template/spec/priorityClassName, value: high}'
     assert "high" == chief["spec"]["template"]["spec"]["priorityClassName"]
 
 
-def test_the_example_is_what_it_says(kustomize):
-    made = keyed(kustomize(INTEGRATION, *PLUGINS)[0])
+def test_the_example_renders_as_documented(kustomize):
+    built = keyed(kustomize(INTEGRATION, *PLUGINS)[0])
 
-    (settings,) = (key[2] for key in made if key[2].startswith("dev-settings-b-"))
+    (settings,) = (key[2] for key in built if key[2].startswith("dev-settings-b-"))
     for kind, name in (("Job", "chief"), ("StatefulSet", "ps"), ("Job", "worker")):
-        template = made[kind, "vision", f"dev-mnist-b-{name}"]["spec"]["template"]
+        template = built[kind, "vision", f"dev-mnist-b-{name}"]["spec"]["template"]
         volumes = {v["name"]: v for v in template["spec"]["volumes"]}
         assert settings == volumes["settings"]["configMap"]["name"]
         assert "example/mnist:1.5" == template["spec"]["containers"][0]["image"]
         assert "vision" == template["metadata"]["labels"]["team"]
-    worker = made["Job", "vision", "dev-mnist-b-worker"]["spec"]
+    worker = built["Job", "vision", "dev-mnist-b-worker"]["spec"]
     assert (8, "FailJob") == (
         worker["completions"],
         worker["podFailurePolicy"]["rules"][-1]["action"],
     )
 
 
-def test_kubectl_and_a_pipe_do_the_same_without_plugins(kustomize, tool):
+def test_kubectl_kustomize_piped_to_mlgen_gives_the_same_objects(kustomize, tool):
     kubectl = [tool("kubectl"), "kustomize", INTEGRATION / "overlay"]
     resources = subprocess.run(kubectl, capture_output=True, text=True, check=True).stdout
 
     assert keyed(kustomize(INTEGRATION, *PLUGINS)[0]) == rendered(resources)
 
 
-def test_every_reference_of_the_configuration_follows(kustomize, tmp_path):
-    """One job that names objects in every field that is listed."""
-    found = yaml.safe_load((INTEGRATION / "overlay/name-references.yaml").read_text())
+def test_every_configured_name_reference_is_updated(kustomize, tmp_path):
+    """Use a job that names an object in every listed field."""
+    configuration = yaml.safe_load((INTEGRATION / "overlay/name-references.yaml").read_text())
     job = {"apiVersion": "mlgen.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": "mnist"}}
     objects, paths = [job], []
-    for reference in found["nameReference"]:
+    for reference in configuration["nameReference"]:
         kind = reference["kind"]
         objects.append({"apiVersion": "v1", "kind": kind, "metadata": {"name": kind.lower()}})
         for spec in reference["fieldSpecs"]:
@@ -234,13 +234,13 @@ def test_every_reference_of_the_configuration_follows(kustomize, tmp_path):
                 paths.append((spec["path"].split("/"), f"dev-{kind.lower()}"))
                 put(job, paths[-1][0], kind.lower())
     kustomization = "resources: [all.yaml]\nnamePrefix: dev-\nconfigurations: [references.yaml]\n"
-    files(tmp_path, kustomization=kustomization, references=yaml.safe_dump(found))
+    files(tmp_path, kustomization=kustomization, references=yaml.safe_dump(configuration))
     (tmp_path / "all.yaml").write_text(yaml_text(objects))
 
-    made = keyed(kustomize(tmp_path)[0])["TrainingJob", None, "dev-mnist"]
+    built = keyed(kustomize(tmp_path)[0])["TrainingJob", None, "dev-mnist"]
 
     for path, name in paths:
-        value = made
+        value = built
         for step in path:
             value = value[step]
         assert name == value, path
@@ -252,7 +252,7 @@ def put(data, path, name):
     data[path[-1]] = name
 
 
-def test_problems_are_told_and_nothing_is_built(kustomize, tmp_path):
+def test_problems_are_reported_and_nothing_is_built(kustomize, tmp_path):
     job = (ROOT / "fixtures/invalid/unknown-role.yaml").read_text()
     kustomization = "resources: [job.yaml]\ntransformers: [mlgen.yaml]\n"
     files(tmp_path, kustomization=kustomization, job=job, mlgen=FUNCTION)
@@ -265,8 +265,8 @@ def test_problems_are_told_and_nothing_is_built(kustomize, tmp_path):
     assert "couldn't execute function: exit status 1" in err
 
 
-def test_without_leave_to_run_programs_nothing_is_made_and_nobody_says_so(kustomize, tmp_path):
-    """As docs/kustomize.md says."""
+def test_without_enable_exec_nothing_is_rendered_and_no_error_is_reported(kustomize, tmp_path):
+    """Documented in docs/kustomize.md."""
     job = generator(ROOT / "fixtures/tensorflow-ps.yaml", "mnist")
     files(tmp_path, kustomization="generators: [job.yaml]\n", job=job)
 

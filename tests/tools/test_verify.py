@@ -1,4 +1,4 @@
-"""`mlgen verify` on what the real kustomize makes of rendered manifests."""
+"""Run `mlgen verify` on rendered manifests that the real kustomize has transformed."""
 
 import subprocess
 import sys
@@ -37,49 +37,49 @@ def verify(tool, tmp_path):
 
 
 def jobs():
-    """Every job that names no namespace and needs no cluster domain, each name once."""
-    found = {}
+    """Return one job per name, without those that set a namespace or need a cluster domain."""
+    by_name = {}
     for path in FIXTURES:
         for job in pipeline.render(texts((str(path),)), Options()).jobs:
             if not job.job.namespace:
-                found.setdefault(job.job.name, job)
-    return list(found.values())
+                by_name.setdefault(job.job.name, job)
+    return list(by_name.values())
 
 
 @pytest.mark.parametrize("name", HARMLESS)
-def test_what_breaks_nothing_is_verified(name, verify, tmp_path):
-    few = jobs()
-    (tmp_path / "jobs.yaml").write_text(manifests_text(few, "yaml"))
+def test_harmless_transformations_pass_verification(name, verify, tmp_path):
+    rendered_jobs = jobs()
+    (tmp_path / "jobs.yaml").write_text(manifests_text(rendered_jobs, "yaml"))
 
-    done = verify(HARMLESS[name])
+    result = verify(HARMLESS[name])
 
-    assert (0, b"") == (done.returncode, done.stderr)
-    assert len(few) == len(done.stdout.splitlines())
+    assert (0, b"") == (result.returncode, result.stderr)
+    assert len(rendered_jobs) == len(result.stdout.splitlines())
 
 
 @pytest.mark.parametrize("name", RENAMED)
-def test_every_job_that_kustomize_renames_is_found(name, verify, tmp_path):
-    few = jobs()
-    (tmp_path / "jobs.yaml").write_text(manifests_text(few, "yaml"))
+def test_every_job_renamed_by_kustomize_is_reported(name, verify, tmp_path):
+    rendered_jobs = jobs()
+    (tmp_path / "jobs.yaml").write_text(manifests_text(rendered_jobs, "yaml"))
 
-    done = verify(RENAMED[name])
+    result = verify(RENAMED[name])
 
-    assert (1, b"") == (done.returncode, done.stdout)
-    told = {line.split(b": ")[1].decode() for line in done.stderr.splitlines()}
-    assert {job.job.name for job in few} == told
+    assert (1, b"") == (result.returncode, result.stdout)
+    reported = {line.split(b": ")[1].decode() for line in result.stderr.splitlines()}
+    assert {job.job.name for job in rendered_jobs} == reported
 
 
-def test_name_references_of_the_subdomain_alone_do_not_help(verify, tmp_path):
-    """The pods of a Job then have names under the Service again, and are dialled by the old."""
+def test_a_name_reference_for_the_subdomain_alone_is_not_enough(verify, tmp_path):
+    """Pods then have DNS names under the renamed Service, but peers still use the old names."""
     (tmp_path / "names.yaml").write_text(
         "nameReference:\n- kind: Service\n  version: v1\n  fieldSpecs:\n"
         "  - {group: batch, kind: Job, path: spec/template/spec/subdomain}\n"
     )
-    few = [job for job in jobs() if job.job.name == "mnist"]
-    (tmp_path / "jobs.yaml").write_text(manifests_text(few, "yaml"))
+    rendered_jobs = [job for job in jobs() if job.job.name == "mnist"]
+    (tmp_path / "jobs.yaml").write_text(manifests_text(rendered_jobs, "yaml"))
 
-    done = verify("namePrefix: dev-\nconfigurations: [names.yaml]\n")
+    result = verify("namePrefix: dev-\nconfigurations: [names.yaml]\n")
 
-    assert 1 == done.returncode
-    assert b"have names under the Service" not in done.stderr
-    assert b'names the peer "mnist-ps-0"' in done.stderr
+    assert 1 == result.returncode
+    assert b"have names under the Service" not in result.stderr
+    assert b'names the peer "mnist-ps-0"' in result.stderr
