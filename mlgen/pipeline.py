@@ -47,7 +47,7 @@ def render_documents(
         name: of the text.
         documents: of the text; for one that cannot be read, its problems.
         options: of the command line.
-        collector: is told every problem.
+        collector: collects every problem.
         taken: identities of the objects so far; those of this text are added.
     """
     render_one = partial(_render_document, options=options)

@@ -3,7 +3,7 @@
 Every room reports problems as these values. Only the command line prints them.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -176,3 +176,13 @@ def did_you_mean(word: str, known: Iterable[Any], cutoff: float = 0.6) -> str:
     """
     close = get_close_matches(word, [str(name) for name in known], n=1, cutoff=cutoff)
     return f'did you mean "{close[0]}"?' if close else ""
+
+
+def choice(name: str, allowed: Sequence[str]) -> str:
+    """Return `did you mean "…"?` if an allowed name is similar, or else the allowed names."""
+    return did_you_mean(name, allowed) or one_of(allowed)
+
+
+def one_of(allowed: Sequence[str]) -> str:
+    """Return `use one of: …`, or `use …` if there is only one."""
+    return f"use {allowed[0]}" if len(allowed) == 1 else f"use one of: {', '.join(allowed)}"

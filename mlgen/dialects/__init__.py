@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 
 from mlgen.dialects._builder import Builder
 from mlgen.dialects._dialect import Dialect, Kind
-from mlgen.dialects._hints import one_of
 from mlgen.dialects._schemas import resource
 from mlgen.dialects._source_value import SourceValue
 from mlgen.documents.document import Document
@@ -24,7 +23,7 @@ from mlgen.jobfile.schema import API_VERSION, KIND
 from mlgen.jobfile.violations import require_valid
 from mlgen.kubernetes.groups import group_of
 from mlgen.kubernetes.objects import without_nulls
-from mlgen.problems import Collector, MlgenError, Problem, did_you_mean
+from mlgen.problems import Collector, MlgenError, Problem, did_you_mean, one_of
 
 T = TypeVar("T")
 

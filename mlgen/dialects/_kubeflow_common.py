@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlgen.dialects._builder import ENDLESS, Builder
-from mlgen.dialects._hints import choice
 from mlgen.dialects._schemas import COUNT, SWITCH, TEMPLATE, TEXT, mapping
 from mlgen.dialects._source_value import SourceValue
 from mlgen.jobfile.model import WaitPolicy
-from mlgen.problems import ValuePath
+from mlgen.problems import ValuePath, choice
 
 JOB_NAME = re.compile("[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 """A DNS label of RFC 1035: the operator names Services after the job."""

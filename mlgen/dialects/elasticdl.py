@@ -17,10 +17,9 @@ from typing import Any
 
 from mlgen.dialects._builder import Builder
 from mlgen.dialects._dialect import Dialect, Kind
-from mlgen.dialects._hints import choice
 from mlgen.dialects._schemas import COUNT, TEXT, mapping
 from mlgen.dialects._source_value import SourceValue
-from mlgen.problems import ValuePath, did_you_mean
+from mlgen.problems import ValuePath, choice, did_you_mean
 
 WORKERS = 2
 """The client's default number of workers."""

@@ -21,7 +21,7 @@ from mlgen.kubernetes import versions
 from mlgen.kubernetes.groups import is_built_in
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.output.manifests import text
-from mlgen.problems import Collector, MlgenError, Place, Problem, ValuePath, did_you_mean
+from mlgen.problems import Collector, MlgenError, Place, Problem, ValuePath, choice
 from mlgen.result import Options, Rendered
 
 # Environment variables that Argo CD sets
@@ -204,7 +204,7 @@ def _wrong_parameter(number: int, name: str, item: Mapping[str, Any]) -> Problem
     collection = _collection(name)
     if not collection:
         known = [parameter["name"] for parameter in ANNOUNCEMENT]
-        hint = did_you_mean(name, known) or f"use one of: {', '.join(known)}"
+        hint = choice(name, known)
         return _wrong((number, "name"), f'unknown parameter "{name}"', hint)
     collection_type, title = COLLECTIONS[collection]
     value = item.get(collection)

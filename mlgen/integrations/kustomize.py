@@ -17,7 +17,7 @@ from mlgen.documents.resource_list import Item, ResourceList
 from mlgen.kubernetes import names, versions
 from mlgen.kubernetes.objects import keys
 from mlgen.output.resource_list import resource_list_text
-from mlgen.problems import Collector, MlgenError, Place, Problem, did_you_mean, dotted
+from mlgen.problems import Collector, MlgenError, Place, Problem, choice, dotted
 from mlgen.result import Options
 from mlgen.variants import gitops
 
@@ -129,7 +129,7 @@ def _options(config: Item, options: Options) -> Options:
         except ValueError as error:
             problems.append(Problem(path, str(error), "bad-value"))
         except KeyError:
-            hint = did_you_mean(name, OPTIONS) or f"use one of: {', '.join(OPTIONS)}"
+            hint = choice(name, OPTIONS)
             problems.append(Problem(path, f'unknown option "{name}"', "unknown-field", hint))
     if problems:
         raise MlgenError(problems)

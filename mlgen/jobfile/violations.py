@@ -1,11 +1,11 @@
 """Validate a document against a JSON Schema, and report violations as problems with a place."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mlgen.documents.document import Document
-from mlgen.problems import Code, MlgenError, Problem, ValuePath, did_you_mean
+from mlgen.problems import Code, MlgenError, Problem, ValuePath, choice
 
 TYPES = {
     "array": "a list",
@@ -91,7 +91,7 @@ def _unknown_fields(
     choices = [name for name, schema in known.items() if not schema.get("deprecated")]
     for name in value:
         if name not in known:
-            hint = did_you_mean(name, choices) or (_choices(choices) if choices else "remove it")
+            hint = choice(name, choices) if choices else "remove it"
             problem = Problem((*path, name), f'unknown field "{name}"', "unknown-field", hint)
             yield document.located(problem, key=True)
 
@@ -116,7 +116,7 @@ def _bad_name(name: str, rule: str, limit: Any) -> tuple[str, str, Code]:
     if rule == "enum":
         return (
             f'unknown role "{name}"',
-            did_you_mean(name, limit) or _choices(limit),
+            choice(name, limit),
             "unknown-role",
         )
     return f'invalid name "{name}"', PATTERNS.get(limit, ""), "bad-value"
@@ -138,7 +138,7 @@ def _bad_value(error: Any, text: str | None) -> tuple[str, str, Code]:
         return message, _type_hint(types, value, text), "wrong-type"
     if rule in ("enum", "const"):
         allowed = limit if isinstance(limit, list) else [limit]
-        hint = did_you_mean(str(value), allowed) or _choices(allowed)
+        hint = choice(str(value), [str(word) for word in allowed])
         return f"unknown value {shown}", hint, "unknown-value"
     if rule == "pattern":
         return f"invalid value {shown}", _pattern_hint(limit, error.schema), "bad-value"
@@ -205,11 +205,6 @@ def _kind(value: Any) -> str:
         (list, "the list "),
     )
     return next((kind for types, kind in kinds if isinstance(value, types)), "")
-
-
-def _choices(allowed: Iterable[Any]) -> str:
-    names = [str(name) for name in allowed]
-    return f"use {names[0]}" if len(names) == 1 else f"use one of: {', '.join(names)}"
 
 
 def _listed(names: list[str], word: str) -> str:
