@@ -26,6 +26,7 @@ Code = Literal[
     "foreign-file",
     "kubectl",
     "large-object",
+    "launch",
     "malformed",
     "missing-api",
     "missing-field",
@@ -34,10 +35,13 @@ Code = Literal[
     "name-collision",
     "name-too-long",
     "namespace",
+    "never-ends",
+    "no-effect",
     "no-job",
     "no-name",
     "no-such-peer",
     "not-rendered",
+    "not-run",
     "not-text",
     "not-yaml",
     "port",
@@ -186,3 +190,33 @@ def choice(name: str, allowed: Sequence[str]) -> str:
 def one_of(allowed: Sequence[str]) -> str:
     """Return `use one of: …`, or `use …` if there is only one."""
     return f"use {allowed[0]}" if len(allowed) == 1 else f"use one of: {', '.join(allowed)}"
+
+
+def described(value: Any, text: str | None = None) -> str:
+    """Return a value as a message shows it: `the string "2"`, `the mapping {"a": 1}`, `nothing`.
+
+    Args:
+        value: plain data.
+        text: the value as written in its file, unless it is a string; None if not known.
+    """
+    kinds: tuple[tuple[Any, str], ...] = (
+        (bool, "the boolean "),
+        (str, "the string "),
+        ((int, float), "the number "),
+        (dict, "the mapping "),
+        (list, "the list "),
+    )
+    kind = next((kind for types, kind in kinds if isinstance(value, types)), "")
+    return kind + shown(value, text)
+
+
+def shown(value: Any, text: str | None = None) -> str:
+    """Return a value as a message repeats it: as written if that is known, else as JSON."""
+    import json
+
+    full = json.dumps(value, ensure_ascii=False) if text is None else text or "nothing"
+    return full if len(full) <= MAX_SHOWN else full[:MAX_SHOWN] + "…"
+
+
+MAX_SHOWN = 60
+"""The number of characters of a wrong value that a message repeats."""

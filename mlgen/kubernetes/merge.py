@@ -29,6 +29,9 @@ KEYS = {
 }
 """The field by which items of a list merge, by the name of the list."""
 
+DIRECTIVES = ("replace", "delete")
+"""The values of `$patch`."""
+
 
 def merged(base: Any, patch: Any, name: str = "") -> Any:
     """Return a value with a strategic merge patch applied; neither argument is changed.

@@ -73,11 +73,29 @@ def half(quantity: Quantity) -> str:
     return _text(halved, binary=binary)
 
 
+def cure(text: str) -> str:
+    """Return how to write a text as a quantity: `write 8G or 8Gi` for 8 GB; "" if it is none."""
+    match = _MISWRITTEN.fullmatch(text.strip())
+    if not match:
+        return ""
+    number, unit, binary, byte = match.groups()
+    if not unit or (unit == "m" and not byte and not binary):
+        return f"write {number}{unit}"
+    prefix = unit.upper()
+    two = f"{number}{prefix}i"
+    return f"write {two}" if binary else f"write {number}{prefix.replace('K', 'k')} or {two}"
+
+
+_MISWRITTEN = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kKMmGgTtPp]?)(i?)([bB]?)")
+"""A quantity with a space, a unit in the wrong case, or `B` for bytes."""
+
+
 def _read(quantity: Quantity) -> tuple[Decimal, bool]:
     """Return a quantity as a number, and whether its suffix is binary."""
     match = _QUANTITY.match(str(quantity))
     if not match:
-        raise ValueError(f'"{quantity}" is not a quantity; write it as in 8, 0.5, 500m or 16Gi')
+        hint = cure(str(quantity)) or "write it as in 8, 0.5, 500m or 16Gi"
+        raise ValueError(f'"{quantity}" is not a quantity; {hint}')
     number, binary, exponent, suffix = match.groups()
     if binary:
         value = _CONTEXT.multiply(Decimal(number), Decimal(1024 ** BINARY.index(binary)))

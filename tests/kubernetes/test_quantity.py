@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlgen.kubernetes.quantity import half, parse, times, total
+from mlgen.kubernetes.quantity import cure, half, parse, times, total
 
 
 @pytest.mark.parametrize(
@@ -54,8 +54,28 @@ def test_a_quantity_is_a_number_with_an_optional_suffix(quantity, number):
     ],
 )
 def test_anything_else_is_an_error(quantity):
-    with pytest.raises(ValueError, match="is not a quantity; write it as in 8,"):
+    with pytest.raises(ValueError, match="is not a quantity; write "):
         parse(quantity)
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("8GB", "write 8G or 8Gi"),
+        ("8gb", "write 8G or 8Gi"),
+        ("1.5 TB", "write 1.5T or 1.5Ti"),
+        ("64KB", "write 64k or 64Ki"),
+        ("16 Gi", "write 16Gi"),
+        ("4GiB", "write 4Gi"),
+        ("100mi", "write 100Mi"),
+        ("500 m", "write 500m"),
+        ("512mb", "write 512M or 512Mi"),
+        ("1B", "write 1"),
+        ("4 gigs", ""),
+    ],
+)
+def test_a_quantity_with_other_units_has_a_cure(text, hint):
+    assert hint == cure(text)
 
 
 def test_a_sum_with_an_invalid_quantity_is_an_error():

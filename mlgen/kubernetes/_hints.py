@@ -1,0 +1,224 @@
+"""A value of a wrong type, or a field at a wrong place → what to write instead."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from mlgen.flow import flow, words
+from mlgen.kubernetes.definitions import definition, element, is_definition
+from mlgen.kubernetes.versions import KubeVersion
+from mlgen.problems import did_you_mean, one_of
+
+SURE = 0.85
+"""How close names must be for a misspelt field rather than a misplaced one; see did_you_mean."""
+
+FEW = 6
+"""The number of fields up to which a hint lists all of them."""
+
+MAIN_FIELDS = {
+    "ConfigMapVolumeSource": "name",
+    "HostPathVolumeSource": "path",
+    "LocalObjectReference": "name",
+    "SecretVolumeSource": "secretName",
+}
+"""The field that a string in the place of an object stands for, unless it is the required one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The object in which a field is written.
+
+    Attributes:
+        kind: its definition.
+        owner: the definition of the object around it; "" if there is none.
+        root: the type of the whole value.
+        version: of Kubernetes.
+    """
+
+    kind: str
+    owner: str
+    root: str
+    version: KubeVersion | None
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """The fields of the object."""
+        return _fields(self.kind, self.version)
+
+    def places(self, *, near: bool) -> list[tuple[str, str]]:
+        """Return all objects of the value, or those next to this one: see `_places`."""
+        places = _places(self.root, self.version)
+        kinds = {self.owner, *map(element, self.fields.values())}
+        return [place for place in places if place[1] in kinds] if near else places
+
+    def move(self, name: str, *, near: bool) -> str:
+        """Return where to move a field that another object has; "" if that is not clear."""
+        places = self.places(near=near)
+        return _move([place for place in places if name in _fields(place[1], self.version)])
+
+
+def for_field(name: str, holder: Holder) -> str:
+    """Return what to write instead of a field that an object does not have."""
+    fields = holder.fields
+    return (
+        did_you_mean(name, fields, SURE)
+        or _amounts(holder.kind)
+        or holder.move(name, near=True)
+        or holder.move(name, near=False)
+        or did_you_mean(name, fields)
+        or _similar(name, holder)
+        or (one_of(list(fields)) if len(fields) <= FEW else "remove it")
+    )
+
+
+def for_later_field(name: str, holder: Holder, since: KubeVersion) -> str:
+    """Return what to write instead of a field that an object has in later versions."""
+    return f"{holder.move(name, near=True) or 'remove it'}, or set --kube-version {since}"
+
+
+def _similar(name: str, holder: Holder) -> str:
+    """Return a similar field of an object next to the one that was meant to have it, or ""."""
+    for path, kind in holder.places(near=True):
+        similar = did_you_mean(name, _fields(kind, holder.version), SURE)
+        if similar:
+            return f"{similar.removesuffix('?')} in {path}?"
+    return ""
+
+
+def for_list(
+    name: str, kind: str, value: Any, version: KubeVersion | None, texts: Mapping[str | int, str]
+) -> str:
+    """Return how to write something else as the list that it should be.
+
+    Args:
+        name: of the field.
+        kind: the type of its items.
+        value: what was written.
+        version: of Kubernetes.
+        texts: fields of the value that are not strings, as they are in the file.
+    """
+    if isinstance(value, str) and kind == "string":
+        return f"write {words(value, command=name == 'command')}"
+    if isinstance(value, dict) and kind == "EnvVar":
+        variables = [_variable(key, texts.get(key, value[key])) for key in list(value)[:1]]
+        return f"write {flow(variables)}"
+    if isinstance(value, dict):
+        return "start each item with a dash"
+    if is_definition(kind):
+        item = _object(kind, value, version)
+        return f"write {flow([item])}" if item else ""
+    return f"write {flow([json.dumps(value) if kind == 'string' else value])}"
+
+
+def for_mapping(value: Any) -> str:
+    """Return how to write something else as a mapping with any keys."""
+    items = value if isinstance(value, list) else [value]
+    if items and all(isinstance(item, str) and "=" in item for item in items):
+        return f"write {flow(dict(item.split('=', 1) for item in items))}"
+    return "remove the dashes" if items and all(isinstance(item, dict) for item in items) else ""
+
+
+def for_object(kind: str, value: Any, version: KubeVersion | None) -> str:
+    """Return how to write something else as an object."""
+    if isinstance(value, list):
+        return "remove the dash" if len(value) == 1 and isinstance(value[0], dict) else ""
+    instead = _object(kind, value, version)
+    return f"write {flow(instead)}" if instead else ""
+
+
+def for_scalar(kind: str, value: Any, text: str | None) -> str:
+    """Return how to write a value as the scalar that it should be.
+
+    Args:
+        kind: the type that it should have.
+        value: what was written.
+        text: the same, as it is in the file; None if not known.
+    """
+    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str):
+        return f"write {flow(value[0])}"
+    if isinstance(value, dict | list):
+        return ""
+    if isinstance(value, str) and kind in ("int32", "int64"):
+        if value[-1:] == "s" and value[:-1].isdecimal():
+            return f"write {value[:-1]}"
+        return "remove the quotes" if value.isdecimal() else ""
+    if isinstance(value, str):
+        return "remove the quotes" if value in ("true", "false") else ""
+    return f"quote it: '{text or json.dumps(value)}'" if kind == "string" else ""
+
+
+def _object(kind: str, value: Any, version: KubeVersion | None) -> dict[str, Any] | None:
+    """Return the object that a scalar stands for, or None if that is not clear."""
+    if isinstance(value, str) and kind == "EnvVar" and "=" in value:
+        return _variable(*value.split("=", 1))
+    if isinstance(value, str) and kind == "EnvFromSource":
+        return {"secretRef": {"name": value}}
+    if isinstance(value, str) and kind == "VolumeMount":
+        name, _, path = value.partition(":")
+        return {"name": name, "mountPath": path} if path else None
+    required = definition(kind, version).required
+    name = MAIN_FIELDS.get(kind) or (required[0] if len(required) == 1 else "")
+    types: dict[str, type] = {"string": str, "int32": int, "int-or-string": int}
+    wanted = types.get(_fields(kind, version).get(name, ""))
+    return {name: value} if wanted and isinstance(value, wanted) and value else None
+
+
+def _variable(name: str, value: Any) -> dict[str, Any]:
+    """Return an item of `env`."""
+    if isinstance(value, dict):
+        return {"name": name, **value}
+    return {"name": name, "value": value if isinstance(value, str) else json.dumps(value)}
+
+
+def _amounts(kind: str) -> str:
+    """Return where amounts are, if the object is that of resources."""
+    return "write amounts under requests or limits" if kind == "ResourceRequirements" else ""
+
+
+def _move(places: list[tuple[str, str]]) -> str:
+    """Return where to move a field, given the paths of the objects that have it; "" if unclear."""
+    if not places:
+        return ""
+    shortest = min(path.count(".") for path, _ in places)
+    paths = [path for path, _ in places if path.count(".") == shortest]
+    usual = [path for path in paths if "containers[]" in path.split(".")] or paths
+    if len(usual) > 1:
+        return ""
+    return f"move it to {usual[0] or 'the top level'}"
+
+
+def _fields(kind: str, version: KubeVersion | None) -> dict[str, str]:
+    """Return the fields of a definition."""
+    return dict(definition(kind, version).fields)
+
+
+@cache
+def _places(root: str, version: KubeVersion | None) -> list[tuple[str, str]]:
+    """Return the path of each object in a value of a type, with its definition.
+
+    An object that has several paths has its shortest ones: `spec.containers[]`.
+    """
+    start = "template" if root == "PodTemplateSpec" else ""
+    places = [(start, element(root))] if is_definition(element(root)) else []
+    result: list[tuple[str, str]] = []
+    known: set[str] = set()
+    while places:
+        result += places
+        known |= {kind for _, kind in places}
+        places = [
+            inner
+            for path, kind in places
+            for inner in _inner(path, kind, version)
+            if inner[1] not in known
+        ]
+    return result
+
+
+def _inner(path: str, kind: str, version: KubeVersion | None) -> Iterator[tuple[str, str]]:
+    """Yield the objects that are fields, or items of fields, of an object at a path."""
+    for name, inner in _fields(kind, version).items():
+        if is_definition(element(inner)):
+            mark = "[]" if inner[0] == "[" else ""
+            yield f"{path}.{name}{mark}".removeprefix("."), element(inner)

@@ -1,0 +1,73 @@
+"""Texts → the host names in them by which pods and Services are reached.
+
+DNS resolves `<pod>.<subdomain>[.<namespace>[.svc[.<domain>]]]` and
+`<Service>[.<namespace>[.svc[.<domain>]]]`:
+https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/
+"""
+
+import re
+from collections.abc import Iterable
+
+LABEL = "[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"
+
+NUMBER, RANGE = r"0|[1-9]\d*", r"\[\d+-\d+\]"
+
+PLACEHOLDER = r"\$\([^()]*\)|\$\{[^{}]*\}|\$\w+|\{[^{}]*\}|%[ds]|(?=[\"'`\s,]|\Z)"
+"""What a program or a shell replaces with an index; nothing if a program appends the index."""
+
+
+TEXTS = (
+    *("command", "args", "env", "annotations"),
+    *("lifecycle", "livenessProbe", "readinessProbe", "startupProbe"),
+)
+"""The fields of a pod template in whose texts hosts are named.
+
+Elsewhere such a name can be that of another object: a claim, a Secret.
+"""
+
+
+def host_pattern(names: Iterable[str]) -> re.Pattern[str]:
+    """Return a pattern of the host names `<name>-<index>`, with or without a domain and a port.
+
+    A name in a path, or in a longer name, does not match. The groups are `name`, `index` (a number,
+    a range `[0-3]`, or a `PLACEHOLDER`), `domain` (from the first dot on, or "") and `port`.
+
+    Args:
+        names: host names without the dash and the index.
+    """
+    any_name = "|".join(map(re.escape, sorted(names))) or "(?!)"
+    return re.compile(
+        rf"(?:(?P<url>(?<=//))|(?<![\w./)}}-]))(?P<name>{any_name})-"
+        rf"(?P<index>{NUMBER}|{RANGE}|{PLACEHOLDER})(?P<domain>(?:\.{LABEL})*)\.?"
+        r"(?::(?P<port>\d+))?(?!\.?[\w-])(?(url)|(?!/))"
+    )
+
+
+def names_service(match: re.Match[str], subdomain: str, namespace: str | None) -> bool:
+    """Return whether a host name is that of a Service, and not of a pod.
+
+    Args:
+        match: of `host_pattern`.
+        subdomain: of the pods.
+        namespace: of the Service; None if it is not known. A single word behind the name may then
+            be a namespace only if a port follows; otherwise the name is rather that of a file.
+    """
+    labels = match["domain"].split(".")[1:]
+    if len(labels) == 1 and labels != [subdomain]:
+        return labels == [namespace] if namespace else bool(match["port"])
+    return not labels or labels[1:2] == ["svc"]
+
+
+def indexes(text: str, count: int) -> range:
+    """Return the indexes that an `index` of `host_pattern` stands for.
+
+    Args:
+        text: a number, a range, or a placeholder, which stands for all replicas.
+        count: the number of replicas.
+    """
+    if text.isdecimal():
+        return range(int(text), int(text) + 1)
+    if text.startswith("["):
+        first, last = text[1:-1].split("-")
+        return range(int(first), int(last) + 1)
+    return range(count)

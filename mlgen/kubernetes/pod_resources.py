@@ -1,0 +1,115 @@
+"""The resources of a pod: what the scheduler reserves for it, and the limit that it may reach.
+
+https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#resource-sharing-within-containers
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+from mlgen.kubernetes.quantity import parse, total
+
+Kind = Literal["requests", "limits"]
+
+Amounts = dict[str, str]
+"""Amounts by the name of the resource, as quantities."""
+
+SHARED = {"cpu", "memory", "ephemeral-storage"}
+"""Resources that a container without a limit may use up to the capacity of the node."""
+
+
+def requests(pod: Mapping[str, Any]) -> Amounts:
+    """Return what the scheduler reserves for a pod, by resource.
+
+    A resource without a request defaults to its limit.
+
+    Args:
+        pod: the spec of a pod.
+
+    Raises:
+        ValueError: a value is not a quantity.
+    """
+    return _effective(pod, "requests")
+
+
+def limits(pod: Mapping[str, Any]) -> Amounts:
+    """Return what all containers of a pod may use together, by resource.
+
+    CPU, memory and storage are left out if a container that runs while the pod does has no limit
+    for them; a device that a container has no limit for, it cannot use.
+
+    Raises:
+        ValueError: a value is not a quantity.
+    """
+    unlimited = {
+        name
+        for name in SHARED - _amounts(pod, "limits").keys()
+        for container in _running(pod)
+        if name not in _amounts(container, "limits")
+    }
+    amounts = _effective(pod, "limits")
+    return {name: amount for name, amount in amounts.items() if name not in unlimited}
+
+
+def while_running(pod: Mapping[str, Any], kind: Kind) -> frozenset[str]:
+    """Return the resources of the containers that run while the pod does.
+
+    Those of init containers alone are not among them: they are free again once the pod has started.
+    """
+    holders = [*_running(pod), pod]
+    return frozenset(name for holder in holders for name in _amounts(holder, kind))
+
+
+def _running(pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the containers that run while the pod does."""
+    return [*pod["containers"], *filter(_is_sidecar, pod.get("initContainers") or [])]
+
+
+def _effective(pod: Mapping[str, Any], kind: Kind) -> Amounts:
+    """Return the largest amount of each resource that a pod has at any time.
+
+    Sidecars start one after the other with the init containers, and stay. Resources of the pod as a
+    whole replace those of its containers:
+    https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/#pod-level-resource-specification
+    """
+    sidecars: Amounts = {}
+    peak: Amounts = {}
+    for container in pod.get("initContainers") or []:
+        present = _sum([sidecars, _amounts(container, kind)])
+        if _is_sidecar(container):
+            sidecars = present
+        peak = _largest(peak, present)
+    running = _sum([*(_amounts(container, kind) for container in pod["containers"]), sidecars])
+    # The amounts of containers come first: their order is that in which they are written.
+    return _largest(running, peak) | _amounts(pod, kind)
+
+
+def _is_sidecar(container: Mapping[str, Any]) -> bool:
+    return container.get("restartPolicy") == "Always"
+
+
+def _amounts(holder: Mapping[str, Any], kind: Kind) -> Amounts:
+    """Return the requests or limits of a container, or of a pod as a whole."""
+    resources = holder.get("resources") or {}
+    amounts = resources.get("limits") or {}
+    if kind == "requests":
+        amounts = amounts | (resources.get("requests") or {})
+    return {name: str(amount) for name, amount in amounts.items()}
+
+
+def _sum(holders: Iterable[Amounts]) -> Amounts:
+    """Return the sum of amounts by resource."""
+    by_name: dict[str, list[str]] = {}
+    for amounts in holders:
+        for name, amount in amounts.items():
+            by_name.setdefault(name, []).append(amount)
+    return {name: total(amounts) for name, amounts in by_name.items()}
+
+
+def _largest(first: Amounts, second: Amounts) -> Amounts:
+    """Return the larger amount of each resource."""
+    larger = {
+        name: amount
+        for name, amount in second.items()
+        if name not in first or parse(first[name]) < parse(amount)
+    }
+    return first | larger

@@ -1,0 +1,256 @@
+"""A value → what the API server rejects in it because of its structure.
+
+These are unknown and missing fields and wrong types, each for one version of Kubernetes. Types are
+as strict as the decoder of the API server (sigs.k8s.io/json, and UnmarshalJSON of Quantity and
+IntOrString in k8s.io/apimachinery). Unknown fields are errors because `kubectl apply` asks for
+strict validation: https://kubernetes.io/docs/reference/using-api/api-concepts/#field-validation
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mlgen.kubernetes import _hints as hints
+from mlgen.kubernetes.definitions import definition, is_definition, names
+from mlgen.kubernetes.merge import DIRECTIVES, KEYS
+from mlgen.kubernetes.quantity import parse
+from mlgen.kubernetes.versions import DEFAULT, KubeVersion
+from mlgen.kubernetes.violation import Violation
+from mlgen.problems import ValuePath, described, one_of, shown
+
+MAXIMA = {"int32": 2**31 - 1, "int64": 2**63 - 1, "int-or-string": 2**31 - 1}
+"""The greatest value of each type of integer; the least is its negative, minus 1."""
+
+EXPECTED = {
+    "boolean": "true or false",
+    "int-or-string": "an integer or a string",
+    "int32": "an integer",
+    "int64": "an integer",
+    "quantity": "a number or a string",
+}
+"""How a message names the type of a scalar that is not a string."""
+
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
+"""The form of RFC 3339, which the type Time of k8s.io/apimachinery reads."""
+
+
+BYTES = re.compile(r"(?:[A-Za-z0-9+/\r\n]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?[\r\n]*")
+"""Base64 with padding, which encoding/json of Go reads."""
+
+
+def violations(
+    kind: str,
+    value: Any,
+    version: KubeVersion | None = DEFAULT,
+    *,
+    patch: bool = False,
+    texts: Mapping[ValuePath, str] | None = None,
+) -> Iterator[Violation]:
+    """Yield what the API server rejects in a value because of its structure.
+
+    Null fields are passed over, because the API server drops them.
+
+    Args:
+        kind: a definition or another type: `PodTemplateSpec`, `Job`, `[Toleration]`.
+        value: plain data.
+        version: of the cluster; None allows the fields of all versions.
+        patch: the value is a strategic merge patch, in which required fields may be missing.
+        texts: values that are not strings, as written in their file, by their paths in the value.
+    """
+    check = _Check(kind, version, texts or {}, partial=patch)
+    yield from check.value(kind, value, _Spot((), "", patch=patch))
+
+
+def has_kind(kind: str) -> bool:
+    """Return whether the structure of a kind of object is known."""
+    return kind in names()
+
+
+@dataclass(frozen=True, slots=True)
+class _Spot:
+    """Where a value is.
+
+    Attributes:
+        path: of the value.
+        owner: the definition of the object around it; "" if there is none.
+        patch: whether it is merged into another value, and may have directives.
+        key: a field that it must then have, because list items merge by it.
+    """
+
+    path: ValuePath
+    owner: str
+    patch: bool
+    key: str = ""
+
+    @property
+    def field(self) -> str:
+        """The name of the field that holds the value; "" for the value that is checked."""
+        return str(self.path[-1]) if self.path else ""
+
+    def at(self, step: str | int, *, owner: str = "", patch: bool, key: str = "") -> "_Spot":
+        """Return the spot of a value within this one."""
+        return _Spot((*self.path, step), owner or self.owner, patch, key)
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """The check of one value; see `violations`.
+
+    Attributes:
+        root: the type of the whole value.
+        partial: whether required fields may be missing.
+    """
+
+    root: str
+    version: KubeVersion | None
+    texts: Mapping[ValuePath, str]
+    partial: bool
+
+    def value(self, kind: str, value: Any, spot: _Spot) -> Iterator[Violation]:
+        """Yield the violations of a value."""
+        if kind == "any":
+            return
+        if kind[0] == "[":
+            yield from self._list(kind[1:-1], value, spot)
+        elif kind[0] == "{":
+            yield from self._mapping(kind[1:-1], value, spot)
+        elif is_definition(kind):
+            yield from self._object(kind, value, spot)
+        else:
+            yield from self._scalar(kind, value, spot)
+
+    def _list(self, kind: str, value: Any, spot: _Spot) -> Iterator[Violation]:
+        """Yield the violations of a list."""
+        if not isinstance(value, list):
+            texts = {path[-1]: text for path, text in self.texts.items() if path[:-1] == spot.path}
+            hint = hints.for_list(spot.field, kind, value, self.version, texts)
+            yield self._wrong_type("a list", value, spot, hint)
+            return
+        # Only lists whose items merge by a key are merged at all.
+        key = KEYS.get(spot.field, "") if spot.patch else ""
+        for number, item in enumerate(value):
+            # Null is an object without fields.
+            item_or_empty = {} if item is None and is_definition(kind) else item
+            yield from self.value(kind, item_or_empty, spot.at(number, patch=bool(key), key=key))
+
+    def _mapping(self, kind: str, value: Any, spot: _Spot) -> Iterator[Violation]:
+        """Yield the violations of a mapping that may have any keys."""
+        if not isinstance(value, dict):
+            hint = hints.for_mapping(value)
+            yield self._wrong_type("a mapping", value, spot, hint)
+            return
+        for name, inner in value.items():
+            if spot.patch and name.startswith("$"):
+                yield from self._directive(name, inner, spot)
+            elif inner is not None:
+                yield from self.value(kind, inner, spot.at(name, patch=spot.patch))
+
+    def _object(self, kind: str, value: Any, spot: _Spot) -> Iterator[Violation]:
+        """Yield the violations of an object that has a definition."""
+        if not isinstance(value, dict):
+            hint = hints.for_object(kind, value, self.version)
+            yield self._wrong_type("a mapping", value, spot, hint)
+            return
+        fields = definition(kind, self.version).fields
+        for name, inner in value.items():
+            if name not in fields:
+                yield from self._unknown(kind, name, inner, spot)
+            elif inner is not None:
+                yield from self.value(
+                    fields[name], inner, spot.at(name, owner=kind, patch=spot.patch)
+                )
+        yield from self._missing(kind, value, spot)
+
+    def _unknown(self, kind: str, name: str, value: Any, spot: _Spot) -> Iterator[Violation]:
+        """Yield the violation of a field that an object does not have in this version."""
+        path, known = (*spot.path, name), definition(kind, self.version)
+        holder = hints.Holder(kind, spot.owner, self.root, self.version)
+        if spot.patch and name.startswith("$"):
+            yield from self._directive(name, value, spot)
+        elif name in known.later:
+            since = known.later[name]
+            message = f"{name} requires Kubernetes {since}, not {self.version}"
+            hint = hints.for_later_field(name, holder, since)
+            yield Violation(path, message, hint, "unknown-field")
+        elif name in known.earlier:
+            message = f"{name} was removed after Kubernetes {known.earlier[name]}"
+            yield Violation(path, message, "remove it", "unknown-field")
+        else:
+            hint = hints.for_field(name, holder)
+            yield Violation(path, f'unknown field "{name}"', hint, "unknown-field")
+
+    def _missing(self, kind: str, value: Mapping[str, Any], spot: _Spot) -> Iterator[Violation]:
+        """Yield the required fields that an object does not have."""
+        required = definition(kind, self.version).required
+        if self.partial:
+            required = () if "$patch" in value or not spot.key else (spot.key,)
+        for name in required:
+            if value.get(name) is None:
+                yield Violation(spot.path, f'field "{name}" is missing', "", "missing-field")
+
+    def _directive(self, name: str, value: Any, spot: _Spot) -> Iterator[Violation]:
+        """Yield the violation of a directive of a strategic merge patch."""
+        path = (*spot.path, name)
+        if name == "$patch":
+            if value not in DIRECTIVES:
+                message = f"unknown value {shown(value)}"
+                yield Violation(path, message, one_of(DIRECTIVES), "unknown-value")
+        elif name == "$retainKeys":
+            yield from self.value("[string]", value, spot.at(name, patch=False))
+        else:
+            message = f"{name} is not supported"
+            yield Violation(path, message, "use $patch or $retainKeys", "unknown-field")
+
+    def _scalar(self, kind: str, value: Any, spot: _Spot) -> Iterator[Violation]:
+        """Yield the violation of a string, number, amount, true or false."""
+        if value is None:  # an item of a list, which gets the type's zero
+            return
+        if not _fits(kind, value):
+            text = self.texts.get(spot.path)
+            hint = hints.for_scalar(kind, value, text)
+            yield self._wrong_type(EXPECTED.get(kind, "a string"), value, spot, hint)
+        elif kind in MAXIMA and not isinstance(value, str):
+            if not -MAXIMA[kind] - 1 <= value <= MAXIMA[kind]:
+                message = f"expected an integer up to {MAXIMA[kind]}, got {described(value)}"
+                yield Violation(spot.path, message, "", "bad-value")
+        else:
+            message, hint = _malformed(kind, value)
+            if message:
+                yield Violation(spot.path, message, hint, "bad-value")
+
+    def _wrong_type(self, expected: str, value: Any, spot: _Spot, hint: str) -> Violation:
+        """Return the violation of a value that has another type."""
+        got = described(value, self.texts.get(spot.path))
+        return Violation(spot.path, f"expected {expected}, got {got}", hint, "wrong-type")
+
+
+def _fits(kind: str, value: Any) -> bool:
+    """Return whether a value has the type of a scalar.
+
+    kubectl writes a float without a fraction as an integer.
+    """
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    is_integer = is_number and (isinstance(value, int) or value.is_integer())
+    if kind == "boolean":
+        return isinstance(value, bool)
+    if kind in ("int32", "int64"):
+        return is_integer
+    if kind == "int-or-string":
+        return is_integer or isinstance(value, str)
+    return isinstance(value, str) or (kind == "quantity" and is_number)
+
+
+def _malformed(kind: str, value: Any) -> tuple[str, str]:
+    """Return the message and the hint for a string that does not have the form of its type."""
+    if kind == "quantity":
+        try:
+            parse(value.strip() if isinstance(value, str) else value)
+        except ValueError as error:
+            message, _, hint = str(error).partition("; ")
+            return message, hint
+    elif kind == "time" and not TIME.fullmatch(value):
+        return f"{shown(value)} is not a time", "write it as in 2026-01-31T12:00:00Z"
+    elif kind == "bytes" and not BYTES.fullmatch(value):
+        return "expected text in base64", ""
+    return "", ""

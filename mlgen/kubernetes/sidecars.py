@@ -1,0 +1,103 @@
+"""Containers that run beside another one and do not end by themselves: proxies, log shippers.
+
+A pod of a Job completes when all of its containers have ended. Kubernetes stops a container that it
+knows as a sidecar, an init container with `restartPolicy: Always`, when the others have ended:
+https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+PROGRAMS = frozenset(
+    (
+        "alloydb-auth-proxy",
+        "cloud-sql-proxy",
+        "cloudsql-proxy",
+        "datadog-agent",
+        "dcgm-exporter",
+        "envoy",
+        "filebeat",
+        "fluent-bit",
+        "fluentbit",
+        "fluentd",
+        "gce-proxy",
+        "haproxy",
+        "istio-proxy",
+        "jaeger-agent",
+        "kube-rbac-proxy",
+        "linkerd-proxy",
+        "logstash",
+        "memcached",
+        "metricbeat",
+        "nginx",
+        "node-exporter",
+        "oauth2-proxy",
+        "opentelemetry-collector",
+        "opentelemetry-collector-contrib",
+        "otel-collector",
+        "otelcol",
+        "promtail",
+        "proxyv2",
+        "pushgateway",
+        "redis",
+        "redis-server",
+        "statsd-exporter",
+        "telegraf",
+        "tensorboard",
+        "vault-agent",
+        "vector",
+    )
+)
+"""Names of programs that serve or ship data until they are stopped, as of containers and images."""
+
+ONE_SHOT = re.compile(r"--?(once|one-time|oneshot|version|help)\b")
+"""Options with which such a program ends by itself."""
+
+ENDLESS = re.compile(
+    r"\btail\s+(-\w*\s+)*(-[a-zA-Z]*[fF]\b|--follow\b)|\bsleep\s+(infinity|inf\b|\d{3,}d)"
+    r"|\bwhile\s+(true|:|\[\s*1\s*\])\s*(;|\n)|\btail\s[^;|&\n]*\s(-f|-F)\b"
+)
+"""Parts of a command that do not end, unless something else in the command ends them."""
+
+ENDS = re.compile(r"\b(break|exit|return|kill|pkill|timeout|trap)\b|--pid\b|&\s*(\n|$|\w)")
+
+ROLES = re.compile(
+    r"(^|[-_])(agent|collector|daemon|dashboard|exporter|forwarder|log|logger|logging|logs|metrics"
+    r"|monitor|monitoring|proxy|server|shipper|sidecar|watcher|ui)([-_]|$)"
+)
+"""Words in a name by which a container probably does not end by itself."""
+
+
+def is_sidecar(container: Mapping[str, Any]) -> bool:
+    """Return True if a container evidently does not end by itself, by its program or command."""
+    text = " ".join(_words(container))
+    if ENDLESS.search(text):
+        return not ENDS.search(text)
+    return _is_known(container) and not ONE_SHOT.search(text)
+
+
+def may_be_sidecar(container: Mapping[str, Any]) -> bool:
+    """Return True if a container may not end by itself: by its name, a port or a probe."""
+    if ONE_SHOT.search(" ".join(_words(container))):
+        return False
+    serves = any(container.get(name) for name in ("ports", "livenessProbe", "readinessProbe"))
+    return serves or any(ROLES.search(name) for name in _names(container))
+
+
+def _is_known(container: Mapping[str, Any]) -> bool:
+    command = container.get("command") or []
+    program = str(command[0]).rpartition("/")[2] if command else ""
+    # A shell may do something else with the program's image.
+    names = [program] if command else _names(container)
+    return any(name in PROGRAMS for name in names)
+
+
+def _names(container: Mapping[str, Any]) -> list[str]:
+    """Return the name of a container, and of its image without registry, tag and digest."""
+    image = str(container.get("image") or "").partition("@")[0].rpartition("/")[2]
+    return [str(container.get("name") or ""), image.partition(":")[0]]
+
+
+def _words(container: Mapping[str, Any]) -> Sequence[str]:
+    return [str(word) for name in ("command", "args") for word in container.get(name) or []]

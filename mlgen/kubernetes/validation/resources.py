@@ -1,0 +1,225 @@
+"""Rules for `resources`: the names and amounts of what containers and pods request.
+
+Sources, as of Kubernetes 1.34.4: pkg/apis/core/validation/validation.go
+(validateResourceRequirements, validateContainerResourceName, validatePodResources) and
+pkg/apis/core/helper/helpers.go.
+"""
+
+from collections.abc import Iterator, Mapping
+from decimal import ROUND_CEILING, Decimal
+from functools import lru_cache
+from typing import Any
+
+from mlgen.kubernetes.quantity import parse
+from mlgen.kubernetes.validation._read import Object, items, mapping, text
+from mlgen.kubernetes.validation.syntax import (
+    QUALIFIED_HINT,
+    conflict,
+    invalid,
+    is_qualified,
+    label,
+    missing,
+)
+from mlgen.kubernetes.violation import Violation
+from mlgen.problems import ValuePath, did_you_mean
+
+STANDARD = ("cpu", "memory", "ephemeral-storage")
+HUGE_PAGES = "hugepages-"
+COMPUTE = {"cpu", "memory"}
+MILLI = Decimal("0.001")
+"""Amounts of containers are rounded up to this (SetDefaults_ResourceList)."""
+
+
+@lru_cache(maxsize=1024)
+def _parsed(amount: str) -> Decimal | None:
+    """Return an amount as a number; None if it is not a quantity."""
+    try:
+        return parse(amount)
+    except ValueError:
+        return None
+
+
+def amount_of(value: Any) -> Decimal | None:
+    """Return a quantity as a number; None if it is not a quantity."""
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        return None
+    return _parsed(str(value))
+
+
+def quantity(at: ValuePath, value: Any) -> Iterator[Violation]:
+    """Return the violation of a value that is not an amount, or is a negative one."""
+    amount = amount_of(value)
+    if amount is None:
+        yield invalid(at, value, "quantity", "write it as in 8, 0.5, 500m or 16Gi")
+    elif amount < 0:
+        yield Violation(at, f"expected at least 0, got {value}", "", "bad-value")
+
+
+def resources(at: ValuePath, value: Object, claims: set[str]) -> Iterator[Violation]:
+    """Return the violations of a container's `resources`.
+
+    Args:
+        at: the path of `resources`.
+        value: the mapping.
+        claims: the names in the pod's `resourceClaims`.
+    """
+    if not value:
+        return
+    yield from requirements(at, value, container_resource)
+    yield from _claims(at, value, claims)
+
+
+def requirements(at: ValuePath, value: Object, name_rule: Any) -> Iterator[Violation]:
+    """The rules of ValidateResourceRequirements: requests, limits, and requests against limits."""
+    requests, limits = mapping(value, "requests"), mapping(value, "limits")
+    for kind, amounts in (("limits", limits), ("requests", requests)):
+        for name, amount in amounts.items():
+            path = (*at, kind, name)
+            yield from name_rule(path, name)
+            yield from _amount(path, name, amount)
+    for name in requests:
+        yield from _against_limit(at, name, requests, limits)
+    names = {*requests, *limits}
+    if any(name.startswith(HUGE_PAGES) for name in names) and not names & COMPUTE:
+        yield conflict(at, "huge pages require cpu or memory", "set cpu or memory too")
+
+
+def _amount(path: ValuePath, name: str, value: Any) -> Iterator[Violation]:
+    """The rules of ValidateResourceQuantityValue, validateResourceQuantityHugePageValue."""
+    yield from quantity(path, value)
+    amount = amount_of(value)
+    if amount is None or amount < 0:
+        return
+    if is_device(name) and _rounded(amount) != _rounded(amount).to_integral_value():
+        message = f"{name} is counted in whole units, got {value}"
+        yield Violation(path, message, "write an integer", "bad-value")
+    if name.startswith(HUGE_PAGES):
+        size = amount_of(name.removeprefix(HUGE_PAGES))
+        whole = amount.to_integral_value(ROUND_CEILING)
+        if not size or size < 0 or size != size.to_integral_value() or whole % size:
+            hint = "write a multiple of the page size, such as hugepages-2Mi: 64Mi"
+            yield Violation(path, f"{value} is not a multiple of the page size", hint, "bad-value")
+
+
+def _rounded(amount: Decimal) -> Decimal:
+    """Return an amount as the API server stores it."""
+    return amount.quantize(MILLI, rounding=ROUND_CEILING) if abs(amount) < 2**60 else amount
+
+
+def _against_limit(
+    at: ValuePath, name: str, requests: Mapping[str, Any], limits: Mapping[str, Any]
+) -> Iterator[Violation]:
+    """Devices and huge pages cannot be overcommitted; nothing can be requested over its limit."""
+    path = (*at, "requests", name)
+    exact = is_device(name) or name.startswith(HUGE_PAGES)
+    if name not in limits:
+        if exact:
+            message = f"{name} has a request, but no limit"
+            yield conflict(path, message, "set the same amount in limits")
+        return
+    request, limit = amount_of(requests[name]), amount_of(limits[name])
+    if request is None or limit is None:
+        return
+    difference = _rounded(request) - _rounded(limit)
+    if exact and difference:
+        message = f"the request of {name}, {requests[name]}, differs from its limit, {limits[name]}"
+        yield conflict(path, message, "write the same amount in both")
+    elif difference > 0:
+        message = f"the request of {name}, {requests[name]}, exceeds its limit, {limits[name]}"
+        yield conflict(path, message, "lower the request, or raise the limit")
+
+
+def is_device(name: str) -> bool:
+    """Return whether a resource is an extended one, such as a GPU: IsExtendedResourceName."""
+    return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
+
+
+def container_resource(path: ValuePath, name: str) -> Iterator[Violation]:
+    """Return the violation of a name that no container can request."""
+    if "/" not in name:
+        if name not in STANDARD and not (name.startswith(HUGE_PAGES) and is_qualified(name)):
+            hint = did_you_mean(name, STANDARD, 0.75) or _with_domain(name)
+            yield Violation(path, f'Kubernetes has no resource "{name}"', hint, "unknown-value")
+    elif not is_qualified(name) or (
+        "kubernetes.io/" not in name
+        and (name.startswith("requests.") or not is_qualified(f"requests.{name}"))
+    ):
+        hint = f"write a domain, a slash and a name; in the name, {QUALIFIED_HINT}"
+        if name.startswith("requests."):
+            hint = "remove requests."
+        yield invalid(path, name, "resource name", hint)
+
+
+def _with_domain(name: str) -> str:
+    """Return the hint for a name without a domain."""
+    full = "nvidia.com/gpu" if "gpu" in name.lower() or "nvidia" in name.lower() else f"…/{name}"
+    return f"write the name of a device with its domain, as in {full}"
+
+
+def _claims(at: ValuePath, value: Object, known: set[str]) -> Iterator[Violation]:
+    """The rules of ValidateResourceClaimNames."""
+    seen: set[tuple[str, str]] = set()
+    for index, claim in items(value, "claims"):
+        path = (*at, "claims", index)
+        name, request = text(claim, "name"), text(claim, "request")
+        if not name:
+            yield missing(path, "name")
+            continue
+        if request:
+            yield from label((*path, "request"), request, "request name")
+        others = {part for used, part in seen if used == name}
+        if request in others or "" in others or (others and not request):
+            yield conflict(path, f"the claim {name} is listed twice", "keep one of the two")
+        seen.add((name, request))
+        if name not in known:
+            hint = did_you_mean(name, known) or "add it to resourceClaims of the pod"
+            yield Violation((*path, "name"), f'the pod has no claim "{name}"', hint, "reference")
+
+
+def pod_resource(path: ValuePath, name: str) -> Iterator[Violation]:
+    """The rules of validatePodResourceName: the resources that a pod as a whole can request."""
+    if name not in COMPUTE and not name.startswith(HUGE_PAGES):
+        hint = "use cpu, memory or huge pages, or set it for a container"
+        yield Violation(path, f"a pod as a whole has no {name}", hint, "unknown-value")
+
+
+def consistency(at: ValuePath, spec: Object) -> Iterator[Violation]:
+    """The rules of validatePodResourceConsistency: a pod against its containers."""
+    pod = mapping(spec, "resources")
+    for name, value in mapping(pod, "requests").items():
+        needed, amount = _needed(spec, "requests", name), amount_of(value)
+        if amount is not None and needed > amount:
+            message = f"the containers request {needed.normalize():f} of {name}, the pod {value}"
+            yield conflict((*at, "requests", name), message, "raise the request of the pod")
+    for name, value in mapping(pod, "limits").items():
+        amount = amount_of(value)
+        if amount is None:
+            continue
+        if name.startswith(HUGE_PAGES) and _needed(spec, "limits", name) > amount:
+            message = f"the limits of {name} of the containers exceed that of the pod, {value}"
+            yield conflict((*at, "limits", name), message, "raise the limit of the pod")
+        for _, container in items(spec, "containers"):
+            limit = amount_of(mapping(container, "resources", "limits").get(name))
+            if limit is not None and limit > amount:
+                message = f"the limit of {name} of a container exceeds that of the pod, {value}"
+                yield conflict((*at, "limits", name), message, "raise the limit of the pod")
+
+
+def _needed(spec: Object, kind: str, name: str) -> Decimal:
+    """Return what a pod's containers need together: AggregateContainerRequests.
+
+    Init containers run before the others; sidecars run beside them.
+    """
+
+    def amount(container: Object) -> Decimal:
+        return amount_of(mapping(container, "resources", kind).get(name)) or Decimal(0)
+
+    sidecars = most = Decimal(0)
+    for _, container in items(spec, "initContainers"):
+        if text(container, "restartPolicy") == "Always":
+            sidecars += amount(container)
+            most = max(most, sidecars)
+        else:
+            most = max(most, sidecars + amount(container))
+    together = sum((amount(container) for _, container in items(spec, "containers")), sidecars)
+    return max(most, together)

@@ -1,0 +1,72 @@
+"""Host names in texts: which are those of replicas, and which belong to Services."""
+
+import pytest
+
+from mlgen.kubernetes.addresses import host_pattern, indexes, names_service
+
+PATTERN = host_pattern(["a-ps", "a-ps-b"])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a-ps-0", ("a-ps", "0", "", None)),
+        ("--ps=a-ps-12:2222", ("a-ps", "12", "", "2222")),
+        ("tcp://a-ps-0:22/x", ("a-ps", "0", "", "22")),
+        ("http://a-ps-0/x", ("a-ps", "0", "", None)),
+        ('["a-ps-b-1"]', ("a-ps-b", "1", "", None)),
+        ("a-ps-0.n.svc.cluster.local.:1", ("a-ps", "0", ".n.svc.cluster.local", "1")),
+        ("see a-ps-0. Or not", ("a-ps", "0", "", None)),
+        ("a-ps-[0-3]:1", ("a-ps", "[0-3]", "", "1")),
+        ("a-ps-$(INDEX):1", ("a-ps", "$(INDEX)", "", "1")),
+        ("a-ps-${i}.n.svc", ("a-ps", "${i}", ".n.svc", None)),
+        ("a-ps-$i:1", ("a-ps", "$i", "", "1")),
+        ("f'a-ps-{i}'", ("a-ps", "{i}", "", None)),
+        ("'a-ps-%d' % i", ("a-ps", "%d", "", None)),
+        ("'a-ps-' + i", ("a-ps", "", "", None)),
+        ("a-ps-", ("a-ps", "", "", None)),
+    ],
+)
+def test_names_of_replicas_are_found(text, expected):
+    match = PATTERN.search(text)
+
+    assert match.group("name", "index", "domain", "port") == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("a-ps", "a-ps-x", "a-ps-01", "a-ps-0-b", "a-ps-0_b", "/data/a-ps-0", "a-ps-0/x"),
+        *("b-a-ps-0", "x.a-ps-0", "$(P)a-ps-0", "a-ps-0.Txt", "aa-ps-0", "${P}a-ps-0"),
+    ],
+)
+def test_parts_of_paths_and_of_longer_names_are_not(text):
+    assert PATTERN.search(text) is None
+
+
+@pytest.mark.parametrize(
+    ("domain", "namespace", "expected"),
+    [
+        ("", None, True),
+        (".n", None, False),
+        (".n:80", None, True),
+        (".a:80", None, False),
+        (".n", "n", True),
+        (".n", "m", False),
+        (".n.svc", "m", True),
+        (".n.svc.cluster.local", None, True),
+        (".a", None, False),
+        (".a.n.svc", None, False),
+        (".a.svc", None, True),
+        (".example.com", None, False),
+    ],
+)
+def test_a_service_has_a_namespace_where_a_pod_has_a_subdomain(domain, namespace, expected):
+    assert expected == names_service(PATTERN.search(f"a-ps-0{domain}"), "a", namespace)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("3", [3]), ("[1-2]", [1, 2]), ("$(I)", [0, 1, 2]), ("", [0, 1, 2])]
+)
+def test_a_placeholder_stands_for_all_replicas(text, expected):
+    assert expected == list(indexes(text, 3))

@@ -1,0 +1,59 @@
+"""The schema of Kubernetes' API is that of the package, and says which version has a field."""
+
+import json
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
+
+import pytest
+from support import ROOT
+
+from mlgen.kubernetes.definitions import definition, element, is_definition, names
+from mlgen.kubernetes.json_schema import SCALARS
+from mlgen.kubernetes.versions import SUPPORTED, KubeVersion
+
+FILE = ROOT / "schemas/kubernetes/api.json"
+
+
+def script():
+    loader = SourceFileLoader("kubernetes_schemas", str(ROOT / ".ci/kubernetes-schemas"))
+    module = module_from_spec(spec_from_loader(loader.name, loader))
+    loader.exec_module(module)
+    return module
+
+
+def test_the_file_is_what_the_script_writes():
+    try:
+        content = script().content()
+    except FileNotFoundError as error:
+        pytest.skip(f"kubernetes-validate is too old: {error}")
+
+    assert content == FILE.read_text()
+
+
+def test_every_type_is_known():
+    fields = [
+        field for part in json.loads(FILE.read_text()).values() for field in part["fields"].values()
+    ]
+    types = {element(kind) for kind in fields}
+
+    assert types - set(names()) == {*SCALARS, "any"}
+    assert {kind for kind in types if is_definition(kind)} <= set(names())
+
+
+@pytest.mark.parametrize("version", SUPPORTED, ids=str)
+def test_every_version_has_the_kinds_that_are_rendered(version):
+    kinds = ("ConfigMap", "Deployment", "Job", "Role", "RoleBinding", "Service", "ServiceAccount")
+    for kind in (*kinds, "StatefulSet", "PersistentVolumeClaim"):
+        assert {"apiVersion", "kind", "metadata"} <= definition(kind, version).fields.keys()
+
+
+def test_a_field_has_its_first_and_its_last_version():
+    def pod(minor):
+        return definition("PodSpec", KubeVersion(1, minor))
+
+    assert "hostnameOverride" not in pod(33).fields
+    assert pod(33).later["hostnameOverride"] == KubeVersion(1, 34)
+    assert "hostnameOverride" in pod(34).fields
+    assert "workloadRef" in pod(35).fields
+    assert "workloadRef" not in pod(36).fields
+    assert pod(36).earlier["workloadRef"] == KubeVersion(1, 35)

@@ -1,0 +1,142 @@
+"""Values that the API server rejects; tests/cluster/test_admission.py asks a real one."""
+
+import pytest
+import yaml
+from rejected import OBJECTS, rejected
+from support import FILES, golden, stem
+
+from mlgen.checks import admission
+from mlgen.kubernetes import validation
+from mlgen.kubernetes.validation.images import image
+from mlgen.kubernetes.versions import DEFAULT, SUPPORTED, KubeVersion
+from mlgen.problems import dotted
+
+
+def lines(item, version=DEFAULT):
+    return [
+        f"{dotted(v.path)}: {v.message}; {v.hint} [{v.code}]"
+        for v in admission.violations(item, version)
+    ]
+
+
+def test_rejected_values(message):
+    text = "\n".join(
+        "\n  ".join([title, *(line[:200] for line in lines(item))]) for title, item in rejected()
+    )
+
+    assert text == message
+
+
+@pytest.mark.parametrize("kind", OBJECTS)
+def test_the_objects_are_valid_otherwise(kind):
+    version, content = OBJECTS[kind]
+
+    assert [] == lines({"apiVersion": version, "kind": kind, "metadata": {"name": "a"}, **content})
+
+
+@pytest.mark.parametrize("file", FILES[::15], ids=stem)
+def test_fixtures_break_no_rule_in_any_version(file):
+    objects = [item for item in yaml.safe_load_all(golden(file)) if item]
+
+    for version in (SUPPORTED[0], SUPPORTED[-1]):
+        found = [str(v) for item in objects for v in validation.violations(item, version)]
+        assert [] == found
+
+
+def job(**pod):
+    spec = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "a"}], **pod}
+    template = {"spec": spec}
+    return {"kind": "Job", "metadata": {"name": "a"}, "spec": {"template": template}}
+
+
+def main(**fields):
+    return {"containers": [{"name": "main", "image": "a", **fields}]}
+
+
+@pytest.mark.parametrize(
+    ("item", "since"),
+    [
+        (job(**main(env=[{"name": "1 + 1"}])), (1, 32)),
+        (job(**main(lifecycle={"preStop": {"sleep": {"seconds": 0}}})), (1, 33)),
+        (job(dnsConfig={"searches": [".", "_a.b_c"]}), (1, 33)),
+    ],
+)
+def test_a_rule_is_relaxed_in_a_later_version(item, since):
+    accepted = [v for v in SUPPORTED if not list(validation.violations(item, v))]
+
+    assert [version for version in SUPPORTED if version >= since] == accepted
+
+
+@pytest.mark.parametrize(
+    ("item", "since"),
+    [
+        (job(resources={"requests": {"nvidia.com/gpu": 1}}), (1, 34)),
+        (job(initContainers=[{"name": "a", "image": "a", "restartPolicy": "Often"}]), (1, 35)),
+        (job(**main(restartPolicyRules=[{"action": "Stop"}])), (1, 35)),
+        (
+            job(
+                initContainers=[
+                    {
+                        "name": "a",
+                        "image": "a",
+                        "restartPolicy": "Always",
+                        "restartPolicyRules": [{"action": "Restart", "exitCodes": {}}],
+                    }
+                ]
+            ),
+            (1, 35),
+        ),
+    ],
+)
+def test_a_rule_begins_with_a_field(item, since):
+    rejected_by = [v for v in SUPPORTED if list(validation.violations(item, v))]
+
+    assert [version for version in SUPPORTED if version >= since] == rejected_by
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "a",
+        "a:b",
+        "a/b/c:1.2",
+        "localhost/a",
+        "localhost:5000/a_b__c--d.e:x_Y-1.2",
+        "Registry/a",
+        "registry.example.com:443/a@sha256:" + "0" * 64,
+        "[::1]:5000/a:latest",
+        "a:b@sha256:" + "f" * 64,
+    ],
+)
+def test_a_reference_to_an_image(reference):
+    assert [] == list(image((), reference))
+
+
+@pytest.mark.parametrize(
+    ("reference", "hint"),
+    [
+        ("A/b/C", "use lower-case letters in the name"),
+        ("f" * 64, "write NAME@sha256:DIGEST"),
+        ("http://a/b", "remove http://"),
+        ("a:$TAG", "mlgen does not fill in placeholders"),
+        ("a b", "remove the spaces"),
+        ("a:", "write it as in"),
+        ("a..b", "write it as in"),
+        ("a@b", "write it as in"),
+        ("a/" + "b" * 254, "write it as in"),
+        ("-a.b/c", "write it as in"),
+    ],
+)
+def test_what_is_no_reference_to_an_image(reference, hint):
+    (violation,) = image((), reference)
+
+    assert violation.hint.startswith(hint)
+
+
+def test_rules_pass_over_values_of_the_wrong_type():
+    for version in (KubeVersion(1, 31), DEFAULT):
+        for kind in OBJECTS:
+            for odd in (None, 1, "a", [], [1], {"a": 1}, True):
+                list(validation.violations({"kind": kind, "metadata": odd, "spec": odd}, version))
+                item = {"kind": kind, "spec": {"template": {"spec": odd}, "selector": odd}}
+                list(validation.violations(item, version))
