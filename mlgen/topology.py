@@ -79,11 +79,14 @@ class Wait:
         role: the other role, for messages.
         port: the port on which each host must accept connections; None if it is enough that its
             name resolves.
+        started: True if the only host is the bare name of a replica that must be ready: that its
+            containers run. The replica itself resolves that name at once, in its /etc/hosts.
     """
 
     role: str
     hosts: Hosts
     port: int | None = None
+    started: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +147,8 @@ class Helper:
         image: one of the job's helper images, `wait`, `kubectl` or `git`; or `main`, the training
             image, so that files which the script writes belong to the user of that image.
         env: the variables that the script reads, in order.
+        last: True if it runs after all other init containers, also those of the user's templates,
+            because it waits for other pods. They then prepare their pods side by side.
     """
 
     name: str
@@ -151,6 +156,7 @@ class Helper:
     image: Literal["wait", "kubectl", "git", "main"]
     env: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
+    last: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,10 +179,14 @@ class Success:
 
     The fields are `succeededIndexes` and `succeededCount` of a Job's successPolicy:
     https://kubernetes.io/docs/concepts/workloads/controllers/job/#success-policy
+
+    Attributes:
+        needed: True if other replicas may fail, so that the Job must not wait for them.
     """
 
     indexes: str | None = None
     count: int | None = None
+    needed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +199,8 @@ class Role:
         spec: the role in the job file.
         serves: True if it runs until it is stopped and always restarts: a StatefulSet. Otherwise
             it runs to completion: a Job.
+        endless: True if its replicas do not end by themselves: without `serves` too, if a restart
+            policy other than Always makes it a Job.
         decides: True if it is the deciding Job, which determines the outcome of the training.
         success: when the deciding Job has succeeded; None: when all of its replicas have.
         index: the index of the replica, if it has a Job of its own.
@@ -206,7 +218,13 @@ class Role:
         helpers: init containers that run before the main container.
         mounts: volumes of the main container.
         rights: permissions in the Kubernetes API.
-        bare_name: True if peers also refer to replica 0 by its host name without a domain.
+        aliases: further names by which peers reach replicas: the replica's index by name. Each is a
+            Service of its own.
+        ready: names that resolve only while a replica is ready: its index by name. Each is a
+            Service of its own, which replaces an alias of the same name.
+        merged: the roles of the job file that it consists of, in the order of their replicas, if
+            there are several.
+        max_replicas: the number of replicas to which it can be scaled; None if it is not elastic.
         labels: additional labels of the pods.
         workload: the name of the Job or StatefulSet, if it is not `<job>-<role>`.
     """
@@ -215,6 +233,7 @@ class Role:
     replicas: int
     spec: RoleSpec
     serves: bool = False
+    endless: bool = False
     decides: bool = False
     success: Success | None = None
     index: int | None = None
@@ -230,7 +249,10 @@ class Role:
     helpers: tuple[Helper, ...] = ()
     mounts: tuple[Mount, ...] = ()
     rights: tuple[Right, ...] = ()
-    bare_name: bool = False
+    aliases: Mapping[str, int] = field(default_factory=dict)
+    ready: Mapping[str, int] = field(default_factory=dict)
+    merged: tuple[str, ...] = ()
+    max_replicas: int | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     workload: str | None = None
 
@@ -245,6 +267,8 @@ class Topology:
         files: contents of generated files, by name. Other files that a role mounts are scripts of
             `templates/scripts`.
         warnings: problems that do not prevent rendering.
+        cleanup: the command that deletes the pods that keep running after training ends; "" if
+            there are none, or if something stops them.
     """
 
     job: TrainingJob
@@ -252,3 +276,4 @@ class Topology:
     supervised: bool = False
     files: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[Problem, ...] = ()
+    cleanup: str = ""

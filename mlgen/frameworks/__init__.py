@@ -6,14 +6,19 @@ module whose name begins with `_` is a helper. CONTRIBUTING.md lists the steps t
 
 import pkgutil
 from collections.abc import Iterable
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
 from mlgen.documents.document import Document
 from mlgen.frameworks import _renamed
 from mlgen.frameworks._framework import Framework
-from mlgen.jobfile.schema import Extension, extended
+from mlgen.jobfile import pod_fields
+from mlgen.jobfile.gpus import without_gpus
+from mlgen.jobfile.model import TrainingJob
+from mlgen.jobfile.schema import Extension, extended, with_kubernetes
 from mlgen.jobfile.violations import require_valid
+from mlgen.kubernetes.versions import SUPPORTED, KubeVersion
 from mlgen.problems import Collector, Problem
 
 
@@ -29,6 +34,20 @@ def get(name: str) -> Framework:
     return framework
 
 
+def without_idle_gpus(job: TrainingJob) -> TrainingJob:
+    """Return a job in which the GPUs in `spec.resources` are given only to roles that compute.
+
+    A launcher, a scheduler or a parameter server does not use them. GPUs that are written at such a
+    role itself remain; so do those of custom resources, in which each role has its own resources.
+    """
+    idle = get(job.framework).idle_roles(job)
+    roles = {
+        name: without_gpus(spec) if name in idle and not spec.own_resources else spec
+        for name, spec in job.roles.items()
+    }
+    return replace(job, roles=roles)
+
+
 def schema(selected: Iterable[str]) -> dict[str, Any]:
     """Return the JSON Schema of the job file with the roles and options of some frameworks."""
     frameworks = {name: get(name) for name in selected}
@@ -39,8 +58,28 @@ def schema(selected: Iterable[str]) -> dict[str, Any]:
     return extended(names(), extensions)
 
 
-def validate(document: Document) -> tuple[Document, list[Problem]]:
+def owners() -> dict[str, list[str]]:
+    """Return every option of every framework, with the names of the frameworks that have it."""
+    by_option: dict[str, list[str]] = {}
+    for name in names():
+        for option in get(name).options:
+            by_option.setdefault(option, []).append(name)
+    return by_option
+
+
+def published_schema(selected: Iterable[str], version: KubeVersion) -> dict[str, Any]:
+    """Return the JSON Schema of the job file for editors, with that of pod templates in it."""
+    return with_kubernetes(schema(selected), version)
+
+
+def validate(
+    document: Document, version: KubeVersion = SUPPORTED[-1]
+) -> tuple[Document, list[Problem]]:
     """Check a TrainingJob document against the schema, including its framework's part of it.
+
+    Args:
+        document: a TrainingJob.
+        version: of Kubernetes, by which the pod templates are checked.
 
     Returns:
         The document, in which renamed options have their current names, and a warning for each
@@ -55,7 +94,7 @@ def validate(document: Document) -> tuple[Document, list[Problem]]:
     new_names = get(selected[0]).renamed_options if selected else {}
     collector = Collector(_renamed.conflicts(document, new_names))
     with collector.catch():
-        require_valid(document, schema(selected))
+        require_valid(document, schema(selected), pod_fields.problems(document, version), owners)
     collector.raise_errors()
     warnings = _renamed.deprecations(document, new_names)
     return _renamed.with_current_names(document, new_names), warnings

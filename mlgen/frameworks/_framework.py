@@ -1,6 +1,6 @@
 """The type of the constant `FRAMEWORK`, which every framework module defines."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +20,8 @@ class Framework:
         options: a JSON Schema for each field of `spec.options`.
         renamed_options: the old names of options, each with its current name. An old name is
             accepted with a warning; its schema is that of the current one.
+        idle_roles: returns the roles of a job that do not compute. GPUs in `spec.resources`, for
+            all roles, are not for them.
     """
 
     title: str
@@ -28,3 +30,4 @@ class Framework:
     topology: Callable[[TrainingJob], Topology]
     options: Mapping[str, Any]
     renamed_options: Mapping[str, str] = field(default_factory=dict)
+    idle_roles: Callable[[TrainingJob], Collection[str]] = lambda _job: ()

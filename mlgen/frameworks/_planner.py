@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from mlgen.frameworks import _rules
+from mlgen.frameworks import _endings, _rules, _success
+from mlgen.frameworks._addresses import with_aliases
 from mlgen.frameworks._host_ports import Allocation
-from mlgen.jobfile.model import RoleSpec, TrainingJob, WaitFor
+from mlgen.frameworks._waits import with_ready_names, with_waits
+from mlgen.jobfile.model import RoleSpec, TrainingJob
 from mlgen.kubernetes.limits import overlong
 from mlgen.problems import Collector, Problem, did_you_mean
 from mlgen.topology import (
@@ -32,12 +34,6 @@ from mlgen.topology import (
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-FIRST = Success(indexes="0")
-"""Success as soon as replica 0 has succeeded."""
-
-ANY = Success(count=1)
-"""Success as soon as any replica has succeeded."""
-
 
 class RoleFields(TypedDict, total=False):
     """The fields of a `Role` that a framework can set in `Planner.add`."""
@@ -53,7 +49,9 @@ class RoleFields(TypedDict, total=False):
     helpers: tuple[Helper, ...]
     mounts: tuple[Mount, ...]
     rights: tuple[Right, ...]
-    bare_name: bool
+    aliases: Mapping[str, int]
+    merged: tuple[str, ...]
+    max_replicas: int | None
     labels: Mapping[str, str]
     workload: str | None
 
@@ -83,6 +81,7 @@ class Planner:
         ports: the default port on which peers reach a role's replicas, by role.
         more_ports: additional ports of a role's replicas: by role, then by port name.
         roles: the roles added so far.
+        minimums: the number of replicas with which an elastic role trains, by role.
         files: the files of the job's ConfigMap that the framework writes: text by name.
         collector: the problems reported so far.
         host_ports: the ports on the nodes, for host networking.
@@ -92,6 +91,7 @@ class Planner:
     ports: Mapping[str, int] = field(default_factory=dict)
     more_ports: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     roles: list[Role] = field(default_factory=list)
+    minimums: dict[str, int] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
     collector: Collector = field(default_factory=Collector)
     host_ports: Allocation = field(init=False)
@@ -128,9 +128,9 @@ class Planner:
                 message = f"a job can have only one {name}"
                 self.problem(("roles", name, "replicas"), message, "remove replicas")
 
-    def between(self, name: str, minimum: int, maximum: int) -> None:
-        """Report an elastic role whose initial number of replicas is out of its range."""
-        replicas = self.job.roles[name].replicas
+    def between(self, name: str, minimum: int, maximum: int, count: int | None = None) -> None:
+        """Report an elastic role whose number of replicas, or `count`, is out of its range."""
+        replicas = self.job.roles[name].replicas if count is None else count
         if not minimum <= replicas <= maximum:
             self.problem(
                 ("roles", name, "replicas"),
@@ -157,13 +157,22 @@ class Planner:
         """
         job, domain = self.job, self.job.network.cluster_domain
         suffix = f".{job.namespace}.svc.{domain}" if domain else ""
-        subdomain = "" if self._is_split(spec) else f".{job.name}"
+        subdomain = "" if self.is_split(spec) else f".{job.name}"
         count = spec.replicas if count is None else count
         return Hosts(f"{job.name}-{spec.name}-", count, f"{subdomain}{suffix}", first)
 
     def first_host(self, spec: RoleSpec) -> str:
         """Return the host name of a role's first replica."""
         return next(iter(self.hosts(spec, 1)))
+
+    def own_name(self, spec: RoleSpec) -> Hosts:
+        """Return the name by which a role's first replica knows itself, `<job>-<role>-0`.
+
+        It needs a Service of that name (`Role.aliases`). With a cluster domain it is the qualified
+        name, which a pod has in its /etc/hosts too.
+        """
+        hosts = self.hosts(spec, 1)
+        return hosts if self.job.network.cluster_domain else replace(hosts, after="")
 
     def port(self, spec: RoleSpec, index: int = 0, viewer: Viewer = None, name: str = PEERS) -> int:
         """Return a port of one replica, as the viewer sees it.
@@ -180,7 +189,7 @@ class Planner:
         Raises:
             KeyError: the role has no port of that name.
         """
-        if viewer == (spec.name, index) and self._is_split(spec):
+        if viewer == (spec.name, index) and self.is_split(spec):
             return self._host_port(spec, index, name)
         return self._service_ports(spec)[name]
 
@@ -203,12 +212,28 @@ class Planner:
         hosts = self.hosts(spec, 1)
         return f"{hosts.before}{INDEX}{hosts.after}:{self.own_port(spec, viewer)}"
 
-    def wait(self, spec: RoleSpec, *, until: Until = "port", count: int | None = None) -> Wait:
-        """Return a wait for the first `count` replicas of a role; by default for all of them."""
+    def wait(self, spec: RoleSpec, *, until: Until | None = None, count: int | None = None) -> Wait:
+        """Return a wait for the first `count` replicas of a role; by default for all of them.
+
+        The default is to wait for names. They resolve as soon as the pods have addresses, so
+        replicas pull their images side by side, and programs retry a connection that is refused.
+        Wait for a port only where mlgen decides that port on both sides, and the program gives up
+        too early. With host networking, names of Services resolve at once, so the default is to
+        wait for ports.
+        """
+        if until is None:
+            until = "port" if self.is_split(spec) else "name"
         port = self.peer_port(spec) if until == "port" else None
         return Wait(spec.name, self.hosts(spec, count), port)
 
-    def _is_split(self, spec: RoleSpec) -> bool:
+    def wait_for_start(self, spec: RoleSpec) -> Wait:
+        """Return a wait until a role's first replica runs.
+
+        It is for programs that give up on it too early, and that a probe of its port disturbs.
+        """
+        return Wait(spec.name, replace(self.hosts(spec, 1), after=""), started=True)
+
+    def is_split(self, spec: RoleSpec) -> bool:
         """Return True if each replica gets a role of its own, as its ports on the node differ."""
         return self.job.network.on_host and self.peer_port(spec) is not None
 
@@ -251,7 +276,11 @@ class Planner:
             **fields: the other fields of the `Role`; `waits` is the default for waitFor.
         """
         replicas = fields.get("replicas", spec.replicas)
-        success = self._success(spec, replicas, success) if fields.get("decides") else None
+        if fields.get("decides"):
+            split = self.is_split(spec)
+            self.collector.extend(_success.problems(self.job, replicas, split=split))
+            needed = fields.get("tolerates_failure", False)
+            success = _success.success(self.job, success, needed=needed)
         policy = self._restart_policy(spec, restart, serves=serves)
         role = Role(
             name=spec.name,
@@ -259,12 +288,13 @@ class Planner:
             spec=spec,
             serves=policy == "Always",
             restart=policy,
-            success=success,
+            success=success if fields.get("decides") else None,
+            endless=serves,
             port=self.peer_port(spec),
             more_ports=self.more_ports.get(spec.name, {}),
         )
         role = replace(role, **fields)
-        if not self._is_split(spec):
+        if not self.is_split(spec):
             self.roles.append(replace(role, **each(None)))
             return
         first = role.index or 0
@@ -309,30 +339,9 @@ class Planner:
         spec = role.spec
         ports = {name: self._host_port(spec, index, name) for name in self._service_ports(spec)}
         decides = role.decides and index == 0
+        aliases = {name: i for name, i in role.aliases.items() if i == index}
+        role = replace(role, aliases=aliases, max_replicas=None)
         return replace(role, replicas=1, index=index, decides=decides, host_ports=ports)
-
-    def _success(self, spec: RoleSpec, replicas: int, default: Success | None) -> Success | None:
-        """Return when a role that decides has succeeded; None: when all replicas have."""
-        required = self.job.success_policy.replicas
-        if required is None:
-            return default
-        if self._is_split(spec) and replicas > 1 and required != "First":
-            self.problem(
-                ("successPolicy", "replicas"),
-                "with host networking, each replica has its own Job, and only one Job decides",
-                "write First, or remove it",
-            )
-        if required == "All":
-            return None
-        if required == "First":
-            return FIRST
-        if int(required) > replicas:
-            self.problem(
-                ("successPolicy", "replicas"),
-                f"{required} replicas must succeed, but the deciding role has only {replicas}",
-                f"write at most {replicas}",
-            )
-        return Success(count=int(required))
 
     def decider(self, default: str | None, candidates: Iterable[str]) -> str | None:
         """Return the name of the role that decides: `successPolicy.role`, or the default.
@@ -358,40 +367,18 @@ class Planner:
         Raises:
             MlgenError: with every problem that was reported.
         """
-        self.roles = [self._with_waits(role) for role in self.roles]
+        roles = with_ready_names([with_waits(self, role) for role in self.roles])
+        self.roles = with_aliases(self.job, roles)
         topology = Topology(self.job, tuple(self.roles), self._is_supervised(), self.files)
         self.collector.extend(_rules.problems(topology))
         for role in self.roles:
             self.collector.extend(self._overlong(role))
         self.collector.raise_errors()
-        return replace(topology, warnings=self.collector.problems)
+        cleanup = _endings.cleanup(topology)
+        return replace(topology, warnings=self.collector.problems, cleanup=cleanup)
 
     def _is_supervised(self) -> bool:
         """Return True if pods remain after training that a supervisor has to stop."""
-        stops_pods = self.job.run_policy.clean_pod_policy != "None"
-        return self.job.supervisor and stops_pods and not all(role.decides for role in self.roles)
-
-    def _with_waits(self, role: Role) -> Role:
-        """Return a role with the waits of its waitFor, which needs the ports of all roles."""
-        if role.spec.wait_for is None:
-            return role
-        waits = (wait for entry in role.spec.wait_for for wait in self._resolved(role, entry))
-        return replace(role, waits=tuple(waits))
-
-    def _resolved(self, role: Role, entry: WaitFor) -> Iterable[Wait]:
-        """Return the waits of one entry of waitFor; one for each role that it stands for."""
-        path = ("roles", role.spec.name, "waitFor")
-        peers = [peer for peer in self.roles if entry.role in (peer.name, peer.spec.name)]
-        if not peers:
-            names = sorted({peer.name for peer in self.roles})
-            hint = did_you_mean(entry.role, names) or f"the roles are {', '.join(names)}"
-            self.problem(path, f'the job has no role "{entry.role}"', hint)
-        for name in dict.fromkeys(peer.name for peer in peers):
-            same_role = [peer for peer in peers if peer.name == name]
-            spec = replace(same_role[0].spec, name=name)
-            port = same_role[0].port if entry.until == "port" else None
-            if entry.until == "port" and port is None:
-                message = f"{name} has no port to wait for"
-                self.problem(path, message, f"set a port for {name}, or write until: name")
-            count, first = sum(peer.replicas for peer in same_role), same_role[0].index or 0
-            yield Wait(name, self.hosts(spec, count, first), port)
+        job = self.job
+        cleans_up = job.run_policy.clean_pod_policy != "None" and not job.workflow
+        return job.supervisor and cleans_up and not all(role.decides for role in self.roles)

@@ -7,12 +7,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from mlgen.frameworks._planner import FIRST, Planner, RoleFields, Viewer
+from mlgen.frameworks._launch import launches_of
+from mlgen.frameworks._planner import Planner, RoleFields, Viewer
+from mlgen.frameworks._success import FIRST
 from mlgen.jobfile.model import RoleSpec, TrainingJob, WaitFor
-from mlgen.topology import INDEX, Env
+from mlgen.topology import INDEX, Env, Wait
 
 RANK = "rank"
 """The name of the role into which leader and follower are merged if they have the same fields."""
+
+
+ENDPOINT = "PET_RDZV_ENDPOINT"
+"""The variable that stands for torchrun's option --rdzv-endpoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +72,8 @@ def members(job: TrainingJob, leader: str, follower: str) -> list[Member]:
         only = specs.get(leader) or specs[follower]
         return [Member(only, only.replicas, INDEX)]
     first, rest = specs[leader], specs[follower]
-    if replace(first, name=RANK, replicas=0) == replace(rest, name=RANK, replicas=0):
+    is_alike = replace(first, name=RANK, replicas=0) == replace(rest, name=RANK, replicas=0)
+    if is_alike and not _meet_at(job, leader, follower):
         size = first.replicas + rest.replicas
         waits = _merged_waits(first.wait_for, leader, follower)
         return [Member(replace(first, name=RANK, replicas=size, wait_for=waits), size, INDEX)]
@@ -74,6 +81,19 @@ def members(job: TrainingJob, leader: str, follower: str) -> list[Member]:
         Member(first, first.replicas, INDEX),
         *(Member(rest, 1, str(first.replicas + i), i) for i in range(rest.replicas)),
     ]
+
+
+def _meet_at(job: TrainingJob, *roles: str) -> bool:
+    """Return whether torchrun is to meet at a replica of these roles, by its bare name.
+
+    torchrun before 2.0 compares that name with its own host name, which would be that of the merged
+    role (torch/distributed/elastic/rendezvous/utils.py).
+    """
+    spec = job.roles[roles[0]]
+    endpoints = [launch.literal("rdzv_endpoint") for launch in launches_of(spec)]
+    names = {job.name, job.part_of or job.name}
+    prefixes = tuple(f"{name}-{role}-" for name in names for role in roles)
+    return any(str(text).startswith(prefixes) for text in (*endpoints, spec.env.get(ENDPOINT)))
 
 
 def _merged_waits(waits: tuple[WaitFor, ...] | None, *roles: str) -> tuple[WaitFor, ...] | None:
@@ -84,17 +104,26 @@ def _merged_waits(waits: tuple[WaitFor, ...] | None, *roles: str) -> tuple[WaitF
     return tuple(dict.fromkeys(renamed))
 
 
-def ranked(planner: Planner, leader: str, follower: str, env: Callable[[RankInfo], Env]) -> None:
+def ranked(
+    planner: Planner,
+    leader: str,
+    follower: str,
+    env: Callable[[RankInfo], Env],
+    *,
+    by_own_name: bool = False,
+) -> None:
     """Add two roles whose replicas know their ranks before they start.
 
-    The leader decides; without a leader, the followers do. With more than one replica, each role
-    waits until rank 0 listens; rank 0 itself waits only until its own name resolves.
+    The leader decides; without a leader, the followers do.
 
     Args:
         planner: the planner to add the roles to.
         leader: the name of the role that contains rank 0.
         follower: the name of the role with the other ranks; a job may have only one of the two.
         env: returns the variables of a replica.
+        by_own_name: all replicas connect to rank 0, at its `Planner.own_name`, and wait for it.
+            Otherwise each one connects to any other, and waits for the names of all of them, and,
+            except on the host network, until rank 0 has started.
     """
     replicas_by_rank = members(planner.job, leader, follower)
     first, last = replicas_by_rank[0], replicas_by_rank[-1]
@@ -105,12 +134,24 @@ def ranked(planner: Planner, leader: str, follower: str, env: Callable[[RankInfo
         for member in replicas_by_rank
         for host in planner.hosts(member.spec, member.replicas, member.index or 0)
     )
-    rank_0_listens = planner.wait(first.spec, count=1)
+    specs = {member.spec.name: member.spec for member in replicas_by_rank}
+    aliases: dict[str, int] = {}
+    waits = tuple(planner.wait(spec, until="name") for spec in specs.values())
+    if by_own_name:
+        waits = (replace(planner.wait(first.spec, count=1), hosts=planner.own_name(first.spec)),)
+        hosts = (*waits[0].hosts, *hosts[1:])
+        aliases = {} if "." in hosts[0] else {hosts[0]: 0}
 
     def env_of(member: Member, viewer: Viewer) -> RoleFields:
         port = planner.port(last.spec) if len(hosts) > 1 else None
         leader_port = planner.port(first.spec, 0, viewer)
         return {"env": env(RankInfo(member.rank, hosts, leader_port, port))}
+
+    def waits_of(member: Member) -> tuple[Wait, ...]:
+        is_rank_0 = member is first and member.replicas == 1
+        if is_rank_0 or by_own_name or planner.is_split(first.spec):
+            return waits
+        return (*waits, planner.wait_for_start(first.spec))
 
     for member in replicas_by_rank:
         if planner.env_too_large:
@@ -121,6 +162,8 @@ def ranked(planner: Planner, leader: str, follower: str, env: Callable[[RankInfo
             index=member.index,
             decides=member is first,
             success=None if member.spec.name == follower else FIRST,
+            aliases=aliases if member is first else {},
+            merged=(leader, follower) if member.spec.name == RANK else (),
             each=partial(env_of, member),
-            waits=(rank_0_listens,) if len(hosts) > 1 else (),
+            waits=waits_of(member) if len(hosts) > 1 else (),
         )

@@ -7,10 +7,11 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from mlgen.frameworks import _endings, _kueue, _localhost, _sense, _sidecars
 from mlgen.frameworks._waits import cycles
 from mlgen.kubernetes.limits import EPHEMERAL_PORTS, NODE_PORTS, PORT_MAX
 from mlgen.problems import Problem
-from mlgen.topology import SUPERVISED_MIN_TTL, Role, Topology
+from mlgen.topology import Role, Topology
 
 
 def problems(topology: Topology) -> list[Problem]:
@@ -78,9 +79,11 @@ def _limits(topology: Topology) -> Iterator[Problem]:
 
 
 def _deadlines(topology: Topology) -> Iterator[Problem]:
-    """A deadline must be longer than the wait for peers, which reports the missing peers."""
+    """A deadline must be longer than a limited wait for peers, which reports the missing peers."""
     job = topology.job
     timeout = job.wait.timeout_seconds
+    if timeout is None:
+        return
     for role in (role for role in topology.roles if role.waits or role.helpers):
         deadline = role.spec.active_deadline_seconds
         path: tuple[str, ...] = ("roles", role.spec.name)
@@ -105,43 +108,6 @@ def _managed_by(topology: Topology) -> Iterator[Problem]:
             message="Kubernetes does not run a Job that another controller manages",
             hint="remove it",
         )
-
-
-def _clean_pod_policy(topology: Topology) -> Iterator[Problem]:
-    """Only a supervisor stops the pods that keep running after training ends."""
-    job = topology.job
-    remaining = [role.name for role in topology.roles if not role.decides]
-    if job.run_policy.clean_pod_policy != "None" and remaining and not topology.supervised:
-        yield _wrong(
-            "runPolicy",
-            "cleanPodPolicy",
-            message=f"without a supervisor, {_names(remaining)} are not stopped when training ends",
-            hint="then run: kubectl delete statefulsets,jobs"
-            f" -l 'mlgen.dev/job={job.name},mlgen.dev/decides!=true'",
-            warning=True,
-        )
-
-
-def _ttl(topology: Topology) -> Iterator[Problem]:
-    """A TTL deletes Jobs only, and must leave the supervisor time to see their result."""
-    job = topology.job
-    ttl, supervised = job.run_policy.ttl_seconds_after_finished, topology.supervised
-    if ttl is None:
-        return
-    path = ("runPolicy", "ttlSecondsAfterFinished")
-    if supervised and ttl < SUPERVISED_MIN_TTL:
-        message = f"a Job may be deleted after {ttl} s, before the supervisor sees its result"
-        yield _wrong(*path, message=message, hint=f"rendered as {SUPERVISED_MIN_TTL}", warning=True)
-    serving = [role.name for role in topology.roles if role.serves]
-    if serving and not (supervised and job.run_policy.clean_pod_policy == "All"):
-        message = f"Kubernetes deletes only Jobs; the StatefulSets of {_names(serving)} remain"
-        hint = f"then run: kubectl delete statefulsets -l mlgen.dev/job={job.name}"
-        yield _wrong(*path, message=message, hint=hint, warning=True)
-
-
-def _names(names: list[str]) -> str:
-    """Return each name once, separated by commas."""
-    return ", ".join(dict.fromkeys(names))
 
 
 def _cluster_domain(topology: Topology) -> Iterator[Problem]:
@@ -352,12 +318,15 @@ def _literal_env(role: Role) -> Iterator[tuple[tuple[str, ...], str, str]]:
 
 CHECKS: tuple[Callable[[Topology], Iterator[Problem]], ...] = (
     cycles,
+    _sense.problems,
     _exit_codes,
     _limits,
     _deadlines,
     _managed_by,
-    _clean_pod_policy,
-    _ttl,
+    _endings.problems,
+    _sidecars.problems,
+    _kueue.problems,
+    _localhost.problems,
     _cluster_domain,
     _host_ports,
     _mesh,

@@ -37,4 +37,5 @@ FRAMEWORK = Framework(
     roles=ROLES,
     options=OPTIONS,
     topology=topology,
+    idle_roles=mpi.idle_roles,
 )

@@ -101,7 +101,8 @@ def _check(planner: Planner, master: RoleSpec | None, spec: RoleSpec) -> None:
     Fields that are set for all roles, and so for the master too, are not reported.
     """
     defaults = RoleSpec(spec.name)
-    for name in (field.name for field in fields(RoleSpec) if field.name not in SUPPORTED):
+    compared = (field.name for field in fields(RoleSpec) if field.compare)
+    for name in (name for name in compared if name not in SUPPORTED):
         value = getattr(spec, name)
         if value not in (getattr(defaults, name), getattr(master, name, value)):
             first, *rest = name.split("_")
@@ -178,4 +179,5 @@ FRAMEWORK = Framework(
     roles=ROLES,
     options=OPTIONS,
     topology=topology,
+    idle_roles=lambda _job: ("master", "ps"),
 )

@@ -28,12 +28,13 @@ def topology(job: TrainingJob) -> Topology:
     planner.decider("worker", ["worker"])
     if "worker" in job.roles:
         worker = job.roles["worker"]
-        coordinator_listens = planner.wait(worker, count=1)
+        # JAX tries to connect for five minutes (jax/_src/distributed.py, initialization_timeout).
+        coordinator_resolves = planner.wait(worker, count=1)
         planner.add(
             worker,
             decides=True,
             each=partial(_env, planner),
-            waits=(coordinator_listens,) if worker.replicas > 1 else (),
+            waits=(coordinator_resolves,) if worker.replicas > 1 else (),
         )
     return planner.topology()
 

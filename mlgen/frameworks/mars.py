@@ -82,7 +82,7 @@ def topology(job: TrainingJob) -> Topology:
                 restart="ExitCode" if name == "worker" else None,
                 each=partial(_env, planner, job.roles[name]),
                 mounts=_mounts(job, worker) if name == "worker" else (),
-                waits=(planner.wait(scheduler),),
+                waits=(planner.wait(scheduler),),  # whose port its command can change
             )
     return planner.topology()
 
@@ -171,4 +171,5 @@ FRAMEWORK = Framework(
     roles=ROLES,
     options=OPTIONS,
     topology=topology,
+    idle_roles=lambda _job: ("scheduler", "webservice"),
 )

@@ -9,13 +9,22 @@ work unchanged.
 from dataclasses import replace
 from typing import Any
 
+from mlgen.frameworks import _slots
 from mlgen.frameworks._framework import Framework
+from mlgen.frameworks._launch import words_of
+from mlgen.frameworks._launch_ports import ssh_port, sshd_port
 from mlgen.frameworks._planner import Planner, Viewer
+from mlgen.frameworks._slots import slots
 from mlgen.jobfile.model import TrainingJob
+from mlgen.problems import Problem
 from mlgen.topology import ConfigFiles, Helper, Hosts, Mount, Right, Scratch, SecretFiles, Topology
 
 SSH_PORT = 2222
 """The port of sshd in the workers. Unlike 22, it does not require root."""
+
+ATTEMPTS, LONG_ATTEMPTS = "10", "300"
+"""Attempts of ssh to connect, one per second: the operator's, and those for a port that only the
+image knows. The launcher then does not wait until sshd listens there."""
 
 ROLES = ("launcher", "worker")
 
@@ -29,8 +38,8 @@ OPTIONS: dict[str, Any] = {
     "slotsPerWorker": {
         "type": "integer",
         "minimum": 1,
-        "default": 1,
-        "description": "The maximum number of processes that mpirun starts in each worker.",
+        "description": "The maximum number of processes that mpirun starts in each worker. Defaults"
+        " to the number of GPUs of a worker, or else to 1.",
         "examples": [4],
     },
     "implementation": {
@@ -92,23 +101,20 @@ def lay_out(
         folders: the folders in which the launcher has these files.
     """
     ssh = job.options.get("transport") == "ssh"
-    planner = Planner(job, {"worker": SSH_PORT} if ssh else {})
+    planner = Planner(job, _ssh_ports(job) if ssh else {})
     planner.require("launcher", "worker")
     planner.single("launcher")
     planner.decider("launcher", ["launcher"])
     if planner.collector.problems:
         return planner
+    planner.collector.extend(_slots.problems(job))
     planner.files["hostfile"] = _hostfile(planner)
+    planner.minimums["worker"] = min_workers or job.roles["worker"].replicas
     files = ("hostfile", *extra_files) if ssh else ("hostfile", "kubexec.sh", *extra_files)
     config = tuple(Mount(ConfigFiles("mpi-config", files), folder) for folder in folders)
     add_roles = _ssh if ssh else _kubectl_exec
-    add_roles(planner, config, min_workers or job.roles["worker"].replicas)
+    add_roles(planner, config)
     return planner
-
-
-def slots(job: TrainingJob) -> int:
-    """Return the number of slots of each worker."""
-    return int(job.options.get("slotsPerWorker", 1))
 
 
 def reachable(planner: Planner, role: str, count: int) -> Hosts:
@@ -131,7 +137,7 @@ def _implementation(job: TrainingJob) -> str:
     return str(job.options.get("implementation", "OpenMPI"))
 
 
-def _kubectl_exec(planner: Planner, config: tuple[Mount, ...], min_workers: int) -> None:
+def _kubectl_exec(planner: Planner, config: tuple[Mount, ...]) -> None:
     """Add roles of which the launcher starts processes with `kubectl exec`."""
     job = planner.job
     worker, launcher = job.roles["worker"], job.roles["launcher"]
@@ -147,24 +153,25 @@ def _kubectl_exec(planner: Planner, config: tuple[Mount, ...], min_workers: int)
         planner.problem(("roles", "worker", "port"), message, "remove port")
     agent = ConfigFiles("mpi-config", ("kubexec.sh",))
     pods = tuple(reachable(planner, "worker", _max_workers(job)))
-    awaited = str(reachable(planner, "worker", min_workers)) if launcher.wait_for is None else ""
-    tools = Scratch("mpi-kubectl")
+    awaited = str(reachable(planner, "worker", planner.minimums["worker"]))
+    tools, timeout = Scratch("mpi-kubectl"), job.wait.timeout_seconds
     delivery = Helper(
         name="kubectl-delivery",
         script="deliver-kubectl.sh",
         image="kubectl",
         env={
             "MLGEN_TARGET": KUBECTL,
-            "MLGEN_PODS": awaited,
+            "MLGEN_PODS": awaited if launcher.wait_for is None else "",
             "MLGEN_CONTAINER": worker.main_container,
-            "MLGEN_TIMEOUT": str(job.wait.timeout_seconds),
+            **({} if timeout is None else {"MLGEN_TIMEOUT": str(timeout)}),
         },
         mounts=(Mount(tools, KUBECTL, read_only=False),),
+        last=True,
     )
     planner.add(
         launcher,
         decides=True,
-        bare_name=_dials_launcher(job),
+        aliases=_launcher_name(planner),
         env=_agent_env(job) | _gpu_env(job),
         helpers=(delivery,),
         mounts=(Mount(tools, KUBECTL), *config),
@@ -172,7 +179,12 @@ def _kubectl_exec(planner: Planner, config: tuple[Mount, ...], min_workers: int)
     )
     # Open MPI looks for its launch agent in every rank, even if it does not use it there.
     planner.add(
-        worker, serves=True, command=("sleep",), args=("365d",), mounts=(Mount(agent, CONFIG),)
+        worker,
+        serves=True,
+        command=("sleep",),
+        args=("365d",),
+        mounts=(Mount(agent, CONFIG),),
+        max_replicas=_max_workers(job),
     )
 
 
@@ -182,9 +194,10 @@ def _max_workers(job: TrainingJob) -> int:
     return int(max(policy.get("maxReplicas", 0), job.roles["worker"].replicas))
 
 
-def _dials_launcher(job: TrainingJob) -> bool:
-    """Return True if workers connect to the launcher's host name without a domain, as in Hydra."""
-    return _implementation(job) != "OpenMPI"
+def _launcher_name(planner: Planner) -> dict[str, int]:
+    """Return the launcher's host name without a domain if workers connect to it, as in Hydra."""
+    job = planner.job
+    return {} if _implementation(job) == "OpenMPI" else {f"{job.name}-launcher-0": 0}
 
 
 def _agent_env(job: TrainingJob) -> dict[str, str]:
@@ -211,10 +224,46 @@ def _agent_env(job: TrainingJob) -> dict[str, str]:
     }[_implementation(job)]
 
 
-def _ssh(planner: Planner, config: tuple[Mount, ...], min_workers: int) -> None:
+def _ssh_folder(job: TrainingJob) -> str:
+    return str(job.options.get("sshAuthMountPath", "/root/.ssh"))
+
+
+def _ssh_ports(job: TrainingJob) -> dict[str, int]:
+    """Return the port of sshd by role; {} if only the image knows it.
+
+    It is known if the worker's command has it, if ssh in the launcher's command has it, or if sshd
+    reads mlgen's configuration, as it does by default. Otherwise both sides of ssh have the port
+    from the image: sshd from its sshd_config, and ssh from its ssh_config.
+    """
+    launcher, worker = job.roles.get("launcher"), job.roles.get("worker")
+    if not launcher or not worker:
+        return {}
+    words = words_of(worker)
+    port = sshd_port(worker) or ssh_port(launcher)
+    if not port and (not words or f"{_ssh_folder(job)}/sshd_config" in " ".join(words)):
+        port = SSH_PORT
+    return {"worker": port} if port else {}
+
+
+def _check_ssh_ports(planner: Planner) -> None:
+    """Report a port of the worker that differs from the one in a command."""
+    launcher, worker = planner.job.roles["launcher"], planner.job.roles["worker"]
+    if not worker.port or planner.job.network.on_host:
+        return
+    path = ("spec", "roles", "worker", "port")
+    for program, port in (("sshd", sshd_port(worker)), ("the launcher", ssh_port(launcher))):
+        if port not in (None, worker.port):
+            verb = "listens on" if program == "sshd" else "connects to"
+            message = f"{program} {verb} port {port}, as its command says, not {worker.port}"
+            hint = f"write port: {port}, or change the command"
+            planner.collector.add(Problem(path, message, "launch", hint, warning=True))
+
+
+def _ssh(planner: Planner, config: tuple[Mount, ...]) -> None:
     """Add roles of which the launcher starts processes through ssh."""
     job = planner.job
-    folder = job.options.get("sshAuthMountPath", "/root/.ssh")
+    _check_ssh_ports(planner)
+    folder = _ssh_folder(job)
     keys = Scratch("ssh-auth", memory=True)
     secret = SecretFiles(
         "ssh-secret",
@@ -223,25 +272,31 @@ def _ssh(planner: Planner, config: tuple[Mount, ...], min_workers: int) -> None:
     )
     worker = job.roles["worker"]
     mounts = (Mount(secret, "/mlgen/ssh"), Mount(keys, folder, read_only=False))
+    port = planner.peer_port(worker)
+    attempts = ATTEMPTS if port else LONG_ATTEMPTS
 
     def setup(viewer: Viewer) -> tuple[Helper, ...]:
         """Return the helper that writes keys and the configurations of ssh and sshd."""
-        env = {
-            "MLGEN_SSH_FOLDER": folder,
-            "MLGEN_SSH_PORT": str(planner.port(worker)),
-            "MLGEN_SSHD_PORT": str(planner.own_port(worker, viewer)),
-        }
+        env = {"MLGEN_SSH_FOLDER": folder, "MLGEN_SSH_ATTEMPTS": attempts}
+        if port:
+            own_port = planner.own_port(worker, viewer)
+            env |= {"MLGEN_SSH_PORT": str(port), "MLGEN_SSHD_PORT": str(own_port)}
         return (Helper("ssh-setup", "setup-ssh.sh", image="main", env=env, mounts=mounts),)
 
     auth = Mount(keys, folder)
     planner.add(
         job.roles["launcher"],
         decides=True,
-        bare_name=_dials_launcher(job),
-        env=_ssh_env(job) | _gpu_env(job),
+        aliases=_launcher_name(planner),
+        env=_ssh_env(job, attempts) | _gpu_env(job),
         helpers=setup(None),
         mounts=(auth, *config),
-        waits=(planner.wait(worker, count=min_workers),),
+        # mpirun and pdsh fail if a single worker refuses the connection.
+        waits=(
+            planner.wait(
+                worker, until="port" if port else "name", count=planner.minimums["worker"]
+            ),
+        ),
     )
     planner.add(
         worker,
@@ -249,12 +304,13 @@ def _ssh(planner: Planner, config: tuple[Mount, ...], min_workers: int) -> None:
         command=("/usr/sbin/sshd", "-De", "-f", f"{folder}/sshd_config"),
         each=lambda viewer: {"helpers": setup(viewer)},
         mounts=(auth,),
+        max_replicas=_max_workers(job),
     )
 
 
-def _ssh_env(job: TrainingJob) -> dict[str, str]:
+def _ssh_env(job: TrainingJob, attempts: str) -> dict[str, str]:
     """Return the variables with which mpirun starts processes through ssh."""
-    hostfile, retries = f"{CONFIG}/hostfile", "-o ConnectionAttempts=10"
+    hostfile, retries = f"{CONFIG}/hostfile", f"-o ConnectionAttempts={attempts}"
     return {
         "OpenMPI": {
             "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
@@ -281,10 +337,16 @@ def _gpu_env(job: TrainingJob) -> dict[str, str]:
     return {"NVIDIA_VISIBLE_DEVICES": "", "NVIDIA_DRIVER_CAPABILITIES": ""}
 
 
+def idle_roles(job: TrainingJob) -> tuple[str, ...]:
+    """Return the roles that do not compute: the launcher, unless it also runs processes."""
+    return () if job.options.get("runLauncherAsWorker") else ("launcher",)
+
+
 FRAMEWORK = Framework(
     title="MPI",
     summary="A launcher runs mpirun, which starts one process per slot in the workers.",
     roles=ROLES,
     options=OPTIONS,
     topology=topology,
+    idle_roles=idle_roles,
 )

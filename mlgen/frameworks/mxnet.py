@@ -52,8 +52,8 @@ def topology(job: TrainingJob) -> Topology:
     decider = planner.decider("tuner" if tuner_roles else first, candidates)
     if planner.collector.problems:
         return planner.topology()
-    # The tracker's own command sets the port on which it listens, and its clients retry.
-    first_wait = planner.wait(job.roles[first], until="name" if tuner_roles else "port")
+    # ps-lite (ZeroMQ) and the tuner's clients retry until the scheduler or the tracker listens.
+    first_wait = planner.wait(job.roles[first], until="name")
     for name in names:
         planner.add(
             job.roles[name],
@@ -110,4 +110,5 @@ FRAMEWORK = Framework(
     roles=ROLES,
     options=OPTIONS,
     topology=topology,
+    idle_roles=lambda _job: ("scheduler", "server", "tunertracker"),
 )

@@ -30,14 +30,14 @@ def topology(job: TrainingJob) -> Topology:
     planner.decider(leader, [leader])
     if planner.collector.problems:
         return planner.topology()
-    leader_listens = planner.wait(job.roles[leader], count=1)
+    leader_resolves = planner.wait(job.roles[leader], count=1)
     for name in (name for name in ROLES if name in job.roles):
         planner.add(
             job.roles[name],
             decides=name == leader,
             restart="OnFailure",
             each=partial(_env, planner, leader, name),
-            waits=(leader_listens,) if job.replicas > 1 else (),
+            waits=(leader_resolves,) if job.replicas > 1 else (),
         )
     return planner.topology()
 
@@ -79,4 +79,5 @@ FRAMEWORK = Framework(
     roles=ROLES,
     options=OPTIONS,
     topology=topology,
+    idle_roles=lambda _job: ("master",),
 )

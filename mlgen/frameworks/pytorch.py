@@ -5,17 +5,29 @@ RANK and so on for `init_process_group("env://")`, and PET_*, which torchrun rea
 (https://pytorch.org/docs/stable/elastic/run.html).
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from mlgen.frameworks._framework import Framework
-from mlgen.frameworks._planner import ANY, Planner, RoleFields, Viewer
+from mlgen.frameworks._launch import launches_of
+from mlgen.frameworks._launch_ports import rendezvous_port
+from mlgen.frameworks._planner import Planner, RoleFields, Viewer
 from mlgen.frameworks._ranks import RANK, RankInfo, ranked
-from mlgen.jobfile.model import TrainingJob
-from mlgen.topology import Topology, Wait
+from mlgen.frameworks._success import ANY
+from mlgen.jobfile.model import RoleSpec, TrainingJob
+from mlgen.problems import Problem
+from mlgen.topology import Topology
 
 PORT = 23456
+
+PATIENCE = "600"
+"""Seconds in which torchrun's rendezvous c10d must reach rank 0, which may still pull its image.
+
+The default is 60 (read_timeout in torch/distributed/elastic/rendezvous/c10d_rendezvous_backend.py),
+but torchrun waits this long for the other replicas (join_timeout).
+"""
 
 ROLES = ("master", "worker")
 
@@ -33,20 +45,21 @@ OPTIONS: dict[str, Any] = {
     "elasticPolicy": {
         "type": "object",
         "description": "Elastic training: workers find each other at run time with torchrun's c10d"
-        " rendezvous. Training runs with any number of workers from minReplicas to maxReplicas.",
+        " rendezvous. Training runs with any number of workers from minReplicas to maxReplicas."
+        " A master counts as one of them.",
         "additionalProperties": False,
         "examples": [{"minReplicas": 2, "maxReplicas": 4, "maxRestarts": 3}],
         "properties": {
             "minReplicas": {
                 "type": "integer",
                 "minimum": 1,
-                "description": "The minimum number of workers. Defaults to replicas.",
+                "description": "The minimum number of replicas. Defaults to all of them.",
                 "examples": [2],
             },
             "maxReplicas": {
                 "type": "integer",
                 "minimum": 1,
-                "description": "The maximum number of workers. Defaults to replicas.",
+                "description": "The maximum number of replicas. Defaults to all of them.",
                 "examples": [4],
             },
             "maxRestarts": {
@@ -75,18 +88,48 @@ OPTIONS: dict[str, Any] = {
 
 def topology(job: TrainingJob) -> Topology:
     """Lay out a master and workers, or workers alone."""
-    planner = Planner(job, dict.fromkeys((*ROLES, RANK), PORT))
+    specs = [job.roles[name] for name in ROLES if name in job.roles]
+    port = rendezvous_port(*(specs[::-1] if "elasticPolicy" in job.options else specs)) or PORT
+    planner = Planner(job, dict.fromkeys((*ROLES, RANK), port))
+    _check_host_ports(planner, specs)
     planner.single("master")
     if not job.roles:
         planner.require("worker")
     elif "elasticPolicy" in job.options:
         _elastic(planner)
     else:
-        ranked(planner, "master", "worker", partial(_static_env, job.options.get("nprocPerNode")))
+        env = partial(_static_env, job.options.get("nprocPerNode"), _c10d_env(specs))
+        # Like _elastic: a program may pass MASTER_ADDR to torchrun as the endpoint.
+        ranked(planner, "master", "worker", env, by_own_name=True)
     return planner.topology()
 
 
-def _static_env(processes: int | str | None, rank_info: RankInfo) -> dict[str, str]:
+def _check_host_ports(planner: Planner, specs: list[RoleSpec]) -> None:
+    """Report flags with a port under host networking, where rank 0 listens on a port of its node.
+
+    Its peers dial the port of its Service, so one number cannot be right for both.
+    """
+    if not planner.job.network.on_host or sum(spec.replicas for spec in specs) == 1:
+        return
+    for spec in specs:
+        port = rendezvous_port(spec)
+        if port:
+            path = ("spec", "roles", spec.name, *launches_of(spec)[0].path)
+            message = f"with host networking, rank 0 listens on a port of its node, not on {port}"
+            hint = "write $(MASTER_PORT), or remove the flag, as a variable sets it"
+            planner.collector.add(Problem(path, message, "launch", hint, warning=True))
+
+
+def _c10d_env(specs: list[RoleSpec]) -> dict[str, str]:
+    """Return the settings of the rendezvous c10d, if torchrun's flags choose it."""
+    launches = (launch for spec in specs for launch in launches_of(spec))
+    chosen = any(launch.literal("rdzv_backend") == "c10d" for launch in launches)
+    return {"PET_RDZV_CONF": f"read_timeout={PATIENCE}"} if chosen else {}
+
+
+def _static_env(
+    processes: int | str | None, c10d_env: Mapping[str, str], rank_info: RankInfo
+) -> dict[str, str]:
     """Return the variables of a replica whose rank is known."""
     size, port = len(rank_info.hosts), str(rank_info.leader_port)
     world = size * processes if isinstance(processes, int) else size
@@ -101,44 +144,49 @@ def _static_env(processes: int | str | None, rank_info: RankInfo) -> dict[str, s
         "PET_NPROC_PER_NODE": str(processes or "auto"),
         "PET_NODE_RANK": rank_info.rank,
         "PET_NNODES": str(size),
+        **c10d_env,
     }
 
 
 def _elastic(planner: Planner) -> None:
-    """Add workers that meet at worker 0, where torchrun assigns their ranks."""
+    """Add replicas that meet at worker 0, where torchrun assigns their ranks.
+
+    A master is one more of them, as in the operator, but its success is the job's.
+    """
     job, policy = planner.job, planner.job.options["elasticPolicy"]
     planner.require("worker")
-    if "master" in job.roles:
-        message = "with elasticPolicy there is no master: torchrun assigns the ranks"
-        planner.problem(("roles", "master"), message, "remove it, and add a replica to worker")
     if "worker" not in job.roles:
         return
-    worker = job.roles["worker"]
-    minimum = policy.get("minReplicas", worker.replicas)
-    maximum = policy.get("maxReplicas", worker.replicas)
-    planner.between("worker", minimum, maximum)
-    planner.decider("worker", ["worker"])
+    worker, master = job.roles["worker"], job.roles.get("master")
+    count = worker.replicas + (master.replicas if master else 0)
+    minimum = policy.get("minReplicas", count)
+    maximum = policy.get("maxReplicas", count)
+    planner.between("worker", minimum, maximum, count)
+    planner.minimums["worker"] = max(1, minimum - count + worker.replicas)
+    decider = planner.decider("master" if master else "worker", job.roles)
     # torchrun hosts the rendezvous if the endpoint is its own host name. Before PyTorch 2 it does
     # not recognize that name with a domain (torch/distributed/elastic/rendezvous/utils.py).
     leader = replace(planner.hosts(worker, 1), after="")
-    planner.add(
-        worker,
-        decides=True,
-        success=ANY,
-        restart="OnFailure",
-        each=partial(_elastic_env, planner, next(iter(leader)), f"{minimum}:{maximum}"),
-        waits=(Wait("worker", leader, planner.peer_port(worker)),),
-        bare_name=True,
-    )
+    for role in filter(None, (master, worker)):
+        planner.add(
+            role,
+            decides=role.name == decider,
+            success=ANY,
+            restart="OnFailure",
+            each=partial(_elastic_env, planner, next(iter(leader)), f"{minimum}:{maximum}"),
+            waits=(replace(planner.wait(worker, count=1), hosts=leader),),
+            aliases=dict.fromkeys(leader, 0) if role is worker else {},
+            max_replicas=maximum - count + role.replicas if role is worker else None,
+        )
 
 
 def _elastic_env(planner: Planner, leader: str, nodes: str, viewer: Viewer) -> RoleFields:
-    """Return the variables of an elastic worker; `nodes` is `<minimum>:<maximum>`."""
+    """Return the variables of an elastic replica; `nodes` is `<minimum>:<maximum>`."""
     job, policy = planner.job, planner.job.options["elasticPolicy"]
-    settings = dict(policy.get("rdzvConf", {}))
+    settings = {"read_timeout": PATIENCE, **policy.get("rdzvConf", {})}
     if viewer:
         # With host networking a replica has the host name of its node, which is not the endpoint's.
-        settings.setdefault("is_host", "1" if viewer[1] == 0 else "0")
+        settings.setdefault("is_host", "1" if viewer == ("worker", 0) else "0")
     env = {
         "PYTHONUNBUFFERED": "1",
         "PET_NPROC_PER_NODE": str(job.options.get("nprocPerNode", "auto")),
@@ -149,8 +197,7 @@ def _elastic_env(planner: Planner, leader: str, nodes: str, viewer: Viewer) -> R
     }
     if "maxRestarts" in policy:
         env["PET_MAX_RESTARTS"] = str(policy["maxRestarts"])
-    if settings:
-        env["PET_RDZV_CONF"] = ",".join(f"{name}={value}" for name, value in settings.items())
+    env["PET_RDZV_CONF"] = ",".join(f"{name}={value}" for name, value in settings.items())
     return {"env": env}
 
 

@@ -7,12 +7,16 @@ with its status. Without a submitter, the head's command must start Ray and run 
 https://docs.ray.io/en/latest/cluster/cli.html
 """
 
+import re
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 from mlgen.frameworks._framework import Framework
+from mlgen.frameworks._launch import Launch, launches_of, words_of
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer
-from mlgen.jobfile.model import TrainingJob
+from mlgen.jobfile.model import RoleSpec, TrainingJob
+from mlgen.problems import Problem
 from mlgen.topology import Topology, Wait
 
 GCS, DASHBOARD, CLIENT = 6379, 8265, 10001
@@ -25,8 +29,11 @@ OPTIONS: dict[str, Any] = {}
 
 def topology(job: TrainingJob) -> Topology:
     """Lay out a head and workers, which serve, and a submitter, which decides."""
-    more_ports = {"head": {"dashboard": DASHBOARD, "client": CLIENT}}
-    planner = Planner(job, {"head": GCS}, more_ports)
+    start = _start(job)
+    dashboard = start.number("dashboard_port") or DASHBOARD
+    client = start.number("ray_client_server_port") or CLIENT
+    more_ports = {"head": {"dashboard": dashboard, "client": client}}
+    planner = Planner(job, {"head": start.number("port") or GCS}, more_ports)
     planner.require("head")
     planner.single("head", "submitter")
     leader = "submitter" if "submitter" in job.roles else "head"
@@ -40,16 +47,45 @@ def topology(job: TrainingJob) -> Topology:
         )
     if planner.collector.problems:
         return planner.topology()
+    if "submitter" in job.roles:
+        planner.collector.extend(_submission(job.roles["submitter"]))
     _add_cluster(planner, serves=leader == "submitter")
     if "submitter" in job.roles:
         head = job.roles["head"]
         planner.add(
             job.roles["submitter"],
             decides=True,
-            env={"RAY_ADDRESS": f"http://{planner.first_host(head)}:{DASHBOARD}"},
-            waits=(Wait("head", planner.hosts(head), DASHBOARD),),
+            env={"RAY_ADDRESS": f"http://{planner.first_host(head)}:{dashboard}"},
+            waits=(_wait(planner, "dashboard_port", dashboard),),
         )
     return planner.topology()
+
+
+def _submission(submitter: RoleSpec) -> Iterator[Problem]:
+    """Warn of a submitter that does not submit, or does not wait until the training has ended.
+
+    RAY_ADDRESS is the address of the job API. ray.init() cannot connect to it:
+    https://github.com/ray-project/ray/issues/35010
+    """
+    words = words_of(submitter)
+    path = ("spec", "roles", "submitter")
+    submits = any("submit" in word.lower() for word in words)
+    launches = launches_of(submitter)
+    runs_python = bool(words) and PYTHON.fullmatch(words[0]) is not None
+    if not submits and (launches or runs_python):
+        message = "the submitter does not submit a job to the cluster"
+        hint = f"write command: [ray, job, submit, --, {', '.join(words)}]"
+        if launches and launches[0].program == "ray":
+            hint = "write command: [ray, job, submit, --, python, train.py]"
+        yield Problem((*path, "command"), message, "launch", hint, warning=True)
+    for launch in launches:
+        if launch.script[:2] == ("job", "submit") and "no_wait" in launch.options:
+            message = "with --no-wait the job is complete before the training has ended"
+            hint = "remove --no-wait"
+            yield Problem((*path, *launch.path), message, "launch", hint, warning=True)
+
+
+PYTHON = re.compile(r"(.*/)?python[\d.]*")
 
 
 def _add_cluster(planner: Planner, *, serves: bool) -> None:
@@ -62,8 +98,32 @@ def _add_cluster(planner: Planner, *, serves: bool) -> None:
             worker,
             serves=True,
             command=("ray", "start", "--block", f"--address={address}"),
-            waits=(planner.wait(head),),
+            waits=(_wait(planner, "port", planner.port(head)),),
         )
+
+
+def _start(job: TrainingJob) -> Launch:
+    """Return `ray start` of the head's command; without options if it is not there."""
+    launches = launches_of(job.roles["head"]) if "head" in job.roles else ()
+    starts = (launch for launch in launches if launch.script[:1] == ("start",))
+    return next(starts, Launch("ray", {}))
+
+
+def _wait(planner: Planner, option: str, port: int) -> Wait:
+    """Return a wait for a port of the head if its command is mlgen's own, or `ray start`.
+
+    `ray start --address` and `ray job submit` give up after seconds. Any other command may start
+    Ray at other ports, so the head's name must be enough.
+
+    Args:
+        planner: has a job with a head.
+        option: the option of `ray start` that sets the port.
+        port: the port, unless the option is a variable.
+    """
+    head, start = planner.job.roles["head"], _start(planner.job)
+    is_variable = option in start.options and start.number(option) is None
+    is_known = bool(start.script or not words_of(head)) and not is_variable
+    return Wait("head", planner.hosts(head), port if is_known else None)
 
 
 def _head(planner: Planner, viewer: Viewer) -> RoleFields:
@@ -80,10 +140,16 @@ def _head(planner: Planner, viewer: Viewer) -> RoleFields:
     return {"command": ("ray", "start", "--head", "--block", *options)}
 
 
+def _idle_roles(job: TrainingJob) -> tuple[str, ...]:
+    """Return the roles that do not compute: the submitter, and the head of a cluster of workers."""
+    return ("submitter", "head") if "worker" in job.roles else ("submitter",)
+
+
 FRAMEWORK = Framework(
     title="Ray",
     summary="A cluster of a head and workers, and a submitter that submits the training to it.",
     roles=ROLES,
     options=OPTIONS,
     topology=topology,
+    idle_roles=_idle_roles,
 )

@@ -10,7 +10,8 @@ from functools import partial
 from typing import Any
 
 from mlgen.frameworks._framework import Framework
-from mlgen.frameworks._planner import FIRST, Planner, RoleFields, Viewer, config
+from mlgen.frameworks._planner import Planner, RoleFields, Viewer, config
+from mlgen.frameworks._success import FIRST
 from mlgen.jobfile.model import TrainingJob
 from mlgen.topology import INDEX, Topology, Wait
 
@@ -52,13 +53,13 @@ def topology(job: TrainingJob) -> Topology:
             success=FIRST if name == "worker" else None,
             tolerates_failure=sparse and name == "worker",
             each=partial(_env, planner, name, sparse),
-            waits=_waits(planner, name, leader),
+            waits=_waits(planner, name, leader, sparse=sparse),
         )
     return planner.topology()
 
 
-def _waits(planner: Planner, name: str, leader: str) -> tuple[Wait, ...]:
-    """Return the waits of a role: for parameter servers to listen, for workers to have names.
+def _waits(planner: Planner, name: str, leader: str, *, sparse: bool) -> tuple[Wait, ...]:
+    """Return the waits of a role: for the names of parameter servers and workers.
 
     gRPC gives up if a name does not resolve yet, but retries a connection that is refused.
     """
@@ -68,7 +69,8 @@ def _waits(planner: Planner, name: str, leader: str) -> tuple[Wait, ...]:
         return ()
     if name != "ps" and "ps" in roles:
         waits.append(planner.wait(roles["ps"]))
-    if name == leader and "worker" in roles and planner.job.replicas > 1:
+    # The cluster of a sparse job does not list the workers: it trains with those that come.
+    if name == leader and "worker" in roles and planner.job.replicas > 1 and not sparse:
         waits.append(planner.wait(roles["worker"], until="name"))
     return tuple(waits)
 
@@ -108,4 +110,5 @@ FRAMEWORK = Framework(
     roles=ROLES,
     options=OPTIONS,
     topology=topology,
+    idle_roles=lambda _job: ("ps",),
 )

@@ -61,7 +61,7 @@ def topology(job: TrainingJob) -> Topology:
             decides=name == "worker",
             success=_success(planner) if name == "worker" else None,
             each=partial(_env, planner, name),
-            # A port is not needed: the servers register in ZooKeeper once they have started.
+            # The servers register in ZooKeeper once they have started.
             waits=tuple(planner.wait(peer, until="name") for peer in serving if trains),
         )
     return planner.topology()
@@ -78,7 +78,7 @@ def _success(planner: Planner) -> Success | None:
         message = f"{number} workers must succeed, but the job has only {replicas}"
         planner.problem(("options", "minFinishWorkNum"), message, f"write at most {replicas}")
     count = number or ceil(replicas * (rate or DEFAULT_RATE) / 100)
-    return Success(count=count) if count < replicas else None
+    return Success(count=count, needed=True) if count < replicas else None
 
 
 def _env(planner: Planner, name: str, viewer: Viewer) -> RoleFields:
@@ -101,4 +101,5 @@ FRAMEWORK = Framework(
     roles=ROLES,
     options=OPTIONS,
     topology=topology,
+    idle_roles=lambda _job: ("scheduler", "ps"),
 )

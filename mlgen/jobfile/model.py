@@ -40,6 +40,8 @@ class RoleSpec:
         wait_for: None if the framework decides.
         templates: pod templates to merge in order: the one for all roles, then the role's own.
         gpus: True if `resources` or a template has a limit for GPUs.
+        own_resources: True if `resources` are those of the role, not those of all roles.
+        without_gpus: True if the GPUs for all roles were taken out of `resources`.
     """
 
     name: str
@@ -68,18 +70,32 @@ class RoleSpec:
     wait_for: tuple[WaitFor, ...] | None = None
     templates: tuple[Mapping[str, Any], ...] = ()
     gpus: bool = False
+    own_resources: bool = field(default=False, compare=False)
+    without_gpus: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class RunPolicy:
-    """Policies for the whole job; times in seconds."""
+    """Policies for the whole job; times in seconds.
+
+    Attributes:
+        backoff_limit: None if the job file does not set it; see `retries`.
+    """
 
     clean_pod_policy: str = "None"
-    backoff_limit: int = 6
+    backoff_limit: int | None = None
     active_deadline_seconds: int | None = None
     ttl_seconds_after_finished: int | None = None
     suspend: bool = False
     managed_by: str | None = None
+
+    @property
+    def retries(self) -> int:
+        """How often failed replicas of a role that retries are retried; Kubernetes' default is 6.
+
+        https://kubernetes.io/docs/concepts/workloads/controllers/job/#pod-backoff-failure-policy
+        """
+        return 6 if self.backoff_limit is None else self.backoff_limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +113,9 @@ class SuccessPolicy:
 
 @dataclass(frozen=True, slots=True)
 class WaitPolicy:
-    """How long replicas wait for their peers, in seconds."""
+    """How long replicas wait for their peers, in seconds; None: without a limit."""
 
-    timeout_seconds: int = 600
+    timeout_seconds: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +235,10 @@ class TrainingJob:
         part_of: the name in the job file, if `name` has a suffix.
         options: of the framework, as in the job file; defaults are not filled in.
         volumes: the volumes of all roles; each RoleSpec has them too.
+        claims: the specs of the PersistentVolumeClaims to create, by name.
         supervisor: True if mlgen may add a supervisor.
+        workflow: True if an Argo workflow runs the job, and cleans up after it.
+        converted: True if the job file was converted from an operator's custom resource.
     """
 
     name: str
@@ -239,8 +258,11 @@ class TrainingJob:
     security: Security = field(default_factory=Security)
     tensorboard: Tensorboard | None = None
     volumes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    claims: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     helpers: Helpers = field(default_factory=Helpers)
     supervisor: bool = True
+    workflow: bool = False
+    converted: bool = False
 
     @property
     def replicas(self) -> int:

@@ -16,8 +16,8 @@ from mlgen.resources import script
 from mlgen.topology import Role, Topology
 
 ORDER = (
-    *("ServiceAccount", "Role", "RoleBinding", "ConfigMap", "Service", "PodGroup"),
-    *("Deployment", "StatefulSet", "Job"),
+    *("ServiceAccount", "Role", "RoleBinding", "ConfigMap", "Service", "PersistentVolumeClaim"),
+    *("PodGroup", "Deployment", "StatefulSet", "Job"),
 )
 """Kinds in the order in which they are applied: pods come after the objects that they need."""
 
@@ -35,6 +35,7 @@ def build(topology: Topology) -> list[dict[str, Any]]:
     for role in roles:
         objects += _role_access(job, role)
     objects += _config_map(topology)
+    objects += storage.claims(topology)
     objects += storage.config_maps(topology)
     objects.append(job_service(job))
     for role in roles:

@@ -5,9 +5,10 @@ from typing import Any
 from mlgen.jobfile.model import TrainingJob
 from mlgen.objects import storage
 from mlgen.objects.env import index_variable, main_env
+from mlgen.objects.ports import container_ports
 from mlgen.objects.security import RESTRICTED
 from mlgen.objects.volumes import volume_mount
-from mlgen.topology import INDEX, PEERS, ConfigFiles, Helper, Mount, Role, Wait
+from mlgen.topology import INDEX, ConfigFiles, Helper, Mount, Role, Wait
 
 WAIT_SCRIPT = "wait-for-peers.sh"
 SCRIPTS = "/mlgen/scripts"
@@ -43,22 +44,11 @@ def training_container(role: Role) -> dict[str, Any]:
         "args": list(role.args if use_default else spec.args),
         "workingDir": spec.working_dir,
         "env": main_env(role),
-        "ports": _ports(role),
+        "ports": container_ports(role),
         "resources": spec.resources,
         "volumeMounts": [volume_mount(mount) for mount in role.mounts],
     }
     return {name: value for name, value in container.items() if value not in (None, [], {})}
-
-
-def _ports(role: Role) -> list[dict[str, Any]]:
-    """Return the container's ports. A hostPort keeps two pods with the same port off one node."""
-    constant_ports = ({PEERS: role.port} if role.port else {}) | dict(role.more_ports)
-    return [
-        {"name": name, "containerPort": role.host_ports[name], "hostPort": role.host_ports[name]}
-        if name in role.host_ports
-        else {"name": name, "containerPort": port}
-        for name, port in constant_ports.items()
-    ]
 
 
 def helpers_of(job: TrainingJob, role: Role) -> list[Helper]:
@@ -68,6 +58,8 @@ def helpers_of(job: TrainingJob, role: Role) -> list[Helper]:
 
 
 def _wait_helper(job: TrainingJob, role: Role) -> Helper:
+    """Return the helper that waits for peers; without a time limit unless the user sets one."""
+    timeout = job.wait.timeout_seconds
     return Helper(
         name="wait-for-peers",
         script=WAIT_SCRIPT,
@@ -75,8 +67,9 @@ def _wait_helper(job: TrainingJob, role: Role) -> Helper:
         env={
             "MLGEN_SELF": f"{job.name}-{role.name}-{INDEX}",
             "MLGEN_PEERS": " ".join(_peer(wait) for wait in role.waits),
-            "MLGEN_TIMEOUT": str(job.wait.timeout_seconds),
+            **({} if timeout is None else {"MLGEN_TIMEOUT": str(timeout)}),
         },
+        last=True,
     )
 
 

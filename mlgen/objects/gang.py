@@ -8,7 +8,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from mlgen.kubernetes.quantity import parse, times, total
+from mlgen.kubernetes import pod_resources
+from mlgen.kubernetes.quantity import times, total
 from mlgen.objects.errors import template_error
 from mlgen.objects.labels import metadata
 from mlgen.objects.placement import pod_count
@@ -70,34 +71,10 @@ def _min_resources(workloads: Workloads, members: int) -> dict[str, str]:
 def _pod_requests(role: Role, spec: dict[str, Any]) -> dict[str, str]:
     """Return the resources that the scheduler reserves for a pod.
 
-    For each resource: the sum over all containers and sidecars, or the largest amount of an init
-    container, whichever is larger.
-    https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#resource-sharing-within-containers
-
     Raises:
         MlgenError: a value is not an amount.
     """
-    init_containers = spec.get("initContainers") or []
-    sidecars = [item for item in init_containers if item.get("restartPolicy") == "Always"]
-    sequential = [item for item in init_containers if item not in sidecars]
     try:
-        concurrent = [_container_requests(item) for item in (*spec["containers"], *sidecars)]
-        names = dict.fromkeys(name for requests in concurrent for name in requests)
-        pod_requests = {
-            name: total(requests[name] for requests in concurrent if name in requests)
-            for name in names
-        }
-        for requests in map(_container_requests, sequential):
-            for name, amount in requests.items():
-                if name not in pod_requests or parse(pod_requests[name]) < parse(amount):
-                    pod_requests[name] = total([amount])
+        return pod_resources.requests(spec)
     except ValueError as error:
         raise template_error(role, str(error), "bad-value") from None
-    return pod_requests
-
-
-def _container_requests(container: dict[str, Any]) -> dict[str, str]:
-    """Return a container's requests; a resource without a request defaults to its limit."""
-    resources = container.get("resources") or {}
-    amounts = (resources.get("limits") or {}) | (resources.get("requests") or {})
-    return {name: str(amount) for name, amount in amounts.items()}

@@ -19,6 +19,10 @@ REPLICA_INDEX = "mlgen.dev/replica-index"
 TENSORBOARD = "mlgen.dev/tensorboard"
 
 
+MAX_REPLICAS = "mlgen.dev/max-replicas"
+"""The annotation of a workload that can be scaled to more replicas than it has."""
+
+
 def index_label(role: Role) -> str:
     """Return the label in which the role's controller writes the index of a pod."""
     return SET_INDEX if role.serves else JOB_INDEX

@@ -7,6 +7,10 @@ from mlgen.topology import Role, Topology
 
 ISTIO, LINKERD = "sidecar.istio.io/inject", "linkerd.io/inject"
 
+ON_HOST = "ClusterFirstWithHostNet"
+"""The DNS policy of pods on the host network that use the cluster's DNS:
+https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#pod-s-dns-policy."""
+
 NATIVE = "proxy-enable-native-sidecar"
 """Linkerd's name for the setting: alpha since 2.15, beta since 2.19, without either since 2.20."""
 
@@ -38,12 +42,23 @@ def patch(topology: Topology, role: Role) -> dict[str, Any]:
     spec: dict[str, Any] = {}
     if job.network.on_host:
         # With the default policy, a pod on the host network uses the DNS servers of its node.
-        spec = {"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"}
+        spec = {"hostNetwork": True, "dnsPolicy": ON_HOST}
     if job.network.rdma.mode != "none" and _needs_rdma(topology, role):
         annotations |= _network_attachments(job)
         spec |= _rdma_volumes(job)
         spec["containers"] = [{"name": role.spec.main_container, **_rdma_container(job, role)}]
     return {"metadata": {"labels": dict(labels), "annotations": annotations}, "spec": spec}
+
+
+def with_dns_policy(spec: dict[str, Any]) -> dict[str, Any]:
+    """Return a pod spec in which pods that a template puts on the host network find their peers.
+
+    With the default policy, such a pod uses the DNS servers of its node. Volcano's webhook and the
+    MPI operator set the same policy. A policy that the user has written is kept.
+    """
+    if not spec.get("hostNetwork") or spec.get("dnsPolicy"):
+        return spec
+    return spec | {"dnsPolicy": ON_HOST}
 
 
 def _needs_rdma(topology: Topology, role: Role) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mlgen.jobfile.model import Placement, TrainingJob
-from mlgen.kubernetes.labels import KUEUE_QUEUE
+from mlgen.kubernetes.labels import KUEUE, KUEUE_QUEUE
 from mlgen.objects.labels import selector
 from mlgen.topology import Role, Topology
 
@@ -68,7 +68,8 @@ def _kueue_group(topology: Topology) -> tuple[dict[str, str], dict[str, str]]:
         annotations[f"kueue.x-k8s.io/podset-{placement.mode}-topology"] = placement.key
     if is_single_job(topology):
         return {}, annotations
-    labels = {
+    # Kueue reads the priority class, for example, from the pods of a group.
+    labels = {name: value for name, value in job.labels.items() if name.startswith(KUEUE)} | {
         KUEUE_QUEUE: job.scheduling.queue or "",
         "kueue.x-k8s.io/pod-group-name": job.name,
     }

@@ -9,9 +9,11 @@ from mlgen.objects.containers import helper_container, helpers_of, script_mount,
 from mlgen.objects.env import with_index_variable
 from mlgen.objects.errors import template_error
 from mlgen.objects.labels import labels, workload_name
+from mlgen.objects.ports import with_host_ports
+from mlgen.objects.sidecars import with_native_sidecars
 from mlgen.objects.skeleton import filled
 from mlgen.objects.volumes import pod_volumes, volume_mount
-from mlgen.topology import Mount, Role, Topology
+from mlgen.topology import Helper, Mount, Role, Topology
 
 
 def pod_template(topology: Topology, role: Role) -> dict[str, Any]:
@@ -32,12 +34,14 @@ def pod_template(topology: Topology, role: Role) -> dict[str, Any]:
         security.patch(job, container),
         storage.patch(job, container, role.spec.volumes),
     ]
-    for patch in (*patches, *role.spec.templates):
+    for patch in (*patches, *(with_host_ports(role, item) for item in role.spec.templates)):
         pod = merged(pod, patch)
     memory = storage.shared_memory(role, _training_container_of(role, pod))
     if memory:
         pod = merged(pod, _mount_patch(job, container, memory))
-    return pod | {"spec": with_index_variable(role, _long_fields_last(pod["spec"]))}
+    spec = _waiting_last(helpers_of(job, role), pod["spec"])
+    spec = network.with_dns_policy(with_native_sidecars(role, spec))
+    return pod | {"spec": with_index_variable(role, _long_fields_last(spec))}
 
 
 def service_account(job: TrainingJob, role: Role) -> str | None:
@@ -101,6 +105,20 @@ def _mount_patch(job: TrainingJob, container: str, mount: Mount) -> dict[str, An
     """Return the pod template patch that mounts a volume into a container."""
     patch = {"name": container, "volumeMounts": [volume_mount(mount)]}
     return {"spec": {"containers": [patch], "volumes": pod_volumes(job, [mount])}}
+
+
+def _waiting_last(helpers: list[Helper], spec: dict[str, Any]) -> dict[str, Any]:
+    """Return a pod spec in which the helpers that wait for other pods are the last to run.
+
+    The init containers of the user's templates come before them: no replica waits until another
+    one has downloaded its data.
+    """
+    waiting = {helper.name for helper in helpers if helper.last}
+    containers = spec.get("initContainers")
+    if not waiting or not containers:
+        return spec
+    ordered = sorted(containers, key=lambda container: container.get("name") in waiting)
+    return spec | {"initContainers": ordered}
 
 
 def _long_fields_last(spec: dict[str, Any]) -> dict[str, Any]:

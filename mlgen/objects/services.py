@@ -16,25 +16,26 @@ def job_service(job: TrainingJob) -> dict[str, Any]:
 
 
 def replica_services(job: TrainingJob, role: Role) -> Iterator[dict[str, Any]]:
-    """Return the Service of a role's replica, if it needs one.
+    """Return the Services of single replicas of a role, for those that need one.
 
     Under host networking, a replica listens on a port of its node, but its peers dial the role's
     constant port. Only a Service with a cluster IP maps one port to the other. The Service also
     exposes the node port under its own number, because the replica refers to itself by that port.
 
-    If the role's `bare_name` is set, a headless Service resolves the host name of the first replica
-    without the job's domain.
+    On the pod network, a headless Service resolves each alias of a replica, and one without pods
+    that are not ready tells peers that a replica runs, as the Services of operators do.
     """
-    if role.host_ports:
-        service_metadata = metadata(job, workload_name(job, role), role.name)
-        ports = _host_ports(role)
+    names = {workload_name(job, role): 0} if role.host_ports else {}
+    for name, index in {**names, **role.aliases, **role.ready}.items():
+        service_metadata = metadata(job, name, role.name)
+        replica = {} if role.index is not None else {index_label(role): str(index)}
         yield filled(
-            "service", metadata=service_metadata, selector=selector(job, role), ports=ports
+            "service",
+            metadata=service_metadata,
+            selector=selector(job, role) | replica,
+            ports=_host_ports(role) if role.host_ports else None,
+            only_ready=name in role.ready,
         )
-    elif role.bare_name:
-        service_metadata = metadata(job, f"{workload_name(job, role)}-0", role.name)
-        first_replica = selector(job, role) | {index_label(role): "0"}
-        yield filled("service", metadata=service_metadata, selector=first_replica, ports=None)
 
 
 def _host_ports(role: Role) -> list[dict[str, Any]]:

@@ -6,11 +6,17 @@ from typing import Any
 from mlgen.jobfile.model import TrainingJob
 from mlgen.kubernetes.quantity import half
 from mlgen.objects.errors import template_error
-from mlgen.objects.labels import metadata
+from mlgen.objects.labels import JOB, metadata
 from mlgen.objects.skeleton import filled
 from mlgen.topology import Helper, Mount, Role, Scratch, SecretFiles, Topology
 
+FETCH_TIMEOUT = 600
+"""Seconds to keep trying to fetch code, unless the job file has `wait.timeoutSeconds`."""
+
 SHM = "/dev/shm"  # noqa: S108 - a volume of the pod
+
+GIT_KEYS = "/mlgen/git"
+"""Where the helper that clones a repository finds the keys: see templates/scripts/sync-code.sh."""
 
 
 def patch(
@@ -82,6 +88,18 @@ def config_maps(topology: Topology) -> Iterator[dict[str, Any]]:
         yield filled("configmap", metadata=config_metadata, data=dict(files))
 
 
+def claims(topology: Topology) -> Iterator[dict[str, Any]]:
+    """Return the PersistentVolumeClaims of the job file.
+
+    They omit the job's own label: data remains when objects are deleted by that label.
+    """
+    job = topology.job
+    for name, spec in job.claims.items():
+        claim_metadata = metadata(job, name, "claim")
+        claim_metadata["labels"].pop(JOB)
+        yield filled("persistentvolumeclaim", metadata=claim_metadata, spec=dict(spec))
+
+
 def sync_helpers(job: TrainingJob, role: Role) -> list[Helper]:
     """Return the helpers that clone Git repositories into a role's volumes."""
     return [
@@ -97,11 +115,11 @@ def _sync_helper(job: TrainingJob, name: str, short_form: Mapping[str, Any]) -> 
         "MLGEN_REPOSITORY": git["repository"],
         "MLGEN_REVISION": git.get("revision", "HEAD"),
         "MLGEN_FOLDER": path,
-        "MLGEN_TIMEOUT": str(job.wait.timeout_seconds),
+        "MLGEN_TIMEOUT": str(job.wait.timeout_seconds or FETCH_TIMEOUT),
     }
     mounts = [Mount(Scratch(name), path, read_only=False)]
     if "secret" in git:
-        mounts.append(Mount(SecretFiles(f"{name}-secret", git["secret"], {}), "/mlgen/git"))
+        mounts.append(Mount(SecretFiles(f"{name}-secret", git["secret"], {}), GIT_KEYS))
     return Helper(f"sync-{name}", "sync-code.sh", "git", env, tuple(mounts))
 
 

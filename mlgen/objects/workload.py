@@ -4,7 +4,7 @@ from typing import Any
 
 from mlgen.jobfile.model import PERMANENT_EXIT_CODES, TrainingJob
 from mlgen.kubernetes.labels import KUEUE_QUEUE
-from mlgen.objects.labels import TOLERATES_FAILURE, metadata, selector, workload_name
+from mlgen.objects.labels import MAX_REPLICAS, TOLERATES_FAILURE, metadata, selector, workload_name
 from mlgen.objects.placement import is_single_job
 from mlgen.objects.pod import pod_template
 from mlgen.objects.skeleton import filled
@@ -19,7 +19,11 @@ IGNORE_DISRUPTION = {
 
 def workload(topology: Topology, role: Role) -> dict[str, Any]:
     """Return the StatefulSet of a role that serves, or the Job of any other role."""
-    return _stateful_set(topology, role) if role.serves else _job(topology, role)
+    manifest = _stateful_set(topology, role) if role.serves else _job(topology, role)
+    if role.max_replicas and role.max_replicas > role.replicas:
+        annotations = manifest["metadata"].setdefault("annotations", {})
+        annotations[MAX_REPLICAS] = str(role.max_replicas)
+    return manifest
 
 
 def _stateful_set(topology: Topology, role: Role) -> dict[str, Any]:
@@ -29,7 +33,7 @@ def _stateful_set(topology: Topology, role: Role) -> dict[str, Any]:
         metadata=metadata(job, workload_name(job, role), role.name, role),
         service=job.name,
         # A StatefulSet has no field to suspend it.
-        replicas=0 if job.run_policy.suspend else role.replicas,
+        replicas=0 if _is_suspended(topology) else role.replicas,
         selector=selector(job, role),
         template=pod_template(topology, role),
     )
@@ -51,8 +55,7 @@ def _job(topology: Topology, role: Role) -> dict[str, Any]:
     return filled(
         "job",
         metadata=job_metadata,
-        # Kueue unsuspends a single Job; it holds a pod group by scheduling gates instead.
-        suspend=job.run_policy.suspend or queued,
+        suspend=_is_suspended(topology),
         indexed=role.index is None,
         replicas=role.replicas,
         per_index=_backoff_limit_per_index(job, role),
@@ -64,6 +67,17 @@ def _job(topology: Topology, role: Role) -> dict[str, Any]:
         failure_rules=_failure_rules(job, role),
         template=pod_template(topology, role),
     )
+
+
+def _is_suspended(topology: Topology) -> bool:
+    """Return whether the workloads are suspended.
+
+    Kueue resumes a single Job. It holds a pod group by scheduling gates instead, so it would never
+    resume the Jobs and StatefulSets of these pods.
+    """
+    if topology.job.scheduling.gang == "kueue":
+        return is_single_job(topology)
+    return topology.job.run_policy.suspend
 
 
 def _ttl(topology: Topology) -> int | None:
@@ -106,7 +120,9 @@ def _retries(job: TrainingJob, role: Role) -> int:
     """Return how often failed pods are retried: as the role sets, or as its restart policy does."""
     if role.spec.backoff_limit is not None:
         return role.spec.backoff_limit
-    return 0 if role.restart in ("Never", "Workflow") else job.run_policy.backoff_limit
+    if role.restart == "Never":
+        return job.run_policy.backoff_limit or 0
+    return 0 if role.restart == "Workflow" else job.run_policy.retries
 
 
 def _success_rule(success: Success) -> dict[str, Any]:

@@ -41,6 +41,13 @@ FORCE = ("Force=true", "ServerSideApply=false")
 SKIP_DRY_RUN = ("SkipDryRunOnMissingResource=true",)
 """Without it, the whole sync fails if a later sync installs the CustomResourceDefinition."""
 
+CLAIM = "PersistentVolumeClaim"
+KEEP = ("Prune=false", "Delete=false")
+"""Keeps a claim, and the data in it, when the job is removed from Git or its Application deleted.
+
+https://argo-cd.readthedocs.io/en/stable/user-guide/sync-options/
+"""
+
 FLUX = "kustomize.toolkit.fluxcd.io"
 
 REMOVE_FROM_GIT = "remove the job from Git when it is done"
@@ -98,7 +105,7 @@ def adapted(topology: Topology, manifests: Sequence[Object], target: Target) -> 
     # With a hash in its name, a changed job is a new set of objects anyway.
     set_hash = {} if job.part_of else {SET: digest(topology, manifests)}
     prepared = (
-        _with_pod_annotations(_without_suspend(manifest, job), set_hash)
+        _with_pod_annotations(_without_suspend(manifest), set_hash)
         if manifest["kind"] == "Job"
         else manifest
         for manifest in manifests
@@ -106,13 +113,13 @@ def adapted(topology: Topology, manifests: Sequence[Object], target: Target) -> 
     return [TOOLS[target].adapt(topology, manifest) for manifest in prepared]
 
 
-def _without_suspend(manifest: Object, job: TrainingJob) -> Object:
+def _without_suspend(manifest: Object) -> Object:
     """Return a Job without `suspend` if Kueue sets it, so that a sync does not suspend it again.
 
     Kueue suspends Jobs with its label when they are created
     (kubernetes-sigs/kueue, pkg/controller/jobframework/defaults.go).
     """
-    if job.run_policy.suspend or KUEUE_QUEUE not in manifest["metadata"]["labels"]:
+    if KUEUE_QUEUE not in manifest["metadata"]["labels"]:
         return manifest
     spec = {field: value for field, value in manifest["spec"].items() if field != "suspend"}
     return manifest | {"spec": spec}
@@ -139,6 +146,8 @@ def _annotated(metadata: Object, annotations: Mapping[str, str]) -> Object:
 
 def _adapt_for_argocd(_topology: Topology, manifest: Object) -> Object:
     options: Sequence[str] = FORCE if manifest["kind"] == "Job" else ()
+    if manifest["kind"] == CLAIM:
+        options = KEEP
     if not is_built_in(manifest["apiVersion"]):
         options = SKIP_DRY_RUN
     manifest = _without_instance(manifest)
@@ -182,6 +191,8 @@ def _adapt_for_flux(topology: Topology, manifest: Object) -> Object:
     annotations: dict[str, str] = {}
     if kind == "Job":
         annotations = {f"{FLUX}/force": "enabled"} | merge
+    elif kind == CLAIM:
+        annotations = {f"{FLUX}/prune": "disabled"}
     elif (kind, name) == ("ConfigMap", status_name(job.name)):
         annotations = merge
     elif (kind, name) == ("ConfigMap", config_name(job)):

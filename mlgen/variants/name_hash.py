@@ -14,6 +14,7 @@ from hashlib import sha256
 from typing import Any
 
 from mlgen.jobfile.model import TrainingJob
+from mlgen.kubernetes.addresses import TEXTS, host_pattern, names_service
 from mlgen.kubernetes.groups import group_kind
 from mlgen.kubernetes.immutability import MUTABLE_SPEC
 from mlgen.objects.labels import INDEX_FORMS, config_name, workload_name
@@ -79,28 +80,56 @@ def _hashed(topology: Topology, manifests: Sequence[Object]) -> Iterator[Any]:
     yield dict(topology.files)
 
 
+CONFIG_MAPS = ("configMap", "configMapRef", "configMapKeyRef")
+"""The fields of a pod that refer to a ConfigMap by name."""
+
+
 def in_addresses(topology: Topology, manifests: Sequence[Object]) -> list[Object]:
-    """Return the manifests with the hash in replica addresses that the user wrote without it.
+    """Return the manifests with the hash in names that the user wrote without it.
+
+    Those are addresses of replicas, and the names of the job's ConfigMaps.
 
     Args:
         topology: of the job under its name with the hash.
         manifests: all objects of that topology.
     """
     job = topology.job
-    plain_name = re.escape(job.part_of or job.name)
+    plain = job.part_of or job.name
     roles = "|".join(sorted({re.escape(role.name) for role in topology.roles}))
     address = re.compile(
-        rf"(?<![\w.-]){plain_name}(-(?:{roles})(?:-\d+)?-(?:{INDEX_FORMS})\.){plain_name}(?![\w-])"
+        rf"(?<![\w.-]){re.escape(plain)}(-(?:{roles})(?:-\d+)?-(?:{INDEX_FORMS})\.)"
+        rf"{re.escape(plain)}(?![\w-])"
     )
     hashed_address = rf"{job.name}\g<1>{job.name}"
 
-    def with_hash(value: Any) -> Any:
+    service = host_pattern(_operator_names(topology, plain))
+    names = [item["metadata"]["name"] for item in manifests if item.get("kind") == "ConfigMap"]
+    config_maps = {f"{plain}{name.removeprefix(job.name)}": name for name in names}
+
+    def with_hash(value: Any, *, dialled: bool = False) -> Any:
         if isinstance(value, str):
-            return address.sub(hashed_address, value)
+            value = address.sub(hashed_address, value)
+            return service.sub(service_name, value) if dialled else value
         if isinstance(value, list):
-            return [with_hash(item) for item in value]
+            return [with_hash(item, dialled=dialled) for item in value]
         if isinstance(value, dict):
-            return {key: with_hash(item) for key, item in value.items()}
+            return {
+                key: {**item, "name": config_maps[item["name"]]}
+                if key in CONFIG_MAPS and item.get("name") in config_maps
+                else with_hash(item, dialled=dialled or key in (*TEXTS, "data"))
+                for key, item in value.items()
+            }
         return value
 
+    def service_name(match: re.Match[str]) -> str:
+        if not names_service(match, plain, job.namespace):
+            return match[0]
+        return f"{job.name}{match[0].removeprefix(plain)}"
+
     return [with_hash(manifest) for manifest in manifests]
+
+
+def _operator_names(topology: Topology, job: str) -> set[str]:
+    """Return the names of replicas' Services without the index, for a job of this name."""
+    merged = (name for role in topology.roles for name in role.merged)
+    return {f"{job}-{name}" for name in (*(role.name for role in topology.roles), *merged)}

@@ -16,11 +16,12 @@ ON_FAILURE_HINT = "write restartPolicy: ExitCode to let the workflow alone resta
 
 
 def without_policies(job: TrainingJob) -> TrainingJob:
-    """Return the job without the policies that the workflow carries out."""
-    policy = replace(
-        job.run_policy, clean_pod_policy="None", ttl_seconds_after_finished=None, suspend=False
-    )
-    return replace(job, run_policy=policy)
+    """Return the job without the policies that the workflow carries out.
+
+    It keeps cleanPodPolicy, which also decides whether replica 0 ends the others.
+    """
+    policy = replace(job.run_policy, ttl_seconds_after_finished=None, suspend=False)
+    return replace(job, run_policy=policy, workflow=True)
 
 
 def with_workflow_restarts(topology: Topology) -> Topology:
@@ -53,8 +54,12 @@ def _by_code(role: Role) -> bool:
 
 
 def _own_limit(role: Role) -> str | None:
-    """Return the field with which the role limits restarts of its own replicas, if any."""
-    if role.spec.backoff_limit is not None:
+    """Return the field with which the role limits restarts of its own replicas, if any.
+
+    A limit of 0 says no more than restartPolicy Never does.
+    """
+    limit = role.spec.backoff_limit
+    if limit or (limit == 0 and role.restart != "Never"):
         return "backoffLimit"
     return None if role.spec.backoff_limit_per_index is None else "backoffLimitPerIndex"
 
@@ -80,7 +85,7 @@ def _different_codes(roles: Sequence[Role]) -> Problem:
 
 def _contradictions(topology: Topology) -> Iterator[Problem]:
     """Return warnings about fields of roles that contradict the workflow's restarts."""
-    limit = topology.job.run_policy.backoff_limit
+    limit = topology.job.run_policy.retries
     codes = ", ".join(map(str, sorted(exit_codes(topology.roles)))) or "128 to 255"
     for role in filter(_can_fail_job, topology.roles):
         name, own_limit = role.spec.name, _own_limit(role)

@@ -5,8 +5,9 @@
 #   MLGEN_TARGET     target directory for kubectl
 #   MLGEN_PODS       pods to wait for; worker-[0-3] stands for four pods, worker-0 for one
 #   MLGEN_CONTAINER  container in these pods that must have started
-#   MLGEN_TIMEOUT    seconds to wait
+#   MLGEN_TIMEOUT    seconds to wait; not set: as long as it takes
 #
+# Reports the pods that are missing: at first, on every change, and at least once a minute.
 # Exits with 75 (EX_TEMPFAIL in sysexits.h) on timeout.
 set -uf
 
@@ -32,7 +33,7 @@ started() {  # PODS...: prints name=true for each that has started; ignores pods
   kubectl get pod --ignore-not-found "$@" -o "jsonpath={range .items[*]}$state {end}$state"
 }
 
-deadline=$(($(date +%s) + MLGEN_TIMEOUT))
+start=$(date +%s)
 missing=$(names "$MLGEN_PODS") told='' pause=1
 while [ -n "$missing" ]; do
   # shellcheck disable=SC2086  # a list of words
@@ -45,12 +46,15 @@ while [ -n "$missing" ]; do
     esac
   done
   [ -n "$missing" ] || break
-  if [ "$(date +%s)" -ge "$deadline" ]; then
+  now=$(date +%s)
+  if [ -n "${MLGEN_TIMEOUT-}" ] && [ "$now" -ge $((start + MLGEN_TIMEOUT)) ]; then
     echo "timed out after ${MLGEN_TIMEOUT}s waiting for workers to start:$missing" >&2
     exit 75
   fi
-  [ "$missing" = "$told" ] || echo "waiting for workers to start:$missing"
-  told=$missing
+  if [ "$missing" != "$told" ] || [ $((now - told_at)) -ge 60 ]; then
+    echo "waiting for workers to start:$missing"
+    told=$missing told_at=$now
+  fi
   sleep "$pause"
   [ "$pause" -ge 5 ] || pause=$((pause + 1))
 done

@@ -2,9 +2,11 @@
 # Creates the .ssh directory of the image's user. The keys are copied instead of mounted, because
 # ssh rejects a private key that others can read, and only the owner of a file can change its mode.
 #
-#   MLGEN_SSH_FOLDER  the .ssh directory
-#   MLGEN_SSH_PORT    port on which ssh connects to the workers
-#   MLGEN_SSHD_PORT   port on which this pod's sshd listens
+#   MLGEN_SSH_FOLDER    the .ssh directory
+#   MLGEN_SSH_ATTEMPTS  attempts of ssh to connect, one per second
+#   MLGEN_SSH_PORT      port on which ssh connects to the workers; without it, that of the image's
+#                       own configuration
+#   MLGEN_SSHD_PORT     port of an sshd that reads the sshd_config of this directory
 set -eu
 umask 077
 cd "$MLGEN_SSH_FOLDER"
@@ -15,7 +17,8 @@ cat /mlgen/ssh/id_rsa.pub >authorized_keys
 # Host keys are not checked by name: all hosts of the job share the job's own key.
 cat >config <<EOF
 Host *
-  Port $MLGEN_SSH_PORT
+${MLGEN_SSH_PORT:+  Port $MLGEN_SSH_PORT}
+  ConnectionAttempts $MLGEN_SSH_ATTEMPTS
   IdentityFile $MLGEN_SSH_FOLDER/id_rsa
   StrictHostKeyChecking no
   UserKnownHostsFile /dev/null
@@ -24,7 +27,7 @@ EOF
 
 # Works in a pod under PodSecurity "restricted": no root, no PAM, no files outside this directory.
 cat >sshd_config <<EOF
-Port $MLGEN_SSHD_PORT
+Port ${MLGEN_SSHD_PORT:-2222}
 HostKey $MLGEN_SSH_FOLDER/id_rsa
 AuthorizedKeysFile $MLGEN_SSH_FOLDER/authorized_keys
 PidFile none

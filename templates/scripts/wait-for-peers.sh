@@ -1,10 +1,11 @@
 #!/bin/sh
-# Waits until every peer is reachable. On timeout, reports the peers that are not.
+# Waits until every peer is reachable. Reports the peers that are not: at first, on every change,
+# and at least once a minute.
 #
 #   MLGEN_PEERS    peers, separated by spaces: host:port waits until the port accepts connections,
 #                  host until the name resolves; host-[0-3].domain stands for four hosts
 #   MLGEN_SELF     own host name, without a domain; only its name is waited for, not its port
-#   MLGEN_TIMEOUT  seconds to wait
+#   MLGEN_TIMEOUT  seconds to wait; not set: as long as it takes
 #
 # Exits with 75 (EX_TEMPFAIL in sysexits.h) on timeout.
 set -uf
@@ -55,8 +56,11 @@ command -v nc >/dev/null || {
   echo "this image has no nc; set spec.helpers.waitImage to an image that has it" >&2
   exit 127
 }
-deadline=$(($(date +%s) + MLGEN_TIMEOUT))
-missing='' told='' total=0 pause=1
+seconds_left() {
+  if [ -z "${MLGEN_TIMEOUT-}" ]; then echo 1; else echo $((start + MLGEN_TIMEOUT - $(date +%s))); fi
+}
+
+start=$(date +%s) missing='' told='' total=0 pause=1
 # shellcheck disable=SC2086  # a list of words
 for peer in $(expand $MLGEN_PEERS); do
   # This replica listens only after the wait, but a program may dial its own name at startup.
@@ -66,18 +70,18 @@ done
 while [ -n "$missing" ]; do
   pending=$missing missing=''
   for peer in $pending; do
-    if [ "$(date +%s)" -gt "$deadline" ] || ! reached "$peer"; then missing="$missing $peer"; fi
+    if [ "$(seconds_left)" -lt 0 ] || ! reached "$peer"; then missing="$missing $peer"; fi
   done
   [ -n "$missing" ] || break
-  if [ "$(date +%s)" -ge "$deadline" ]; then
+  if [ "$(seconds_left)" -le 0 ]; then
     # shellcheck disable=SC2086  # a list of words
     echo "timed out after ${MLGEN_TIMEOUT}s waiting for $(summary $missing)" >&2
     exit 75
   fi
-  if [ "$missing" != "$told" ]; then
+  if [ "$missing" != "$told" ] || [ $(($(date +%s) - told_at)) -ge 60 ]; then
     # shellcheck disable=SC2086
     echo "waiting for $(summary $missing)"
-    told=$missing
+    told=$missing told_at=$(date +%s)
   fi
   # Resolvers cache negative answers, so polling too often would delay the name.
   sleep "$pause"

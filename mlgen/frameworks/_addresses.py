@@ -1,0 +1,101 @@
+"""The names of replicas that the user's texts dial → the Services that those names need.
+
+Operators create a Service for each replica: `<job>-<role>-<i>`. So programs dial that bare name,
+with or without the namespace and the cluster's domain. The address `<job>-<role>-<i>.<job>` needs
+no such Service, so one is rendered for each of the other names that is used, and for no more.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from mlgen.jobfile.model import RoleSpec, TrainingJob
+from mlgen.kubernetes.addresses import TEXTS, host_pattern, indexes, names_service
+from mlgen.topology import Role
+
+Replica = tuple[int, int]
+"""The position of a `Role` in the topology, and the index of a replica of it."""
+
+SSH_ALIAS = re.compile("^Host .*", re.MULTILINE)
+"""A line of a configuration of ssh that names a host of its own: its address follows."""
+
+
+def with_aliases(job: TrainingJob, roles: Sequence[Role]) -> list[Role]:
+    """Return the roles with an alias for each name of a replica that a text of the job dials.
+
+    Args:
+        job: the job file.
+        roles: of the topology.
+    """
+    replicas = _replicas(job, roles)
+    plain_names = {job.name, job.part_of or job.name}
+    role_names = {f"{name}-{role}": role for name in plain_names for role in replicas}
+    pattern = host_pattern(role_names)
+    aliases: dict[int, dict[str, int]] = {}
+    for text in dict.fromkeys(text for spec in job.roles.values() for text in _texts(spec)):
+        if not any(name in text for name in plain_names):
+            continue
+        for match in pattern.finditer(text):
+            role = role_names[match["name"]]
+            if not all(names_service(match, n, job.namespace) for n in plain_names):
+                continue
+            for index in indexes(match["index"], len(replicas[role])):
+                if index < len(replicas[role]):
+                    position, replica = replicas[role][index]
+                    aliases.setdefault(position, {})[f"{job.name}-{role}-{index}"] = replica
+    return [
+        replace(role, aliases={**role.aliases, **aliases[position]})
+        if position in aliases
+        else role
+        for position, role in enumerate(roles)
+    ]
+
+
+def _replicas(job: TrainingJob, roles: Sequence[Role]) -> dict[str, list[Replica]]:
+    """Return where each role's replicas are, by the name of a role of the topology or the job."""
+    replicas: dict[str, list[Replica]] = {}
+    for position, role in enumerate(roles):
+        count = role.max_replicas or role.replicas
+        first = role.index or 0
+        places = ((position, index) for index in range(first, first + count))
+        replicas.setdefault(role.name, []).extend(places)
+    for role in {role.name: role for role in roles if role.merged}.values():
+        first = 0
+        for part in role.merged:
+            last = first + job.roles[part].replicas
+            replicas[part] = replicas[role.name][first:last]
+            first = last
+    return replicas
+
+
+def _texts(spec: RoleSpec) -> Iterator[str]:
+    """Yield the texts of the user that the pods of a role read."""
+    yield from (*spec.command, *spec.args)
+    yield from _strings(spec.env)
+    for volume in spec.volumes.values():
+        yield from (SSH_ALIAS.sub("", text) for text in _strings(volume.get("files")))
+    for template in spec.templates:
+        yield from _dialled(template)
+
+
+def _dialled(value: Any) -> Iterator[str]:
+    """Yield the texts of a pod template in which hosts are named."""
+    if isinstance(value, list):
+        for item in value:
+            yield from _dialled(item)
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            yield from _strings(item) if name in TEXTS else _dialled(item)
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """Yield every string in a value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for item in value:
+            yield from _strings(item)
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _strings(item)

@@ -1,0 +1,63 @@
+"""Warnings for containers of a role's templates that keep a Job from completing."""
+
+from collections.abc import Iterator
+from functools import reduce
+from typing import Any
+
+from mlgen.jobfile.model import RoleSpec
+from mlgen.kubernetes.merge import merged
+from mlgen.problems import Problem, ValuePath
+from mlgen.topology import Topology
+
+CONTAINERS = ("spec", "containers")
+
+
+def problems(topology: Topology) -> Iterator[Problem]:
+    """Return a warning for each container of a Job that does not, or may not, end by itself."""
+    beside = [(spec, item) for spec in _specs_of_jobs(topology) for item in _beside(spec)]
+    if beside:
+        from mlgen.kubernetes.sidecars import is_sidecar, may_be_sidecar  # few jobs need it
+
+        for spec, container in beside:
+            name = str(container.get("name"))
+            path = _path(spec, name)
+            if is_sidecar(container):
+                message = (
+                    f"the container {name} does not end by itself, so no pod of the Job would"
+                    " complete; it is rendered as a sidecar"
+                )
+                hint = "write it under initContainers with restartPolicy: Always"
+                yield Problem(path, message, "never-ends", hint, warning=True)
+            elif may_be_sidecar(container):
+                message = f"a pod of the Job completes only when the container {name} has ended too"
+                hint = "unless it does, write it under initContainers with restartPolicy: Always"
+                yield Problem(path, message, "never-ends", hint, warning=True)
+
+
+def _specs_of_jobs(topology: Topology) -> Iterator[RoleSpec]:
+    """Yield the roles of the job file that are Jobs; also those that are merged into one."""
+    serves = {role.spec.name: role.serves for role in topology.roles}
+    merged_roles = serves.keys() - topology.job.roles.keys()
+    for spec in topology.job.roles.values():
+        if not serves.get(spec.name, not merged_roles):
+            yield spec
+
+
+def _path(spec: RoleSpec, name: str) -> ValuePath:
+    """Return the path of a container in the role's template, else in that of all roles."""
+    of_role: ValuePath = ("spec", "roles", spec.name, "template")
+    for position, template in reversed(list(enumerate(spec.templates))):
+        for index, container in enumerate((template.get("spec") or {}).get("containers") or []):
+            if container.get("name") == name:
+                is_last = position + 1 == len(spec.templates)
+                return (*(of_role if is_last else ("spec", "template")), *CONTAINERS, index)
+    return of_role
+
+
+def _beside(spec: RoleSpec) -> list[dict[str, Any]]:
+    """Return the containers of the templates, merged, without the training container."""
+    if not spec.templates:
+        return []
+    template: Any = reduce(merged, spec.templates, {})
+    containers = (template.get("spec") or {}).get("containers") or []
+    return [item for item in containers if item.get("name") != spec.main_container]

@@ -1,0 +1,226 @@
+"""The launcher of an MPI job: its command line against the workers, their slots and their GPUs."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from mlgen.frameworks._launch import Launch, launches_of
+from mlgen.jobfile import gpus
+from mlgen.jobfile.model import RoleSpec, TrainingJob
+from mlgen.problems import Problem
+
+HOSTFILES = (None, "/etc/mpi/hostfile", "/job/hostfile")
+"""The values of --hostfile that stand for mlgen's own hostfile; None: the option is not used."""
+
+PLACEMENT = {
+    *("host", "rankfile", "rf", "configfile", "app", "map_by", "ppr", "rr", "nolocal"),
+    *("bynode", "byslot", "npernode", "pernode", "cpus_per_proc", "cpus_per_rank"),
+    *("oversubscribe", "nooversubscribe", "use_hwthread_cpus"),
+}
+"""Options of mpirun with which the slots of mlgen's hostfile do not limit or place processes."""
+
+PLACEMENT_ENV = ("RMAPS", "HOSTFILE", "OVERSUBSCRIBE", "MAPPING", "PERHOST", "SLOTS")
+"""Parts of the names of variables that do the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """The places for processes.
+
+    Attributes:
+        each: the number of processes per host.
+        hosts: the number of workers, plus the launcher if it runs processes.
+        most_hosts: the number to which they can be scaled.
+        gpus: the GPUs of each worker; 0 if it has none or they cannot be counted.
+    """
+
+    each: int
+    hosts: int
+    most_hosts: int
+    gpus: int
+
+    @property
+    def available(self) -> int:
+        """The number of processes that fit."""
+        return self.each * self.hosts
+
+
+def slots(job: TrainingJob) -> int:
+    """Return the number of slots of each worker: by default the number of its GPUs, or else 1."""
+    worker = job.roles.get("worker")
+    default = gpus.count(worker) if worker else 0
+    return int(job.options.get("slotsPerWorker", default or 1))
+
+
+def problems(job: TrainingJob) -> Iterator[Problem]:
+    """Return where the launcher's command line contradicts the workers.
+
+    Args:
+        job: has the roles launcher and worker.
+    """
+    launcher, worker = job.roles["launcher"], job.roles["worker"]
+    own = 1 if job.options.get("runLauncherAsWorker") else 0
+    maximum = max(worker.replicas, job.options.get("elasticPolicy", {}).get("maxReplicas", 0))
+    places = Slots(slots(job), worker.replicas + own, maximum + own, gpus.count(worker))
+    launches = launches_of(launcher)
+    if len(launches) == 1 and _is_local(launches[0]):
+        message = f"{launches[0].program} starts all processes in the launcher, not in the workers"
+        hint = "write --hostfile /etc/mpi/hostfile, and not localhost"
+        yield _problem(launches[0], message, hint, warning=True)
+    for launch in launches:
+        if launch.program in CHECKS:
+            yield from CHECKS[launch.program](launch, places)
+        if _needs_ssh(launch) and job.options.get("transport") != "ssh" and not job.converted:
+            message = f"{launch.program} connects to the workers through ssh"
+            hint = "write options.transport: ssh, or mpirun instead"
+            yield _problem(launch, message, hint, warning=True)
+        processes = _processes(job, launch)
+        if processes:
+            yield from _compared(job, launch, processes, places, alone=len(launches) == 1)
+        if _uses_gpus(launch) and 0 < places.gpus < places.each:
+            message = f"{places.each} slots per worker, but each has {_counted(places.gpus, 'GPU')}"
+            hint = f"write slotsPerWorker: {places.gpus}, or remove it"
+            path = ("spec", "options", "slotsPerWorker")
+            yield Problem(path, message, "launch", hint, warning=True)
+
+
+def _counted(number: int, noun: str) -> str:
+    """Return `1 GPU`, `2 GPUs`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _uses_gpus(launch: Launch) -> bool:
+    """Return True if each process needs a GPU of its own, as training does; MPI programs share."""
+    names = [word.rpartition("/")[2] for word in launch.script[:1]]
+    return launch.program in ("horovodrun", "deepspeed") or any(
+        name.startswith("python") for name in names
+    )
+
+
+def _is_local(launch: Launch) -> bool:
+    """Return True if the only host is localhost, which is horovodrun's default.
+
+    horovod/runner/launch.py, `_run`.
+    """
+    hosts = launch.options.get("host", launch.options.get("hosts"))
+    if hosts is None:
+        others = {"hostfile", "host_discovery_script"} & set(launch.options)
+        return launch.program == "horovodrun" and "np" in launch.options and not others
+    return {host.partition(":")[0] for host in hosts.split(",")} <= {"localhost", "127.0.0.1"}
+
+
+def _needs_ssh(launch: Launch) -> bool:
+    """Return True if a launcher starts processes in other pods with ssh, not with mpirun.
+
+    horovod/runner/launch.py, `_check_all_hosts_ssh_successful`; deepspeed/launcher/runner.py,
+    `PDSHRunner`. A custom resource may bring an image with an ssh of its own.
+    """
+    if launch.program == "horovodrun":
+        return not _is_local(launch) and "np" in launch.options
+    return launch.program == "deepspeed" and launch.options.get("launcher") in (None, "pdsh")
+
+
+def _processes(job: TrainingJob, launch: Launch) -> int | None:
+    """Return the number of processes that are started by mlgen's hostfile; None if unknown."""
+    if launch.program == "mpirun":
+        several = ":" in launch.script
+        placed = several or _is_placed(job.roles["launcher"], launch)
+        return None if placed else launch.number("np")
+    if launch.program == "horovodrun" and "hosts" not in launch.options:
+        own_hosts = launch.options.get("hostfile") in HOSTFILES[1:]
+        return launch.number("np") if own_hosts else None
+    return None
+
+
+def _compared(
+    job: TrainingJob, launch: Launch, processes: int, places: Slots, *, alone: bool
+) -> Iterator[Problem]:
+    """Compare -np with the slots of the hostfile.
+
+    Open MPI and horovodrun refuse to start more processes than there are slots
+    (orte/mca/rmaps/round_robin/rmaps_rr.c; horovod/runner/common/util/hosts.py); Hydra starts over
+    with the first host. All fill one host before they use the next.
+
+    Args:
+        job: the job.
+        launch: of mpirun or horovodrun.
+        processes: their number.
+        places: for processes.
+        alone: the launcher runs nothing else that could use the other workers.
+    """
+    used = -(-processes // places.each)
+    refuses = job.options.get("implementation", "OpenMPI") == "OpenMPI"
+    if used > places.hosts and refuses:
+        message = (
+            f"{launch.program} refuses to start {processes} processes:"
+            f" the job has {_counted(places.available, 'slot')},"
+            f" {places.each} on each of {_counted(places.hosts, 'host')}"
+        )
+        hint = f"write -np {places.available}, or change slotsPerWorker or replicas"
+        # An MPIJob of v1 does not say whose mpirun its image has.
+        is_certain = not job.converted or bool({"implementation", "transport"} & set(job.options))
+        yield _problem(launch, message, hint, warning=not is_certain)
+    elif used < places.hosts and alone:
+        message = (
+            f"{_counted(places.hosts - used, 'worker')} of {places.hosts} would run no process:"
+            f" {processes} fit into the slots of the others, {places.each} each"
+        )
+        hint = f"write -np {places.available}, or change slotsPerWorker or replicas"
+        yield _problem(launch, message, hint, warning=True)
+
+
+def _is_placed(launcher: RoleSpec, launch: Launch) -> bool:
+    """Return True if options or variables of the user decide which host gets which processes."""
+    options = set(launch.options)
+    return (
+        bool(options & PLACEMENT)
+        or any(name.startswith(("mca_rmaps", "mca_orte", "prtemca_")) for name in options)
+        or launch.options.get("hostfile") not in HOSTFILES
+        or any(part in name.upper() for name in launcher.env for part in PLACEMENT_ENV)
+        or any("env" in container for container in _template_containers(launcher))
+    )
+
+
+def _template_containers(spec: RoleSpec) -> Iterator[Mapping[str, object]]:
+    """Yield the training container's part of each template."""
+    for template in spec.templates:
+        for container in (template.get("spec") or {}).get("containers") or []:
+            if isinstance(container, dict) and container.get("name") == spec.main_container:
+                yield container
+
+
+def _horovodrun(launch: Launch, places: Slots) -> Iterator[Problem]:
+    """Compare the slots that horovodrun waits for with those that it can discover."""
+    least = launch.number("min_np") or launch.number("np") or 0
+    most = places.most_hosts * places.each
+    if "host_discovery_script" in launch.options and least > most:
+        message = (
+            f"horovodrun waits for {least} slots, but it can discover only {most},"
+            f" {places.each} on each of {_counted(places.most_hosts, 'host')}"
+        )
+        hint = f"write at most {most}, or change maxReplicas or slotsPerWorker"
+        yield _problem(launch, message, hint, warning=True)
+
+
+def _deepspeed(launch: Launch, places: Slots) -> Iterator[Problem]:
+    """Compare --num_nodes and --num_gpus with the workers (deepspeed/launcher/runner.py)."""
+    nodes, devices = launch.number("num_nodes"), launch.number("num_gpus")
+    if nodes and nodes != places.hosts and launch.options.get("hostfile") in HOSTFILES:
+        message = f"--num_nodes={nodes}, but the job has {_counted(places.hosts, 'worker')}"
+        hint = "remove it, which starts processes in all of them, or change replicas"
+        yield _problem(launch, message, hint, warning=True)
+    if devices and 0 < places.gpus < devices:
+        message = f"--num_gpus={devices}, but each worker has {_counted(places.gpus, 'GPU')}"
+        yield _problem(launch, message, f"write --num_gpus={places.gpus}", warning=True)
+
+
+def _problem(launch: Launch, message: str, hint: str, *, warning: bool = False) -> Problem:
+    """Return a problem of the launcher's command line."""
+    path = ("spec", "roles", "launcher", *launch.path)
+    return Problem(path, message, "launch", hint, warning)
+
+
+CHECKS: Mapping[str, Callable[[Launch, Slots], Iterator[Problem]]] = {
+    "horovodrun": _horovodrun,
+    "deepspeed": _deepspeed,
+}
+"""By launcher."""

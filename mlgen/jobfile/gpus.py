@@ -1,0 +1,67 @@
+"""The GPUs of a role: what its resources and templates say of them."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from mlgen.jobfile.model import Resources, RoleSpec
+
+Templates = tuple[Mapping[str, Any], ...]
+
+
+def is_gpu(resource: str) -> bool:
+    """Return True if a resource is a GPU of any vendor or a part of one, or is of nvidia.com."""
+    return "gpu" in resource.rpartition("/")[2] or "nvidia.com/" in resource
+
+
+def has_gpus(resources: Resources, templates: Templates) -> bool:
+    """Return True if a limit is for GPUs, in `resources` or in a container of a template."""
+    limits = set(resources.get("limits", {}))
+    for template in templates:
+        for container in _containers(template):
+            limits |= set(_limits(container))
+    return any(map(is_gpu, limits))
+
+
+def count(spec: RoleSpec) -> int:
+    """Return the number of GPUs of the training container; 0 if it has none, or parts of GPUs.
+
+    Only whole GPUs count, such as `nvidia.com/gpu`. How many processes can share a resource such as
+    `nvidia.com/mig-1g.5gb` or `aliyun.com/gpu-mem` depends on its device plugin.
+    """
+    limits: dict[str, Any] = dict(spec.resources.get("limits", {}))
+    for template in spec.templates:
+        for container in _containers(template):
+            if container.get("name") == spec.main_container:
+                limits |= _limits(container)
+    amounts = [str(limits[name]) for name in limits if is_gpu(name)]
+    whole = [amount for name, amount in limits.items() if name.rpartition("/")[2] == "gpu"]
+    if len(amounts) != len(whole):
+        return 0
+    return sum(int(text) for text in amounts if text.isascii() and text.isdigit())
+
+
+def without_gpus(spec: RoleSpec) -> RoleSpec:
+    """Return a role without the GPUs in its `resources`; those in its templates remain."""
+    amounts = {kind: dict(by_name) for kind, by_name in spec.resources.items()}
+    kept = {
+        kind: {name: amount for name, amount in by_name.items() if not is_gpu(name)}
+        for kind, by_name in amounts.items()
+    }
+    if kept == amounts:
+        return spec
+    resources = {kind: by_name for kind, by_name in kept.items() if by_name}
+    gpus = has_gpus(resources, spec.templates)
+    return replace(spec, resources=resources, gpus=gpus, without_gpus=True)
+
+
+def _containers(template: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the containers of a pod template that has passed no check of its fields."""
+    for container in (template.get("spec") or {}).get("containers") or []:
+        if isinstance(container, dict):
+            yield container
+
+
+def _limits(container: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the limits of a container."""
+    return (container.get("resources") or {}).get("limits") or {}
