@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any, TypeVar
 
 from mlgen.dialects._builder import Builder
@@ -17,8 +18,9 @@ from mlgen.dialects._dialect import Dialect, Kind
 from mlgen.dialects._schemas import resource
 from mlgen.dialects._source_value import SourceValue
 from mlgen.documents.document import Document
-from mlgen.documents.files import Text
+from mlgen.documents.files import CHARTS, HELM_HINT, KUSTOMIZATIONS, KUSTOMIZE_HINT, Text
 from mlgen.documents.reader import read_documents
+from mlgen.jobfile import pod_fields
 from mlgen.jobfile.schema import API_VERSION, KIND
 from mlgen.jobfile.violations import require_valid
 from mlgen.kubernetes.groups import group_of
@@ -28,6 +30,9 @@ from mlgen.problems import Collector, MlgenError, Problem, did_you_mean, one_of
 T = TypeVar("T")
 
 GROUP = group_of(API_VERSION)
+
+KUSTOMIZE_GROUP = "kustomize.config.k8s.io"
+"""The group of the files that kustomize reads. That of Flux is kustomize.toolkit.fluxcd.io."""
 
 COMMON_KINDS = ("Job",)
 """Kinds of operators whose names are also used in other API groups."""
@@ -143,15 +148,37 @@ def native(document: Document) -> tuple[Document | None, list[Problem]]:
         return document, []
     for field in ("kind", "apiVersion"):
         if not isinstance(data.get(field), str):
-            message = f'field "{field}" is missing'
-            hint = f"for a job, write apiVersion: {API_VERSION} and kind: {KIND}"
-            raise MlgenError([document.located(Problem((field,), message, "unknown-kind", hint))])
+            raise MlgenError([document.located(_untyped(document, field))])
     if (version, name) in kinds():
         return _converted(document, kinds()[version, name])
-    problem = _misspelt(version, name)
+    problem = _misspelt(version, name) or _of_kustomize(version, name)
     if problem:
         raise MlgenError([document.located(problem)])
     return None, []
+
+
+def _untyped(document: Document, field: str) -> Problem:
+    """Return the problem of a document without apiVersion or kind, such as the values of a chart.
+
+    Args:
+        document: a mapping.
+        field: the field that it lacks.
+    """
+    file = Path(document.place(()).file).name
+    hint = f"for a job, write apiVersion: {API_VERSION} and kind: {KIND}"
+    if file in CHARTS:
+        hint = HELM_HINT
+    elif file in KUSTOMIZATIONS:
+        hint = KUSTOMIZE_HINT
+    return Problem((field,), f'field "{field}" is missing', "unknown-kind", hint)
+
+
+def _of_kustomize(version: str, name: str) -> Problem | None:
+    """Return the problem of a file of kustomize, which no cluster knows, or None."""
+    if group_of(version) != KUSTOMIZE_GROUP:
+        return None
+    message = f"a {name} is an input of kustomize, which a cluster does not accept"
+    return Problem(("kind",), message, "unknown-kind", KUSTOMIZE_HINT)
 
 
 def _list_items(document: Document) -> list[Any]:
@@ -175,14 +202,31 @@ def _known() -> list[tuple[str, str]]:
 
 def _converted(document: Document, kind: Kind) -> tuple[Document, list[Problem]]:
     """Return the TrainingJob of a custom resource, and warnings."""
+    document, duplicates = _without_duplicates(document)
     document = replace(document, data=without_nulls(document.data))
-    require_valid(document, resource(kind.spec))
+    collector = Collector(duplicates)
+    with collector.catch():
+        further = pod_fields.problems_of_templates(document)
+        require_valid(document, resource(kind.spec), further)
+    collector.raise_errors()
     builder = Builder(SourceValue(document.data))
     if not builder.collector.has_errors:
         kind.convert(builder)
-    collector = Collector(map(document.located, builder.collector.problems))
+    collector.extend(map(document.located, builder.collector.problems))
     collector.raise_errors()
     return builder.finish(document), list(collector.problems)
+
+
+def _without_duplicates(document: Document) -> tuple[Document, list[Problem]]:
+    """Return a custom resource without its duplicate keys, and a warning for each of them.
+
+    kubectl uses the last value of a key, without a word.
+    """
+    hint = "the last value takes effect; remove the others"
+    duplicates = [item for item in document.problems if item.code == "duplicate-key"]
+    problems = [item for item in document.problems if item.code != "duplicate-key"]
+    warnings = [replace(problem, hint=hint, warning=True) for problem in duplicates]
+    return replace(document, problems=problems), warnings
 
 
 def _misspelt(version: str, name: str) -> Problem | None:

@@ -35,7 +35,7 @@ ROLE_ORDER = (
     "port",
     *POD_FIELDS,
 )
-SPEC_ORDER = ("framework", "options", *ROLE_ORDER, "roles")
+SPEC_ORDER = ("framework", "options", *ROLE_ORDER, "claims", "roles")
 """The order of fields in a job file: what a reader looks for first comes first."""
 
 PER_ROLE = ("replicas", "backoffLimit")
@@ -158,7 +158,7 @@ class Builder:
         if set(main.get("resources").value or {}) <= {"requests", "limits"}:
             rest.pop("resources", None)
         if port:
-            self._put_port(path, main, port, rest)
+            self._put_port(path, main, port)
         for field_name in POD_FIELDS:
             self.put((*path, field_name), template.get("spec", field_name))
         short = self._put_volumes(path, template, main)
@@ -218,15 +218,11 @@ class Builder:
             self.origins[(*role, "env", name)] = item.path if reference else item.get("value").path
         self.put((*role, "env"), env, variables)
 
-    def _put_port(
-        self, role: ValuePath, main: SourceValue, name: str, rest: dict[str, Any]
-    ) -> None:
-        """Write the container port with this name; take it out of the rest if nothing is lost."""
+    def _put_port(self, role: ValuePath, main: SourceValue, name: str) -> None:
+        """Write the number of the container port with this name; the template keeps its name."""
         for port in main.get("ports").items():
             if port.value.get("name") == name:
                 self.put((*role, "port"), port.get("containerPort"))
-                if set(port.value) <= {"name", "containerPort", "protocol"}:
-                    rest["ports"] = [p for p in rest["ports"] if p is not port.value]
 
     def _put_template(
         self,
@@ -291,6 +287,11 @@ class Builder:
         """
         self._share_fields()
         spec = self.data["spec"]
+        if spec.get("scheduling", {}).get("gang") == "kueue":
+            # Kueue resumes the resource; of the rendered objects, it suspends what it resumes.
+            policy = spec.get("runPolicy", {})
+            policy.pop("suspend", None)
+            self.data["spec"] = spec = {k: v for k, v in spec.items() if v is not policy or policy}
         spec["roles"] = {k: _ordered(v, ROLE_ORDER) for k, v in spec.get("roles", {}).items()}
         self.data["spec"] = _ordered(spec, SPEC_ORDER)
         job = Document(self.data, {(): document.place(())}, text=document.text)

@@ -6,15 +6,14 @@ training operator 1.9, pkg/apis/kubeflow.org/v1/common_types.go and pkg/controll
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from mlgen.dialects._builder import ENDLESS, Builder
 from mlgen.dialects._schemas import COUNT, SWITCH, TEMPLATE, TEXT, mapping
 from mlgen.dialects._source_value import SourceValue
-from mlgen.jobfile.model import WaitPolicy
-from mlgen.problems import ValuePath, choice
+from mlgen.problems import choice
 
 JOB_NAME = re.compile("[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 """A DNS label of RFC 1035: the operator names Services after the job."""
@@ -105,17 +104,30 @@ def check_name(builder: Builder) -> None:
 
 
 def main_container(builder: Builder, template: SourceValue, name: str) -> SourceValue | None:
-    """Return the container with this name, which the operator's webhook requires."""
+    """Return the container with this name, which the operator's webhook requires, or the only one.
+
+    Operators without a webhook run a pod whose container has another name.
+    """
     containers = template.get("spec", "containers")
+    main = containers.get(0) if len(containers.value) == 1 else None
     for container in containers.items():
         if container.value["name"] == name:
-            if not container.get("image").value:
-                builder.refuse(container, "the training container has no image", "set image")
-                return None
-            return container
-    message = f'no container has the name "{name}"'
-    builder.refuse(containers, message, f'name the training container "{name}"')
-    return None
+            main = container
+    if main is None:
+        message = f'no container has the name "{name}"'
+        builder.refuse(containers, message, f'name the training container "{name}"')
+    elif not main.get("image").value:
+        builder.refuse(main, "the training container has no image", "set image")
+        return None
+    elif main.value["name"] != name:
+        warn_of_container_name(builder, main.get("name"), name)
+    return main
+
+
+def warn_of_container_name(builder: Builder, written: SourceValue, name: str) -> None:
+    """Warn that the only container of a pod does not have the operator's name of it."""
+    message = f'the only container trains, but the operator requires the name "{name}"'
+    builder.differs(written, message, f"write name: {name}")
 
 
 def write_roles(builder: Builder, rules: Rules) -> dict[str, SourceValue]:
@@ -135,48 +147,19 @@ def write_roles(builder: Builder, rules: Rules) -> dict[str, SourceValue]:
     return by_role
 
 
-def warn_of_service_names(builder: Builder, rendered: Iterable[str] = ()) -> None:
-    """Warn where a program uses the Service name of a replica, which only the operator provides.
-
-    Args:
-        builder: has all roles.
-        rendered: Service names of replicas that the rendered job provides too.
-    """
-    pattern = re.compile(rf"\b{re.escape(builder.name)}-(?:{'|'.join(builder.roles)})-\d+\b")
-    for path, text in _texts(builder):
-        # A name that continues with `.JOB` resolves here too.
-        match = pattern.search(text)
-        if (
-            match
-            and match[0] not in rendered
-            and not text[match.end() :].startswith(f".{builder.name}")
-        ):
-            message = f"the operator creates a Service {match[0]}; here no Service has this name"
-            hint = "take the address from the framework's variables"
-            builder.differs(SourceValue(text, path), message, hint)
+def has_gpus(replica_type: SourceValue) -> bool:
+    """Return whether a container has GPUs; the training operator then runs processes in it."""
+    containers = replica_type.get("template", "spec", "containers").items()
+    limits = [container.get("resources", "limits").value or {} for container in containers]
+    return any("gpu" in name for names in limits for name in names)
 
 
-def _texts(builder: Builder) -> Iterator[tuple[ValuePath, str]]:
-    """Yield the commands, arguments and variables of all roles, each with its place."""
-    for role, fields in builder.roles.items():
-        path = ("spec", "roles", role)
-        for field in ("command", "args"):
-            for i, text in enumerate(fields.get(field, [])):
-                yield (*builder.origins[(*path, field)], i), text
-        for name, text in fields.get("env", {}).items():
-            if isinstance(text, str):
-                yield builder.origins[(*path, "env", name)], text
-
-
-def wait_for_names(builder: Builder) -> None:
-    """Make replicas wait for the names of all replicas, instead of probing a peer's port.
-
-    Operators probe no port, and some programs crash if a connection is closed at once.
-    """
-    sizes = {name: role.get("replicas", 1) for name, role in builder.roles.items()}
-    if sum(sizes.values()) > 1:
-        waits = [{"role": name, "until": "name"} for name, size in sizes.items() if size]
-        builder.put(("spec", "waitFor"), builder.resource.get("kind"), waits)
+def write_slots(builder: Builder, worker: SourceValue) -> None:
+    """Write the slots of an MPI job's workers: the operators' default is 1, not the GPUs."""
+    slots = builder.spec.get("slotsPerWorker")
+    if slots or has_gpus(worker):
+        source = slots or builder.resource.get("kind")
+        builder.put(("spec", "options", "slotsPerWorker"), source, slots.value or 1)
 
 
 def drop_overwritten(builder: Builder, names: Iterable[str]) -> None:
@@ -209,18 +192,38 @@ def run_policy(
         endless: without a `backoffLimit`, the operator restarts replicas without limit.
     """
     spec = builder.spec
-    for name in ("cleanPodPolicy", "ttlSecondsAfterFinished", "backoffLimit", "suspend"):
+    for name in (
+        "cleanPodPolicy",
+        "ttlSecondsAfterFinished",
+        "backoffLimit",
+        "suspend",
+        "activeDeadlineSeconds",
+    ):
         builder.put(("spec", "runPolicy", name), policy_field(spec, name))
     if clean and not policy_field(spec, "cleanPodPolicy"):
         builder.put(("spec", "runPolicy", "cleanPodPolicy"), spec, clean)
     restarts = {role.get("restartPolicy") for role in builder.roles.values()}
     if endless and restarts != {"Never"} and not policy_field(spec, "backoffLimit"):
         builder.put(("spec", "runPolicy", "backoffLimit"), spec, ENDLESS)
-    _deadline(builder, policy_field(spec, "activeDeadlineSeconds"))
+    never_retry(builder)
     managed = policy_field(spec, "managedBy")
     if managed.value != manager:
         builder.put(("spec", "runPolicy", "managedBy"), managed)
     _scheduling(builder, policy_field(spec, "schedulingPolicy"), replica_types)
+
+
+def never_retry(builder: Builder) -> None:
+    """Keep the job's backoffLimit from roles with Never, whose failure fails the job at once.
+
+    In a job file it applies to them too, as in a Kubernetes Job.
+    """
+    if "backoffLimit" not in builder.data["spec"].get("runPolicy", {}):
+        return
+    for name, role in builder.roles.items():
+        path = ("spec", "roles", name)
+        if role.get("restartPolicy") == "Never" and "backoffLimit" not in role:
+            source = SourceValue(None, builder.origins[(*path, "restartPolicy")])
+            builder.put((*path, "backoffLimit"), source, 0)
 
 
 def policy_field(spec: SourceValue, name: str) -> SourceValue:
@@ -228,14 +231,6 @@ def policy_field(spec: SourceValue, name: str) -> SourceValue:
     places = [spec.get("runPolicy", name), spec.get("RunPolicy", name), spec.get(name)]
     first = next((value for value in places if value), places[0])
     return SourceValue(None, first.path) if first.value == "" else first
-
-
-def _deadline(builder: Builder, deadline: SourceValue) -> None:
-    """Write the deadline; waiting for peers ends a second before it, to log what is missing."""
-    builder.put(("spec", "runPolicy", "activeDeadlineSeconds"), deadline)
-    if deadline and deadline.value <= WaitPolicy().timeout_seconds:
-        timeout = max(1, deadline.value - 1)
-        builder.put(("spec", "wait", "timeoutSeconds"), deadline, timeout)
 
 
 def _scheduling(

@@ -154,12 +154,16 @@ class _Reader:
         return value
 
     def _mapping(self, node: Any, path: ValuePath) -> dict[str, Any]:
-        """Return a mapping, whose own keys override those that `<<` merges into it."""
+        """Return a mapping, whose own keys override those that `<<` merges into it.
+
+        Of duplicate keys the last takes effect, as in kubectl (sigs.k8s.io/yaml, YAMLToJSON).
+        """
         place = self.document.places[path]
         sources = [value for key, value in node.value if key.tag == TAG + "merge"]
         merged = {k: v for source in sources for k, v in self._merged(source, path).items()}
         self.document.places[path] = place
         fields: dict[str, Any] = {}
+        first_uses: dict[str, Place] = {}
         for key, value in node.value:
             if key.tag == TAG + "merge":
                 continue
@@ -167,10 +171,11 @@ class _Reader:
                 self._note(path, f"expected a string as key, got a {KINDS[key.id]}", self.hint, key)
                 continue
             name = self._text(key, path)
-            if name in fields:
-                self._note_duplicate((*path, name), key)
-                continue
-            self.document.keys[(*path, name)] = self._place(key.start_mark)
+            key_place = self._place(key.start_mark)
+            first = first_uses.setdefault(name, key_place)
+            if first is not key_place:
+                self._note_duplicate((*path, name), key, first)
+            self.document.keys[(*path, name)] = key_place
             fields[name] = self._value(value, (*path, name))
             if value.id == "scalar" and value.start_mark.index == value.end_mark.index:
                 # ruamel.yaml gives an omitted value the place of the next key.
@@ -188,9 +193,9 @@ class _Reader:
             fields |= self._value(source, path) or {}
         return fields
 
-    def _note_duplicate(self, path: ValuePath, key: Any) -> None:
-        """Report the second use of a key, with the line of the first one."""
-        message = f'duplicate key "{path[-1]}"; first used on line {self.document.keys[path].line}'
+    def _note_duplicate(self, path: ValuePath, key: Any, first: Place) -> None:
+        """Report a further use of a key, with the line of the first one."""
+        message = f'duplicate key "{path[-1]}"; first used on line {first.line}'
         problem = self._problem(
             path, message, "duplicate-key", "remove one of them", key.start_mark
         )
@@ -212,6 +217,7 @@ class _Reader:
     def _scalar(self, node: Any, path: ValuePath) -> Any:
         """Return a string, number, boolean or None, as the node's tag says."""
         text = self._text(node, path)
+        self.document.texts.pop(path, None)  # of a duplicate key
         kind = node.tag.removeprefix(TAG)
         if kind in ("str", "timestamp", "value"):
             return text

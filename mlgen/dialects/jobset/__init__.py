@@ -15,7 +15,7 @@ from mlgen.dialects.jobset.roles import write_roles
 from mlgen.dialects.jobset.schema import V1ALPHA1, V1ALPHA2
 from mlgen.dialects.jobset.startup import write_startup_order
 from mlgen.dialects.jobset.success import write_success_policy
-from mlgen.dialects.jobset.volume_claims import check_claims
+from mlgen.dialects.jobset.volume_claims import write_claims
 from mlgen.problems import Collector
 
 GROUP = "jobset.x-k8s.io"
@@ -44,7 +44,7 @@ def _convert(builder: Builder, replicated_jobs: list[ReplicatedJob]) -> None:
     write_startup_order(builder, replicated_jobs)
     write_success_policy(builder, replicated_jobs)
     write_policies(builder, replicated_jobs)
-    check_claims(builder, replicated_jobs)
+    write_claims(builder, replicated_jobs)
     drop_placement_annotations(builder, replicated_jobs)
     check_network(builder)
     builder.share_templates()

@@ -103,7 +103,7 @@ def _permanent_exit_codes(builder: Builder, replicated: ReplicatedJob) -> set[in
         if action.value in ("FailJob", "FailIndex"):
             permanent |= codes
         if codes and action.value == "Ignore":
-            message = "here these failures count against backoffLimit"
+            message = "JobSet does not count these failures; here they count against backoffLimit"
             builder.differs(action, message, "increase backoffLimit")
         if action.value == "FailJob" and per_index:
             message = "here, with backoffLimitPerIndex, FailJob fails only the index"
@@ -130,7 +130,9 @@ def _check_conditions(builder: Builder, rule: SourceValue) -> None:
     """Report pod conditions; a disrupted pod never counts, and no other condition is evaluated."""
     for condition in rule.get("onPodConditions").items():
         if condition.value["type"] != "DisruptionTarget":
-            message = f"here the pod condition {condition.value['type']} is ignored"
+            message = f"here the pod condition {condition.value['type']} does not matter"
+            if rule.value["action"] == "Ignore":
+                message += ", so these failures count against backoffLimit"
             builder.differs(condition, message, "remove the rule")
         elif rule.value["action"] != "Ignore":
             message = "here a drained or preempted pod is replaced, and does not count as a failure"

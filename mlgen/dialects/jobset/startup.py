@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from mlgen.dialects._builder import Builder
 from mlgen.dialects._source_value import SourceValue
 from mlgen.dialects.jobset.replicated_jobs import ReplicatedJob
-from mlgen.jobfile.model import WaitPolicy
 from mlgen.problems import did_you_mean
 
 
@@ -24,8 +23,6 @@ def write_startup_order(builder: Builder, replicated_jobs: list[ReplicatedJob]) 
         source = replicated.source.get("dependsOn") or order
         for role in replicated.roles if waits else ():
             builder.put(("spec", "roles", role, "waitFor"), source, waits)
-        if waits:
-            _limit_waiting(builder, replicated)
 
 
 def _dependencies(
@@ -58,10 +55,11 @@ def _report_complete(
 ) -> None:
     """Report that the Job does not wait for another one to complete."""
     message = f"JobSet creates {replicated.name} when {first.name} has completed"
+    claims = " after its claims" if builder.spec.get("volumeClaimPolicies") else ""
     builder.differs(
         dependency,
         f"{message}; here both start at once",
-        f"apply {first.name} alone and wait for it: kubectl apply -f - and kubectl wait"
+        f"apply {first.name} alone{claims} and wait for it: kubectl apply -f - and kubectl wait"
         f" --for=condition=complete jobs, both with -l {kubectl_selector(builder, first.roles)}",
     )
 
@@ -98,13 +96,3 @@ def _probed_port(replicated: ReplicatedJob) -> SourceValue | None:
                 if named.value.get("name") == port.value:
                     return named.get("containerPort")
     return None
-
-
-def _limit_waiting(builder: Builder, replicated: ReplicatedJob) -> None:
-    """Let waiting time out before the Job's deadline, so that its log says what was missing."""
-    deadline = replicated.spec.get("activeDeadlineSeconds")
-    deadline = deadline or builder.spec.get("activeDeadlineSeconds")
-    wait = builder.data["spec"].get("wait", {})
-    if deadline and deadline.value <= wait.get("timeoutSeconds", WaitPolicy().timeout_seconds):
-        seconds = max(1, deadline.value - 1)
-        builder.put(("spec", "wait", "timeoutSeconds"), deadline, seconds)

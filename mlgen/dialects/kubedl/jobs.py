@@ -4,7 +4,7 @@ Source: kubedl-io/kubedl at b93a2b4, controllers.
 """
 
 from mlgen.dialects._builder import Builder
-from mlgen.dialects._kubeflow_common import policy_field, wait_for_names
+from mlgen.dialects._kubeflow_common import never_retry, policy_field
 from mlgen.dialects.kubedl.annotations import (
     ELASTIC_TRAINING,
     NETWORK_MODE,
@@ -78,7 +78,6 @@ def write_pytorchjob(builder: Builder) -> None:
 def write_xgboostjob(builder: Builder) -> None:
     """Write the TrainingJob of an XGBoostJob."""
     replica_types = write_roles(builder, XGBOOST)
-    wait_for_names(builder)
     write_policies(builder, replica_types)
     if not policy_field(builder.spec, "ttlSecondsAfterFinished"):
         at = ("spec", "runPolicy", "ttlSecondsAfterFinished")
@@ -104,6 +103,7 @@ def write_xdljob(builder: Builder) -> None:
     write_policies(builder, replica_types, "Running")
     if not policy_field(builder.spec, "backoffLimit"):
         builder.put(("spec", "runPolicy", "backoffLimit"), builder.spec, XDL_BACKOFF_LIMIT)
+        never_retry(builder)
 
 
 def write_marsjob(builder: Builder) -> None:

@@ -6,6 +6,7 @@ Source: kubedl-io/kubedl at b93a2b4, controllers/mpi.
 from collections.abc import Mapping
 
 from mlgen.dialects._builder import Builder
+from mlgen.dialects._kubeflow_common import write_slots
 from mlgen.dialects._source_value import SourceValue
 from mlgen.dialects.kubedl.annotations import NETWORK_MODE, annotation, on_host_network
 from mlgen.dialects.kubedl.kinds import MPI
@@ -22,6 +23,7 @@ def write_mpijob(builder: Builder) -> None:
     _refuse_unusable(builder, replica_types)
     worker = replica_types.get("worker")
     if worker:
+        write_slots(builder, worker)
         _write_options(builder, replica_types.get("launcher", builder.spec))
         _remove_worker_restarts(builder, worker.get("restartPolicy"))
     else:
@@ -52,7 +54,6 @@ def _write_options(builder: Builder, launcher: SourceValue) -> None:
     """Write how mpirun starts processes: by KubeDL's default, in the launcher too."""
     distribution = builder.spec.get("mpiDistribution")
     implementation = "Intel" if distribution.value == "IntelMPI" else distribution.value
-    builder.put(("spec", "options", "slotsPerWorker"), builder.spec.get("slotsPerWorker"))
     builder.put(("spec", "options", "implementation"), distribution, implementation)
     if on_host_network(builder):
         message = "with host networking, mpirun starts no processes in the launcher"

@@ -15,7 +15,6 @@ from mlgen.dialects.kubeflow import schema
 from mlgen.dialects.kubeflow.kinds import JAX, MXNET, OLD_XGBOOST, PADDLE, PYTORCH, TF, XGBOOST
 from mlgen.dialects.kubeflow.translation import (
     write_jaxjob,
-    write_job,
     write_mxjob,
     write_old_mxjob,
     write_old_pytorchjob,
@@ -27,17 +26,17 @@ from mlgen.dialects.kubeflow.translation import (
 )
 from mlgen.dialects.kubeflow.v1alpha1 import MXNET_LIST, PYTORCH_LIST, TF_LIST, ListForm, write_list
 
-_write_old_xgboostjob = partial(write_xgboostjob, rules=OLD_XGBOOST, explicit=False)
+_write_old_xgboostjob = partial(write_xgboostjob, rules=OLD_XGBOOST)
 
 
 def _kind(rules: Rules, write: Callable[[Builder], None], **fields: Any) -> Kind:
     """Return a kind of v1, with these fields of `spec` besides those that all kinds have."""
-    return Kind(schema.spec_schema(rules, **fields), partial(write_job, write=write))
+    return Kind(schema.spec_schema(rules, **fields), write)
 
 
 def _old_kind(rules: Rules, write: Callable[[Builder], None], **fields: Any) -> Kind:
     """Return a kind of v1alpha2 to v1beta2."""
-    return Kind(schema.old_spec_schema(rules, **fields), partial(write_job, write=write))
+    return Kind(schema.old_spec_schema(rules, **fields), write)
 
 
 def _list_kind(form: ListForm, **fields: Any) -> Kind:

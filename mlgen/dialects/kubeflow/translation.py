@@ -5,15 +5,11 @@ what it does; 1.8 for MXJob. The versions before v1: pkg/trainer and pkg/util/tr
 kubeflow/tf-operator 0.3 and 0.5, pytorch-operator, mxnet-operator and xgboost-operator.
 """
 
-from collections.abc import Callable
-
 from mlgen.dialects._builder import Builder
 from mlgen.dialects._kubeflow_common import (
     Rules,
     drop_overwritten,
     run_policy,
-    wait_for_names,
-    warn_of_service_names,
     write_roles,
 )
 from mlgen.dialects._source_value import SourceValue
@@ -36,13 +32,6 @@ from mlgen.dialects.kubeflow.kinds import (
     TUNER_KEY,
     XGBOOST_ENV,
 )
-
-
-def write_job(builder: Builder, write: Callable[[Builder], None]) -> None:
-    """Write a job of one kind, and warn of addresses that only the operator provides."""
-    write(builder)
-    is_elastic = "elasticPolicy" in builder.data["spec"].get("options", {})
-    warn_of_service_names(builder, [f"{builder.name}-worker-0"] if is_elastic else [])
 
 
 def write_tfjob(builder: Builder, clean: str = "") -> None:
@@ -72,7 +61,7 @@ def write_pytorchjob(builder: Builder) -> None:
     replica_types = write_roles(builder, PYTORCH)
     spec, elastic = builder.spec, builder.spec.get("elasticPolicy")
     if "master" in replica_types:
-        _require_one_master(builder, PYTORCH, replica_types, explicit=True)
+        _require_one_master(builder, PYTORCH, replica_types)
     processes = spec.get("nprocPerNode")
     if elastic:
         processes = _elastic(builder, elastic, replica_types) or processes
@@ -86,20 +75,11 @@ def write_pytorchjob(builder: Builder) -> None:
     run_policy(builder, replica_types, MANAGER)
 
 
-def write_xgboostjob(builder: Builder, rules: Rules, *, explicit: bool = True) -> None:
-    """Write an XGBoostJob.
-
-    Args:
-        builder: receives the TrainingJob.
-        rules: those of the operator that this version belongs to.
-        explicit: the operator requires `replicas: 1` of the Master to be written.
-    """
+def write_xgboostjob(builder: Builder, rules: Rules) -> None:
+    """Write an XGBoostJob, with the rules of the operator that its version belongs to."""
     replica_types = write_roles(builder, rules)
-    _require_one_master(builder, rules, replica_types, explicit=explicit)
+    _require_one_master(builder, rules, replica_types)
     drop_overwritten(builder, XGBOOST_ENV)
-    # XGBoost's tracker before 2.1 crashes if its port is probed, and LightGBM's workers connect
-    # to each other. The resource does not say which of the two the image runs.
-    wait_for_names(builder)
     run_policy(builder, replica_types, MANAGER)
 
 
@@ -148,7 +128,7 @@ def write_old_tfjob(builder: Builder) -> None:
 def write_old_pytorchjob(builder: Builder) -> None:
     """Write a PyTorchJob of v1alpha2 to v1beta2, which has no torchrun."""
     replica_types = write_roles(builder, PYTORCH)
-    _require_one_master(builder, PYTORCH, replica_types, explicit=False)
+    _require_one_master(builder, PYTORCH, replica_types)
     drop_overwritten(builder, RANK_ENV)
     run_policy(builder, replica_types, MANAGER)
     _write_old_fields(builder)
@@ -171,24 +151,20 @@ def _write_old_fields(builder: Builder) -> None:
 
 
 def _require_one_master(
-    builder: Builder, rules: Rules, replica_types: dict[str, SourceValue], *, explicit: bool
+    builder: Builder, rules: Rules, replica_types: dict[str, SourceValue]
 ) -> None:
     """Reject a job without a Master, or whose Master has several replicas.
 
-    Args:
-        builder: collects the problems.
-        rules: name the field of the replica types.
-        replica_types: by role.
-        explicit: `replicas: 1` must be written.
+    The webhook of 1.9 also rejects a Master without `replicas`, whose default is 1 everywhere else.
     """
     master = replica_types.get("master")
     if master is None:
         message = "a job of this kind and version needs a Master"
         hint = "turn one of the workers into the Master"
         builder.refuse(builder.spec.get(rules.field), message, hint)
-    elif master.get("replicas").value not in ((1,) if explicit else (None, 1)):
-        message = "the Master must have one replica" + (", set explicitly" if explicit else "")
-        builder.refuse(master.get("replicas") or master, message, "write replicas: 1")
+    elif master.get("replicas").value not in (None, 1):
+        message = "the Master must have one replica"
+        builder.refuse(master.get("replicas"), message, "write replicas: 1")
 
 
 def _warn_of_autoscaler(builder: Builder, elastic: SourceValue, hint: str) -> None:
@@ -213,34 +189,50 @@ def _elastic(
         builder.put(("spec", "options", "elasticPolicy", name), elastic.get(name))
     pairs = {item.value["key"]: item.value["value"] for item in elastic.get("rdzvConf").items()}
     builder.put(("spec", "options", "elasticPolicy", "rdzvConf"), elastic.get("rdzvConf"), pairs)
-    if "worker" in builder.roles:
+    if set(builder.roles) == set(replica_types):
+        _count_master(builder, elastic)
         _rendezvous(builder, elastic)
     hint = "patch completions and parallelism of the Job together"
     _warn_of_autoscaler(builder, elastic, hint)
     return processes or None
 
 
+def _count_master(builder: Builder, elastic: SourceValue) -> None:
+    """Write how many replicas take part, at most: the operator counts only workers.
+
+    torchrun runs as many replicas as the first number of PET_NNODES to the second. The Master is
+    one more than the operator counts, and would wait for ever if it came last.
+    """
+    path = ("spec", "options", "elasticPolicy", "maxReplicas")
+    count = sum(role.get("replicas", 1) for role in builder.roles.values())
+    maximum = elastic.get("maxReplicas")
+    if "master" in builder.roles and maximum and maximum.value < count:
+        message = f"the operator does not count the Master, and one of {count} replicas would wait"
+        builder.differs(maximum, f"{message}; here maxReplicas is {count}", "count the Master")
+        builder.put(path, maximum, count)
+    elif not builder.data["spec"].get("options"):
+        builder.put(path, elastic, count)
+
+
 def _rendezvous(builder: Builder, elastic: SourceValue) -> None:
     """Write where torchrun meets, unless that is worker 0 with the backend c10d."""
     worker = builder.roles["worker"]
-    if not builder.data["spec"].get("options"):
-        path = ("spec", "options", "elasticPolicy", "maxReplicas")
-        builder.put(path, elastic, worker.get("replicas", 1))
     drop_overwritten(builder, ELASTIC_ENV)
     backend, host, port = (elastic.get(f"rdzv{name}") for name in ("Backend", "Host", "Port"))
     first_worker = f"{builder.name}-worker-0"
     is_elsewhere = bool(host) and str(host.value).partition(".")[0] != first_worker
-    env = ("spec", "roles", "worker", "env")
+    env: dict[str, tuple[SourceValue, str]] = {}
     if is_elsewhere:
         number = port.value or worker.get("port", PYTORCH_PORT)
-        builder.put((*env, "PET_RDZV_ENDPOINT"), host, f"{host.value}:{number}")
+        env["PET_RDZV_ENDPOINT"] = (host, f"{host.value}:{number}")
     else:
         builder.put(("spec", "roles", "worker", "port"), port)
     has_other_backend = backend.value not in (None, "", "c10d")
     if has_other_backend:
-        builder.put((*env, "PET_RDZV_BACKEND"), backend)
+        env["PET_RDZV_BACKEND"] = (backend, backend.value)
     standalone = elastic.get("standalone")
     if standalone.value:
-        builder.put((*env, "PET_STANDALONE"), standalone, "1")
-    if is_elsewhere or has_other_backend or standalone.value:
-        wait_for_names(builder)
+        env["PET_STANDALONE"] = (standalone, "1")
+    for role in builder.roles:
+        for name, (source, value) in env.items():
+            builder.put(("spec", "roles", role, "env", name), source, value)

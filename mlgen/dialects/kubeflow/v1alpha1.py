@@ -147,7 +147,8 @@ def _decider(builder: Builder, form: ListForm, roles: Iterable[str]) -> str:
         builder.refuse(index, message, f"write {form.index}: 0")
     elif name != form.types[0]:
         builder.put(("spec", "successPolicy", "role"), source, name.lower())
-        builder.put(("spec", "successPolicy", "replicas"), source, "First")
+        if builder.spec.get("cleanupPodPolicy").value != "None":
+            builder.put(("spec", "successPolicy", "replicas"), source, "First")
     return str(name.lower())
 
 

@@ -10,7 +10,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mlgen.dialects._builder import ENDLESS, Builder
-from mlgen.dialects._kubeflow_common import policy_field, run_policy
+from mlgen.dialects._kubeflow_common import (
+    has_gpus,
+    policy_field,
+    run_policy,
+    warn_of_container_name,
+    write_slots,
+)
 from mlgen.dialects._source_value import SourceValue
 from mlgen.dialects.mpi_operator.schema import DISTRIBUTIONS
 from mlgen.jobfile.model import RunPolicy
@@ -73,7 +79,7 @@ def write_v1(builder: Builder) -> None:
             " fixed pod names, so workers are a StatefulSet, which always restarts pods",
             "remove it; if mpirun loses a worker, the launcher fails, and so does the job",
         )
-    has_slots = _has_gpus(launcher)
+    has_slots = has_gpus(launcher)
     write_framework(builder, "kubectl-exec", replica_types, launcher_works=has_slots)
     for name, value in HYDRA_ENV.items():
         if name not in builder.roles["launcher"].get("env", {}) and "worker" in replica_types:
@@ -127,7 +133,7 @@ def write_launcher_restarts(builder: Builder, restart: SourceValue) -> None:
     builder.put(("spec", "roles", "launcher", "restartPolicy"), restart, policy)
     if never:
         limit = policy_field(builder.spec, "backoffLimit")
-        retries = RunPolicy().backoff_limit if limit.value is None else limit.value
+        retries = RunPolicy().retries if limit.value is None else limit.value
         builder.put(("spec", "roles", "launcher", "backoffLimit"), limit or restart, retries)
 
 
@@ -166,7 +172,9 @@ def _main_container(builder: Builder, role: str, template: SourceValue) -> Sourc
     for container in containers.items():
         if name and container.value["name"] == name.value:
             return container
-    if name.value and role == "worker":
+    if name.value and role == "worker" and len(containers.value) == 1:
+        warn_of_container_name(builder, containers.get(0, "name"), name.value)
+    elif name.value and role == "worker":
         message = f'no container of the Worker has the name "{name.value}"'
         builder.refuse(name, message, "name the container in which mpirun starts processes")
     return containers.get(0)
@@ -204,7 +212,7 @@ def write_framework(
     """
     spec, kind = builder.spec, builder.resource.get("kind")
     launcher, slots = replica_types["launcher"], spec.get("slotsPerWorker")
-    hide_gpus = not launcher_works and not _has_gpus(launcher)
+    hide_gpus = not launcher_works and not has_gpus(launcher)
     alone = "worker" not in replica_types
     _write_launcher_env(builder, transport, hide_gpus=hide_gpus, alone=alone)
     if alone:
@@ -219,7 +227,7 @@ def write_framework(
     builder.put(("spec", "framework"), kind, "horovod" if is_elastic else "mpi")
     if transport == "ssh":
         builder.put(("spec", "options", "transport"), kind, "ssh")
-    builder.put(("spec", "options", "slotsPerWorker"), slots)
+    write_slots(builder, replica_types["worker"])
     if launcher_works:
         source = spec.get("runLauncherAsWorker") or launcher
         builder.put(("spec", "options", "runLauncherAsWorker"), source, value=True)
@@ -245,13 +253,6 @@ def _write_launcher_env(builder: Builder, transport: str, *, hide_gpus: bool, al
         kept |= {name: "" for name in VISIBLE_GPUS if alone or name in env}
     if kept:
         launcher["env"] = kept
-
-
-def _has_gpus(replica_type: SourceValue) -> bool:
-    """Return whether a container has GPUs; the training operator then runs processes in it."""
-    containers = replica_type.get("template", "spec", "containers").items()
-    limits = [container.get("resources", "limits").value or {} for container in containers]
-    return any("gpu" in name for names in limits for name in names)
 
 
 def _command_line(role: Mapping[str, Any]) -> str:
@@ -306,18 +307,18 @@ def _write_ssh(builder: Builder, worker: SourceValue) -> None:
 
 
 def _ssh_ports(main: SourceValue, command_line: str) -> Iterator[SourceValue]:
-    """Yield each indication of the port that sshd listens on, the most reliable first."""
+    """Yield each indication of the port that sshd listens on, the most reliable first.
+
+    Without one, both sides of ssh have their port from the image, as with the operator.
+    """
     match = SSHD_PORT.search(command_line)
     if match:
         field = "args" if main.get("args") else "command"
         yield SourceValue(int(match[1]), main.get(field).path)
-    ports = list(main.get("ports").items())
-    for port in ports:
+    for port in main.get("ports").items():
         number = port.get("containerPort")
         if "ssh" in port.value.get("name", "") or number.value in SSH_PORTS:
             yield number
     probed = main.get("readinessProbe", "tcpSocket", "port")
     if isinstance(probed.value, int):
         yield probed
-    if command_line and len(ports) == 1:
-        yield ports[0].get("containerPort")

@@ -140,7 +140,7 @@ def _validate_dependencies(builder: Builder, tasks: Sequence[Task]) -> None:
 
 
 def _validate_volumes(builder: Builder) -> None:
-    """Report volumes without an existing claim; Volcano would create one from `volumeClaim`."""
+    """Report volumes with no claim or two claims, and duplicate paths."""
     seen: set[str] = set()
     for volume in builder.spec.get("volumes").items():
         path, name, claim = (
@@ -153,10 +153,6 @@ def _validate_volumes(builder: Builder) -> None:
         if name.value and claim:
             message = "volumeClaimName and volumeClaim are mutually exclusive"
             builder.refuse(volume, message, "keep volumeClaimName")
-        elif claim:
-            message = "mlgen does not create PersistentVolumeClaims"
-            hint = "apply the claim yourself, and write its name in volumeClaimName"
-            builder.refuse(claim, message, hint)
-        elif not name.value:
+        elif not name.value and not claim:
             hint = "write the name of an existing PersistentVolumeClaim"
             builder.refuse(volume, "volumeClaimName is missing", hint)

@@ -87,10 +87,18 @@ def _hosts(builder: Builder, task: Task) -> list[str]:
 
 
 def _write_claims(builder: Builder, additions: PodAdditions) -> None:
-    """Write the volumes of the job, which are existing claims."""
+    """Write the volumes of the job, and the claims that Volcano would create under random names."""
     for i, volume in enumerate(builder.spec.get("volumes").items()):
         path, name = volume.value["mountPath"], f"claim-{i}"
-        short_form = {"mountPath": path, "pvc": volume.value["volumeClaimName"]}
+        claim, claim_name = volume.get("volumeClaim"), volume.value.get("volumeClaimName")
+        if not claim_name:
+            claim_name = f"{builder.name}-{name}"
+            builder.put(("spec", "claims", claim_name), claim)
+            ttl = builder.spec.get("ttlSecondsAfterFinished")
+            if ttl:
+                message = f"Volcano deletes the claim {ttl.value} s after the end; here it is kept"
+                builder.differs(claim, message, f"run kubectl delete pvc {claim_name}")
+        short_form = {"mountPath": path, "pvc": claim_name}
         builder.put(("spec", "volumes", name), volume, short_form)
         additions.claim_mounts.append({"name": name, "mountPath": path})
 

@@ -51,7 +51,13 @@ TASK = mapping(
     "template",
 )
 VOLUME = mapping(
-    {"mountPath": TEXT, "volumeClaimName": TEXT, "volumeClaim": {"type": "object"}}, "mountPath"
+    {
+        "mountPath": TEXT,
+        "volumeClaimName": TEXT,
+        "volumeClaim": {"type": "object"},
+        "generateName": TEXT,
+    },
+    "mountPath",
 )
 SPEC = mapping(
     {

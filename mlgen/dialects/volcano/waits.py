@@ -18,12 +18,13 @@ Volcano starts both at once and restarts the first until it succeeds.
 def write_waits(builder: Builder, plugins: Plugins, framework: str, tasks: Sequence[Task]) -> None:
     """Write `waitFor` of each role.
 
-    A role waits for the port of another role if it has one, else until its names resolve.
+    A role waits for the port of another role if that declares one, else until its names resolve.
+    The port of a framework's plugin is a variable, and its programs also listen at other ports.
 
     Args:
         builder: has the roles.
         plugins: of the job.
-        framework: of the job; its roles all have a port.
+        framework: of the job.
         tasks: those with replicas.
     """
     running = {task.name: task for task in tasks}
@@ -70,7 +71,7 @@ def _with_dependencies(running: Mapping[str, Task], name: str) -> set[str]:
 def _has_port(builder: Builder, plugins: Plugins, framework: str, task: Task) -> bool:
     """True if a role has a port; the first that its training container declares is written."""
     if framework in FRAMEWORK_ROLES:
-        return True
+        return False
     if "port" not in builder.roles[task.role]:
         containers = task.source.get("template", "spec", "containers")
         port = containers.get(main_container(plugins, task), "ports", 0, "containerPort")
