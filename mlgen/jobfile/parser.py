@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
+from mlgen.jobfile.gpus import has_gpus
 from mlgen.jobfile.model import (
     Helpers,
     HostPorts,
@@ -24,7 +25,11 @@ from mlgen.jobfile.model import (
 
 
 def training_job(
-    data: Mapping[str, Any], namespace: str | None = None, *, supervisor: bool = True
+    data: Mapping[str, Any],
+    namespace: str | None = None,
+    *,
+    supervisor: bool = True,
+    converted: bool = False,
 ) -> TrainingJob:
     """Return the job that a job file describes, with defaults for the fields that it omits.
 
@@ -32,6 +37,7 @@ def training_job(
         data: the job file, valid against the schema.
         namespace: overrides the namespace in the job file.
         supervisor: False if mlgen must not add a supervisor.
+        converted: the job file was converted from an operator's custom resource.
     """
     metadata, spec = data["metadata"], data["spec"]
     roles = {name: _role(name, spec, role) for name, role in spec["roles"].items()}
@@ -52,8 +58,10 @@ def training_job(
         security=Security(**_snake(spec.get("security", {}))),
         tensorboard=_tensorboard(spec["tensorboard"]) if "tensorboard" in spec else None,
         volumes=spec.get("volumes", {}),
+        claims=spec.get("claims", {}),
         helpers=Helpers(**_snake(spec.get("helpers", {}))),
         supervisor=supervisor,
+        converted=converted,
     )
 
 
@@ -132,8 +140,14 @@ def _role(name: str, spec: Mapping[str, Any], role: Mapping[str, Any]) -> RoleSp
     if "shm_size" in merged:
         merged["shm_size"] = str(merged["shm_size"])
     resources = _resources(merged.pop("resources", {}))
-    gpus = _has_gpu(resources, templates)
-    return RoleSpec(name=name, resources=resources, templates=templates, gpus=gpus, **merged)
+    return RoleSpec(
+        name=name,
+        resources=resources,
+        templates=templates,
+        gpus=has_gpus(resources, templates),
+        own_resources="resources" in role,
+        **merged,
+    )
 
 
 ROLE_FIELDS = frozenset(field.name for field in fields(RoleSpec))
@@ -152,12 +166,3 @@ RESOURCE_KINDS = ("requests", "limits")
 def _quantities(amounts: Mapping[str, Any]) -> dict[str, str]:
     """Return amounts as strings: a job file may have numbers."""
     return {name: str(amount) for name, amount in amounts.items()}
-
-
-def _has_gpu(resources: Resources, templates: tuple[Mapping[str, Any], ...]) -> bool:
-    """Return True if a limit is for GPUs of any vendor, or for a resource of nvidia.com."""
-    limits = set(resources.get("limits", {}))
-    for template in templates:
-        for container in (template.get("spec") or {}).get("containers") or []:
-            limits |= set((container.get("resources") or {}).get("limits") or {})
-    return any("gpu" in name.rpartition("/")[2] or "nvidia.com/" in name for name in limits)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from mlgen.kubernetes.versions import KubeVersion
 from mlgen.resources import folder
 
 API_VERSION, KIND = "mlgen.dev/v1alpha1", "TrainingJob"
@@ -61,6 +62,27 @@ def extended(names: Sequence[str], extensions: Mapping[str, Extension]) -> dict[
         }
         for name, extension in extensions.items()
     ]
+    return schema
+
+
+def with_kubernetes(schema: dict[str, Any], version: KubeVersion) -> dict[str, Any]:
+    """Return the schema of the job file with the schema of pod templates in it, for editors.
+
+    mlgen itself checks pod templates without JSON Schema: see mlgen/kubernetes/schema.py.
+
+    Args:
+        schema: of the job file.
+        version: of Kubernetes.
+    """
+    from mlgen.kubernetes.json_schema import definitions, reference
+
+    schema = json.loads(json.dumps(schema))
+    parts: dict[str, Any] = schema["definitions"]
+    claim = schema["properties"]["spec"]["properties"]["claims"]["additionalProperties"]
+    parts["template"]["allOf"] = [reference("PodTemplateSpec")]
+    parts["affinity"]["allOf"] = [reference("Affinity")]
+    claim["allOf"] = [reference("PersistentVolumeClaimSpec")]
+    parts |= definitions("PodTemplateSpec", version)  # it has the other two
     return schema
 
 

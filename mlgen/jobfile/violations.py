@@ -1,11 +1,15 @@
 """Validate a document against a JSON Schema, and report violations as problems with a place."""
 
 import json
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+from mlgen.documents import overrides
 from mlgen.documents.document import Document
-from mlgen.problems import Code, MlgenError, Problem, ValuePath, choice
+from mlgen.problems import Code, MlgenError, Problem, ValuePath, choice, described, shown
+
+if TYPE_CHECKING:
+    from mlgen.jobfile.cures import JobFile, Owners
 
 TYPES = {
     "array": "a list",
@@ -16,6 +20,8 @@ TYPES = {
     "string": "a string",
 }
 """How a message names the types of JSON Schema."""
+
+ROLES = ("spec", "roles")
 
 PATTERNS = {
     r"^/": "use an absolute path",
@@ -42,56 +48,110 @@ PATTERNS = {
 }
 """What to write to match a pattern of a schema, for messages. Other patterns have examples."""
 
-MAX_SHOWN = 60
-"""The number of characters of a wrong value that a message repeats."""
 
-
-def require_valid(document: Document, schema: Mapping[str, Any]) -> None:
+def require_valid(
+    document: Document,
+    schema: Mapping[str, Any],
+    further: Sequence[Problem] = (),
+    owners: "Owners" = dict,
+) -> None:
     """Check that a document has no problems and is valid against a JSON Schema (draft-07).
+
+    Args:
+        document: a TrainingJob or a custom resource.
+        schema: of its kind.
+        further: problems of the document that other checks have found; where the schema finds the
+            same, these are reported.
+        owners: returns the options of all frameworks, for hints.
 
     Raises:
         MlgenError: with every problem of the document, in the order of their places.
     """
     unread = {problem.path for problem in document.problems if problem.code == "not-yaml"}
-    invalid = [problem for problem in violations(document, schema) if problem.path not in unread]
-    problems = [*document.problems, *invalid]
+    invalid = _once(violations(document, schema, owners), further)
+    problems = [*document.problems, *(item for item in invalid if item.path not in unread)]
     if problems:
         raise MlgenError(sorted(problems, key=lambda item: item.place or document.place(())))
 
 
-def violations(document: Document, schema: Mapping[str, Any]) -> list[Problem]:
+def _once(invalid: Sequence[Problem], further: Sequence[Problem]) -> Iterator[Problem]:
+    """Yield the problems of two checks, but one problem of each kind for a value."""
+    reported = {(problem.path, problem.code) for problem in further}
+    rest = [
+        problem
+        for problem in invalid
+        if not {(problem.path, problem.code), (problem.path, "unknown-field")} & reported
+    ]
+    yield from rest
+    unread = {problem.path for problem in rest if problem.code == "wrong-type"}
+    for problem in further:
+        if not any(problem.path[: len(path)] == path for path in unread):
+            yield problem
+
+
+def violations(
+    document: Document, schema: Mapping[str, Any], owners: "Owners" = dict
+) -> list[Problem]:
     """Return a problem, with its place, for each violation of a JSON Schema (draft-07)."""
     from jsonschema.validators import Draft7Validator
 
+    errors = list(Draft7Validator(schema).iter_errors(document.data))
+    if not errors:
+        return []
+    from mlgen.jobfile.cures import JobFile
+
+    job = JobFile(document.data, schema, owners)
     problems: dict[Problem, None] = {}
-    for error in Draft7Validator(schema).iter_errors(document.data):
-        problems.update(dict.fromkeys(_problems(error, document)))
-    return list(problems)
+    for error in errors:
+        problems.update(dict.fromkeys(_problems(error, document, job)))
+    return [problem for problem in problems if not job.repeats(problem)]
 
 
-def _problems(error: Any, document: Document) -> Iterator[Problem]:
+def _problems(error: Any, document: Document, job: "JobFile") -> Iterator[Problem]:
     """Turn a ValidationError of jsonschema into problems with messages of ours."""
     path = tuple(error.absolute_path)
     value, rule = error.instance, error.validator
+    known = error.schema.get("properties", {})
     if rule == "additionalProperties":
-        yield from _unknown_fields(path, value, error.schema.get("properties", {}), document)
+        yield from _unknown_fields(path, value, known, document, job)
     elif rule == "required":
         yield from _missing_fields(path, value, error.schema, document)
     elif "propertyNames" in error.absolute_schema_path:
-        message, hint, code = _bad_name(value, rule, error.validator_value)
+        message, hint, code = _bad_name(path, value, error, job)
         yield document.located(Problem((*path, value), message, code, hint), key=True)
+    elif rule == "oneOf" and _is_misnamed(error, known):
+        return
     else:
-        message, hint, code = _bad_value(error, document.texts.get(path))
+        message, hint, code = _bad_value(error, document.texts.get(path), job)
+        if code == "wrong-type" and document.places.get(path) == overrides.SETTING:
+            hint = overrides.cure(path, error.validator_value, value) or hint
         yield document.located(Problem(path, message, code, hint))
 
 
+def _is_misnamed(error: Any, known: Mapping[str, Any]) -> bool:
+    """Return True if an unknown field is probably one of the alternatives under another name."""
+    value = error.instance
+    if not isinstance(value, dict):
+        return True
+    alternatives = {name for option in error.validator_value for name in option["required"]}
+    return not alternatives & value.keys() and bool(value.keys() - known.keys())
+
+
 def _unknown_fields(
-    path: ValuePath, value: Mapping[str, Any], known: Mapping[str, Any], document: Document
+    path: ValuePath,
+    value: Mapping[str, Any],
+    known: Mapping[str, Any],
+    document: Document,
+    job: "JobFile",
 ) -> Iterator[Problem]:
+    from mlgen.jobfile.cures import for_field, for_resource_field
+
     choices = [name for name, schema in known.items() if not schema.get("deprecated")]
     for name in value:
         if name not in known:
-            hint = choice(name, choices) if choices else "remove it"
+            hint = for_resource_field(job, path, name, choices)
+            if job.is_job_file:
+                hint = for_field(job, path, name, value[name], choices)
             problem = Problem((*path, name), f'unknown field "{name}"', "unknown-field", hint)
             yield document.located(problem, key=True)
 
@@ -108,44 +168,48 @@ def _missing_fields(
             yield document.located(Problem(path, message, "missing-field", hint))
 
 
-def _bad_name(name: str, rule: str, limit: Any) -> tuple[str, str, Code]:
+def _bad_name(path: ValuePath, name: str, error: Any, job: "JobFile") -> tuple[str, str, Code]:
     """Return the message, the hint and the code for a key that breaks `propertyNames`.
 
     Only roles have an enumeration of names.
     """
+    rule, limit = error.validator, error.validator_value
+    hint = job.for_role(name) if path == ROLES and job.is_job_file else ""
     if rule == "enum":
-        return (
-            f'unknown role "{name}"',
-            choice(name, limit),
-            "unknown-role",
-        )
-    return f'invalid name "{name}"', PATTERNS.get(limit, ""), "bad-value"
+        return f'unknown role "{name}"', hint or choice(name, limit), "unknown-role"
+    return f'invalid name "{name}"', hint or PATTERNS.get(limit, ""), "bad-value"
 
 
-def _bad_value(error: Any, text: str | None) -> tuple[str, str, Code]:
+def _bad_value(error: Any, text: str | None, job: "JobFile") -> tuple[str, str, Code]:
     """Return the message, the hint and the code for a value that breaks one rule of the schema.
 
     Args:
         error: the ValidationError of jsonschema.
         text: a value that is not a string, as written in the file; None if not known.
+        job: the document.
     """
+    from mlgen.jobfile import value_cures
+
     rule, limit, value = error.validator, error.validator_value, error.instance
-    shown = _shown(value, text)
+    repeated = shown(value, text)
     if rule == "type":
         types = limit if isinstance(limit, list) else [limit]
         expected = " or ".join(TYPES[name] for name in types if name in TYPES)
-        message = f"expected {expected}, got {_kind(value)}{shown}"
-        return message, _type_hint(types, value, text), "wrong-type"
+        message = f"expected {expected}, got {described(value, text)}"
+        path = tuple(error.absolute_path)
+        hint = job.for_role(path[2]) if job.is_job_file and path[:-1] == ROLES else ""
+        return message, hint or value_cures.for_type(path, types, value, text), "wrong-type"
     if rule in ("enum", "const"):
         allowed = limit if isinstance(limit, list) else [limit]
-        hint = choice(str(value), [str(word) for word in allowed])
-        return f"unknown value {shown}", hint, "unknown-value"
+        hint = value_cures.for_choice(str(value), [str(word) for word in allowed])
+        return f"unknown value {repeated}", hint, "unknown-value"
     if rule == "pattern":
-        return f"invalid value {shown}", _pattern_hint(limit, error.schema), "bad-value"
+        hint = value_cures.for_quantity(limit, value) or _pattern_hint(limit, error.schema)
+        return f"invalid value {repeated}", hint, "bad-value"
     if rule == "oneOf":
         fields = [name for alternative in limit for name in alternative["required"]]
         return *_bad_alternative(fields, value), "bad-value"
-    return *_bad_amount(rule, limit, value, shown), "bad-value"
+    return *_bad_amount(rule, limit, value, repeated), "bad-value"
 
 
 def _pattern_hint(pattern: str, schema: Mapping[str, Any]) -> str:
@@ -176,35 +240,6 @@ def _bad_amount(rule: str, limit: Any, value: Any, shown: str) -> tuple[str, str
         return f"expected {bound} {limit}, got {shown}", ""
     unit = {"Length": "character", "Items": "item", "Properties": "field"}[rule[len("min") :]]
     return f"expected {bound} {limit} {unit}{'' if limit == 1 else 's'}, got {len(value)}", ""
-
-
-def _type_hint(types: list[str], value: Any, text: str | None) -> str:
-    """Return how to fix quotes, which cause most wrong types, or an omitted mapping; else ""."""
-    if text is not None and "string" in types:
-        return f"quote it: '{text}'" if text else "write '' for an empty string"
-    if value is None and "object" in types:
-        return "write {} if it has no fields"
-    if isinstance(value, str) and "integer" in types and value.isdecimal():
-        return "remove the quotes"
-    return ""
-
-
-def _shown(value: Any, text: str | None) -> str:
-    """Return a value as a message repeats it: as written if that is known, else as JSON."""
-    shown = json.dumps(value, ensure_ascii=False) if text is None else text or "nothing"
-    return shown if len(shown) <= MAX_SHOWN else shown[:MAX_SHOWN] + "…"
-
-
-def _kind(value: Any) -> str:
-    """Return what a message puts in front of a value; nothing in front of null."""
-    kinds: tuple[tuple[Any, str], ...] = (
-        (bool, "the boolean "),
-        (str, "the string "),
-        ((int, float), "the number "),
-        (dict, "the mapping "),
-        (list, "the list "),
-    )
-    return next((kind for types, kind in kinds if isinstance(value, types)), "")
 
 
 def _listed(names: list[str], word: str) -> str:
