@@ -1,10 +1,11 @@
 """The walk from texts to objects: every room in turn, and nothing else."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
 from mlgen import checks, dialects, frameworks, objects
+from mlgen.checks import prerequisites
 from mlgen.documents import overrides
 from mlgen.documents.document import Document
 from mlgen.documents.files import Text
@@ -30,8 +31,29 @@ def render(texts: Iterable[Text], options: Options) -> Result:
     taken: set[Key] = set()
     for text in texts:
         parts += render_documents(text.name, dialects.documents(text), options, collector, taken)
+    collector.extend(_not_run([part.document for part in parts if isinstance(part, Foreign)]))
     collector.raise_errors()
-    return Result(tuple(parts), collector.problems)
+    return Result(tuple(_with_prerequisites(parts)), collector.problems)
+
+
+def _not_run(documents: list[Document]) -> Iterable[Problem]:
+    """Return warnings about other objects; most streams have none."""
+    if not documents:
+        return ()
+    from mlgen.checks.passthrough import not_run
+
+    return not_run(documents)
+
+
+def _with_prerequisites(parts: Sequence[Rendered | Foreign]) -> Iterator[Rendered | Foreign]:
+    """Return each part; a job with what it needs and no other part brings."""
+    brought = prerequisites.brought(item for part in parts for item in part.objects)
+    for part in parts:
+        if isinstance(part, Rendered):
+            needed = prerequisites.prerequisites(part.objects, brought)
+            yield replace(part, prerequisites=tuple(needed))
+        else:
+            yield part
 
 
 def render_documents(
@@ -71,20 +93,23 @@ def _render_document(
 def _render_job(name: str, document: Document, options: Options) -> tuple[Rendered, list[Problem]]:
     """Render one TrainingJob document; every problem gets the place of its value."""
     document = _overridden(document, options)
-    document, deprecations = frameworks.validate(document)
+    document, deprecations = frameworks.validate(document, options.kube_version)
     namespace = document.data["metadata"].get("namespace")
     job = training_job(
         document.data,
         options.namespace or namespace or options.default_namespace,
         supervisor=options.supervisor,
+        converted=bool(document.origins),
     )
+    job = frameworks.without_idle_gpus(job)
     try:
         job, topology, manifests = _built(job, options)
         collector = Collector(topology.warnings)
         if options.target:
             collector.extend(gitops.warnings(job, topology, options.target))
             manifests = gitops.adapted(topology, manifests, options.target)
-        collector.extend(checks.problems(job.name, manifests, options.kube_version))
+        found = checks.problems(job.name, manifests, options.kube_version, document.data)
+        collector.extend(found)
         if job.security.profile:
             profile = job.security.profile
             collector.extend(checks.profile(profile, manifests, options.kube_version))

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from mlgen.checks.prerequisites import Prerequisite
 from mlgen.documents.document import Document
 from mlgen.jobfile.model import TrainingJob
 from mlgen.kubernetes.versions import DEFAULT, KubeVersion
@@ -49,6 +50,8 @@ class Rendered:
             GitOps tool takes over.
         kube_version: of the cluster that the objects are for.
         objects: in the order in which they are applied.
+        prerequisites: what the objects name, and the files do not bring; () where a tool has only
+            some of the manifests that are applied together.
     """
 
     file: str
@@ -57,6 +60,7 @@ class Rendered:
     kube_version: KubeVersion
     topology: Topology
     objects: tuple[Object, ...]
+    prerequisites: tuple[Prerequisite, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,11 @@ class Result:
     def jobs(self) -> list[Rendered]:
         """The jobs alone."""
         return [part for part in self.parts if isinstance(part, Rendered)]
+
+    @property
+    def others(self) -> list[Foreign]:
+        """The other objects alone."""
+        return [part for part in self.parts if isinstance(part, Foreign)]
 
     @property
     def objects(self) -> list[Object]:

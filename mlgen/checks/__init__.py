@@ -1,4 +1,4 @@
-"""Objects of a job → problems with names, sizes, images and references between objects.
+"""Objects of a job → problems with names, values, sizes and references between objects.
 
 Without these checks the API server or a controller would report the problem later, or the job would
 hang without an error.
@@ -6,16 +6,17 @@ hang without an error.
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from mlgen.checks import references
+from mlgen.checks import admission, claims, names, references, sense
+from mlgen.checks.job_file import path_in_job_file
 from mlgen.checks.pods import ROLES, WORKLOADS, Finding, Objects, pods_of, texts, title
 from mlgen.kubernetes.limits import APPLY_MAX, CONFIG_MAP_MAX, overlong
-from mlgen.kubernetes.names import DNS_1035, DNS_1123, LABEL_MAX, STATEFUL_SET_MAX
 from mlgen.kubernetes.objects import Key, keys
 from mlgen.kubernetes.pod_security import LEVELS, Level, Violation, violations
-from mlgen.kubernetes.versions import RELAXED_SERVICE_NAMES, KubeVersion
+from mlgen.kubernetes.versions import KubeVersion
 from mlgen.objects.labels import DECIDES, ROLE
 from mlgen.problems import Problem, ValuePath
 
@@ -24,30 +25,56 @@ Object = dict[str, Any]
 NAME: ValuePath = ("metadata", "name")
 
 
-def problems(name: str, objects: Sequence[Object], kube_version: KubeVersion) -> list[Problem]:
+def problems(
+    name: str,
+    objects: Sequence[Object],
+    kube_version: KubeVersion,
+    job_file: Mapping[str, Any] | None = None,
+) -> list[Problem]:
     """Return the problems of one job's objects, with their paths in the job file.
 
     Args:
         name: of the job.
         objects: all objects of the job.
         kube_version: of the cluster.
+        job_file: its data, in which the values of the objects are found.
     """
-    violations = findings(name, objects, kube_version)
-    return list(dict.fromkeys(finding.problem for finding in violations))
+    violations = findings(name, objects, kube_version, job_file)
+    found = [_in_job_file(finding, job_file or {}) for finding in violations]
+    job = Objects(name, objects)
+    return list(dict.fromkeys([*found, *sense.problems(job, job_file), *claims.problems(job)]))
 
 
-def findings(name: str, objects: Sequence[Object], kube_version: KubeVersion) -> Iterator[Finding]:
+def _in_job_file(finding: Finding, job_file: Mapping[str, Any]) -> Problem:
+    """Return the problem of a finding; that of an address has the path of the text with it."""
+    problem = finding.problem
+    if problem.code not in ("no-such-peer", "namespace", "port"):
+        return problem
+    path = path_in_job_file(job_file, finding.item, finding.path)
+    return replace(problem, path=path or problem.path)
+
+
+def findings(
+    name: str,
+    objects: Sequence[Object],
+    kube_version: KubeVersion,
+    job_file: Mapping[str, Any] | None = None,
+) -> Iterator[Finding]:
     """Return the problems of one job's objects, with their paths in the objects too.
 
     Args:
         name: of the job.
         objects: all objects of the job.
         kube_version: of the cluster.
+        job_file: its data, if there is one.
     """
     job = Objects(name, objects)
-    yield from _names(objects, kube_version)
+    named = list(names.findings(objects, kube_version))
+    yield from named
     yield from _deciding(objects)
-    yield from _images(job)
+    # Names that mlgen makes of the job's name are wrong if that is.
+    written_only = bool(named and job_file)
+    yield from admission.findings(objects, kube_version, job_file or {}, written_only=written_only)
     yield from references.findings(job)
     yield from _sizes(job)
 
@@ -91,42 +118,6 @@ def profile(
             yield Problem(("spec", "security", "profile"), message, "profile", hint)
 
 
-def _names(objects: Sequence[Object], kube_version: KubeVersion) -> Iterator[Finding]:
-    """Return at most two findings: an invalid name, and the name furthest over its limit."""
-    too_long: list[tuple[int, str, int]] = []
-    invalid: list[Finding] = []
-    for number, item in enumerate(objects):
-        kind, name = item["kind"], item["metadata"]["name"]
-        for owner, text, limit in _limited_names(item):
-            if len(text) > limit:
-                reason = f'{owner} "{text}" has {len(text)} characters, the limit is {limit}'
-                too_long.append((len(text) - limit, reason, number))
-        strict = kind == "Service" and kube_version < RELAXED_SERVICE_NAMES
-        if not (DNS_1035 if strict else DNS_1123).match(name):
-            first = "starting with a letter" if strict else "starting with a letter or digit"
-            message = f'"{name}" is not a valid name for a {kind}'
-            hint = f"use lower-case letters, digits and dashes, {first} and not ending with a dash"
-            invalid.append(Finding(item, NAME, Problem(NAME, message, "bad-name", hint)))
-    yield from invalid[:1]
-    if too_long:
-        excess, reason, number = max(too_long)
-        message = f"the name is too long: {reason}"
-        hint = f"shorten it by {excess} character{'s' if excess > 1 else ''}"
-        yield Finding(objects[number], NAME, Problem(NAME, message, "name-too-long", hint))
-
-
-def _limited_names(item: Object) -> Iterator[tuple[str, str, int]]:
-    """Return the names of an object and of its pods: whose it is, the name, and its limit."""
-    kind, name, spec = item["kind"], item["metadata"]["name"], item.get("spec", {})
-    if kind == "StatefulSet":
-        yield "StatefulSet", name, STATEFUL_SET_MAX
-        yield "pod", f"{name}-{max(spec.get('replicas', 1), 1) - 1}", LABEL_MAX
-    elif kind == "Job" and spec.get("completionMode") == "Indexed":
-        yield "pod of the Job", f"{name}-{spec['completions'] - 1}", LABEL_MAX
-    else:
-        yield kind, name, LABEL_MAX
-
-
 def _deciding(objects: Sequence[Object]) -> Iterator[Finding]:
     """Check that there is exactly one deciding Job."""
     deciding = [item for item in objects if item["metadata"]["labels"].get(DECIDES) == "true"]
@@ -137,17 +128,6 @@ def _deciding(objects: Sequence[Object]) -> Iterator[Finding]:
         problem = Problem(ROLES, message, "deciding", hint)
         jobs = [item for item in objects if item["kind"] == "Job"]
         yield Finding((deciding or jobs or objects)[0], ("metadata", "labels"), problem)
-
-
-def _images(job: Objects) -> Iterator[Finding]:
-    """Check that every container has an image."""
-    for pods in job.pods:
-        for path, container in pods.containers():
-            if not container.get("image"):
-                message = f"container {container['name']} has no image"
-                hint = "set image here or in spec"
-                problem = Problem(pods.role_path, message, "missing-image", hint)
-                yield Finding(pods.item, path, problem)
 
 
 def _sizes(job: Objects) -> Iterator[Finding]:

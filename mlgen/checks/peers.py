@@ -1,7 +1,7 @@
 """Objects of a job → findings on peers: do variables, arguments and files name pods that exist?
 
-A peer is named by its address, `<job>-<role>-<i>.<job>`, or by its host name alone: where a Service
-has that name, or where kubectl runs commands in pods.
+A peer is named by its address, `<job>-<role>-<i>.<job>`, or by its host name alone, or with a
+namespace: where a Service has that name. In files, kubectl also names pods by their host names.
 """
 
 import re
@@ -34,6 +34,10 @@ BEGIN, END = r"(?:(?<![^\s,;\"'=@])|(?<=//))", r"(?![^\s,;\"'])"
 
 ELASTIC = "elastic-hosts"
 """The file that names every worker that an elastic job may ever have."""
+
+OPERATOR_ROLES = ("chief", "evaluator", "launcher", "master", "ps", "scheduler", "server", "worker")
+"""Roles of operators, in whose Services' names a job may have no role, or one merged with another.
+"""
 
 USE_EXISTING = "name a replica that exists"
 
@@ -76,15 +80,16 @@ def findings(job: Objects) -> Iterator[Finding]:
     Addresses that differ only in the index are reported together, at the first of them.
     """
     directory = Directory(job)
-    seen: set[tuple[Address, tuple[str, ...]]] = set()
+    seen: set[tuple[Address, tuple[str, ...], bool]] = set()
     mistakes: dict[tuple[str, Code], dict[str, tuple[Text, Mistake]]] = {}
     for text in (*texts(job.pods), *_annotations(job.pods), *_files(job)):
         for address in directory.addresses(text):
-            key = (address, text.reader_indexes if address.indexes.startswith("$") else ())
+            readers = text.reader_indexes if address.indexes.startswith("$") else ()
+            key = (address, readers, text.dials)
             if key in seen:
                 continue
             seen.add(key)
-            mistake = directory.mistake(address, text.reader_indexes)
+            mistake = directory.mistake(address, text)
             if mistake:
                 similar = mistakes.setdefault((address.prefix, mistake.code), {})
                 similar.setdefault(address.indexes, (text, mistake))
@@ -126,9 +131,11 @@ class Directory:
         self.prefixes = tuple(f"{name}-" for name in self.subdomains)
         self.namespace = next((item["metadata"].get("namespace") for item in job.items), None)
         roles = {pods.template["metadata"]["labels"].get(ROLE) for pods in job.pods} - {None}
-        names = sorted({f"{prefix}{role}-" for prefix in self.prefixes for role in roles})
-        any_name = "|".join(map(re.escape, names)) or "(?!)"
-        self.bare = re.compile(rf"{BEGIN}({any_name})({INDEX_FORMS})()(?::(\d+))?{END}")
+        self.hosts = {f"{prefix}{role}-" for prefix in self.prefixes for role in roles}
+        self.hosts |= {f"{name}-" for name in job.by_host}
+        self.names = self.hosts | {f"{job.name}-{role}-" for role in OPERATOR_ROLES}
+        any_name = "|".join(map(re.escape, sorted(self.names)))
+        self.bare = re.compile(rf"{BEGIN}({any_name})({INDEX_FORMS})(?::(\d+)(?![\w.-])|{END})")
 
     def addresses(self, text: Text) -> Iterator[Address]:
         """Return the replicas of the job that a text names."""
@@ -138,8 +145,9 @@ class Directory:
             address = Address(prefix, index, domain, port if text.has_ports else "")
             if self._is_of_job(address):
                 yield address
-        for prefix, index, domain, port in self.bare.findall(text.text):
-            yield Address(prefix, index, domain, port if text.has_ports else "")
+        for prefix, index, port in self.bare.findall(text.text):
+            if prefix in self.hosts or (port and text.has_ports):
+                yield Address(prefix, index, "", port if text.has_ports else "")
 
     def _is_of_job(self, address: Address) -> bool:
         """Return whether this is the address of a replica, not any text with dash and dot."""
@@ -148,23 +156,32 @@ class Directory:
         )
         if has_service:
             return bool(address.port) or address.prefix.startswith(self.prefixes)
-        return bool(address.port) and address.prefix.removesuffix("-") in self.job.by_host
+        return bool(address.port) and address.prefix in self.names
 
-    def mistake(self, address: Address, reader_indexes: tuple[str, ...]) -> Mistake | None:
+    def mistake(self, address: Address, text: Text) -> Mistake | None:
         """Return what is wrong with an address; None if all of its replicas can be reached.
 
         Args:
             address: of one replica or several.
-            reader_indexes: the first and the last index of the replicas that read the address.
+            text: that contains the address.
         """
-        for index in _ends(address.indexes, reader_indexes):
-            mistake = self._host_mistake(f"{address.prefix}{index}", address.domain, address.port)
+        dials = bool(address.port) or text.dials
+        for index in _ends(address.indexes, text.reader_indexes):
+            host = f"{address.prefix}{index}"
+            mistake = self._host_mistake(host, address.domain, address.port, dials=dials)
             if mistake:
                 return mistake
         return None
 
-    def _host_mistake(self, host: str, domain: str, port: str) -> Mistake | None:
-        """Return what is wrong with the address of one replica."""
+    def _host_mistake(self, host: str, domain: str, port: str, *, dials: bool) -> Mistake | None:
+        """Return what is wrong with the address of one replica.
+
+        Args:
+            host: the host name.
+            domain: from the first dot on, or "".
+            port: digits, or "".
+            dials: whether the host name alone must resolve.
+        """
         subdomain, _, rest = domain.removeprefix(".").partition(".")
         service, pods = self.services.get(host), self._pods(host)
         if subdomain not in self.domains and service is not None:  # <Service>.<namespace>
@@ -173,14 +190,16 @@ class Directory:
         if pods is None:
             message = f'names the peer "{host}"{{more}}, but there is no such pod'
             return Mistake(message, "no-such-peer", USE_EXISTING)
+        if service is None and subdomain not in self.domains:
+            name = f"{host}{domain}"
+            message = f'names the peer "{name}"{{more}}, but there is no Service of that name'
+            hint = f"use the address {host}.{pods.subdomain[1]}"
+            return Mistake(message, "no-such-peer", hint) if dials or domain else None
         if subdomain and subdomain != pods.subdomain[1]:
             message = (
                 f'names the peer "{host}.{subdomain}"{{more}}, '
                 f"but {host} does not have that subdomain"
             )
-            return Mistake(message, "no-such-peer", USE_EXISTING)
-        if port and not subdomain and service is None:
-            message = f'names the peer "{host}"{{more}}, but there is no Service of that name'
             return Mistake(message, "no-such-peer", USE_EXISTING)
         if svc == "svc" and namespace != (self.namespace or namespace):
             message = (
@@ -188,10 +207,11 @@ class Directory:
                 f"but the job is in {self.namespace}"
             )
             return Mistake(message, "namespace", f"use the namespace {self.namespace}")
-        if pods.indexed and pods.together and (pods.index(host) or 0) >= pods.together:
+        together, count = pods.together or 0, pods.count or 0
+        if pods.indexed and together and together <= (pods.index(host) or 0) < count:
             message = f'names the peer "{host}"{{more}}, but only {pods.together} run at a time'
             return Mistake(message, "no-such-peer", "set parallelism to the value of completions")
-        return _port_mistake(host, port, pods, service if not subdomain else None)
+        return _port_mistake(host, port, service) if service and not subdomain else None
 
     def _pods(self, host: str) -> Pods | None:
         """Return the pods with this host name, else those selected by the Service of this name."""
@@ -202,24 +222,22 @@ class Directory:
         return next(self.job.selected(selector), None)
 
 
-def _port_mistake(host: str, port: str, pods: Pods, service: Object | None) -> Mistake | None:
-    """Return what is wrong if neither the Service nor the pods declare a port.
+def _port_mistake(host: str, port: str, service: Object) -> Mistake | None:
+    """Return what is wrong if a Service does not forward a port.
+
+    A headless Service has no ports, and leads to every port of its pods, declared or not.
 
     Args:
         host: the replica, for the message.
         port: digits, or "" for an address without one.
-        pods: those that the host name leads to.
-        service: the Service that is in between; None if the address is that of the pod.
+        service: the Service of that name.
     """
-    if not port:
+    ports = [item["port"] for item in service["spec"].get("ports", [])]
+    if not port or not ports or int(port) in ports:
         return None
-    service_ports = service["spec"].get("ports") if service else None
-    ports = [item["port"] for item in service_ports] if service_ports else pods.ports()
-    if int(port) in ports:
-        return None
-    declared = f"only {', '.join(map(str, ports))}" if ports else "no ports"
-    message = f"uses port {port} of {host}{{more}}, which declares {declared}"
-    return Mistake(message, "port", "give both roles the same port")
+    declared = ", ".join(map(str, ports))
+    message = f"uses port {port} of {host}{{more}}, whose Service forwards only {declared}"
+    return Mistake(message, "port", "use that port, or set the port of the role")
 
 
 def _ends(index: str, reader_indexes: tuple[str, ...]) -> Sequence[str]:

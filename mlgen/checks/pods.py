@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
-from mlgen.objects.labels import ROLE
+from mlgen.objects.labels import MAX_REPLICAS, ROLE
 from mlgen.problems import Problem, ValuePath
 from mlgen.topology import INDEX_NAME
 
@@ -46,6 +46,7 @@ class Pods:
         indexed: the host names end with an index.
         count: the number of pods; None if unknown, as for a suspended StatefulSet.
         together: the number of pods that run at a time; None if unknown.
+        limit: the number of pods to which an elastic job can be scaled; 0 if it is not elastic.
     """
 
     item: Object
@@ -53,6 +54,7 @@ class Pods:
     indexed: bool
     count: int | None
     together: int | None
+    limit: int = 0
 
     @property
     def role_path(self) -> ValuePath:
@@ -83,9 +85,9 @@ class Pods:
         return (*POD, "subdomain"), self.template["spec"].get("subdomain")
 
     def has(self, host: str) -> bool:
-        """Return whether one of the pods has this host name."""
+        """Return whether one of the pods has this host name, or will have it in an elastic job."""
         index = self.index(host)
-        return index is not None and (self.count is None or index < self.count)
+        return index is not None and (self.count is None or index < max(self.count, self.limit))
 
     def index(self, host: str) -> int | None:
         """Return the index in a host name, 0 if there is none; None for names of other pods.
@@ -119,11 +121,6 @@ class Pods:
         """Return the volumes, each with its path."""
         for number, volume in enumerate(self.template["spec"].get("volumes", [])):
             yield (*POD, "volumes", number), volume
-
-    def ports(self) -> list[int]:
-        """Return the ports that the main container declares."""
-        main: Object = next(iter(self.template["spec"]["containers"]), {})
-        return [port["containerPort"] for port in main.get("ports", [])]
 
 
 @dataclass(frozen=True)
@@ -188,7 +185,9 @@ def pods_of(item: Object) -> Pods:
     host = name if indexed else spec["template"]["spec"].get("hostname", name)
     # A suspended job has no parallelism or no replicas: how many there will be is unknown.
     together = spec.get("parallelism", 1) if kind == "Job" else count
-    return Pods(item, host, indexed, count or None, together or None)
+    limit = item["metadata"].get("annotations", {}).get(MAX_REPLICAS, "")
+    limit = int(limit) if limit.isdecimal() else 0
+    return Pods(item, host, indexed, count or None, together or None, limit)
 
 
 def name_of(item: Object) -> str:
@@ -227,6 +226,12 @@ class Text:
     text: str
     reader_indexes: tuple[str, ...] = ()
     has_ports: bool = True
+
+    @property
+    def dials(self) -> bool:
+        """Whether a name in it is contacted; files and mlgen's other variables only list pods."""
+        is_list = self.label.startswith("MLGEN_") and self.label != "MLGEN_PEERS"
+        return self.has_ports and not is_list
 
 
 def texts(workloads: Iterable[Pods]) -> Iterator[Text]:

@@ -16,7 +16,6 @@ from mlgen.checks.pods import (
     Objects,
     Pods,
     name_of,
-    pods_of,
     role_path,
     texts,
     title,
@@ -32,7 +31,6 @@ def findings(job: Objects) -> Iterator[Finding]:
     """Return every reference of an object to another that is missing or does not match."""
     yield from _selectors(job)
     yield from _domains(job)
-    yield from _volumes(job)
     yield from _config_maps(job)
     yield from peers.findings(job)
     yield from _rights(job)
@@ -49,19 +47,11 @@ def _broken(
 
 
 def _selectors(job: Objects) -> Iterator[Finding]:
-    """Check that every selector matches at least one pod."""
-    for item in job.items:
-        path: ValuePath = ("spec", "selector")
-        if item["kind"] == "Service":
-            selector = item["spec"]["selector"]
-            matches = any(job.selected(selector))
-        elif item["kind"] in ("StatefulSet", "Deployment"):
-            path = (*path, "matchLabels")
-            selector = item["spec"]["selector"]["matchLabels"]
-            matches = pods_of(item).selected(selector)
-        else:
-            continue
-        if not matches:
+    """Check that the selector of every Service matches at least one pod."""
+    path: ValuePath = ("spec", "selector")
+    for item in job.of_kind("Service").values():
+        selector = item["spec"]["selector"]
+        if not any(job.selected(selector)):
             names = [name for name in SELECTOR_LABELS if name in selector]
             hint = f"do not override the labels {', '.join(names)} in templates"
             message = f"{title(item)} selects no pods"
@@ -107,33 +97,16 @@ def _replica_service(job: Objects, service: Object) -> Iterator[Finding]:
     if not {REPLICA_INDEX, JOB_INDEX, SET_INDEX} & set(selector):
         return
     selected = list(job.selected(selector))
-    if selected and not any(pods.has(name) or name_of(pods.item) == name for pods in selected):
+    # The name of an operator's role that is merged into another is that of no pod.
+    of_role = name.startswith(f"{job.name}-{selector.get(ROLE)}-")
+    is_alias = re.fullmatch(rf"{re.escape(job.name)}-.+-\d+", name) and not of_role
+    if (
+        selected
+        and not is_alias
+        and not any(pods.has(name) or name_of(pods.item) == name for pods in selected)
+    ):
         message = f"{title(service)} selects {title(selected[0].item)}, but has another name"
         yield _broken(service, ("metadata", "name"), message)
-
-
-def _volumes(job: Objects) -> Iterator[Finding]:
-    """Check that every mount has a volume, and every volume one source."""
-    for pods in job.pods:
-        names = {volume["name"] for _, volume in pods.volumes()}
-        for path, container in pods.containers():
-            for number, mount in enumerate(container.get("volumeMounts", [])):
-                if mount["name"] not in names:
-                    message = (
-                        f"container {container['name']} mounts the volume {mount['name']}, "
-                        "which does not exist"
-                    )
-                    hint = "add it to the volumes of the template"
-                    problem = Problem(pods.role_path, message, "volume", hint)
-                    yield Finding(pods.item, (*path, "volumeMounts", number), problem)
-        for path, volume in pods.volumes():
-            sources = [
-                name for name, value in volume.items() if name != "name" and value is not None
-            ]
-            if len(sources) > 1:
-                message = f"the volume {volume['name']} has several sources: {', '.join(sources)}"
-                problem = Problem(pods.role_path, message, "volume", "rename your volume")
-                yield Finding(pods.item, path, problem)
 
 
 def _config_maps(job: Objects) -> Iterator[Finding]:

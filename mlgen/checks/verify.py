@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlgen import checks, dialects
+from mlgen.checks import structure
 from mlgen.checks.pods import WORKLOADS, Finding, pods_of, title
 from mlgen.documents.document import Document
 from mlgen.documents.files import Text
@@ -266,15 +267,20 @@ def _verified(
     The checks rely on the shape of the objects, so they run only if no object is malformed.
     """
     objects = [part.data for part in parts]
-    malformed = [problem for part in parts for problem in _malformed(name, part)]
-    if malformed:
-        collector.extend(malformed)
-        return Verified(name, parts[0].namespace, len(objects), 0)
     part_of = {id(part.data): part for part in parts}
+    rejected = list(structure.findings(objects, kube_version))
+    reported = [_located(name, part_of[id(error.item)], error) for error in rejected]
+    collector.extend(reported)
+    malformed = {id(part.data): each for part in parts for each in _malformed(name, part)}
+    if malformed:
+        known = {id(error.item) for error in rejected}
+        collector.extend(malformed[key] for key in malformed if key not in known)
+        return Verified(name, parts[0].namespace, len(objects), 0)
     findings = checks.findings(name, objects, kube_version)
     errors = (finding for finding in findings if not finding.problem.warning)
-    located = (_located(name, part_of[id(error.item)], error) for error in errors)
-    collector.extend(dict.fromkeys(located))
+    located = dict.fromkeys(_located(name, part_of[id(error.item)], error) for error in errors)
+    same = {(problem.place, problem.code) for problem in reported}
+    collector.extend(item for item in located if (item.place, item.code) not in same)
     workloads = [pods_of(item) for item in objects if item["kind"] in WORKLOADS]
     count = sum(pods.count or 0 for pods in workloads if pods.subdomain[1])
     return Verified(name, parts[0].namespace, len(objects), count)

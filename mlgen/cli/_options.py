@@ -102,8 +102,9 @@ SETTINGS = click.option(
     callback=read_settings,
     metavar="PATH=VALUE",
     help="Override a value in every job file, or in the equivalent job file of a custom resource:"
-    r" spec.roles.worker.replicas=8. VALUE is read as YAML; escape a dot within a key as '\.'."
-    " Can be repeated.",
+    " spec.roles.worker.replicas=8. VALUE is read as YAML: 'spec.env.LR=\"0.1\"',"
+    r" 'spec.args=[a, b]'. Escape a dot within a key: 'spec.resources.nvidia\.com/gpu=8'. Can be"
+    " repeated.",
 )
 
 SUPERVISOR = click.option(

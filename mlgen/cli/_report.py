@@ -2,12 +2,14 @@
 
 import sys
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 if TYPE_CHECKING:
     from mlgen.problems import Problem
+    from mlgen.result import Result
 
 T = TypeVar("T")
 
@@ -36,6 +38,30 @@ def checked(action: Callable[[], T], warnings: "Callable[[T], Iterable[Problem]]
         sys.exit(1)
     report(warnings(result))
     return result
+
+
+def report_others(result: "Result") -> None:
+    """Print on stderr how many jobs and other objects there are, if there are others."""
+    if result.others:
+        from mlgen.output.summary import counts
+
+        click.echo(counts(result), err=True)
+
+
+def refuse_inputs(outputs: Iterable[str | Path], files: Iterable[str]) -> None:
+    """Check that no output is an input; `-` is stdout.
+
+    Raises:
+        UsageError: one of them is, or would become one.
+    """
+    paths = [Path(output) for output in outputs if output != "-"]
+    if not paths:
+        return
+    from mlgen.output.files import conflict
+
+    reason = conflict(paths, files)
+    if reason:
+        raise click.UsageError(reason)
 
 
 def write(output: str, text: str) -> None:

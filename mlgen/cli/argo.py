@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from mlgen.cli._options import FILES, OUTPUT, read_schedule, rendering
-from mlgen.cli._report import checked, write
+from mlgen.cli._report import checked, refuse_inputs, write
 
 
 @click.command("argo")
@@ -45,6 +45,7 @@ def command(files: tuple[str, ...], output: str, **values: Any) -> None:
         raise click.UsageError("--cron, --template and --no-workflow are mutually exclusive")
     retries = {name: values.pop(name) for name in ("backoff_seconds", "retry_oom")}
     form = Form(schedule=cron, step=template, workflow=not no_workflow, **retries)
+    refuse_inputs([output], files)
     options = Options(**values, workflow=True)
     text, _ = checked(lambda: argo(texts(files), options, form), lambda result: result[1])
     write(output, text)

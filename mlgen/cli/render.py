@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mlgen.cli._options import FILES, SUPERVISOR, TARGET, rendering
-from mlgen.cli._report import checked, write
+from mlgen.cli._report import checked, refuse_inputs, report_others, write
 
 if TYPE_CHECKING:
     from mlgen.output.manifests import Format
@@ -54,7 +54,10 @@ def command(
     if check is not None and output != "-":
         raise click.UsageError("--output and --check are mutually exclusive")
     if check is None and not (output.endswith("/") or (output and Path(output).is_dir())):
-        write(output, text(_result(files, values).parts, form))
+        refuse_inputs([output], files)
+        result = _result(files, values)
+        write(output, text(result.parts, form))
+        report_others(result)
         return
     folder = Path(output if check is None else check)
     if form != "yaml":
@@ -63,7 +66,7 @@ def command(
         raise click.UsageError(
             f"{folder} is both input and output; use another folder for the output"
         )
-    _write_folder(folder, _result(files, values), check=check is not None)
+    _write_folder(folder, _result(files, values), files, check=check is not None)
 
 
 def _result(files: tuple[str, ...], values: dict[str, Any]) -> "Result":
@@ -72,14 +75,16 @@ def _result(files: tuple[str, ...], values: dict[str, Any]) -> "Result":
     return checked(lambda: validate(files, Options(**values)), lambda result: result.warnings)
 
 
-def _write_folder(folder: Path, result: "Result", *, check: bool) -> None:
+def _write_folder(folder: Path, result: "Result", files: tuple[str, ...], *, check: bool) -> None:
     """Update a folder; or print how it would change, and exit with status 3 if it would."""
     from mlgen.output.folder import changes, diff, texts, update
 
     try:
         change = checked(lambda: changes(folder, texts(result.parts)), lambda _: ())
         if not check:
+            refuse_inputs((folder / name for name in change.names), files)
             update(folder, change)
+            report_others(result)
             return
     except OSError as error:
         action = "read" if check else "written"

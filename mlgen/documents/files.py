@@ -10,6 +10,16 @@ from mlgen.problems import Place, Problem
 SUFFIXES = (".json", ".yaml", ".yml")
 """The files that are read from a folder, as by `kubectl apply -f FOLDER`."""
 
+KUSTOMIZATIONS = ("Kustomization", "kustomization.yaml", "kustomization.yml")
+"""The files from which kustomize builds a folder. They are not manifests."""
+
+KUSTOMIZE_HINT = "build it first: kubectl kustomize FOLDER | mlgen render -"
+
+CHARTS = ("Chart.yaml", "values.yaml")
+"""The files of a Helm chart that are not templates."""
+
+HELM_HINT = "render the chart first: helm template CHART | mlgen render -"
+
 
 @dataclass(frozen=True, slots=True)
 class Text:
@@ -31,8 +41,8 @@ class Text:
 def texts(names: tuple[str, ...]) -> Iterator[Text]:
     """Read files, folders and `-` (standard input), in this order.
 
-    Files in a folder are sorted by name; its subfolders are ignored. A file that cannot be read is
-    returned as a `Text` with a problem.
+    Files in a folder are sorted by name; its subfolders and the file of kustomize are ignored. A
+    file that cannot be read is returned as a `Text` with a problem.
     """
     for name in names:
         if name == "-":
@@ -43,10 +53,10 @@ def texts(names: tuple[str, ...]) -> Iterator[Text]:
         except OSError as error:
             yield _unreadable(name, error)
             continue
-        if not files:
-            hint = f"specify a folder with {', '.join(SUFFIXES)} files"
-            message = "the folder contains no manifests"
-            yield Text(name, problem=Problem((), message, "unreadable", hint, place=Place(name)))
+        problem = _unsuitable(Path(name), files)
+        if problem:
+            yield Text(name, problem=problem)
+            continue
         for file in files:
             try:
                 yield decode(str(file), file.read_bytes())
@@ -58,7 +68,27 @@ def _files(path: Path) -> list[Path]:
     """Return a file itself, or the manifests in a folder, sorted by name."""
     if not path.is_dir():
         return [path]
-    return sorted(file for file in path.iterdir() if file.suffix in SUFFIXES and file.is_file())
+    files = (file for file in path.iterdir() if file.suffix in SUFFIXES and file.is_file())
+    return sorted(file for file in files if file.name not in KUSTOMIZATIONS)
+
+
+def _unsuitable(path: Path, files: list[Path]) -> Problem | None:
+    """Return the problem of a folder of Helm or kustomize, or of one without manifests, or None.
+
+    Args:
+        path: the folder, or a file.
+        files: its manifests, or the file itself.
+    """
+    hint = ""
+    if path.is_dir() and (path / CHARTS[0]).is_file():
+        message, hint = "the folder is a Helm chart", HELM_HINT.replace("CHART", str(path))
+    elif not files and any((path / name).is_file() for name in KUSTOMIZATIONS):
+        message = "the folder contains a kustomization, but no manifests"
+        hint = KUSTOMIZE_HINT.replace("FOLDER", str(path))
+    elif not files:
+        message = "the folder contains no manifests"
+        hint = f"specify a folder with {', '.join(SUFFIXES)} files"
+    return Problem((), message, "unreadable", hint, place=Place(str(path))) if hint else None
 
 
 def _unreadable(name: str, error: OSError) -> Text:

@@ -1,21 +1,37 @@
 """`--set path=value` → a document with that value replaced."""
 
 import copy
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, TypeVar
 
 from mlgen.documents.document import Document
 from mlgen.documents.reader import scalar
-from mlgen.problems import Place, ValuePath, dotted
+from mlgen.problems import Place, Problem, ValuePath, dotted
 
 T = TypeVar("T")
 
 KEY = r"(?:\\.|[^.\[\]\\])+"
 STEP = re.compile(rf"{KEY}|\[(\d+)\]")
 PATH = re.compile(rf"{KEY}(?:\[\d+\])*(?:\.{KEY}(?:\[\d+\])*)*")
+
+ANOTHER = re.compile(r""",\s*(?=(?:spec|metadata)\.[^\s=,'"]+=)""")
+"""Another setting within a value: Helm's --set splits at commas."""
+
+HELM_LIST = re.compile(r"\{([^:{}]+)\}")
+"""A list as in Helm's --set. In YAML, it is a mapping of which all values are null."""
+
+QUALIFIED = (
+    *("resources", "limits", "requests", "minResources", "overhead"),
+    *("labels", "annotations", "matchLabels", "nodeSelector"),
+)
+"""Mappings whose keys may have a domain with dots before a slash: nvidia.com/gpu."""
+
+SETTING = Place("--set", 0)
+"""The place of values from the command line."""
 
 
 def parse(setting: str) -> tuple[ValuePath, Any]:
@@ -31,11 +47,77 @@ def parse(setting: str) -> tuple[ValuePath, Any]:
         raise ValueError('expected path=value, but there is no "="')
     if not PATH.fullmatch(name):
         raise ValueError(f'"{name}" is not a path such as spec.roles.worker.args[0]')
-    path = (
+    path = tuple(
         int(step.group(1)) if step.group(1) else re.sub(r"\\(.)", r"\1", step.group())
         for step in STEP.finditer(name)
     )
-    return tuple(path), scalar(value)
+    _require_plain(name, path, value)
+    return path, scalar(value)
+
+
+def _require_plain(name: str, path: ValuePath, value: str) -> None:
+    """Check that a setting is not written as for Helm, and that dots within a key are escaped.
+
+    Args:
+        name: the path as written.
+        path: the path as read.
+        value: the value as written.
+
+    Raises:
+        ValueError: it is, or they are not; the message says what to write instead.
+    """
+    settings = ANOTHER.split(f"{name}={value}")
+    if len(settings) > 1 and value[:1] not in tuple("'\"[{"):
+        repeated = " ".join(f"--set '{setting}'" for setting in settings)
+        raise ValueError(f"the value has another setting in it; repeat the option: {repeated}")
+    items = HELM_LIST.fullmatch(value)
+    if items:
+        listed = ", ".join(item.strip() for item in items[1].split(","))
+        raise ValueError(f"a list is written as in YAML: --set '{name}=[{listed}]'")
+    slash = next((n for n, step in enumerate(path) if isinstance(step, str) and "/" in step), 0)
+    holders = [n for n, step in enumerate(path[:slash]) if step in QUALIFIED]
+    if holders and holders[-1] < slash - 1:
+        key = ".".join(map(str, path[holders[-1] + 1 : slash + 1]))
+        escaped = written((*path[: holders[-1] + 1], key, *path[slash + 1 :]))
+        message = f'escape the dots in the key "{key}" with a backslash'
+        raise ValueError(f"{message}, in single quotes: --set '{escaped}={value}'")
+
+
+def written(path: ValuePath) -> str:
+    r"""Return a path as `parse` reads it: `metadata.labels.example\.com/team`."""
+    return dotted(
+        tuple(
+            step if isinstance(step, int) else re.sub(r"([.\[\]\\])", r"\\\1", step)
+            for step in path
+        )
+    )
+
+
+def cure(path: ValuePath, types: Sequence[str], value: Any) -> str:
+    """Return how to set a value as one of the types of JSON Schema; "" if that is not clear.
+
+    A shell removes the quotes of YAML, unless there are others around them.
+
+    Args:
+        path: of the value.
+        types: those that it may have.
+        value: it has none of them.
+    """
+    if "string" in types and isinstance(value, bool | int | float):
+        return f"""quote it twice: --set '{written(path)}="{json.dumps(value)}"'"""
+    if "array" in types and isinstance(value, str) and "," in value:
+        listed = ", ".join(item.strip() for item in value.split(","))
+        return f"write --set '{written(path)}=[{listed}]'"
+    return ""
+
+
+def in_shell(problem: Problem, document: Document) -> Problem:
+    """Return a problem whose hint, to quote a value of `--set`, holds in a shell too."""
+    is_setting = document.places.get(problem.path) == SETTING
+    if not is_setting or not problem.hint.startswith("quote it"):
+        return problem
+    hint = cure(problem.path, ("string",), document.item(*problem.path).data)
+    return replace(problem, hint=hint or problem.hint)
 
 
 def apply(document: Document, path: ValuePath, value: Any) -> Document:
@@ -59,13 +141,12 @@ def apply(document: Document, path: ValuePath, value: Any) -> Document:
         else:
             raise _no_such_value(path[:depth], step, parent)
     _put(parent, path, value)
-    place = Place("--set", 0)
     origins = _outside(document.origins, path)
     return replace(
         document,
         data=data,
-        places=_outside(document.places, path) | {path: place},
-        keys=document.keys | {path: place},
+        places=_outside(document.places, path) | {path: SETTING},
+        keys=document.keys | {path: SETTING},
         texts=_outside(document.texts, path),
         origins=origins | {path: path} if origins else origins,
     )

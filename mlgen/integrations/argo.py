@@ -17,7 +17,7 @@ from mlgen.documents.files import Text
 from mlgen.kubernetes.objects import Key, keys
 from mlgen.objects.labels import JOB, labels, metadata, status_name
 from mlgen.objects.skeleton import filled
-from mlgen.output.summary import summary
+from mlgen.output.summary import heading
 from mlgen.output.yaml import verbatim, yaml_text
 from mlgen.problems import Collector, Problem
 from mlgen.result import Foreign, Options, Rendered
@@ -29,7 +29,7 @@ SERVICE_ACCOUNT = "mlgen-train"
 FILE = "manifests.yaml"
 """The key of the ConfigMap that holds the manifests."""
 
-KINDS_OF_USER = ("ServiceAccount", "Role", "RoleBinding", "Deployment")
+KINDS_OF_USER = ("PersistentVolumeClaim", "ServiceAccount", "Role", "RoleBinding", "Deployment")
 """The kinds that the user applies, not the step; the Deployment is TensorBoard's."""
 
 CRON_WORKFLOW_MAX = 52
@@ -83,7 +83,7 @@ def argo(texts: Iterable[Text], options: Options, form: Form) -> tuple[str, tupl
         problems = [*_problems(part, form, objects), *checks.collisions(in_cluster, taken)]
         collector.extend(map(part.document.located, problems))
         taken.update(keys(in_cluster))
-        manifests.append(yaml_text(objects, summary(part.topology)))
+        manifests.append(yaml_text(objects, heading(part)))
     collector.raise_errors()
     if form.step:
         steps = yaml_text([[_step(job, form) for job in result.jobs]])
@@ -140,7 +140,7 @@ def _step(job: Rendered, form: Form) -> Object:
     parameters = {
         "job": job.job.name,
         "manifests": _config_name(job),
-        "backoff-limit": str(policy.backoff_limit),
+        "backoff-limit": str(policy.retries),
         **({} if form.backoff_seconds is None else {"backoff-seconds": str(form.backoff_seconds)}),
         "clean-pod-policy": policy.clean_pod_policy,
         **({"retryable": " ".join(map(str, sorted(codes)))} if codes else {}),

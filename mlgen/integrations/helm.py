@@ -27,7 +27,7 @@ from mlgen.documents.files import Text, decode
 from mlgen.jobfile.schema import KIND
 from mlgen.kubernetes.groups import group_of
 from mlgen.kubernetes.objects import Key
-from mlgen.output.summary import summary
+from mlgen.output.summary import heading
 from mlgen.output.yaml import yaml_text
 from mlgen.pipeline import render_documents
 from mlgen.problems import Collector, Place, Problem
@@ -179,7 +179,7 @@ def _manifests(part: Rendered | Foreign, origin: _Origin) -> str:
     comment = f"Source: {origin.comment}\n" if origin.comment else ""
     if isinstance(part, Foreign):
         return yaml_text([_annotated(part.document.data, origin.annotation)], comment)
-    first = comment + summary(part.topology)
+    first = comment + heading(part)
     return "".join(
         yaml_text([_annotated(item, origin.annotation)], comment if number else first)
         for number, item in enumerate(part.objects)

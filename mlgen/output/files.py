@@ -2,8 +2,45 @@
 
 import os
 import tempfile
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
+
+from mlgen.documents.files import SUFFIXES
+
+
+def conflict(outputs: Iterable[Path], inputs: Iterable[str]) -> str:
+    """Return why one of the files must not be written: it is or would become an input; or "".
+
+    Args:
+        outputs: the files; they need not exist.
+        inputs: files and folders as on the command line.
+    """
+    paths = [Path(name) for name in inputs if name != "-"]
+    folders = {path.resolve(): path for path in paths if path.is_dir()}
+    files = [path for path in paths if not path.is_dir()]
+    for folder in folders:
+        with suppress(OSError):  # reported when it is read
+            files += (file for file in folder.iterdir() if file.suffix in SUFFIXES)
+    identities = {identity for file in files for identity in _identities(file)}
+    for output in outputs:
+        if output.exists() and not output.is_file():  # /dev/stdout, or a pipe
+            continue
+        if not identities.isdisjoint(_identities(output)):
+            return f"{output} is both input and output; write to another file"
+        parent = output.resolve().parent
+        if parent in folders and output.suffix in SUFFIXES:
+            where = f"{output} is in the input folder {folders[parent]}"
+            return f"{where}, and would be read as a job the next time; write to another folder"
+    return ""
+
+
+def _identities(path: Path) -> Iterator[Path | tuple[int, int]]:
+    """Return the path without symbolic links, and if the file exists, what its hard links share."""
+    yield path.resolve()
+    if path.exists():
+        status = path.stat()
+        yield status.st_dev, status.st_ino
 
 
 def write(name: str, text: str) -> None:

@@ -16,7 +16,7 @@ from mlgen.checks import NAME
 from mlgen.kubernetes.groups import group_of, is_built_in
 from mlgen.objects.labels import DECIDES
 from mlgen.output import files
-from mlgen.output.summary import summary
+from mlgen.output.summary import heading
 from mlgen.output.yaml import verbatim, yaml_text
 from mlgen.problems import MlgenError, Place, Problem
 from mlgen.result import Foreign, Rendered
@@ -78,7 +78,7 @@ def _documents(part: Rendered | Foreign) -> Iterator[tuple[Object, str]]:
         return
     for item in part.objects:
         decides = item["metadata"]["labels"].get(DECIDES) == "true"
-        yield item, yaml_text([item], summary(part.topology) if decides else "")
+        yield item, yaml_text([item], heading(part) if decides else "")
 
 
 def file_name(item: Object) -> str | None:

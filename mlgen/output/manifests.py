@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from mlgen.output.summary import summary
+from mlgen.output.summary import heading
 from mlgen.output.yaml import verbatim, yaml_text
 from mlgen.result import Foreign, Rendered
 
@@ -16,7 +16,7 @@ def text(parts: Iterable[Rendered | Foreign], form: Format) -> str:
     if form == "json":
         return json_text([item for part in parts for item in part.objects])
     return "".join(
-        yaml_text(part.objects, summary(part.topology))
+        yaml_text(part.objects, heading(part))
         if isinstance(part, Rendered)
         else verbatim(part.document.text, part.document.data)
         for part in parts

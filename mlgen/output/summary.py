@@ -1,20 +1,63 @@
-"""Topology → a summary of a job in a few lines, for a reviewer."""
+"""A rendered job → a summary in a few lines, for a reviewer."""
+
+import textwrap
+from collections.abc import Iterator, Mapping
 
 from mlgen import checks
+from mlgen.checks.totals import totals
 from mlgen.kubernetes.pod_security import LEVELS, level
-from mlgen.result import Rendered
+from mlgen.result import Rendered, Result
 from mlgen.topology import Role, Topology
 
+MAX_NEEDS = 12
+"""The number of prerequisites that a heading lists; `mlgen validate` lists all."""
 
-def summary(topology: Topology) -> str:
+MAX_USERS = 6
+"""The number of users of a prerequisite that are named."""
+
+WIDTH = 98
+"""Of the lines of a heading, without `# `."""
+
+NO_BREAK = "\N{NO-BREAK SPACE}"
+
+MAX_KINDS = 6
+"""The number of kinds that `counts` names."""
+
+GPU = "/gpu"
+"""The end of the names of GPUs: nvidia.com/gpu, amd.com/gpu."""
+
+STORED = ("ephemeral-storage", "hugepages-")
+"""Resources that the first line of a summary leaves out."""
+
+
+def heading(rendered: Rendered) -> str:
+    """Return the summary, and what the job needs that the manifests do not bring."""
+    needs = [str(item) for item in rendered.prerequisites]
+    if not needs:
+        return summary(rendered)
+    if len(needs) > MAX_NEEDS:
+        needs[MAX_NEEDS:] = [f"and {len(needs) - MAX_NEEDS} more: see mlgen validate"]
+    # A no-break space keeps a kind and its name on one line.
+    listed = ", ".join(item.replace(" ", NO_BREAK) for item in needs)
+    lines = textwrap.wrap(
+        f"  needs in the cluster: {listed}",
+        WIDTH,
+        subsequent_indent="    ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return "\n".join([summary(rendered), *lines]).replace(NO_BREAK, " ")
+
+
+def summary(rendered: Rendered) -> str:
     """Return one line about the job and one per role: replicas, kind of object, and purpose."""
+    topology = rendered.topology
     job = topology.job
-    pods = sum(role.replicas for role in topology.roles)
-    lines = [f"{job.name}: {job.framework}, {pods} pod{'s' if pods > 1 else ''}. Made by mlgen."]
+    lines = [f"{job.name}: {job.framework}, {', '.join(_sizes(rendered))}. Made by mlgen."]
     rows: dict[tuple[str, str, str], int] = {}
     for role in topology.roles:
         kind = f"{'StatefulSet' if role.serves else 'Job'}{'' if role.index is None else 's'}"
-        key = (role.name, kind, _purpose(role))
+        key = (role.name, kind, _purpose(topology, role))
         rows[key] = rows.get(key, 0) + role.replicas
     if job.tensorboard:
         rows["tensorboard", "Deployment", ""] = 1
@@ -23,16 +66,88 @@ def summary(topology: Topology) -> str:
     width = max(len(name) for name, _, _ in rows)
     for (name, kind, purpose), replicas in rows.items():
         lines.append(f"  {name:{width}}  {replicas} in {kind:11}  {purpose}".rstrip())
+    if job.scheduling.gang == "kueue":
+        lines.append(f"  admitted by Kueue: queue {job.scheduling.queue}")
+    if topology.cleanup:
+        lines.append(f"  after training: {topology.cleanup}")
     return "\n".join(lines)
 
 
-def _purpose(role: Role) -> str:
-    """Return whether a role decides, and which roles it waits for, in words."""
-    parts = ["decides when training has ended"] if role.decides else []
+def _purpose(topology: Topology, role: Role) -> str:
+    """Return whether a role decides, what it waits for, and whether it keeps running, in words."""
+    parts = [f"decides when training has ended{_required(role)}"] if role.decides else []
+    if role.spec.without_gpus:
+        parts.append("without the GPUs of spec.resources")
     peers = dict.fromkeys(w.role for w in role.waits if w.role != role.name or role.replicas > 1)
     if peers:
         parts.append(f"waits for {', '.join(peers)}")
+    if topology.cleanup and (role.serves or role.endless):
+        parts.append("keeps running after training ends")
     return ", ".join(parts)
+
+
+def _required(role: Role) -> str:
+    """Return which replicas of the deciding role must succeed, unless there is only one."""
+    if role.replicas == 1:
+        return ""
+    if role.success is None:
+        return " (all replicas)"
+    if role.success.indexes is not None:
+        return f" (replica {role.success.indexes})"
+    count = role.success.count
+    return " (any replica)" if count == 1 else f" ({count} replicas)"
+
+
+def _sizes(rendered: Rendered) -> Iterator[str]:
+    """Return the number of pods, and what they request together: `8 GPUs`, `64 CPU`."""
+    pods = sum(role.replicas for role in rendered.topology.roles)
+    yield f"{pods} pod{'s' if pods > 1 else ''}"
+    requests = totals(rendered.topology, rendered.objects).requests
+    for name in sorted(requests, key=lambda name: (name in ("cpu", "memory"), name)):
+        amount = requests[name]
+        if name.endswith(GPU):
+            yield f"{amount} GPU{'' if amount == '1' else 's'}"
+        elif not name.startswith(STORED):
+            yield f"{amount} {'CPU' if name == 'cpu' else name}"
+
+
+def resources(rendered: Rendered) -> str:
+    """Return what all pods request together, and what limits them; "" if there is neither."""
+    amounts = totals(rendered.topology, rendered.objects)
+    lines = []
+    if amounts.requests:
+        lines.append(f"  requests: {_listed(amounts.requests)}")
+    if amounts.limits and amounts.limits != amounts.requests:
+        lines.append(f"  limits: {_listed(amounts.limits)}")
+    if amounts.auxiliary:
+        names = " and ".join(amounts.auxiliaries)
+        lines.append(f"  requests of {names}: {_listed(amounts.auxiliary)}")
+    return "\n".join(lines)
+
+
+def _listed(amounts: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {amounts[name]}" for name in sorted(amounts))
+
+
+def needs(rendered: Rendered) -> str:
+    """Return what the job needs that the manifests do not bring, with users and commands."""
+    lines = []
+    for item in rendered.prerequisites:
+        command = f": {item.command}" if item.command else ""
+        users = list(item.used_by)
+        if len(users) > MAX_USERS:
+            users[MAX_USERS - 1 :] = [f"and {len(users) - MAX_USERS + 1} more"]
+        lines.append(f"    {item} ({', '.join(users)}){command}")
+    return "\n".join(["  needs in the cluster:", *lines] if lines else [])
+
+
+def counts(result: Result) -> str:
+    """Return the number of jobs and of objects that pass through, with the kinds of these."""
+    jobs, others = len(result.jobs), [part.document.data["kind"] for part in result.others]
+    kinds = list(dict.fromkeys(others))
+    shown = ", ".join([*kinds[:MAX_KINDS], *(["…"] if len(kinds) > MAX_KINDS else [])])
+    text = f"{jobs or 'no'} job{'' if jobs == 1 else 's'}"
+    return f"{text}, {len(others)} other object{'' if len(others) == 1 else 's'} ({shown})"
 
 
 def pod_security(rendered: Rendered) -> str:

@@ -1,0 +1,263 @@
+"""Objects of a job → what they name and do not bring: Secrets, claims, queues, a scheduler.
+
+Without a Secret, ConfigMap or claim, pods do not start. Without a ServiceAccount or a class, the
+API server does not even accept them: see the admission plugins in kubernetes/plugin/pkg/admission.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mlgen.checks.pods import WORKLOADS, title
+from mlgen.kubernetes import references
+from mlgen.kubernetes.groups import group_of, is_built_in
+from mlgen.kubernetes.labels import KUEUE_PRIORITY, KUEUE_QUEUE
+from mlgen.kubernetes.objects import Key, keys
+from mlgen.kubernetes.references import Reference
+from mlgen.objects.labels import COMPONENT, ROLE
+from mlgen.objects.storage import GIT_KEYS
+
+Object = Mapping[str, Any]
+
+SCHEDULER = "scheduler"
+"""Not a kind: a program that runs in the cluster, by the name in `schedulerName`."""
+
+GROUPS = references.GROUPS | {
+    SCHEDULER: "",
+    "LocalQueue": "kueue.x-k8s.io",
+    "WorkloadPriorityClass": "kueue.x-k8s.io",
+    "Queue": "scheduling.volcano.sh",
+    "CustomResourceDefinition": "apiextensions.k8s.io",
+}
+"""Every kind of prerequisite, in the order of the list, with its API group."""
+
+CLUSTER_SCOPED = references.CLUSTER_SCOPED | {
+    SCHEDULER,
+    "WorkloadPriorityClass",
+    "Queue",
+    "CustomResourceDefinition",
+}
+
+VOLCANO_QUEUE = "default"
+"""The queue that Volcano creates itself (volcano-sh/volcano, installer/helm/chart)."""
+
+MAKERS: Mapping[tuple[str, str], tuple[str, ...]] = {
+    ("bitnami.com", "SealedSecret"): (),
+    ("external-secrets.io", "ExternalSecret"): ("spec", "target", "name"),
+    ("cert-manager.io", "Certificate"): ("spec", "secretName"),
+}
+"""Kinds whose controllers create a Secret, and the path of its name; by default the object's."""
+
+SIMPLE = {
+    "ServiceAccount": ("serviceaccount", ""),
+    "PriorityClass": ("priorityclass", " --value=…"),
+}
+"""Arguments of `kubectl create` before and after the name."""
+
+SSH_KEYS = {"ssh-privatekey", "ssh-publickey"}
+"""The keys of the Secret that `mlgen ssh-secret` prints."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prerequisite:
+    """Something that the objects of a job name, and that is not among the manifests.
+
+    Attributes:
+        kind: its kind, or "scheduler".
+        group: its API group; "" also for a scheduler.
+        name: of the object or scheduler.
+        namespace: of the object; None if the job has none, or the kind is cluster-scoped.
+        used_by: the roles whose pods use it; `supervisor`, `tensorboard` or the name of another
+            object.
+        command: the command that creates it, with `…` for values; "" if there is none.
+    """
+
+    kind: str
+    group: str
+    name: str
+    namespace: str | None
+    used_by: tuple[str, ...]
+    command: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """A reference of one object of the job."""
+
+    reference: Reference
+    user: str
+    namespace: str | None
+    is_git: bool = False
+
+
+Brought = Mapping[tuple[str, str, str], set[str]]
+"""The namespaces of the objects that are applied together, by group, kind and name."""
+
+
+def prerequisites(objects: Iterable[Object], taken: Brought) -> list[Prerequisite]:
+    """Return what the objects of a job need and the manifests do not bring.
+
+    Objects that are optional, or that every cluster has, are not listed.
+
+    Args:
+        objects: of the job.
+        taken: all objects that are applied with it, as `brought` returns them.
+    """
+    uses: dict[tuple[str, str, str | None], list[_Use]] = {}
+    for use in (use for item in objects for use in _uses(item)):
+        key = (use.reference.kind, use.reference.name, use.namespace)
+        if not _is_brought(*key, taken):
+            uses.setdefault(key, []).append(use)
+    listed = [_prerequisite(*key, uses[key]) for key in uses]
+    order = list(GROUPS)
+    return sorted(listed, key=lambda item: order.index(item.kind))
+
+
+def brought(manifests: Iterable[Object]) -> Brought:
+    """Return where all objects are, with the items of Lists and the Secrets of controllers."""
+    taken: dict[tuple[str, str, str], set[str]] = {}
+    for group, kind, namespace, name in _brought(manifests):
+        taken.setdefault((group, kind, name), set()).add(namespace)
+    return taken
+
+
+def _brought(manifests: Iterable[Object]) -> Iterator[Key]:
+    for item in manifests:
+        items = item.get("items")
+        if str(item.get("kind")).endswith("List") and isinstance(items, list):
+            yield from _brought(filter(_is_object, items))
+            continue
+        for group, kind, namespace, name in keys([item]):
+            yield group, kind, namespace, name
+            if (group, kind) in MAKERS:
+                yield "", "Secret", namespace, _at(item, MAKERS[group, kind]) or name
+
+
+def _is_object(item: Any) -> bool:
+    """Return whether an item of a List is an object, as far as it can be identified."""
+    fields = ("apiVersion", "kind")
+    return isinstance(item, dict) and all(isinstance(item.get(field), str) for field in fields)
+
+
+def _at(item: Object, path: tuple[str, ...]) -> str | None:
+    """Return the text at a path of an object, if there is one."""
+    value: Any = item
+    for step in path:
+        value = value.get(step) if isinstance(value, dict) else None
+    return value if isinstance(value, str) else None
+
+
+def _is_brought(kind: str, name: str, namespace: str | None, taken: Brought) -> bool:
+    """Return whether an object is in the manifests; without a namespace, it may be in any."""
+    namespaces = taken.get((GROUPS[kind], kind, name), set())
+    return bool(namespaces) and (not namespace or not namespaces.isdisjoint((namespace, "")))
+
+
+def _prerequisite(kind: str, name: str, namespace: str | None, uses: list[_Use]) -> Prerequisite:
+    used_by = tuple(dict.fromkeys(use.user for use in uses))
+    command = _command(kind, name, f" -n {namespace}" if namespace else "", uses)
+    return Prerequisite(kind, GROUPS[kind], name, namespace, used_by, command)
+
+
+def _uses(item: Object) -> Iterator[_Use]:
+    """Return what one object of a job refers to."""
+    namespace = item["metadata"].get("namespace")
+    user = _user(item)
+    for reference, is_git in _references(item):
+        own = None if reference.kind in CLUSTER_SCOPED else reference.namespace or namespace
+        yield _Use(reference, user, own, is_git)
+
+
+def _user(item: Object) -> str:
+    """Return the role that an object is for, or else its kind and name."""
+    labels = item["metadata"].get("labels") or {}
+    if item["kind"] in WORKLOADS:
+        return str(labels.get(ROLE) or labels.get(COMPONENT) or item["metadata"]["name"])
+    return title(dict(item))
+
+
+def _references(item: Object) -> Iterator[tuple[Reference, bool]]:
+    """Return what an object refers to, and whether it is a Secret for Git."""
+    if not is_built_in(item["apiVersion"]):
+        yield from ((reference, False) for reference in _of_custom_resource(item))
+    if item["kind"] == "PersistentVolumeClaim" and item["spec"].get("storageClassName"):
+        yield Reference("StorageClass", item["spec"]["storageClassName"]), False
+    if item["kind"] not in WORKLOADS:
+        return
+    template = item["spec"]["template"]
+    git = set(_git_volumes(template["spec"]))
+    for reference in references.of_pod(template):
+        yield reference, reference.volume in git
+    scheduler = references.scheduler(template)
+    if scheduler:
+        yield Reference(SCHEDULER, scheduler), False
+    for metadata in (item["metadata"], template.get("metadata") or {}):
+        labels = metadata.get("labels") or {}
+        for label, kind in ((KUEUE_QUEUE, "LocalQueue"), (KUEUE_PRIORITY, "WorkloadPriorityClass")):
+            if labels.get(label):
+                yield Reference(kind, labels[label]), False
+
+
+def _of_custom_resource(item: Object) -> Iterator[Reference]:
+    """Return the definition of a custom resource, and the queue and priority of a PodGroup."""
+    group, kind, spec = group_of(item["apiVersion"]), item["kind"], item.get("spec") or {}
+    yield Reference("CustomResourceDefinition", f"{kind.lower()}s.{group}")
+    queue, priority = spec.get("queue"), spec.get("priorityClassName")
+    if group == GROUPS["Queue"] and queue and queue != VOLCANO_QUEUE:
+        yield Reference("Queue", queue)
+    if priority and ("PriorityClass", priority) not in references.BUILT_IN:
+        yield Reference("PriorityClass", priority)
+
+
+def _git_volumes(pod: Object) -> Iterator[str]:
+    """Return the volumes with keys for Git."""
+    for container in pod.get("initContainers") or []:
+        for mount in container.get("volumeMounts") or []:
+            if mount.get("mountPath") == GIT_KEYS:
+                yield mount["name"]
+
+
+def _command(kind: str, name: str, namespace: str, uses: list[_Use]) -> str:
+    """Return the command that creates an object, or "".
+
+    Args:
+        kind: of the object.
+        name: of the object.
+        namespace: ` -n NAMESPACE`, or "".
+        uses: all references to it.
+    """
+    if kind in SIMPLE:
+        return f"kubectl create {SIMPLE[kind][0]} {name}{namespace}{SIMPLE[kind][1]}"
+    if kind == "ConfigMap":
+        return f"kubectl create configmap {name}{namespace} {_content(uses)}"
+    return _secret(name, namespace, uses) if kind == "Secret" else ""
+
+
+def _secret(name: str, namespace: str, uses: list[_Use]) -> str:
+    """Return the command that creates a Secret."""
+    if any(use.reference.use == "image pull" for use in uses):
+        login = "--docker-server=… --docker-username=… --docker-password=…"
+        return f"kubectl create secret docker-registry {name}{namespace} {login}"
+    if {key for use in uses for key in use.reference.keys} == SSH_KEYS:
+        return f"mlgen ssh-secret{namespace} {name} | kubectl apply -f -"
+    return f"kubectl create secret generic {name}{namespace} {_content(uses)}"
+
+
+def _content(uses: list[_Use]) -> str:
+    """Return the options of `kubectl create` for the keys of a Secret or ConfigMap.
+
+    Its option for variables excludes all others.
+    """
+    if any(use.reference.use == "variables" for use in uses):
+        return "--from-env-file=…"
+    options: dict[str, None] = {}
+    for use in uses:
+        source = "--from-file" if use.reference.volume else "--from-literal"
+        git = ("ssh-privatekey", "known_hosts") if use.is_git else ()
+        options |= dict.fromkeys(f"{source}={key}=…" for key in use.reference.keys or git)
+        if use.reference.use == "files" and not git:
+            options["--from-file=…"] = None
+    return " ".join(options)

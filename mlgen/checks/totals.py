@@ -1,0 +1,73 @@
+"""Objects of a job → the resources of all its pods together."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mlgen.checks.pods import WORKLOADS
+from mlgen.kubernetes import pod_resources
+from mlgen.kubernetes.pod_resources import SHARED, Amounts, Kind
+from mlgen.kubernetes.quantity import times, total
+from mlgen.objects.labels import COMPONENT, workload_name
+from mlgen.topology import Topology
+
+Object = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """The resources of a job, by name, as quantities.
+
+    Attributes:
+        requests: what the scheduler reserves for the pods of all roles.
+        limits: what these pods may use at most, for resources that all of them limit.
+        auxiliary: what it reserves for other pods, such as the supervisor's.
+        auxiliaries: what these pods are for.
+    """
+
+    requests: Amounts
+    limits: Amounts
+    auxiliary: Amounts
+    auxiliaries: tuple[str, ...]
+
+
+def totals(topology: Topology, objects: Iterable[Object]) -> Totals:
+    """Return the resources of a job's pods.
+
+    A resource that only init containers have, as the helpers of mlgen do, is left out: it is free
+    again when the training starts.
+
+    Args:
+        topology: has the number of replicas; that in a suspended object is 0.
+        objects: of the job.
+    """
+    replicas = {workload_name(topology.job, role): role.replicas for role in topology.roles}
+    workloads = [item for item in objects if item["kind"] in WORKLOADS]
+    roles = [item for item in workloads if item["metadata"]["name"] in replicas]
+    others = [item for item in workloads if item["metadata"]["name"] not in replicas]
+    counted = [(item, replicas[item["metadata"]["name"]]) for item in roles]
+    limits = _sum(counted, "limits")
+    unlimited = {name for item in roles for name in SHARED - _of_pod(item, "limits").keys()}
+    return Totals(
+        _sum(counted, "requests"),
+        {name: amount for name, amount in limits.items() if name not in unlimited},
+        _sum([(item, 1) for item in others], "requests"),
+        tuple(item["metadata"]["labels"][COMPONENT] for item in others),
+    )
+
+
+def _sum(workloads: Iterable[tuple[Object, int]], kind: Kind) -> Amounts:
+    """Return the sum of requests or limits of the pods of workloads, each with their number."""
+    amounts: dict[str, list[str]] = {}
+    for item, count in workloads:
+        for name, amount in _of_pod(item, kind).items():
+            amounts.setdefault(name, []).append(times(amount, count))
+    return {name: total(of_name) for name, of_name in amounts.items()}
+
+
+def _of_pod(item: Object, kind: Kind) -> Amounts:
+    """Return the requests or limits of one pod, without those of init containers alone."""
+    pod = item["spec"]["template"]["spec"]
+    effective = {"requests": pod_resources.requests, "limits": pod_resources.limits}[kind]
+    lasting = pod_resources.while_running(pod, kind)
+    return {name: amount for name, amount in effective(pod).items() if name in lasting}
