@@ -3,12 +3,12 @@
 import json
 import random
 
-import kubernetes_validate
 import pytest
 import yaml
 from support import FIXTURES
 
 from mlgen import Options, frameworks, pipeline
+from mlgen.checks import structure
 from mlgen.documents.files import Text
 from mlgen.jobfile.schema import base
 from mlgen.output.manifests import text as manifests_text
@@ -31,6 +31,22 @@ DELICATE = (
     "maxFailedIndexes",
 )
 """Fields that are rarely valid at random; a job has at most one of them."""
+
+VALID = {
+    "claims": [
+        {
+            "data": {
+                "accessModes": ["ReadWriteMany"],
+                "resources": {"requests": {"storage": "1Gi"}},
+            }
+        }
+    ],
+    "command": [["python", "train.py"], []],
+    "image": ["example/fuzz:1", "registry.example.com/größe"],
+    "serviceAccountName": ["trainer", "a b"],
+    "tolerations": [[{"key": "gpu", "operator": "Exists"}], [{"value": "x"}], []],
+}
+"""Values of fields with rules that a schema cannot express; most of them are valid."""
 
 TEXTS = ["x", "a b", "1e-5", "größe", "$(RANK)", "x" * 70]
 
@@ -115,10 +131,12 @@ def job(framework, seed):
     spec = writer.object({"properties": {n: shapes[n] for n in shapes if n not in special}})
     spec.get("runPolicy", {}).pop("managedBy", None)  # always rejected
     known = writer.random.choice(KNOWN[framework])
+    sensible(spec, writer)
     roles = {name: writer.object(base()["definitions"]["role"]) for name in known}
     for name, role in roles.items():
         for field in special:
             role.pop(field, None)
+        sensible(role, writer)
         for wait in role.get("waitFor", []):
             wait["role"] = writer.random.choice(list(known))
         if writer.random.random() < 0.8:
@@ -137,6 +155,13 @@ def job(framework, seed):
     }
 
 
+def sensible(holder, writer):
+    """Replace values that are rarely valid at random."""
+    for name in sorted(VALID.keys() & holder.keys()):
+        is_valid = writer.random.random() < 0.9
+        holder[name] = VALID[name][0] if is_valid else writer.random.choice(VALID[name])
+
+
 def rendered(framework, seed):
     """Return the manifests and the problems of a job; one of them is empty."""
     text = Text("job.json", json.dumps(job(framework, seed)))
@@ -153,10 +178,7 @@ def test_a_random_job_is_rendered_or_rejected_with_problems(framework, seed):
 
     assert bool(manifests) != bool(problems)
     assert all(str(problem.place).startswith("job.json:1:") for problem in problems)
-    for item in yaml.safe_load_all(manifests):
-        if item["kind"] == "PodGroup":
-            continue
-        kubernetes_validate.validate(item, "1.34", strict=True)
+    assert [] == list(structure.findings(yaml.safe_load_all(manifests), (1, 34)))
 
 
 def test_enough_random_jobs_are_rendered():

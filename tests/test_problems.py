@@ -54,6 +54,7 @@ def test_invalid_bytes(name, run, message, tmp_path):
 def test_invalid_setting(run, message):
     """Values of `--set` are validated against the schema like those in the file."""
     settings = ["spec.roles.worker.replicas=many", "spec.imgae=x", "metadata.name.first=mnist"]
+    settings += ["spec.args=a,b", "spec.env.LR=0.1"]
     for setting in settings:
         result = run(ROOT, "fixtures/tensorflow-single.yaml", "--set", setting)
 
@@ -66,6 +67,7 @@ def test_invalid_setting(run, message):
     [
         "tensorflow-clean-all",
         "tensorflow-estimator",
+        "generic-actors",
         "generic-secrets",
         "ray-ttl",
     ],
@@ -170,6 +172,30 @@ def test_what_is_no_resource_list(name, message):
     assert result.stderr == message
 
 
+def test_what_nobody_may_run(run, message, tmp_path):
+    kinds = {"RayJob": "ray.io/v1", "SparkApplication": "sparkoperator.k8s.io/v1beta2"}
+    kinds |= {"LeaderWorkerSet": "leaderworkerset.x-k8s.io/v1", "DreamJob": "example.com/v1"}
+    for kind, version in kinds.items():
+        text = f"apiVersion: {version}\nkind: {kind}\nmetadata: {{name: a}}\n"
+        (tmp_path / f"{kind}.yaml").write_text(text)
+
+    result = run(tmp_path, ".")
+
+    assert 0 == result.exit_code
+    assert result.stderr == message
+
+
+def test_folders_of_other_tools(run, message, tmp_path):
+    for name in ("chart/Chart.yaml", "chart/values.yaml", "overlay/kustomization.yaml"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("a: 1\n")
+
+    result = run(tmp_path, "chart", "overlay", "chart/Chart.yaml", "overlay/kustomization.yaml")
+
+    assert (1, "") == (result.exit_code, result.stdout)
+    assert result.stderr == message
+
+
 def test_what_is_not_there_is_named(run, message, tmp_path):
     (tmp_path / "none").mkdir()
 
@@ -199,6 +225,8 @@ def codes():
                 candidates = [keyword.value for keyword in node.keywords if keyword.arg == "code"]
                 if name.endswith(("Problem", "_problem")):
                     candidates += node.args[2:3]
+                elif name.endswith("Violation"):
+                    candidates += node.args[3:4]
                 elif name == "Mistake":
                     candidates += node.args[1:2]
             elif isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple):

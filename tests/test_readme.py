@@ -66,6 +66,16 @@ def test_the_job_file_in_the_readme_renders_to_the_documented_summary(tmp_path):
     assert yaml.safe_load(text)["spec"]["framework"] == "tensorflow"
 
 
+def test_validate_prints_the_documented_prerequisites():
+    (example,) = (block for block in blocks("text") if "needs in the cluster:" in block)
+    (file,) = re.findall(r"here for `(fixtures/\S+)`", README)
+    command = [sys.executable, "-m", "mlgen", "validate", file]
+
+    result = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+
+    assert result.stdout.startswith(f"{file}: valid\n{example}")
+
+
 @pytest.mark.parametrize("part", blocks("yaml")[1:])
 def test_the_job_file_excerpts_in_the_readme_render(part, tmp_path):
     spec = {"framework": "jax", "image": "i", "roles": {"worker": {}}, **yaml.safe_load(part)}

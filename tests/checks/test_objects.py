@@ -19,7 +19,8 @@ def item(kind, name, version="v1", namespace=None, **content):
 
 
 def job(name, completions=1, **labels):
-    spec = {"template": {"metadata": {"labels": {}}, "spec": {"containers": []}}}
+    pod = {"restartPolicy": "Never", "containers": [{"name": "a", "image": "a"}]}
+    spec = {"template": {"metadata": {"labels": {}}, "spec": pod}}
     indexed = {"completionMode": "Indexed", "completions": completions}
     manifest = item("Job", name, "batch/v1", spec={**spec, **indexed})
     manifest["metadata"]["labels"] = {"mlgen.dev/decides": "true", **labels}

@@ -35,7 +35,7 @@ def job(value, namespace=None, parallelism=3, data=None):
         "a-worker-0.a",
         "a-worker-2.a:80",
         "a-worker-[0-2].a:80",
-        "a-worker-0",
+        "a-worker-0.a:81",
         "http://a-worker-2.a:80/path",
         "/data/a-worker-9",
         "b-worker-9.b",
@@ -75,7 +75,21 @@ def test_correct_addresses_and_other_texts_are_accepted(value):
             "no-such-peer",
             'PEERS names the peer "a-worker-0", but there is no Service',
         ),
-        ("a-worker-0.a:81", "port", "PEERS uses port 81 of a-worker-0, which declares only 80"),
+        (
+            "a-worker-0",
+            "no-such-peer",
+            'PEERS names the peer "a-worker-0", but there is no Service of that name',
+        ),
+        (
+            "a-worker-0.y.svc:80",
+            "no-such-peer",
+            'PEERS names the peer "a-worker-0.y.svc", but there is no Service of that name',
+        ),
+        (
+            "a-master-0:80",
+            "no-such-peer",
+            'PEERS names the peer "a-master-0", but there is no such pod',
+        ),
         (
             "a-worker-0.a.x.svc",
             "namespace",
@@ -96,9 +110,54 @@ def test_wrong_addresses_are_reported_once_per_role(value, code, message):
     assert finding.path[-4:] == (0, "env", 0, "value")
 
 
+def test_a_name_that_is_listed_before_it_is_dialled_is_reported():
+    workers = job("a-worker-0")
+    env = workers.items[0]["spec"]["template"]["spec"]["containers"][0]["env"]
+    env.insert(0, {"name": "MLGEN_PEERS", "value": "a-worker-0"})
+
+    assert ["no-such-peer"] == [finding.problem.code for finding in findings(workers)]
+
+
 @pytest.mark.parametrize(("parallelism", "count"), [(2, 1), (3, 0), (0, 0)])
 def test_all_peers_must_run_at_the_same_time_unless_the_job_is_suspended(parallelism, count):
     assert count == len(list(findings(job("a-worker-2.a", parallelism=parallelism))))
+
+
+SERVICE = {
+    "kind": "Service",
+    "metadata": {"name": "a-worker-1", "labels": {}},
+    "spec": {"selector": LABELS | {"batch.kubernetes.io/job-completion-index": "1"}},
+}
+FORWARDING = {**SERVICE, "spec": {**SERVICE["spec"], "ports": [{"port": 80}]}}
+ALIAS = {**SERVICE, "metadata": {"name": "a-master-0", "labels": {}}}
+
+
+@pytest.mark.parametrize(
+    ("value", "service", "codes"),
+    [
+        ("a-worker-1:81", SERVICE, []),
+        ("a-worker-1.y.svc.cluster.local:81", SERVICE, []),
+        ("a-worker-1.x.svc:81", SERVICE, ["namespace"]),
+        ("a-worker-1:80", FORWARDING, []),
+        ("a-worker-1:81", FORWARDING, ["port"]),
+        ("a-worker-1.a:81", FORWARDING, []),
+        ("a-master-0.y.svc:81", ALIAS, []),
+        ("a-master-1.y.svc:81", ALIAS, ["no-such-peer"]),
+    ],
+)
+def test_a_service_of_the_name_leads_to_a_replica(value, service, codes):
+    workers = job(value, namespace="y")
+    reported = findings(Objects("a", [*workers.items, service]))
+
+    assert codes == [finding.problem.code for finding in reported]
+
+
+@pytest.mark.parametrize(("limit", "count"), [("5", 0), ("4", 1), ("", 1), ("x", 1)])
+def test_replicas_that_an_elastic_job_can_have_exist(limit, count):
+    workers = job("a-worker-4.a")
+    workers.items[0]["metadata"]["annotations"] = {"mlgen.dev/max-replicas": limit}
+
+    assert count == len(list(findings(workers)))
 
 
 @pytest.mark.parametrize(

@@ -100,13 +100,6 @@ def test_the_subdomain_of_a_stateful_set_is_its_service_name():
     assert (path, None) == pods_of(indexed(1)).subdomain
 
 
-def test_ports_are_those_of_the_main_container():
-    containers = [{"ports": [{"containerPort": 80}, {"containerPort": 81}]}, {"ports": []}]
-
-    assert [80, 81] == pods_of(indexed(1, pod={"containers": containers})).ports()
-    assert [] == pods_of(indexed(1)).ports()
-
-
 def test_texts_are_variables_commands_and_arguments_with_their_paths_and_readers():
     env = [{"name": "A", "value": "1"}, {"name": "B"}]
     pod = {

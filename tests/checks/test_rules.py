@@ -2,18 +2,15 @@
 
 import re
 
-import kubernetes_validate
 import pytest
 import yaml
-from support import FILES, FIXTURES, every_file, files_with, stem
+from support import every_file, files_with
 
+from mlgen.checks import structure
 from mlgen.kubernetes.pod_security import violations
 
 INDEX = ("batch.kubernetes.io/job-completion-index", "apps.kubernetes.io/pod-index")
 SELECTOR_LABELS = ("mlgen.dev/job", "mlgen.dev/role", "mlgen.dev/replica-index")
-CUSTOM_KINDS = ("PodGroup",)
-"""Kinds of other projects; kubernetes_validate does not have their schemas."""
-
 SUPERVISOR = "mlgen.dev/role: supervisor"
 
 RENDERED = {}
@@ -71,15 +68,11 @@ def hosts(objects):
         yield from [hostname] if hostname else [f"{name}-{i}" for i in range(count)]
 
 
-VERSIONS = [(file, "1.34") for file in FILES] + [(file, "1.31") for file in FIXTURES]
-"""A custom resource is converted to a job file first, so one version is enough for it."""
-
-
-@pytest.mark.parametrize(("file", "version"), VERSIONS, ids=stem)
-def test_kubernetes_accepts_every_field(objects, version):
-    for item in objects:
-        if item["kind"] not in CUSTOM_KINDS:
-            kubernetes_validate.validate(item, version, strict=True)
+@every_file
+def test_every_field_is_one_of_kubernetes(objects):
+    """For the values, see tests/cluster/test_admission.py."""
+    for version in ((1, 31), (1, 34), (1, 37)):
+        assert [] == list(structure.findings(objects, version))
 
 
 @every_file
@@ -97,15 +90,16 @@ def test_every_object_has_the_recommended_labels_and_that_of_its_job(objects):
 
         assert recommended == {"name", "instance", "component", "part-of", "managed-by"}
         status = f"{labels['app.kubernetes.io/instance']}-status" == item["metadata"]["name"]
+        is_kept = status or item["kind"] == "PersistentVolumeClaim"
         assert labels.get("mlgen.dev/job") == (
-            None if status else labels["app.kubernetes.io/instance"]
+            None if is_kept else labels["app.kubernetes.io/instance"]
         )
 
 
 @every_file
 def test_what_pods_need_comes_before_the_pods(objects):
-    order = ["ServiceAccount", "Role", "RoleBinding", "ConfigMap", "Service", "PodGroup"]
-    order += ["Deployment", "StatefulSet", "Job"]
+    order = ["ServiceAccount", "Role", "RoleBinding", "ConfigMap", "Service"]
+    order += ["PersistentVolumeClaim", "PodGroup", "Deployment", "StatefulSet", "Job"]
     kinds = [order.index(item["kind"]) for item in objects]
 
     assert kinds == sorted(kinds)
@@ -164,6 +158,17 @@ def test_every_peer_in_a_variable_or_hostfile_is_a_pod(objects):
 
     assert peers
     assert peers <= set(hosts(objects))
+
+
+@files_with("name: MASTER_ADDR$", without="^  replicas: 0")
+def test_rank_0_has_the_address_that_others_know(objects):
+    """Its host name alone, with a Service of this name, or its address in the job."""
+    job = objects[0]["metadata"]["labels"]["mlgen.dev/job"]
+    services = {o["metadata"]["name"] for o in objects if o["kind"] == "Service"}
+    known = {*services, *(f"{host}.{job}" for host in hosts(objects))}
+    env = [v for t in templates(objects).values() for c in containers(t) for v in c.get("env", [])]
+
+    assert {v["value"] for v in env if v["name"] == "MASTER_ADDR"} <= known
 
 
 @files_with("/mlgen/scripts/")

@@ -129,6 +129,8 @@ def test_the_same_job_in_two_namespaces_is_not_a_collision(tmp_path):
         ["render", GOOD, "--set", "spec.image"],
         ["render", GOOD, "--set", "spec..image=x"],
         ["render", GOOD, "--set", "spec.image=[x"],
+        ["render", GOOD, "--set", "spec.image=a,spec.args=[b]"],
+        ["render", GOOD, "--set", "spec.resources.nvidia.com/gpu=4"],
         ["render", GOOD, "--kube-version", "1.30"],
         ["render", GOOD, "--kube-version", "1.99"],
         ["render", GOOD, "--kube-version", "latest"],
@@ -280,8 +282,9 @@ def test_validate_prints_the_roles_and_the_pod_security_level():
 fixtures/tensorflow-ps.yaml: valid
 mnist: tensorflow, 7 pods. Made by mlgen.
   chief   1 in Job          decides when training has ended, waits for ps, worker
-  ps      2 in StatefulSet
+  ps      2 in StatefulSet  keeps running after training ends
   worker  4 in Job          waits for ps
+  after training: kubectl delete statefulsets -l mlgen.dev/job=mnist
   PodSecurity: baseline
     restricted: spec.securityContext.runAsNonRoot must be true, here or in containers[main] (ps, chief, worker)
     restricted: spec.securityContext.seccompProfile.type must be RuntimeDefault or Localhost, here or in containers[main] (ps, chief, worker)
@@ -289,12 +292,17 @@ mnist: tensorflow, 7 pods. Made by mlgen.
     restricted: spec.containers[main].securityContext.capabilities.drop must include ALL (ps, chief, worker)
 fixtures/pytorch-restricted.yaml: valid
 clip: pytorch, 2 pods. Made by mlgen.
-  rank  2 in Job          decides when training has ended, waits for rank
+  rank  2 in Job          decides when training has ended (all replicas), waits for rank
+  needs in the cluster:
+    PersistentVolumeClaim laion (rank)
   PodSecurity: restricted
 fixtures/mpi-host-network.yaml: valid
 lbm: mpi, 3 pods. Made by mlgen.
   launcher  1 in Job          decides when training has ended, waits for worker
-  worker    2 in StatefulSets
+  worker    2 in StatefulSets  keeps running after training ends
+  after training: kubectl delete statefulsets -l mlgen.dev/job=lbm
+  needs in the cluster:
+    Secret lbm-ssh (worker, launcher): mlgen ssh-secret -n cfd lbm-ssh | kubectl apply -f -
   PodSecurity: privileged
     baseline: spec.hostNetwork must not be true (worker, launcher)
     baseline: spec.containers[main].ports[peers].hostPort must not be set (worker)
@@ -302,6 +310,59 @@ lbm: mpi, 3 pods. Made by mlgen.
         == out
     )
     assert "warning" in err
+
+
+SECRET = "---\napiVersion: v1\nkind: Secret\nmetadata: {name: wandb}\n"
+NEEDS = "needs in the cluster: Secret wandb\n"
+
+
+def test_a_prerequisite_is_listed_unless_another_document_brings_it(tmp_path):
+    job = (ROOT / "fixtures/generic-secrets.yaml").read_text()
+    (tmp_path / "secret.yaml").write_text(SECRET)
+
+    alone, beside = run("render", "-", stdin=job), run("render", "-", stdin=job + SECRET)
+    in_two_files = run("render", tmp_path / "secret.yaml", "-", stdin=job)
+
+    assert NEEDS in alone[1]
+    assert alone[1].replace(f"#   {NEEDS}", "") + SECRET == beside[1]
+    assert NEEDS not in in_two_files[1]
+    assert "\n    Secret wandb (main): kubectl create secret " in run("validate", "-", stdin=job)[1]
+    assert "needs" not in run("validate", "-", stdin=job + SECRET)[1]
+
+
+@pytest.mark.parametrize("command", ["render", "validate"])
+def test_what_passes_through_is_said_on_stderr(command, tmp_path):
+    text = (ROOT / GOOD).read_text()
+    folder = ["-o", f"{tmp_path}/"] if command == "render" else []
+
+    assert "1 job, 1 other object (Secret)\n" == run(command, "-", stdin=text + SECRET)[2]
+    assert "1 job, 1 other object (Secret)\n" == run(command, "-", *folder, stdin=text + SECRET)[2]
+    assert "no jobs, 1 other object (Secret)\n" == run(command, "-", stdin=SECRET)[2]
+    assert run(command, "-", stdin=text)[2] == ""
+
+
+@pytest.mark.parametrize("command", ["render", "argo"])
+def test_an_input_is_not_overwritten(command, tmp_path):
+    job = tmp_path / "job.yaml"
+    shutil.copy(GOOD, job)
+
+    status, out, err = run(command, tmp_path, "-o", job)
+
+    assert (2, "") == (status, out)
+    assert err.endswith(f"Error: {job} is both input and output; write to another file\n")
+    assert job.read_text() == (ROOT / GOOD).read_text()
+
+
+def test_an_input_in_the_folder_of_the_output_is_not_removed(tmp_path):
+    assert 0 == run("render", GOOD, "-o", tmp_path)[0]
+    service, renamed = tmp_path / "service_tune.yaml", tmp_path / "service_other.yaml"
+    renamed.write_text(service.read_text())
+
+    status, _, err = run("render", renamed, "-o", tmp_path)
+
+    assert 2 == status
+    assert "service_other.yaml is both input and output" in err
+    assert {"job_tune-worker.yaml", "service_tune.yaml", "service_other.yaml"} == {*names(tmp_path)}
 
 
 def test_no_supervisor_omits_the_supervisor_and_warns_about_remaining_pods():
@@ -327,10 +388,27 @@ def test_validate_reports_the_same_problems_as_render():
 
 
 def test_schema_prints_the_schema_that_files_are_validated_against():
+    """And adds that of pod templates, by which they are checked too."""
     status, out, _ = run("schema")
+    added = json.loads(out)
 
-    assert (0, frameworks.schema(frameworks.names())) == (status, json.loads(out))
-    Draft7Validator.check_schema(json.loads(out))
+    assert 0 == status
+    Draft7Validator.check_schema(added)
+    parts = added["definitions"]
+    claim = added["properties"]["spec"]["properties"]["claims"]["additionalProperties"]
+    for part in (parts["template"], parts["affinity"], claim):
+        assert part.pop("allOf")
+    added["definitions"] = {k: v for k, v in parts.items() if not k.startswith("kubernetes.")}
+    assert frameworks.schema(frameworks.names()) == added
+
+
+@pytest.mark.parametrize(("version", "valid"), [("1.31", False), ("1.34", True)])
+def test_the_schema_has_the_pod_fields_of_a_version(version, valid):
+    validator = Draft7Validator(json.loads(run("schema", "--kube-version", version)[1]))
+    document = yaml.safe_load((ROOT / "fixtures/tensorflow-single.yaml").read_text())
+    document["spec"]["template"] = {"spec": {"hostnameOverride": "a"}}
+
+    assert validator.is_valid(document) == valid
 
 
 @pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
@@ -341,7 +419,8 @@ def test_the_schema_accepts_every_fixture(path):
 
 
 @pytest.mark.parametrize(
-    "name", ["unknown-fields", "unknown-role", "unknown-options", "bad-values", "template-shapes"]
+    "name",
+    ["unknown-fields", "unknown-role", "unknown-options", "bad-values", "template-fields"],
 )
 def test_the_schema_rejects_what_render_rejects(name):
     validator = Draft7Validator(json.loads(run("schema")[1]))

@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from support import RESOURCES as FIXTURES
 
 pytestmark = pytest.mark.cluster
 
@@ -15,18 +14,6 @@ RESOURCES = Path(__file__).parent / "resources"
 
 def lines_with(printed, words):
     return [line for lines in printed for line in lines if line.startswith(words)]
-
-
-@pytest.mark.usefixtures("pod_groups")
-@pytest.mark.parametrize("dialect", sorted({path.stem.split("-")[0] for path in FIXTURES}))
-def test_the_api_server_accepts_the_manifests_of_every_fixture(dialect, namespace):
-    files = [path for path in FIXTURES if path.stem.startswith(f"{dialect}-")]
-    manifests = "".join(namespace.render(path, "-n", namespace.name) for path in files)
-    words = ("apply", "--dry-run=server", "--validate=strict", "-f", "-")
-
-    output = namespace.kubectl(*words, stdin=manifests)
-
-    assert output.count("(server dry run)") == manifests.count("\n---\n") + 1
 
 
 def test_a_tfjob_trains(namespace):

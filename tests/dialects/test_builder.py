@@ -3,7 +3,6 @@
 import pytest
 
 from mlgen.dialects._builder import Builder
-from mlgen.dialects._kubeflow_common import wait_for_names
 from mlgen.dialects._source_value import SourceValue
 from mlgen.dialects._volumes import short_volume
 from mlgen.documents.document import Document
@@ -112,6 +111,16 @@ class TestMetadata:
 
         assert built.data["spec"] == {"scheduling": {"gang": "kueue", "queue": "q"}}
         assert "labels" not in built.data["metadata"]
+
+    @pytest.mark.parametrize(
+        ("labels", "policy"),
+        [({}, {"suspend": True}), ({"kueue.x-k8s.io/queue-name": "q"}, None)],
+    )
+    def test_a_job_that_kueue_resumes_is_not_suspended(self, labels, policy):
+        built = builder({"name": "m", "labels": labels})
+        built.put(("spec", "runPolicy", "suspend"), built.resource, value=True)
+
+        assert built.finish(Document({}, {(): Place("")})).data["spec"].get("runPolicy") == policy
 
     @pytest.mark.parametrize("generated", ["mnist-", "mnist.", "mnist-.-", "mnist"])
     def test_a_generated_name_is_fixed_and_reported(self, generated):
@@ -225,28 +234,18 @@ class TestRole:
         ]
 
     @pytest.mark.parametrize(
-        ("ports", "number", "rest"),
+        ("ports", "number"),
         [
-            ([{"name": "p", "containerPort": 80}], 80, None),
-            ([{"name": "p", "containerPort": 80, "protocol": "TCP"}], 80, None),
-            (
-                [{"name": "p", "containerPort": 80, "hostPort": 1}],
-                80,
-                [{"name": "p", "containerPort": 80, "hostPort": 1}],
-            ),
-            (
-                [{"name": "p", "containerPort": 80}, {"name": "q", "containerPort": 81}],
-                80,
-                [{"name": "q", "containerPort": 81}],
-            ),
-            ([{"containerPort": 80}], None, [{"containerPort": 80}]),
+            ([{"name": "p", "containerPort": 80}], 80),
+            ([{"name": "q", "containerPort": 81}, {"name": "p", "containerPort": 80}], 80),
+            ([{"containerPort": 80}], None),
         ],
     )
-    def test_the_operator_s_port_is_the_port_of_the_role(self, ports, number, rest):
+    def test_the_operator_s_port_is_that_of_the_role_and_keeps_its_name(self, ports, number):
         worker = role("p", main={"ports": ports})
 
-        containers = worker.get("template", {}).get("spec", {}).get("containers", [{}])
-        assert (worker.get("port"), containers[0].get("ports")) == (number, rest)
+        (container,) = worker["template"]["spec"]["containers"]
+        assert (worker.get("port"), container["ports"]) == (number, ports)
 
     def test_without_a_name_of_a_port_ports_stay_in_the_template(self):
         worker = role(main={"ports": [{"containerPort": 80}]})
@@ -377,24 +376,6 @@ class TestFinish:
 
         assert problem.place == place
         assert not source or problem.path == source
-
-
-@pytest.mark.parametrize(
-    ("sizes", "awaited"),
-    [
-        ({"master": 1, "worker": 1}, ["master", "worker"]),
-        ({"master": 2, "worker": 0}, ["master"]),
-        ({"worker": 2}, ["worker"]),
-        ({"worker": 1}, []),
-    ],
-)
-def test_replicas_wait_for_the_names_of_roles_with_replicas(sizes, awaited):
-    built = Builder(SourceValue({"kind": "A", "metadata": {"name": "m"}, "spec": {}}))
-    built.data["spec"]["roles"] = {name: {"replicas": size} for name, size in sizes.items()}
-
-    wait_for_names(built)
-
-    assert [wait["role"] for wait in built.data["spec"].get("waitFor", [])] == awaited
 
 
 class TestShareTemplates:

@@ -232,7 +232,8 @@ def test_a_mixed_stream_converts_and_renders_to_the_same_bytes(run, tmp_path):
 def test_another_object_alone_passes_through(run, line_end):
     result = run("render", "-", stdin=CONFIG.rstrip() + line_end)
 
-    assert (0, "", f"---\n{CONFIG}") == (result.exit_code, result.stderr, result.stdout)
+    assert (0, f"---\n{CONFIG}") == (result.exit_code, result.stdout)
+    assert "no jobs, 1 other object (ConfigMap)\n" == result.stderr
 
 
 def test_a_job_of_kubernetes_passes_through(run):
@@ -320,8 +321,8 @@ def test_settings_apply_to_the_equivalent_job_file(run):
 def test_a_problem_of_the_job_file_is_reported_at_the_custom_resource(run):
     """Its path is that of the custom resource, even if the job file has another."""
     text = (ROOT / "fixtures/resources/kubeflow-tfjob-v1.yaml").read_text()
-    text = text.replace('value: "1e-5"', "value: 1e-5").replace("gpu: 1}", "gpu: one}")
-    line = text.splitlines().index("                limits: {nvidia.com/gpu: one}") + 1
+    text = text.replace('value: "1e-5"', "value: 1e-5").replace("gpu: 1}", "gpu: 0.5}")
+    line = text.splitlines().index("                limits: {nvidia.com/gpu: 0.5}") + 1
 
     before_conversion = run("render", "-", stdin=text).stderr.splitlines()
     text = text.replace("value: 1e-5", 'value: "1e-5"')
@@ -331,6 +332,32 @@ def test_a_problem_of_the_job_file_is_reported_at_the_custom_resource(run):
     assert len(before_conversion) == 1
     assert before_conversion[0].startswith(f"<stdin>:{line - 4}:37: {worker}.env[0].value: ")
     assert f"<stdin>:{line}:42: {worker}.resources.limits.nvidia.com/gpu: " in after_conversion
+
+
+def test_the_last_of_duplicate_keys_takes_effect_and_is_a_warning():
+    text = """
+apiVersion: kubeflow.org/v1
+kind: JAXJob
+metadata: {name: a}
+spec:
+  jaxReplicaSpecs:
+    Worker:
+      replicas: 1
+      template: {spec: {containers: [{name: jax, image: "example/a:1"}]}}
+      replicas: 2
+"""
+    (document,) = dialects.documents(Text("job.yaml", text))
+
+    job, warnings = dialects.native(document)
+
+    assert job.data["spec"]["roles"]["worker"]["replicas"] == 2
+    assert [str(warning) for warning in warnings] == [
+        (
+            "job.yaml:10:7: warning: spec.jaxReplicaSpecs.Worker.replicas: duplicate key"
+            ' "replicas"; first used on line 8; the last value takes effect; remove the others'
+            " [duplicate-key]"
+        )
+    ]
 
 
 def test_a_plain_job_file_does_not_import_a_dialect():

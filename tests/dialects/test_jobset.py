@@ -328,7 +328,11 @@ def test_a_policy_that_makes_no_exit_code_permanent_keeps_the_restart_policy(job
 @pytest.mark.parametrize(
     ("rule", "field", "message"),
     [
-        (on_exit("Ignore", 1), ".action", "here these failures count against backoffLimit"),
+        (
+            on_exit("Ignore", 1),
+            ".action",
+            "JobSet does not count these failures; here they count against backoffLimit",
+        ),
         (
             on_exit("FailJob", 1, containerName="sidecar"),
             ".onExitCodes",
@@ -342,7 +346,10 @@ def test_a_policy_that_makes_no_exit_code_permanent_keeps_the_restart_policy(job
         (
             {"action": "Ignore", "onPodConditions": [{"type": "ConfigIssue"}]},
             ".onPodConditions[0]",
-            "here the pod condition ConfigIssue is ignored",
+            (
+                "here the pod condition ConfigIssue does not matter, so these failures count"
+                " against backoffLimit"
+            ),
         ),
     ],
 )
@@ -442,6 +449,13 @@ def test_of_several_containers_a_rule_must_name_the_one_that_counts(container, e
             "volumeClaimPolicies[0].templates[0]",
             'no container mounts the claim "d"',
         ),
+        (
+            jobset(
+                replicated(), volumeClaimPolicies=[{"templates": [{"metadata": {}, "spec": {}}]}]
+            ),
+            "volumeClaimPolicies[0].templates[0]",
+            "the claim has no name",
+        ),
     ],
 )
 def test_what_the_operator_or_the_api_server_rejects_is_an_error(resource, path, message):
@@ -493,18 +507,6 @@ def test_a_job_without_pods_is_not_waited_for():
     )
 
     assert "waitFor" not in spec["roles"]["worker-0"]
-
-
-@pytest.mark.parametrize(("deadline", "timeout"), [(1, 1), (2, 1), (600, 599), (601, None)])
-@pytest.mark.parametrize("of", ["job", "set"])
-def test_waiting_ends_before_the_deadline_of_the_job_that_waits(of, deadline, timeout):
-    field = {"activeDeadlineSeconds": deadline}
-    worker = replicated(job=field if of == "job" else {}, dependsOn=depends("store"))
-    resource = jobset(replicated("store"), worker, **(field if of == "set" else {}))
-
-    spec, _ = convert(resource)
-
-    assert spec.get("wait", {}).get("timeoutSeconds") == timeout
 
 
 def test_a_dependency_on_completion_is_a_warning_with_the_commands():
@@ -820,23 +822,49 @@ def test_a_pod_group_of_kubernetes_is_a_warning_and_not_in_the_pod():
     assert "spec" not in spec["roles"]["worker-0"]["template"]
 
 
-def test_a_claim_is_mounted_by_its_name_and_must_be_created():
-    claim = {"metadata": {"name": "data"}, "spec": {}}
+CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+KEPT = "JobSet keeps data-llm when it is deleted; here kubectl delete -f deletes it"
+
+
+@pytest.mark.parametrize(
+    ("retention", "ttl", "message"),
+    [
+        (None, None, KEPT),
+        ("Retain", 60, KEPT),
+        ("Delete", None, None),
+        ("Delete", 60, "JobSet deletes data-llm 60 s after the end; here it is kept"),
+    ],
+)
+def test_a_claim_is_created_and_mounted_by_its_name(retention, ttl, message):
+    claim = {"metadata": {"name": "data"}, "spec": CLAIM}
     mount = {"volumeMounts": [{"name": "data", "mountPath": "/data"}]}
+    policy = {"retentionPolicy": {"whenDeleted": retention}} if retention else {}
 
     spec, warnings = convert(
         jobset(
             replicated("a", container=mount),
             replicated("b", dependsOn=depends("a", "Complete")),
-            volumeClaimPolicies=[{"templates": [claim]}],
+            volumeClaimPolicies=[{"templates": [claim], **policy}],
+            **({"ttlSecondsAfterFinished": ttl} if ttl else {}),
         )
     )
 
+    assert spec["claims"] == {"data-llm": CLAIM}
     assert spec["roles"]["a-0"]["volumes"] == {"data": {"mountPath": "/data", "pvc": "data-llm"}}
     assert "volumes" not in spec["roles"]["b-0"]
     at = "spec.volumeClaimPolicies[0].templates[0]"
-    message = "JobSet creates the PersistentVolumeClaim data-llm; mlgen does not"
-    assert [(path, text) for path, text in warnings if path == at] == [(at, message)]
+    assert [text for path, text in warnings if path == at] == ([message] if message else [])
+
+
+def test_labels_of_a_claim_are_reported():
+    metadata = {"name": "data", "labels": {"team": "a"}, "annotations": {}}
+    mount = {"volumeMounts": [{"name": "data", "mountPath": "/data"}]}
+    claims = [{"templates": [{"metadata": metadata, "spec": CLAIM}]}]
+
+    _, warnings = convert(jobset(replicated("a", container=mount), volumeClaimPolicies=claims))
+
+    at = "spec.volumeClaimPolicies[0].templates[0].metadata.labels"
+    assert (at, "here the claim does not get these labels") in warnings
 
 
 def test_a_problem_of_a_template_is_reported_once_for_all_jobs():

@@ -127,15 +127,6 @@ def test_replicas_that_never_restart_have_the_limit_of_kubernetes():
     assert "runPolicy" not in spec
 
 
-def test_replicas_of_an_xgboostjob_wait_for_names():
-    roles = {"Master": {}, "Worker": {"replicas": 2}}
-
-    assert spec_of(job("XGBoostJob", roles))["waitFor"] == [
-        {"role": "master", "until": "name"},
-        {"role": "worker", "until": "name"},
-    ]
-
-
 @pytest.mark.parametrize(
     ("resource", "path", "message"),
     [
@@ -366,10 +357,14 @@ def test_only_a_kind_with_services_has_a_port_that_peers_connect_to():
 
 
 @pytest.mark.parametrize("kind", ["TFJob", "PyTorchJob", "XGBoostJob", "XDLJob", "MarsJob"])
-def test_the_training_container_of_a_kind_with_services_must_have_its_name(kind):
-    role = "Master" if kind == "PyTorchJob" else "Worker"
+def test_the_training_container_of_a_kind_with_services_has_its_name_or_is_the_only_one(kind):
+    role = "Master" if kind in ("PyTorchJob", "XGBoostJob") else "Worker"
     resource = job(kind, {role: {"container": {"name": "main"}}})
+    containers = resource["spec"][FIELDS[kind][0]][role]["template"]["spec"]["containers"]
 
+    assert "the only container trains" in str(convert(resource)[1])
+
+    containers.append({"name": "logs", "image": "example/logs:1"})
     ((path, _),) = problems(resource)
 
     assert path == f"spec.{FIELDS[kind][0]}.{role}.template.spec.containers"

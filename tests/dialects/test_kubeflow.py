@@ -92,35 +92,25 @@ def test_a_job_name_that_is_no_dns_label_is_rejected(name, reported):
     assert reported(workers("JAXJob", name=name)) == [path_and_message]
 
 
-def test_a_missing_training_container_is_rejected(reported):
+def test_the_only_container_trains_whatever_its_name(job, reported):
     custom_resource = workers("JAXJob")
-    containers = custom_resource["spec"]["jaxReplicaSpecs"]["Worker"]["template"]["spec"][
-        "containers"
-    ]
-    containers[0]["name"] = "main"
+    pod = custom_resource["spec"]["jaxReplicaSpecs"]["Worker"]["template"]["spec"]
+    pod["containers"][0]["name"] = "main"
+    path = "spec.jaxReplicaSpecs.Worker.template.spec.containers"
 
-    assert reported(custom_resource) == [
-        (
-            "spec.jaxReplicaSpecs.Worker.template.spec.containers",
-            'no container has the name "jax"',
-        )
-    ]
+    message = 'the only container trains, but the operator requires the name "jax"'
+    assert reported(custom_resource) == [(f"{path}[0].name", message)]
+    assert job(custom_resource)["spec"]["roles"]["worker"]["mainContainer"] == "main"
+
+    pod["containers"].append({"name": "logs", "image": "example/logs:1"})
+    assert reported(custom_resource) == [(path, 'no container has the name "jax"')]
 
 
-@pytest.mark.parametrize(
-    ("deadline", "timeout"), [(0, 1), (1, 1), (2, 1), (3, 2), (599, 598), (600, 599)]
-)
-def test_waiting_ends_a_second_before_a_short_deadline(deadline, timeout, job):
+@pytest.mark.parametrize("deadline", [0, 600])
+def test_a_deadline_does_not_limit_the_time_to_wait(deadline, job):
     spec = job(workers("JAXJob", runPolicy={"activeDeadlineSeconds": deadline}))["spec"]
 
     assert spec["runPolicy"]["activeDeadlineSeconds"] == deadline
-    assert spec["wait"] == {"timeoutSeconds": timeout}
-
-
-def test_a_long_deadline_leaves_the_time_to_wait_as_it_is(job):
-    spec = job(workers("JAXJob", runPolicy={"activeDeadlineSeconds": 601}))["spec"]
-
-    assert spec["runPolicy"]["activeDeadlineSeconds"] == 601
     assert "wait" not in spec
 
 
@@ -140,6 +130,25 @@ def test_replicas_restart_without_limit_unless_a_backoff_limit_is_set(restart, p
     )
 
     assert job(custom_resource)["spec"].get("runPolicy", {}).get("backoffLimit") == limit
+
+
+@pytest.mark.parametrize(
+    ("chief", "policy", "limits"),
+    [
+        ("Never", {"backoffLimit": 3}, {"chief": 0, "worker": None}),
+        ("Never", {}, {"chief": 0, "worker": None}),
+        ("ExitCode", {"backoffLimit": 3}, {"chief": None, "worker": None}),
+    ],
+)
+def test_a_role_with_never_is_not_retried_whatever_the_limit(chief, policy, limits, job):
+    types = {
+        "Chief": replica_type("TFJob", 1, chief),
+        "Worker": replica_type("TFJob", 1, "ExitCode"),
+    }
+
+    roles = job(resource("TFJob", types, runPolicy=policy))["spec"]["roles"]
+
+    assert {name: role.get("backoffLimit") for name, role in roles.items()} == limits
 
 
 @pytest.mark.parametrize(
@@ -232,26 +241,8 @@ def test_no_gang_is_formed_without_a_scheduler(pod, job, reported):
     assert [path for path, _ in reported(custom_resource)] == ["spec.runPolicy.schedulingPolicy"]
 
 
-@pytest.mark.parametrize(
-    "container",
-    [
-        {"command": ["a", "--peer=m-worker-1:80"]},
-        {"args": ["m-worker-0"]},
-        {"env": [{"name": "PEER", "value": "m-worker-10.other"}]},
-    ],
-)
-def test_the_service_name_of_a_replica_is_reported(container, reported):
-    custom_resource = resource("JAXJob", {"Worker": replica_type("JAXJob", 2, **container)})
-
-    assert [
-        message
-        for _, message in reported(custom_resource)
-        if "creates a Service m-worker-" in message
-    ]
-
-
-@pytest.mark.parametrize("text", ["m-worker-0.m", "m-worker-0.m:80", "m-worker", "m-ps-0"])
-def test_other_names_are_not_reported(text, reported):
+@pytest.mark.parametrize("text", ["m-worker-0.m:80", "m-worker-1:80", "m-worker-0", "m-ps-0"])
+def test_names_of_replicas_are_no_differences(text, reported):
     custom_resource = resource("JAXJob", {"Worker": replica_type("JAXJob", 2, args=[text])})
 
     assert reported(custom_resource) == []
@@ -310,13 +301,14 @@ def test_chief_and_master_are_mutually_exclusive(reported):
     ("kind", "version", "replicas", "valid"),
     [
         ("PyTorchJob", "v1", 1, True),
-        ("PyTorchJob", "v1", None, False),
+        ("PyTorchJob", "v1", None, True),
         ("PyTorchJob", "v1", 2, False),
         ("PyTorchJob", "v1beta2", 1, True),
         ("PyTorchJob", "v1beta2", None, True),
         ("PyTorchJob", "v1beta2", 2, False),
         ("XGBoostJob", "v1", 1, True),
-        ("XGBoostJob", "v1", None, False),
+        ("XGBoostJob", "v1", None, True),
+        ("XGBoostJob", "v1", 2, False),
     ],
 )
 def test_a_master_has_one_replica(kind, version, replicas, valid, reported):
@@ -346,22 +338,6 @@ def test_processes_per_node_are_a_number_if_they_can_be(processes, option, job):
     spec = job(workers("PyTorchJob", nprocPerNode=processes))["spec"]
 
     assert spec["options"] == {"nprocPerNode": option}
-
-
-def test_xgboost_waits_for_the_names_of_roles_with_replicas(job):
-    types = {"Master": replica_type("XGBoostJob", 1), "Worker": replica_type("XGBoostJob", 2)}
-
-    assert job(resource("XGBoostJob", types))["spec"]["waitFor"] == [
-        {"role": "master", "until": "name"},
-        {"role": "worker", "until": "name"},
-    ]
-
-
-@pytest.mark.parametrize("types", [{"Master": 1}, {"Master": 1, "Worker": 0}])
-def test_a_single_replica_waits_for_nobody(types, job):
-    types = {name: replica_type("XGBoostJob", count) for name, count in types.items()}
-
-    assert "waitFor" not in job(resource("XGBoostJob", types))["spec"]
 
 
 class TestElasticPolicy:
@@ -400,7 +376,7 @@ class TestElasticPolicy:
             "PET_RDZV_BACKEND": "etcd",
         }
         assert "port" not in spec["roles"]["worker"]
-        assert spec["waitFor"] == [{"role": "worker", "until": "name"}]
+        assert "waitFor" not in spec
 
     @pytest.mark.parametrize(
         ("standalone", "env"), [(True, {"PET_STANDALONE": "1"}), (False, None)]
@@ -418,21 +394,37 @@ class TestElasticPolicy:
             )
         ]
 
+    @pytest.mark.parametrize(
+        ("policy", "maximum", "warned"),
+        [({"maxReplicas": 2}, 3, True), ({"maxReplicas": 4}, 4, False), ({}, 3, False)],
+    )
+    def test_a_master_counts_as_a_replica(self, policy, maximum, warned, job, reported):
+        types = {"Master": replica_type("PyTorchJob"), "Worker": replica_type("PyTorchJob", 2)}
+        custom_resource = resource("PyTorchJob", types, elasticPolicy=policy)
+        message = "the operator does not count the Master, and one of 3 replicas would wait"
+
+        options = job(custom_resource)["spec"]["options"]
+
+        assert options == {"elasticPolicy": {"maxReplicas": maximum}}
+        assert (
+            reported(custom_resource)
+            == [("spec.elasticPolicy.maxReplicas", f"{message}; here maxReplicas is 3")] * warned
+        )
+
+    def test_a_master_meets_the_workers_where_they_meet(self, job):
+        types = {"Master": replica_type("PyTorchJob"), "Worker": replica_type("PyTorchJob", 2)}
+        policy = {"rdzvHost": "etcd.a", "rdzvPort": 2379}
+
+        spec = job(resource("PyTorchJob", types, elasticPolicy=policy))["spec"]
+
+        assert spec["env"] == {"PET_RDZV_ENDPOINT": "etcd.a:2379"}
+
     def test_metrics_are_reported(self, reported):
         policy = {"metrics": [{"type": "Resource"}]}
 
         assert [path for path, _ in reported(workers("PyTorchJob", elasticPolicy=policy))] == [
             "spec.elasticPolicy.metrics"
         ]
-
-    def test_the_name_of_worker_0_exists_here_too(self, reported):
-        worker = replica_type("PyTorchJob", 2, args=["m-worker-0", "m-worker-1"])
-
-        elastic = reported(resource("PyTorchJob", {"Worker": worker}, elasticPolicy={}))
-        fixed = reported(resource("PyTorchJob", {"Worker": worker}))
-
-        assert [path[-7:] for path, _ in elastic] == ["args[1]"]
-        assert [path[-7:] for path, _ in fixed] == ["args[0]", "args[1]"]
 
 
 def test_keys_of_tuner_servers_are_annotations_in_v1_and_labels_before(job):

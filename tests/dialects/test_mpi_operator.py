@@ -210,6 +210,15 @@ def test_only_workers_need_the_container_that_is_named(reported):
     assert reported(custom_resource) == []
 
     custom_resource["spec"]["mainContainer"] = "other"
+    worker = custom_resource["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]
+    assert reported(custom_resource) == [
+        (
+            "spec.mpiReplicaSpecs.Worker.template.spec.containers[0].name",
+            'the only container trains, but the operator requires the name "other"',
+        )
+    ]
+
+    worker["containers"].append({"name": "logs", "image": "example/logs:1"})
     assert reported(custom_resource) == [
         ("spec.mainContainer", 'no container of the Worker has the name "other"')
     ]
@@ -271,8 +280,7 @@ def test_processes_of_horovodrun_are_a_range_of_workers(arguments, slots, workin
         ({"ports": [{"containerPort": 80}, {"containerPort": 22}]}, 22),
         ({"ports": [{"containerPort": 80}, {"containerPort": 2222}]}, 2222),
         ({"ports": [{"containerPort": 80}]}, None),
-        ({"command": ["a"], "ports": [{"containerPort": 80}]}, 80),
-        ({"command": ["a"], "ports": [{"containerPort": 80}, {"containerPort": 81}]}, None),
+        ({"command": ["a"], "ports": [{"containerPort": 80}]}, None),
         ({"readinessProbe": {"tcpSocket": {"port": 2022}}}, 2022),
         ({"readinessProbe": {"tcpSocket": {"port": "ssh"}}}, None),
         (

@@ -137,6 +137,29 @@ def test_claims_are_mounted_in_all_containers_except_init_containers():
     assert pod["containers"] == [{"name": "log", "image": "i", "volumeMounts": mounts}]
 
 
+def test_a_claim_is_created_with_the_job_under_a_name_that_is_not_random():
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    volumes = [
+        {"mountPath": "/data", "volumeClaimName": "c"},
+        {"mountPath": "/logs", "volumeClaim": claim},
+    ]
+    spec = spec_of(task(), volumes=volumes)
+
+    assert spec["claims"] == {"job-claim-1": claim}
+    assert spec["volumes"]["claim-1"] == {"mountPath": "/logs", "pvc": "job-claim-1"}
+
+
+def test_a_claim_that_a_time_to_live_would_delete_is_a_warning():
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    volumes = [{"mountPath": "/logs", "volumeClaim": claim}]
+
+    messages = [
+        text for _, text, _ in warnings_of(task(), volumes=volumes, ttlSecondsAfterFinished=9)
+    ]
+
+    assert "Volcano deletes the claim 9 s after the end; here it is kept" in messages
+
+
 # Plugins
 
 
@@ -665,12 +688,6 @@ def test_min_available_is_at_most_the_sum_of_replicas():
             "0",
             "volumeClaimName and volumeClaim are mutually exclusive",
             "keep volumeClaimName",
-        ),
-        (
-            [{"mountPath": "/a", "volumeClaim": {}}],
-            "0.volumeClaim",
-            "mlgen does not create PersistentVolumeClaims",
-            "apply the claim yourself, and write its name in volumeClaimName",
         ),
         (
             [{"mountPath": "/a", "volumeClaimName": name} for name in ("c", "d")],
@@ -1402,9 +1419,10 @@ def test_a_task_does_not_wait_for_one_without_replicas():
     assert waits(task("store", 0), task("worker", dependsOn={"name": ["store"]})) == {}
 
 
-def test_roles_of_a_framework_have_a_port():
+def test_names_of_a_frameworks_roles_are_enough():
     tasks = [task("ps"), task("worker", dependsOn={"name": ["ps"]})]
-    assert waits(*tasks, plugins={"tensorflow": []}) == {"worker": [{"role": "ps"}]}
+    expected = {"worker": [{"role": "ps", "until": "name"}]}
+    assert waits(*tasks, plugins={"tensorflow": []}) == expected
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import pytest
 
 from mlgen.documents.document import Document
 from mlgen.documents.files import Text
-from mlgen.documents.overrides import apply, parse
+from mlgen.documents.overrides import apply, parse, written
 from mlgen.documents.reader import read_documents
-from mlgen.problems import Place
+from mlgen.problems import MlgenError, Place
 
 ARGS = ("spec", "roles", "worker", "args")
 
@@ -72,6 +72,84 @@ def test_a_setting_is_a_path_and_a_yaml_value(setting, path, value):
 def test_a_malformed_setting_is_an_error(setting, message):
     with pytest.raises(ValueError, match=message):
         parse(setting)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        (
+            "spec.image=a,spec.args[0]=b,metadata.name=c",
+            (
+                "the value has another setting in it; repeat the option:"
+                " --set 'spec.image=a' --set 'spec.args[0]=b' --set 'metadata.name=c'"
+            ),
+        ),
+        ("spec.args={a, b}", "a list is written as in YAML: --set 'spec.args=[a, b]'"),
+        (
+            "spec.resources.nvidia.com/gpu=4",
+            (
+                'escape the dots in the key "nvidia.com/gpu" with a backslash, in single quotes:'
+                r" --set 'spec.resources.nvidia\.com/gpu=4'"
+            ),
+        ),
+        (
+            "spec.template.metadata.labels.example.com/team=a",
+            (
+                'escape the dots in the key "example.com/team" with a backslash, in single quotes:'
+                r" --set 'spec.template.metadata.labels.example\.com/team=a'"
+            ),
+        ),
+    ],
+)
+def test_a_setting_as_for_helm_or_without_backslashes_is_an_error(setting, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        parse(setting)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "spec.env.XLA_FLAGS=--a=1,--b=2",
+        "spec.env.A='x,spec.image=b'",
+        "spec.args=[a, spec.b=c]",
+        "spec.volumes.a.emptyDir={}",
+        "spec.volumes.a.files.b/c=x",
+        "metadata.labels.team/a=x",
+        r"spec.resources.nvidia\.com/gpu=4",
+    ],
+)
+def test_a_setting_that_only_looks_like_one_for_helm_is_read(setting):
+    assert parse(setting)
+
+
+def test_a_path_is_written_as_it_is_read():
+    path = ("metadata", "labels", r"a.b/c[0]\\", "args", 0)
+
+    assert path == parse(f"{written(path)}=1")[0]
+
+
+@pytest.mark.parametrize(
+    ("setting", "hint"),
+    [
+        ("spec.env.LR=0.1", """quote it twice: --set 'spec.env.LR="0.1"'"""),
+        ("spec.env.ON=true", """quote it twice: --set 'spec.env.ON="true"'"""),
+        (
+            r"metadata.labels.a\.b/c=8",
+            r"""quote it twice: --set 'metadata.labels.a\.b/c="8"'""",
+        ),
+        ("spec.args=a,b", "write --set 'spec.args=[a, b]'"),
+        (
+            "spec.template.spec.serviceAccountName=1",
+            """quote it twice: --set 'spec.template.spec.serviceAccountName="1"'""",
+        ),
+    ],
+)
+def test_a_hint_about_a_setting_is_a_setting(setting, hint, render_set):
+    with pytest.raises(MlgenError) as caught:
+        render_set(setting)
+
+    (problem,) = caught.value.problems
+    assert ("wrong-type", hint) == (problem.code, problem.hint)
 
 
 @pytest.mark.parametrize(

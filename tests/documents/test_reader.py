@@ -265,6 +265,34 @@ def test_a_folder_without_manifests_is_an_error(tmp_path):
     assert "unreadable" == only_problem(tmp_path).code
 
 
+def test_the_file_of_kustomize_in_a_folder_is_passed_over(tmp_path):
+    for name in ("a.yaml", "kustomization.yaml", "kustomization.yml", "Kustomization"):
+        (tmp_path / name).write_text("a: 1\n")
+
+    assert [str(tmp_path / "a.yaml")] == names(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "hint"),
+    [
+        (
+            "kustomization.yaml",
+            "the folder contains a kustomization, but no",
+            "kubectl kustomize {}",
+        ),
+        ("Kustomization", "the folder contains a kustomization, but no", "kubectl kustomize {}"),
+        ("Chart.yaml", "the folder is a Helm chart", "helm template {}"),
+    ],
+)
+def test_a_folder_of_another_tool_is_an_error(name, message, hint, tmp_path):
+    (tmp_path / name).write_text("a: 1\n")
+
+    problem = only_problem(tmp_path)
+
+    assert problem.message.startswith(message)
+    assert problem.hint.endswith(f": {hint.format(tmp_path)} | mlgen render -")
+
+
 def test_files_are_read_in_the_order_of_the_arguments(tmp_path):
     for name in ("a.yaml", "b.yaml"):
         (tmp_path / name).write_text("a: 1\n")
@@ -375,7 +403,17 @@ def test_a_duplicate_key_is_an_error_at_the_second_place_and_names_the_first_lin
         'job.yaml:5:3: spec.image: duplicate key "image"; first used on line 3; remove one of them '
         "[duplicate-key]" == rejected(text)
     )
-    assert {"spec": {"image": "a", "roles": {}}} == data(text)
+    assert {"spec": {"image": "b", "roles": {}}} == data(text)
+
+
+def test_of_duplicate_keys_the_last_takes_effect_and_each_names_the_line_of_the_first():
+    (document,) = read_documents(Text("job.yaml", "a: {b: 1}\nc: 2\na: {b: x}\na: {b: y}\n"))
+
+    assert {"a": {"b": "y"}, "c": 2} == document.data
+    assert [3, 4] == [problem.place.line for problem in document.problems]
+    assert ['duplicate key "a"; first used on line 1'] * 2 == [p.message for p in document.problems]
+    assert (4, 8) == (document.place(("a", "b")).line, document.place(("a", "b")).column)
+    assert {("c",): "2"} == document.texts
 
 
 @pytest.mark.parametrize(

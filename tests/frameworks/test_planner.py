@@ -3,7 +3,8 @@
 import pytest
 
 from mlgen import MlgenError
-from mlgen.frameworks._planner import ANY, FIRST, Planner, config
+from mlgen.frameworks._planner import Planner, config
+from mlgen.frameworks._success import ANY, FIRST
 from mlgen.jobfile.model import (
     HostPorts,
     Network,
@@ -113,12 +114,16 @@ def test_the_own_address_has_the_variable_of_the_index():
     assert plan.own_address(WORKER, ("worker", 2)) == f"ctr-worker-{INDEX}:{own}"
 
 
-def test_a_wait_is_for_a_port_or_a_name():
-    plan = planner()
+@pytest.mark.parametrize(
+    ("fields", "until", "port"),
+    [({}, None, None), ({}, "port", 3333), ({"network": HOST}, None, 3333)],
+)
+def test_a_wait_is_for_names_or_with_host_networking_for_ports(fields, until, port):
+    plan = planner(**fields)
 
-    assert plan.wait(WORKER) == Wait("worker", plan.hosts(WORKER), 3333)
-    assert plan.wait(WORKER, until="name") == Wait("worker", plan.hosts(WORKER), None)
-    assert plan.wait(WORKER, count=1) == Wait("worker", plan.hosts(WORKER, 1), 3333)
+    assert plan.wait(WORKER, until=until) == Wait("worker", plan.hosts(WORKER), port)
+    assert plan.wait(WORKER, until="name").port is None
+    assert plan.wait(WORKER, until=until, count=1) == Wait("worker", plan.hosts(WORKER, 1), port)
 
 
 def test_roles_that_a_framework_requires():
@@ -182,11 +187,35 @@ def test_the_job_file_names_the_deciding_role(role, candidates, decider, hint):
     ],
 )
 def test_the_job_file_sets_when_the_deciding_role_has_succeeded(replicas, success):
-    plan = planner(success_policy=SuccessPolicy(replicas=replicas))
+    plan = planner(success_policy=SuccessPolicy(replicas=replicas), run_policy=RunPolicy("Running"))
     plan.add(WORKER, decides=True, success=ANY)
     plan.add(PS, success=ANY)
 
     assert [role.success for role in plan.roles] == [success, None]
+
+
+@pytest.mark.parametrize(
+    ("policy", "default", "fields", "expected"),
+    [
+        ("None", FIRST, {}, None),
+        ("None", ANY, {}, None),
+        ("All", FIRST, {}, FIRST),
+        ("None", FIRST, {"tolerates_failure": True}, FIRST),
+        ("None", Success(count=2, needed=True), {}, Success(count=2, needed=True)),
+    ],
+)
+def test_without_cleanup_one_replica_does_not_end_the_others(policy, default, fields, expected):
+    plan = planner(run_policy=RunPolicy(policy))
+    plan.add(WORKER, decides=True, success=default, **fields)
+
+    assert [role.success for role in plan.roles] == [expected]
+
+
+def test_without_cleanup_an_explicit_success_policy_ends_the_others():
+    plan = planner(success_policy=SuccessPolicy(replicas="First"))
+    plan.add(WORKER, decides=True)
+
+    assert [role.success for role in plan.roles] == [FIRST]
     assert reported(plan) == []
 
 

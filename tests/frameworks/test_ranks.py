@@ -1,10 +1,21 @@
 """Ranks: two roles in the order of their ranks, merged if their fields are the same."""
 
+from dataclasses import replace
+
 import pytest
 
-from mlgen.frameworks._planner import FIRST, Planner
+from mlgen import MlgenError
+from mlgen.frameworks._planner import Planner
 from mlgen.frameworks._ranks import RANK, Member, RankInfo, members, ranked
-from mlgen.jobfile.model import Network, RoleSpec, SuccessPolicy, TrainingJob, WaitFor
+from mlgen.frameworks._success import FIRST
+from mlgen.jobfile.model import (
+    Network,
+    RoleSpec,
+    RunPolicy,
+    SuccessPolicy,
+    TrainingJob,
+    WaitFor,
+)
 from mlgen.topology import INDEX
 
 LEADER, FOLLOWER = RoleSpec("master"), RoleSpec("worker", 2)
@@ -70,8 +81,14 @@ def test_merged_roles_share_one_template():
 
     hosts = "bert-rank-0.bert,bert-rank-1.bert,bert-rank-2.bert"
     assert role.env == {"RANK": INDEX, "HOSTS": hosts, "PORTS": "3 3"}
-    assert (role.name, role.replicas, role.decides, role.success) == (RANK, 3, True, FIRST)
-    assert [str(wait.hosts) for wait in role.waits] == ["bert-rank-0.bert"]
+    assert (role.name, role.replicas, role.decides, role.success) == (RANK, 3, True, None)
+    assert [str(wait.hosts) for wait in role.waits] == ["bert-rank-[0-2].bert", "bert-rank-0"]
+
+
+def test_rank_0_ends_the_others_if_the_job_is_cleaned_up():
+    (role,) = planned(LEADER, FOLLOWER, run_policy=RunPolicy("Running")).roles
+
+    assert role.success == FIRST
 
 
 def test_a_leader_decides_and_followers_have_literal_ranks():
@@ -86,8 +103,43 @@ def test_a_leader_decides_and_followers_have_literal_ranks():
         ("worker", 0, False),
         ("worker", 1, False),
     ]
-    assert {str(w.hosts) for role in roles for w in role.waits} == {"bert-master-0.bert"}
-    assert {w.port for role in roles for w in role.waits} == {1}
+    names = ["bert-master-0.bert", "bert-worker-[0-1].bert"]
+    followed = [*names, "bert-master-0"]
+    assert [[str(w.hosts) for w in role.waits] for role in roles] == [names, followed, followed]
+    assert {w.port for role in roles for w in role.waits} == {None}
+
+
+@pytest.mark.parametrize(
+    ("wait_for", "network", "ready"),
+    [
+        (None, Network(), [{"bert-master-0": 0}, {}, {}]),
+        (None, Network(cluster_domain="x"), [{"bert-master-0": 0}, {}, {}]),
+        (None, Network(host=True), [{}, {}, {}]),
+        ((WaitFor("master"),), Network(), [{}, {}, {}]),
+    ],
+)
+def test_followers_wait_for_the_start_of_rank_0(wait_for, network, ready):
+    follower = replace(OTHER, wait_for=wait_for)
+
+    roles = planned(LEADER, follower, network=network, namespace="x").topology().roles
+
+    assert [role.ready for role in roles] == ready
+    started = [any(wait.started for wait in role.waits) for role in roles]
+    assert started == [False, *[any(ready)] * 2]
+
+
+def test_rank_0_of_a_merged_role_resolves_while_it_is_ready():
+    (role,) = planned(LEADER, FOLLOWER).topology().roles
+
+    assert role.ready == {"bert-rank-0": 0}
+
+
+def test_rank_0_cannot_wait_until_a_follower_listens_that_waits_for_its_start():
+    with pytest.raises(MlgenError) as caught:
+        planned(replace(LEADER, wait_for=(WaitFor("worker"),)), OTHER).topology()
+
+    (problem,) = caught.value.problems
+    assert problem.code == "wait-cycle"
 
 
 def test_followers_alone_decide_when_all_have_succeeded():
@@ -100,7 +152,7 @@ def test_followers_alone_decide_when_all_have_succeeded():
 def test_a_single_replica_waits_for_nobody():
     (role,) = planned(LEADER).roles
 
-    assert (role.waits, role.success) == ((), FIRST)
+    assert (role.waits, role.success) == ((), None)
     assert role.env == {"RANK": INDEX, "HOSTS": "bert-master-0.bert", "PORTS": "1 None"}
 
 

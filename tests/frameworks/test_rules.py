@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlgen.frameworks import _rules
+from mlgen.frameworks import _endings, _rules
 from mlgen.jobfile.model import (
     HostPorts,
     Network,
@@ -12,11 +12,12 @@ from mlgen.jobfile.model import (
     RunPolicy,
     Scheduling,
     Security,
+    SuccessPolicy,
     Tensorboard,
     TrainingJob,
     WaitPolicy,
 )
-from mlgen.topology import Helper, Hosts, Role, Topology, Wait
+from mlgen.topology import Helper, Hosts, Role, Success, Topology, Wait
 
 WAITS = (Wait("ps", Hosts("ctr-ps-", 1, ".ctr"), 2222),)
 HELPERS = (Helper("ssh-setup", "setup-ssh.sh", "main"),)
@@ -127,6 +128,7 @@ def test_a_job_with_another_manager_is_an_error():
 
 
 SERVER = role("ps", serves=True)
+ENDLESS_JOB = role("ps", endless=True)
 WORKERS = (role(decides=True, index=0), role(index=1), role(index=2))
 
 
@@ -137,7 +139,6 @@ WORKERS = (role(decides=True, index=0), role(index=1), role(index=2))
         ("All", False, (SERVER,), "ps"),
         ("None", False, (SERVER,), None),
         ("All", True, (SERVER,), None),
-        ("All", False, WORKERS[:1], None),
     ],
 )
 def test_pods_that_nothing_stops_are_a_warning_with_their_roles(
@@ -150,7 +151,8 @@ def test_pods_that_nothing_stops_are_a_warning_with_their_roles(
 
 
 TOO_SHORT = "a Job may be deleted after {} s, before the supervisor sees its result"
-SERVERS_REMAIN = "Kubernetes deletes only Jobs; the StatefulSets of ps remain"
+SERVERS_REMAIN = "Kubernetes deletes only finished Jobs; the objects of ps remain"
+SERVERS_RUN = "Kubernetes deletes only finished Jobs; the pods of ps keep running"
 
 
 @pytest.mark.parametrize(
@@ -161,7 +163,8 @@ SERVERS_REMAIN = "Kubernetes deletes only Jobs; the StatefulSets of ps remain"
         (0, "All", True, (SERVER,), [TOO_SHORT.format(0)]),
         (600, "All", True, (SERVER,), []),
         (600, "Running", True, (SERVER,), [SERVERS_REMAIN]),
-        (0, "None", False, (SERVER,), [SERVERS_REMAIN]),
+        (0, "None", False, (SERVER,), [SERVERS_RUN]),
+        (0, "None", False, (ENDLESS_JOB,), [SERVERS_RUN]),
         (0, "None", False, WORKERS, []),
     ],
 )
@@ -171,6 +174,103 @@ def test_a_ttl_deletes_jobs_that_the_supervisor_has_seen(ttl, policy, supervised
     assert reported(*roles, run_policy=run_policy, supervised=supervised) == [
         ("runPolicy.ttlSecondsAfterFinished", message) for message in messages
     ]
+
+
+def test_a_cleanup_has_no_effect_on_an_explicit_success_policy():
+    of = role(decides=True, replicas=2, success=Success(indexes="0"))
+    explicit = SuccessPolicy(replicas="First")
+    job = TrainingJob("c", "generic", {}, run_policy=RunPolicy("All"), success_policy=explicit)
+
+    assert [p.code for p in _rules.problems(Topology(job, (of,)))] == ["no-effect"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "success", "converted", "reports"),
+    [
+        ("Running", None, False, True),
+        ("All", None, False, True),
+        ("None", None, False, False),
+        ("Running", Success(indexes="0"), False, False),
+        ("Running", Success(count=1, needed=True), False, True),
+        ("Running", None, True, False),
+    ],
+)
+def test_a_cleanup_of_nothing_has_no_effect(policy, success, converted, reports):
+    roles = (role(decides=True, replicas=2, success=success),)
+    job = TrainingJob("ctr", "generic", {}, run_policy=RunPolicy(policy), converted=converted)
+    message = f"{policy} has no effect: no pod keeps running after training ends"
+
+    assert [(p.path, p.message, p.code) for p in _rules.problems(Topology(job, roles))] == [
+        (("spec", "runPolicy", "cleanPodPolicy"), message, "no-effect")
+    ] * reports
+
+
+@pytest.mark.parametrize(
+    ("roles", "fields", "command"),
+    [
+        ((SERVER,), {}, "kubectl delete statefulsets -l mlgen.dev/job=ctr"),
+        (
+            (SERVER, ENDLESS_JOB),
+            {},
+            "kubectl delete statefulsets,jobs -l 'mlgen.dev/job=ctr,mlgen.dev/decides!=true'",
+        ),
+        (WORKERS, {}, ""),
+        ((SERVER,), {"supervised": True}, ""),
+    ],
+)
+def test_the_command_that_deletes_what_keeps_running(roles, fields, command):
+    assert _endings.cleanup(Topology(TrainingJob("ctr", "generic", {}), roles, **fields)) == command
+
+
+@pytest.mark.parametrize(("policy", "keeps"), [("None", True), ("Running", False)])
+def test_a_workflow_cleans_up(policy, keeps):
+    run_policy = RunPolicy(policy)
+    job = TrainingJob("ctr", "generic", {}, run_policy=run_policy, workflow=True)
+
+    assert _rules.problems(Topology(job, (SERVER,))) == []
+    assert bool(_endings.cleanup(Topology(job, (SERVER,)))) is keeps
+
+
+FLUENT_BIT = {"name": "shipper", "image": "fluent/fluent-bit:3.1@sha256:0"}
+
+
+@pytest.mark.parametrize(
+    ("container", "serves", "message"),
+    [
+        (FLUENT_BIT, False, "the container shipper does not end by itself"),
+        (FLUENT_BIT, True, None),
+        ({"name": "metrics"}, False, "a pod of the Job completes only when the container metrics"),
+        ({"name": "upload"}, False, None),
+        ({"name": "main"}, False, None),
+    ],
+)
+def test_a_container_that_keeps_a_job_from_completing(container, serves, message):
+    template = {"spec": {"containers": [container]}}
+    of = role(serves=serves, decides=not serves, spec={"templates": (template,)})
+
+    job = TrainingJob("ctr", "generic", {"worker": of.spec})
+    problems = _rules.problems(Topology(job, (of,)))
+
+    assert [(p.code, p.path[-1]) for p in problems] == [("never-ends", 0)] * bool(message)
+    assert all(p.message.startswith(message) for p in problems)
+
+
+def test_a_sidecar_of_merged_roles_is_reported_where_it_is_written():
+    template = {"spec": {"containers": [FLUENT_BIT]}}
+    merged = role("rank", decides=True)
+    specs = {"master": RoleSpec("master", templates=(template,)), "worker": RoleSpec("worker")}
+
+    (problem,) = _rules.problems(Topology(TrainingJob("ctr", "pytorch", specs), (merged,)))
+
+    path = ("template", "spec", "containers", 0)
+    assert problem.path == ("spec", "roles", "master", *path)
+
+    both = RoleSpec("master", templates=(template, {"spec": {"containers": []}}))
+    (problem,) = _rules.problems(
+        Topology(TrainingJob("ctr", "pytorch", {"master": both}), (merged,))
+    )
+
+    assert problem.path == ("spec", *path)
 
 
 def test_problems_that_do_not_prevent_training_are_warnings():
@@ -290,6 +390,18 @@ def test_kueue_needs_a_queue():
     assert reported(scheduling=Scheduling("kueue")) == [
         ("scheduling", "gang: kueue requires queue")
     ]
+
+
+@pytest.mark.parametrize(("gang", "count"), [("kueue", 1), ("none", 0)])
+def test_kueue_alone_decides_when_a_job_starts(gang, count):
+    scheduling = Scheduling(gang, "q" if count else None)
+    job = TrainingJob(
+        "ctr", "generic", {}, run_policy=RunPolicy(suspend=True), scheduling=scheduling
+    )
+
+    problems = _rules.problems(Topology(job, (role(decides=True),)))
+
+    assert ["no-effect"] * count == [problem.code for problem in problems]
 
 
 def test_a_gang_has_at_most_as_many_members_as_there_are_pods():

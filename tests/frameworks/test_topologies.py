@@ -3,6 +3,7 @@
 import pytest
 
 from mlgen import MlgenError
+from mlgen.frameworks._success import ANY, FIRST
 from mlgen.jobfile.model import RoleSpec, WaitFor
 from mlgen.topology import PodField
 
@@ -28,27 +29,34 @@ LAYOUTS = {
     "tensorflow-ps": (
         ("tensorflow", {"chief": 1, "ps": 2, "worker": 2, "evaluator": 1}),
         [
-            "chief x1 decides with Never after ctr-ps-[0-1].ctr:2222 after ctr-worker-[0-1].ctr",
+            "chief x1 decides with Never after ctr-ps-[0-1].ctr after ctr-worker-[0-1].ctr",
             "ps x2 serves",
-            "worker x2 runs with Never after ctr-ps-[0-1].ctr:2222",
+            "worker x2 runs with Never after ctr-ps-[0-1].ctr",
             "evaluator x1 runs with Never",
         ],
     ),
     "tensorflow-workers": (
         ("tensorflow", {"worker": 2}),
-        ["worker x2 decides with Never when index 0 succeeds after ctr-worker-[0-1].ctr"],
+        ["worker x2 decides with Never after ctr-worker-[0-1].ctr"],
     ),
     "tensorflow-single": (
         ("tensorflow", {"worker": 1}),
-        ["worker x1 decides with Never when index 0 succeeds"],
+        ["worker x1 decides with Never"],
     ),
     "pytorch": (
         ("pytorch", {"master": 1, "worker": 2}),
-        ["rank x3 decides with Never when index 0 succeeds after ctr-rank-0.ctr:23456"],
+        ["rank x3 decides with Never after ctr-rank-0"],
     ),
     "pytorch-elastic": (
         ("pytorch", {"worker": 2}, {"elasticPolicy": {}}),
-        ["worker x2 decides with OnFailure when 1 succeed after ctr-worker-0:23456"],
+        ["worker x2 decides with OnFailure after ctr-worker-0"],
+    ),
+    "pytorch-elastic-master": (
+        ("pytorch", {"master": 1, "worker": 2}, {"elasticPolicy": {"minReplicas": 2}}),
+        [
+            "master x1 decides with OnFailure after ctr-worker-0",
+            "worker x2 runs with OnFailure after ctr-worker-0",
+        ],
     ),
     "mpi": (
         ("mpi", {"launcher": 1, "worker": 2}),
@@ -74,8 +82,8 @@ LAYOUTS = {
         ("mxnet", {"scheduler": 1, "server": 2, "worker": 3}),
         [
             "scheduler x1 decides with Never",
-            "server x2 runs with Never after ctr-scheduler-0.ctr:9091",
-            "worker x3 runs with Never after ctr-scheduler-0.ctr:9091",
+            "server x2 runs with Never after ctr-scheduler-0.ctr",
+            "worker x3 runs with Never after ctr-scheduler-0.ctr",
         ],
     ),
     "mxnet-tune": (
@@ -90,22 +98,25 @@ LAYOUTS = {
     "xgboost": (
         ("xgboost", {"master": 1, "worker": RoleSpec("worker", 2, image="i:1")}),
         [
-            "master x1 decides with Never when index 0 succeeds after ctr-master-0.ctr:9999",
-            "worker[0] x1 runs with Never after ctr-master-0.ctr:9999",
-            "worker[1] x1 runs with Never after ctr-master-0.ctr:9999",
+            "master x1 decides with Never after ctr-master-0.ctr after ctr-worker-[0-1].ctr",
+            *(
+                f"worker[{i}] x1 runs with Never"
+                " after ctr-master-0.ctr after ctr-worker-[0-1].ctr after ctr-master-0"
+                for i in range(2)
+            ),
         ],
     ),
-    "jax": (("jax", {"worker": 2}), ["worker x2 decides with Never after ctr-worker-0.ctr:6666"]),
+    "jax": (("jax", {"worker": 2}), ["worker x2 decides with Never after ctr-worker-0.ctr"]),
     "jax-single": (("jax", {"worker": 1}), ["worker x1 decides with Never"]),
     "paddle": (
         ("paddle", {"worker": 2}),
-        ["worker x2 decides with OnFailure after ctr-worker-0.ctr:36543"],
+        ["worker x2 decides with OnFailure after ctr-worker-0.ctr"],
     ),
     "paddle-ps": (
         ("paddle", {"master": 1, "worker": 2}),
         [
-            "master x1 decides with OnFailure after ctr-master-0.ctr:36543",
-            "worker x2 runs with OnFailure after ctr-master-0.ctr:36543",
+            "master x1 decides with OnFailure after ctr-master-0.ctr",
+            "worker x2 runs with OnFailure after ctr-master-0.ctr",
         ],
     ),
     "ray": (
@@ -118,7 +129,7 @@ LAYOUTS = {
     ),
     "ray-head": (
         ("ray", {"head": RoleSpec("head", command=TRAIN), "worker": 1}),
-        ["head x1 decides with Never", "worker x1 serves after ctr-head-0.ctr:6379"],
+        ["head x1 decides with Never", "worker x1 serves after ctr-head-0.ctr"],
     ),
     "elasticdl": (
         ("elasticdl", {"master": 1, "ps": 1, "worker": 2}),
@@ -145,8 +156,8 @@ LAYOUTS = {
         ("mars", {"scheduler": 1, "webservice": 1, "worker": 2}),
         [
             "scheduler x1 decides with Never",
-            "webservice x1 serves after ctr-scheduler-0.ctr:11111",
-            "worker x2 runs with ExitCode after ctr-scheduler-0.ctr:11111",
+            "webservice x1 serves after ctr-scheduler-0.ctr",
+            "worker x2 runs with ExitCode after ctr-scheduler-0.ctr",
         ],
     ),
     "generic": (
@@ -236,12 +247,33 @@ def test_paddle_uses_the_ip_address_of_a_pod_with_host_networking(topology):
 
 
 def test_torchrun_hosts_the_rendezvous_on_worker_0_with_host_networking(topology):
-    first, second = topology("pytorch", {"worker": 2}, host=True, elasticPolicy={}).roles
+    roles = {"master": 1, "worker": 2}
+    master, first, second = topology("pytorch", roles, host=True, elasticPolicy={}).roles
 
-    assert first.env["PET_RDZV_CONF"] == "is_host=1"
-    assert second.env["PET_RDZV_CONF"] == "is_host=0"
+    assert first.env["PET_RDZV_CONF"] == "read_timeout=600,is_host=1"
+    assert master.env["PET_RDZV_CONF"] == second.env["PET_RDZV_CONF"]
+    assert second.env["PET_RDZV_CONF"] == "read_timeout=600,is_host=0"
+    assert master.env["PET_NNODES"] == "3:3"
     assert first.env["PET_RDZV_ENDPOINT"] == f"ctr-worker-0:{first.host_ports['peers']}"
     assert second.env["PET_RDZV_ENDPOINT"] == "ctr-worker-0:23456"
+
+
+@pytest.mark.parametrize(
+    ("framework", "roles", "options", "success"),
+    [
+        ("tensorflow", {"worker": 2}, {}, FIRST),
+        ("pytorch", {"master": 1, "worker": 2}, {}, FIRST),
+        ("pytorch", {"worker": 2}, {"elasticPolicy": {}}, ANY),
+        ("xgboost", {"master": 1, "worker": 2}, {}, FIRST),
+        ("jax", {"worker": 2}, {}, None),
+    ],
+)
+def test_one_replica_ends_the_others_if_the_job_is_cleaned_up(
+    topology, framework, roles, options, success
+):
+    for clean, expected in (("Running", success), ("None", None)):
+        (role,) = topology(framework, roles, clean=clean, **options).roles
+        assert role.success == expected
 
 
 def test_dynamic_tensorflow_workers_may_fail(topology):
@@ -249,6 +281,13 @@ def test_dynamic_tensorflow_workers_may_fail(topology):
     roles = topology("tensorflow", {"chief": 1, "ps": 1, "worker": 1}, **options).roles
 
     assert [role.name for role in roles if role.tolerates_failure] == ["worker"]
+    assert [wait.role for wait in roles[0].waits] == ["ps"]
+
+
+def test_with_host_networking_tensorflow_waits_for_ports_of_ps_only(topology):
+    first, *_ = topology("tensorflow", {"ps": 1, "worker": 2}, host=True).roles[1:]
+
+    assert [(wait.role, wait.port) for wait in first.waits] == [("ps", 2222), ("worker", None)]
 
 
 @pytest.mark.parametrize(
@@ -257,7 +296,12 @@ def test_dynamic_tensorflow_workers_may_fail(topology):
         ("tensorflow", {"ps": 1}, {}, "roles"),
         ("tensorflow", {"chief": 1, "master": 1}, {}, "roles.master"),
         ("pytorch", {}, {}, "roles"),
-        ("pytorch", {"master": 1, "worker": 1}, {"elasticPolicy": {}}, "roles.master"),
+        (
+            "pytorch",
+            {"master": 1, "worker": 2},
+            {"elasticPolicy": {"maxReplicas": 2}},
+            "roles.worker.replicas",
+        ),
         ("pytorch", {"worker": 1}, {"elasticPolicy": {"minReplicas": 2}}, "roles.worker.replicas"),
         ("horovod", {"launcher": 1, "worker": 4}, ELASTIC, "roles.worker.replicas"),
         (

@@ -91,7 +91,8 @@ def test_the_step_applies_everything_except_permissions_and_tensorboard(any_file
     assert [(o["kind"], o["metadata"]["name"]) for o in inner] == [
         (kind, name)
         for kind, name in names
-        if kind not in {*PERMISSIONS, "Deployment"} and not name.endswith("-tensorboard")
+        if kind not in {*PERMISSIONS, "Deployment", "PersistentVolumeClaim"}
+        and not name.endswith("-tensorboard")
     ]
     assert len(beside) + len(inner) == len(names)
     assert workflow["kind"] == "Workflow"

@@ -6,8 +6,8 @@ from mlgen import frameworks
 from mlgen.dialects import kinds
 from mlgen.documents.files import Text
 from mlgen.documents.reader import read_documents
-from mlgen.jobfile.violations import MAX_SHOWN, PATTERNS, require_valid, violations
-from mlgen.problems import MlgenError, Place
+from mlgen.jobfile.violations import PATTERNS, require_valid, violations
+from mlgen.problems import MAX_SHOWN, MlgenError, Place
 
 LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 LABEL_HINT = "use lower-case letters, digits and dashes, starting and ending with a letter or digit"
@@ -38,8 +38,13 @@ def problems(schema, value):
         ("string", "True", "expected a string, got the boolean True", "quote it: 'True'"),
         ("string", "~", "expected a string, got ~", "quote it: '~'"),
         ("string", "", "expected a string, got nothing", "write '' for an empty string"),
-        ("string", "[b]", 'expected a string, got the list ["b"]', ""),
-        ("array", "{b: é}", 'expected a list, got the mapping {"b": "é"}', ""),
+        ("string", "[b]", 'expected a string, got the list ["b"]', "write b"),
+        (
+            "array",
+            "{b: é}",
+            'expected a list, got the mapping {"b": "é"}',
+            "start each item with a dash",
+        ),
         ("array", "", "expected a list, got nothing", ""),
         ("object", "", "expected a mapping, got nothing", "write {} if it has no fields"),
         ("object", "[]", "expected a mapping, got the list []", ""),

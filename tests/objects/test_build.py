@@ -25,7 +25,7 @@ def test_objects_are_applied_before_the_pods_that_need_them():
     files = {"conf": {"mountPath": "/c", "files": {"a": "b"}}}
     roles = (
         role("worker", {"volumes": files}, decides=True, rights=(Right("pods", ("get",)),)),
-        role("ps", serves=True, bare_name=True),
+        role("ps", serves=True, aliases={"mnist-ps-0": 0}),
     )
 
     objects = build(

@@ -101,7 +101,9 @@ def test_helpers_run_before_git_and_git_before_the_wait():
             "MLGEN_PEERS": "mnist-ps-[0-1].mnist:2222 mnist-chief-0.mnist",
             "MLGEN_TIMEOUT": "60",
         },
+        last=True,
     )
+    assert "MLGEN_TIMEOUT" not in helpers_of(job(), of)[-1].env
 
 
 def test_a_role_that_waits_for_nobody_has_no_helper():

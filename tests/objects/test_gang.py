@@ -137,7 +137,13 @@ def test_init_containers_run_one_after_the_other():
 def test_a_sidecar_counts_with_the_containers():
     sidecar = container(cpu="3") | {"restartPolicy": "Always"}
 
-    assert pod_requests(container(cpu="2"), init=[sidecar, container(cpu="4")]) == {"cpu": "5"}
+    assert pod_requests(container(cpu="2"), init=[container(cpu="4"), sidecar]) == {"cpu": "5"}
+
+
+def test_a_sidecar_counts_with_the_init_containers_after_it():
+    sidecar = container(cpu="3") | {"restartPolicy": "Always"}
+
+    assert pod_requests(container(cpu="2"), init=[sidecar, container(cpu="4")]) == {"cpu": "7"}
 
 
 @pytest.mark.parametrize(

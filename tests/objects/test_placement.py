@@ -101,6 +101,22 @@ def test_pods_are_members_of_their_gang(scheduling, labels, annotations):
     assert metadata == {"labels": labels, "annotations": annotations}
 
 
+def test_pods_of_a_group_have_the_labels_that_kueue_reads():
+    labels = {"kueue.x-k8s.io/priority-class": "high", "team": "ads"}
+    workers = role()
+    group = topology(
+        workers, role("ps"), labels=labels, scheduling=Scheduling("kueue", queue="team")
+    )
+
+    metadata = patch(group, workers)["metadata"]
+
+    assert metadata["labels"] == {
+        "kueue.x-k8s.io/priority-class": "high",
+        "kueue.x-k8s.io/queue-name": "team",
+        "kueue.x-k8s.io/pod-group-name": "mnist",
+    }
+
+
 @pytest.mark.parametrize(
     ("placement", "annotations"),
     [

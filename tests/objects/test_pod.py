@@ -107,6 +107,21 @@ def test_helpers_are_init_containers_that_share_the_volume_of_scripts():
     ]
 
 
+def test_waiting_comes_after_the_init_containers_of_the_templates():
+    own = [{"name": "wait-for-peers", "image": "own"}, {"name": "download", "image": "d"}]
+    of = role(
+        helpers=(Helper("kubectl", "a.sh", "kubectl", last=True), Helper("copy", "b.sh", "wait")),
+        waits=(Wait("ps", Hosts("mnist-ps-", 1, ".mnist")),),
+        spec={"templates": ({"spec": {"initContainers": own}},)},
+    )
+
+    containers = template(of)["spec"]["initContainers"]
+
+    names = [container["name"] for container in containers]
+    assert names == ["copy", "download", "kubectl", "wait-for-peers"]
+    assert containers[-1]["image"] == "own"
+
+
 def test_scheduling_network_security_and_volumes_are_merged():
     result = template(
         role(spec={"main_container": "train", "volumes": {"d": {"pvc": "c", "mountPath": "/d"}}}),

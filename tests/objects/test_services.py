@@ -28,7 +28,7 @@ def test_a_host_port_is_reached_by_the_constant_port_and_by_its_own_number():
         port=2222,
         more_ports={"http": 8080},
         host_ports={"peers": 20001, "http": 20002},
-        bare_name=True,
+        aliases={"mnist-worker-1": 1},
     )
 
     service = one(replica_services(job(), on_host))
@@ -64,12 +64,41 @@ def test_a_port_number_is_not_exposed_twice(host_port):
     ("serves", "index_label"),
     [(True, "apps.kubernetes.io/pod-index"), (False, "batch.kubernetes.io/job-completion-index")],
 )
-def test_a_bare_name_resolves_to_the_first_replica(serves, index_label):
-    service = one(replica_services(job(), role(bare_name=True, serves=serves)))
+def test_an_alias_resolves_to_one_replica(serves, index_label):
+    service = one(replica_services(job(), role(aliases={"mnist-ps-7": 1}, serves=serves)))
 
-    assert service["metadata"]["name"] == "mnist-worker-0"
+    assert service["metadata"]["name"] == "mnist-ps-7"
     assert service["spec"] == {
         "clusterIP": "None",
         "publishNotReadyAddresses": True,
-        "selector": {"mlgen.dev/job": "mnist", "mlgen.dev/role": "worker", index_label: "0"},
+        "selector": {"mlgen.dev/job": "mnist", "mlgen.dev/role": "worker", index_label: "1"},
     }
+
+
+def test_a_name_that_resolves_only_while_a_replica_is_ready_replaces_its_alias():
+    names = {"mnist-worker-0": 0}
+
+    service = one(replica_services(job(), role(aliases=names, ready=names)))
+
+    assert service["metadata"]["name"] == "mnist-worker-0"
+    assert "publishNotReadyAddresses" not in service["spec"]
+    assert service["spec"]["selector"]["batch.kubernetes.io/job-completion-index"] == "0"
+
+
+def test_an_alias_of_a_replica_with_a_job_of_its_own_selects_that_job():
+    (service,) = replica_services(job(), role(index=3, replicas=1, aliases={"mnist-worker-3": 3}))
+
+    assert service["spec"]["selector"]["mlgen.dev/replica-index"] == "3"
+    assert "batch.kubernetes.io/job-completion-index" not in service["spec"]["selector"]
+
+
+def test_an_alias_on_the_host_network_has_the_ports_of_the_replica():
+    on_host = role(index=0, port=80, host_ports={"peers": 20001}, aliases={"mnist-master-0": 0})
+
+    own, alias = replica_services(job(), on_host)
+
+    assert (own["metadata"]["name"], alias["metadata"]["name"]) == (
+        "mnist-worker-0",
+        "mnist-master-0",
+    )
+    assert own["spec"] == alias["spec"]

@@ -4,7 +4,7 @@ import pytest
 from objects.samples import job, one, role, topology
 
 from mlgen.jobfile.model import WaitPolicy
-from mlgen.objects.storage import config_maps, patch, shared_memory, sync_helpers
+from mlgen.objects.storage import claims, config_maps, patch, shared_memory, sync_helpers
 from mlgen.problems import MlgenError
 from mlgen.topology import Helper, Mount, Scratch, SecretFiles
 
@@ -51,6 +51,17 @@ def test_a_git_volume_is_mounted_but_defined_by_its_helper():
 
     assert [mount["name"] for mount in spec["containers"][0]["volumeMounts"]] == ["code", "data"]
     assert [volume["name"] for volume in spec["volumes"]] == ["data"]
+
+
+def test_claims_outlive_the_job_they_are_created_with():
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+
+    (claim,) = claims(topology(claims={"data": spec}))
+
+    assert (claim["kind"], claim["metadata"]["name"]) == ("PersistentVolumeClaim", "data")
+    assert claim["spec"] == spec
+    assert claim["metadata"]["labels"]["app.kubernetes.io/component"] == "claim"
+    assert "mlgen.dev/job" not in claim["metadata"]["labels"]
 
 
 def test_files_are_a_config_map_that_roles_share():

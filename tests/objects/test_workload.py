@@ -101,7 +101,9 @@ def test_kueue_unsuspends_a_single_job_of_its_queue():
     [([role("ps")], KUEUE), ([], Scheduling("volcano", queue="team"))],
 )
 def test_no_other_job_waits_for_kueue(others, scheduling):
-    manifest = built(role(), *others, scheduling=scheduling)
+    """Kueue holds the pods of a group, and resumes no Job of it."""
+    policy = RunPolicy(suspend=scheduling is KUEUE)
+    manifest = built(role(), *others, scheduling=scheduling, run_policy=policy)
 
     assert "kueue.x-k8s.io/queue-name" not in manifest["metadata"]["labels"]
     assert "suspend" not in manifest["spec"]
@@ -157,7 +159,8 @@ def test_one_replica_needs_no_success_policy(replicas, success, rules):
 @pytest.mark.parametrize(
     ("restart", "of_role", "limit"),
     [
-        ("Never", None, 0),
+        ("Never", None, 4),
+        ("Never", 0, 0),
         ("Workflow", None, 0),
         ("OnFailure", None, 4),
         ("ExitCode", None, 4),
@@ -178,6 +181,13 @@ def test_the_backoff_limit_of_all_replicas_together(restart, of_role, limit):
     assert "maxFailedIndexes" not in spec
 
 
+@pytest.mark.parametrize(
+    ("restart", "limit"), [("Never", 0), ("Workflow", 0), ("OnFailure", 6), ("ExitCode", 6)]
+)
+def test_the_default_of_the_backoff_limit(restart, limit):
+    assert spec_of(role(restart=restart))["backoffLimit"] == limit
+
+
 def limits(of):
     """The backoff limit per index, the maximum of failed indexes and the common backoff limit."""
     spec = spec_of(of, run_policy=RunPolicy(backoff_limit=4))
@@ -190,7 +200,7 @@ def limits(of):
     ("fields", "spec", "expected"),
     [
         ({"restart": "ExitCode"}, {}, (4, 3, None)),
-        ({"restart": "Never"}, {}, (0, 3, None)),
+        ({"restart": "Never"}, {}, (4, 3, None)),
         ({"restart": "ExitCode"}, {"backoff_limit": 1}, (1, 3, None)),
         ({"restart": "ExitCode"}, {"max_failed_indexes": 0}, (4, 0, None)),
         ({"restart": "ExitCode"}, {"backoff_limit_per_index": 2}, (2, 3, None)),
@@ -245,3 +255,13 @@ def test_a_permanent_exit_code_fails_only_its_index_if_each_counts_by_itself():
     of = role(restart="ExitCode", spec={"backoff_limit_per_index": 0})
 
     assert spec_of(of)["podFailurePolicy"]["rules"][1]["action"] == "FailIndex"
+
+
+@pytest.mark.parametrize(
+    ("maximum", "annotations"), [(3, {"mlgen.dev/max-replicas": "3"}), (2, {})]
+)
+@pytest.mark.parametrize("serves", [True, False])
+def test_a_workload_that_can_grow_says_how_far(serves, maximum, annotations):
+    manifest = built(role(serves=serves, max_replicas=maximum))
+
+    assert manifest["metadata"].get("annotations", {}) == annotations

@@ -2,10 +2,11 @@
 
 import os
 import stat
+from pathlib import Path
 
 import pytest
 
-from mlgen.output.files import write
+from mlgen.output.files import conflict, write
 
 posix = pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
 
@@ -67,3 +68,49 @@ def test_a_file_that_is_not_regular_is_written_in_place(tmp_path):
 def test_a_missing_folder_is_an_error(tmp_path):
     with pytest.raises(FileNotFoundError):
         write(str(tmp_path / "missing" / "a.yaml"), "")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with a job, links to it, and a subfolder with another job."""
+    (tmp_path / "jobs").mkdir()
+    for name in ("a.yaml", "jobs/b.yaml"):
+        (tmp_path / name).write_text("a: 1\n")
+    (tmp_path / "link.yaml").symlink_to("a.yaml")
+    (tmp_path / "jobs/link.yaml").symlink_to("../a.yaml")
+    (tmp_path / "hard").hardlink_to(tmp_path / "a.yaml")
+    (tmp_path / "also").symlink_to("jobs")
+    monkeypatch.chdir(tmp_path)
+
+
+BOTH = "{} is both input and output; write to another file"
+AGAIN = (
+    "{} is in the input folder jobs, and would be read as a job the next time;"
+    " write to another folder"
+)
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("output", "inputs", "message"),
+    [
+        ("a.yaml", ["b.yaml", "a.yaml"], BOTH),
+        ("jobs/../a.yaml", ["a.yaml"], BOTH),
+        ("a.yaml", ["link.yaml"], BOTH),
+        ("link.yaml", ["a.yaml"], BOTH),
+        ("hard", ["a.yaml"], BOTH),
+        ("new.yaml", ["new.yaml"], BOTH),
+        ("jobs/b.yaml", ["jobs"], BOTH),
+        ("also/b.yaml", ["jobs"], BOTH),
+        ("a.yaml", ["jobs"], BOTH),
+        ("jobs/new.yaml", ["jobs"], AGAIN),
+        ("also/new.yaml", ["jobs"], AGAIN),
+        ("jobs/new.txt", ["jobs"], ""),
+        ("jobs/new.yaml", ["jobs/b.yaml"], ""),
+        ("a.yaml", ["-"], ""),
+        ("new.yaml", ["a.yaml"], ""),
+        ("/dev/null", ["/dev/null"], ""),
+    ],
+)
+def test_an_input_is_not_overwritten(output, inputs, message):
+    assert message.format(output) == conflict([Path("other"), Path(output)], inputs)

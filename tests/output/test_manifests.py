@@ -7,7 +7,7 @@ from support import ROOT
 from mlgen import validate
 from mlgen.documents.document import Document
 from mlgen.output.manifests import text
-from mlgen.output.summary import summary
+from mlgen.output.summary import heading
 from mlgen.output.yaml import verbatim, yaml_text
 from mlgen.result import Foreign
 
@@ -22,7 +22,7 @@ def job():
 
 def test_a_job_starts_with_its_summary_and_other_objects_keep_their_text():
     part = job()
-    manifests = yaml_text(part.objects, summary(part.topology))
+    manifests = yaml_text(part.objects, heading(part))
 
     assert manifests + "---\n{apiVersion: v1, kind: ConfigMap}\n" == text([part, FOREIGN], "yaml")
 

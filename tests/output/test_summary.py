@@ -6,7 +6,7 @@ import pytest
 from support import ROOT
 
 from mlgen import Options, validate
-from mlgen.output.summary import pod_security, summary
+from mlgen.output.summary import counts, heading, needs, pod_security, resources, summary
 
 
 def rendered(name, **options):
@@ -18,7 +18,7 @@ def test_a_job_of_one_pod():
     assert [
         "tune: tensorflow, 1 pod. Made by mlgen.",
         "  worker  1 in Job          decides when training has ended",
-    ] == summary(rendered("tensorflow-single").topology).splitlines()
+    ] == summary(rendered("tensorflow-single")).splitlines()
 
 
 def test_roles_with_their_replicas_objects_and_peers():
@@ -28,12 +28,12 @@ def test_roles_with_their_replicas_objects_and_peers():
         "  ps          2 in StatefulSet",
         "  worker      4 in Job          waits for ps",
         "  supervisor  1 in Job          ends the others when training has ended",
-    ] == summary(rendered("tensorflow-ps").topology).splitlines()
+    ] == summary(rendered("tensorflow-ps")).splitlines()
 
 
 def test_a_job_without_supervisor_has_no_line_for_it():
     with_supervisor, without = (
-        summary(rendered("tensorflow-ps", supervisor=flag).topology) for flag in (True, False)
+        summary(rendered("tensorflow-ps", supervisor=flag)) for flag in (True, False)
     )
 
     line = "ends the others when training has ended"
@@ -42,9 +42,10 @@ def test_a_job_without_supervisor_has_no_line_for_it():
 
 
 def test_replicas_of_a_role_add_up_over_its_jobs():
-    topology = rendered("tensorflow-single").topology
-    (role,) = topology.roles
-    several = replace(topology, roles=(replace(role, index=0), replace(role, index=1)))
+    job = rendered("tensorflow-single")
+    (role,) = job.topology.roles
+    roles = (replace(role, index=0), replace(role, index=1))
+    several = replace(job, topology=replace(job.topology, roles=roles))
 
     assert [
         "tune: tensorflow, 2 pods. Made by mlgen.",
@@ -66,3 +67,84 @@ def test_pod_security_is_the_level_met_and_what_the_next_one_requires(name, leve
     assert f"  PodSecurity: {level}" == first
     assert bool(rest) == bool(next_level)
     assert all(line.startswith(f"    {next_level}: spec.") for line in rest)
+
+
+def test_the_first_line_has_what_the_pods_request_together():
+    """Devices come first; disk is left out, and what only init containers request."""
+    options = {"settings": ((("spec", "resources"), {"ephemeral-storage": "1Gi"}),)}
+    with_disk = rendered("tensorflow-single", **options)
+
+    assert "dino: pytorch, 4 pods, 32 GPUs, 32 CPU, 256Gi memory. Made" in summary(
+        rendered("pytorch-coscheduling")
+    )
+    assert "pax: jax, 2 pods, 2 rdma/hca_shared_devices_a. Made" in summary(
+        rendered("jax-rdma-shared")
+    )
+    assert summary(with_disk).startswith("tune: tensorflow, 1 pod. Made by mlgen.")
+
+
+def test_resources_are_requests_limits_and_those_of_other_pods():
+    assert [
+        "  requests: cpu 4, memory 16Gi, nvidia.com/gpu 3",
+        "  limits: nvidia.com/gpu 3",
+    ] == resources(rendered("pytorch-ranks")).splitlines()
+    assert resources(rendered("pytorch-static")) == "  requests: nvidia.com/gpu 4"
+    assert resources(rendered("tensorflow-ps")) == "  requests of supervisor: cpu 50m, memory 64Mi"
+    assert resources(rendered("tensorflow-single")) == ""
+
+
+def test_needs_are_listed_with_their_users_and_commands():
+    assert [
+        "  needs in the cluster:",
+        (
+            "    Secret hub (learner): kubectl create secret generic hub -n games"
+            " --from-literal=token=…"
+        ),
+        "    PersistentVolumeClaim replay (learner)",
+        "    PriorityClass high (learner): kubectl create priorityclass high --value=…",
+    ] == needs(rendered("generic-actors")).splitlines()
+    assert needs(rendered("tensorflow-single")) == ""
+
+
+def test_of_many_users_some_are_named():
+    job = rendered("generic-actors")
+    users = tuple(f"slice-{number}" for number in range(50))
+    several = replace(job, prerequisites=(replace(job.prerequisites[1], used_by=users),))
+
+    assert needs(several).endswith("(slice-0, slice-1, slice-2, slice-3, slice-4, and 45 more)")
+
+
+def test_a_heading_names_what_the_job_needs_in_lines_of_100_columns():
+    job = rendered("generic-actors")
+    (secret, *_) = job.prerequisites
+    many = [replace(secret, kind="PersistentVolumeClaim", name=f"shard-{n}") for n in range(300)]
+
+    (line,) = heading(job).removeprefix(summary(job) + "\n").splitlines()
+    long = heading(replace(job, prerequisites=tuple(many)))
+    lines = long.removeprefix(summary(job) + "\n").splitlines()
+
+    assert (
+        "  needs in the cluster: Secret hub, PersistentVolumeClaim replay, PriorityClass high"
+        == line
+    )
+    assert lines[1].startswith("    PersistentVolumeClaim shard-")
+    assert lines[-1].endswith("and 288 more: see mlgen validate")
+    assert max(map(len, lines)) <= 98
+    assert heading(rendered("tensorflow-single")) == summary(rendered("tensorflow-single"))
+
+
+@pytest.mark.parametrize(
+    ("kinds", "text"),
+    [
+        (["A"], "no jobs, 1 other object (A)"),
+        (["TrainingJob", "A", "B", "A"], "1 job, 3 other objects (A, B)"),
+        (["TrainingJob", *"ABCDEFG"], "1 job, 7 other objects (A, B, C, D, E, F, …)"),
+    ],
+)
+def test_counts_names_the_kinds_that_pass_through(kinds, text):
+    job = (ROOT / "fixtures/tensorflow-single.yaml").read_text()
+    texts = [
+        job if kind == "TrainingJob" else f"apiVersion: x/v1\nkind: {kind}\n" for kind in kinds
+    ]
+
+    assert text == counts(validate(texts))

@@ -226,6 +226,40 @@ def test_the_script_waits_for_a_peer_that_listens_late(start):
     assert (0, "all peers are reachable\n", "") == (process.returncode, out, err)
 
 
+@pytest.mark.skipif(not SHELLS["dash"][0], reason="busybox runs its own date, not the test's")
+@pytest.mark.parametrize(
+    ("script", "peers", "missing"),
+    [
+        ("wait-for-peers.sh", "nobody.invalid", "1 of 1 peers: nobody.invalid"),
+        ("deliver-kubectl.sh", "pi-worker-0", "workers to start: pi-worker-0"),
+    ],
+)
+def test_missing_peers_are_reported_once_a_minute_without_a_timeout(
+    script, peers, missing, tools, tmp_path
+):
+    """The clock gains 25 s whenever it is read, and nobody sleeps."""
+    program(
+        tools / "date",
+        f'cd "{tmp_path}"; echo >>reads; echo $(($(wc -l <reads) * 25))\n'
+        "[ $(wc -l <reads) -lt 40 ] || kill $PPID",
+    )
+    program(tools / "kubectl", "")
+    for name in ("sleep", "cp"):
+        program(tools / name, "")
+    program(tools / "nc", "echo bad address; exit 1")
+    path = f"{tools}:{os.environ['PATH']}"
+    names = dict.fromkeys(("MLGEN_PEERS", "MLGEN_PODS"), peers)
+    names |= dict.fromkeys(("MLGEN_SELF", "MLGEN_TARGET", "MLGEN_CONTAINER"), "x")
+    command = [*SHELLS["dash"], str(ROOT / "templates/scripts" / script)]
+    done = subprocess.run(
+        command, env={"PATH": path, **names}, capture_output=True, text=True, check=False
+    )
+
+    lines = done.stdout.splitlines()
+    assert {f"waiting for {missing}"} == set(lines)
+    assert 5 < len(lines) < 20
+
+
 @pytest.fixture
 def deliver(run, tools, tmp_path):
     """Run the script with a stub kubectl; each call prints the next of `answers`."""
@@ -326,6 +360,8 @@ def test_no_available_worker_is_not_an_error(run, tools, tmp_path):
 PORTS = {"MLGEN_SSH_PORT": "2222", "MLGEN_SSHD_PORT": "20022"}
 """Two different ports, as with the host network."""
 
+ATTEMPTS = {"MLGEN_SSH_ATTEMPTS": "10"}
+
 
 @pytest.fixture
 def ssh(run, tmp_path):
@@ -339,8 +375,8 @@ def ssh(run, tmp_path):
         key.chmod(0o444)
     script = relocated("setup-ssh.sh", tmp_path, **{"/mlgen/ssh": keys})
 
-    def ssh():
-        result = run(script, MLGEN_SSH_FOLDER=str(home), **PORTS)
+    def ssh(**ports):
+        result = run(script, MLGEN_SSH_FOLDER=str(home), **ATTEMPTS, **(ports or PORTS))
         return result, home
 
     return ssh
@@ -359,8 +395,17 @@ def test_copied_keys_are_accessible_only_to_their_owner(ssh):
 def test_the_ssh_configuration_sets_the_port_and_the_key(ssh):
     _, home = ssh()
 
-    assert f"  Port 2222\n  IdentityFile {home}/id_rsa\n" in (home / "config").read_text()
+    config = (home / "config").read_text()
+    assert f"  Port 2222\n  ConnectionAttempts 10\n  IdentityFile {home}/id_rsa\n" in config
     assert f"Port 20022\nHostKey {home}/id_rsa\n" in (home / "sshd_config").read_text()
+
+
+def test_without_a_port_that_of_the_image_applies(ssh):
+    result, home = ssh(MLGEN_SSH_PORT="")
+
+    assert (0, "", "") == result
+    assert "Port" not in (home / "config").read_text()
+    assert "Port 2222\n" in (home / "sshd_config").read_text()
 
 
 def test_ssh_setup_can_be_repeated(ssh):
@@ -383,7 +428,7 @@ def test_ssh_accepts_the_configuration(ssh):
 def test_missing_keys_are_an_error(run, tmp_path):
     script = relocated("setup-ssh.sh", tmp_path, **{"/mlgen/ssh": tmp_path / "nowhere"})
 
-    status, _, err = run(script, MLGEN_SSH_FOLDER=str(tmp_path), **PORTS)
+    status, _, err = run(script, MLGEN_SSH_FOLDER=str(tmp_path), **ATTEMPTS, **PORTS)
 
     assert 0 != status
     assert "nowhere/id_rsa" in err

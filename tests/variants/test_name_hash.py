@@ -224,3 +224,33 @@ def test_addresses_of_replicas_get_the_suffix_wherever_they_are(before, after):
     assert in_addresses(laid_out, [{"a": [before], "b": {"c": before}}]) == [
         {"a": [after], "b": {"c": after}}
     ]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("job-worker-0", "job-x-worker-0"),
+        ("--ps=job-ps-0:22,job-ps-1:22", "--ps=job-x-ps-0:22,job-x-ps-1:22"),
+        ("job-ps-0.n.svc", "job-x-ps-0.n.svc"),
+        ("job-ps-0.txt /data/job-ps-0", "job-ps-0.txt /data/job-ps-0"),
+    ],
+)
+def test_names_of_services_get_the_suffix_where_they_are_dialled(before, after):
+    job = TrainingJob("job-x", "generic", {}, part_of="job")
+
+    assert in_addresses(topology("worker", "ps", job=job), [{"args": [before], "b": before}]) == [
+        {"args": [after], "b": before}
+    ]
+
+
+def test_references_to_config_maps_of_the_job_get_the_suffix():
+    job = TrainingJob("job-x", "generic", {}, part_of="job")
+    config_map = manifest("ConfigMap", "job-x-files")
+    volumes = [{"configMap": {"name": name}} for name in ("job-files", "job-other")]
+
+    renamed = in_addresses(topology(job=job), [config_map, {"volumes": volumes}])
+
+    assert [volume["configMap"]["name"] for volume in renamed[1]["volumes"]] == [
+        "job-x-files",
+        "job-other",
+    ]

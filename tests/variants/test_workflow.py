@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from mlgen import frameworks
 from mlgen.jobfile.model import RoleSpec, RunPolicy, TrainingJob
 from mlgen.problems import MlgenError, Problem
-from mlgen.topology import Role, Topology
+from mlgen.topology import Role, Success, Topology
 from mlgen.variants import workflow
 
 
@@ -32,12 +33,28 @@ def test_the_workflow_takes_over_cleanup_time_to_live_and_suspend():
     policy = RunPolicy("All", backoff_limit=2, ttl_seconds_after_finished=60, suspend=True)
     job = TrainingJob("job", "generic", {}, run_policy=policy)
 
-    assert workflow.without_policies(job).run_policy == RunPolicy("None", backoff_limit=2)
+    taken_over = workflow.without_policies(job)
+
+    assert taken_over.run_policy == RunPolicy("All", backoff_limit=2)
+    assert taken_over.workflow
 
 
-@pytest.mark.parametrize("restart", ["Never", "ExitCode"])
-def test_the_workflow_restarts_a_role_that_does_not_restart_itself(restart):
-    assert restart_after(role(restart=restart)) == "Workflow"
+@pytest.mark.parametrize(("clean", "success"), [("None", None), ("Running", Success(indexes="0"))])
+def test_the_cleanup_still_decides_whether_rank_0_ends_the_others(clean, success):
+    specs = {name: RoleSpec(name) for name in ("master", "worker")}
+    job = TrainingJob("job", "pytorch", specs, run_policy=RunPolicy(clean))
+
+    laid_out = frameworks.get("pytorch").topology(workflow.without_policies(job))
+
+    assert [item.success for item in laid_out.roles] == [success]
+    assert (laid_out.supervised, laid_out.warnings) == (False, ())
+
+
+@pytest.mark.parametrize(
+    "fields", [{"restart": "Never"}, {"restart": "ExitCode"}, {"backoff_limit": 0}]
+)
+def test_the_workflow_restarts_a_role_that_does_not_restart_itself(fields):
+    assert restart_after(role(**fields)) == "Workflow"
 
 
 @pytest.mark.parametrize(
@@ -104,7 +121,8 @@ def test_exit_codes_matter_only_with_exit_code(restart):
     ("fields", "field"),
     [
         ({"restart": "OnFailure"}, "restartPolicy"),
-        ({"backoff_limit": 0}, "backoffLimit"),
+        ({"backoff_limit": 1}, "backoffLimit"),
+        ({"restart": "ExitCode", "backoff_limit": 0}, "backoffLimit"),
         ({"backoff_limit_per_index": 0}, "backoffLimitPerIndex"),
         ({"backoff_limit": 1, "backoff_limit_per_index": 2}, "backoffLimit"),
         ({"restart": "OnFailure", "backoff_limit": 3}, "backoffLimit"),

@@ -1,0 +1,73 @@
+"""Objects that look like jobs, and that only their operators run."""
+
+import pytest
+
+from mlgen import validate
+
+RAY = "apiVersion: ray.io/v1\nkind: RayJob\nmetadata: {name: a}\n"
+
+
+def item(version, kind):
+    return f"apiVersion: {version}\nkind: {kind}\nmetadata: {{name: a}}\n"
+
+
+def warnings(*texts):
+    return [str(warning) for warning in validate("---\n".join(texts)).warnings]
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "text"),
+    [
+        ("ray.io/v1", "RayJob", "KubeRay can run it; without it, write a job file with framework"),
+        ("sparkoperator.k8s.io/v1beta2", "SparkApplication", "the Spark operator can run it [not-"),
+        ("sparkoperator.k8s.io/v1beta2", "ScheduledSparkApplication", "the Spark operator can"),
+        ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "without it, write a JobSet, or a job"),
+        ("example.com/v1", "DreamJob", "only its operator can run it; without it, write a job fil"),
+    ],
+)
+def test_a_kind_that_trains_is_warned_of(version, kind, text):
+    (warning,) = warnings(item(version, kind))
+
+    assert warning.startswith(f"<text>:2:7: warning: kind: mlgen passes this {kind} through")
+    assert text in warning
+
+
+@pytest.mark.parametrize(
+    ("version", "kind"),
+    [
+        ("batch/v1", "Job"),
+        ("batch/v1", "CronJob"),
+        ("keda.sh/v1alpha1", "ScaledJob"),
+        ("ray.io/v1", "RayCluster"),
+        ("argoproj.io/v1alpha1", "Workflow"),
+        ("v1", "Secret"),
+    ],
+)
+def test_other_kinds_pass_through_without_a_word(version, kind):
+    assert [] == warnings(item(version, kind))
+
+
+def test_the_items_of_a_list_are_looked_at():
+    text = (
+        "apiVersion: v1\nkind: List\nitems:\n- 1\n"
+        "- {apiVersion: ray.io/v1, kind: RayJob, metadata: {name: a}}\n"
+    )
+
+    (warning,) = warnings(text)
+
+    assert warning.startswith("<text>:5:33: warning: items[1].kind: mlgen passes this RayJob")
+
+
+@pytest.mark.parametrize(
+    ("spec", "count"),
+    [
+        ("{group: ray.io, names: {kind: RayJob}}", 0),
+        ("{group: ray.io, names: {kind: RayCluster}}", 1),
+        ("{group: ray.io, names: []}", 1),
+        ("[]", 1),
+    ],
+)
+def test_a_set_that_defines_the_kind_brings_its_operator(spec, count):
+    definition = item("apiextensions.k8s.io/v1", "CustomResourceDefinition") + f"spec: {spec}\n"
+
+    assert count == len(warnings(RAY, definition)) == len(warnings(definition, RAY))

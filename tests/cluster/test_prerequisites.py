@@ -1,0 +1,52 @@
+"""What validate says of a job, in a real cluster: what it needs, and what its pods request."""
+
+import re
+import subprocess
+
+import pytest
+
+pytestmark = pytest.mark.cluster
+
+QUOTA = """\
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: all}
+spec: {hard: {pods: "10", requests.cpu: "10", requests.memory: 10Gi}}
+"""
+
+
+def test_the_printed_commands_create_what_the_pods_wait_for(namespace, jobs, tmp_path):
+    (tmp_path / "note").write_text("noted")
+    report = namespace.mlgen(
+        "validate", str(jobs / "prerequisites.yaml"), "--namespace", namespace.name
+    )
+    commands = re.findall(r"\): (kubectl create .*)", report)
+
+    for command in commands:
+        with_file = command.replace("--from-file=…", f"--from-file={tmp_path / 'note'}")
+        words = with_file.replace("…", "given").split()
+        subprocess.run(words, check=True, capture_output=True, env=namespace.environment)
+    namespace.apply(jobs / "prerequisites.yaml")
+
+    assert len(commands) == 4
+    assert namespace.completed("needy-main") == [["given given noted"]] * 2
+
+
+def test_the_totals_are_those_that_a_quota_counts(namespace, jobs):
+    """Requests of init containers count beside the sidecars that have started before them."""
+    job = jobs / "prerequisites.yaml"
+    namespace.kubectl("apply", "-f", "-", stdin=QUOTA)
+    namespace.until(
+        "the quota is in force", lambda: "used" in namespace.get("quota", "all")["status"]
+    )
+    namespace.apply(job, "--set", "spec.roles.main.template.spec.serviceAccountName=default")
+
+    used = namespace.until(
+        "two pods exist",
+        lambda: (
+            (status := namespace.get("quota", "all")["status"]["used"])["pods"] == "2" and status
+        ),
+    )
+
+    requests = f"  requests: cpu {used['requests.cpu']}, memory {used['requests.memory']}\n"
+    assert requests in namespace.mlgen("validate", str(job))

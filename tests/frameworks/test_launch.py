@@ -1,0 +1,163 @@
+"""The launcher that a role's command line runs, with its options."""
+
+import pytest
+
+from mlgen.frameworks._launch import launch_of, launches_of, words_of
+from mlgen.frameworks._shell import simple_commands
+from mlgen.jobfile.model import RoleSpec
+
+COMMANDS = {
+    "torchrun --nnodes=2 --nproc-per-node 8 train.py --lr 1": (
+        "torchrun",
+        {"nnodes": "2", "nproc_per_node": "8"},
+        "train.py --lr 1",
+    ),
+    "torchrun --standalone -m pkg.train": (
+        "torchrun",
+        {"standalone": "", "module": ""},
+        "pkg.train",
+    ),
+    "/opt/bin/torchrun --new-switch train.py": ("torchrun", {"new_switch": ""}, "train.py"),
+    "python3.11 -u -m torch.distributed.launch --use_env --master_port=1 a.py": (
+        "torchrun",
+        {"use_env": "", "master_port": "1"},
+        "a.py",
+    ),
+    "python -m torch.distributed.run --nnodes 1:4 --nnodes 2:4 a.py": (
+        "torchrun",
+        {"nnodes": "2:4"},
+        "a.py",
+    ),
+    "python /usr/bin/torchrun a.py": ("torchrun", {}, "a.py"),
+    "accelerate launch --multi_gpu --main_process_port 29501 -m a": (
+        "accelerate",
+        {"multi_gpu": "", "main_process_port": "29501", "module": ""},
+        "a",
+    ),
+    "accelerate-launch a.py": ("accelerate", {}, "a.py"),
+    "deepspeed -H /job/hostfile --no_ssh_check --master_port 5 a.py --deepspeed d.json": (
+        "deepspeed",
+        {"hostfile": "/job/hostfile", "no_ssh_check": "", "master_port": "5"},
+        "a.py --deepspeed d.json",
+    ),
+    "horovodrun --verbose --num-proc 4 -p 22 -H a:2,b:2 python a.py": (
+        "horovodrun",
+        {"verbose": "", "np": "4", "ssh_port": "22", "hosts": "a:2,b:2"},
+        "python a.py",
+    ),
+    "mpiexec.hydra -ppn 2 -n 4 -genv A 1 ./a.out": (
+        "mpirun",
+        {"npernode": "2", "np": "4", "genv_A": "1"},
+        "./a.out",
+    ),
+    "mpirun --allow-run-as-root -bind-to none -x A -x B=1 --mca plm_rsh_agent ssh -np 2 ./a": (
+        "mpirun",
+        {
+            "allow_run_as_root": "",
+            "bind_to": "none",
+            "x": "B=1",
+            "mca_plm_rsh_agent": "ssh",
+            "np": "2",
+        },
+        "./a",
+    ),
+    "mpirun -- hostname": ("mpirun", {}, "hostname"),
+    "ray start --head --port=6380 --block": (
+        "ray",
+        {"head": "", "port": "6380", "block": ""},
+        "start",
+    ),
+    "ray job submit --address http://a -- python a.py": (
+        "ray",
+        {"address": "http://a"},
+        "job submit python a.py",
+    ),
+    "env A=1 timeout 60 torchrun a.py": ("torchrun", {}, "a.py"),
+    "/docker-entrypoint.sh torchrun a.py": ("torchrun", {}, "a.py"),
+    "conda run -n base torchrun a.py": ("torchrun", {}, "a.py"),
+}
+NONE = (
+    "",
+    "python train.py --nnodes 2",
+    "python -m train",
+    "python",
+    "accelerate config",
+    "echo torchrun a.py",
+    "exec python a.py",
+    "bash train.sh -c torchrun",
+    "sudo pip install deepspeed",
+    "conda install ray",
+)
+TEXTS = {
+    "torchrun --nnodes=2 a.py": ["torchrun"],
+    "cd /app && OMP_NUM_THREADS=1 exec torchrun \\\n  --nnodes=2 a.py > log 2>&1": ["torchrun"],
+    "# don't\npip install accelerate deepspeed\nif true; then torchrun --nnodes=2 a.py; fi": [
+        "torchrun"
+    ],
+    "ray start --head & sleep 5; (ray job submit -- python a.py)": ["ray", "ray"],
+    "echo 'torchrun; torchrun'": [],
+    "bash -c 'torchrun --nnodes=2 a.py'": ["torchrun"],
+    "echo 'unbalanced; torchrun": [],
+}
+
+
+@pytest.mark.parametrize(("line", "expected"), COMMANDS.items())
+def test_options_and_script(line, expected):
+    launch = launch_of(RoleSpec("worker", command=tuple(line.split())))
+    program, options, script = expected
+    assert launch
+    assert (launch.program, dict(launch.options), " ".join(launch.script)) == (
+        program,
+        options,
+        script,
+    )
+
+
+@pytest.mark.parametrize("line", NONE)
+def test_other_programs_are_no_launchers(line):
+    assert launch_of(RoleSpec("worker", command=tuple(line.split()))) is None
+
+
+@pytest.mark.parametrize("shell", [("sh", "-c"), ("/bin/bash", "-euo", "pipefail", "-c")])
+@pytest.mark.parametrize(("text", "programs"), TEXTS.items())
+def test_launchers_in_the_text_of_a_shell(shell, text, programs):
+    launches = launches_of(RoleSpec("worker", command=shell, args=(text,)))
+    assert [launch.program for launch in launches] == programs
+    assert all(launch.path == ("args",) for launch in launches)
+    if "nnodes" in text:
+        assert launches[0].number("nnodes") == 2
+
+
+def test_quotes_are_removed():
+    text = """a "b \\" $c" 'd "e' f\\ g"h" `i j` $(k l) # m\n n"""
+    expected = [["a", 'b " $c', 'd "e', "f gh", "`i j`", "$(k l)"], ["n"]]
+    assert simple_commands(text) == expected
+
+
+def test_values_that_are_known_only_at_run_time_are_not_literal():
+    words = ("torchrun", "--nnodes=$N", "--nproc_per_node=gpu", "--master_port=1", "a.py")
+    launch = launch_of(RoleSpec("worker", command=words))
+    assert launch
+    assert (launch.literal("nnodes"), launch.literal("nproc_per_node")) == (None, "gpu")
+    assert (launch.number("nproc_per_node"), launch.number("master_port")) == (None, 1)
+    assert (launch.literal("absent"), launch.number("absent")) == (None, None)
+
+
+def test_a_template_replaces_command_or_args():
+    containers = [{"name": "other", "args": ["x"]}, {"name": "main", "args": ["--nnodes=3", "a"]}]
+    spec = RoleSpec(
+        "worker",
+        command=("torchrun",),
+        args=("--nnodes=2",),
+        templates=({"metadata": {}}, {"spec": {"containers": containers}}),
+    )
+    assert words_of(spec) == ("torchrun", "--nnodes=3", "a")
+    launch = launch_of(spec)
+    assert launch
+    assert (launch.number("nnodes"), launch.path) == (3, ("template",))
+    removed = RoleSpec(
+        "w",
+        args=("a",),
+        templates=({"spec": {"containers": [{"name": "main", "args": None, "command": ["b"]}]}},),
+    )
+    assert words_of(removed) == ("b",)

@@ -1,0 +1,304 @@
+"""A name or value at a wrong place in a job file → what to write instead."""
+
+import shlex
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ruamel.yaml import YAML
+
+from mlgen import frameworks
+from mlgen.dialects import kinds
+from mlgen.dialects._schemas import resource
+from mlgen.flow import MAX_FLOW, flow, words
+from mlgen.jobfile import confusions, value_cures
+from mlgen.jobfile.cures import JobFile, for_field, for_resource_field, normalized
+from mlgen.jobfile.schema import base
+from mlgen.kubernetes.definitions import definition
+from mlgen.problems import Problem
+
+SPEC, WORKER = ("spec",), ("spec", "roles", "worker")
+ROLE_FIELDS = list(base()["definitions"]["role"]["properties"])
+
+
+def job_file(framework="pytorch", **spec):
+    data = {"spec": {"framework": framework, **spec}}
+    return JobFile(data, frameworks.schema([framework]), frameworks.owners)
+
+
+def known(job, path):
+    return list(job.spec_fields) if path == SPEC else job.role_fields
+
+
+def hint(name, value="x", path=SPEC, framework="pytorch", **spec):
+    job = job_file(framework, **spec)
+    return for_field(job, path, name, value, known(job, path))
+
+
+@pytest.mark.parametrize("path", [SPEC, WORKER], ids=["spec", "role"])
+def test_every_field_of_a_pod_has_its_place_in_the_template(path):
+    names = set(definition("PodSpec").fields) - set(known(job_file(), path))
+    elsewhere = {"hostNetwork", "schedulerName", "activeDeadlineSeconds", "priority"}
+
+    hints = {name: hint(name, {}, path) for name in names - elsewhere}
+
+    assert {"imagePullSecrets", "priorityClassName", "containers"} <= hints.keys()
+    assert hints == {name: f"move it to template.spec.{name}" for name in hints}
+
+
+def test_every_field_of_a_container_has_its_place_in_the_template():
+    names = set(definition("Container").fields) - set(known(job_file(), SPEC))
+    elsewhere = set(definition("PodSpec").fields) | {"name", "volumeMounts"}
+
+    hints = {name: hint(name, mainContainer="torch") for name in names - elsewhere}
+
+    assert {"livenessProbe", "envFrom", "stdin"} <= hints.keys()
+    assert hints == {
+        name: f"write template: {{spec: {{containers: [{{name: torch, {name}: …}}]}}}}"
+        for name in hints
+    }
+
+
+@pytest.mark.parametrize("framework", frameworks.names())
+def test_every_option_of_a_framework_has_its_place_in_options(framework):
+    job = job_file(framework)
+    for option in job.options:
+        assert hint(option, 1, framework=framework) == f"write spec.options.{option}: 1"
+
+
+def test_an_option_of_other_frameworks_names_them():
+    message = "remove it: it is an option of deepspeed, horovod and mpi, not of pytorch"
+
+    assert hint("transport", "ssh") == message
+    assert hint("TRANSPORT", "ssh", ("spec", "options")) == message
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"), [(SPEC, "roles.launcher.replicas: 2"), (WORKER, "replicas: 2")]
+)
+@pytest.mark.parametrize("name", ["nodes", "numWorkers", "num-workers", "NNODES", "world_size"])
+def test_a_number_of_nodes_is_that_of_replicas(name, path, expected):
+    roles = {"launcher": {}, "trainer": {}}
+    expected = expected if path == SPEC else "replicas: 2"
+
+    assert hint(name, 2, path, "generic", roles=roles) == f"write {expected}"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("gpus", 8, "write resources: {nvidia.com/gpu: 8}"),
+        ("memory", "64Gi", "write resources: {memory: 64Gi}"),
+        ("gpu", {"count": 8}, "write resources: {nvidia.com/gpu: …}"),
+        ("imagePullSecret", "hub", "write template.spec.imagePullSecrets: [{name: hub}]"),
+        ("worker", {"replicas": 2}, "move it to spec.roles.worker"),
+        ("Worker", 2, "write spec.roles.worker: {replicas: 2}"),
+        ("xgbReplicaSpecs", {}, "write spec.roles: {master: …, worker: …}"),
+        ("backoffLimit", 0, "write spec.runPolicy.backoffLimit: 0"),
+        ("suspend", False, "write spec.runPolicy.suspend: false"),
+        ("gang", "volcano", "write spec.scheduling.gang: volcano"),
+        ("name", "mnist", "write metadata.name: mnist"),
+        ("backoffLimitPerIndex", 1, "write roles.worker.backoffLimitPerIndex: 1"),
+        ("entrypoint", "python train.py", "write command: [python, train.py]"),
+        ("arguments", ["--lr", "0.1"], 'write args: [--lr, "0.1"]'),
+        ("command_", "x", 'did you mean "command"?'),
+        ("rol", {}, 'did you mean "roles"?'),
+    ],
+)
+def test_a_name_in_spec_has_its_place(name, value, expected):
+    assert hint(name, value) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("persistentVolumeClaim", {"claimName": "coco"}, "write pvc: coco"),
+        ("claim", "coco", "write pvc: coco"),
+        ("secretName", "hub", "write secret: hub"),
+        ("MountPath", "/a", 'did you mean "mountPath"?'),
+        ("nfss", {}, 'did you mean "nfs"?'),
+    ],
+)
+def test_a_name_in_a_volume_has_its_short_form(name, value, expected):
+    known = list(base()["definitions"]["shortVolume"]["properties"])
+
+    assert for_field(job_file(), ("spec", "volumes", "data"), name, value, known) == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "expected"),
+    [
+        (("spec", "waitFor", 0), "rol", 'did you mean "role"?'),
+        (("spec", "wait"), "rolle", 'did you mean "role"?'),
+        (("spec", "wait"), "rol", 'did you mean "role"?'),
+        (("spec", "wait"), "suspend", "write spec.runPolicy.suspend: x"),
+        (WORKER, "labels", "move it to template.metadata.labels"),
+        ((), "roles", "move it to spec.roles"),
+        ((), "nodes", "write roles.worker.replicas: x"),
+        ((), "gpus", "write spec.resources: {nvidia.com/gpu: x}"),
+        ((), "volumeMounts", "write spec.volumes: {NAME: {mountPath: …}}"),
+        ((), "limits", "write spec.resources.limits: x"),
+    ],
+)
+def test_a_name_elsewhere_has_its_place(path, name, expected):
+    assert for_field(job_file(), path, name, "x", ["role", "until"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("framework", "name", "expected"),
+    [
+        ("pytorch", "MASTER", 'did you mean "master"?'),
+        ("pytorch", "master", ""),
+        ("pytorch", "runPolicy", "move it to spec.runPolicy"),
+        ("pytorch", "replicas", "write roles.worker.replicas: 2"),
+        ("pytorch", "wrker", 'did you mean "worker"?'),
+        ("generic", "runPolicy", "move it to spec.runPolicy"),
+        ("generic", "any", ""),
+    ],
+)
+def test_a_name_in_roles_that_is_no_role_has_its_place(framework, name, expected):
+    assert job_file(framework, roles={name: 2}).for_role(name) == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "code", "repeats"),
+    [
+        (("spec", "roles", "runPolicy"), "unknown-role", False),
+        (("spec", "roles", "runPolicy"), "bad-value", True),
+        (("spec", "roles", "runPolicy", "suspend"), "unknown-field", True),
+        (("spec", "roles", "replicas"), "wrong-type", True),
+        (("spec", "roles", "wrker", "replicas"), "wrong-type", False),
+        (("spec", "roles", "worker", "replicas"), "wrong-type", False),
+        (("spec", "roles", "worker"), "wrong-type", False),
+        (("spec", "roles"), "wrong-type", False),
+        (("spec", "runPolicy"), "wrong-type", False),
+    ],
+)
+def test_what_follows_from_a_wrong_name_in_roles_is_not_reported(path, code, repeats):
+    problem = Problem(path, "", code)
+
+    assert job_file().repeats(problem) == repeats
+    assert not job_file("generic").repeats(problem)
+
+
+def test_a_name_that_nothing_resembles_has_the_possible_ones():
+    assert hint("zzz").startswith("use one of: framework, ")
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "expected"),
+    [
+        (SPEC, "cleanPodPolicy", "move it to spec.runPolicy.cleanPodPolicy"),
+        (SPEC, "slots_per_worker", 'did you mean "slotsPerWorker"?'),
+        ((*SPEC, "x"), "image", "move it to template.spec.containers[0].image"),
+        ((*SPEC, "x"), "nodeName", "move it to template.spec.nodeName"),
+        ((*SPEC, "x"), "replica", 'did you mean "replicas"?'),
+        ((*SPEC, "x"), "cleanPodPolicy", "use one of: replicas, restartPolicy, template"),
+    ],
+)
+def test_a_field_of_a_custom_resource_has_its_place(path, name, expected):
+    schema = resource(kinds()["kubeflow.org/v2beta1", "MPIJob"].spec)
+    job = JobFile({}, schema)
+    fields = {SPEC: list(schema["properties"]["spec"]["properties"])}
+
+    known = fields.get(path, ["replicas", "restartPolicy", "template"])
+    assert for_resource_field(job, path, name, known) == expected
+
+
+def test_a_field_of_an_empty_mapping_is_to_be_removed():
+    assert for_resource_field(JobFile({}, {}), SPEC, "a", []) == "remove it"
+
+
+def test_confusions_are_normalized_and_lead_to_fields_that_exist():
+    names = [*confusions.FIELDS, *confusions.SPEC_FIELDS, *confusions.VOLUMES, *confusions.VALUES]
+    targets = [target.partition(".")[0] for target in confusions.FIELDS.values()]
+
+    assert [normalized(name) for name in names] == names
+    assert set(targets) <= set(ROLE_FIELDS)
+    assert set(confusions.VOLUMES.values()) <= set(
+        base()["definitions"]["shortVolume"]["properties"]
+    )
+    spec = base()["properties"]["spec"]["properties"]
+    for target in confusions.SPEC_FIELDS.values():
+        _, *steps = target.split(".")
+        assert steps[0] == "options" or steps[-1] in (
+            spec[steps[0]]["properties"] if steps[1:] else spec
+        )
+
+
+@pytest.mark.parametrize(
+    ("text", "command", "expected"),
+    [
+        ("python train.py", True, "[python, train.py]"),
+        ("--lr 0.1 --name 'a b'", False, '[--lr, "0.1", --name, "a b"]'),
+        ("cd /app && make", True, '[sh, -c, "cd /app && make"]'),
+        ("python $SCRIPT", True, '[sh, -c, "python $SCRIPT"]'),
+        ("a;b", False, '["a;b"]'),
+        ("echo 'a", False, '[echo, "\'a"]'),
+        ("x && " * 40, True, '[sh, -c, "…"], with all of it as the last item'),
+        ("python train.py " + "--a b " * 40, True, "[python, train.py, --a, …]"),
+    ],
+)
+def test_a_command_line_is_a_list_of_words(text, command, expected):
+    assert words(text, command=command) == expected
+
+
+VALUES = st.recursive(
+    st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), max_size=6)
+    | st.sampled_from(["no", "1e5", "0x1", "-1", ".5", "12:30", "64Gi", "~", "a: b", "-", "--lr"])
+    | st.booleans()
+    | st.integers(-9, 99),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(st.sampled_from(["a", "a b", "no", ""]), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+
+
+@settings(max_examples=60)
+@given(VALUES)
+def test_yaml_reads_what_a_hint_shows_as_that_value(value):
+    assert YAML(typ="safe", pure=True).load(f"a: {flow(value)}") == {"a": value}
+    assert yaml.safe_load(f"a: {flow(value)}") == {"a": value}
+
+
+def test_a_shown_command_is_read_as_the_words_that_a_shell_reads():
+    text = "python -m torch.distributed.run --nnodes=2 --x 'a b' \"c\" 1 no image:1 a:"
+
+    assert yaml.safe_load(words(text, command=True)) == shlex.split(text)
+    assert len(words(text, command=True)) <= MAX_FLOW
+
+
+@pytest.mark.parametrize(
+    ("path", "types", "value", "expected"),
+    [
+        (("env",), ["object"], [{"name": "A", "value": "1"}, {"name": "B"}], '{A: "1", B: ""}'),
+        (("env",), ["object"], ["A=1", "B"], ""),
+        (("env",), ["object"], [{"name": ["A"]}], ""),
+        (("env",), ["object"], [{"name": "A" * 200}], f"{{{'A' * 200}: …}}"),
+        (("env",), ["object"], [{"name": f"A{i}", "value": "x" * 20} for i in range(9)], None),
+        (("volumes",), ["object"], [{"name": "d", "nfs": {}}], "{d: {mountPath: …, nfs: {}}}"),
+        (("spec", "roles", "worker"), ["object"], 2, "{replicas: 2}"),
+        (("args",), ["array"], 8, '["8"]'),
+        (
+            ("env",),
+            ["array"],
+            {"LR": "0.1", "B": ""},
+            '[{name: LR, value: "0.1"}, {name: B, value: ""}]',
+        ),
+        (("env",), ["array"], {"A": "x" * 90, "B": "y"}, f"[{{name: A, value: {'x' * 90}}}, …]"),
+        (("retryableExitCodes",), ["array"], 8, "[8]"),
+        (("spec", "roles"), ["object"], [[]], ""),
+        (("a",), ["boolean"], "off", "false"),
+        (("a",), ["boolean"], "2", ""),
+        (("a",), ["object"], True, ""),
+    ],
+)
+def test_a_value_of_another_type_is_written_as_the_right_one(path, types, value, expected):
+    text = str(value) if isinstance(value, int) else None
+    if expected is None:
+        expected = f"{{A0: {'x' * 20}, …}}"
+
+    assert value_cures.for_type(path, types, value, text) == (expected and f"write {expected}")
