@@ -172,12 +172,10 @@ def _merged(spec: RoleSpec) -> tuple[list[str], list[str], set[str]]:
     """Return command, args, and which of them a template sets, as `objects.pod` merges them."""
     container: dict[str, Any] = {"command": [*spec.command], "args": [*spec.args]}
     templated: set[str] = set()
-    for template in spec.templates:
-        for patch in (template.get("spec") or {}).get("containers") or []:
-            if isinstance(patch, dict) and patch.get("name") == spec.main_container:
-                fields = {name: patch[name] for name in ("command", "args") if name in patch}
-                templated |= set(fields)
-                container = merged(container, fields)
+    for patch in spec.container_patches:
+        fields = {name: patch[name] for name in ("command", "args") if name in patch}
+        templated |= set(fields)
+        container = merged(container, fields)
     command, args = (container.get(name) or [] for name in ("command", "args"))
     return [str(word) for word in command], [str(word) for word in args], templated
 

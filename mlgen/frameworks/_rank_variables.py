@@ -75,12 +75,9 @@ def _constants(spec: RoleSpec) -> Constants:
     values: dict[str, tuple[ValuePath, Any]] = {
         name: (("env", name), value) for name, value in spec.env.items()
     }
-    for template in spec.templates:
-        for container in (template.get("spec") or {}).get("containers") or []:
-            if isinstance(container, dict) and container.get("name") == spec.main_container:
-                for item in container.get("env") or []:
-                    if isinstance(item, dict) and isinstance(item.get("name"), str):
-                        values[item["name"]] = (("template",), item.get("value"))
+    for patch in spec.container_patches:
+        for item in patch.get("env") or []:
+            values[item["name"]] = (("template",), item.get("value"))
     return {
         name: (path, value)
         for name, (path, value) in values.items()

@@ -9,6 +9,7 @@ from typing import Any
 
 from mlgen.frameworks import _endings, _kueue, _localhost, _sense, _sidecars
 from mlgen.frameworks._waits import cycles
+from mlgen.jobfile.model import containers_of
 from mlgen.kubernetes.limits import EPHEMERAL_PORTS, NODE_PORTS, PORT_MAX
 from mlgen.problems import Problem
 from mlgen.topology import Role, Topology
@@ -310,7 +311,7 @@ def _literal_env(role: Role) -> Iterator[tuple[tuple[str, ...], str, str]]:
         if isinstance(value, str):
             yield ("env", name), name, value
     for template in role.spec.templates:
-        for container in (template.get("spec") or {}).get("containers") or []:
+        for container in containers_of(template):
             for variable in container.get("env") or []:
                 if variable.get("value"):
                     yield ("template",), variable["name"], variable["value"]

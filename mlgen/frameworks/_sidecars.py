@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import reduce
 from typing import Any
 
-from mlgen.jobfile.model import RoleSpec
+from mlgen.jobfile.model import RoleSpec, containers_of
 from mlgen.kubernetes.merge import merged
 from mlgen.problems import Problem, ValuePath
 from mlgen.topology import Topology
@@ -47,7 +47,7 @@ def _path(spec: RoleSpec, name: str) -> ValuePath:
     """Return the path of a container in the role's template, else in that of all roles."""
     of_role: ValuePath = ("spec", "roles", spec.name, "template")
     for position, template in reversed(list(enumerate(spec.templates))):
-        for index, container in enumerate((template.get("spec") or {}).get("containers") or []):
+        for index, container in enumerate(containers_of(template)):
             if container.get("name") == name:
                 is_last = position + 1 == len(spec.templates)
                 return (*(of_role if is_last else ("spec", "template")), *CONTAINERS, index)
@@ -59,5 +59,4 @@ def _beside(spec: RoleSpec) -> list[dict[str, Any]]:
     if not spec.templates:
         return []
     template: Any = reduce(merged, spec.templates, {})
-    containers = (template.get("spec") or {}).get("containers") or []
-    return [item for item in containers if item.get("name") != spec.main_container]
+    return [item for item in containers_of(template) if item.get("name") != spec.main_container]

@@ -176,16 +176,8 @@ def _is_placed(launcher: RoleSpec, launch: Launch) -> bool:
         or any(name.startswith(("mca_rmaps", "mca_orte", "prtemca_")) for name in options)
         or launch.options.get("hostfile") not in HOSTFILES
         or any(part in name.upper() for name in launcher.env for part in PLACEMENT_ENV)
-        or any("env" in container for container in _template_containers(launcher))
+        or any("env" in patch for patch in launcher.container_patches)
     )
-
-
-def _template_containers(spec: RoleSpec) -> Iterator[Mapping[str, object]]:
-    """Yield the training container's part of each template."""
-    for template in spec.templates:
-        for container in (template.get("spec") or {}).get("containers") or []:
-            if isinstance(container, dict) and container.get("name") == spec.main_container:
-                yield container
 
 
 def _horovodrun(launch: Launch, places: Slots) -> Iterator[Problem]:

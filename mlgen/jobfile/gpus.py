@@ -1,10 +1,10 @@
 """The GPUs of a role: what its resources and templates say of them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from mlgen.jobfile.model import Resources, RoleSpec
+from mlgen.jobfile.model import Resources, RoleSpec, containers_of
 
 Templates = tuple[Mapping[str, Any], ...]
 
@@ -18,7 +18,7 @@ def has_gpus(resources: Resources, templates: Templates) -> bool:
     """Return True if a limit is for GPUs, in `resources` or in a container of a template."""
     limits = set(resources.get("limits", {}))
     for template in templates:
-        for container in _containers(template):
+        for container in containers_of(template):
             limits |= set(_limits(container))
     return any(map(is_gpu, limits))
 
@@ -30,10 +30,8 @@ def count(spec: RoleSpec) -> int:
     `nvidia.com/mig-1g.5gb` or `aliyun.com/gpu-mem` depends on its device plugin.
     """
     limits: dict[str, Any] = dict(spec.resources.get("limits", {}))
-    for template in spec.templates:
-        for container in _containers(template):
-            if container.get("name") == spec.main_container:
-                limits |= _limits(container)
+    for container in spec.container_patches:
+        limits |= _limits(container)
     amounts = [str(limits[name]) for name in limits if is_gpu(name)]
     whole = [amount for name, amount in limits.items() if name.rpartition("/")[2] == "gpu"]
     if len(amounts) != len(whole):
@@ -53,13 +51,6 @@ def without_gpus(spec: RoleSpec) -> RoleSpec:
     resources = {kind: by_name for kind, by_name in kept.items() if by_name}
     gpus = has_gpus(resources, spec.templates)
     return replace(spec, resources=resources, gpus=gpus, without_gpus=True)
-
-
-def _containers(template: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield the containers of a pod template that has passed no check of its fields."""
-    for container in (template.get("spec") or {}).get("containers") or []:
-        if isinstance(container, dict):
-            yield container
 
 
 def _limits(container: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -29,6 +29,11 @@ class WaitFor:
     until: Literal["port", "name"] = "port"
 
 
+def containers_of(template: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the containers of a pod template."""
+    return [*((template.get("spec") or {}).get("containers") or ())]
+
+
 @dataclass(frozen=True, slots=True)
 class RoleSpec:
     """One role of the job file, merged with the fields that apply to all roles.
@@ -72,6 +77,16 @@ class RoleSpec:
     gpus: bool = False
     own_resources: bool = field(default=False, compare=False)
     without_gpus: bool = field(default=False, compare=False)
+
+    @property
+    def container_patches(self) -> list[dict[str, Any]]:
+        """What `templates` set in the training container, in the order of merging."""
+        return [
+            container
+            for template in self.templates
+            for container in containers_of(template)
+            if container.get("name") == self.main_container
+        ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,11 +127,7 @@ def _training_user_context(role: Role) -> dict[str, Any]:
         for name, value in RESTRICTED.items()
         if name not in ("runAsNonRoot", "runAsUser")
     }
-    for template in role.spec.templates:
-        for container in (template.get("spec") or {}).get("containers") or []:
-            if container.get("name") == role.spec.main_container:
-                user_context = container.get("securityContext") or {}
-                context |= {
-                    name: value for name, value in user_context.items() if name.startswith("runAs")
-                }
+    for container in role.spec.container_patches:
+        user_context = container.get("securityContext") or {}
+        context |= {name: value for name, value in user_context.items() if name.startswith("runAs")}
     return context

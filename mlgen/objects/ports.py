@@ -7,6 +7,7 @@ the same number, the user's port counts.
 from collections.abc import Mapping
 from typing import Any
 
+from mlgen.jobfile.model import containers_of
 from mlgen.topology import PEERS, Role
 
 
@@ -30,7 +31,7 @@ def with_host_ports(role: Role, template: Mapping[str, Any]) -> Mapping[str, Any
 
     With host networking, each replica listens on a port of its own there.
     """
-    containers = (template.get("spec") or {}).get("containers")
+    containers = containers_of(template)
     if not role.host_ports or not containers:
         return template
     on_node = {
@@ -60,10 +61,4 @@ def _constant_ports(role: Role) -> dict[str, int]:
 
 def _user_ports(role: Role) -> list[dict[str, Any]]:
     """Return the ports that templates of the user declare for the training container."""
-    return [
-        port
-        for template in role.spec.templates
-        for container in (template.get("spec") or {}).get("containers") or []
-        if container.get("name") == role.spec.main_container
-        for port in container.get("ports") or []
-    ]
+    return [port for patch in role.spec.container_patches for port in patch.get("ports") or []]
