@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from mlgen.frameworks import _endings, _rules, _success
+from mlgen.frameworks import _rules, _success
 from mlgen.frameworks._addresses import with_aliases
 from mlgen.frameworks._host_ports import Allocation
+from mlgen.frameworks._rules import endings
 from mlgen.frameworks._waits import with_ready_names, with_waits
 from mlgen.jobfile.model import RoleSpec, TrainingJob
 from mlgen.kubernetes.limits import overlong
@@ -374,7 +375,7 @@ class Planner:
         for role in self.roles:
             self.collector.extend(self._overlong(role))
         self.collector.raise_errors()
-        cleanup = _endings.cleanup(topology)
+        cleanup = endings.cleanup(topology)
         return replace(topology, warnings=self.collector.problems, cleanup=cleanup)
 
     def _is_supervised(self) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
 
-from mlgen.frameworks._launch_ports import rendezvous_port
+from mlgen.frameworks._launch.ports import rendezvous_port
 from mlgen.jobfile.model import WaitFor
 from mlgen.problems import Problem, did_you_mean
 from mlgen.topology import Role, Topology, Wait

@@ -10,7 +10,7 @@ from typing import Any
 from mlgen.frameworks import mpi
 from mlgen.frameworks._framework import Framework
 from mlgen.frameworks._planner import Planner
-from mlgen.frameworks._slots import slots
+from mlgen.frameworks._rules.slots import slots
 from mlgen.jobfile.model import TrainingJob
 from mlgen.topology import Topology
 

@@ -9,12 +9,12 @@ work unchanged.
 from dataclasses import replace
 from typing import Any
 
-from mlgen.frameworks import _slots
 from mlgen.frameworks._framework import Framework
 from mlgen.frameworks._launch import words_of
-from mlgen.frameworks._launch_ports import ssh_port, sshd_port
+from mlgen.frameworks._launch.ports import ssh_port, sshd_port
 from mlgen.frameworks._planner import Planner, Viewer
-from mlgen.frameworks._slots import slots
+from mlgen.frameworks._rules import slots as slot_rules
+from mlgen.frameworks._rules.slots import slots
 from mlgen.jobfile.model import TrainingJob
 from mlgen.problems import Problem
 from mlgen.topology import ConfigFiles, Helper, Hosts, Mount, Right, Scratch, SecretFiles, Topology
@@ -107,7 +107,7 @@ def lay_out(
     planner.decider("launcher", ["launcher"])
     if planner.collector.problems:
         return planner
-    planner.collector.extend(_slots.problems(job))
+    planner.collector.extend(slot_rules.problems(job))
     planner.files["hostfile"] = _hostfile(planner)
     planner.minimums["worker"] = min_workers or job.roles["worker"].replicas
     files = ("hostfile", *extra_files) if ssh else ("hostfile", "kubexec.sh", *extra_files)

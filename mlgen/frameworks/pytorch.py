@@ -12,7 +12,7 @@ from typing import Any
 
 from mlgen.frameworks._framework import Framework
 from mlgen.frameworks._launch import launches_of
-from mlgen.frameworks._launch_ports import rendezvous_port
+from mlgen.frameworks._launch.ports import rendezvous_port
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer
 from mlgen.frameworks._ranks import RANK, RankInfo, ranked
 from mlgen.frameworks._success import ANY

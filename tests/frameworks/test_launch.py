@@ -3,7 +3,7 @@
 import pytest
 
 from mlgen.frameworks._launch import launch_of, launches_of, words_of
-from mlgen.frameworks._shell import simple_commands
+from mlgen.frameworks._launch.shell import simple_commands
 from mlgen.jobfile.model import RoleSpec
 
 COMMANDS = {

@@ -2,7 +2,8 @@
 
 import pytest
 
-from mlgen.frameworks import _endings, _rules
+from mlgen.frameworks import _rules
+from mlgen.frameworks._rules import endings
 from mlgen.jobfile.model import (
     HostPorts,
     Network,
@@ -219,7 +220,7 @@ def test_a_cleanup_of_nothing_has_no_effect(policy, success, converted, reports)
     ],
 )
 def test_the_command_that_deletes_what_keeps_running(roles, fields, command):
-    assert _endings.cleanup(Topology(TrainingJob("ctr", "generic", {}), roles, **fields)) == command
+    assert endings.cleanup(Topology(TrainingJob("ctr", "generic", {}), roles, **fields)) == command
 
 
 @pytest.mark.parametrize(("policy", "keeps"), [("None", True), ("Running", False)])
@@ -228,7 +229,7 @@ def test_a_workflow_cleans_up(policy, keeps):
     job = TrainingJob("ctr", "generic", {}, run_policy=run_policy, workflow=True)
 
     assert _rules.problems(Topology(job, (SERVER,))) == []
-    assert bool(_endings.cleanup(Topology(job, (SERVER,)))) is keeps
+    assert bool(endings.cleanup(Topology(job, (SERVER,)))) is keeps
 
 
 FLUENT_BIT = {"name": "shipper", "image": "fluent/fluent-bit:3.1@sha256:0"}

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mlgen.frameworks._shell import simple_commands
+from mlgen.frameworks._launch.shell import simple_commands
 from mlgen.jobfile.model import RoleSpec
 from mlgen.kubernetes.merge import merged
 from mlgen.problems import ValuePath

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import dropwhile
 
-from mlgen.frameworks import _rank_variables
 from mlgen.frameworks._launch import SHELLS, Launch, launches_of, words_of
-from mlgen.frameworks._rank_variables import roles_of
-from mlgen.frameworks._shell import simple_commands
+from mlgen.frameworks._launch.shell import simple_commands
+from mlgen.frameworks._rules import rank_variables
+from mlgen.frameworks._rules.rank_variables import roles_of
 from mlgen.jobfile import gpus
 from mlgen.jobfile.model import RoleSpec
 from mlgen.problems import Problem
@@ -68,7 +68,7 @@ def problems(topology: Topology) -> Iterator[Problem]:
             for check in CHECKS.get(launch.program, ()):
                 yield from check(launched)
         yield from _processes_option(spec, env)
-    yield from _rank_variables.problems(topology)
+    yield from rank_variables.problems(topology)
 
 
 def _nodes(launched: Launched) -> Iterator[Problem]:

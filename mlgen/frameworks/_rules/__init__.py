@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from mlgen.frameworks import _endings, _kueue, _localhost, _sense, _sidecars
+from mlgen.frameworks._rules import command_lines, endings, kueue, localhost, sidecars
 from mlgen.frameworks._waits import cycles
 from mlgen.jobfile.model import containers_of
 from mlgen.kubernetes.limits import EPHEMERAL_PORTS, NODE_PORTS, PORT_MAX
@@ -319,15 +319,15 @@ def _literal_env(role: Role) -> Iterator[tuple[tuple[str, ...], str, str]]:
 
 CHECKS: tuple[Callable[[Topology], Iterator[Problem]], ...] = (
     cycles,
-    _sense.problems,
+    command_lines.problems,
     _exit_codes,
     _limits,
     _deadlines,
     _managed_by,
-    _endings.problems,
-    _sidecars.problems,
-    _kueue.problems,
-    _localhost.problems,
+    endings.problems,
+    sidecars.problems,
+    kueue.problems,
+    localhost.problems,
     _cluster_domain,
     _host_ports,
     _mesh,
