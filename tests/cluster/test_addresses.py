@@ -30,4 +30,4 @@ def test_torch_hosts_the_rendezvous_that_has_its_own_host_name(namespace):
 
     for job in ("gpt-master", "gpt-worker-0"):
         (printed,) = namespace.completed(job)
-        assert printed == ["world 2 sum 3.0"]
+        assert "world 2 sum 3.0" in printed
