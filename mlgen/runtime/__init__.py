@@ -1,0 +1,10 @@
+"""The programs that run in the cluster: the supervisor of a job.
+
+The files of this folder travel in the job's ConfigMap, mounted at `/mlgen/runtime`, and start with
+`python3 -m mlgen.runtime.supervise` in the working directory `/`. There is no `mlgen/__init__.py`
+in the pod, so `mlgen` is a namespace package (PEP 420) and every import reads the same in the pod,
+in tests and under mypy. The code needs Python 3.9 and its standard library only.
+
+`plan` says what to supervise, `decide` is a pure function from what is observed to what to do,
+`api` is the client of the API server, and `supervise` is the loop.
+"""
