@@ -30,7 +30,7 @@ are still being deleted (k/k 1.31, KEP-3998 and KEP-3329)."""
 
 @dataclass(frozen=True)
 class Seen:
-    """What is observed. The status is read last, so it is never older than the rest."""
+    """What is observed."""
 
     workloads: dict[str, Object | None]
     """By the name of the workload; None if it does not exist."""
@@ -85,7 +85,8 @@ def is_stopped(observed: Object) -> bool:
         current = status.get("observedGeneration") == observed["metadata"].get("generation")
         return is_suspended(observed) and current and not status.get("replicas")
     suspended = is_suspended(observed) and condition(observed, "Suspended")
-    return bool(ending(observed) or (suspended and not status.get("active")))
+    uncounted = any(status.get("uncountedTerminatedPods", {}).values())
+    return bool(ending(observed) or (suspended and not status.get("active") and not uncounted))
 
 
 def counts(observed: Object) -> tuple[int, int, int]:

@@ -182,8 +182,13 @@ def _running(plan: Plan, seen: Seen, state: State, now: float) -> State:
         return replace(state, members=())  # suspended by its user
     pods = [pod for _, pod in pods_of(plan.gang, seen, state.mark)]
     present = {pod["metadata"]["uid"] for pod in pods}
-    disrupted = any(uid not in present for uid in state.members) or any(
+    disrupted = any(
         is_disrupted(pod) or pod["metadata"].get("deletionTimestamp") for pod in pods
+    )
+    # A pod that was not seen before it disappeared is only counted by its Job.
+    disrupted = disrupted or any(uid not in present for uid in state.members)
+    disrupted = disrupted or _failed_count(plan, seen) - state.failed > sum(
+        pod["status"].get("phase") == "Failed" for pod in pods
     )
     cause = min(failures(plan, plan.gang, seen, state.mark), default=None)
     if not cause and not disrupted:
@@ -192,6 +197,11 @@ def _running(plan: Plan, seen: Seen, state: State, now: float) -> State:
     state = replace(state, phase="Stopping", members=(), cause=cause, disrupted=disrupted)
     refusal = _refusal(plan, seen)
     return _failed(state, now, "RestartRefused", refusal) if refusal else state
+
+
+def _failed_count(plan: Plan, seen: Seen) -> int:
+    """Return how many pods of the gang's Jobs have failed or were deleted, as the Jobs count."""
+    return sum(each["status"].get("failed", 0) for _, each in _existing(plan.gang, seen))
 
 
 def _stopping(plan: Plan, seen: Seen, state: State, now: float) -> State:
@@ -229,9 +239,8 @@ def _backing_off(plan: Plan, seen: Seen, state: State, now: float) -> State:
     created = [pod["metadata"]["creationTimestamp"] for _, pod in pods_of(plan.gang, seen)]
     held = tuple(item.name for item, _ in _existing(plan.gang, seen))
     mark = max([state.mark, *created])
-    return replace(
-        state, phase="Running", held=held, mark=mark, cause=None, disrupted=False, until=0.0
-    )
+    state = replace(state, phase="Running", held=held, mark=mark, until=0.0)
+    return replace(state, cause=None, disrupted=False, failed=_failed_count(plan, seen))
 
 
 def _failed(state: State, now: float, reason: str, text: str) -> State:
@@ -282,7 +291,7 @@ def _has_come(until: str, observed: Object) -> bool:
 
 def _clean(plan: Plan, seen: Seen, state: State, now: float) -> Decision:
     """Return how to end what still runs, and then the exit code."""
-    if _uid(plan, seen) not in ("", state.uid):
+    if state.uid and _uid(plan, seen) not in ("", state.uid):
         return Decision(finish=state.code)  # the objects are those of the next run
     expires = None if plan.ttl_seconds is None else state.ended + plan.ttl_seconds
     if plan.clean_pod_policy == "All" or (expires is not None and now >= expires):

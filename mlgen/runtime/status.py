@@ -37,6 +37,8 @@ class State:
     until: float = 0.0
     mark: str = ""
     """The creationTimestamp of the last pod before the last restart."""
+    failed: int = 0
+    """The failed pods that the gang's Jobs had counted at the last restart."""
     held: tuple[str, ...] = ()
     """Workloads of the gang that still have to be started."""
     members: tuple[str, ...] = ()

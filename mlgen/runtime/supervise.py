@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from mlgen.runtime import api, plan
 from mlgen.runtime.api import ApiError, Conflict, NotFound, Refused
@@ -85,13 +85,20 @@ class Supervisor:
         return delay
 
     def _pass(self) -> float:
-        seen, version = self._observe()
+        # The status is written only if it is older than what is observed, and still the same.
+        status = self._read_status()
+        seen = self._observe(status.get("data") or {})
+        version = status["metadata"]["resourceVersion"]
         now = self._clock()
         decision = decide(self._plan, seen, now)
         if decision.status:
             body = {"metadata": {"resourceVersion": version}, "data": decision.status}
             self._client.patch("ConfigMap", self._status, body)
             return 0.0
+        # Actions follow from a status that was still the same after the objects were read. Then
+        # their resource versions tell whether somebody has gone on meanwhile.
+        if decision.actions and self._read_status()["metadata"]["resourceVersion"] != version:
+            raise Conflict(f"{self._status} has changed")
         for action in decision.actions:
             self._log(f"{action.kind} {action.name}: {action.patch or 'delete'}")
             if action.patch:
@@ -107,20 +114,18 @@ class Supervisor:
     def _status(self) -> str:
         return f"{self._plan.job}-status"
 
-    def _observe(self) -> tuple[Seen, str]:
-        """Return what is observed, and the resource version of the status, which is read last."""
-        workloads = {item.name: self._found(item.kind, item.name) for item in self._plan.workloads}
-        selector = f"{JOB}={self._plan.job}"
-        pods = self._client.list("Pod", labelSelector=selector)["items"]
+    def _read_status(self) -> Object:
         status = self._found("ConfigMap", self._status)
         if status is None:
-            metadata = {
-                "name": self._status,
-                "labels": {"app.kubernetes.io/part-of": self._plan.job},
-            }
-            status = self._client.create("ConfigMap", {"metadata": metadata})
-        data: dict[str, str] = status.get("data") or {}
-        return Seen(workloads, pods, data), status["metadata"]["resourceVersion"]
+            labels = {"app.kubernetes.io/part-of": self._plan.job}
+            body = {"metadata": {"name": self._status, "labels": labels}}
+            status = self._client.create("ConfigMap", body)
+        return status
+
+    def _observe(self, status: dict[str, str]) -> Seen:
+        workloads = {item.name: self._found(item.kind, item.name) for item in self._plan.workloads}
+        selector = f"{JOB}={self._plan.job}"
+        return Seen(workloads, self._client.list("Pod", labelSelector=selector)["items"], status)
 
     def _found(self, kind: str, name: str) -> Object | None:
         try:

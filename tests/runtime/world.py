@@ -199,11 +199,13 @@ class World:
         if pod["metadata"].get("deletionTimestamp"):
             self.after(self.random.uniform(0.1, 1.0), self.remove_pod, pod)
 
-    def delete_pod(self, pod, *, disrupted=False, lost=False):
+    def delete_pod(self, pod, *, disrupted=False, lost=False, by_controller=False):
         """Delete a pod gracefully; on a lost node, it stays for ever."""
         if not self.exists(pod) or pod["metadata"].get("deletionTimestamp"):
             return
         pod["metadata"]["deletionTimestamp"] = stamp(self.now + GRACE)
+        if not by_controller:
+            self.count_lost(pod)
         if disrupted:
             pod["status"]["conditions"].append({"type": "DisruptionTarget", "status": "True"})
         self.touch(pod)
@@ -217,8 +219,19 @@ class World:
         elif not pod.get("exiting") or pod["status"]["phase"] in ("Succeeded", "Failed"):
             self.after(self.random.uniform(0.0, 1.0), self.remove_pod, pod)
 
+    def count_lost(self, pod):
+        """Let the Job count a deleted pod as failed, unless its controller has deleted it."""
+        uid = pod["metadata"]["ownerReferences"][0]["uid"]
+        job = next((job for job in self.all("Job") if job["metadata"]["uid"] == uid), None)
+        counts = job and not job["spec"].get("podFailurePolicy")
+        if counts and not pod["counted"] and pod["status"]["phase"] in ("Pending", "Running"):
+            job["lost"] = job.get("lost", 0) + 1
+        pod["counted"] = True
+
     def remove_pod(self, pod):
         if self.exists(pod):
+            if not pod["metadata"].get("deletionTimestamp"):
+                self.count_lost(pod)
             del self.objects["Pod", pod["metadata"]["name"]]
             pod["removed"] = True
             self.touch(pod)
@@ -231,6 +244,7 @@ class World:
         conditions = status.setdefault("conditions", [])
         pods = self.pods(job)
         done = set(status.get("completedIndexes", []))
+        status["failed"] = status.get("failed", 0) + job.pop("lost", 0)
         for pod in pods:
             if pod["status"]["phase"] in ("Succeeded", "Failed") and not pod["counted"]:
                 pod["counted"] = True
@@ -253,11 +267,11 @@ class World:
             conditions.append({**soon, "type": name})
         if ended or soon:
             for pod in active:
-                self.delete_pod(pod)
+                self.delete_pod(pod, by_controller=True)
             active = []
         elif spec.get("suspend"):
             for pod in active:
-                self.delete_pod(pod)
+                self.delete_pod(pod, by_controller=True)
             active = []
             status.pop("startTime", None)
             self.set_suspended(job, "True")

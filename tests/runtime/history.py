@@ -1,0 +1,393 @@
+"""One random history of one job, and what must hold after it."""
+
+import json
+from dataclasses import replace
+from functools import partial
+from random import Random
+
+from runtime.world import EPOCH, Client, Killed, World
+
+from mlgen.runtime.plan import Order, Plan, Workload
+from mlgen.runtime.supervise import Supervisor
+
+LIMIT = 3 * 3600.0
+"""The bound on the virtual time of a history."""
+
+PHASES = ("Running", "Stopping", "BackingOff", "Ended")
+SHAPES = ("worker", "master", "server", "initializer", "ready", "all", "any", "replica")
+
+WORKER = Workload("Job", "mnist-worker", "worker", retryable=">=128")
+MASTER = Workload("Job", "mnist-master", "master", retryable=">=128")
+SERVER = Workload("StatefulSet", "mnist-ps", "ps", retryable="any")
+INITIALIZER = Workload("Job", "mnist-initializer", "initializer")
+
+
+class History:
+    """A job, what goes wrong with it and with its supervisors, and how it has to end."""
+
+    def __init__(self, seed):
+        self.random = random = Random(seed)
+        self.world = world = World(random)
+        self.shape = random.choice(SHAPES)
+        self.limit = random.choice((0, 1, 2, 3))
+        self.plan = self.make_plan()
+        self.gang = {item.name for item in self.plan.gang}
+        self.members = self.gang or {item.name for item in self.plan.workloads}
+        self.failures_left = random.choice((0, 0, 1, 1, 2, 3, 4))
+        self.expected = 0
+        self.ambiguous = False
+        self.counted = 0
+        self.broken = []
+        self.injected = 0
+        self.failed_attempt = -1
+        self.status_seen = []
+        rate = random.choice((0.0, 0.02, 0.1, 0.25))
+        self.lost_bells = random.choice((0.0, 0.3, 1.0))
+        self.make_objects()
+        world.on_pod_running = self.pod_running
+        world.on_pod_created = self.pod_created
+        self.supervisors = [
+            {"skew": random.choice((0, 0, -20, 20)), "at": EPOCH + i * 3, "self": None}
+            for i in range(random.choice((1, 1, 2)))
+        ]
+        self.depth = 0
+        self.rate = rate
+        for each in self.supervisors:
+            each["client"] = Client(world, random, rate, partial(self.between, each))
+        world.bells.append(self.ring)
+
+    # The job
+
+    def make_plan(self):
+        random = self.random
+        n = random.choice((1, 2, 3, 4))
+        worker = replace(WORKER, replicas=n)
+        plan = Plan(
+            job="mnist",
+            run="run-2",
+            deciding=("mnist-worker",),
+            workloads=(worker,),
+            restart_scope="All",
+            backoff_limit=self.limit,
+            clean_pod_policy=random.choice(("None", "Running", "All")),
+            objects=(("Service", "mnist"),),
+            ttl_seconds=random.choice((None, None, 100)),
+            deadline_seconds=random.choice((None, None, None, 40, 5000)),
+        )
+        if self.shape == "master":
+            return replace(plan, deciding=("mnist-master",), workloads=(MASTER, worker))
+        if self.shape == "server":
+            scope = self.random.choice(("All", ("worker", "ps")))
+            return replace(plan, workloads=(SERVER, worker), restart_scope=scope)
+        if self.shape == "initializer":
+            order = (Order("worker", "Complete", "initializer"),)
+            return replace(plan, workloads=(INITIALIZER, worker), order=order)
+        if self.shape == "ready":
+            return replace(
+                plan, workloads=(SERVER, worker), order=(Order("worker", "Ready", "ps"),)
+            )
+        plan = replace(plan, restart_scope="Replica")
+        if self.shape in ("all", "any"):
+            names = ("mnist-master", "mnist-worker")
+            return replace(plan, deciding=names, decides=self.shape, workloads=(MASTER, worker))
+        return replace(plan, deciding=("mnist-master",), workloads=(MASTER, worker, SERVER))
+
+    def make_objects(self):
+        world, plan = self.world, self.plan
+        held = {order.role for order in plan.order}
+        stale = {"state": json.dumps({"run": "run-1", "phase": "Ended", "ended": 1.0, "code": 0})}
+        data = self.random.choice(({}, {**stale, "Succeeded": "True 2026-01-01T00:00:00Z A: b"}))
+        world.put("ConfigMap", "mnist-status", data=data)
+        world.put("Service", "mnist")
+        world.put("ConfigMap", "other-status", data={})
+        world.put("Service", "other")
+        for job, items in (("mnist", plan.workloads), ("other", (WORKER,))):
+            for item in items:
+                metadata = {"labels": {"mlgen.dev/job": job}}
+                suspended = job == "mnist" and item.role in held
+                spec = {
+                    "completions": item.replicas,
+                    "parallelism": item.replicas,
+                    "backoffLimit": 2**31 - 1,
+                    "suspend": suspended,
+                }
+                if item.kind == "StatefulSet":
+                    spec = {"replicas": item.replicas}
+                elif not self.gang or item is INITIALIZER:
+                    spec.update(backoffLimit=self.limit, podFailurePolicy=True)
+                name = item.name if job == "mnist" else "other-worker"
+                at = self.random.choice((0.0, 0.0, 2.0)) if job == "mnist" else 0.0
+                world.after(at, self.apply, item.kind, name, metadata, spec)
+
+    def apply(self, kind, name, metadata, spec):
+        self.world.put(kind, name, metadata=metadata, spec=spec)
+
+    # What pods do
+
+    def attempt(self):
+        state = json.loads(
+            self.world.objects["ConfigMap", "mnist-status"].get("data", {}).get("state", "{}")
+        )
+        mine = state.get("run") == self.plan.run
+        return state.get("restarts", 0) + state.get("disruptions", 0) if mine else 0
+
+    def owner(self, pod):
+        return next(
+            (
+                body["metadata"]["name"]
+                for body in self.world.objects.values()
+                if body["metadata"]["uid"] == pod["metadata"]["ownerReferences"][0]["uid"]
+            ),
+            None,
+        )
+
+    def pod_created(self, pod):
+        owner = self.owner(pod)
+        if owner not in self.gang:
+            return
+        pod["attempt"] = self.attempt()
+        for other in self.world.all("Pod"):
+            live = other["status"]["phase"] in ("Pending", "Running") and not other.get("lost")
+            if other.get("attempt", pod["attempt"]) < pod["attempt"] and live:
+                self.broken.append("a new pod met an old one")
+
+    def peers(self):
+        return [p for p in self.world.all("Pod") if self.owner(p) in self.members]
+
+    def pod_running(self, pod):
+        owner = self.owner(pod)
+        if owner == "other-worker" or owner is None:
+            return
+        if owner not in self.members or owner == "mnist-initializer":
+            self.world.after(self.random.uniform(1, 20), self.world.end_pod, pod, 0)
+            return
+        running = [p for p in self.peers() if self.world.is_running(p) and not p.get("exiting")]
+        wanted = sum(item.replicas for item in self.plan.workloads if item.name in self.members)
+        if not self.gang:
+            self.replica_running(pod, owner)
+        elif len(running) == wanted and self.attempt() > self.failed_attempt:
+            # A gang that has lost a member cannot go on, even if it is replaced.
+            self.gang_running(running)
+
+    def replica_running(self, pod, owner):
+        if owner == "mnist-ps":
+            return
+        code, seconds = 0, self.random.uniform(5, 60)
+        if self.failures_left:
+            self.failures_left -= 1
+            code = self.random.choice((0, 1, 137))
+            if self.random.random() < 0.3:
+                self.injected += 1
+                self.world.after(seconds / 2, lambda: self.world.delete_pod(pod, disrupted=True))
+        self.injected += code > 0
+        self.world.after(seconds, self.world.end_pod, pod, code)
+
+    def gang_running(self, running):
+        """Let the gang train; then it succeeds, or one pod is the first to fail."""
+        world, random = self.world, self.random
+        seconds = random.uniform(0.5, 60)
+        jobs = [p for p in running if self.owner(p) != "mnist-ps"]
+        if not self.failures_left:
+            for pod in jobs:
+                world.after(seconds + random.uniform(0, 2), world.end_pod, pod, 0)
+            return
+        self.failures_left -= 1
+        kind = random.choice(("code", "code", "code", "drain", "delete", "force", "lost", "crash"))
+        world.after(seconds, self.fail_gang, running, kind)
+
+    def fail_gang(self, running, kind):
+        world, random = self.world, self.random
+        if not all(world.is_running(p) and not p.get("exiting") for p in running):
+            self.failures_left += 1  # something else has stopped the gang
+            return
+        servers = [p for p in running if self.owner(p) == "mnist-ps"]
+        jobs = [p for p in running if p not in servers]
+        # Only a Job counts pods; a server that nobody has seen is lost without a trace.
+        victim = random.choice([p for p in running if p in jobs or self.is_recorded(p)])
+        self.injected += 1
+        self.failed_attempt = self.attempt()
+        if kind in ("code", "crash"):
+            code = random.choice((1, 42, 137, 137, 143))
+            if kind == "crash" and servers:
+                victim = servers[0]
+                at = random.uniform(0.1, 2)
+                world.after(at, self.crash, victim, code)
+                retryable = True
+            else:
+                victim = random.choice(jobs)
+                retryable = code >= 128
+                world.end_pod(victim, code)
+            self.counted += retryable
+            if not retryable or self.counted > self.limit:
+                self.expected = code
+                self.failures_left = 0
+        elif kind == "force":
+            world.remove_pod(victim)
+        else:
+            world.delete_pod(victim, disrupted=kind == "drain", lost=kind == "lost")
+        if random.random() < 0.7 and kind != "crash":
+            for pod in jobs:
+                if pod is not victim:
+                    # Not in the same second: the tie would make a peer's 1 lose to a lower code.
+                    world.after(random.uniform(1.0, 2.5), world.end_pod, pod, 1)
+
+    def is_recorded(self, pod):
+        return bool(self.status_seen) and pod["metadata"]["uid"] in self.status_seen[-1][1].get(
+            "members", ()
+        )
+
+    def crash(self, pod, code):
+        """Let a container fail and restart in its pod."""
+        if self.world.is_running(pod):
+            each = pod["status"]["containerStatuses"][0]
+            each["restartCount"] += 1
+            at = self.world.get("Pod", pod["metadata"]["name"])["metadata"]["creationTimestamp"]
+            each["lastState"] = {"terminated": {"exitCode": code, "finishedAt": at, "reason": "Error"}}
+            self.world.touch(pod)
+
+    # The supervisors
+
+    def ring(self):
+        for each in self.supervisors:
+            if self.random.random() >= self.lost_bells:
+                each["at"] = min(each["at"], self.world.now + 0.2)
+
+    def between(self, current):
+        """Let time pass between two requests of a supervisor, or another supervisor act."""
+        if self.depth:
+            return
+        self.depth += 1
+        others = [each for each in self.supervisors if each is not current]
+        if others and self.random.random() < 0.5:
+            for _ in range(self.random.choice((1, 3, 20))):
+                self.step(self.random.choice(others))
+                self.world.advance(self.world.now + self.random.choice((0.0, 0.5, 5.0)))
+        else:
+            self.world.advance(self.world.now + self.random.choice((0.1, 1.0, 30.0)))
+        self.depth -= 1
+
+    def step(self, each):
+        world = self.world
+        if each.get("done"):
+            return
+        if each["self"] is None:
+            each["self"] = Supervisor(
+                self.plan, each["client"], lambda: world.now + each["skew"], self.log
+            )
+        try:
+            delay = each["self"].step()
+        except Killed:
+            each["self"] = None
+            each["at"] = world.now + self.random.choice((0.0, 2.0, 40.0))
+            return
+        if each["self"].exit_code is not None:
+            each["done"] = True
+        each["at"] = world.now + max(delay, 0.01)
+
+    def log(self, line):
+        """Record nothing; replaced to read a history."""
+
+    def check_writes(self):
+        world, plan = self.world, self.plan
+        named = {(item.kind, item.name) for item in plan.workloads}
+        may_delete = plan.clean_pod_policy == "All" or plan.ttl_seconds is not None
+        for verb, kind, name, body in world.writes:
+            if (kind, name) == ("ConfigMap", "mnist-status") and verb in ("patch", "create"):
+                state = (body.get("data") or {}).get("state")
+                if state:
+                    self.check_status(json.loads(state))
+            elif verb == "delete":
+                if not may_delete or (kind, name) not in named | set(plan.objects):
+                    self.broken.append(f"deleted {kind} {name}")
+            elif (kind, name) not in named or verb != "patch":
+                self.broken.append(f"wrote {verb} {kind} {name}")
+        world.writes.clear()
+
+    def check_status(self, state):
+        attempt = state.get("restarts", 0) + state.get("disruptions", 0)
+        phase = state.get("phase", "Running")
+        # A new attempt begins with BackingOff.
+        rank = (attempt, {"BackingOff": 0, "Running": 1, "Stopping": 2, "Ended": 3}[phase])
+        if self.status_seen and rank < self.status_seen[-1][0]:
+            self.broken.append(f"status went from {self.status_seen[-1]} to {rank}")
+        if self.status_seen and self.status_seen[-1][0][1] == 3 and self.status_seen[-1][1] != state:
+            self.broken.append("the end has changed")
+        if state.get("restarts", 0) > self.limit:
+            self.broken.append("restarted too often")
+        self.status_seen.append((rank, state))
+
+    # Accidents from outside
+
+    def accidents(self):
+        random = self.random
+        if self.gang and not self.plan.order and random.random() < 0.2:
+            at = random.uniform(5, 200)
+            self.world.after(at, self.apply_again)
+        if random.random() < 0.08:
+            self.world.after(random.uniform(5, 100), self.delete_by_hand)
+
+    def apply_again(self):
+        if self.ended():
+            return
+        self.injected += 1
+        for item in self.plan.gang:
+            body = self.world.objects.get((item.kind, item.name))
+            if body:
+                suspend = {"suspend": False} if item.kind == "Job" else {"replicas": item.replicas}
+                body["spec"].update(suspend)
+                body["metadata"]["generation"] += 1
+                self.world.touch(body)
+
+    def delete_by_hand(self):
+        name = self.plan.deciding[0]
+        if ("Job", name) in self.world.objects and not self.ended():
+            self.injected += 1
+            self.ambiguous = True
+            self.world.delete("Job", name, {})
+            self.world.writes.pop()
+
+    def ended(self):
+        return bool(self.status_seen) and self.status_seen[-1][0][1] == 3
+
+    def run(self):
+        """Play the history; return what is broken."""
+        self.accidents()
+        world = self.world
+        while not all(each.get("done") for each in self.supervisors):
+            due = min((e for e in self.supervisors if not e.get("done")), key=lambda e: e["at"])
+            world.advance(max(world.now, min(due["at"], world.next_time())))
+            if due["at"] <= world.now:
+                self.step(due)
+                self.check_writes()
+            if world.now > EPOCH + LIMIT:
+                return [*self.broken, "hangs"]
+            if self.broken:
+                return self.broken
+        world.advance(world.now + 120)
+        self.check_end()
+        return self.broken
+
+    def check_end(self):
+        state = self.status_seen[-1][1]
+        world, plan = self.world, self.plan
+        reason, code = state.get("reason"), state.get("code", 0)
+        if not self.ended():
+            self.broken.append("not ended")
+        codes = {each["self"].exit_code for each in self.supervisors if each["self"]}
+        if codes - {code}:
+            self.broken.append(f"exit codes {codes}, not {code}")
+        timed = reason == "DeadlineExceeded" and plan.deadline_seconds is not None
+        if self.gang and not self.ambiguous and not timed and code != self.expected:
+            self.broken.append(f"ended {reason} with {code}, not {self.expected}")
+        live = {
+            self.owner(pod)
+            for pod in world.all("Pod")
+            if pod["status"]["phase"] in ("Pending", "Running") and not pod.get("lost")
+        } - {"other-worker"}
+        if plan.clean_pod_policy != "None" and live:
+            self.broken.append(f"{live} still run")
+        if code and live & set(plan.deciding):
+            self.broken.append("the deciding Job still runs")
+        left = {name for kind, name in world.objects if kind in ("Job", "StatefulSet", "Service")}
+        if (plan.clean_pod_policy == "All" or plan.ttl_seconds) and left != {"other", "other-worker"}:
+            self.broken.append(f"{left} are left")
