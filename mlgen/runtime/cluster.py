@@ -83,7 +83,7 @@ def is_stopped(observed: Object) -> bool:
     status = observed["status"]
     if observed["kind"] == "StatefulSet":
         current = status.get("observedGeneration") == observed["metadata"].get("generation")
-        return is_suspended(observed) and current and not status.get("replicas")
+        return is_suspended(observed) and current  # a pod on a lost node stays in the counts
     suspended = is_suspended(observed) and condition(observed, "Suspended")
     uncounted = any(status.get("uncountedTerminatedPods", {}).values())
     return bool(ending(observed) or (suspended and not status.get("active") and not uncounted))

@@ -40,6 +40,11 @@ DISRUPTED, DEADLINE = 143, 124
 """Exit codes of a job that was disrupted, or has exceeded its deadline."""
 
 QUEUE = "kueue.x-k8s.io/queue-name"
+TRACKING = "batch.kubernetes.io/job-tracking"
+"""The finalizer of a Job's pod that its Job has not counted yet."""
+
+MISSING_SECONDS = 600.0
+"""How long the rest of the job's objects may take to be created."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +99,9 @@ def advance(plan: Plan, seen: Seen, state: State, now: float) -> State:
     if state.uid and (missing or _uid(plan, seen) != state.uid):
         names = ", ".join(missing or plan.deciding[:1])
         return _ended(state, now, 1, "JobDeleted", f"{names} was deleted by hand")
+    state = replace(state, first=state.first or now)
+    if missing and now > state.first + MISSING_SECONDS:
+        return _ended(state, now, 1, "JobNotCreated", f"{', '.join(missing)} does not exist")
     started = any(not is_suspended(each) for _, each in _existing(plan.workloads, seen))
     state = replace(
         state,
@@ -185,11 +193,8 @@ def _running(plan: Plan, seen: Seen, state: State, now: float) -> State:
     disrupted = any(
         is_disrupted(pod) or pod["metadata"].get("deletionTimestamp") for pod in pods
     )
-    # A pod that was not seen before it disappeared is only counted by its Job.
     disrupted = disrupted or any(uid not in present for uid in state.members)
-    disrupted = disrupted or _failed_count(plan, seen) - state.failed > sum(
-        pod["status"].get("phase") == "Failed" for pod in pods
-    )
+    disrupted = disrupted or _is_one_missing(plan, seen, state)
     cause = min(failures(plan, plan.gang, seen, state.mark), default=None)
     if not cause and not disrupted:
         running = [p["metadata"]["uid"] for p in pods if p["status"].get("phase") == "Running"]
@@ -202,6 +207,17 @@ def _running(plan: Plan, seen: Seen, state: State, now: float) -> State:
 def _failed_count(plan: Plan, seen: Seen) -> int:
     """Return how many pods of the gang's Jobs have failed or were deleted, as the Jobs count."""
     return sum(each["status"].get("failed", 0) for _, each in _existing(plan.gang, seen))
+
+
+def _is_one_missing(plan: Plan, seen: Seen, state: State) -> bool:
+    """Return whether the Jobs count more failed pods than there are.
+
+    So a pod is noticed that was deleted before it was seen. Pods that are deleted because their Job
+    is suspended are not counted (deleteJobPods in pkg/controller/job/job_controller.go).
+    """
+    pods = [pod for _, pod in pods_of(plan.gang, seen, state.mark)]
+    failed = sum(pod["status"].get("phase") == "Failed" for pod in pods)
+    return _failed_count(plan, seen) - state.failed > failed
 
 
 def _stopping(plan: Plan, seen: Seen, state: State, now: float) -> State:
@@ -218,6 +234,7 @@ def _stopping(plan: Plan, seen: Seen, state: State, now: float) -> State:
     )
     if not _is_quiet(plan, seen, now):
         return state
+    state = replace(state, disrupted=state.disrupted or _is_one_missing(plan, seen, state))
     refusal, cause = _refusal(plan, seen), state.cause
     if refusal:
         return _failed(state, now, "RestartRefused", refusal)
@@ -252,9 +269,12 @@ def _failed(state: State, now: float, reason: str, text: str) -> State:
 
 
 def _is_quiet(plan: Plan, seen: Seen, now: float) -> bool:
-    """Return whether every workload of the gang has stopped and its last pod is gone."""
+    """Return whether every workload has stopped, and its last pod is gone and counted."""
     stopped = all(is_stopped(observed) for _, observed in _existing(plan.gang, seen))
-    return stopped and not any(is_live(pod, now) for _, pod in pods_of(plan.gang, seen))
+    return stopped and not any(
+        is_live(pod, now) or TRACKING in pod["metadata"].get("finalizers", ())
+        for _, pod in pods_of(plan.gang, seen)
+    )
 
 
 def _refusal(plan: Plan, seen: Seen) -> str:

@@ -28,7 +28,10 @@ class State:
     phase: str = "Running"
     uid: str = ""
     """Of the first deciding Job, once all workloads that the job needs have existed."""
+    first: float = 0.0
+    """When the supervisor first looked."""
     started: float = 0.0
+    """When the first workload was not suspended."""
     short: float = 0.0
     """Since when a workload has fewer pods than replicas."""
     restarts: int = 0

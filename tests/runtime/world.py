@@ -149,14 +149,17 @@ class World:
 
     def create_pod(self, owner, index):
         name = f"{owner['metadata']['name']}-{index}"
+        finalizers = {}
         if owner["kind"] == "Job":
             name += f"-{next(self.uids)}"
+            finalizers = {"finalizers": ["batch.kubernetes.io/job-tracking"]}
         pod = self.put(
             "Pod",
             name,
             metadata={
                 "labels": owner["metadata"]["labels"],
                 "ownerReferences": [{"uid": owner["metadata"]["uid"]}],
+                **finalizers,
             },
             status={"phase": "Pending", "conditions": []},
             index=index,
@@ -204,13 +207,17 @@ class World:
         if not self.exists(pod) or pod["metadata"].get("deletionTimestamp"):
             return
         pod["metadata"]["deletionTimestamp"] = stamp(self.now + GRACE)
-        if not by_controller:
+        if by_controller:
+            pod["counted"] = True
+            pod["metadata"].pop("finalizers", None)
+        else:
             self.count_lost(pod)
         if disrupted:
             pod["status"]["conditions"].append({"type": "DisruptionTarget", "status": "True"})
         self.touch(pod)
         if lost:
             pod["lost"] = pod["exiting"] = True
+            self.after(900.0, self.remove_pod, pod)  # the pod garbage collector
         elif pod["status"]["phase"] == "Running" and not pod.get("exiting"):
             pod["exiting"] = True
             code = self.random.choice((143, 143, 1, 0, 137))
@@ -226,7 +233,9 @@ class World:
         counts = job and not job["spec"].get("podFailurePolicy")
         if counts and not pod["counted"] and pod["status"]["phase"] in ("Pending", "Running"):
             job["lost"] = job.get("lost", 0) + 1
+            job["status"]["uncountedTerminatedPods"] = {"failed": ["uid"]}
         pod["counted"] = True
+        pod["metadata"].pop("finalizers", None)
 
     def remove_pod(self, pod):
         if self.exists(pod):
@@ -245,9 +254,11 @@ class World:
         pods = self.pods(job)
         done = set(status.get("completedIndexes", []))
         status["failed"] = status.get("failed", 0) + job.pop("lost", 0)
+        status.pop("uncountedTerminatedPods", None)
         for pod in pods:
             if pod["status"]["phase"] in ("Succeeded", "Failed") and not pod["counted"]:
                 pod["counted"] = True
+                pod["metadata"].pop("finalizers", None)
                 if pod["status"]["phase"] == "Succeeded":
                     done.add(pod["index"])
                 else:
