@@ -48,6 +48,7 @@ class Failure:
 
     time: str
     order: int
+    """The negative code."""
     code: int
     reason: str
     pod: str
@@ -146,13 +147,23 @@ def failures(plan: Plan, workloads: tuple[Workload, ...], seen: Seen, mark: str)
             )
             if not end or not end["exitCode"]:
                 continue
+            at = end.get("finishedAt") or pod["metadata"]["creationTimestamp"]
+            if _deleted_at(pod) <= seconds(at):
+                continue  # it was told to end
             reason, code = end.get("reason") or "Error", end["exitCode"]
             retryable = item.is_retryable(code) and (plan.retry_oom or reason != "OOMKilled")
             # Init containers fetch code or wait for peers, and may succeed on the next attempt.
             retryable = retryable or (container in init and item.retryable is not None)
-            time_ = end.get("finishedAt") or pod["metadata"]["creationTimestamp"]
-            found.append(Failure(time_, -code, code, reason, pod["metadata"]["name"], retryable))
+            found.append(Failure(at, -code, code, reason, pod["metadata"]["name"], retryable))
     return found
+
+
+def _deleted_at(pod: Object) -> float:
+    """Return when a pod was deleted; deletionTimestamp is the end of its grace period."""
+    metadata = pod["metadata"]
+    if not metadata.get("deletionTimestamp"):
+        return float("inf")
+    return seconds(metadata["deletionTimestamp"]) - metadata.get("deletionGracePeriodSeconds", 0)
 
 
 def is_live(pod: Object, now: float) -> bool:

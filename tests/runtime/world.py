@@ -207,6 +207,7 @@ class World:
         if not self.exists(pod) or pod["metadata"].get("deletionTimestamp"):
             return
         pod["metadata"]["deletionTimestamp"] = stamp(self.now + GRACE)
+        pod["metadata"]["deletionGracePeriodSeconds"] = int(GRACE)
         if by_controller:
             pod["counted"] = True
             pod["metadata"].pop("finalizers", None)
