@@ -43,6 +43,12 @@ QUEUE = "kueue.x-k8s.io/queue-name"
 TRACKING = "batch.kubernetes.io/job-tracking"
 """The finalizer of a Job's pod that its Job has not counted yet."""
 
+SETTLE_SECONDS = 5.0
+"""For so long the gang is not stopped after a permanent exit code.
+
+It may be that of a peer of the pod that failed first, which a slower kubelet has yet to report.
+"""
+
 MISSING_SECONDS = 600.0
 """How long the rest of the job's objects may take to be created."""
 
@@ -81,7 +87,7 @@ def decide(plan: Plan, seen: Seen, now: float) -> Decision:
             actions.append(_stop(item, observed))
         elif not stopping and is_suspended(observed) and _is_due(plan, seen, state, item):
             actions.append(_start(item, observed))
-    times = [state.until] if state.phase == "BackingOff" else []
+    times = [time for time in (state.until, state.settled) if time]
     if plan.deadline_seconds is not None and state.started:
         times.append(state.started + plan.deadline_seconds)
     return Decision(actions=tuple(actions), wake=min(times, default=None))
@@ -199,7 +205,11 @@ def _running(plan: Plan, seen: Seen, state: State, now: float) -> State:
     if not cause and not disrupted:
         running = [p["metadata"]["uid"] for p in pods if p["status"].get("phase") == "Running"]
         return replace(state, members=tuple(sorted(running)))
-    state = replace(state, phase="Stopping", members=(), cause=cause, disrupted=disrupted)
+    settled = state.settled or now + SETTLE_SECONDS
+    if cause and not cause.retryable and not disrupted and now < settled:
+        return replace(state, settled=settled)
+    state = replace(state, phase="Stopping", members=(), settled=0.0)
+    state = replace(state, cause=cause, disrupted=disrupted)
     refusal = _refusal(plan, seen)
     return _failed(state, now, "RestartRefused", refusal) if refusal else state
 
@@ -216,7 +226,10 @@ def _is_one_missing(plan: Plan, seen: Seen, state: State) -> bool:
     is suspended are not counted (deleteJobPods in pkg/controller/job/job_controller.go).
     """
     pods = [pod for _, pod in pods_of(plan.gang, seen, state.mark)]
-    failed = sum(pod["status"].get("phase") == "Failed" for pod in pods)
+    failed = sum(
+        pod["status"].get("phase") == "Failed" and "deletionTimestamp" not in pod["metadata"]
+        for pod in pods
+    )
     return _failed_count(plan, seen) - state.failed > failed
 
 

@@ -38,6 +38,8 @@ class State:
     disruptions: int = 0
     """Restarts after disruptions, which `restarts` does not count."""
     until: float = 0.0
+    settled: float = 0.0
+    """When a permanent exit code stops the gang."""
     mark: str = ""
     """The creationTimestamp of the last pod before the last restart."""
     failed: int = 0

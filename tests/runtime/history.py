@@ -124,12 +124,15 @@ class History:
 
     # What pods do
 
+    def state(self):
+        """Return the state that is stored for this run."""
+        data = self.world.objects["ConfigMap", "mnist-status"].get("data", {})
+        state = json.loads(data.get("state", "{}"))
+        return state if state.get("run") == self.plan.run else {}
+
     def attempt(self):
-        state = json.loads(
-            self.world.objects["ConfigMap", "mnist-status"].get("data", {}).get("state", "{}")
-        )
-        mine = state.get("run") == self.plan.run
-        return state.get("restarts", 0) + state.get("disruptions", 0) if mine else 0
+        state = self.state()
+        return state.get("restarts", 0) + state.get("disruptions", 0)
 
     def owner(self, pod):
         return next(
@@ -197,7 +200,11 @@ class History:
 
     def fail_gang(self, running, kind):
         world, random = self.world, self.random
-        if not all(world.is_running(p) and not p.get("exiting") for p in running):
+        together = all(world.is_running(p) and not p.get("exiting") for p in running)
+        if together and self.state().get("phase", "Running") != "Running":
+            world.after(5.0, self.fail_gang, running, kind)  # it started a moment too early
+            return
+        if not together:
             self.failures_left += 1  # something else has stopped the gang
             return
         servers = [p for p in running if self.owner(p) == "mnist-ps"]
@@ -232,9 +239,7 @@ class History:
                     world.after(random.uniform(1.0, 2.5), world.end_pod, pod, 1)
 
     def is_recorded(self, pod):
-        return bool(self.status_seen) and pod["metadata"]["uid"] in self.status_seen[-1][1].get(
-            "members", ()
-        )
+        return pod["metadata"]["uid"] in self.state().get("members", ())
 
     def crash(self, pod, code):
         """Let a container fail and restart in its pod."""
@@ -347,7 +352,7 @@ class History:
             self.world.writes.pop()
 
     def ended(self):
-        return bool(self.status_seen) and self.status_seen[-1][0][1] == 3
+        return self.state().get("phase") == "Ended"
 
     def run(self):
         """Play the history; return what is broken."""
