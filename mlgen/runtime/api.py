@@ -72,7 +72,7 @@ class Api:
     def __init__(
         self,
         connect: Callable[[float], http.client.HTTPConnection],
-        account: Path = ACCOUNT,
+        account: Path,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._connect = connect
@@ -196,4 +196,4 @@ def in_cluster(host: str, port: str) -> Api:
         context = ssl.create_default_context(cafile=str(ACCOUNT / "ca.crt"))
         return http.client.HTTPSConnection(host, int(port), timeout=timeout, context=context)
 
-    return Api(connect)
+    return Api(connect, ACCOUNT)

@@ -128,7 +128,9 @@ def is_disrupted(pod: Object) -> bool:
 
     https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions
     """
-    lost = pod["status"].get("phase") == "Failed" and not pod["status"].get("containerStatuses")
+    status = pod["status"]
+    containers = status.get("containerStatuses") or status.get("initContainerStatuses")
+    lost = status.get("phase") == "Failed" and not containers
     return lost or condition(pod, "DisruptionTarget") is not None
 
 

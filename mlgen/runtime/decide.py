@@ -196,9 +196,7 @@ def _running(plan: Plan, seen: Seen, state: State, now: float) -> State:
         return replace(state, members=())  # suspended by its user
     pods = [pod for _, pod in pods_of(plan.gang, seen, state.mark)]
     present = {pod["metadata"]["uid"] for pod in pods}
-    disrupted = any(
-        is_disrupted(pod) or pod["metadata"].get("deletionTimestamp") for pod in pods
-    )
+    disrupted = any(is_disrupted(pod) or pod["metadata"].get("deletionTimestamp") for pod in pods)
     disrupted = disrupted or any(uid not in present for uid in state.members)
     disrupted = disrupted or _is_one_missing(plan, seen, state)
     cause = min(failures(plan, plan.gang, seen, state.mark), default=None)

@@ -247,7 +247,9 @@ class History:
             each = pod["status"]["containerStatuses"][0]
             each["restartCount"] += 1
             at = self.world.get("Pod", pod["metadata"]["name"])["metadata"]["creationTimestamp"]
-            each["lastState"] = {"terminated": {"exitCode": code, "finishedAt": at, "reason": "Error"}}
+            each["lastState"] = {
+                "terminated": {"exitCode": code, "finishedAt": at, "reason": "Error"}
+            }
             self.world.touch(pod)
 
     # The supervisors
@@ -315,7 +317,11 @@ class History:
         rank = (attempt, {"BackingOff": 0, "Running": 1, "Stopping": 2, "Ended": 3}[phase])
         if self.status_seen and rank < self.status_seen[-1][0]:
             self.broken.append(f"status went from {self.status_seen[-1]} to {rank}")
-        if self.status_seen and self.status_seen[-1][0][1] == 3 and self.status_seen[-1][1] != state:
+        if (
+            self.status_seen
+            and self.status_seen[-1][0][1] == 3
+            and self.status_seen[-1][1] != state
+        ):
             self.broken.append("the end has changed")
         if state.get("restarts", 0) > self.limit:
             self.broken.append("restarted too often")
@@ -394,5 +400,8 @@ class History:
         if code and live & set(plan.deciding):
             self.broken.append("the deciding Job still runs")
         left = {name for kind, name in world.objects if kind in ("Job", "StatefulSet", "Service")}
-        if (plan.clean_pod_policy == "All" or plan.ttl_seconds) and left != {"other", "other-worker"}:
+        if (plan.clean_pod_policy == "All" or plan.ttl_seconds) and left != {
+            "other",
+            "other-worker",
+        }:
             self.broken.append(f"{left} are left")

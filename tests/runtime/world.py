@@ -273,7 +273,9 @@ class World:
             and not pod["metadata"].get("deletionTimestamp")
         ]
         ended = next((c for c in conditions if c["type"] in ("Complete", "Failed")), None)
-        soon = next((c for c in conditions if c["type"] in ("SuccessCriteriaMet", "FailureTarget")), 0)
+        soon = next(
+            (c for c in conditions if c["type"] in ("SuccessCriteriaMet", "FailureTarget")), 0
+        )
         if soon and not ended:
             name = "Complete" if soon["type"] == "SuccessCriteriaMet" else "Failed"
             conditions.append({**soon, "type": name})
@@ -318,7 +320,10 @@ class World:
             self.fail_job(job, "BackoffLimitExceeded")
 
     def fail_job(self, job, reason):
-        if not any(c["type"] in ("FailureTarget", "SuccessCriteriaMet") for c in job["status"]["conditions"]):
+        if not any(
+            c["type"] in ("FailureTarget", "SuccessCriteriaMet")
+            for c in job["status"]["conditions"]
+        ):
             job["status"]["conditions"].append(
                 {"type": "FailureTarget", "status": "True", "reason": reason, "message": "model"}
             )

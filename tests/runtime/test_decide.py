@@ -1,0 +1,548 @@
+"""What is decided, case by case. A gang of two workers and a server unless a case says otherwise."""
+
+from dataclasses import replace
+
+import pytest
+
+from mlgen.runtime.cluster import Seen
+from mlgen.runtime.decide import Action, advance, decide
+from mlgen.runtime.plan import Order, Plan, Workload
+from mlgen.runtime.status import State, load, stamp
+
+NOW = 1_800_000_000.0
+WORKER = Workload("Job", "mnist-worker", "worker", replicas=2, retryable=">=128")
+EVALUATOR = Workload("Job", "mnist-evaluator", "evaluator")
+SERVER = Workload("StatefulSet", "mnist-ps", "ps", retryable="any")
+GANG = Plan(
+    job="mnist",
+    run="r",
+    deciding=("mnist-worker",),
+    workloads=(WORKER, SERVER),
+    restart_scope="All",
+    backoff_limit=1,
+)
+REPLICA = replace(GANG, restart_scope="Replica")
+RUNNING = State("r", uid="mnist-worker", first=NOW - 60, started=NOW - 60)
+STOPPING = replace(RUNNING, phase="Stopping")
+STOPPED = {"suspend": True, "conditions": ["Suspended"], "active": 0, "ready": 0}
+
+
+def job(name="mnist-worker", *, conditions=(), reason="Why", labels=(), uncounted=(), **fields):
+    spec = {"completions": 2, "parallelism": 2, "suspend": fields.pop("suspend", False)}
+    if "deadline" in fields:
+        spec["activeDeadlineSeconds"] = fields.pop("deadline")
+    items = [{"type": c, "status": "True", "reason": reason, "message": "text"} for c in conditions]
+    status = {"active": 2, "ready": 2, "conditions": items, **fields}
+    if uncounted:
+        status["uncountedTerminatedPods"] = {"failed": list(uncounted)}
+    metadata = {
+        "name": name,
+        "uid": name,
+        "resourceVersion": "7",
+        "labels": dict.fromkeys(labels, "q"),
+    }
+    return {"kind": "Job", "metadata": metadata, "spec": spec, "status": status}
+
+
+def server(replicas=1, ready=1, generation=1):
+    metadata = {"name": "mnist-ps", "uid": "mnist-ps", "resourceVersion": "8", "generation": 1}
+    status = {"replicas": ready, "readyReplicas": ready, "observedGeneration": generation}
+    return {
+        "kind": "StatefulSet",
+        "metadata": metadata,
+        "spec": {"replicas": replicas},
+        "status": status,
+    }
+
+
+def pod(name="w-0", owner="mnist-worker", phase="Running", *, code=None, at=0, age=60, **more):
+    """Return a pod; `code` and `at` are of its training container, in seconds from now."""
+    state = {"running": {}}
+    if code is not None:
+        state = {"terminated": {"exitCode": code, "finishedAt": stamp(NOW + at)}}
+        state["terminated"]["reason"] = more.get("reason", "Error")
+    state = {"waiting": {"reason": more["waiting"]}} if "waiting" in more else state
+    container = {
+        "name": "main",
+        "image": "i:1",
+        "restartCount": more.get("restarts", 0),
+        "state": state,
+    }
+    if "last" in more:
+        container["lastState"] = {"terminated": {"exitCode": more["last"]}}
+    metadata = {
+        "name": name,
+        "uid": name,
+        "creationTimestamp": stamp(NOW - age),
+        "ownerReferences": [{"uid": owner}],
+        "finalizers": more.get("finalizers", []),
+    }
+    if "deleted" in more:
+        metadata["deletionTimestamp"] = stamp(NOW + more["deleted"] + 30)
+        metadata["deletionGracePeriodSeconds"] = 30
+    key = "initContainerStatuses" if more.get("init") else "containerStatuses"
+    statuses = {} if more.get("empty") else {key: [container]}
+    conditions = [
+        {"type": name, "status": value, "lastTransitionTime": stamp(NOW - 60)}
+        for name, value in more.get("conditions", {}).items()
+    ]
+    return {"metadata": metadata, "status": {"phase": phase, "conditions": conditions, **statuses}}
+
+
+def seen(*pods, state=RUNNING, worker=(), **workloads):
+    """Return what is observed: a running worker and server, unless given."""
+    found = {"mnist-worker": job(**dict(worker)), "mnist-ps": server()}
+    found.update({f"mnist-{name}": value for name, value in workloads.items()})
+    return Seen(found, list(pods), {"state": state.text()})
+
+
+def after(plan, what, now=NOW):
+    return advance(plan, what, load(what.status, plan.run), now)
+
+
+def done(*names, **fields):
+    return {"conditions": names, **fields}
+
+
+ENDS = {
+    "complete": (GANG, seen(worker=done("Complete")), (0, "JobSucceeded")),
+    "about to be complete": (GANG, seen(worker=done("SuccessCriteriaMet")), (0, "JobSucceeded")),
+    "failed": (REPLICA, seen(worker=done("Failed")), (143, "Why")),
+    "failed with a code": (
+        REPLICA,
+        seen(pod(code=9, phase="Failed"), worker=done("FailureTarget")),
+        (9, "Why"),
+    ),
+    "the Job's own deadline": (
+        REPLICA,
+        seen(worker=done("Failed", reason="DeadlineExceeded")),
+        (124, "DeadlineExceeded"),
+    ),
+    "another role failed": (
+        replace(REPLICA, workloads=(WORKER, EVALUATOR)),
+        seen(evaluator=job("mnist-evaluator", conditions=["Failed"])),
+        (143, "Why"),
+    ),
+    "another role failed, and that is tolerated": (
+        replace(REPLICA, workloads=(WORKER, replace(EVALUATOR, tolerates_failure=True))),
+        seen(evaluator=job("mnist-evaluator", conditions=["Failed"])),
+        None,
+    ),
+    "all: one of two": (
+        replace(
+            REPLICA,
+            decides="all",
+            deciding=("mnist-worker", "mnist-evaluator"),
+            workloads=(WORKER, EVALUATOR),
+        ),
+        seen(worker=done("Complete"), evaluator=job("mnist-evaluator")),
+        None,
+    ),
+    "any: one of two": (
+        replace(
+            REPLICA,
+            decides="any",
+            deciding=("mnist-worker", "mnist-evaluator"),
+            workloads=(WORKER, EVALUATOR),
+        ),
+        seen(worker=done("Complete"), evaluator=job("mnist-evaluator")),
+        (0, "JobSucceeded"),
+    ),
+    "any: one of two failed": (
+        replace(
+            REPLICA,
+            decides="any",
+            deciding=("mnist-worker", "mnist-evaluator"),
+            workloads=(WORKER, EVALUATOR),
+        ),
+        seen(worker=done("Failed"), evaluator=job("mnist-evaluator")),
+        None,
+    ),
+    "any: both failed": (
+        replace(
+            REPLICA,
+            decides="any",
+            deciding=("mnist-worker", "mnist-evaluator"),
+            workloads=(WORKER, EVALUATOR),
+        ),
+        seen(worker=done("Failed"), evaluator=job("mnist-evaluator", conditions=["Failed"])),
+        (143, "Why"),
+    ),
+    "deadline": (replace(GANG, deadline_seconds=60), seen(), (124, "DeadlineExceeded")),
+    "before the deadline": (replace(GANG, deadline_seconds=61), seen(), None),
+    "deleted by hand": (GANG, seen(worker={}, ps=None), (1, "JobDeleted")),
+    "replaced by hand": (GANG, seen(state=replace(RUNNING, uid="other")), (1, "JobDeleted")),
+    "not created yet": (GANG, seen(ps=None, state=State("r", first=NOW - 600)), None),
+    "never created": (GANG, seen(ps=None, state=State("r", first=NOW - 601)), (1, "JobNotCreated")),
+    "crash-loops": (
+        replace(REPLICA, crashes=5),
+        seen(pod(waiting="CrashLoopBackOff", restarts=5)),
+        (1, "CrashLoopBackOff"),
+    ),
+    "crashed too few times": (
+        replace(REPLICA, crashes=5),
+        seen(pod(waiting="CrashLoopBackOff", restarts=4)),
+        None,
+    ),
+    "no image": (
+        replace(REPLICA, image_seconds=50),
+        seen(pod(phase="Pending", waiting="ImagePullBackOff")),
+        (1, "ImagePullBackOff"),
+    ),
+    "an image of an init container, a moment ago": (
+        replace(REPLICA, image_seconds=70),
+        seen(pod(phase="Pending", waiting="ErrImagePull", init=True)),
+        None,
+    ),
+    "unschedulable": (
+        replace(REPLICA, pending_seconds=50),
+        seen(pod(phase="Pending", empty=True, age=99, conditions={"PodScheduled": "False"})),
+        (1, "Unschedulable"),
+    ),
+    "unschedulable without a bound": (
+        REPLICA,
+        seen(pod(phase="Pending", empty=True, conditions={"PodScheduled": "False"})),
+        None,
+    ),
+    "pods are passed over that have ended or are deleted": (
+        replace(REPLICA, crashes=1),
+        seen(
+            pod(phase="Failed", code=1),
+            pod("w-1", deleted=0, waiting="CrashLoopBackOff", restarts=9),
+        ),
+        None,
+    ),
+    "pods cannot be created": (
+        replace(REPLICA, pending_seconds=50),
+        seen(worker={"active": 1}, state=replace(RUNNING, short=NOW - 51)),
+        (1, "PodsNotCreated"),
+    ),
+    "pods have been created": (
+        replace(REPLICA, pending_seconds=50),
+        seen(state=replace(RUNNING, short=NOW - 51)),
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_the_end(name):
+    plan, what, expected = ENDS[name]
+
+    state = after(plan, what)
+
+    assert expected == ((state.code, state.reason) if state.phase == "Ended" else None)
+
+
+W0 = pod(phase="Failed", code=137, at=-2)
+STOP = {
+    "a retryable code": ((W0, pod("w-1", phase="Failed", code=1, at=-1)), ("Stopping", 137, False)),
+    "on a tie, the higher code": (
+        (W0, pod("w-1", phase="Failed", code=1, at=-2)),
+        ("Stopping", 137, False),
+    ),
+    "a permanent code stands for a moment": (
+        (pod(phase="Failed", code=1, at=-2),),
+        ("Running", None, False),
+    ),
+    "a server that restarts in place": (
+        (pod("ps-0", "mnist-ps", last=3, restarts=1),),
+        ("Stopping", 3, False),
+    ),
+    "an init container": ((pod(phase="Failed", code=1, init=True),), ("Stopping", 1, False)),
+    "out of memory is permanent": (
+        (pod(phase="Failed", code=137, reason="OOMKilled"),),
+        ("Running", None, False),
+    ),
+    "drained": ((pod(conditions={"DisruptionTarget": "True"}),), ("Stopping", None, True)),
+    "a code of a drained pod says nothing": (
+        (pod(phase="Failed", code=1, conditions={"DisruptionTarget": "True"}),),
+        ("Stopping", None, True),
+    ),
+    "deleted": ((pod(deleted=-1, code=1, at=0),), ("Stopping", None, True)),
+    "evicted without a code": ((pod(phase="Failed", empty=True),), ("Stopping", None, True)),
+    "lost": ((pod("w-1"),), ("Stopping", None, True)),
+    "of an earlier attempt": (
+        (pod(phase="Failed", code=9, age=900), pod("member")),
+        ("Running", None, False),
+    ),
+    "of another object": (
+        (pod(owner="other", phase="Failed", code=9), pod("member")),
+        ("Running", None, False),
+    ),
+    "succeeded": ((pod("member"), pod(phase="Succeeded", code=0)), ("Running", None, False)),
+}
+
+
+@pytest.mark.parametrize("name", STOP)
+def test_what_stops_a_gang(name):
+    pods, expected = STOP[name]
+    members = ("member",) if name in ("lost", "of an earlier attempt") else ()
+    start = replace(RUNNING, mark=stamp(NOW - 100), members=members)
+
+    state = after(GANG, seen(*pods, state=start))
+
+    assert expected == (state.phase, state.cause and state.cause.code, state.disrupted)
+
+
+def test_a_permanent_code_stops_the_gang_after_a_moment():
+    what = seen(pod(phase="Failed", code=1))
+    state = after(GANG, what)
+    later = seen(pod(phase="Failed", code=1), state=state)
+
+    assert NOW + 5 == state.settled == after(GANG, later, NOW + 4).settled
+    assert after(GANG, later, NOW + 5).phase == "Stopping"
+
+
+def test_a_pod_that_nobody_has_seen_is_counted_by_its_job():
+    assert after(GANG, seen(pod(), worker={"failed": 1})).disrupted
+
+
+def test_a_gang_that_its_user_suspends_is_left_alone():
+    start = replace(RUNNING, members=("w-0",))
+
+    state = after(GANG, seen(state=start, worker=STOPPED))
+
+    assert ("Running", ()) == (state.phase, state.members)
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"succeeded": 1}, "has already succeeded"),
+        ({"labels": ["kueue.x-k8s.io/queue-name"]}, "Kueue"),
+    ],
+)
+def test_a_restart_is_refused(fields, reason):
+    stopping = after(GANG, seen(W0, worker=fields))
+    quiet = seen(W0, worker={**STOPPED, **fields}, ps=server(0, 0), state=STOPPING)
+
+    for state in (stopping, after(GANG, quiet)):
+        assert ("Ended", "RestartRefused") == (state.phase, state.reason)
+        assert reason in state.message
+
+
+QUIET = {"worker": STOPPED, "ps": server(0, 0)}
+JUDGED = {
+    "restarted": ((W0,), RUNNING, ("BackingOff", 1, 0, NOW + 10)),
+    "no restarts left": ((W0,), replace(RUNNING, restarts=1), ("Ended", 1, 0, 0)),
+    "permanent": ((pod(phase="Failed", code=1),), RUNNING, ("Ended", 0, 0, 0)),
+    "disrupted": (
+        (pod(phase="Failed", conditions={"DisruptionTarget": "True"}, code=1),),
+        replace(RUNNING, restarts=1),
+        ("BackingOff", 1, 1, NOW + 10),
+    ),
+    "no cause is left": ((), RUNNING, ("BackingOff", 0, 1, NOW + 10)),
+    "not all pods are gone": ((W0, pod("w-1", deleted=-89)), RUNNING, ("Stopping", 0, 0, 0)),
+    "a pod on a lost node": (
+        (W0, pod("w-1", deleted=-91)),
+        RUNNING,
+        ("BackingOff", 1, 0, NOW + 10),
+    ),
+    "not counted yet": (
+        (pod(phase="Failed", code=137, finalizers=["batch.kubernetes.io/job-tracking"]),),
+        RUNNING,
+        ("Stopping", 0, 0, 0),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", JUDGED)
+def test_a_gang_that_has_stopped_is_judged(name):
+    pods, state, expected = JUDGED[name]
+    start = replace(state, phase="Stopping")
+
+    state = after(GANG, seen(*pods, state=start, **QUIET))
+
+    assert expected == (state.phase, state.restarts, state.disruptions, state.until)
+
+
+def test_back_off_doubles_up_to_five_minutes():
+    plan = replace(GANG, backoff_limit=100)
+    delays = []
+    for restarts in (0, 1, 2, 3, 4, 5, 6, 50):
+        start = replace(STOPPING, restarts=restarts)
+        delays.append(after(plan, seen(W0, state=start, **QUIET)).until - NOW)
+
+    assert [10, 20, 40, 80, 160, 300, 300, 300] == delays
+
+
+@pytest.mark.parametrize("case", ["worker", "server", "uncounted"])
+def test_a_gang_is_not_judged_before_its_controllers_have_stopped_it(case):
+    worker = job(**STOPPED, uncounted=["a"]) if case == "uncounted" else job(**STOPPED)
+    objects = {"worker": job(suspend=True) if case == "worker" else worker, "ps": server(0, 0)}
+    if case == "server":
+        objects["ps"] = server(0, 0, generation=0)
+    what = seen(W0, state=STOPPING)
+    what.workloads.update({f"mnist-{name}": item for name, item in objects.items()})
+
+    assert after(GANG, what).phase == "Stopping"
+
+
+def test_after_the_delay_the_gang_is_held_until_it_has_started():
+    start = replace(RUNNING, phase="BackingOff", until=NOW, restarts=1)
+    stopped = after(GANG, seen(W0, state=start, **QUIET))
+    acts = decide(GANG, settled(seen(W0, state=stopped, **QUIET)), NOW).actions
+
+    assert after(GANG, seen(W0, state=start, **QUIET), NOW - 1).phase == "BackingOff"
+    assert ("Running", ("mnist-worker", "mnist-ps")) == (stopped.phase, stopped.held)
+    assert stamp(NOW - 60) == stopped.mark
+    assert [("Job", {"suspend": False}), ("StatefulSet", {"replicas": 1})] == specs(acts)
+    assert after(GANG, seen(state=stopped)).held == ()
+
+
+def settled(what, plan=GANG, now=NOW):
+    """Return what is observed after all that is to be stored has been stored."""
+    for _ in range(9):
+        decision = decide(plan, what, now)
+        if not decision.status:
+            return what
+        data = {**what.status, **decision.status}
+        what = replace(
+            what, status={key: value for key, value in data.items() if value is not None}
+        )
+    raise AssertionError(decision)
+
+
+def specs(actions):
+    return [(action.kind, action.patch and action.patch["spec"]) for action in actions]
+
+
+def test_a_gang_that_stops_is_suspended():
+    decision = decide(GANG, settled(seen(W0, state=STOPPING)), NOW)
+
+    assert [("Job", {"suspend": True}), ("StatefulSet", {"replicas": 0})] == specs(decision.actions)
+    assert {"resourceVersion": "7"} == decision.actions[0].patch["metadata"]
+
+
+def test_only_the_named_roles_are_a_gang():
+    plan = replace(GANG, restart_scope=("worker",))
+
+    assert [("Job", {"suspend": True})] == specs(
+        decide(plan, settled(seen(W0, state=STOPPING), plan), NOW).actions
+    )
+
+
+HELD = {"suspend": True, "conditions": ["Suspended"]}
+ORDERS = {
+    ("Complete", "not yet"): False,
+    ("Complete", "complete"): True,
+    ("Complete", "missing"): False,
+    ("Ready", "not yet"): False,
+    ("Ready", "ready"): True,
+    ("Ready", "complete"): True,
+    ("Ready", "suspended"): False,
+}
+
+
+@pytest.mark.parametrize(("until", "case"), ORDERS)
+def test_order(until, case):
+    plan = replace(
+        REPLICA, workloads=(WORKER, EVALUATOR), order=(Order("worker", until, "evaluator"),)
+    )
+    first = {
+        "not yet": job("mnist-evaluator", ready=1),
+        "ready": job("mnist-evaluator"),
+        "complete": job("mnist-evaluator", conditions=["Complete"], succeeded=2),
+        "missing": None,
+        "suspended": job("mnist-evaluator", suspend=True),
+    }[case]
+    what = settled(seen(worker=HELD, evaluator=first), plan)
+    expected = [("Job", {"suspend": False})] if ORDERS[until, case] else []
+
+    assert expected == specs(decide(plan, what, NOW).actions)
+
+
+def test_a_role_that_others_wait_for_is_not_restarted_with_them():
+    plan = replace(
+        GANG, workloads=(WORKER, EVALUATOR), order=(Order("worker", "Complete", "evaluator"),)
+    )
+
+    assert (WORKER,) == plan.gang
+
+
+ENDED = replace(RUNNING, phase="Ended", ended=NOW, code=1, reason="Why", message="text")
+SUCCEEDED = replace(ENDED, code=0)
+DELETE = [("Service", None), ("Job", None), ("StatefulSet", None)]
+CLEAN = {
+    "None": ("None", SUCCEEDED, seen(worker=done("Complete")), []),
+    "Running": (
+        "Running",
+        SUCCEEDED,
+        seen(worker=done("Complete")),
+        [("StatefulSet", {"replicas": 0})],
+    ),
+    "All": ("All", SUCCEEDED, seen(worker=done("Complete")), DELETE),
+    "a failed job is ended": ("None", ENDED, seen(), [("Job", {"activeDeadlineSeconds": 1})]),
+    "one that is suspended is ended without pods": (
+        "None",
+        ENDED,
+        seen(worker=STOPPED),
+        [("Job", {"activeDeadlineSeconds": 1, "suspend": False, "parallelism": 0})],
+    ),
+    "it is ended once": ("None", ENDED, seen(worker={"deadline": 1}), []),
+}
+
+
+@pytest.mark.parametrize("name", CLEAN)
+def test_cleaning(name):
+    policy, state, what, expected = CLEAN[name]
+    plan = replace(GANG, clean_pod_policy=policy, objects=(("Service", "mnist"),))
+    what = settled(replace(what, status={"state": state.text()}), plan)
+
+    decision = decide(plan, what, NOW)
+
+    assert expected == specs(decision.actions)
+    assert (name == "None") == (decision.finish == 0)
+
+
+def test_the_time_to_live_is_that_of_the_whole_set():
+    plan = replace(GANG, ttl_seconds=100, objects=(("Service", "mnist"),))
+    what = settled(seen(worker=done("Complete"), state=SUCCEEDED), plan)
+    gone = replace(what, workloads=dict.fromkeys(what.workloads))
+
+    assert NOW + 100 == decide(plan, what, NOW + 99).wake
+    assert DELETE == specs(decide(plan, what, NOW + 100).actions)
+    assert decide(plan, settled(gone, plan), NOW + 100).finish == 0
+
+
+def test_the_objects_of_the_next_run_are_left_alone():
+    plan = replace(GANG, clean_pod_policy="All")
+    what = settled(seen(state=replace(ENDED, uid="earlier")), plan)
+
+    assert ((), 1) == (decide(plan, what, NOW).actions, decide(plan, what, NOW).finish)
+
+
+def test_a_status_of_another_run_is_discarded():
+    what = replace(
+        seen(), status={"state": State("before", restarts=3).text(), "Failed": "True x y"}
+    )
+
+    status = decide(GANG, what, NOW).status
+
+    assert None is status["Failed"]
+    assert "0" == status["restarts"]
+
+
+def test_conditions_exclude_each_other_and_keep_their_time():
+    running = settled(seen(pod()))
+    restarting = settled(replace(seen(W0), status=running.status), now=NOW + 9)
+    ended = settled(seen(worker=done("Complete")), now=NOW + 9)
+
+    assert running.status["Running"] == f"True {stamp(NOW)} JobRunning: mnist is running"
+    assert restarting.status["Created"] == running.status["Created"]
+    assert restarting.status["Running"].startswith("False ")
+    assert restarting.status["Restarting"].endswith("JobRestarting: w-0 exited with 137")
+    assert ended.status["Succeeded"].endswith("JobSucceeded: mnist-worker succeeded")
+    assert stamp(NOW + 9) == ended.status["completionTime"]
+    assert "active 2, succeeded 0, failed 0" == running.status["replicas.worker"]
+
+
+def test_the_next_look_is_at_the_deadline():
+    plan = replace(GANG, deadline_seconds=100)
+
+    assert NOW + 40 == decide(plan, settled(seen(pod()), plan), NOW).wake
+
+
+def test_a_deletion_has_no_patch():
+    assert Action("Service", "mnist") == Action("Service", "mnist", None)
