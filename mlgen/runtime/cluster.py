@@ -165,7 +165,8 @@ def _deleted_at(pod: Object) -> float:
     metadata = pod["metadata"]
     if not metadata.get("deletionTimestamp"):
         return float("inf")
-    return seconds(metadata["deletionTimestamp"]) - metadata.get("deletionGracePeriodSeconds", 0)
+    grace = float(metadata.get("deletionGracePeriodSeconds", 0))
+    return seconds(metadata["deletionTimestamp"]) - grace
 
 
 def is_live(pod: Object, now: float) -> bool:

@@ -118,11 +118,8 @@ def advance(plan: Plan, seen: Seen, state: State, now: float) -> State:
     outcome = _outcome(plan, seen, state, now)
     if outcome:
         return _ended(state, now, *outcome)
-    if state.phase == "Stopping":
-        return _stopping(plan, seen, state, now)
-    if state.phase == "BackingOff":
-        return _backing_off(plan, seen, state, now)
-    return _running(plan, seen, state, now) if plan.gang and not missing else state
+    step = {"Stopping": _stopping, "BackingOff": _backing_off}.get(state.phase, _running)
+    return step(plan, seen, state, now) if plan.gang and not missing else state
 
 
 def _uid(plan: Plan, seen: Seen) -> str:
@@ -228,7 +225,7 @@ def _is_one_missing(plan: Plan, seen: Seen, state: State) -> bool:
         pod["status"].get("phase") == "Failed" and "deletionTimestamp" not in pod["metadata"]
         for pod in pods
     )
-    return _failed_count(plan, seen) - state.failed > failed
+    return bool(_failed_count(plan, seen) - state.failed > failed)
 
 
 def _stopping(plan: Plan, seen: Seen, state: State, now: float) -> State:

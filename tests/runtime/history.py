@@ -190,7 +190,11 @@ class History:
         world, random = self.world, self.random
         seconds = random.uniform(0.5, 60)
         jobs = [p for p in running if self.owner(p) != "mnist-ps"]
-        if not self.failures_left:
+        workers = [p for p in jobs if self.owner(p) == "mnist-worker"]
+        if not self.failures_left and len(workers) > 1 and random.random() < 0.2:
+            self.failed_attempt = self.attempt()
+            world.after(seconds, self.fail_after_success, workers, random.choice((1, 137)))
+        elif not self.failures_left:
             for pod in jobs:
                 world.after(seconds + random.uniform(0, 2), world.end_pod, pod, 0)
             return
@@ -237,6 +241,16 @@ class History:
                 if pod is not victim:
                     # Not in the same second: the tie would make a peer's 1 lose to a lower code.
                     world.after(random.uniform(1.0, 2.5), world.end_pod, pod, 1)
+
+    def fail_after_success(self, workers, code):
+        """Let one worker succeed and another fail later: the gang cannot start again."""
+        if all(self.world.is_running(p) and not p.get("exiting") for p in workers):
+            self.injected += 1
+            self.expected = code
+            self.world.end_pod(workers[0], 0)
+            self.world.after(6.0, self.world.end_pod, workers[1], code)
+        else:
+            self.failed_attempt = -1
 
     def is_recorded(self, pod):
         return pod["metadata"]["uid"] in self.state().get("members", ())
@@ -331,6 +345,9 @@ class History:
 
     def accidents(self):
         random = self.random
+        if random.random() < 0.1:
+            start = EPOCH + random.uniform(0, 100)
+            self.world.outage = (start, start + 300)
         if self.gang and not self.plan.order and random.random() < 0.2:
             at = random.uniform(5, 200)
             self.world.after(at, self.apply_again)
@@ -390,6 +407,7 @@ class History:
         timed = reason == "DeadlineExceeded" and plan.deadline_seconds is not None
         if self.gang and not self.ambiguous and not timed and code != self.expected:
             self.broken.append(f"ended {reason} with {code}, not {self.expected}")
+        self.check_jobs(reason, code)
         live = {
             self.owner(pod)
             for pod in world.all("Pod")
@@ -405,3 +423,15 @@ class History:
             "other-worker",
         }:
             self.broken.append(f"{left} are left")
+
+    def check_jobs(self, reason, code):
+        """Check the end against those of the Jobs, for which no single truth is planned."""
+        ends = [self.world.ends.get(name) for name in self.plan.deciding]
+        if code == 0 and not (any if self.plan.decides == "any" else all)(ends):
+            self.broken.append(f"succeeded, but the Jobs ended {self.world.ends}")
+        failed = [name for name, end in self.world.ends.items() if end is False]
+        outside = reason in ("DeadlineExceeded", "JobDeleted", "JobNotCreated")
+        if code and not self.gang and not outside and not failed:
+            self.broken.append(f"failed with {code}, but no Job has")
+        if code and self.plan.decides == "any" and not outside and any(ends):
+            self.broken.append("failed, but one of the Jobs has succeeded")

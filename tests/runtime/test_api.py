@@ -21,7 +21,7 @@ class Handler(BaseHTTPRequestHandler):
         answer(self)
         self.close_connection = True
 
-    do_GET = do_POST = do_PATCH = do_DELETE = handle_all
+    do_GET = do_POST = do_PATCH = do_DELETE = handle_all  # noqa: N815
 
     def log_message(self, *_):
         pass

@@ -1,4 +1,4 @@
-"""What is decided, case by case. A gang of two workers and a server unless a case says otherwise."""
+"""What is decided, case by case: a gang of two workers and a server, unless a case says other."""
 
 from dataclasses import replace
 
@@ -55,7 +55,9 @@ def server(replicas=1, ready=1, generation=1):
     }
 
 
-def pod(name="w-0", owner="mnist-worker", phase="Running", *, code=None, at=0, age=60, **more):
+def pod(  # noqa: PLR0913
+    name="w-0", owner="mnist-worker", phase="Running", *, code=None, at=0, age=60, **more
+):
     """Return a pod; `code` and `at` are of its training container, in seconds from now."""
     state = {"running": {}}
     if code is not None:
@@ -355,6 +357,12 @@ def test_a_gang_that_has_stopped_is_judged(name):
     state = after(GANG, seen(*pods, state=start, **QUIET))
 
     assert expected == (state.phase, state.restarts, state.disruptions, state.until)
+
+
+def test_the_reason_of_a_refused_restart_after_a_disruption():
+    state = after(GANG, seen(pod(conditions={"DisruptionTarget": "True"}), worker={"succeeded": 1}))
+
+    assert ("RestartRefused", 143) == (state.reason, state.code)
 
 
 def test_back_off_doubles_up_to_five_minutes():

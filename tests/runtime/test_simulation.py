@@ -1,7 +1,6 @@
 """Thousands of random histories; `MLGEN_HISTORIES=20000 MLGEN_SEED=7` plays more, and others."""
 
 import os
-import random
 
 from runtime.history import History
 

@@ -2,7 +2,10 @@
 
 import ast
 import json
+import shutil
 import signal
+import subprocess
+import sys
 import threading
 from random import Random
 
@@ -110,12 +113,12 @@ def test_a_status_that_is_missing_is_created(world):
 
 
 @pytest.mark.parametrize(("exits", "code", "expected"), [("", 7, 0), ("1", 7, 7), ("", 200, 200)])
-def test_main(monkeypatch, tmp_path, capsys, exits, code, expected):
+def test_main(monkeypatch, tmp_path, capsys, exits, code, expected):  # noqa: PLR0913, PLR0917
     (tmp_path / "plan.json").write_text(json.dumps(PLAN))
     rung = threading.Event()
 
     class Fake:
-        def watch(self, kind, **selectors):
+        def watch(self, *_, **__):
             rung.set()
             yield "LISTED"
 
@@ -128,10 +131,10 @@ def test_main(monkeypatch, tmp_path, capsys, exits, code, expected):
             self._problems += 1
             return 0.01
 
-    monkeypatch.setattr(api, "in_cluster", lambda host, port: Fake())
+    monkeypatch.setattr(api, "in_cluster", lambda *_: Fake())
     monkeypatch.setattr(supervise, "Supervisor", Fast)
     monkeypatch.setattr(supervise, "GAP", 0.0)
-    monkeypatch.setattr(signal, "signal", lambda number, handler: handlers.append(handler))
+    monkeypatch.setattr(signal, "signal", lambda *each: handlers.append(each[1]))
     handlers = []
     env = {
         "MLGEN_PLAN": str(tmp_path / "plan.json"),
@@ -151,10 +154,24 @@ def test_the_api_server_of_the_cluster_is_reached_by_https(monkeypatch, tmp_path
     (tmp_path / "namespace").write_text("team")
     (tmp_path / "token").write_text("t")
     monkeypatch.setattr(api, "ACCOUNT", tmp_path)
-    monkeypatch.setattr(api.ssl, "create_default_context", lambda cafile: api.ssl.SSLContext(2))
+    monkeypatch.setattr(
+        api.ssl,
+        "create_default_context",
+        lambda **_: api.ssl.SSLContext(api.ssl.PROTOCOL_TLS_CLIENT),
+    )
 
     with pytest.raises(ApiError, match="refused"):
         api.in_cluster("127.0.0.1", "1").get("Job", "a")
+
+
+def test_the_files_start_in_a_folder_of_their_own_without_packages(tmp_path):
+    """As in the pod: mounted at /mlgen/runtime, with `/` as the working directory."""
+    shutil.copytree(ROOT / "mlgen/runtime", tmp_path / "mlgen/runtime")
+    command = [sys.executable, "-S", "-m", "mlgen.runtime.supervise"]
+
+    run = subprocess.run(command, check=False, cwd=tmp_path, env={}, capture_output=True, text=True)
+
+    assert "KeyError: 'MLGEN_PLAN'" in run.stderr
 
 
 FILES = sorted((ROOT / "mlgen/runtime").glob("*.py"))

@@ -36,9 +36,10 @@ class World:
         self.writes = []
         self.dirty = True
         self.tick_at = self.now
-        self.on_pod_running = lambda pod: None
-        self.on_pod_failed = lambda pod, code: None
-        self.on_pod_created = lambda pod: None
+        self.ends = {}
+        self.outage = (0.0, 0.0)
+        self.on_pod_running = lambda *_: None
+        self.on_pod_created = lambda *_: None
 
     # The API server
 
@@ -188,7 +189,6 @@ class World:
         """Let the training container exit; its kubelet reports that a moment later."""
         if self.is_running(pod) and not pod.get("exiting"):
             pod["exiting"] = True
-            self.on_pod_failed(pod, code)
             delay = self.random.choice((0.05, 0.1, 1.0, 2.5))
             self.after(delay, self.report_end, pod, code, stamp(self.now))
 
@@ -248,7 +248,7 @@ class World:
 
     # The Job controller
 
-    def sync_job(self, job):
+    def sync_job(self, job):  # noqa: C901
         spec, status = job["spec"], job["status"]
         before = json.dumps(status)
         conditions = status.setdefault("conditions", [])
@@ -293,7 +293,7 @@ class World:
             self.set_suspended(job, "False")
             if "startTime" not in status:
                 status["startTime"] = self.now
-            self.run_job(job, pods, active, done)
+            self.run_job(job, active, done)
         status["active"] = len(active)
         status["ready"] = sum(pod["status"]["phase"] == "Running" for pod in active)
         if json.dumps(status) != before:
@@ -320,6 +320,7 @@ class World:
             self.fail_job(job, "BackoffLimitExceeded")
 
     def fail_job(self, job, reason):
+        self.ends.setdefault(job["metadata"]["name"], False)
         if not any(
             c["type"] in ("FailureTarget", "SuccessCriteriaMet")
             for c in job["status"]["conditions"]
@@ -329,10 +330,11 @@ class World:
             )
             self.dirty = True
 
-    def run_job(self, job, pods, active, done):
+    def run_job(self, job, active, done):
         spec, status = job["spec"], job["status"]
         deadline = spec.get("activeDeadlineSeconds")
         if len(done) >= spec["completions"]:
+            self.ends.setdefault(job["metadata"]["name"], True)
             status["conditions"].append(
                 {"type": "SuccessCriteriaMet", "status": "True", "reason": "CompletionsReached"}
             )
@@ -386,6 +388,9 @@ class Client:
     def _call(self, method, *arguments, **selectors):
         if self.random.random() < self.rate:
             self.between()
+        start, end = self.world.outage
+        if start <= self.world.now < end:
+            raise ApiError("nobody answers")
         if self.random.random() >= self.rate:
             return method(*arguments, **selectors)
         self.faults += 1
