@@ -108,7 +108,9 @@ def advance(plan: Plan, seen: Seen, state: State, now: float) -> State:
     state = replace(state, first=state.first or now)
     if missing and now > state.first + MISSING_SECONDS:
         return _ended(state, now, 1, "JobNotCreated", f"{', '.join(missing)} does not exist")
-    started = any(not is_suspended(each) for _, each in _existing(plan.workloads, seen))
+    started = not missing and any(
+        not is_suspended(each) for _, each in _existing(plan.workloads, seen)
+    )
     state = replace(
         state,
         uid="" if missing else _uid(plan, seen),

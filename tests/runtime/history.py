@@ -61,7 +61,9 @@ class History:
     def make_plan(self):
         random = self.random
         n = random.choice((1, 2, 3, 4))
-        worker = replace(WORKER, replicas=n)
+        self.retryable = random.choice((">=128", (137, 138)))
+        worker = replace(WORKER, replicas=n, retryable=self.retryable)
+        master = replace(MASTER, retryable=self.retryable)
         plan = Plan(
             job="mnist",
             run="run-2",
@@ -75,7 +77,7 @@ class History:
             deadline_seconds=random.choice((None, None, None, 40, 5000)),
         )
         if self.shape == "master":
-            return replace(plan, deciding=("mnist-master",), workloads=(MASTER, worker))
+            return replace(plan, deciding=("mnist-master",), workloads=(master, worker))
         if self.shape == "server":
             scope = self.random.choice(("All", ("worker", "ps")))
             return replace(plan, workloads=(SERVER, worker), restart_scope=scope)
@@ -89,8 +91,8 @@ class History:
         plan = replace(plan, restart_scope="Replica")
         if self.shape in ("all", "any"):
             names = ("mnist-master", "mnist-worker")
-            return replace(plan, deciding=names, decides=self.shape, workloads=(MASTER, worker))
-        return replace(plan, deciding=("mnist-master",), workloads=(MASTER, worker, SERVER))
+            return replace(plan, deciding=names, decides=self.shape, workloads=(master, worker))
+        return replace(plan, deciding=("mnist-master",), workloads=(master, worker, SERVER))
 
     def make_objects(self):
         world, plan = self.world, self.plan
@@ -226,7 +228,7 @@ class History:
                 retryable = True
             else:
                 victim = random.choice(jobs)
-                retryable = code >= 128
+                retryable = replace(WORKER, retryable=self.retryable).is_retryable(code)
                 world.end_pod(victim, code)
             self.counted += retryable
             if not retryable or self.counted > self.limit:
@@ -239,8 +241,7 @@ class History:
         if random.random() < 0.7 and kind != "crash":
             for pod in jobs:
                 if pod is not victim:
-                    # Not in the same second: the tie would make a peer's 1 lose to a lower code.
-                    world.after(random.uniform(1.0, 2.5), world.end_pod, pod, 1)
+                    world.after(random.uniform(0.1, 2.5), world.end_pod, pod, 1)
 
     def fail_after_success(self, workers, code):
         """Let one worker succeed and another fail later: the gang cannot start again."""
@@ -280,9 +281,9 @@ class History:
         self.depth += 1
         others = [each for each in self.supervisors if each is not current]
         if others and self.random.random() < 0.5:
-            for _ in range(self.random.choice((1, 3, 20))):
+            for _ in range(self.random.choice((1, 3, 20, 60))):
                 self.step(self.random.choice(others))
-                self.world.advance(self.world.now + self.random.choice((0.0, 0.5, 5.0)))
+                self.world.advance(self.world.now + self.random.choice((0.0, 0.5, 5.0, 10.0)))
         else:
             self.world.advance(self.world.now + self.random.choice((0.1, 1.0, 30.0)))
         self.depth -= 1

@@ -36,6 +36,7 @@ class World:
         self.writes = []
         self.dirty = True
         self.tick_at = self.now
+        self.lags = random.choice(((0.1, 0.1, 0.5, 3.0), (0.1, 0.5, 20.0)))
         self.ends = {}
         self.outage = (0.0, 0.0)
         self.on_pod_running = lambda *_: None
@@ -136,7 +137,7 @@ class World:
                 what(*arguments)
             if self.dirty and self.tick_at <= self.now:
                 self.dirty = False
-                self.tick_at = self.now + self.random.choice((0.1, 0.1, 0.5, 3.0))
+                self.tick_at = self.now + self.random.choice(self.lags)
                 for kind, reconcile in (("Job", self.sync_job), ("StatefulSet", self.sync_set)):
                     for body in self.all(kind):
                         reconcile(body)
@@ -218,7 +219,9 @@ class World:
         self.touch(pod)
         if lost:
             pod["lost"] = pod["exiting"] = True
-            self.after(900.0, self.remove_pod, pod)  # the pod garbage collector
+            if pod["metadata"]["name"].startswith(f"{self.job}-ps"):
+                # A StatefulSet replaces the pod only when somebody has removed its node.
+                self.after(900.0, self.remove_pod, pod)
         elif pod["status"]["phase"] == "Running" and not pod.get("exiting"):
             pod["exiting"] = True
             code = self.random.choice((143, 143, 1, 0, 137))
