@@ -63,6 +63,8 @@ class Plan:
     ttl_seconds: int | None = None
     order: tuple[Order, ...] = ()
     retry_oom: bool = False
+    pods: bool = True
+    """Whether the supervisor may list pods, which gangs, bounds and exit codes need."""
     crashes: int | None = None
     """The bound on restarts of a container that crash-loops."""
     image_seconds: int | None = None

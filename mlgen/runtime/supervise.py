@@ -124,8 +124,10 @@ class Supervisor:
 
     def _observe(self, status: dict[str, str]) -> Seen:
         workloads = {item.name: self._found(item.kind, item.name) for item in self._plan.workloads}
-        selector = f"{JOB}={self._plan.job}"
-        return Seen(workloads, self._client.list("Pod", labelSelector=selector)["items"], status)
+        pods = []
+        if self._plan.pods:
+            pods = self._client.list("Pod", labelSelector=f"{JOB}={self._plan.job}")["items"]
+        return Seen(workloads, pods, status)
 
     def _found(self, kind: str, name: str) -> Object | None:
         try:
@@ -160,7 +162,8 @@ def watches(job: Plan) -> list[tuple[str, dict[str, str]]]:
     """Return the kinds and selectors to watch: Jobs by name, because the rights are by name."""
     jobs = [item.name for item in job.workloads if item.kind == "Job"]
     named = [("Job", {"fieldSelector": f"metadata.name={name}"}) for name in jobs]
-    return [*named, ("Pod", {"labelSelector": f"{JOB}={job.job}"})]
+    pods = [("Pod", {"labelSelector": f"{JOB}={job.job}"})]
+    return named + pods if job.pods else named
 
 
 def main(env: Mapping[str, str]) -> int:
@@ -177,5 +180,5 @@ def main(env: Mapping[str, str]) -> int:
     return code if env.get("MLGEN_EXIT") or code == OWN_FAILURE else 0
 
 
-if __name__ == "__main__":
+if __name__ == "__main__":  # pragma: no cover - tested in a process of its own
     sys.exit(main(os.environ))

@@ -59,6 +59,17 @@ def test_jobs_are_watched_by_name_and_pods_by_label():
     ] == supervise.watches(plan.load(json.dumps(PLAN), "uid"))
 
 
+def test_pods_are_read_only_where_the_rights_allow_it(world):
+    job = plan.load(json.dumps({**PLAN, "pods": False, "workloads": PLAN["workloads"][:1]}), "r")
+    world.list = None
+    supervisor = Supervisor(job, Client(world, Random(1), 0.0, None), log=lambda _: None)
+
+    while supervisor.exit_code is None:
+        supervisor.step()
+
+    assert [("Job", {"fieldSelector": "metadata.name=mnist-worker"})] == supervise.watches(job)
+
+
 class Broken:
     def __init__(self, problem):
         self.problem = problem
