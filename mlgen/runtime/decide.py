@@ -60,6 +60,8 @@ class Action:
     kind: str
     name: str
     patch: Object | None = None
+    uid: str = ""
+    """Of the object to delete, if it is known."""
 
 
 @dataclass(frozen=True)
@@ -325,9 +327,14 @@ def _clean(plan: Plan, seen: Seen, state: State, now: float) -> Decision:
         return Decision(finish=state.code)  # the objects are those of the next run
     expires = None if plan.ttl_seconds is None else state.ended + plan.ttl_seconds
     if plan.clean_pod_policy == "All" or (expires is not None and now >= expires):
-        objects = [(item.kind, item.name) for item in plan.workloads if seen.workloads[item.name]]
-        if objects:
-            return Decision(actions=tuple(Action(*each) for each in (*plan.objects, *objects)))
+        pairs = [(item, seen.workloads[item.name]) for item in plan.workloads]
+        workloads = [
+            Action(item.kind, item.name, uid=observed["metadata"]["uid"])
+            for item, observed in pairs
+            if observed
+        ]
+        if workloads:
+            return Decision(actions=(*(Action(*each) for each in plan.objects), *workloads))
         return Decision(finish=state.code)
     actions, waiting = [], False
     for item, observed in _existing(plan.workloads, seen):

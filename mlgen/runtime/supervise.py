@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from mlgen.runtime import api, plan
 from mlgen.runtime.api import ApiError, Conflict, NotFound, Refused
 from mlgen.runtime.cluster import Object, Seen
-from mlgen.runtime.decide import decide
+from mlgen.runtime.decide import Action, decide
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -104,7 +104,7 @@ class Supervisor:
             if action.patch:
                 self._client.patch(action.kind, action.name, action.patch)
             else:
-                self._delete(action.kind, action.name)
+                self._delete(action)
         self.exit_code = decision.finish
         if decision.actions:
             return 1.0
@@ -136,9 +136,12 @@ class Supervisor:
             return None
         return {"kind": kind, "status": {}, **found}
 
-    def _delete(self, kind: str, name: str) -> None:
+    def _delete(self, action: Action) -> None:
+        body: Object = {"propagationPolicy": "Background"}
+        if action.uid:
+            body["preconditions"] = {"uid": action.uid}
         with contextlib.suppress(NotFound):
-            self._client.delete(kind, name, {"propagationPolicy": "Background"})
+            self._client.delete(action.kind, action.name, body)
 
 
 def ring(client: api.Api, bell: threading.Event, kind: str, selectors: Mapping[str, str]) -> None:

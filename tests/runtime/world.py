@@ -112,6 +112,9 @@ class World:
     def delete(self, kind, name, body):
         if (kind, name) not in self.objects:
             raise NotFound(f"404: {kind} {name}")
+        uid = body.get("preconditions", {}).get("uid")
+        if uid not in (None, self.objects[kind, name]["metadata"]["uid"]):
+            raise Conflict("409: another object")
         self.writes.append(("delete", kind, name, body))
         gone = self.objects.pop((kind, name))
         for pod in self.pods(gone):
