@@ -5,14 +5,13 @@ import re
 import shlex
 from typing import Any
 
-PLAIN = re.compile(r"-{0,2}[A-Za-z/_.](?:[-A-Za-z0-9/_.=+@]|:(?=[A-Za-z0-9]))*|[0-9]+[KMGTP]i?")
+from mlgen.shell import needs_shell
+
+PLAIN = re.compile(r"-{0,2}[A-Za-z/_.](?:[-A-Za-z0-9/_.=+@]|:(?=[A-Za-z0-9/]))*|[0-9]+[KMGTP]i?")
 """Strings that need no quotes, unless YAML reads them as something else."""
 
 WORDS = frozenset(["true", "false", "yes", "no", "on", "off", "y", "n", "null"])
 """Words that some version of YAML does not read as strings."""
-
-SHELL = re.compile(r"[|&;<>`\n]|\$[A-Za-z_{(]|^cd ")
-"""What only a shell understands."""
 
 MAX_FLOW = 100
 """The number of characters of a value that a hint shows."""
@@ -40,8 +39,9 @@ def words(text: str, *, command: bool) -> str:
         text: the command line.
         command: it starts with a program; a shell can run it.
     """
-    if command and SHELL.search(text):
-        shown = flow(["sh", "-c", text.strip()])
+    text = text.strip()
+    if command and needs_shell(text):
+        shown = flow(["sh", "-c", text])
         return shown if len(shown) <= MAX_FLOW else '[sh, -c, "…"], with all of it as the last item'
     try:
         split = shlex.split(text)

@@ -170,6 +170,10 @@ class Collector:
             raise MlgenError(self._problems)
 
 
+SURE = 0.85
+"""How close names must be for a misspelt field rather than a misplaced one; see did_you_mean."""
+
+
 def did_you_mean(word: str, known: Iterable[Any], cutoff: float = 0.6) -> str:
     """Return `did you mean "…"?` if a known word is close to this one, else "".
 

@@ -39,9 +39,9 @@ def problems(
         kube_version: of the cluster.
         job_file: its data, in which the values of the objects are found.
     """
-    violations = findings(name, objects, kube_version, job_file)
-    found = [_in_job_file(finding, job_file or {}) for finding in violations]
     job = Objects(name, objects)
+    violations = findings(job, kube_version, job_file)
+    found = [_in_job_file(finding, job_file or {}) for finding in violations]
     return list(dict.fromkeys([*found, *sense.problems(job, job_file), *claims.problems(job)]))
 
 
@@ -55,23 +55,19 @@ def _in_job_file(finding: Finding, job_file: Mapping[str, Any]) -> Problem:
 
 
 def findings(
-    name: str,
-    objects: Sequence[Object],
-    kube_version: KubeVersion,
-    job_file: Mapping[str, Any] | None = None,
+    job: Objects, kube_version: KubeVersion, job_file: Mapping[str, Any] | None = None
 ) -> Iterator[Finding]:
     """Return the problems of one job's objects, with their paths in the objects too.
 
     Args:
-        name: of the job.
-        objects: all objects of the job.
+        job: its objects.
         kube_version: of the cluster.
         job_file: its data, if there is one.
     """
-    job = Objects(name, objects)
+    objects = job.items
     named = list(names.findings(objects, kube_version))
     yield from named
-    yield from _deciding(objects)
+    yield from _deciding(objects, job_file or {})
     # Names that mlgen makes of the job's name are wrong if that is.
     written_only = bool(named and job_file)
     yield from admission.findings(objects, kube_version, job_file or {}, written_only=written_only)
@@ -118,9 +114,15 @@ def profile(
             yield Problem(("spec", "security", "profile"), message, "profile", hint)
 
 
-def _deciding(objects: Sequence[Object]) -> Iterator[Finding]:
-    """Check that there is exactly one deciding Job."""
+def _deciding(objects: Sequence[Object], job_file: Mapping[str, Any]) -> Iterator[Finding]:
+    """Check that there is exactly one deciding Job.
+
+    In a workflow, several that decide together are only in its plan.
+    """
     deciding = [item for item in objects if item["metadata"]["labels"].get(DECIDES) == "true"]
+    policy = job_file.get("spec", {}).get("successPolicy", {})
+    if not deciding and (policy.get("roles") or policy.get("replicas") == "All"):
+        return
     if len(deciding) != 1 or deciding[0]["kind"] != "Job":
         names = ", ".join(map(title, deciding)) or "none"
         message = f"expected exactly one deciding Job, got {names}"

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from mlgen.checks.shell_words import is_shell
 from mlgen.problems import Problem, ValuePath, did_you_mean
+from mlgen.shell import is_shell
 
 REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
 """A reference, or an escaped dollar sign.

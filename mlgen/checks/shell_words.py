@@ -4,14 +4,12 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from mlgen import flow
 from mlgen.problems import Problem, ValuePath
-
-SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh", "ksh"))
+from mlgen.shell import is_shell, program, text_index
 
 WRAPPERS = frozenset(("env", "tini", "dumb-init", "exec", "nohup"))
-
-OPERATORS = r"[;&|<>`]|\$[({\w]|\bcd "
-"""Parts of a text that only a shell understands."""
+"""Programs that run the words after their options as they are."""
 
 PARAMETERS = (
     r"\$[0-9@*#]|\$\{[#!]?[0-9@*#]|\b(shift|getopts)\b|\bset\s+--|\bfor\s+\w+\s*(;|\n)?\s*do\b"
@@ -45,25 +43,11 @@ def problems(fields: ValuePath, container: dict[str, Any]) -> Iterator[Problem]:
         yield Problem(path, message, "no-effect", f'write one string, "{meant}"', warning=True)
 
 
-def is_shell(word: str) -> bool:
-    """Return whether a word is the name of a shell, with or without a path."""
-    return word.rpartition("/")[2] in SHELLS
-
-
 def _one_word(path: ValuePath, word: str) -> Problem:
     """Return the problem of a program with spaces in its name; the name of a file may have some."""
-    import shlex
-
     message = f'the container would look for a program of the name "{_shown(word)}"'
-    try:
-        words = shlex.split(word)
-    except ValueError:
-        words = word.split()
-    hint = f"write [{', '.join(words)}]"
-    if re.search(OPERATORS, word):
-        hint = "write [sh, -c, …] with this text as the third word"
-    elif not words:
-        hint = "write the name of a program"
+    line = flow.words(word, command=True)
+    hint = f"write {line}" if word.strip() else "write the name of a program"
     return Problem(path, message, "bad-value", hint, warning=word.startswith(("/", ".")))
 
 
@@ -73,7 +57,7 @@ def _ignored_words(words: Sequence[str]) -> tuple[str, int] | None:
     The words after the text of `sh -c` are its parameters $0, $1 and so on:
     https://pubs.opengroup.org/onlinepubs/9699919799/utilities/sh.html
     """
-    index = _text_index(words)
+    index = text_index(words, _start(words))
     if index is None or index + 1 >= len(words) or re.search(PARAMETERS, words[index]):
         return None
     name = words[index + 1]
@@ -81,22 +65,10 @@ def _ignored_words(words: Sequence[str]) -> tuple[str, int] | None:
     return (words[index], rest) if rest < len(words) else None
 
 
-def _text_index(words: Sequence[str]) -> int | None:
-    """Return the index of the text that a shell runs by its option -c; None if there is none."""
-    index = 0
-    while index < len(words) and (
-        words[index].rpartition("/")[2] in WRAPPERS or words[index].startswith("-")
-    ):
-        index += 1
-    if index >= len(words) or not is_shell(words[index]):
-        return None
-    index += 1
-    runs_text = False
-    while index < len(words) and re.fullmatch(r"[-+][a-zA-Z]+|--\w[\w-]*", words[index]):
-        letters = "" if words[index].startswith("--") else words[index][1:]
-        runs_text = runs_text or "c" in letters
-        index += 2 if set(letters) & set("oO") else 1
-    return index if runs_text and index < len(words) else None
+def _start(words: Sequence[str]) -> int:
+    """Return the index of the first word that is no wrapper, and no option of one."""
+    wraps = (program(word) in WRAPPERS or word.startswith("-") for word in words)
+    return next((index for index, wrap in enumerate(wraps) if not wrap), len(words))
 
 
 def _shown(text: str) -> str:

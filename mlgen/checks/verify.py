@@ -10,7 +10,7 @@ from typing import Any
 
 from mlgen import checks, dialects
 from mlgen.checks import structure
-from mlgen.checks.pods import WORKLOADS, Finding, pods_of, title
+from mlgen.checks.pods import Finding, Objects, title
 from mlgen.documents.document import Document
 from mlgen.documents.files import Text
 from mlgen.documents.reader import read_documents
@@ -276,13 +276,13 @@ def _verified(
         known = {id(error.item) for error in rejected}
         collector.extend(malformed[key] for key in malformed if key not in known)
         return Verified(name, parts[0].namespace, len(objects), 0)
-    findings = checks.findings(name, objects, kube_version)
+    job = Objects(name, objects)
+    findings = checks.findings(job, kube_version)
     errors = (finding for finding in findings if not finding.problem.warning)
     located = dict.fromkeys(_located(name, part_of[id(error.item)], error) for error in errors)
     same = {(problem.place, problem.code) for problem in reported}
     collector.extend(item for item in located if (item.place, item.code) not in same)
-    workloads = [pods_of(item) for item in objects if item["kind"] in WORKLOADS]
-    count = sum(pods.count or 0 for pods in workloads if pods.subdomain[1])
+    count = sum(pods.count or 0 for pods in job.pods if pods.subdomain[1])
     return Verified(name, parts[0].namespace, len(objects), count)
 
 

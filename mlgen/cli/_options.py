@@ -11,16 +11,14 @@ if TYPE_CHECKING:
     from mlgen.variants.gitops import Target
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 
 def read_kube_version(_context: Any, _parameter: Any, value: str) -> "KubeVersion":
     """Parse --kube-version."""
     from mlgen.kubernetes.versions import parse
 
-    try:
-        return parse(value)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
+    return _parsed(parse, value)
 
 
 def read_namespace(_context: Any, _parameter: Any, value: str | None) -> str | None:
@@ -29,20 +27,14 @@ def read_namespace(_context: Any, _parameter: Any, value: str | None) -> str | N
         return None
     from mlgen.kubernetes.names import namespace
 
-    try:
-        return namespace(value)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
+    return _parsed(namespace, value)
 
 
 def read_settings(_context: Any, _parameter: Any, values: tuple[str, ...]) -> tuple[Any, ...]:
     """Parse every --set."""
     from mlgen.documents.overrides import parse
 
-    try:
-        return tuple(parse(value) for value in values)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
+    return tuple(_parsed(parse, value) for value in values)
 
 
 def read_schedule(_context: Any, _parameter: Any, value: str | None) -> str | None:
@@ -63,8 +55,13 @@ def read_target(_context: Any, _parameter: Any, value: str | None) -> "Target | 
         return None
     from mlgen.variants.gitops import target
 
+    return _parsed(target, value)
+
+
+def _parsed(parse: Callable[[str], T], value: str) -> T:
+    """Return what a function makes of a value; its ValueError is a usage error."""
     try:
-        return target(value)
+        return parse(value)
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
 

@@ -10,7 +10,7 @@ from typing import Any
 from mlgen.frameworks import mpi
 from mlgen.frameworks._framework import Framework
 from mlgen.frameworks._planner import Planner
-from mlgen.frameworks._rules.slots import slots
+from mlgen.frameworks._rules import slots
 from mlgen.jobfile.model import TrainingJob
 from mlgen.topology import Topology
 
@@ -65,7 +65,7 @@ def _lines(planner: Planner, role: str, count: int) -> Iterator[str]:
     names = mpi.reachable(planner, role, count)
     hosts = planner.hosts(planner.job.roles[role], count)
     for name, host in zip(names, hosts, strict=True):
-        yield f"{name}:{slots(planner.job)} {host}\n"
+        yield f"{name}:{slots.per_worker(planner.job)} {host}\n"
 
 
 FRAMEWORK = Framework(

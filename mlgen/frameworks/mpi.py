@@ -13,8 +13,7 @@ from mlgen.frameworks._framework import Framework
 from mlgen.frameworks._launch import words_of
 from mlgen.frameworks._launch.ports import ssh_port, sshd_port
 from mlgen.frameworks._planner import Planner, Viewer
-from mlgen.frameworks._rules import slots as slot_rules
-from mlgen.frameworks._rules.slots import slots
+from mlgen.frameworks._rules import slots
 from mlgen.jobfile.model import TrainingJob
 from mlgen.problems import Problem
 from mlgen.topology import ConfigFiles, Helper, Hosts, Mount, Right, Scratch, SecretFiles, Topology
@@ -107,7 +106,7 @@ def lay_out(
     planner.decider("launcher", ["launcher"])
     if planner.collector.problems:
         return planner
-    planner.collector.extend(slot_rules.problems(job))
+    planner.collector.extend(slots.problems(job))
     planner.files["hostfile"] = _hostfile(planner)
     planner.minimums["worker"] = min_workers or job.roles["worker"].replicas
     files = ("hostfile", *extra_files) if ssh else ("hostfile", "kubexec.sh", *extra_files)
@@ -130,7 +129,7 @@ def _hostfile(planner: Planner) -> str:
     if job.options.get("runLauncherAsWorker"):
         names = [*reachable(planner, "launcher", 1), *names]
     separator = " slots=" if _implementation(job) == "OpenMPI" else ":"
-    return "".join(f"{name}{separator}{slots(job)}\n" for name in names)
+    return "".join(f"{name}{separator}{slots.per_worker(job)}\n" for name in names)
 
 
 def _implementation(job: TrainingJob) -> str:
@@ -214,7 +213,7 @@ def _agent_env(job: TrainingJob) -> dict[str, str]:
             "I_MPI_HYDRA_BOOTSTRAP": "rsh",
             "I_MPI_HYDRA_BOOTSTRAP_EXEC": agent,
             "I_MPI_HYDRA_HOST_FILE": hostfile,
-            "I_MPI_PERHOST": str(slots(job)),
+            "I_MPI_PERHOST": str(slots.per_worker(job)),
         },
         "MPICH": {
             "HYDRA_LAUNCHER": "rsh",
@@ -316,12 +315,12 @@ def _ssh_env(job: TrainingJob, attempts: str) -> dict[str, str]:
             "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
             "OMPI_MCA_orte_default_hostfile": hostfile,
             "OMPI_MCA_plm_rsh_args": retries,
-            "OMPI_MCA_orte_set_default_slots": str(slots(job)),
+            "OMPI_MCA_orte_set_default_slots": str(slots.per_worker(job)),
         },
         "Intel": {
             "I_MPI_HYDRA_HOST_FILE": hostfile,
             "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": retries,
-            "I_MPI_PERHOST": str(slots(job)),
+            "I_MPI_PERHOST": str(slots.per_worker(job)),
         },
         "MPICH": {"HYDRA_HOST_FILE": hostfile, "HYDRA_LAUNCH_EXTRA_ARGS": retries},
     }[_implementation(job)]

@@ -7,7 +7,6 @@ with its status. Without a submitter, the head's command must start Ray and run 
 https://docs.ray.io/en/latest/cluster/cli.html
 """
 
-import re
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -17,6 +16,7 @@ from mlgen.frameworks._launch import Launch, launches_of, words_of
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer
 from mlgen.jobfile.model import RoleSpec, TrainingJob
 from mlgen.problems import Problem
+from mlgen.shell import is_python
 from mlgen.topology import Topology, Wait
 
 GCS, DASHBOARD, CLIENT = 6379, 8265, 10001
@@ -71,7 +71,7 @@ def _submission(submitter: RoleSpec) -> Iterator[Problem]:
     path = ("spec", "roles", "submitter")
     submits = any("submit" in word.lower() for word in words)
     launches = launches_of(submitter)
-    runs_python = bool(words) and PYTHON.fullmatch(words[0]) is not None
+    runs_python = bool(words) and is_python(words[0])
     if not submits and (launches or runs_python):
         message = "the submitter does not submit a job to the cluster"
         hint = f"write command: [ray, job, submit, --, {', '.join(words)}]"
@@ -83,9 +83,6 @@ def _submission(submitter: RoleSpec) -> Iterator[Problem]:
             message = "with --no-wait the job is complete before the training has ended"
             hint = "remove --no-wait"
             yield Problem((*path, *launch.path), message, "launch", hint, warning=True)
-
-
-PYTHON = re.compile(r"(.*/)?python[\d.]*")
 
 
 def _add_cluster(planner: Planner, *, serves: bool) -> None:

@@ -10,10 +10,7 @@ from typing import Any
 from mlgen.flow import flow, words
 from mlgen.jobfile import confusions
 from mlgen.jobfile.schema import KIND
-from mlgen.problems import Problem, ValuePath, choice, did_you_mean
-
-SURE = 0.85
-"""How close names must be for a misspelt field rather than a misplaced one; see did_you_mean."""
+from mlgen.problems import SURE, Problem, ValuePath, choice, did_you_mean
 
 MAX_WRITTEN = 50
 """The number of characters of a value that a hint shows at its new place."""

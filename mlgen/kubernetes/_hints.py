@@ -9,10 +9,7 @@ from typing import Any
 from mlgen.flow import flow, words
 from mlgen.kubernetes.definitions import definition, element, is_definition
 from mlgen.kubernetes.versions import KubeVersion
-from mlgen.problems import did_you_mean, one_of
-
-SURE = 0.85
-"""How close names must be for a misspelt field rather than a misplaced one; see did_you_mean."""
+from mlgen.problems import SURE, did_you_mean, one_of
 
 FEW = 6
 """The number of fields up to which a hint lists all of them."""

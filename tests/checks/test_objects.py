@@ -3,6 +3,7 @@
 import pytest
 
 from mlgen.checks import collisions, findings, sizes
+from mlgen.checks.pods import Objects
 from mlgen.kubernetes.objects import keys
 
 KIB = 1 << 10
@@ -88,7 +89,9 @@ def test_objects_over_the_limits_of_kubernetes_and_of_kubectl_are_reported(kind,
     ],
 )
 def test_names_of_pods_have_at_most_63_characters(name, completions, message, hint):
-    problems = [finding.problem for finding in findings("a", [job(name, completions)], (1, 34))]
+    problems = [
+        finding.problem for finding in findings(Objects("a", [job(name, completions)]), (1, 34))
+    ]
 
     assert [(message, hint)] * bool(message) == [(p.message, p.hint) for p in problems]
 
@@ -105,7 +108,7 @@ def test_names_of_pods_have_at_most_63_characters(name, completions, message, hi
 def test_exactly_one_job_decides(deciding, names):
     objects = [job(f"a-{i}", **{"mlgen.dev/decides": value}) for i, value in enumerate(deciding)]
 
-    messages = [finding.problem.message for finding in findings("a", objects, (1, 34))]
+    messages = [finding.problem.message for finding in findings(Objects("a", objects), (1, 34))]
 
     expected = [f"expected exactly one deciding Job, got {names}"]
     assert expected * bool(names) == messages
@@ -115,6 +118,6 @@ def test_exactly_one_job_decides(deciding, names):
 def test_the_name_of_a_service_may_start_with_a_digit_since_1_36(version, count):
     objects = [job("a"), item("Service", "1a", spec={"selector": {}})]
 
-    problems = [finding.problem for finding in findings("a", objects, version)]
+    problems = [finding.problem for finding in findings(Objects("a", objects), version)]
 
     assert count == sum(problem.code == "bad-name" for problem in problems)

@@ -80,12 +80,8 @@ def test_a_volume_in_memory_counts_against_the_memory_limit(limit, exceeds, name
     [
         (["python train.py"], "write [python, train.py]", False),
         (["python "], "write [python]", False),
-        (["python '"], "write [python, ']", False),
-        (
-            ["cd /app && python train.py"],
-            "write [sh, -c, …] with this text as the third word",
-            False,
-        ),
+        (["python '"], 'write [python, "\'"]', False),
+        (["cd /app && python a.py"], 'write [sh, -c, "cd /app && python a.py"]', False),
         (["/opt/my app/run"], "write [/opt/my, app/run]", True),
         ([" "], "write the name of a program", False),
         (["python", "my train.py"], None, None),

@@ -2,8 +2,7 @@
 
 import pytest
 
-from mlgen.frameworks._launch import launch_of, launches_of, words_of
-from mlgen.frameworks._launch.shell import simple_commands
+from mlgen.frameworks._launch import launches_of, words_of
 from mlgen.jobfile.model import RoleSpec
 
 COMMANDS = {
@@ -103,9 +102,8 @@ TEXTS = {
 
 @pytest.mark.parametrize(("line", "expected"), COMMANDS.items())
 def test_options_and_script(line, expected):
-    launch = launch_of(RoleSpec("worker", command=tuple(line.split())))
+    (launch,) = launches_of(RoleSpec("worker", command=tuple(line.split())))
     program, options, script = expected
-    assert launch
     assert (launch.program, dict(launch.options), " ".join(launch.script)) == (
         program,
         options,
@@ -115,7 +113,7 @@ def test_options_and_script(line, expected):
 
 @pytest.mark.parametrize("line", NONE)
 def test_other_programs_are_no_launchers(line):
-    assert launch_of(RoleSpec("worker", command=tuple(line.split()))) is None
+    assert launches_of(RoleSpec("worker", command=tuple(line.split()))) == ()
 
 
 @pytest.mark.parametrize("shell", [("sh", "-c"), ("/bin/bash", "-euo", "pipefail", "-c")])
@@ -128,16 +126,9 @@ def test_launchers_in_the_text_of_a_shell(shell, text, programs):
         assert launches[0].number("nnodes") == 2
 
 
-def test_quotes_are_removed():
-    text = """a "b \\" $c" 'd "e' f\\ g"h" `i j` $(k l) # m\n n"""
-    expected = [["a", 'b " $c', 'd "e', "f gh", "`i j`", "$(k l)"], ["n"]]
-    assert simple_commands(text) == expected
-
-
 def test_values_that_are_known_only_at_run_time_are_not_literal():
     words = ("torchrun", "--nnodes=$N", "--nproc_per_node=gpu", "--master_port=1", "a.py")
-    launch = launch_of(RoleSpec("worker", command=words))
-    assert launch
+    (launch,) = launches_of(RoleSpec("worker", command=words))
     assert (launch.literal("nnodes"), launch.literal("nproc_per_node")) == (None, "gpu")
     assert (launch.number("nproc_per_node"), launch.number("master_port")) == (None, 1)
     assert (launch.literal("absent"), launch.number("absent")) == (None, None)
@@ -152,8 +143,7 @@ def test_a_template_replaces_command_or_args():
         templates=({"metadata": {}}, {"spec": {"containers": containers}}),
     )
     assert words_of(spec) == ("torchrun", "--nnodes=3", "a")
-    launch = launch_of(spec)
-    assert launch
+    (launch,) = launches_of(spec)
     assert (launch.number("nnodes"), launch.path) == (3, ("template",))
     removed = RoleSpec(
         "w",

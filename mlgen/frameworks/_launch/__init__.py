@@ -4,15 +4,14 @@ Launchers are the programs in `SWITCHES`. They are found in `command` and `args`
 of `sh -c`. The text is split as a shell splits it, but nothing in it is expanded.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mlgen.frameworks._launch.shell import simple_commands
 from mlgen.jobfile.model import RoleSpec
 from mlgen.kubernetes.merge import merged
 from mlgen.problems import ValuePath
+from mlgen.shell import is_python, is_shell, program, simple_commands, text_index
 
 
 def _names(text: str) -> frozenset[str]:
@@ -102,8 +101,6 @@ ALIASES: Mapping[str, Mapping[str, str]] = {
 }
 """By launcher: the name under which `Launch.options` has an option that has several names."""
 
-SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh", "ksh"))
-
 INSTALLERS = frozenset(("pip", "pip3", "install", "add"))
 """Words that are followed by names of packages, which may be those of launchers."""
 
@@ -151,11 +148,6 @@ def words_of(spec: RoleSpec) -> tuple[str, ...]:
     return (*command, *args)
 
 
-def launch_of(spec: RoleSpec) -> Launch | None:
-    """Return the first launcher that a role runs; None if there is none."""
-    return next(iter(launches_of(spec)), None)
-
-
 def launches_of(spec: RoleSpec) -> tuple[Launch, ...]:
     """Return all launchers that a role runs, in the order of its command line."""
     command, args, templated = _merged(spec)
@@ -190,36 +182,32 @@ def _launches(words: Sequence[str], path: Any) -> Iterator[Launch]:
     start = _start(words)
     if start is None:
         return
-    shell_text = _shell_text(words, start)
+    shell_text = text_index(words, start)
     if shell_text is not None:
         for command in simple_commands(words[shell_text]):
             yield from _launches(command, lambda _: path(shell_text))
         return
     named = _launcher(words, start)
     if named:
-        program, after = named
+        launcher, after = named
         at = path(min(after, len(words) - 1))
-        yield _parsed(program, words[after:], at)
+        yield _parsed(launcher, words[after:], at)
 
 
 def _start(words: Sequence[str]) -> int | None:
     """Return the index of the program that runs in the end; None if there is none."""
     wrapped = False
     for index, word in enumerate(words):
-        name = _name(word)
+        name = program(word)
         if _is_assignment(word):
             continue
         if name in INSTALLERS:
             return None
         if name in WRAPPERS or "entrypoint" in name:
             wrapped = True
-        elif not wrapped or _launcher(words, index) or name in SHELLS:
+        elif not wrapped or _launcher(words, index) or is_shell(name):
             return index
     return None
-
-
-def _name(word: str) -> str:
-    return word.rsplit("/", 1)[-1]
 
 
 def _is_assignment(word: str) -> bool:
@@ -228,28 +216,10 @@ def _is_assignment(word: str) -> bool:
     return bool(equals) and name.isidentifier()
 
 
-def _is_python(word: str) -> bool:
-    """Return True for `python`, `/usr/bin/python3.11` and so on."""
-    return _name(word).rstrip("0123456789.") in ("python", "pypy")
-
-
-def _shell_text(words: Sequence[str], start: int) -> int | None:
-    """Return the index of the text of `sh -c TEXT`, also of `bash -euo pipefail -c TEXT`."""
-    if _name(words[start]) not in SHELLS:
-        return None
-    for index in range(start + 1, len(words) - 1):
-        word = words[index]
-        if re.fullmatch(r"-[A-Za-z]*c[A-Za-z]*", word):
-            return index + 1
-        if not word.startswith(("-", "+")) and not words[index - 1].endswith("o"):
-            return None
-    return None
-
-
 def _launcher(words: Sequence[str], start: int) -> tuple[str, int] | None:
     """Return the launcher that starts at an index, and the index after its name; or None."""
-    name = _name(words[start])
-    if _is_python(name):
+    name = program(words[start])
+    if is_python(name):
         return _python(words, start + 1)
     if name == "accelerate-launch":
         return "accelerate", start + 1
@@ -265,19 +235,19 @@ def _python(words: Sequence[str], start: int) -> tuple[str, int] | None:
     for index in range(start, len(words)):
         word = words[index]
         if word == "-m" and index + 1 < len(words):
-            program = MODULES.get(words[index + 1])
-            return (program, index + 2) if program else None
+            launcher = MODULES.get(words[index + 1])
+            return (launcher, index + 2) if launcher else None
         if not word.startswith("-"):
-            name = _name(word)
+            name = program(word)
             return (name, index + 1) if name in SWITCHES else None
     return None
 
 
-def _parsed(program: str, words: Sequence[str], path: ValuePath) -> Launch:
+def _parsed(launcher: str, words: Sequence[str], path: ValuePath) -> Launch:
     """Return a launcher with the words after its name parsed."""
     queue, options = list(words), dict[str, str]()
     subcommand: list[str] = []
-    if program == "ray":
+    if launcher == "ray":
         size = 2 if queue[:1] == ["job"] else 1
         subcommand, queue = queue[:size], queue[size:]
     while queue and queue[0].startswith("-") and queue[0] != "-":
@@ -286,12 +256,12 @@ def _parsed(program: str, words: Sequence[str], path: ValuePath) -> Launch:
             break
         text, equals, value = word.lstrip("-").partition("=")
         name = text.replace("-", "_")
-        if not equals and name in TWO_VALUES and program == "mpirun" and len(queue) > 1:
+        if not equals and name in TWO_VALUES and launcher == "mpirun" and len(queue) > 1:
             name, value = f"{name}_{queue.pop(0).partition('=')[0]}", queue.pop(0)
-        elif not equals and name not in SWITCHES[program] and _is_value(queue):
+        elif not equals and name not in SWITCHES[launcher] and _is_value(queue):
             value = queue.pop(0)
-        options[ALIASES[program].get(name, name)] = value
-    return Launch(program, options, (*subcommand, *queue), path)
+        options[ALIASES[launcher].get(name, name)] = value
+    return Launch(launcher, options, (*subcommand, *queue), path)
 
 
 def _is_value(queue: Sequence[str]) -> bool:
@@ -299,4 +269,4 @@ def _is_value(queue: Sequence[str]) -> bool:
     if not queue or queue[0].startswith("-"):
         # A value such as "-p 2222" has a space, which an option does not have.
         return bool(queue) and " " in queue[0]
-    return not (_is_python(queue[0]) or queue[0].endswith((".py", ".sh")))
+    return not (is_python(queue[0]) or queue[0].endswith((".py", ".sh")))

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import dropwhile
 
-from mlgen.frameworks._launch import SHELLS, Launch, launches_of, words_of
-from mlgen.frameworks._launch.shell import simple_commands
+from mlgen.frameworks._launch import Launch, launches_of, words_of
 from mlgen.frameworks._rules import rank_variables
 from mlgen.frameworks._rules.rank_variables import roles_of
 from mlgen.jobfile import gpus
 from mlgen.jobfile.model import RoleSpec
 from mlgen.problems import Problem
+from mlgen.shell import is_python, is_shell, simple_commands, text_index
 from mlgen.topology import INDEX, INDEX_NAME, Topology
 
 PROCESSES = "PET_NPROC_PER_NODE"
@@ -194,12 +194,11 @@ def _lone_script(spec: RoleSpec) -> str | None:
     """Return the script that a role runs with python, in one process; None if it is not known."""
     words = list(words_of(spec))
     commands = [words]
-    if words and words[0].rpartition("/")[2] in SHELLS:
-        if len(words) != SHELL_WORDS:
+    if words and is_shell(words[0]):
+        text = text_index(words)
+        if text is None or text + 1 < len(words) or SEVERAL.search(words[text]):
             return None
-        if SEVERAL.search(words[2]):
-            return None
-        commands = simple_commands(words[2])
+        commands = simple_commands(words[text])
     scripts = [script for command in commands for script in _scripts(command)]
     return scripts[0] if len(scripts) == 1 and not launches_of(spec) else None
 
@@ -208,18 +207,16 @@ def _scripts(command: list[str]) -> Iterator[str]:
     """Yield the script of a simple command `python script.py`."""
     words = list(dropwhile(PREFIX.fullmatch, command))
     program, *arguments = words or [""]
-    if not PYTHON.fullmatch(program.rpartition("/")[2]) or any(map(SEVERAL.search, arguments)):
+    if not is_python(program) or any(map(SEVERAL.search, arguments)):
         return
     script = next((word for word in arguments if not word.startswith("-")), "")
     if script.endswith(".py"):
         yield script
 
 
-SHELL_WORDS = len(("sh", "-c", "TEXT"))
 PREFIX = re.compile(r"exec|nohup|time|[A-Za-z_]\w*=.*", re.DOTALL)
 """A word before a program: another that runs it, or a variable for it."""
 
-PYTHON = re.compile(r"python[\d.]*")
 SEVERAL = re.compile(
     r"nproc|gpu|device|process|spawn|launch|strategy|xargs|parallel|(?<!&)&(?!&)|\b(for|while)\b"
 )

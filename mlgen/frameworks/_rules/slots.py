@@ -7,6 +7,7 @@ from mlgen.frameworks._launch import Launch, launches_of
 from mlgen.jobfile import gpus
 from mlgen.jobfile.model import RoleSpec, TrainingJob
 from mlgen.problems import Problem
+from mlgen.shell import is_python
 
 HOSTFILES = (None, "/etc/mpi/hostfile", "/job/hostfile")
 """The values of --hostfile that stand for mlgen's own hostfile; None: the option is not used."""
@@ -44,7 +45,7 @@ class Slots:
         return self.each * self.hosts
 
 
-def slots(job: TrainingJob) -> int:
+def per_worker(job: TrainingJob) -> int:
     """Return the number of slots of each worker: by default the number of its GPUs, or else 1."""
     worker = job.roles.get("worker")
     default = gpus.count(worker) if worker else 0
@@ -60,7 +61,7 @@ def problems(job: TrainingJob) -> Iterator[Problem]:
     launcher, worker = job.roles["launcher"], job.roles["worker"]
     own = 1 if job.options.get("runLauncherAsWorker") else 0
     maximum = max(worker.replicas, job.options.get("elasticPolicy", {}).get("maxReplicas", 0))
-    places = Slots(slots(job), worker.replicas + own, maximum + own, gpus.count(worker))
+    places = Slots(per_worker(job), worker.replicas + own, maximum + own, gpus.count(worker))
     launches = launches_of(launcher)
     if len(launches) == 1 and _is_local(launches[0]):
         message = f"{launches[0].program} starts all processes in the launcher, not in the workers"
@@ -90,10 +91,8 @@ def _counted(number: int, noun: str) -> str:
 
 def _uses_gpus(launch: Launch) -> bool:
     """Return True if each process needs a GPU of its own, as training does; MPI programs share."""
-    names = [word.rpartition("/")[2] for word in launch.script[:1]]
-    return launch.program in ("horovodrun", "deepspeed") or any(
-        name.startswith("python") for name in names
-    )
+    runs_python = any(map(is_python, launch.script[:1]))
+    return launch.program in ("horovodrun", "deepspeed") or runs_python
 
 
 def _is_local(launch: Launch) -> bool:

@@ -14,6 +14,7 @@ from mlgen.kubernetes.validation.resources import HUGE_PAGES, amount_of, quantit
 from mlgen.kubernetes.validation.syntax import (
     conflict,
     data_key,
+    exactly_one,
     invalid,
     missing,
     one_of,
@@ -37,6 +38,7 @@ RESOURCES = tuple(
     for kind in ("limits", "requests")
     for name in ("cpu", "memory", "ephemeral-storage")
 )
+NO_SOURCE = "the source of the value is missing"
 CPU_DIVISORS = ("1m", "1")
 DIVISORS = (
     *("1", "1k", "1M", "1G", "1T", "1P", "1E"),
@@ -68,7 +70,7 @@ def env(at: ValuePath, container: Object, version: KubeVersion) -> Iterator[Viol
         path = (*at, "envFrom", index)
         if text(source, "prefix"):
             yield from _name((*path, "prefix"), text(source, "prefix"), version)
-        yield from _exactly_one(path, source, ("configMapRef", "secretRef"))
+        yield from exactly_one(path, source, ("configMapRef", "secretRef"), NO_SOURCE)
         for field, kind in (("configMapRef", "ConfigMap"), ("secretRef", "Secret")):
             if isinstance(source.get(field), dict):
                 yield from _named((*path, field), source[field], kind)
@@ -87,24 +89,13 @@ def _name(at: ValuePath, name: str, version: KubeVersion) -> Iterator[Violation]
 def _value_from(path: ValuePath, variable: Object) -> Iterator[Violation]:
     """The rules of validateEnvVarValueFrom."""
     sources, at = mapping(variable, "valueFrom"), (*path, "valueFrom")
-    yield from _exactly_one(at, sources, tuple(SOURCES))
+    yield from exactly_one(at, sources, tuple(SOURCES), NO_SOURCE)
     if text(variable, "value"):
         message = "value and valueFrom are mutually exclusive"
         yield conflict(at, message, "keep one of the two")
     for field, rule in SOURCES.items():
         if isinstance(sources.get(field), dict):
             yield from rule((*at, field), sources[field])
-
-
-def _exactly_one(at: ValuePath, value: Object, names: tuple[str, ...]) -> Iterator[Violation]:
-    """Check that a mapping has one of several fields, and only one."""
-    present = [name for name in names if value.get(name) is not None]
-    if not present:
-        hint = f"add one of: {', '.join(names)}"
-        yield Violation(at, "the source of the value is missing", hint, "missing-field")
-    elif len(present) > 1:
-        message = f"{' and '.join(present)} are mutually exclusive"
-        yield conflict(at, message, "keep one of them")
 
 
 def _named(at: ValuePath, reference: Object, kind: str) -> Iterator[Violation]:

@@ -12,6 +12,7 @@ from mlgen.kubernetes.validation.syntax import (
     at_least,
     between,
     conflict,
+    exactly_one,
     invalid,
     missing,
     one_of,
@@ -91,14 +92,8 @@ def lifecycle(
 
 def _handler(at: ValuePath, value: Object, names: tuple[str, ...]) -> Iterator[Violation]:
     """The rules of validateHandler: exactly one handler, and its fields."""
-    present = [name for name in names if value.get(name) is not None]
-    if not present:
-        hint = f"add one of: {', '.join(names)}"
-        yield Violation(at, f"{at[-1]} does nothing", hint, "missing-field")
-    elif len(present) > 1:
-        message = f"{' and '.join(present)} are mutually exclusive"
-        yield conflict(at, message, "keep one of them")
-    for name in present[:1]:
+    yield from exactly_one(at, value, names, f"{at[-1]} does nothing")
+    for name in [name for name in names if value.get(name) is not None][:1]:
         handler, path = mapping(value, name), (*at, name)
         if name == "exec" and not values(handler, "command"):
             yield missing(path, "command")

@@ -5,7 +5,7 @@ they are those of k8s.io/apimachinery v0.34.4, pkg/util/validation/validation.go
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mlgen.kubernetes.limits import PORT_MAX
@@ -46,6 +46,25 @@ def missing(at: ValuePath, field: str, hint: str = "") -> Violation:
 def conflict(at: ValuePath, message: str, hint: str, code: Code = "combination") -> Violation:
     """Return the violation of values that cannot be used together."""
     return Violation(at, message, hint, code)
+
+
+def exactly_one(
+    at: ValuePath, value: Mapping[str, Any], names: Sequence[str], message: str
+) -> Iterator[Violation]:
+    """Check that a mapping has one of several fields, and only one.
+
+    Args:
+        at: the path of the mapping.
+        value: the mapping.
+        names: the fields.
+        message: what is wrong with a mapping that has none of them.
+    """
+    present = [name for name in names if value.get(name) is not None]
+    if not present:
+        yield Violation(at, message, f"add one of: {', '.join(names)}", "missing-field")
+    elif len(present) > 1:
+        message = f"{' and '.join(present)} are mutually exclusive"
+        yield conflict(at, message, "keep one of them")
 
 
 def label(at: ValuePath, value: str, what: str) -> Iterator[Violation]:

@@ -135,14 +135,20 @@ def _mode(path: ValuePath, source: Object, field: str = "defaultMode") -> Iterat
         yield Violation((*path, field), message, "write it with a leading 0: 0644", "bad-value")
 
 
+def _file(path: ValuePath, source: Object) -> Iterator[Violation]:
+    """Check the required path of a file in a volume."""
+    if not text(source, "path"):
+        yield missing(path, "path")
+    yield from file_path((*path, "path"), text(source, "path"))
+
+
 def _keys(path: ValuePath, source: Object) -> Iterator[Violation]:
     """The rules of validateKeyToPath, for each item."""
     for index, item in items(source, "items"):
         place = (*path, "items", index)
-        for field in ("key", "path"):
-            if not text(item, field):
-                yield missing(place, field)
-        yield from file_path((*place, "path"), text(item, "path"))
+        if not text(item, "key"):
+            yield missing(place, "key")
+        yield from _file(place, item)
         yield from _mode(place, item, "mode")
 
 
@@ -202,9 +208,7 @@ def _downward_files(path: ValuePath, source: Object) -> Iterator[Violation]:
     """The rules of validateDownwardAPIVolumeFile, for each item."""
     for index, item in items(source, "items"):
         place = (*path, "items", index)
-        if not text(item, "path"):
-            yield missing(place, "path")
-        yield from file_path((*place, "path"), text(item, "path"))
+        yield from _file(place, item)
         yield from _mode(place, item, "mode")
         if "fieldRef" in item:
             reference = mapping(item, "fieldRef")
@@ -262,13 +266,9 @@ def _projection(path: ValuePath, kind: str, source: Object) -> Iterator[Violatio
     elif kind == "serviceAccountToken":
         seconds = number(source, "expirationSeconds")
         yield from between((*path, "expirationSeconds"), seconds, *TOKEN_SECONDS)
-        if not text(source, "path"):
-            yield missing(path, "path")
-        yield from file_path((*path, "path"), text(source, "path"))
+        yield from _file(path, source)
     elif kind == "clusterTrustBundle":
-        if not text(source, "path"):
-            yield missing(path, "path")
-        yield from file_path((*path, "path"), text(source, "path"))
+        yield from _file(path, source)
         if ("name" in source) == ("signerName" in source):
             yield conflict(path, "expected either name or signerName", "keep or add one of them")
         yield from selector((*path, "labelSelector"), mapping(source, "labelSelector"))

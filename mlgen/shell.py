@@ -1,0 +1,86 @@
+"""Command lines: which program a word names, and the commands in the text of a shell.
+
+Texts are split as a shell splits them, but nothing in them is expanded:
+https://pubs.opengroup.org/onlinepubs/9699919799/utilities/V3_chap02.html
+"""
+
+import re
+from collections.abc import Sequence
+
+SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh", "ksh"))
+
+OPERATORS = r"[|&;<>`\n]|\$[\w({]|^\s*cd "
+"""What only a shell understands."""
+
+OPTION = r"[-+][a-zA-Z]+|--\w[\w-]*"
+"""An option of a shell. The letters o and O take a value, the next word: `-o pipefail`."""
+
+WORD = (
+    r"""(?:\\.|'[^']*'|"(?:\\.|[^"\\])*"|`[^`]*`|\$\((?:[^()]|\([^()]*\))*\)|\$\{[^}]*\}"""
+    r"""|[^\s;&|()<>'"\\`])+"""
+)
+TOKEN = rf"\\\n|[ \t\r]+|\#[^\n]*|(?P<end>[;&|()<>\n]+)|(?P<word>{WORD})"
+QUOTED = r"""'([^']*)'|"((?:\\.|[^"\\])*)"|\\(.)"""
+"""Not compiled here, as few jobs need them."""
+
+
+def program(word: str) -> str:
+    """Return the name of a program, without the path to it."""
+    return word.rpartition("/")[2]
+
+
+def is_shell(word: str) -> bool:
+    """Return True for `sh`, `/bin/bash` and so on."""
+    return program(word) in SHELLS
+
+
+def is_python(word: str) -> bool:
+    """Return True for `python`, `/usr/bin/python3.11`, `pypy3` and so on."""
+    return program(word).rstrip("0123456789.") in ("python", "pypy")
+
+
+def needs_shell(text: str) -> bool:
+    """Return True for a command line that only a shell can run."""
+    return re.search(OPERATORS, text) is not None
+
+
+def text_index(words: Sequence[str], start: int = 0) -> int | None:
+    """Return the index of the text of `sh -c TEXT`, also of `bash -euo pipefail -c TEXT`.
+
+    None if the program at the start is no shell, or reads its commands from elsewhere.
+    https://pubs.opengroup.org/onlinepubs/9699919799/utilities/sh.html
+    """
+    if start >= len(words) or not is_shell(words[start]):
+        return None
+    index, runs_text = start + 1, False
+    while index < len(words) and re.fullmatch(OPTION, words[index]):
+        letters = "" if words[index].startswith("--") else words[index][1:]
+        runs_text = runs_text or "c" in letters
+        index += 2 if set(letters) & set("oO") else 1
+    return index if runs_text and index < len(words) else None
+
+
+def simple_commands(text: str) -> list[list[str]]:
+    """Return the words of each simple command in a shell's text; quotes are removed.
+
+    The rest of a text is left out where a quote has no end, as the shell rejects it.
+    """
+    commands: list[list[str]] = [[]]
+    position = 0
+    for token in re.finditer(TOKEN, text, re.DOTALL):
+        if token.start() != position:
+            break
+        position = token.end()
+        if token["end"]:
+            commands.append([])
+        elif token["word"]:
+            commands[-1].append(re.sub(QUOTED, _unquoted, token["word"], flags=re.DOTALL))
+    return [words for words in commands if words]
+
+
+def _unquoted(match: re.Match[str]) -> str:
+    """Return a quoted part of a word without its quotes."""
+    single, double, escaped = match.groups()
+    if double is not None:
+        return re.sub(r'\\([$`"\\\n])', lambda m: "" if m[1] == "\n" else m[1], double)
+    return single if single is not None else "" if escaped == "\n" else escaped
