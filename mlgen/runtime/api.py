@@ -6,6 +6,7 @@ import http.client
 import json
 import ssl
 import time
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -20,50 +21,32 @@ https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/"""
 GROUPS = {"Job": "apis/batch/v1", "StatefulSet": "apis/apps/v1"}
 """The API group of a kind; others are in the core group."""
 
-TIMEOUT = 30.0
-WATCH_SECONDS = 300
-MAX_DELAY = 30.0
+MANAGER = {"fieldManager": "mlgen-supervisor"}
+TIMEOUT, WATCH_SECONDS, MAX_DELAY = 30.0, 300, 30.0
+PAGE = "100"
+
+NOT_FOUND, CONFLICT, GONE = 404, 409, 410
+REFUSED = (400, 403, 405, 413, 415, 422)
+"""Statuses of a request that is not allowed, or invalid. A 401 passes with the next token."""
 
 Object = dict[str, Any]
 
 
+def message(answer: str) -> str:
+    """Return what the Status in an answer says; another answer is returned as it is."""
+    try:
+        return str(json.loads(answer)["message"])
+    except (ValueError, TypeError, KeyError):
+        return answer[:1000]
+
+
 class ApiError(Exception):
-    """The request failed and may succeed later: a lost connection, 429, 500, and so on."""
+    """A request failed; `code` is its HTTP status, or 0 if the server has not answered."""
 
-    def __init__(self, message: str, retry_after: float = 0.0) -> None:
-        super().__init__(message)
-        self.retry_after = retry_after
-
-
-class NotFound(ApiError):  # noqa: N818 - named as the API's reason
-    """There is no such object."""
-
-
-class Conflict(ApiError):  # noqa: N818
-    """The object has changed since it was read, or exists already."""
-
-
-class Gone(ApiError):  # noqa: N818
-    """The resource version is too old to watch from."""
-
-
-class Refused(ApiError):  # noqa: N818
-    """The request is not allowed, or invalid."""
-
-
-KINDS: dict[int, type[ApiError]] = {404: NotFound, 409: Conflict, 410: Gone}
-"""https://github.com/kubernetes/community/blob/master/contributors/devel/sig-architecture/
-api-conventions.md, "HTTP Status codes". 401 passes when the token has been renewed."""
-
-REFUSED = (400, 403, 405, 413, 415, 422)
-
-
-def error(code: int, message: str, retry_after: str = "") -> ApiError:
-    """Return the exception for an HTTP status; `retry_after` is that header."""
-    text = f"{code}: {message}"
-    if code in REFUSED:
-        return Refused(text)
-    return KINDS.get(code, ApiError)(text, float(retry_after) if retry_after.isdigit() else 0.0)
+    def __init__(self, message: str, code: int = 0, retry_after: str = "") -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+        self.retry_after = float(retry_after) if retry_after.isdigit() else 0.0
 
 
 class Api:
@@ -77,24 +60,41 @@ class Api:
     ) -> None:
         self._connect = connect
         self._account = account
-        self._namespace = (account / "namespace").read_text().strip()
+        self.namespace = (account / "namespace").read_text().strip()
         self._sleep = sleep
 
     def get(self, kind: str, name: str) -> Object:
         """Return an object."""
         return self._request("GET", self._path(kind, name))
 
-    def list(self, kind: str, **selectors: str) -> Object:
-        """Return a list; the selectors are those of the API, such as `labelSelector`."""
-        return self._request("GET", self._path(kind, **selectors))
+    def list(self, kind: str, keep: Callable[[Object], Object], **selectors: str) -> list[Object]:
+        """Return what `keep` returns for each object; the selectors are those of the API."""
+        items: list[Object] = []
+        query = {**selectors, "limit": PAGE}
+        while True:
+            page = self._request("GET", self._path(kind, **query))
+            items += map(keep, page["items"])
+            query["continue"] = page["metadata"].get("continue", "")
+            if not query["continue"]:
+                return items
 
     def create(self, kind: str, body: Object) -> Object:
         """Create an object."""
-        return self._request("POST", self._path(kind), body)
+        return self._request("POST", self._path(kind, **MANAGER), body)
 
     def patch(self, kind: str, name: str, body: Object) -> Object:
         """Apply a JSON merge patch; `metadata.resourceVersion` in it is a precondition."""
-        return self._request("PATCH", self._path(kind, name), body)
+        return self._request("PATCH", self._path(kind, name, **MANAGER), body)
+
+    def apply(self, version: str, kind: str, name: str, text: str) -> Object:
+        """Apply a YAML document server-side, and take its fields over from other managers.
+
+        https://kubernetes.io/docs/reference/using-api/server-side-apply/
+        """
+        group = "api/v1" if version == "v1" else f"apis/{version}"
+        path = f"/{group}/namespaces/{self.namespace}/{kind.lower()}s/{name}"
+        options = {"fieldManager": "mlgen", "force": "true", "fieldValidation": "Strict"}
+        return self._request("PATCH", f"{path}?{urlencode(options)}", text)
 
     def delete(self, kind: str, name: str, body: Object) -> Object:
         """Delete an object with DeleteOptions, which hold the preconditions."""
@@ -110,82 +110,70 @@ class Api:
         while True:
             try:
                 if not version:
-                    version = self.list(kind, limit="1", **selectors)["metadata"]["resourceVersion"]
+                    page = self._request("GET", self._path(kind, **selectors, limit="1"))
+                    version = page["metadata"]["resourceVersion"]
                     yield "LISTED"
                 started = version
                 for event in self._events(kind, version, selectors):
-                    version = event["object"]["metadata"]["resourceVersion"]
-                    failures = 0
+                    version, failures = event["object"]["metadata"]["resourceVersion"], 0
                     if event["type"] != "BOOKMARK":
                         yield event["type"]
                 if version == started:
                     self._sleep(1.0)  # a server that ends watches at once must not be hammered
-            except Gone:
-                version = ""
             except ApiError as problem:
+                if problem.code == GONE:
+                    version = ""
                 failures += 1
                 self._sleep(max(problem.retry_after, min(2.0 ** (failures - 2), MAX_DELAY)))
 
     def _events(self, kind: str, version: str, selectors: dict[str, str]) -> Iterator[Object]:
         """Yield the events of one watch until the server ends it."""
-        query = {
-            **selectors,
-            "watch": "true",
-            "resourceVersion": version,
-            "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(WATCH_SECONDS),
-        }
-        connection, response = self._open("GET", self._path(kind, **query), None, WATCH_SECONDS)
-        try:
+        options = {"resourceVersion": version, "timeoutSeconds": str(WATCH_SECONDS)}
+        flags = {"watch": "true", "allowWatchBookmarks": "true"}
+        path = self._path(kind, **selectors, **flags, **options)
+        with self._response("GET", path, timeout=TIMEOUT + WATCH_SECONDS) as response:
             for line in response:
                 event: Object = json.loads(line)
                 if event["type"] == "ERROR":
-                    status = event["object"]
-                    raise error(status.get("code", 500), status.get("message", ""))
+                    raise ApiError(event["object"].get("message", ""), event["object"].get("code"))
                 yield event
-        except (OSError, http.client.HTTPException, ValueError) as problem:
-            raise ApiError(f"watch {kind}: {problem!r}") from problem
-        finally:
-            connection.close()
 
     def _path(self, kind: str, name: str = "", **query: str) -> str:
-        base = f"/{GROUPS.get(kind, 'api/v1')}/namespaces/{self._namespace}/{kind.lower()}s"
+        base = f"/{GROUPS.get(kind, 'api/v1')}/namespaces/{self.namespace}/{kind.lower()}s"
         return base + (f"/{name}" if name else "") + (f"?{urlencode(query)}" if query else "")
 
-    def _request(self, method: str, path: str, body: Object | None = None) -> Object:
-        connection, response = self._open(method, path, body, 0)
-        try:
+    def _request(self, method: str, path: str, body: Object | str | None = None) -> Object:
+        with self._response(method, path, body) as response:
             answer: Object = json.loads(response.read())
+        return answer
+
+    @contextmanager
+    def _response(
+        self, method: str, path: str, body: Object | str | None = None, timeout: float = TIMEOUT
+    ) -> Iterator[http.client.HTTPResponse]:
+        """Yield a successful response; any other, or none, or a broken one is an ApiError."""
+        media = "merge-patch+json" if method == "PATCH" else "json"
+        data = json.dumps(body) if body else None
+        if isinstance(body, str):
+            media, data = "apply-patch+yaml", body
+        connection = self._connect(timeout)
+        try:
+            headers = {
+                "Accept": "application/json",
+                "Authorization": f"Bearer {(self._account / 'token').read_text().strip()}",
+                "Content-Type": f"application/{media}",
+            }
+            connection.request(method, path, data.encode() if data else None, headers)
+            response = connection.getresponse()
+            if response.status >= http.client.BAD_REQUEST:
+                text = message(response.read(10_000).decode(errors="replace"))
+                text = f"{method} {path.partition('?')[0]}: {text}"
+                raise ApiError(text, response.status, response.headers.get("Retry-After", ""))
+            yield response
         except (OSError, http.client.HTTPException, ValueError) as problem:
             raise ApiError(f"{method} {path}: {problem!r}") from problem
         finally:
             connection.close()
-        return answer
-
-    def _open(
-        self, method: str, path: str, body: Object | None, seconds: float
-    ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
-        """Return a connection and its successful response; any other response raises an error."""
-        patch = method == "PATCH"
-        headers = {
-            "Accept": "application/json",
-            "Content-Type": "application/merge-patch+json" if patch else "application/json",
-        }
-        connection = self._connect(TIMEOUT + seconds)
-        try:
-            headers["Authorization"] = f"Bearer {(self._account / 'token').read_text().strip()}"
-            connection.request(method, path, json.dumps(body) if body else None, headers)
-            response = connection.getresponse()
-            if response.status < http.client.BAD_REQUEST:
-                return connection, response
-            text = response.read(1000).decode(errors="replace")
-        except (OSError, http.client.HTTPException) as problem:
-            connection.close()
-            raise ApiError(f"{method} {path}: {problem!r}") from problem
-        connection.close()
-        raise error(
-            response.status, f"{method} {path}: {text}", response.headers.get("Retry-After", "")
-        )
 
 
 def in_cluster(host: str, port: str) -> Api:

@@ -10,8 +10,10 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from mlgen.runtime.plan import ANY
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from mlgen.runtime.plan import Plan, Workload
 
@@ -27,6 +29,12 @@ ENDS = {"Complete": True, "SuccessCriteriaMet": True, "Failed": False, "FailureT
 """Conditions of a Job that never go away. The second and the last precede the others while pods
 are still being deleted (k/k 1.31, KEP-3998 and KEP-3329)."""
 
+TRACKING = "batch.kubernetes.io/job-tracking"
+"""The finalizer of a Job's pod that its Job has not counted yet."""
+
+METADATA = ("name", "uid", "creationTimestamp", "ownerReferences", "finalizers",
+            "deletionTimestamp", "deletionGracePeriodSeconds")  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Seen:
@@ -39,20 +47,21 @@ class Seen:
     """The data of the ConfigMap `<job>-status`."""
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Failure:
-    """A container that failed. They are ordered by which failed first.
-
-    On a tie, the higher code is first, because the peers of a killed pod often exit with 1.
-    """
+    """A container that failed, and when its node's clock says it did."""
 
     time: str
-    order: int
-    """The negative code."""
     code: int
     reason: str
     pod: str
     retryable: bool
+
+
+def trimmed(pod: Object) -> Object:
+    """Return the fields of a pod that are used here; a large job has a thousand pods."""
+    metadata = {key: pod["metadata"][key] for key in METADATA if key in pod["metadata"]}
+    return {"metadata": metadata, "status": pod["status"]}
 
 
 def seconds(timestamp: str) -> float:
@@ -60,17 +69,17 @@ def seconds(timestamp: str) -> float:
     return float(calendar.timegm(time.strptime(timestamp[:19], "%Y-%m-%dT%H:%M:%S")))
 
 
-def condition(observed: Object, name: str) -> Object | None:
-    """Return a condition of an object that is True."""
-    for item in observed["status"].get("conditions", ()):
-        if item["type"] == name and item["status"] == "True":
-            return dict(item)
-    return None
+def condition(observed: Object, name: str, status: str = "True") -> Object | None:
+    """Return a condition of an object that has this status."""
+    conditions: list[Object] = observed["status"].get("conditions") or []
+    found = (each for each in conditions if (each["type"], each["status"]) == (name, status))
+    return next(found, None)
 
 
-def ending(observed: Object) -> Object | None:
+def ending(observed: Object | None) -> Object | None:
     """Return the condition with which a Job has ended, or is about to; None for a StatefulSet."""
-    return next(filter(None, (condition(observed, name) for name in ENDS)), None)
+    conditions = (condition(observed, name) for name in ENDS) if observed else ()
+    return next(filter(None, conditions), None)
 
 
 def is_suspended(observed: Object) -> bool:
@@ -82,12 +91,12 @@ def is_suspended(observed: Object) -> bool:
 def is_stopped(observed: Object) -> bool:
     """Return whether the controller has stopped what is suspended."""
     status = observed["status"]
-    if observed["kind"] == "StatefulSet":
+    if observed["kind"] == "StatefulSet":  # whose counts include a pod on a lost node
         current = status.get("observedGeneration") == observed["metadata"].get("generation")
-        return is_suspended(observed) and current  # a pod on a lost node stays in the counts
-    suspended = is_suspended(observed) and condition(observed, "Suspended")
+        return is_suspended(observed) and current
     uncounted = any(status.get("uncountedTerminatedPods", {}).values())
-    return bool(ending(observed) or (suspended and not status.get("active") and not uncounted))
+    suspended = is_suspended(observed) and condition(observed, "Suspended")
+    return bool(suspended and not status.get("active") and not uncounted)
 
 
 def counts(observed: Object) -> tuple[int, int, int]:
@@ -99,9 +108,16 @@ def counts(observed: Object) -> tuple[int, int, int]:
     if observed["kind"] == "StatefulSet":
         return spec.get("replicas", 1), status.get("replicas", 0), status.get("readyReplicas", 0)
     succeeded = status.get("succeeded", 0)
-    left = spec.get("completions", 1) - succeeded
-    wanted = min(spec.get("parallelism", 1), left) + succeeded
-    return wanted, status.get("active", 0) + succeeded, status.get("ready", 0) + succeeded
+    left = min(spec.get("parallelism", 1), spec.get("completions", 1) - succeeded)
+    present = (left, status.get("active", 0), status.get("ready", 0))
+    wanted, active, ready = (number + succeeded for number in present)
+    return wanted, active, ready
+
+
+def unfinished(workloads: Iterable[Workload], seen: Seen) -> list[tuple[Workload, Object]]:
+    """Return the workloads with replicas that have not ended, and what is observed of them."""
+    pairs = [(item, seen.workloads[item.name]) for item in workloads if item.replicas]
+    return [(item, each) for item, each in pairs if each and not ending(each)]
 
 
 def pods_of(
@@ -112,15 +128,24 @@ def pods_of(
     The owner's UID excludes pods of an earlier object of the same name. The API server's own clock
     writes creationTimestamp, so marks and pods can be compared whatever the nodes' clocks say.
     """
-    owners = {}
-    for item in workloads:
-        observed = seen.workloads[item.name]
-        if observed:
-            owners[observed["metadata"]["uid"]] = item
+    pairs = [(seen.workloads[item.name], item) for item in workloads]
+    owners = {observed["metadata"]["uid"]: item for observed, item in pairs if observed}
     for pod in seen.pods:
         for owner in pod["metadata"].get("ownerReferences", ()):
             if owner["uid"] in owners and pod["metadata"]["creationTimestamp"] > mark:
                 yield owners[owner["uid"]], pod
+
+
+def containers(pod: Object) -> list[Object]:
+    """Return the statuses of the init containers, and then of the others."""
+    status = pod["status"]
+    return [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]
+
+
+def last_end(container: Object) -> Object:
+    """Return how a container has ended, or the one before it; {} if none has."""
+    last = container.get("lastState", {}).get("terminated")
+    return container["state"].get("terminated") or last or {}
 
 
 def is_disrupted(pod: Object) -> bool:
@@ -128,83 +153,107 @@ def is_disrupted(pod: Object) -> bool:
 
     https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions
     """
-    status = pod["status"]
-    containers = status.get("containerStatuses") or status.get("initContainerStatuses")
-    lost = status.get("phase") == "Failed" and not containers
+    lost = pod["status"].get("phase") == "Failed" and not containers(pod)
     return lost or condition(pod, "DisruptionTarget") is not None
+
+
+def is_deleted(pod: Object) -> bool:
+    """Return whether a pod was told to end."""
+    return bool(pod["metadata"].get("deletionTimestamp"))
+
+
+def deleted_at(pod: Object) -> float:
+    """Return when a pod was told to end; deletionTimestamp is the end of its grace period."""
+    end, grace = (pod["metadata"].get(key) for key in METADATA[-2:])
+    return seconds(end) - float(grace or 0) if end else float("inf")
+
+
+def is_stuck(pod: Object, now: float) -> bool:
+    """Return whether a pod does not go away, because its node is lost."""
+    return is_deleted(pod) and now > seconds(pod["metadata"]["deletionTimestamp"]) + STUCK_SECONDS
+
+
+def is_live(pod: Object, now: float) -> bool:
+    """Return whether a pod may still run, or has succeeded and its Job has yet to count it."""
+    phase = pod["status"].get("phase")
+    if phase == "Succeeded":
+        return TRACKING in pod["metadata"].get("finalizers", ())
+    return phase != "Failed" and not is_stuck(pod, now)
+
+
+def short_of_pods(plan: Plan, seen: Seen, now: float) -> list[str]:
+    """Return the workloads that run with fewer pods than replicas.
+
+    So a quota shows, or an admission webhook. A StatefulSet also waits for a pod on a lost node.
+    """
+    stuck = [item for item, pod in pods_of(plan.workloads, seen) if is_stuck(pod, now)]
+    short = [item.name for item in stuck if item.kind == "StatefulSet"]
+    for item, observed in unfinished(plan.workloads, seen):
+        wanted, found, _ = counts(observed)
+        if found < wanted and not is_suspended(observed):
+            short.append(item.name)
+    return short
+
+
+def first(found: Iterable[Failure | None]) -> Failure | None:
+    """Return which container failed first.
+
+    On a tie, the higher code is first, because the peers of a killed pod often exit with 1.
+    """
+    return min(filter(None, found), key=lambda each: (each.time, -each.code), default=None)
 
 
 def failures(plan: Plan, workloads: tuple[Workload, ...], seen: Seen, mark: str) -> list[Failure]:
     """Return the training and init containers that failed, also those that restarted in place."""
-    found = []
-    for item, pod in pods_of(workloads, seen, mark):
-        status = pod["status"]
-        init = status.get("initContainerStatuses", [])
-        main = [
-            each for each in status.get("containerStatuses", []) if each["name"] == item.container
-        ]
-        for container in [] if is_disrupted(pod) else [*main, *init]:
-            end = container["state"].get("terminated") or container.get("lastState", {}).get(
-                "terminated"
-            )
-            if not end or not end["exitCode"]:
-                continue
-            at = end.get("finishedAt") or pod["metadata"]["creationTimestamp"]
-            if _deleted_at(pod) <= seconds(at):
-                continue  # it was told to end
-            reason, code = end.get("reason") or "Error", end["exitCode"]
-            retryable = item.is_retryable(code) and (plan.retry_oom or reason != "OOMKilled")
+    pods = pods_of(workloads, seen, mark)
+    return [failure for item, pod in pods for failure in _failures(plan, item, pod)]
+
+
+def _failures(plan: Plan, item: Workload, pod: Object) -> Iterator[Failure]:
+    init = [each["name"] for each in pod["status"].get("initContainerStatuses", ())]
+    for container in [] if is_disrupted(pod) else containers(pod):
+        end, name = last_end(container), container["name"]
+        at = end.get("finishedAt") or pod["metadata"]["creationTimestamp"]
+        # Helpers beside the training container do not count, nor does a pod that was told to end.
+        is_own = name in (*init, item.container) and deleted_at(pod) > seconds(at)
+        if is_own and end.get("exitCode"):
+            code, reason = end["exitCode"], end.get("reason") or "Error"
+            oom = reason == "OOMKilled" and not plan.retry_oom and item.retryable != ANY
             # Init containers fetch code or wait for peers, and may succeed on the next attempt.
-            retryable = retryable or (container in init and item.retryable is not None)
-            found.append(Failure(at, -code, code, reason, pod["metadata"]["name"], retryable))
-    return found
+            retryable = item.retryable is not None if name in init else item.is_retryable(code)
+            where = f"init container {name} of " if name in init else ""
+            pod_name = where + pod["metadata"]["name"]
+            yield Failure(at, code, reason, pod_name, retryable and not oom)
 
 
-def _deleted_at(pod: Object) -> float:
-    """Return when a pod was deleted; deletionTimestamp is the end of its grace period."""
-    metadata = pod["metadata"]
-    if not metadata.get("deletionTimestamp"):
-        return float("inf")
-    grace = float(metadata.get("deletionGracePeriodSeconds", 0))
-    return seconds(metadata["deletionTimestamp"]) - grace
-
-
-def is_live(pod: Object, now: float) -> bool:
-    """Return whether a pod may still run; one that is stuck on a lost node may not."""
-    deleted = pod["metadata"].get("deletionTimestamp")  # the end of its grace period
-    stuck = deleted and now > seconds(deleted) + STUCK_SECONDS
-    return pod["status"].get("phase") not in ("Succeeded", "Failed") and not stuck
-
-
-def obstacle(plan: Plan, seen: Seen, now: float) -> tuple[str, str] | None:
-    """Return the reason and message of a pod that cannot start or run, after the plan's bounds."""
-    for _, pod in pods_of(plan.workloads, seen):
-        name, status = pod["metadata"]["name"], pod["status"]
-        if not is_live(pod, now) or pod["metadata"].get("deletionTimestamp"):
-            continue
-        conditions = status.get("conditions", [])
-        since = max((each.get("lastTransitionTime", "") for each in conditions), default="")
-        waited = now - seconds(since or pod["metadata"]["creationTimestamp"])
-        unscheduled = any(
-            each["type"] == "PodScheduled" and each["status"] == "False" for each in conditions
-        )
-        if plan.pending_seconds is not None and unscheduled and waited > plan.pending_seconds:
-            return "Unschedulable", f"{name} is pending for {waited:.0f} s"
-        for each in [
-            *status.get("initContainerStatuses", []),
-            *status.get("containerStatuses", []),
-        ]:
-            reason, restarts = each["state"].get("waiting", {}).get("reason"), each["restartCount"]
-            if (
-                plan.crashes is not None
-                and reason == "CrashLoopBackOff"
-                and restarts >= plan.crashes
-            ):
-                return reason, f"{name} crashed {restarts} times"
-            if (
-                plan.image_seconds is not None
-                and reason in NO_IMAGE
-                and waited > plan.image_seconds
-            ):
-                return reason, f"{name} cannot pull {each['image']} for {waited:.0f} s"
+def obstacle(plan: Plan, seen: Seen, now: float) -> tuple[int, str, str] | None:
+    """Return how the job ends if a pod cannot start or run within the bounds of the plan."""
+    for item, pod in pods_of(plan.workloads, seen):
+        if pod["status"].get("phase") in ("Pending", "Running") and not is_deleted(pod):
+            for code, reason, text, field in _obstacles(plan, item, pod, now):
+                name = pod["metadata"]["name"]
+                return code, reason, f"{name} {text}; the bound is runPolicy.giveUpAfter.{field}"
     return None
+
+
+def _obstacles(
+    plan: Plan, item: Workload, pod: Object, now: float
+) -> Iterator[tuple[int, str, str, str]]:
+    """Yield an exit code, a reason, what the pod does, and the field of the bound."""
+    times = [each.get("lastTransitionTime") for each in pod["status"].get("conditions") or ()]
+    times += [last_end(each).get("finishedAt") for each in containers(pod)]
+    since = max(filter(None, times), default=pod["metadata"]["creationTimestamp"])
+    waited = now - seconds(since)  # since the last thing that has happened to the pod
+    gate = condition(pod, "PodScheduled", "False")
+    if plan.pending_seconds and gate and waited >= plan.pending_seconds:
+        text = f"is not scheduled for {waited:.0f} s: {gate.get('message', '')}"
+        yield 1, "Unschedulable", text, "pendingSeconds"
+    for each in containers(pod):
+        reason, restarts = each["state"].get("waiting", {}).get("reason"), each["restartCount"]
+        crashes = reason == "CrashLoopBackOff" and item.kind == "StatefulSet"  # Jobs have a limit
+        if plan.crashes and crashes and restarts >= plan.crashes:
+            code = last_end(each).get("exitCode", 0)
+            yield code or 1, reason, f"crashed {restarts} times, last with code {code}", "crashes"
+        if plan.image_seconds and reason in NO_IMAGE and waited >= plan.image_seconds:
+            text = f"cannot pull {each['image']} for {waited:.0f} s"
+            yield 1, reason, text, "imagePullSeconds"

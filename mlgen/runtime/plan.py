@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
+import re
+from dataclasses import dataclass
 from typing import Any
 
-SIGNALS = ">=128"
-ANY = "any"
+SIGNALS, ANY, ALONE = ">=128", "any", "alone"
 
 
 @dataclass(frozen=True)
@@ -21,16 +21,16 @@ class Workload:
     container: str = "main"
     """The training container."""
     retryable: str | tuple[int, ...] | None = None
-    """The exit codes after which the gang restarts: none, `any`, `>=128`, or these."""
+    """The exit codes after which the gang restarts: none, `any`, `>=128`, or these. `alone`: a
+    failed replica is restarted by its controller, and only a disruption restarts the gang."""
     tolerates_failure: bool = False
 
     def is_retryable(self, code: int) -> bool:
         """Return whether a replica that exits with the code may start again."""
-        if self.retryable == SIGNALS:
-            return code >= 128  # noqa: PLR2004 - 128 + the number of a signal
-        return self.retryable == ANY or (
-            isinstance(self.retryable, tuple) and code in self.retryable
-        )
+        if isinstance(self.retryable, tuple):
+            return code in self.retryable
+        signal = self.retryable == SIGNALS and code >= 128  # noqa: PLR2004 - 128 + its number
+        return signal or self.retryable == ANY
 
 
 @dataclass(frozen=True)
@@ -65,46 +65,44 @@ class Plan:
     retry_oom: bool = False
     pods: bool = True
     """Whether the supervisor may list pods, which gangs, bounds and exit codes need."""
-    crashes: int | None = None
-    """The bound on restarts of a container that crash-loops."""
-    image_seconds: int | None = None
+    crashes: int = 0
+    """The bound on restarts of a container that crash-loops. Of all three bounds, 0 is none."""
+    image_seconds: int = 0
     """The bound on the time that an image cannot be pulled."""
-    pending_seconds: int | None = None
+    pending_seconds: int = 0
     """The bound on the time that a pod cannot be created or scheduled."""
+    metrics_port: int = 0
+    """Where Prometheus text is served; 0 is nowhere."""
+
+    set: str = ""
+    """If given, a Job whose pods have another value of the annotation SET is not of this set."""
 
     @property
     def gang(self) -> tuple[Workload, ...]:
-        """The workloads that restart together.
+        """The workloads that restart together; those that are complete do not run again."""
+        scope = self.restart_scope
+        roles = [item.role for item in self.workloads] if scope == "All" else scope
+        return tuple(item for item in self.workloads if scope != "Replica" and item.role in roles)
 
-        A role that others wait for until it is complete is not one of them, because it never runs
-        again.
-        """
-        done = {order.of for order in self.order if order.until == "Complete"}
-        return tuple(
-            item
-            for item in self.workloads
-            if item.role not in done
-            and self.restart_scope != "Replica"
-            and (self.restart_scope == "All" or item.role in self.restart_scope)
-        )
+    def waits(self, item: Workload) -> bool:
+        """Return whether a workload is started when another role has come so far."""
+        return any(order.role == item.role for order in self.order)
 
 
 def load(text: str, run: str) -> Plan:
     """Return the plan of a JSON text; unknown names raise a TypeError."""
-    document: dict[str, Any] = json.loads(text)
-    snake = {field.name.replace("_", ""): field.name for field in fields(Plan)}
-    values = {snake.get(key.lower(), key): _frozen(value) for key, value in document.items()}
-    values["workloads"] = tuple(
-        Workload(
-            **{
-                "tolerates_failure" if key == "toleratesFailure" else key: _frozen(value)
-                for key, value in item.items()
-            }
-        )
-        for item in document["workloads"]
-    )
-    values["order"] = tuple(Order(**item) for item in document.get("order", ()))
+    values = _values(json.loads(text))
+    for name, kind in (("workloads", Workload), ("order", Order)):
+        values[name] = tuple(kind(**_values(item)) for item in values.get(name, ()))
     return Plan(run=run, **values)
+
+
+def _values(document: dict[str, Any]) -> dict[str, Any]:
+    """Return a mapping with its names in snake case, and tuples in place of lists."""
+    return {
+        re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", key): _frozen(value)
+        for key, value in document.items()
+    }
 
 
 def _frozen(value: Any) -> Any:

@@ -1,22 +1,26 @@
-"""The status of a job: the data of the ConfigMap `<job>-status`.
+"""The record of a job: the data of the ConfigMap `<job>-status`, its Events and its metrics.
 
 The key `state` is what the supervisor knows, as JSON. The others are for people: TFJob's conditions
 (Created, Running, Restarting, Succeeded, Failed) as `STATUS TIME REASON: MESSAGE`, the start and
-the end, the number of restarts, and the replicas of each role.
+the end, the restarts, and the replicas of each role.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import time
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from mlgen.runtime.cluster import Failure, Seen
+from mlgen.runtime.cluster import Failure, Object, Seen, seconds
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from mlgen.runtime.plan import Plan
 
+CONDITIONS = ("Created", "Running", "Restarting", "Succeeded", "Failed")
 MAX_MESSAGE = 1000
 
 
@@ -28,26 +32,25 @@ class State:
     phase: str = "Running"
     uid: str = ""
     """Of the first deciding Job, once all workloads that the job needs have existed."""
+    served: bool = False
+    """The StatefulSets have been started, which an earlier run may have scaled to 0."""
     first: float = 0.0
     """When the supervisor first looked."""
     started: float = 0.0
-    """When the first workload was not suspended."""
+    """When the first workload was not suspended; 0 while the user has suspended the job."""
     short: float = 0.0
     """Since when a workload has fewer pods than replicas."""
     restarts: int = 0
     disruptions: int = 0
     """Restarts after disruptions, which `restarts` does not count."""
     until: float = 0.0
-    settled: float = 0.0
-    """When a permanent exit code stops the gang."""
+    """When the gang starts again."""
     mark: str = ""
     """The creationTimestamp of the last pod before the last restart."""
-    failed: int = 0
-    """The failed pods that the gang's Jobs had counted at the last restart."""
-    held: tuple[str, ...] = ()
-    """Workloads of the gang that still have to be started."""
     members: tuple[str, ...] = ()
     """The UIDs of the gang's running pods. One that disappears was deleted, or lost its node."""
+    settled: float = 0.0
+    """Until when the gang may go on after a failure."""
     cause: Failure | None = None
     """The container of the gang that failed first."""
     disrupted: bool = False
@@ -59,23 +62,29 @@ class State:
 
     def text(self) -> str:
         """Return the state as JSON, without defaults."""
-        default = State(self.run)
-        values = asdict(self).items()
-        return json.dumps({k: v for k, v in values if k == "run" or v != getattr(default, k)})
+        default = asdict(State(""))
+        return json.dumps({k: v for k, v in asdict(self).items() if v != default[k]})
 
 
-def load(data: dict[str, str], run: str) -> State:
+def is_stored(data: dict[str, str], run: str, uid: str = "") -> bool:
+    """Return whether a state of this run is stored.
+
+    One of the deciding Job `uid` is: only the supervisor's Job was replaced.
+    """
+    values = json.loads(data.get("state") or "{}")
+    return bool(values.get("run") == run or (uid and values.get("uid") == uid))
+
+
+def load(data: dict[str, str], run: str, uid: str = "") -> State:
     """Return the stored state of this run, or the first state."""
-    values: dict[str, Any] = json.loads(data.get("state") or "{}")
-    if values.get("run") != run:
+    if not is_stored(data, run, uid):
         return State(run)
-    known = {field.name for field in fields(State)}
-    values = {key: value for key, value in values.items() if key in known}
-    for name in ("held", "members"):
-        values[name] = tuple(values.get(name, ()))
-    if values.get("cause"):
-        values["cause"] = Failure(**values["cause"])
-    return State(**values)
+    values: dict[str, Any] = json.loads(data["state"])
+    values["members"] = tuple(values.get("members", ()))
+    values["cause"] = Failure(**values["cause"]) if values.get("cause") else None
+    known = asdict(State(run))  # another version of this program may have written it
+    values = {name: value for name, value in values.items() if name in known}
+    return State(**{**values, "run": run})
 
 
 def stamp(now: float) -> str:
@@ -85,30 +94,35 @@ def stamp(now: float) -> str:
 
 def changes(plan: Plan, seen: Seen, state: State, now: float) -> dict[str, str | None]:
     """Return the keys of the status that change, as a merge patch: None removes one."""
-    stored = load(seen.status, plan.run)
-    known = seen.status.get("state") and stored.run == json.loads(seen.status["state"]).get("run")
-    before: dict[str, str] = seen.status if known else {}
-    after = {**before, "state": state.text(), "restarts": str(state.restarts)}
-    _set(after, "Created", f"JobCreated: {plan.job} is created", now)
+    after = {
+        **(seen.status if is_stored(seen.status, plan.run, state.uid) else {}),
+        **_replicas(plan, seen, state),
+        "state": state.text(),
+        "restarts": str(state.restarts),
+        "disruptions": str(state.disruptions),
+    }
     if state.started:
-        after.setdefault("startTime", stamp(state.started))
-    ready = 0
-    for role in sorted({item.role for item in plan.workloads}):
-        text, role_ready = _replicas(plan, seen, role)
-        after[f"replicas.{role}"] = text
-        ready += role_ready
+        after["startTime"] = stamp(state.started)
+    if state.ended:
+        after["completionTime"] = stamp(state.ended)
+    _set(after, "Created", f"JobCreated: {plan.job} is created", now)
     if state.phase == "Ended":
+        if "Running" not in after and _is_running(plan, seen):
+            _set(after, "Running", f"JobRunning: {plan.job} was running", now)  # too short to see
         kind = "Failed" if state.code else "Succeeded"
         _set(after, kind, f"{state.reason}: {state.message}", now)
-        after.setdefault("completionTime", stamp(state.ended))
-    elif state.phase != "Running":
-        cause = state.cause
-        text = f"{cause.pod} exited with {cause.code}" if cause else "a pod is lost"
-        _set(after, "Restarting", f"JobRestarting: {text}", now)
-    elif ready and not state.held:
+    elif state.phase in ("Stopping", "BackingOff"):
+        _set(after, "Restarting", f"JobRestarting: {why(state)}", now)
+    elif state.phase == "Running" and _is_running(plan, seen):
         _set(after, "Running", f"JobRunning: {plan.job} is running", now)
     changed: dict[str, str | None] = {k: v for k, v in after.items() if seen.status.get(k) != v}
     return {**changed, **{key: None for key in seen.status if key not in after}}
+
+
+def why(state: State) -> str:
+    """Return why the gang is restarted, or cannot be."""
+    cause = None if state.disrupted else state.cause
+    return f"{cause.pod} exited with {cause.code}" if cause else "a pod was deleted or disrupted"
 
 
 def _set(data: dict[str, str], name: str, text: str, now: float) -> None:
@@ -122,16 +136,68 @@ def _set(data: dict[str, str], name: str, text: str, now: float) -> None:
             data[other] = f"False {stamp(now)} {text}"
 
 
-def _replicas(plan: Plan, seen: Seen, role: str) -> tuple[str, int]:
-    """Return the replicas of a role as text, and how many of them have been ready."""
-    active = succeeded = failed = ready = 0
+def _is_running(plan: Plan, seen: Seen) -> bool:
+    """Return whether a replica of a deciding Job is ready, or has been."""
+    found = [seen.workloads[name] or {"status": {}} for name in plan.deciding]
+    return any(bool(each["status"].get(key)) for each in found for key in ("ready", "succeeded"))
+
+
+def _replicas(plan: Plan, seen: Seen, state: State) -> dict[str, str]:
+    """Return the replicas of each role of which something exists."""
+    found: dict[str, list[Object]] = {}
     for item in plan.workloads:
-        observed = seen.workloads[item.name]
-        if item.role == role and observed:
-            status = observed["status"]
-            active += status.get("active", status.get("replicas", 0))
-            succeeded += status.get("succeeded", 0)
-            failed += status.get("failed", 0)
-            ready += status.get("ready", 0) if item.name in plan.deciding else 0
-    done = succeeded if role in {w.role for w in plan.workloads if w.name in plan.deciding} else 0
-    return f"active {active}, succeeded {succeeded}, failed {failed}", ready + done
+        if observed := seen.workloads[item.name]:
+            found.setdefault(f"replicas.{item.role}", []).append(observed["status"])
+    freed = state.phase == "Ended" and plan.clean_pod_policy != "None"
+    return {role: _counts(statuses, freed=freed) for role, statuses in found.items()}
+
+
+def _counts(statuses: list[Object], *, freed: bool) -> str:
+    def total(key: str) -> int:
+        return sum(int(each.get(key, 0)) for each in statuses)
+
+    active = 0 if freed else total("active") + total("replicas")  # of Jobs, and of StatefulSets
+    return f"active {active}, succeeded {total('succeeded')}, failed {total('failed')}"
+
+
+def events(plan: Plan, seen: Seen, namespace: str) -> Iterator[Object]:
+    """Yield an Event for each stored condition; the name is the same whoever creates it."""
+    job, uid = f"{plan.job}-supervisor", plan.run
+    if len(plan.deciding) == 1 and seen.workloads[plan.deciding[0]]:
+        job, uid = plan.deciding[0], load(seen.status, plan.run).uid
+    involved = {"apiVersion": "batch/v1", "kind": "Job", "name": job, "uid": uid}
+    for name in CONDITIONS:
+        text, _, message = seen.status.get(name, "False").partition(": ")
+        status, at, reason = (*text.split(" "), "", "")[:3]
+        if status == "True":
+            yield {
+                "metadata": {"name": f"{plan.job}-{plan.run}-{name}-{seconds(at):.0f}".lower()},
+                "involvedObject": {**involved, "namespace": namespace},
+                "type": "Warning" if name in ("Restarting", "Failed") else "Normal",
+                "reason": reason,
+                "message": message,
+                "firstTimestamp": at,
+                "lastTimestamp": at,
+                "count": 1,
+                "source": {"component": "mlgen-supervisor"},
+                "reportingComponent": "mlgen-supervisor",
+            }
+
+
+def metrics(plan: Plan, data: dict[str, str]) -> str:
+    """Return the same facts as Prometheus text.
+
+    https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format
+    """
+    job, found = f'job="{plan.job}"', []
+    for name in CONDITIONS:
+        holds = int(data.get(name, "").startswith("True "))
+        found.append(("condition", f',condition="{name}"', holds))
+    found += [(f"{key}_total", "", int(data.get(key, 0))) for key in ("restarts", "disruptions")]
+    for role in sorted({item.role for item in plan.workloads}):
+        for state, count in re.findall(r"(\w+) (\d+)", data.get(f"replicas.{role}", "")):
+            found.append(("replicas", f',role="{role}",state="{state}"', count))
+    for key, name in (("startTime", "start"), ("completionTime", "completion")):
+        if key in data:
+            found.append((f"{name}_time_seconds", "", int(seconds(data[key]))))
+    return "".join(f"mlgen_job_{name}{{{job}{labels}}} {value}\n" for name, labels, value in found)

@@ -2,7 +2,7 @@
 
     MLGEN_PLAN  file with the plan
     MLGEN_RUN   UID of the Job of this pod, which identifies the run
-    MLGEN_EXIT  if set, exit with the code of the job; else with 0
+    MLGEN_EXIT  if set, exit with 1 when the job has failed; else with 0
 
 The exit code is 200 if the supervisor itself cannot go on.
 """
@@ -12,16 +12,20 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import sys
 import threading
 import time
+import traceback
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from mlgen.runtime import api, plan
-from mlgen.runtime.api import ApiError, Conflict, NotFound, Refused
-from mlgen.runtime.cluster import Object, Seen
-from mlgen.runtime.decide import Action, decide
+from mlgen.runtime import api, plan, status
+from mlgen.runtime.api import CONFLICT, NOT_FOUND, REFUSED, ApiError
+from mlgen.runtime.cluster import Object, Seen, trimmed, unfinished
+from mlgen.runtime.decide import Action, Decision, decide, fail
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
     from mlgen.runtime.plan import Plan
 
 GAP = 0.2
-"""Seconds between two passes, in which events gather."""
+"""Seconds between two passes, in which events gather; more where a pass takes long."""
 
 RESYNC = 60.0
 """Seconds after which the objects are read again, even if no event has been received."""
@@ -38,13 +42,15 @@ MAX_DELAY = 30.0
 MAX_REFUSALS = 30
 """A Role may be applied a moment later than the Job, so a refusal is not final at once."""
 
+SET = "mlgen.dev/set"
+TERMINATING = "because it is being terminated"
+"""Said of a namespace in which nothing can be created any more."""
+
 OWN_FAILURE = 200
 JOB = "mlgen.dev/job"
 
 
-def log_line(text: str) -> None:
-    """Print a line at once."""
-    print(text, flush=True)  # noqa: T201 - the log of the pod
+log_line = partial(print, flush=True)
 
 
 class Supervisor:
@@ -56,13 +62,19 @@ class Supervisor:
         client: api.Api,
         clock: Callable[[], float] = time.time,
         log: Callable[[str], None] = log_line,
+        decide: Callable[[Plan, Seen, float], Decision] = decide,
     ) -> None:
+        self._decide = decide
         self._plan = plan
         self._client = client
         self._clock = clock
         self._log = log
         self._problems = 0
+        self._reported: set[str] | None = set()
+        self._status = f"{plan.job}-status"
         self.exit_code: int | None = None
+        self.data: dict[str, str] = {}
+        """Of the status, when it was last read."""
 
     def step(self) -> float:
         """Observe, decide and act once; return after how many seconds to do so at the latest.
@@ -71,26 +83,30 @@ class Supervisor:
         """
         try:
             delay = self._pass()
-        except Conflict as problem:
-            # Somebody else has written; the next pass sees it.
-            self._log(f"retrying: {problem}")
-            return GAP
         except ApiError as problem:
             self._log(f"retrying: {problem}")
+            if problem.code == CONFLICT:
+                return GAP  # somebody else has written; the next pass sees it
             self._problems += 1
-            if isinstance(problem, (Refused, NotFound)) and self._problems >= MAX_REFUSALS:
-                self.exit_code = OWN_FAILURE
+            hopeless = problem.code in (*REFUSED, NOT_FOUND) and self._problems >= MAX_REFUSALS
+            if hopeless or TERMINATING in str(problem):
+                sys.exit(OWN_FAILURE)
             return max(problem.retry_after, min(GAP * 2.0 ** min(self._problems, 10), MAX_DELAY))
         self._problems = 0
         return delay
 
     def _pass(self) -> float:
         # The status is written only if it is older than what is observed, and still the same.
-        status = self._read_status()
-        seen = self._observe(status.get("data") or {})
-        version = status["metadata"]["resourceVersion"]
+        record = self._read_status()
+        mine, version = self._is_mine(), record["metadata"]["resourceVersion"]
+        self.data = record.get("data") or {}
+        if mine and not self._is_mine():
+            self._log(f"{self._status} is that of another run")
+            sys.exit(OWN_FAILURE)
+        seen = self._observe()
+        self._report(seen)
         now = self._clock()
-        decision = decide(self._plan, seen, now)
+        decision = self._decide(self._plan, seen, now)
         if decision.status:
             body = {"metadata": {"resourceVersion": version}, "data": decision.status}
             self._client.patch("ConfigMap", self._status, body)
@@ -98,50 +114,93 @@ class Supervisor:
         # Actions follow from a status that was still the same after the objects were read. Then
         # their resource versions tell whether somebody has gone on meanwhile.
         if decision.actions and self._read_status()["metadata"]["resourceVersion"] != version:
-            raise Conflict(f"{self._status} has changed")
+            raise ApiError(f"{self._status} has changed", CONFLICT)
+        # What cannot be cleaned up does not change how the job has ended.
+        passed = (NOT_FOUND,) if decision.finish is None else (NOT_FOUND, *REFUSED)
         for action in decision.actions:
-            self._log(f"{action.kind} {action.name}: {action.patch or 'delete'}")
-            if action.patch:
-                self._client.patch(action.kind, action.name, action.patch)
-            else:
-                self._delete(action)
+            self._act(action, passed)
         self.exit_code = decision.finish
         if decision.actions:
             return 1.0
-        return RESYNC if decision.wake is None else min(max(decision.wake - now, 0.0), RESYNC)
+        return RESYNC if decision.wake is None else min(max(decision.wake - now, 0.1), RESYNC)
 
-    @property
-    def _status(self) -> str:
-        return f"{self._plan.job}-status"
+    def _is_mine(self) -> bool:
+        return status.is_stored(self.data, self._plan.run)
 
     def _read_status(self) -> Object:
-        status = self._found("ConfigMap", self._status)
-        if status is None:
-            labels = {"app.kubernetes.io/part-of": self._plan.job}
-            body = {"metadata": {"name": self._status, "labels": labels}}
-            status = self._client.create("ConfigMap", body)
-        return status
+        labels = {"app.kubernetes.io/part-of": self._plan.job}
+        body = {"metadata": {"name": self._status, "labels": labels}}
+        found = self._found("ConfigMap", self._status)
+        return found or self._client.create("ConfigMap", body)
 
-    def _observe(self, status: dict[str, str]) -> Seen:
+    def _observe(self) -> Seen:
         workloads = {item.name: self._found(item.kind, item.name) for item in self._plan.workloads}
-        pods = []
-        if self._plan.pods:
-            pods = self._client.list("Pod", labelSelector=f"{JOB}={self._plan.job}")["items"]
-        return Seen(workloads, pods, status)
+        selector = f"{JOB}={self._plan.job}"
+        pods = self._client.list("Pod", trimmed, labelSelector=selector) if self._plan.pods else []
+        return Seen(workloads, pods, self.data)
 
     def _found(self, kind: str, name: str) -> Object | None:
         try:
-            found = self._client.get(kind, name)
-        except NotFound:
-            return None
-        return {"kind": kind, "status": {}, **found}
+            found = {"kind": kind, "status": {}, **self._client.get(kind, name)}
+        except ApiError as problem:
+            if problem.code == NOT_FOUND:
+                return None
+            raise
+        pods = found["spec"].get("template", {}) if kind == "Job" and self._plan.set else {}
+        value = (pods.get("metadata", {}).get("annotations") or {}).get(SET)
+        return found if not pods or value == self._plan.set else None
 
-    def _delete(self, action: Action) -> None:
-        body: Object = {"propagationPolicy": "Background"}
-        if action.uid:
-            body["preconditions"] = {"uid": action.uid}
-        with contextlib.suppress(NotFound):
-            self._client.delete(action.kind, action.name, body)
+    def _act(self, action: Action, passed: tuple[int, ...]) -> None:
+        """Patch or delete an object; the errors `passed` are not worth a second try."""
+        self._log(f"{action.text} {action.kind} {action.name}")
+        try:
+            if action.patch:
+                self._client.patch(action.kind, action.name, action.patch)
+            else:
+                uid = {"uid": action.uid} if action.uid else {}
+                body = {"propagationPolicy": "Background", "preconditions": uid}
+                self._client.delete(action.kind, action.name, body)
+        except ApiError as problem:
+            if problem.code not in passed:
+                raise
+            self._log(f"passed over: {problem}")
+
+    def _report(self, seen: Seen) -> None:
+        """Create the Events of the stored conditions. None is worth a second try."""
+        for event in status.events(self._plan, seen, self._client.namespace):
+            if self._reported is None or event["metadata"]["name"] in self._reported:
+                continue
+            self._reported.add(event["metadata"]["name"])
+            try:
+                self._client.create("Event", event)
+            except ApiError as problem:
+                if TERMINATING in str(problem):
+                    raise
+                if problem.code in REFUSED:
+                    self._reported = None  # the rights do not allow it
+
+    def leave(self) -> None:
+        """End the Jobs if the namespace is being deleted, which waits until all pods are gone.
+
+        A Job whose back-off is per index holds its failed pods until it has replaced them, or has
+        ended (getPodsWithDelayedDeletionPerIndex in pkg/controller/job).
+        """
+        for _ in range(10):  # seconds, of the pod's grace period
+            try:
+                self._client.create("Event", {"metadata": {"name": f"{self._plan.job}-leaves"}})
+            except ApiError as problem:
+                if TERMINATING not in str(problem):
+                    return  # an Event of nothing is invalid
+            else:
+                return
+            with contextlib.suppress(ApiError):
+                jobs = [item for item in self._plan.workloads if item.kind == "Job"]
+                workloads = {item.name: self._found(item.kind, item.name) for item in jobs}
+                pairs = unfinished(jobs, Seen(workloads, [], {}))
+                for action in [each for pair in pairs for each in fail(*pair)]:
+                    self._act(action, ())
+                return
+            time.sleep(1.0)
 
 
 def ring(client: api.Api, bell: threading.Event, kind: str, selectors: Mapping[str, str]) -> None:
@@ -153,12 +212,21 @@ def ring(client: api.Api, bell: threading.Event, kind: str, selectors: Mapping[s
 def run(supervisor: Supervisor, bell: threading.Event) -> int:
     """Supervise until the job is over, and return its exit code."""
     while True:
+        bell.clear()
+        started = time.monotonic()
         delay = supervisor.step()
         if supervisor.exit_code is not None:
             return supervisor.exit_code
-        bell.wait(delay)
-        bell.clear()
-        time.sleep(GAP)
+        if delay > GAP:  # else it has stored what to do next, or somebody else has written
+            time.sleep(max(GAP, min(4 * (time.monotonic() - started), MAX_DELAY)))
+            bell.wait(max(delay - time.monotonic() + started, 0.0))
+        else:
+            time.sleep(delay)
+
+
+def start(target: Callable[..., None], *arguments: object) -> None:
+    """Start a thread that ends with the program."""
+    threading.Thread(target=target, args=arguments, daemon=True).start()
 
 
 def watches(job: Plan) -> list[tuple[str, dict[str, str]]]:
@@ -169,19 +237,52 @@ def watches(job: Plan) -> list[tuple[str, dict[str, str]]]:
     return named + pods if job.pods else named
 
 
+def serve(port: int, text: Callable[[], str]) -> None:
+    """Serve a text at /metrics, for ever."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if self.path == "/metrics" else 404)
+            self.send_header("Content-Type", "text/plain; version=0.0.4")
+            self.end_headers()
+            self.wfile.write(text().encode() if self.path == "/metrics" else b"")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    class Server(ThreadingHTTPServer):
+        address_family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
+
+    Server(("", port), Handler).serve_forever()
+
+
 def main(env: Mapping[str, str]) -> int:
     """Run the supervisor with an environment, and return its exit code."""
     job = plan.load(Path(env["MLGEN_PLAN"]).read_text(encoding="utf-8"), env["MLGEN_RUN"])
     client = api.in_cluster(env["KUBERNETES_SERVICE_HOST"], env["KUBERNETES_SERVICE_PORT"])
     # Process 1 of a container ignores signals that it does not handle.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    bell = threading.Event()
+    bell, supervisor = threading.Event(), Supervisor(job, client)
     for kind, selectors in watches(job):
-        arguments: tuple[Any, ...] = (client, bell, kind, selectors)
-        threading.Thread(target=ring, args=arguments, daemon=True).start()
-    code = run(Supervisor(job, client), bell)
-    return code if env.get("MLGEN_EXIT") or code == OWN_FAILURE else 0
+        start(ring, client, bell, kind, selectors)
+    if job.metrics_port:
+        start(serve, job.metrics_port, lambda: status.metrics(job, supervisor.data))
+    try:
+        return int(bool(run(supervisor, bell) and env.get("MLGEN_EXIT")))
+    except SystemExit:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        supervisor.leave()
+        raise
+
+
+def guarded(program: Callable[[Mapping[str, str]], int]) -> int:
+    """Run a program; what it does not expect is its own failure, and not that of the job."""
+    try:
+        return program(os.environ)
+    except Exception:  # noqa: BLE001
+        traceback.print_exc()
+        return OWN_FAILURE
 
 
 if __name__ == "__main__":  # pragma: no cover - tested in a process of its own
-    sys.exit(main(os.environ))
+    sys.exit(guarded(main))

@@ -13,7 +13,17 @@ from mlgen.runtime.supervise import Supervisor
 LIMIT = 3 * 3600.0
 """The bound on the virtual time of a history."""
 
-PHASES = ("Running", "Stopping", "BackingOff", "Ended")
+PHASES = ("BackingOff", "Starting", "Running", "Stopping", "Ended")
+"""In the order of one attempt: a new one begins with BackingOff."""
+
+PODS = {
+    "code": "a pod fails",
+    "crash": "a server crashes, or a pod fails",
+    "drain": "a pod is drained",
+    "delete": "a pod is deleted",
+    "force": "a pod is deleted without a grace period",
+    "lost": "a pod is on a lost node",
+}
 SHAPES = ("worker", "master", "server", "initializer", "ready", "all", "any", "replica")
 
 WORKER = Workload("Job", "mnist-worker", "worker", retryable=">=128")
@@ -31,16 +41,16 @@ class History:
         self.shape = random.choice(SHAPES)
         self.limit = random.choice((0, 1, 2, 3))
         self.plan = self.make_plan()
-        self.gang = {item.name for item in self.plan.gang}
+        self.gang = {item.name for item in self.plan.gang} - {INITIALIZER.name}
         self.members = self.gang or {item.name for item in self.plan.workloads}
         self.failures_left = random.choice((0, 0, 1, 1, 2, 3, 4))
         self.expected = 0
         self.ambiguous = False
         self.counted = 0
         self.broken = []
-        self.injected = 0
         self.failed_attempt = -1
         self.status_seen = []
+        self.reported = set()
         rate = random.choice((0.0, 0.02, 0.1, 0.25))
         self.lost_bells = random.choice((0.0, 0.3, 1.0))
         self.make_objects()
@@ -52,6 +62,10 @@ class History:
         ]
         self.depth = 0
         self.rate = rate
+        world.faults["supervisor whose clock is 20 s wrong"] += sum(
+            bool(each["skew"]) for each in self.supervisors
+        )
+        world.faults["second supervisor at the same time"] += len(self.supervisors) - 1
         for each in self.supervisors:
             each["client"] = Client(world, random, rate, partial(self.between, each))
         world.bells.append(self.ring)
@@ -111,14 +125,18 @@ class History:
                     "completions": item.replicas,
                     "parallelism": item.replicas,
                     "backoffLimit": 2**31 - 1,
+                    "backoffLimitPerIndex": 2**31 - 1,
                     "suspend": suspended,
                 }
                 if item.kind == "StatefulSet":
                     spec = {"replicas": item.replicas}
                 elif not self.gang or item is INITIALIZER:
+                    del spec["backoffLimitPerIndex"]
                     spec.update(backoffLimit=self.limit, podFailurePolicy=True)
                 name = item.name if job == "mnist" else "other-worker"
-                at = self.random.choice((0.0, 0.0, 2.0)) if job == "mnist" else 0.0
+                # A deadline that two clocks disagree on may end the job before it all exists.
+                late = job == "mnist" and plan.deadline_seconds != 40
+                at = self.random.choice((0.0, 0.0, 2.0)) if late else 0.0
                 world.after(at, self.apply, item.kind, name, metadata, spec)
 
     def apply(self, kind, name, metadata, spec):
@@ -182,9 +200,9 @@ class History:
             self.failures_left -= 1
             code = self.random.choice((0, 1, 137))
             if self.random.random() < 0.3:
-                self.injected += 1
+                self.world.faults["replica drained"] += 1
                 self.world.after(seconds / 2, lambda: self.world.delete_pod(pod, disrupted=True))
-        self.injected += code > 0
+        self.world.faults["replica exits with an error"] += code > 0
         self.world.after(seconds, self.world.end_pod, pod, code)
 
     def gang_running(self, running):
@@ -207,17 +225,20 @@ class History:
     def fail_gang(self, running, kind):
         world, random = self.world, self.random
         together = all(world.is_running(p) and not p.get("exiting") for p in running)
-        if together and self.state().get("phase", "Running") != "Running":
-            world.after(5.0, self.fail_gang, running, kind)  # it started a moment too early
+        # A pod that is replaced before any supervisor has seen it is not noticed.
+        members = self.state().get("members", ())
+        seen = all(pod["metadata"]["uid"] in members for pod in running)
+        unseen = kind not in ("code", "crash") and not seen
+        if together and (unseen or self.state().get("phase") not in ("Starting", "Running", None)):
+            world.after(5.0, self.fail_gang, running, kind)
             return
         if not together:
             self.failures_left += 1  # something else has stopped the gang
             return
         servers = [p for p in running if self.owner(p) == "mnist-ps"]
         jobs = [p for p in running if p not in servers]
-        # Only a Job counts pods; a server that nobody has seen is lost without a trace.
-        victim = random.choice([p for p in running if p in jobs or self.is_recorded(p)])
-        self.injected += 1
+        victim = random.choice(running)
+        world.faults[f"gang: {PODS[kind]}"] += 1
         self.failed_attempt = self.attempt()
         if kind in ("code", "crash"):
             code = random.choice((1, 42, 137, 137, 143))
@@ -246,15 +267,12 @@ class History:
     def fail_after_success(self, workers, code):
         """Let one worker succeed and another fail later: the gang cannot start again."""
         if all(self.world.is_running(p) and not p.get("exiting") for p in workers):
-            self.injected += 1
+            self.world.faults["gang: a pod fails after another has succeeded"] += 1
             self.expected = code
             self.world.end_pod(workers[0], 0)
             self.world.after(6.0, self.world.end_pod, workers[1], code)
         else:
             self.failed_attempt = -1
-
-    def is_recorded(self, pod):
-        return pod["metadata"]["uid"] in self.state().get("members", ())
 
     def crash(self, pod, code):
         """Let a container fail and restart in its pod."""
@@ -271,7 +289,9 @@ class History:
 
     def ring(self):
         for each in self.supervisors:
-            if self.random.random() >= self.lost_bells:
+            if self.random.random() < self.lost_bells:
+                self.world.faults["event of a watch lost"] += 1
+            else:
                 each["at"] = min(each["at"], self.world.now + 0.2)
 
     def between(self, current):
@@ -312,29 +332,37 @@ class History:
     def check_writes(self):
         world, plan = self.world, self.plan
         named = {(item.kind, item.name) for item in plan.workloads}
-        may_delete = plan.clean_pod_policy == "All" or plan.ttl_seconds is not None
         for verb, kind, name, body in world.writes:
             if (kind, name) == ("ConfigMap", "mnist-status") and verb in ("patch", "create"):
                 state = (body.get("data") or {}).get("state")
                 if state:
                     self.check_status(json.loads(state))
             elif verb == "delete":
-                if not may_delete or (kind, name) not in named | set(plan.objects):
+                if plan.clean_pod_policy != "All" or (kind, name) not in named | set(plan.objects):
                     self.broken.append(f"deleted {kind} {name}")
+            elif (verb, kind) == ("create", "Event"):
+                self.check_event(body)
+            elif (kind, name) in plan.objects and list(body["metadata"]) == ["ownerReferences"]:
+                pass
             elif (kind, name) not in named or verb != "patch":
                 self.broken.append(f"wrote {verb} {kind} {name}")
         world.writes.clear()
 
+    def check_event(self, event):
+        known = (event["reason"], event["message"], event["firstTimestamp"])
+        if known in self.reported:
+            self.broken.append(f"event {known} twice")
+        self.reported.add(known)
+
     def check_status(self, state):
         attempt = state.get("restarts", 0) + state.get("disruptions", 0)
         phase = state.get("phase", "Running")
-        # A new attempt begins with BackingOff.
-        rank = (attempt, {"BackingOff": 0, "Running": 1, "Stopping": 2, "Ended": 3}[phase])
+        rank = (attempt, PHASES.index(phase))
         if self.status_seen and rank < self.status_seen[-1][0]:
             self.broken.append(f"status went from {self.status_seen[-1]} to {rank}")
         if (
             self.status_seen
-            and self.status_seen[-1][0][1] == 3
+            and self.status_seen[-1][0][1] == PHASES.index("Ended")
             and self.status_seen[-1][1] != state
         ):
             self.broken.append("the end has changed")
@@ -349,7 +377,7 @@ class History:
         if random.random() < 0.1:
             start = EPOCH + random.uniform(0, 100)
             self.world.outage = (start, start + 300)
-        if self.gang and not self.plan.order and random.random() < 0.2:
+        if self.gang and random.random() < 0.2:
             at = random.uniform(5, 200)
             self.world.after(at, self.apply_again)
         if random.random() < 0.08:
@@ -358,19 +386,22 @@ class History:
     def apply_again(self):
         if self.ended():
             return
-        self.injected += 1
+        self.world.faults["the manifests are applied again"] += 1
+        held = {order.role for order in self.plan.order}
+        # A gang whose user stops it right after a failure starts again.
+        self.ambiguous |= bool(held and self.state().get("settled"))
         for item in self.plan.gang:
             body = self.world.objects.get((item.kind, item.name))
             if body:
-                suspend = {"suspend": False} if item.kind == "Job" else {"replicas": item.replicas}
-                body["spec"].update(suspend)
+                manifest = {"suspend": item.role in held}
+                body["spec"].update(manifest if item.kind == "Job" else {"replicas": item.replicas})
                 body["metadata"]["generation"] += 1
                 self.world.touch(body)
 
     def delete_by_hand(self):
         name = self.plan.deciding[0]
         if ("Job", name) in self.world.objects and not self.ended():
-            self.injected += 1
+            self.world.faults["the deciding Job is deleted by hand"] += 1
             self.ambiguous = True
             self.world.delete("Job", name, {})
             self.world.writes.pop()
@@ -418,12 +449,26 @@ class History:
             self.broken.append(f"{live} still run")
         if code and live & set(plan.deciding):
             self.broken.append("the deciding Job still runs")
-        left = {name for kind, name in world.objects if kind in ("Job", "StatefulSet", "Service")}
-        if (plan.clean_pod_policy == "All" or plan.ttl_seconds) and left != {
-            "other",
-            "other-worker",
-        }:
-            self.broken.append(f"{left} are left")
+        self.check_cleaned()
+
+    def check_cleaned(self):
+        """Check that the whole set is deleted, or will be with the supervisor's Job."""
+        world, plan = self.world, self.plan
+        kinds = ("Job", "StatefulSet", "Service")
+        left = {name for kind, name in world.objects if kind in kinds}
+        if plan.clean_pod_policy == "All":
+            expected = {"other", "other-worker"}
+            if left != expected:
+                self.broken.append(f"{left} are left")
+        else:
+            owned = {
+                name
+                for (kind, name), body in world.objects.items()
+                if kind in kinds and body["metadata"].get("ownerReferences")
+            }
+            expected = left - {"other", "other-worker"} if plan.ttl_seconds else set()
+            if owned != expected:
+                self.broken.append(f"{owned} are owned, not {expected}")
 
     def check_jobs(self, reason, code):
         """Check the end against those of the Jobs, for which no single truth is planned."""

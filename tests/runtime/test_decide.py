@@ -7,7 +7,7 @@ import pytest
 from mlgen.runtime.cluster import Seen
 from mlgen.runtime.decide import Action, advance, decide
 from mlgen.runtime.plan import Order, Plan, Workload
-from mlgen.runtime.status import State, load, stamp
+from mlgen.runtime.status import State, events, load, metrics, stamp
 
 NOW = 1_800_000_000.0
 WORKER = Workload("Job", "mnist-worker", "worker", replicas=2, retryable=">=128")
@@ -85,7 +85,12 @@ def pod(  # noqa: PLR0913
     key = "initContainerStatuses" if more.get("init") else "containerStatuses"
     statuses = {} if more.get("empty") else {key: [container]}
     conditions = [
-        {"type": name, "status": value, "lastTransitionTime": stamp(NOW - 60)}
+        {
+            "type": name,
+            "status": value,
+            "lastTransitionTime": stamp(NOW - 60),
+            "message": "0/3 nodes are available",
+        }
         for name, value in more.get("conditions", {}).items()
     ]
     return {"metadata": metadata, "status": {"phase": phase, "conditions": conditions, **statuses}}
@@ -178,12 +183,17 @@ ENDS = {
     "never created": (GANG, seen(ps=None, state=State("r", first=NOW - 601)), (1, "JobNotCreated")),
     "crash-loops": (
         replace(REPLICA, crashes=5),
+        seen(pod("ps-0", "mnist-ps", waiting="CrashLoopBackOff", restarts=5, last=3)),
+        (3, "CrashLoopBackOff"),
+    ),
+    "a Job that crash-loops has a limit of its own": (
+        replace(REPLICA, crashes=5),
         seen(pod(waiting="CrashLoopBackOff", restarts=5)),
-        (1, "CrashLoopBackOff"),
+        None,
     ),
     "crashed too few times": (
         replace(REPLICA, crashes=5),
-        seen(pod(waiting="CrashLoopBackOff", restarts=4)),
+        seen(pod("ps-0", "mnist-ps", waiting="CrashLoopBackOff", restarts=4)),
         None,
     ),
     "no image": (
@@ -219,6 +229,21 @@ ENDS = {
         seen(worker={"active": 1}, state=replace(RUNNING, short=NOW - 51)),
         (1, "PodsNotCreated"),
     ),
+    "a Job may be backing off": (
+        replace(REPLICA, pending_seconds=50),
+        seen(worker={"active": 1, "failed": 1}, state=replace(RUNNING, short=NOW - 600)),
+        None,
+    ),
+    "a StatefulSet waits for a pod on a lost node": (
+        replace(REPLICA, pending_seconds=50),
+        seen(pod("ps-0", "mnist-ps", deleted=-91), state=replace(RUNNING, short=NOW - 51)),
+        (1, "PodsNotCreated"),
+    ),
+    "a pod on a lost node does not hold up a Job": (
+        replace(REPLICA, pending_seconds=50),
+        seen(pod(deleted=-91), state=replace(RUNNING, short=NOW - 51)),
+        None,
+    ),
     "pods have been created": (
         replace(REPLICA, pending_seconds=50),
         seen(state=replace(RUNNING, short=NOW - 51)),
@@ -234,6 +259,52 @@ def test_the_end(name):
     state = after(plan, what)
 
     assert expected == ((state.code, state.reason) if state.phase == "Ended" else None)
+
+
+BOUND = "; the bound is runPolicy.giveUpAfter."
+OBSTACLES = {
+    "crashes": (
+        pod("ps-0", "mnist-ps", waiting="CrashLoopBackOff", restarts=5, last=3),
+        "ps-0 crashed 5 times, last with code 3",
+    ),
+    "imagePullSeconds": (
+        pod(phase="Pending", waiting="ErrImagePull", conditions={"Ready": "False"}),
+        "w-0 cannot pull i:1 for 60 s",
+    ),
+    "pendingSeconds": (
+        pod(phase="Pending", empty=True, conditions={"PodScheduled": "False"}),
+        "w-0 is not scheduled for 60 s: 0/3 nodes are available",
+    ),
+}
+
+
+@pytest.mark.parametrize("field", OBSTACLES)
+def test_a_bound_is_named_with_what_has_exceeded_it(field):
+    blocked, text = OBSTACLES[field]
+    plan = replace(REPLICA, crashes=5, image_seconds=50, pending_seconds=50)
+
+    assert after(plan, seen(blocked)).message == text + BOUND + field
+
+
+def test_pods_that_are_not_created_are_named():
+    plan = replace(REPLICA, pending_seconds=50)
+    what = seen(worker={"active": 1}, state=replace(RUNNING, short=NOW - 51))
+
+    assert after(plan, what).message == (
+        f"pods of mnist-worker cannot be created for 51 s, see its events{BOUND}pendingSeconds"
+    )
+
+
+def test_an_image_has_its_time_after_the_init_container_before_it():
+    blocked = pod(phase="Pending", waiting="ErrImagePull", age=9000)
+    end = {"terminated": {"exitCode": 0, "finishedAt": stamp(NOW - 49)}}
+    blocked["status"]["initContainerStatuses"] = [
+        {"name": "data", "restartCount": 0, "image": "i:1", "state": end}
+    ]
+    plan = replace(REPLICA, image_seconds=50)
+
+    assert after(plan, seen(blocked)).phase == "Running"
+    assert after(plan, seen(blocked), NOW + 2).reason == "ErrImagePull"
 
 
 W0 = pod(phase="Failed", code=137, at=-2)
@@ -296,10 +367,6 @@ def test_a_permanent_code_stops_the_gang_after_a_moment():
     assert after(GANG, later, NOW + 5).phase == "Stopping"
 
 
-def test_a_pod_that_nobody_has_seen_is_counted_by_its_job():
-    assert after(GANG, seen(pod(), worker={"failed": 1})).disrupted
-
-
 def test_a_gang_that_its_user_suspends_is_left_alone():
     start = replace(RUNNING, members=("w-0",))
 
@@ -342,7 +409,7 @@ JUDGED = {
         ("BackingOff", 1, 0, NOW + 10),
     ),
     "not counted yet": (
-        (pod(phase="Failed", code=137, finalizers=["batch.kubernetes.io/job-tracking"]),),
+        (W0, pod("w-1", phase="Succeeded", finalizers=["batch.kubernetes.io/job-tracking"])),
         RUNNING,
         ("Stopping", 0, 0, 0),
     ),
@@ -387,16 +454,16 @@ def test_a_gang_is_not_judged_before_its_controllers_have_stopped_it(case):
     assert after(GANG, what).phase == "Stopping"
 
 
-def test_after_the_delay_the_gang_is_held_until_it_has_started():
+def test_after_the_delay_the_gang_starts():
     start = replace(RUNNING, phase="BackingOff", until=NOW, restarts=1)
     stopped = after(GANG, seen(W0, state=start, **QUIET))
     acts = decide(GANG, settled(seen(W0, state=stopped, **QUIET)), NOW).actions
 
     assert after(GANG, seen(W0, state=start, **QUIET), NOW - 1).phase == "BackingOff"
-    assert ("Running", ("mnist-worker", "mnist-ps")) == (stopped.phase, stopped.held)
+    assert "Starting" == stopped.phase
     assert stamp(NOW - 60) == stopped.mark
     assert [("Job", {"suspend": False}), ("StatefulSet", {"replicas": 1})] == specs(acts)
-    assert after(GANG, seen(state=stopped)).held == ()
+    assert after(GANG, seen(state=stopped)).phase == "Running"
 
 
 def settled(what, plan=GANG, now=NOW):
@@ -461,12 +528,98 @@ def test_order(until, case):
     assert expected == specs(decide(plan, what, NOW).actions)
 
 
-def test_a_role_that_others_wait_for_is_not_restarted_with_them():
-    plan = replace(
-        GANG, workloads=(WORKER, EVALUATOR), order=(Order("worker", "Complete", "evaluator"),)
-    )
+ORDERED = replace(
+    GANG, workloads=(WORKER, EVALUATOR), order=(Order("worker", "Complete", "evaluator"),)
+)
 
-    assert (WORKER,) == plan.gang
+
+def test_a_role_that_is_complete_does_not_hold_up_a_restart():
+    finished = job("mnist-evaluator", conditions=["Complete"], succeeded=2, active=0)
+    partly = job("mnist-evaluator", succeeded=1)
+
+    assert after(ORDERED, seen(W0, evaluator=finished)).phase == "Stopping"
+    assert after(ORDERED, seen(W0, evaluator=partly)).reason == "RestartRefused"
+
+
+def test_a_role_that_waits_does_not_hold_up_the_start():
+    start = replace(RUNNING, phase="Starting")
+    what = seen(evaluator=job("mnist-evaluator"), worker=STOPPED, state=start)
+
+    assert after(ORDERED, what).phase == "Running"
+
+
+def test_a_role_that_is_restarted_alone_stops_the_gang_only_if_it_is_disrupted():
+    plan = replace(GANG, workloads=(replace(WORKER, retryable="alone"), SERVER))
+    drained = pod("w-1", conditions={"DisruptionTarget": "True"})
+
+    assert after(plan, seen(W0)).phase == "Running"
+    assert after(plan, seen(W0, drained)).phase == "Stopping"
+
+
+def test_on_failure_restarts_what_was_out_of_memory_too():
+    plan = replace(GANG, workloads=(replace(WORKER, retryable="any"), SERVER))
+
+    assert after(plan, seen(pod(phase="Failed", code=137, reason="OOMKilled"))).phase == "Stopping"
+
+
+def test_the_pod_that_failed_first_is_kept_with_its_log():
+    """Suspended earlier, its Job deletes it, since to the kubelet it is still running."""
+    exited = pod(phase="Running", code=137)
+    state = after(GANG, seen(exited))
+    later = seen(pod(phase="Failed", code=137), state=state)
+
+    assert ("Running", NOW + 5) == (state.phase, state.settled)
+    assert after(GANG, later, NOW + 1).phase == "Stopping"
+    assert after(GANG, seen(exited, state=state), NOW + 5).phase == "Stopping"
+
+
+@pytest.mark.parametrize(("served", "expected"), [(False, [1]), (True, [])])
+def test_servers_that_an_earlier_run_has_stopped_are_started_once(served, expected):
+    what = settled(seen(ps=server(0, 0), state=replace(RUNNING, served=served)), REPLICA)
+
+    assert [("StatefulSet", {"replicas": n}) for n in expected] == specs(
+        decide(REPLICA, what, NOW).actions
+    )
+    assert after(REPLICA, seen(state=replace(RUNNING, served=served))).served
+
+
+def test_servers_are_not_started_before_a_job_that_its_user_has_suspended():
+    what = settled(seen(worker=HELD, ps=server(0, 0), state=State("r", first=NOW)), REPLICA)
+
+    assert () == decide(REPLICA, what, NOW).actions
+
+
+def test_the_deadline_starts_again_when_its_user_resumes_the_job():
+    plan = replace(REPLICA, deadline_seconds=60)
+    suspended = after(plan, seen(worker=HELD))
+
+    assert ("Running", 0.0) == (suspended.phase, suspended.started)
+    assert after(plan, seen(state=suspended)).started == NOW
+
+
+def test_another_supervisor_of_the_same_training_goes_on():
+    plan = replace(GANG, run="new")
+    what = settled(seen(W0, state=replace(STOPPING, restarts=1)), plan)
+    state = load(what.status, "new")
+
+    assert ("Stopping", 1) == (state.phase, state.restarts)
+    assert "1" == what.status["restarts"]
+
+
+def test_a_role_without_replicas_is_left_alone():
+    plan = replace(REPLICA, workloads=(WORKER, replace(SERVER, replicas=0)))
+    what = settled(seen(ps=server(0, 0)), plan)
+
+    assert () == decide(plan, what, NOW).actions
+
+
+def test_the_record_at_the_end_is_without_the_pods_that_were_stopped():
+    plan = replace(GANG, clean_pod_policy="Running")
+    ended = settled(seen(worker=done("Complete", active=0, succeeded=2)), plan)
+    gone = replace(ended, workloads=dict.fromkeys(ended.workloads))
+
+    assert "active 0, succeeded 0, failed 0" == ended.status["replicas.ps"]
+    assert "active 0, succeeded 2, failed 0" == settled(gone, plan).status["replicas.worker"]
 
 
 ENDED = replace(RUNNING, phase="Ended", ended=NOW, code=1, reason="Why", message="text")
@@ -501,17 +654,26 @@ def test_cleaning(name):
     decision = decide(plan, what, NOW)
 
     assert expected == specs(decision.actions)
-    assert (name == "None") == (decision.finish == 0)
+    assert (name in ("None", "All")) == (decision.finish == 0)
 
 
-def test_the_time_to_live_is_that_of_the_whole_set():
+def test_the_time_to_live_is_that_of_the_supervisors_job():
     plan = replace(GANG, ttl_seconds=100, objects=(("Service", "mnist"),))
     what = settled(seen(worker=done("Complete"), state=SUCCEEDED), plan)
-    gone = replace(what, workloads=dict.fromkeys(what.workloads))
+    decision = decide(plan, what, NOW)
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "mnist-supervisor", "uid": "r"}
 
-    assert NOW + 100 == decide(plan, what, NOW + 99).wake
-    assert DELETE == specs(decide(plan, what, NOW + 100).actions)
-    assert decide(plan, settled(gone, plan), NOW + 100).finish == 0
+    assert decision.finish == 0
+    assert [
+        ("mnist", {"ownerReferences": [owner]}),
+        ("mnist-worker", {"resourceVersion": "7", "ownerReferences": [owner]}),
+        ("mnist-ps", {"resourceVersion": "8", "ownerReferences": [owner]}),
+    ] == [(action.name, action.patch["metadata"]) for action in decision.actions]
+
+    for item in what.workloads.values():
+        item["metadata"]["ownerReferences"] = [owner]
+
+    assert ["mnist"] == [action.name for action in decide(plan, what, NOW).actions]
 
 
 def test_the_objects_of_the_next_run_are_left_alone():
@@ -546,10 +708,60 @@ def test_conditions_exclude_each_other_and_keep_their_time():
     assert "active 2, succeeded 0, failed 0" == running.status["replicas.worker"]
 
 
+def test_the_status_as_metrics():
+    ended = settled(seen(worker=done("Complete", succeeded=2), state=replace(RUNNING, restarts=3)))
+
+    assert f"""\
+mlgen_job_condition{{job="mnist",condition="Created"}} 1
+mlgen_job_condition{{job="mnist",condition="Running"}} 0
+mlgen_job_condition{{job="mnist",condition="Restarting"}} 0
+mlgen_job_condition{{job="mnist",condition="Succeeded"}} 1
+mlgen_job_condition{{job="mnist",condition="Failed"}} 0
+mlgen_job_restarts_total{{job="mnist"}} 3
+mlgen_job_disruptions_total{{job="mnist"}} 0
+mlgen_job_replicas{{job="mnist",role="ps",state="active"}} 1
+mlgen_job_replicas{{job="mnist",role="ps",state="succeeded"}} 0
+mlgen_job_replicas{{job="mnist",role="ps",state="failed"}} 0
+mlgen_job_replicas{{job="mnist",role="worker",state="active"}} 2
+mlgen_job_replicas{{job="mnist",role="worker",state="succeeded"}} 2
+mlgen_job_replicas{{job="mnist",role="worker",state="failed"}} 0
+mlgen_job_start_time_seconds{{job="mnist"}} {NOW - 60:.0f}
+mlgen_job_completion_time_seconds{{job="mnist"}} {NOW:.0f}
+""" == metrics(GANG, ended.status)
+
+
+def test_an_event_of_each_condition_that_holds():
+    restarting = settled(seen(W0))
+    both = replace(GANG, deciding=("mnist-worker", "mnist-ps"))
+    found = list(events(GANG, restarting, "team"))
+
+    assert [("Normal", "JobCreated"), ("Warning", "JobRestarting")] == [
+        (event["type"], event["reason"]) for event in found
+    ]
+    assert found[1]["message"] == "w-0 exited with 137"
+    assert f"mnist-r-restarting-{NOW:.0f}" == found[1]["metadata"]["name"]
+    assert ("mnist-worker", "mnist-worker") == (
+        found[0]["involvedObject"]["name"], found[0]["involvedObject"]["uid"],
+    )  # fmt: skip
+    assert ["mnist-supervisor"] * 2 == [
+        event["involvedObject"]["name"] for event in events(both, restarting, "team")
+    ]
+
+
+def test_what_another_version_has_stored_is_passed_over():
+    assert State("r", restarts=2) == load({"state": '{"run": "r", "restarts": 2, "new": 1}'}, "r")
+
+
 def test_the_next_look_is_at_the_deadline():
     plan = replace(GANG, deadline_seconds=100)
 
     assert NOW + 40 == decide(plan, settled(seen(pod()), plan), NOW).wake
+
+
+def test_what_is_pending_is_looked_at_again_though_nothing_happens():
+    plan = replace(GANG, pending_seconds=30)
+
+    assert NOW + 30 == decide(plan, settled(seen(pod()), plan), NOW).wake
 
 
 def test_a_deletion_has_no_patch():

@@ -21,7 +21,7 @@ PLAN = Plan(
     backoff_limit=1,
     clean_pod_policy="Running",
 )
-REQUESTS = 120
+REQUESTS = 150
 """More than a supervisor makes in the scene."""
 
 
@@ -31,6 +31,8 @@ class Client:
     def __init__(self, world, at=None, interrupt=None, *, after=False):
         self.world, self.at, self.interrupt, self.after = world, at, interrupt, after
         self.calls = 0
+
+    namespace = "team"
 
     def __getattr__(self, name):
         def call(*arguments, **selectors):
@@ -111,8 +113,8 @@ def test_a_supervisor_that_dies_at_a_request_is_replaced(at, after):
     scene.check()
 
 
-@pytest.mark.parametrize("seconds", [15, 30, 45, 60])
-@pytest.mark.parametrize("at", range(1, REQUESTS))
+@pytest.mark.parametrize("seconds", [15, 45])
+@pytest.mark.parametrize("at", range(1, REQUESTS, 2))
 def test_a_supervisor_that_falls_behind_at_a_request_changes_nothing(at, seconds):
     scene = Scene()
     other = scene.supervisor(Client(scene.world))

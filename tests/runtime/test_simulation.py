@@ -1,6 +1,10 @@
-"""Thousands of random histories; `MLGEN_HISTORIES=20000 MLGEN_SEED=7` plays more, and others."""
+"""Thousands of random histories; `MLGEN_HISTORIES=20000 MLGEN_SEED=7` plays more, and others.
+
+`pytest -s` prints what was injected.
+"""
 
 import os
+from collections import Counter
 
 from runtime.history import History
 
@@ -9,10 +13,27 @@ SEED = int(os.environ.get("MLGEN_SEED", "0"))
 
 
 def test_every_history_ends_as_the_model_says():
-    broken = {}
+    broken, counts, ends = {}, Counter(), Counter()
     for seed in range(SEED, SEED + HISTORIES):
-        problems = History(seed).run()
+        history = History(seed)
+        problems = history.run()
         if problems:
             broken[seed] = problems
+        counts += history.world.faults
+        last = history.state()
+        ends["restarts of a gang that count"] += last.get("restarts", 0)
+        ends["restarts of a gang after disruptions"] += last.get("disruptions", 0)
+        ends[f"ended: {last.get('reason')}"] += 1
 
+    report(counts, ends, broken)
     assert {} == broken
+
+
+def report(counts, ends, broken):
+    """Print what has happened in all histories."""
+    lines = [("histories", HISTORIES), ("seeds", f"{SEED} to {SEED + HISTORIES - 1}")]
+    lines += [("faults injected", counts.total()), *sorted(counts.items())]
+    lines += [*sorted(ends.items()), ("invariants broken", len(broken))]
+    print()
+    for name, count in lines:
+        print(f"| {name:70} | {count:>14} |")

@@ -7,6 +7,9 @@ import signal
 import subprocess
 import sys
 import threading
+import time
+import urllib.error
+import urllib.request
 from random import Random
 
 import pytest
@@ -14,7 +17,7 @@ from runtime.world import Client, World
 from support import ROOT
 
 from mlgen.runtime import api, plan, supervise
-from mlgen.runtime.api import ApiError, Refused
+from mlgen.runtime.api import ApiError
 from mlgen.runtime.supervise import Supervisor
 
 PLAN = {
@@ -71,6 +74,8 @@ def test_pods_are_read_only_where_the_rights_allow_it(world):
 
 
 class Broken:
+    namespace = "team"
+
     def __init__(self, problem):
         self.problem = problem
 
@@ -81,20 +86,30 @@ class Broken:
 def test_a_refusal_that_stays_ends_the_supervisor():
     lines = []
     supervisor = Supervisor(
-        plan.load(json.dumps(PLAN), "r"), Broken(Refused("403: no")), log=lines.append
+        plan.load(json.dumps(PLAN), "r"), Broken(ApiError("no", 403)), log=lines.append
     )
-    delays = [supervisor.step() for _ in range(30)]
+    delays = [supervisor.step() for _ in range(29)]
 
     assert delays[:3] == [0.4, 0.8, 1.6]
     assert max(delays) == 30
-    assert supervisor.exit_code == 200
     assert lines[0] == "retrying: 403: no"
+    with pytest.raises(SystemExit, match="200"):
+        supervisor.step()
+
+
+def test_the_end_of_the_namespace_is_that_of_the_supervisor():
+    text = "unable to create new content in namespace a because it is being terminated"
+    problem = ApiError(text, 403)
+    supervisor = Supervisor(plan.load(json.dumps(PLAN), "r"), Broken(problem), log=lambda _: None)
+
+    with pytest.raises(SystemExit, match="200"):
+        supervisor.step()
 
 
 def test_a_lost_api_server_is_waited_for():
     supervisor = Supervisor(
         plan.load(json.dumps(PLAN), "r"),
-        Broken(ApiError("429", retry_after=40)),
+        Broken(ApiError("busy", 429, "40")),
         log=lambda _: None,
     )
 
@@ -105,11 +120,15 @@ def test_a_lost_api_server_is_waited_for():
 @pytest.fixture
 def world():
     world = World(Random(1))
+    complete(world)
+    return world
+
+
+def complete(world):
     world.put("Job", "mnist-worker", spec={"completions": 1, "parallelism": 1})
     world.objects["Job", "mnist-worker"]["status"] = {
         "conditions": [{"type": "Complete", "status": "True"}]
     }
-    return world
 
 
 def test_a_status_that_is_missing_is_created(world):
@@ -123,9 +142,42 @@ def test_a_status_that_is_missing_is_created(world):
     assert ("Job", "mnist-worker") not in world.objects
 
 
-@pytest.mark.parametrize(("exits", "code", "expected"), [("", 7, 0), ("1", 7, 7), ("", 200, 200)])
+def test_a_job_of_another_set_does_not_exist(world):
+    document = {**PLAN, "workloads": PLAN["workloads"][:1], "order": [], "set": "b"}
+    supervisor = Supervisor(
+        plan.load(json.dumps(document), "r"), world, lambda: world.now, lambda _: None
+    )
+    found = world.objects["Job", "mnist-worker"]
+    for value, phase in (("a", "Running"), ("b", "Ended")):
+        found["spec"]["template"] = {"metadata": {"annotations": {"mlgen.dev/set": value}}}
+        supervisor.step()
+        state = json.loads(world.get("ConfigMap", "mnist-status")["data"]["state"])
+        assert phase == state.get("phase", "Running")
+
+
+class Forbidding(World):
+    """An API server that allows no deletion."""
+
+    def delete(self, *_):
+        raise ApiError("no", 403)
+
+
+def test_what_cannot_be_cleaned_up_does_not_change_the_end():
+    world, lines = Forbidding(Random(1)), []
+    complete(world)
+    document = {**PLAN, "workloads": PLAN["workloads"][:1], "order": []}
+    supervisor = Supervisor(plan.load(json.dumps(document), "r"), world, log=lines.append)
+    while supervisor.exit_code is None:
+        supervisor.step()
+
+    assert supervisor.exit_code == 0
+    assert "passed over: 403: no" in lines
+
+
+@pytest.mark.parametrize(("exits", "code", "expected"), [("", 7, 0), ("1", 200, 1), ("1", 0, 0)])
 def test_main(monkeypatch, tmp_path, capsys, exits, code, expected):  # noqa: PLR0913, PLR0917
-    (tmp_path / "plan.json").write_text(json.dumps(PLAN))
+    (tmp_path / "plan.json").write_text(json.dumps({**PLAN, "metricsPort": int(exits or 0)}))
+    served = []
     rung = threading.Event()
 
     class Fake:
@@ -145,6 +197,7 @@ def test_main(monkeypatch, tmp_path, capsys, exits, code, expected):  # noqa: PL
     monkeypatch.setattr(api, "in_cluster", lambda *_: Fake())
     monkeypatch.setattr(supervise, "Supervisor", Fast)
     monkeypatch.setattr(supervise, "GAP", 0.0)
+    monkeypatch.setattr(supervise, "serve", lambda port, text: served.append((port, text())))
     monkeypatch.setattr(signal, "signal", lambda *each: handlers.append(each[1]))
     handlers = []
     env = {
@@ -157,8 +210,157 @@ def test_main(monkeypatch, tmp_path, capsys, exits, code, expected):  # noqa: PL
 
     assert expected == supervise.main(env)
     assert capsys.readouterr().out == "step\nstep\n"
+    assert [1] * bool(exits) == [port for port, _ in served]
+    for _, text in served:
+        assert text.startswith('mlgen_job_condition{job="mnist",condition="Created"} 0\n')
     with pytest.raises(SystemExit, match="143"):
         handlers[0](15, None)
+
+
+def test_the_end_of_the_pod_may_be_that_of_the_namespace(monkeypatch, tmp_path):
+    (tmp_path / "plan.json").write_text(json.dumps({**PLAN, "workloads": [], "pods": False}))
+    env = {"MLGEN_PLAN": str(tmp_path / "plan.json"), "MLGEN_RUN": "uid"}
+    env.update(KUBERNETES_SERVICE_HOST="h", KUBERNETES_SERVICE_PORT="443")
+    left = []
+    monkeypatch.setattr(api, "in_cluster", lambda *_: None)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(supervise, "run", lambda *_: sys.exit(143))
+    monkeypatch.setattr(Supervisor, "leave", lambda self: left.append(self))  # noqa: PLW0108
+
+    with pytest.raises(SystemExit, match="143"):
+        supervise.main(env)
+    assert 1 == len(left)
+
+
+def test_what_is_not_expected_is_a_failure_of_the_supervisor(capsys):
+    assert supervise.guarded(lambda _: 1 // 0) == 200
+    assert "ZeroDivisionError" in capsys.readouterr().err
+    assert supervise.guarded(lambda _: 7) == 7
+
+
+def test_a_supervisor_leaves_the_next_run_of_the_job_alone(world):
+    world.objects["Job", "mnist-worker"]["status"] = {}
+    document = {**PLAN, "workloads": PLAN["workloads"][:1], "order": []}
+    jobs = [plan.load(json.dumps(document), run) for run in ("first", "second")]
+    old, new = (Supervisor(job, world, lambda: world.now, lambda _: None) for job in jobs)
+    old.step()
+    old.step()
+    new.step()
+    world.writes.clear()
+
+    with pytest.raises(SystemExit, match="200"):
+        old.step()
+    assert [] == world.writes
+
+
+class Terminating(World):
+    """A namespace that is being deleted, where somebody else writes at the same time."""
+
+    text = "unable to create new content in namespace a because it is being terminated"
+    conflicts = 1
+
+    def create(self, *_):
+        raise ApiError(self.text, 403)
+
+    def patch(self, kind, name, body):
+        if self.conflicts:
+            self.conflicts -= 1
+            raise ApiError("changed", 409)
+        return super().patch(kind, name, body)
+
+
+@pytest.mark.parametrize(
+    ("text", "conflicts", "expected"),
+    [(Terminating.text, 1, [1]), (Terminating.text, 99, []), ("forbidden", 0, [])],
+)
+def test_jobs_end_with_their_namespace(monkeypatch, text, conflicts, expected):
+    slept = []
+    monkeypatch.setattr(supervise.time, "sleep", slept.append)
+    world = Terminating(Random(1))
+    world.text, world.conflicts = text, conflicts
+    world.put("Job", "mnist-worker", spec={"completions": 1, "parallelism": 1})
+    supervisor = Supervisor(plan.load(json.dumps(PLAN), "r"), world, log=lambda _: None)
+
+    supervisor.leave()
+
+    assert expected == [body["spec"]["activeDeadlineSeconds"] for _, _, _, body in world.writes]
+    assert min(conflicts, 10) == len(slept)
+
+
+def test_jobs_do_not_end_with_the_pod_of_their_supervisor(world):
+    world.objects["Job", "mnist-worker"]["status"] = {}
+    Supervisor(plan.load(json.dumps(PLAN), "r"), world, log=lambda _: None).leave()
+
+    assert ["create"] == [verb for verb, *_ in world.writes]
+
+
+def test_an_event_that_cannot_be_created_because_the_namespace_ends():
+    world = Terminating(Random(1))
+    complete(world)
+    world.put("ConfigMap", "mnist-status", data={"Created": "True 2026-01-01T00:00:00Z A: b"})
+    supervisor = Supervisor(plan.load(json.dumps(PLAN), "r"), world, log=lambda _: None)
+
+    with pytest.raises(SystemExit, match="200"):
+        supervisor.step()
+
+
+class Events(World):
+    """An API server that answers a request to create an Event with an error."""
+
+    problem = None
+    tries = 0
+
+    def create(self, kind, body):
+        if kind == "Event":
+            self.tries += 1
+            if self.problem:
+                raise self.problem
+        return super().create(kind, body)
+
+
+@pytest.mark.parametrize(
+    ("problem", "tries", "created"),
+    [(None, 2, 2), (ApiError("busy"), 2, 0), (ApiError("", 403), 1, 0)],
+)
+def test_events_hold_up_nothing(problem, tries, created):
+    world = Events(Random(1))
+    complete(world)
+    world.problem = problem
+    job = plan.load(json.dumps({**PLAN, "workloads": PLAN["workloads"][:1], "order": []}), "r")
+    supervisor = Supervisor(job, world, lambda: world.now, log=lambda _: None)
+
+    while supervisor.exit_code is None:
+        supervisor.step()
+
+    assert (tries, created) == (world.tries, len(world.all("Event")))
+    for event in world.all("Event"):
+        assert "Job" == event["involvedObject"]["kind"]
+        assert ("mnist-worker", "team") == (
+            event["involvedObject"]["name"], event["involvedObject"]["namespace"],
+        )  # fmt: skip
+
+
+def test_the_status_is_served_as_metrics(monkeypatch):
+    servers = []
+
+    class Server(supervise.ThreadingHTTPServer):
+        def serve_forever(self):
+            servers.append(self)
+            self.handle_request()
+            self.handle_request()
+
+    monkeypatch.setattr(supervise, "ThreadingHTTPServer", Server)
+    monkeypatch.setattr(supervise.socket, "has_dualstack_ipv6", lambda: False)
+    supervise.start(supervise.serve, 0, lambda: "a 1\n")
+    while not servers:
+        time.sleep(0.01)
+    url = f"http://127.0.0.1:{servers[0].server_port}"
+
+    with urllib.request.urlopen(f"{url}/metrics") as answer:
+        assert b"a 1\n" == answer.read()
+        assert "text/plain; version=0.0.4" == answer.headers["Content-Type"]
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        urllib.request.urlopen(f"{url}/other")
 
 
 def test_the_api_server_of_the_cluster_is_reached_by_https(monkeypatch, tmp_path):
@@ -195,14 +397,8 @@ def test_the_code_needs_python_3_9_and_its_standard_library(path):
     names = {getattr(node, "module", None) or node.names[0].name for node in imports}
 
     assert all(
-        name.split(".")[0] in STANDARD
+        name.split(".")[0] in sys.stdlib_module_names
         or name.startswith("mlgen.runtime")
         or name == "mlgen.runtime"
         for name in names
     )
-
-
-STANDARD = {
-    "__future__", "calendar", "collections", "contextlib", "dataclasses", "http", "json", "os",
-    "pathlib", "signal", "ssl", "sys", "threading", "time", "typing", "urllib",
-}  # fmt: skip

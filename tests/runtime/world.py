@@ -8,12 +8,21 @@ import copy
 import heapq
 import itertools
 import json
+from collections import Counter
 
-from mlgen.runtime.api import ApiError, Conflict, NotFound
+from mlgen.runtime.api import CONFLICT, NOT_FOUND, ApiError
 from mlgen.runtime.status import stamp
 
 EPOCH = 1_800_000_000.0
 GRACE = 30.0
+FAULTS = {
+    "before": "connection lost before a request",
+    "after": "connection lost after a request was done",
+    "409": "409 Conflict",
+    "429": "429 Too Many Requests",
+    "killed": "supervisor killed before a request",
+    "killed after": "supervisor killed after a request",
+}
 
 
 class Killed(BaseException):
@@ -22,6 +31,8 @@ class Killed(BaseException):
 
 class World:
     """The objects of one namespace, and the controllers that act on them."""
+
+    namespace = "team"
 
     def __init__(self, random, job="mnist"):
         self.random = random
@@ -39,6 +50,7 @@ class World:
         self.lags = random.choice(((0.1, 0.1, 0.5, 3.0), (0.1, 0.5, 20.0)))
         self.ends = {}
         self.outage = (0.0, 0.0)
+        self.faults = Counter()
         self.on_pod_running = lambda *_: None
         self.on_pod_created = lambda *_: None
 
@@ -76,28 +88,30 @@ class World:
         try:
             return copy.deepcopy(self.objects[kind, name])
         except KeyError:
-            raise NotFound(f"404: {kind} {name}") from None
+            raise ApiError(f"{kind} {name}", NOT_FOUND) from None
 
-    def list(self, kind, **selectors):
+    def list(self, kind, keep, **selectors):
         key, value = selectors["labelSelector"].split("=")
         items = [b for b in self.all(kind) if b["metadata"]["labels"].get(key) == value]
-        return {"metadata": {"resourceVersion": "1"}, "items": copy.deepcopy(items)}
+        return [keep(each) for each in copy.deepcopy(items)]
 
     def create(self, kind, body):
         name = body["metadata"]["name"]
         if (kind, name) in self.objects:
-            raise Conflict("409: exists")
+            raise ApiError("exists", CONFLICT)
         self.writes.append(("create", kind, name, body))
         return copy.deepcopy(self.put(kind, name, **copy.deepcopy(body)))
 
     def patch(self, kind, name, body):
         if (kind, name) not in self.objects:
-            raise NotFound(f"404: {kind} {name}")
+            raise ApiError(f"{kind} {name}", NOT_FOUND)
         target = self.objects[kind, name]
         version = body.get("metadata", {}).get("resourceVersion")
         if version not in (None, target["metadata"]["resourceVersion"]):
-            raise Conflict("409: changed")
+            raise ApiError("changed", CONFLICT)
         self.writes.append(("patch", kind, name, body))
+        if "ownerReferences" in body.get("metadata", {}):
+            target["metadata"]["ownerReferences"] = body["metadata"]["ownerReferences"]
         if "spec" in body:
             target["spec"].update(body["spec"])
             target["metadata"]["generation"] += 1
@@ -111,10 +125,10 @@ class World:
 
     def delete(self, kind, name, body):
         if (kind, name) not in self.objects:
-            raise NotFound(f"404: {kind} {name}")
+            raise ApiError(f"{kind} {name}", NOT_FOUND)
         uid = body.get("preconditions", {}).get("uid")
         if uid not in (None, self.objects[kind, name]["metadata"]["uid"]):
-            raise Conflict("409: another object")
+            raise ApiError("another object", CONFLICT)
         self.writes.append(("delete", kind, name, body))
         gone = self.objects.pop((kind, name))
         for pod in self.pods(gone):
@@ -199,9 +213,16 @@ class World:
     def report_end(self, pod, code, at):
         if not self.is_running(pod):
             return
-        pod["status"]["phase"] = "Failed" if code else "Succeeded"
         end = {"exitCode": code, "finishedAt": at, "reason": "Error" if code else "Completed"}
         pod["status"]["containerStatuses"][0]["state"] = {"terminated": end}
+        self.touch(pod)
+        # The kubelet sets the phase when it has cleaned up.
+        self.after(self.random.choice((0.0, 0.0, 1.0)), self.report_phase, pod, code)
+
+    def report_phase(self, pod, code):
+        if not self.is_running(pod):
+            return
+        pod["status"]["phase"] = "Failed" if code else "Succeeded"
         self.touch(pod)
         if pod["metadata"].get("deletionTimestamp"):
             self.after(self.random.uniform(0.1, 1.0), self.remove_pod, pod)
@@ -254,9 +275,10 @@ class World:
 
     # The Job controller
 
-    def sync_job(self, job):  # noqa: C901
+    def sync_job(self, job):  # noqa: C901, PLR0912
         spec, status = job["spec"], job["status"]
         before = json.dumps(status)
+        job.setdefault("backoff", {})
         conditions = status.setdefault("conditions", [])
         pods = self.pods(job)
         done = set(status.get("completedIndexes", []))
@@ -265,11 +287,14 @@ class World:
         for pod in pods:
             if pod["status"]["phase"] in ("Succeeded", "Failed") and not pod["counted"]:
                 pod["counted"] = True
-                pod["metadata"].pop("finalizers", None)
                 if pod["status"]["phase"] == "Succeeded":
+                    pod["metadata"].pop("finalizers", None)
                     done.add(pod["index"])
                 else:
-                    self.count_failure(job, pod)
+                    count, _ = job["backoff"].get(pod["index"], (0, 0.0))
+                    job["backoff"][pod["index"]] = (count + 1, self.now)
+                    if not spec.get("backoffLimitPerIndex"):
+                        self.count_failure(job, pod)
         status["completedIndexes"] = sorted(done)
         status["succeeded"] = len(done)
         active = [
@@ -313,7 +338,23 @@ class World:
         elif value == "True":
             conditions.append({"type": "Suspended", "status": value})
 
+    def is_backing_off(self, job, index):
+        """Return whether a failed replica is not replaced yet (backoff_utils.go, per index)."""
+        count, at = job["backoff"].get(index, (0, 0.0))
+        until = at + min(10.0 * 2 ** (count - 1), 600.0)
+        if count and until > self.now:
+            self.after(until - self.now, self.touch, job)
+        return bool(count) and until > self.now
+
+    def count_replaced(self, job, index):
+        """Count the failure that a pod replaces: so late, if the back-off is per index."""
+        for pod in self.pods(job) if job["spec"].get("backoffLimitPerIndex") else []:
+            failed = pod["index"] == index and pod["status"]["phase"] == "Failed"
+            if failed and pod["metadata"].pop("finalizers", None):
+                job["status"]["failed"] += 1
+
     def count_failure(self, job, pod):
+        pod["metadata"].pop("finalizers", None)
         policy = job["spec"].get("podFailurePolicy")
         drained = any(c["type"] == "DisruptionTarget" for c in pod["status"]["conditions"])
         if policy and drained:
@@ -354,7 +395,10 @@ class World:
                 self.after(deadline, self.touch, job)
             taken = {pod["index"] for pod in active} | done
             for index in range(spec["completions"]):
-                if index not in taken and len(active) < spec["parallelism"]:
+                if index in taken or len(active) >= spec["parallelism"]:
+                    continue
+                if not self.is_backing_off(job, index):
+                    self.count_replaced(job, index)
                     self.create_pod(job, index)
                     active.append(self.pods(job)[-1])
 
@@ -387,33 +431,36 @@ class World:
 class Client:
     """The API server as one supervisor reaches it: with faults, and others acting in between."""
 
+    namespace = "team"
+
     def __init__(self, world, random, rate, between):
         self.world, self.random, self.rate, self.between = world, random, rate, between
-        self.faults = 0
 
     def _call(self, method, *arguments, **selectors):
         if self.random.random() < self.rate:
+            self.world.faults["time passes between two requests, or another supervisor acts"] += 1
             self.between()
         start, end = self.world.outage
         if start <= self.world.now < end:
+            self.world.faults["request while the API server is away for 300 s"] += 1
             raise ApiError("nobody answers")
         if self.random.random() >= self.rate:
             return method(*arguments, **selectors)
-        self.faults += 1
         kind = self.random.choice(("before", "after", "409", "429", "killed", "killed after"))
+        self.world.faults[FAULTS[kind]] += 1
         if kind in ("after", "killed after"):
             method(*arguments, **selectors)
         if kind.startswith("killed"):
             raise Killed
         if kind == "409":
-            raise Conflict("409: injected")
-        raise ApiError(f"injected {kind}", 1.0 if kind == "429" else 0.0)
+            raise ApiError("injected", CONFLICT)
+        raise ApiError(f"injected {kind}", 429, "1") if kind == "429" else ApiError("injected")
 
     def get(self, *arguments):
         return self._call(self.world.get, *arguments)
 
-    def list(self, kind, **selectors):
-        return self._call(self.world.list, kind, **selectors)
+    def list(self, kind, keep, **selectors):
+        return self._call(self.world.list, kind, keep, **selectors)
 
     def create(self, *arguments):
         return self._call(self.world.create, *arguments)
