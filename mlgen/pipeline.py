@@ -105,9 +105,11 @@ def _render_job(name: str, document: Document, options: Options) -> tuple[Render
     try:
         job, topology, manifests = _built(job, options)
         collector = Collector(topology.warnings)
+        settings: list[str] = []
         if options.target:
             collector.extend(gitops.warnings(job, topology, options.target))
             manifests = gitops.adapted(topology, manifests, options.target)
+            settings = gitops.settings(topology, manifests, options.target)
         found = checks.problems(job.name, manifests, options.kube_version, document.data)
         collector.extend(found)
         if job.security.profile:
@@ -116,7 +118,15 @@ def _render_job(name: str, document: Document, options: Options) -> tuple[Render
         collector.raise_errors()
     except MlgenError as error:
         raise MlgenError(deprecations + _located(document, error.problems)) from None
-    rendered = Rendered(name, document, job, options.kube_version, topology, tuple(manifests))
+    rendered = Rendered(
+        name,
+        document,
+        job,
+        options.kube_version,
+        topology,
+        tuple(manifests),
+        settings=tuple(settings),
+    )
     return rendered, deprecations + _located(document, collector.problems)
 
 

@@ -52,6 +52,7 @@ class Rendered:
         objects: in the order in which they are applied.
         prerequisites: what the objects name, and the files do not bring; () where a tool has only
             some of the manifests that are applied together.
+        settings: lines on what the GitOps tool's own configuration needs for the job.
     """
 
     file: str
@@ -61,6 +62,7 @@ class Rendered:
     topology: Topology
     objects: tuple[Object, ...]
     prerequisites: tuple[Prerequisite, ...] = ()
+    settings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

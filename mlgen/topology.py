@@ -22,12 +22,6 @@ https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-e
 PEERS = "peers"
 """The name of `Role.port` in a pod's ports, in a Service and in `Role.host_ports`."""
 
-SUPERVISED_MIN_TTL = 600
-"""The minimum `ttlSecondsAfterFinished` of a supervised job's Jobs.
-
-A Job that is deleted earlier may be gone before the supervisor has seen its result.
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class PodField:
@@ -87,6 +81,18 @@ class Wait:
     hosts: Hosts
     port: int | None = None
     started: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A condition for the start of a role, which has no pods before: another role's state.
+
+    Attributes:
+        until: `Complete`: the other role has succeeded; `Ready`: all of its replicas are ready.
+    """
+
+    role: str
+    until: Literal["Complete", "Ready"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,11 +207,15 @@ class Role:
             it runs to completion: a Job.
         endless: True if its replicas do not end by themselves: without `serves` too, if a restart
             policy other than Always makes it a Job.
-        decides: True if it is the deciding Job, which determines the outcome of the training.
+        decides: True if it is the deciding Job, which determines the outcome of the training, or
+            one of several that do so together.
         success: when the deciding Job has succeeded; None: when all of its replicas have.
         index: the index of the replica, if it has a Job of its own.
         restart: Never, OnFailure, ExitCode or Workflow; ignored if it serves. Workflow: any failure
             of a replica fails its Job, and the workflow restarts the whole job.
+        gang: True if it restarts together with the other roles that are in the gang.
+        alone: True if a replica that fails is restarted alone nevertheless; the gang restarts only
+            if one is preempted, drained or lost.
         tolerates_failure: True if the other replicas go on when one of them fails.
         port: the port on which peers reach a replica.
         more_ports: additional ports, by name.
@@ -215,6 +225,7 @@ class Role:
         command: the command of the main container if the job file has neither command nor args.
         args: the arguments for `command`.
         waits: conditions for the start of a replica.
+        orders: conditions for the start of the role.
         helpers: init containers that run before the main container.
         mounts: volumes of the main container.
         rights: permissions in the Kubernetes API.
@@ -238,6 +249,8 @@ class Role:
     success: Success | None = None
     index: int | None = None
     restart: str = "Never"
+    gang: bool = False
+    alone: bool = False
     tolerates_failure: bool = False
     port: int | None = None
     more_ports: Mapping[str, int] = field(default_factory=dict)
@@ -246,6 +259,7 @@ class Role:
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
     waits: tuple[Wait, ...] = ()
+    orders: tuple[Order, ...] = ()
     helpers: tuple[Helper, ...] = ()
     mounts: tuple[Mount, ...] = ()
     rights: tuple[Right, ...] = ()
@@ -256,6 +270,11 @@ class Role:
     labels: Mapping[str, str] = field(default_factory=dict)
     workload: str | None = None
 
+    @property
+    def restarts_together(self) -> bool:
+        """True if the whole gang restarts when a replica fails."""
+        return self.gang and not self.alone
+
 
 @dataclass(frozen=True, slots=True)
 class Topology:
@@ -263,7 +282,8 @@ class Topology:
 
     Attributes:
         roles: in the order in which they are rendered.
-        supervised: True if a supervisor stops or deletes workloads that are left after training.
+        supervised: True if a supervisor decides what is left to decide while the job runs.
+        decides: whether `one` role decides, or `all` or `any` of several together.
         files: contents of generated files, by name. Other files that a role mounts are scripts of
             `templates/scripts`.
         warnings: problems that do not prevent rendering.
@@ -274,6 +294,7 @@ class Topology:
     job: TrainingJob
     roles: tuple[Role, ...]
     supervised: bool = False
+    decides: Literal["one", "all", "any"] = "one"
     files: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[Problem, ...] = ()
     cleanup: str = ""

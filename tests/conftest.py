@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 from hypothesis import HealthCheck, settings
-from support import FIXTURES, RESOURCES, ROOT
+from support import FIXTURES, RESOURCES, ROOT, abridged
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 # Slow machines do not fail a test, and CI always runs the same examples.
@@ -23,6 +23,9 @@ class Manifest(SingleFileSnapshotExtension):
 
     file_extension = "yaml"
     _write_mode = WriteMode.TEXT
+
+    def serialize(self, data, **options):
+        return super().serialize(abridged(data), **options)
 
 
 def pytest_generate_tests(metafunc):

@@ -31,6 +31,15 @@ def golden(file):
     return path.read_text() if path.exists() else ""
 
 
+MODULE = re.compile(r"^( +)(\w+\.py): \|\n(?:\1 .*\n|\n)+", re.MULTILINE)
+"""A module of the supervisor in a ConfigMap."""
+
+
+def abridged(text):
+    """Return manifests without the text of the supervisor's program, which goldens leave out."""
+    return MODULE.sub(r"\1\2: mlgen/runtime/\2\n", text)
+
+
 def files_with(*patterns, without="(?!)"):
     """Run a test for each fixture whose manifests match all patterns, but not `without`."""
     files = [

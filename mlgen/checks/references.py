@@ -4,8 +4,10 @@ Selectors, mounts, RBAC rules and the supervisor refer to other objects by label
 these changes in one place only, the API server accepts the manifests and the job hangs.
 """
 
+import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from mlgen.checks import peers
 from mlgen.checks.pods import (
@@ -17,11 +19,10 @@ from mlgen.checks.pods import (
     Pods,
     name_of,
     role_path,
-    texts,
     title,
 )
 from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
-from mlgen.objects.labels import DECIDES, JOB, REPLICA_INDEX, ROLE, status_name
+from mlgen.objects.labels import JOB, MAX_REPLICAS, REPLICA_INDEX, ROLE, SET, status_name
 from mlgen.problems import Problem, ValuePath
 
 SELECTOR_LABELS = (JOB, ROLE, REPLICA_INDEX)
@@ -251,34 +252,67 @@ def _binding(job: Objects, item: Object, used: set[str | None]) -> Iterator[Find
             yield Finding(item, ("subjects", number, "namespace"), problem)
 
 
-SUPERVISED: dict[str, Callable[[str], list[str]]] = {
-    "MLGEN_JOB": lambda text: [f"configmap/{status_name(text)}"],
-    "MLGEN_DECIDES": lambda text: [f"job/{text}"],
-    "MLGEN_WORKLOADS": str.split,
-    "MLGEN_OBJECTS": str.split,
-}
-"""The variables of the supervisor, and the objects that each names: see argo/watch.sh."""
+PLAN = "plan.json"
+"""The file of a ConfigMap that tells the supervisor what to decide: mlgen/runtime/plan.py."""
 
 
 def _supervisor(job: Objects) -> Iterator[Finding]:
     """Check that the objects named to the supervisor exist, and that a Role allows them."""
+    for item in job.of_kind("ConfigMap").values():
+        if PLAN in item.get("data", {}):
+            try:
+                messages = list(_wrong_in_plan(job, json.loads(item["data"][PLAN])))
+            except (AttributeError, KeyError, TypeError, ValueError):
+                messages = ["is not a plan of the supervisor"]
+            for message in messages:
+                yield _broken(item, ("data", PLAN), f"{PLAN} {message}")
+
+
+def _wrong_in_plan(job: Objects, plan: dict[str, Any]) -> Iterator[str]:
+    """Return what a plan says otherwise than the objects."""
     objects = {f"{item['kind'].lower()}/{name_of(item)}": item for item in job.items}
     allowed = set(_allowed(job))
-    for text in texts(job.pods):
-        for word in SUPERVISED[text.label](text.text) if text.label in SUPERVISED else ():
-            message = f"{text.label} refers to {word}, which"
-            if word not in objects:
-                yield _broken(text.item, text.path, f"{message} does not exist")
-            elif word not in allowed:
-                yield _broken(text.item, text.path, f"{message} no Role gives access to")
-            elif (
-                text.label == "MLGEN_DECIDES" and DECIDES not in objects[word]["metadata"]["labels"]
-            ):
-                yield _broken(text.item, text.path, f"{message} is not the deciding Job")
+    for word in _planned(plan):
+        if word not in objects:
+            yield f"refers to {word}, which does not exist"
+        elif word not in allowed:
+            yield f"refers to {word}, which no Role gives access to"
+    for workload in plan["workloads"]:
+        word = f"{workload['kind'].lower()}/{workload['name']}"
+        if word in objects:
+            yield from _differs_from_plan(objects[word], plan, workload, word)
+
+
+def _differs_from_plan(
+    item: Object, plan: dict[str, Any], workload: dict[str, Any], word: str
+) -> Iterator[str]:
+    """Return how a workload differs from what a plan says of it."""
+    notes, replicas = _annotations(item["metadata"]), item["spec"].get("replicas", 1)
+    planned = workload.get("replicas", 1)
+    is_fixed = workload["kind"] == "StatefulSet" and MAX_REPLICAS not in notes
+    if is_fixed and replicas not in (0, planned):
+        yield f"has {planned} replicas of {word}, which has {replicas}"
+    job_set = _annotations(item["spec"]["template"]["metadata"]).get(SET, "")
+    if workload["kind"] == "Job" and job_set != plan.get("set", ""):
+        yield f"is of another version of the job than {word}"
+
+
+def _annotations(metadata: Object) -> Object:
+    return metadata.get("annotations") or {}
+
+
+def _planned(plan: dict[str, Any]) -> Iterator[str]:
+    """Return the objects that a plan names: `job/mnist-worker`."""
+    yield f"configmap/{status_name(plan['job'])}"
+    yield from (f"job/{name}" for name in plan["deciding"])
+    for item in plan["workloads"]:
+        if item["name"] not in plan["deciding"]:
+            yield f"{item['kind'].lower()}/{item['name']}"
+    yield from (f"{kind.lower()}/{name}" for kind, name in plan.get("objects", []))
 
 
 def _allowed(job: Objects) -> Iterator[str]:
-    """Return the objects that Roles name, written as in the supervisor's variables."""
+    """Return the objects that Roles name."""
     for item in job.of_kind("Role").values():
         for rule in item["rules"]:
             kinds = [KINDS[name].lower() for name in rule.get("resources", []) if name in KINDS]

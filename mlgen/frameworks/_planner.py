@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from mlgen.frameworks import _rules, _success
+from mlgen.frameworks import _rules, _success, _supervision
 from mlgen.frameworks._addresses import with_aliases
 from mlgen.frameworks._host_ports import Allocation
 from mlgen.frameworks._rules import endings
@@ -278,10 +278,11 @@ class Planner:
         """
         replicas = fields.get("replicas", spec.replicas)
         if fields.get("decides"):
-            split = self.is_split(spec)
-            self.collector.extend(_success.problems(self.job, replicas, split=split))
+            split = self.is_split(spec) and replicas > 1
             needed = fields.get("tolerates_failure", False)
             success = _success.success(self.job, success, needed=needed)
+            self.job = _supervision.with_split_deciders(self.job, spec.name, split=split)
+            self.collector.extend(_success.problems(self.job, replicas, split=split))
         policy = self._restart_policy(spec, restart, serves=serves)
         role = Role(
             name=spec.name,
@@ -289,6 +290,8 @@ class Planner:
             spec=spec,
             serves=policy == "Always",
             restart=policy,
+            gang=_supervision.is_in_gang(self.job, spec.name),
+            alone=spec.restart_scope is not None,
             success=success if fields.get("decides") else None,
             endless=serves,
             port=self.peer_port(spec),
@@ -304,7 +307,12 @@ class Planner:
                 self.roles.append(self._replica(replace(role, **each((spec.name, index))), index))
 
     def _restart_policy(self, spec: RoleSpec, restart: str | None, *, serves: bool) -> str:
-        """Return the restart policy of a role; `Always` only for a role that serves."""
+        """Return the restart policy of a role; `Always` only for a role that serves.
+
+        Who asks for restarts of a gang asks for restarts: its default is ExitCode.
+        """
+        if _supervision.is_in_gang(self.job, spec.name) and not serves and not spec.restart_scope:
+            restart = "ExitCode"
         policy = spec.restart_policy or restart or ("Always" if serves else "Never")
         if policy != "Always" or serves:
             return policy
@@ -351,10 +359,11 @@ class Planner:
             default: the role that decides unless the job file names one.
             candidates: the roles that the job file may name; any other is a problem.
         """
-        role = self.job.success_policy.role
-        if role is None:
-            return default
+        policy = self.job.success_policy
+        role = policy.role or next(iter(policy.roles), None)
         candidates = list(candidates)
+        if role is None or policy.roles:
+            return role if role in candidates else default
         if role not in candidates:
             choices = ", ".join(candidates) or "none"
             hint = did_you_mean(role, candidates) or f"possible roles: {choices}"
@@ -369,17 +378,19 @@ class Planner:
             MlgenError: with every problem that was reported.
         """
         roles = with_ready_names([with_waits(self, role) for role in self.roles])
+        roles = _supervision.with_deciders(self.job, roles)
         self.roles = with_aliases(self.job, roles)
-        topology = Topology(self.job, tuple(self.roles), self._is_supervised(), self.files)
+        topology = Topology(
+            job=self.job,
+            roles=tuple(self.roles),
+            supervised=_supervision.is_supervised(self.job, roles),
+            decides=_supervision.decides(self.job),
+            files=self.files,
+        )
+        self.collector.extend(_supervision.problems(self.job, roles))
         self.collector.extend(_rules.problems(topology))
         for role in self.roles:
             self.collector.extend(self._overlong(role))
         self.collector.raise_errors()
         cleanup = endings.cleanup(topology)
         return replace(topology, warnings=self.collector.problems, cleanup=cleanup)
-
-    def _is_supervised(self) -> bool:
-        """Return True if pods remain after training that a supervisor has to stop."""
-        job = self.job
-        cleans_up = job.run_policy.clean_pod_policy != "None" and not job.workflow
-        return job.supervisor and cleans_up and not all(role.decides for role in self.roles)

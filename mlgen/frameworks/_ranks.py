@@ -10,7 +10,7 @@ from functools import partial
 from mlgen.frameworks._launch import launches_of
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer
 from mlgen.frameworks._success import FIRST
-from mlgen.jobfile.model import RoleSpec, TrainingJob, WaitFor
+from mlgen.jobfile.model import RoleSpec, SuccessPolicy, TrainingJob, WaitFor
 from mlgen.topology import INDEX, Env, Wait
 
 RANK = "rank"
@@ -73,6 +73,7 @@ def members(job: TrainingJob, leader: str, follower: str) -> list[Member]:
         return [Member(only, only.replicas, INDEX)]
     first, rest = specs[leader], specs[follower]
     is_alike = replace(first, name=RANK, replicas=0) == replace(rest, name=RANK, replicas=0)
+    is_alike = is_alike and _are_named_together(job, leader, follower)
     if is_alike and not _meet_at(job, leader, follower):
         size = first.replicas + rest.replicas
         waits = _merged_waits(first.wait_for, leader, follower)
@@ -81,6 +82,28 @@ def members(job: TrainingJob, leader: str, follower: str) -> list[Member]:
         Member(first, first.replicas, INDEX),
         *(Member(rest, 1, str(first.replicas + i), i) for i in range(rest.replicas)),
     ]
+
+
+def _named(job: TrainingJob) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the roles that restart together, and those that decide together, if they are named."""
+    scope = job.run_policy.restart_scope
+    return scope if isinstance(scope, tuple) else (), job.success_policy.roles
+
+
+def _are_named_together(job: TrainingJob, leader: str, follower: str) -> bool:
+    """Return whether the policies of the job name both of two roles, or neither."""
+    return all((leader in names) == (follower in names) for names in _named(job))
+
+
+def _with_merged_names(job: TrainingJob, *roles: str) -> TrainingJob:
+    """Return the job with policies that name the merged role in place of these roles."""
+    scope, deciders = _named(job)
+    if set(roles) & set(scope):
+        names = (*(name for name in scope if name not in roles), RANK)
+        job = replace(job, run_policy=replace(job.run_policy, restart_scope=names))
+    if set(roles) & set(deciders):
+        job = replace(job, success_policy=SuccessPolicy(replicas="All"))
+    return job
 
 
 def _meet_at(job: TrainingJob, *roles: str) -> bool:
@@ -127,6 +150,8 @@ def ranked(
     """
     replicas_by_rank = members(planner.job, leader, follower)
     first, last = replicas_by_rank[0], replicas_by_rank[-1]
+    if first.spec.name == RANK:
+        planner.job = _with_merged_names(planner.job, leader, follower)
     candidates = [leader, RANK] if first.spec.name == RANK else [first.spec.name]
     planner.decider(first.spec.name, candidates)
     hosts = tuple(

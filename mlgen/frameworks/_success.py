@@ -43,12 +43,17 @@ def problems(job: TrainingJob, replicas: int, *, split: bool) -> Iterator[Proble
     Args:
         job: the job.
         replicas: the number of replicas of the deciding role.
-        split: each of them has a Job of its own.
+        split: there are several, and each of them has a Job of its own.
     """
     required = job.success_policy.replicas
-    if required not in (None, "First") and split and replicas > 1:
-        message = "with host networking, each replica has its own Job, and only one Job decides"
-        yield Problem(PATH, message, "combination", "write First, or remove it")
+    if required == "All" and split:
+        message = "with host networking, each replica has its own Job; without a supervisor, only"
+        hint = "remove --no-supervisor, or write First"
+        message += " that of replica 0 decides"
+        yield Problem(PATH, message, "combination", hint, warning=True)
+    elif required not in (None, "First") and split:
+        message = "with host networking, each replica has its own Job, and no number can decide"
+        yield Problem(PATH, message, "combination", "write All or First")
     if required not in (None, "First", "All") and int(required) > replicas:
         message = f"{required} replicas must succeed, but the deciding role has only {replicas}"
         yield Problem(PATH, message, "combination", f"write at most {replicas}")

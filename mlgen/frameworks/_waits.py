@@ -8,18 +8,32 @@ from typing import TYPE_CHECKING
 from mlgen.frameworks._launch.ports import rendezvous_port
 from mlgen.jobfile.model import WaitFor
 from mlgen.problems import Problem, did_you_mean
-from mlgen.topology import Role, Topology, Wait
+from mlgen.topology import Order, Role, Topology, Wait
 
 if TYPE_CHECKING:
     from mlgen.frameworks._planner import Planner
 
+STATES = ("Complete", "Ready")
+"""What an order waits for; waits in the pods are for names and ports."""
+
 
 def with_waits(planner: "Planner", role: Role) -> Role:
-    """Return a role with the waits of its waitFor, which needs the ports of all roles."""
-    if role.spec.wait_for is None:
+    """Return a role with the waits and orders of its waitFor, which needs the ports of all roles.
+
+    An order comes in addition to the waits of the framework, which an empty list removes.
+    """
+    entries = role.spec.wait_for
+    if entries is None:
         return role
-    waits = (wait for entry in role.spec.wait_for for wait in _waits(planner, role, entry))
-    return replace(role, waits=tuple(waits))
+    orders = [entry for entry in entries if entry.until in STATES]
+    in_pods = [entry for entry in entries if entry.until not in STATES]
+    waits = () if in_pods or not orders else role.waits
+    if not planner.job.watched:
+        in_pods += [replace(entry, until="name") for entry in orders if entry.until == "Ready"]
+        orders = [entry for entry in orders if entry.until == "Complete"]
+    more = (wait for entry in in_pods for wait in _waits(planner, role, entry))
+    found = (order for entry in orders for order in _orders(planner, role, entry))
+    return replace(role, waits=(*waits, *more), orders=tuple(found))
 
 
 def with_ready_names(roles: Sequence[Role]) -> list[Role]:
@@ -33,14 +47,29 @@ def with_ready_names(roles: Sequence[Role]) -> list[Role]:
     ]
 
 
-def _waits(planner: "Planner", role: Role, entry: WaitFor) -> Iterator[Wait]:
-    """Return the waits of one entry of waitFor; one for each role that it stands for."""
-    path = ("roles", role.spec.name, "waitFor")
+def _orders(planner: "Planner", role: Role, entry: WaitFor) -> Iterator[Order]:
+    """Return the orders of one entry of waitFor; one for each role that it stands for."""
+    match entry.until:
+        case "Complete" | "Ready" as until:
+            for name in dict.fromkeys(peer.name for peer in _peers(planner, role, entry)):
+                yield Order(name, until)
+
+
+def _peers(planner: "Planner", role: Role, entry: WaitFor) -> list[Role]:
+    """Return the roles that an entry of waitFor stands for; a problem if there are none."""
     peers = [peer for peer in planner.roles if entry.role in (peer.name, peer.spec.name)]
     if not peers:
         names = sorted({peer.name for peer in planner.roles})
         hint = did_you_mean(entry.role, names) or f"the roles are {', '.join(names)}"
+        path = ("roles", role.spec.name, "waitFor")
         planner.problem(path, f'the job has no role "{entry.role}"', hint)
+    return peers
+
+
+def _waits(planner: "Planner", role: Role, entry: WaitFor) -> Iterator[Wait]:
+    """Return the waits of one entry of waitFor; one for each role that it stands for."""
+    path = ("roles", role.spec.name, "waitFor")
+    peers = _peers(planner, role, entry)
     for name in dict.fromkeys(peer.name for peer in peers):
         same_role = [peer for peer in peers if peer.name == name]
         spec = replace(same_role[0].spec, name=name)
@@ -62,12 +91,16 @@ def _listening_port(planner: "Planner", role: Role) -> int | None:
 def cycles(topology: Topology) -> Iterator[Problem]:
     """Report roles that wait for each other to start or to listen, as none of them ever would.
 
-    A wait for a name ends as soon as the pod has an address, so it blocks nobody. A role may also
-    wait for the port of its own first replica, which itself waits only for its own name.
+    A wait for a name ends as soon as the pod has an address, so it blocks nobody, unless the role
+    has no pods until another one is complete or ready. A role may also wait for the port of its own
+    first replica, which itself waits only for its own name.
     """
     graph: dict[str, set[str]] = {}
+    ordered = {role.name for role in topology.roles if role.orders}
     for role in topology.roles:
         awaited = {wait.role for wait in role.waits if wait.port is not None}
+        awaited |= {wait.role for wait in role.waits if wait.role in ordered} - {role.name}
+        awaited |= {order.role for order in role.orders}
         awaited |= {wait.role for wait in role.waits if wait.started} - {role.name}
         if role.name in awaited and all(wait.hosts.count == 1 for wait in role.waits):
             awaited.discard(role.name)

@@ -22,11 +22,12 @@ class WaitFor:
     """A role to wait for.
 
     Attributes:
-        until: `port`: all of its replicas accept connections; `name`: all of their names resolve.
+        until: `port`: all of its replicas accept connections; `name`: all of their names resolve;
+            `Complete`: the role has succeeded; `Ready`: all of its replicas are ready.
     """
 
     role: str
-    until: Literal["port", "name"] = "port"
+    until: Literal["port", "name", "Complete", "Ready"] = "port"
 
 
 def containers_of(template: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -42,6 +43,8 @@ class RoleSpec:
         env: strings, or {"valueFrom": …}, by variable name.
         volumes: entries of `volumes` in the job file, by name.
         shm_size: size of /dev/shm as a quantity; "0" keeps the container runtime's default.
+        restart_scope: `Replica` if a replica that fails is restarted alone, whatever the scope of
+            the job.
         wait_for: None if the framework decides.
         templates: pod templates to merge in order: the one for all roles, then the role's own.
         gpus: True if `resources` or a template has a limit for GPUs.
@@ -67,6 +70,7 @@ class RoleSpec:
     port: int | None = None
     main_container: str = "main"
     restart_policy: str | None = None
+    restart_scope: str | None = None
     retryable_exit_codes: tuple[int, ...] = ()
     active_deadline_seconds: int | None = None
     backoff_limit: int | None = None
@@ -90,15 +94,36 @@ class RoleSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class GiveUpAfter:
+    """When the supervisor ends a job that cannot go on; 0 for never.
+
+    Attributes:
+        crashes: of a replica that serves, while it crash-loops.
+        image_pull_seconds: for which an image cannot be pulled.
+        pending_seconds: for which a pod cannot be created or scheduled.
+    """
+
+    crashes: int = 5
+    image_pull_seconds: int = 21600
+    pending_seconds: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class RunPolicy:
     """Policies for the whole job; times in seconds.
 
     Attributes:
+        restart_scope: what starts again when a replica fails: `Replica`, `All`, or these roles.
         backoff_limit: None if the job file does not set it; see `retries`.
+        give_up_after: None if the job file does not set it; a supervisor then has the defaults.
+        metrics_port: of the supervisor.
     """
 
     clean_pod_policy: str = "None"
+    restart_scope: str | tuple[str, ...] = "Replica"
     backoff_limit: int | None = None
+    give_up_after: GiveUpAfter | None = None
+    metrics_port: int | None = None
     active_deadline_seconds: int | None = None
     ttl_seconds_after_finished: int | None = None
     suspend: bool = False
@@ -120,10 +145,14 @@ class SuccessPolicy:
     Attributes:
         role: the role whose replicas count; None if the framework decides.
         replicas: `All`, `First` (replica 0) or a number of replicas.
+        roles: several roles that decide together; () if one decides.
+        operator: whether `All` or `Any` of these must succeed.
     """
 
     role: str | None = None
     replicas: str | int | None = None
+    roles: tuple[str, ...] = ()
+    operator: Literal["All", "Any"] = "All"
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +267,7 @@ class Helpers:
     wait_image: str = "busybox:1.36"
     kubectl_image: str = "alpine/kubectl:1.34.2"
     git_image: str = "alpine/git:2.49.1"
+    python_image: str = "python:3.13.9-alpine"
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +308,16 @@ class TrainingJob:
     supervisor: bool = True
     workflow: bool = False
     converted: bool = False
+
+    @property
+    def watched(self) -> bool:
+        """True if the supervisor or a workflow may decide while the job runs."""
+        return self.supervisor or self.workflow
+
+    @property
+    def decides_together(self) -> bool:
+        """True if several roles determine the outcome together."""
+        return self.watched and bool(self.success_policy.roles)
 
     @property
     def replicas(self) -> int:

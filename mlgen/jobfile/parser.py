@@ -6,6 +6,7 @@ from typing import Any
 
 from mlgen.jobfile.gpus import has_gpus
 from mlgen.jobfile.model import (
+    GiveUpAfter,
     Helpers,
     HostPorts,
     Network,
@@ -50,8 +51,8 @@ def training_job(
         labels=metadata.get("labels", {}),
         annotations=_object_annotations(metadata.get("annotations", {})),
         options=spec.get("options", {}),
-        run_policy=RunPolicy(**_snake(spec.get("runPolicy", {}))),
-        success_policy=SuccessPolicy(**_snake(spec.get("successPolicy", {}))),
+        run_policy=_run_policy(spec.get("runPolicy", {})),
+        success_policy=_success_policy(spec.get("successPolicy", {})),
         wait=WaitPolicy(**_snake(spec.get("wait", {}))),
         network=_network(spec.get("network", {})),
         scheduling=_scheduling(spec.get("scheduling", {})),
@@ -100,6 +101,20 @@ def _snake(fields_by_name: Mapping[str, Any]) -> dict[str, Any]:
         "".join(f"_{c.lower()}" if c.isupper() else c for c in name): value
         for name, value in fields_by_name.items()
     }
+
+
+def _run_policy(policy: Mapping[str, Any]) -> RunPolicy:
+    values = _snake(policy)
+    if isinstance(values.get("restart_scope"), list):
+        values["restart_scope"] = tuple(values["restart_scope"])
+    if "give_up_after" in values:
+        values["give_up_after"] = GiveUpAfter(**_snake(values["give_up_after"]))
+    return RunPolicy(**values)
+
+
+def _success_policy(policy: Mapping[str, Any]) -> SuccessPolicy:
+    values = _snake(policy)
+    return SuccessPolicy(**values | {"roles": tuple(values.get("roles", ()))})
 
 
 def _network(network: Mapping[str, Any]) -> Network:

@@ -44,15 +44,15 @@ def build(topology: Topology) -> list[dict[str, Any]]:
     objects += pod_group(topology, workloads)
     objects += tensorboard.deployment(topology)
     objects += [manifest for _, manifest in workloads]
-    objects += supervisor.supervisor_objects(topology, objects)
-    return sorted(objects, key=lambda manifest: ORDER.index(manifest["kind"]))
+    objects.sort(key=lambda manifest: ORDER.index(manifest["kind"]))
+    # Its program comes last, where it does not hide the job.
+    return [*objects, *supervisor.supervisor_objects(topology, objects)]
 
 
 def _config_map(topology: Topology) -> Iterator[dict[str, Any]]:
     """Return the ConfigMap of the scripts and framework files that pods mount, if there are any."""
     job = topology.job
-    mounted = set(supervisor.scripts(topology))
-    mounted = mounted.union(*(scripts(job, role) for role in topology.roles))
+    mounted = {name for role in topology.roles for name in scripts(job, role)}
     data = {name: topology.files.get(name) or script(name) for name in sorted(mounted)}
     if data:
         yield filled("configmap", metadata=metadata(job, config_name(job), "config"), data=data)

@@ -19,6 +19,9 @@ REPLICA_INDEX = "mlgen.dev/replica-index"
 TENSORBOARD = "mlgen.dev/tensorboard"
 
 
+SET = "mlgen.dev/set"
+"""The annotation of the pods of every Job under a GitOps tool: a hash of the whole set."""
+
 MAX_REPLICAS = "mlgen.dev/max-replicas"
 """The annotation of a workload that can be scaled to more replicas than it has."""
 
@@ -56,7 +59,7 @@ def labels(job: TrainingJob, component: str, role: Role | None = None) -> dict[s
         **selector(job, role),
         **(role.labels if role else {}),
     }
-    if role and role.decides:
+    if role and role.decides and not job.decides_together:
         object_labels[DECIDES] = "true"
     return object_labels
 

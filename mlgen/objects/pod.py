@@ -75,11 +75,12 @@ def _plain_pod(job: TrainingJob, role: Role) -> dict[str, Any]:
 def _restart_policy(role: Role) -> str:
     """Return the pods' restartPolicy.
 
-    ExitCode is implemented by the podFailurePolicy of a Job, which requires Never.
+    ExitCode is implemented by the podFailurePolicy of a Job, which requires Never. A replica of a
+    gang is restarted with the others, or not at all.
     """
     if role.serves:
         return "Always"
-    return "OnFailure" if role.restart == "OnFailure" else "Never"
+    return "OnFailure" if role.restart == "OnFailure" and not role.restarts_together else "Never"
 
 
 def _training_container_of(role: Role, pod: dict[str, Any]) -> dict[str, Any]:

@@ -1,16 +1,15 @@
-"""The supervisor: a Job that cleans up the workloads that keep running after training ends.
+"""The supervisor: a Job that decides what is left to decide while the other pods run.
 
-A Job stops only its own pods. The supervisor waits for the deciding Job, ends it early if another
-role fails, records the job's conditions in the ConfigMap `<job>-status`, and cleans up. Its scripts
-are in `argo/`, because the Argo Workflows step shares them.
+Its program is `mlgen/runtime`. It travels in the ConfigMap `<job>-supervisor`, together with the
+plan: what the program has to know of the job. The step of an Argo workflow runs the same program.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from mlgen.jobfile.model import TrainingJob
+from mlgen.jobfile.model import GiveUpAfter, TrainingJob
 from mlgen.objects import rbac, tensorboard
-from mlgen.objects.containers import HELPER_RESOURCES, SCRIPTS, script_mount
 from mlgen.objects.labels import (
     COMPONENT,
     DECIDES,
@@ -19,36 +18,145 @@ from mlgen.objects.labels import (
     auxiliary_labels,
     metadata,
     status_name,
+    workload_name,
 )
 from mlgen.objects.network import MESH
 from mlgen.objects.security import RESTRICTED
 from mlgen.objects.skeleton import filled
-from mlgen.objects.volumes import pod_volumes, volume_mount
-from mlgen.topology import Mount, Scratch, Topology
+from mlgen.objects.workload import IGNORE_DISRUPTION
+from mlgen.resources import program
+from mlgen.topology import Role, Topology
 
 NAME = "supervisor"
-FILES = ("supervise.sh", "watch.sh")
-"""The scripts that the supervisor mounts. It runs the first, which sources the other."""
+FOLDER = "/mlgen/runtime"
+"""Where the program is mounted; `python3 -m mlgen.runtime.supervise` finds it from `/`."""
+
+PLAN = "plan.json"
 
 RESTARTS = 100
-"""The backoffLimit. Each drained node counts as a failure, and training may outlast many."""
+"""The backoffLimit. Training may outlast many failures of the supervisor's own pod."""
+
+FAILED = 1
+"""The exit code of a supervisor that decides and whose job has failed; others are its own."""
+
+RESOURCES = {
+    "requests": {"cpu": "50m", "memory": "64Mi"},
+    "limits": {"cpu": "500m", "memory": "256Mi"},
+}
+"""Enough for the pods of a job with thousands of replicas, which it reads page by page."""
+
+SIGNALS, ANY, ALONE = ">=128", "any", "alone"
+"""What `mlgen/runtime/plan.py` reads in place of a list of exit codes."""
 
 GROUPS = {"Job": "batch", "StatefulSet": "apps", "Service": "", "ConfigMap": ""}
 """The kinds that the supervisor stops or deletes, and their API groups."""
 
 WORKLOADS = ("Job", "StatefulSet")
 
-CACHE = "/tmp"  # noqa: S108 - a volume of the pod
-"""The folder in which kubectl caches API discovery."""
-
-MOUNTS = (script_mount(FILES), Mount(Scratch("tmp"), CACHE, read_only=False))
-
 Object = dict[str, Any]
 
 
-def scripts(topology: Topology) -> tuple[str, ...]:
-    """Return the scripts that the supervisor mounts from the job's ConfigMap, if there is one."""
-    return FILES if topology.supervised else ()
+def plan(topology: Topology, objects: Sequence[Object]) -> Object:
+    """Return the plan of a job, as `mlgen/runtime/plan.py` reads it, without its defaults.
+
+    Args:
+        topology: the job.
+        objects: those of the job. Services and ConfigMaps among them are deleted with the
+            workloads.
+    """
+    job, policy = topology.job, topology.job.run_policy
+    bounds = policy.give_up_after or GiveUpAfter()
+    scope = policy.restart_scope if any(role.gang for role in topology.roles) else "Replica"
+    fields = {
+        "job": job.name,
+        "deciding": [workload_name(job, role) for role in topology.roles if role.decides],
+        "decides": "" if topology.decides == "one" else topology.decides,
+        "workloads": [_workload(topology, role) for role in topology.roles],
+        "order": [
+            {"role": role.name, "until": order.until, "of": order.role}
+            for role in topology.roles
+            for order in role.orders
+        ],
+        "objects": [list(pair) for pair in _others(job, objects)],
+        "cleanPodPolicy": "" if policy.clean_pod_policy == "None" else policy.clean_pod_policy,
+        "restartScope": "" if scope == "Replica" else scope,
+        "backoffLimit": policy.retries if scope != "Replica" else 0,
+        "deadlineSeconds": policy.active_deadline_seconds,
+        "ttlSeconds": policy.ttl_seconds_after_finished,
+        "crashes": bounds.crashes,
+        "imageSeconds": bounds.image_pull_seconds,
+        "pendingSeconds": bounds.pending_seconds,
+        "metricsPort": policy.metrics_port,
+    }
+    return {name: value for name, value in fields.items() if value or (value == 0 and name == TTL)}
+
+
+def plan_text(job_plan: Object) -> str:
+    """Return a plan as JSON with one line per field, and one per workload and order."""
+    lines = []
+    for name, value in job_plan.items():
+        text = json.dumps(value)
+        if isinstance(value, list) and isinstance(value[0], dict | list):
+            items = ",\n".join(f"    {json.dumps(item)}" for item in value)
+            text = f"[\n{items}\n  ]"
+        lines.append(f'  "{name}": {text}')
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def files(job_plan: Object, *, step: bool = False) -> dict[str, str]:
+    """Return the plan and the program of the supervisor, or of the step of a workflow, by name."""
+    return {PLAN: plan_text(job_plan), **program(step=step)}
+
+
+TTL = "ttlSeconds"
+"""The only field of a plan in which 0 is not the default: the job is deleted as soon as it ends."""
+
+
+def _workload(topology: Topology, role: Role) -> Object:
+    fields = {
+        "kind": "StatefulSet" if role.serves else "Job",
+        "name": workload_name(topology.job, role),
+        "role": role.name,
+        "replicas": role.replicas if role.replicas > 1 else None,
+        "container": "" if role.spec.main_container == "main" else role.spec.main_container,
+        "retryable": _retryable(topology.job, role),
+        "toleratesFailure": role.tolerates_failure,
+    }
+    return {name: value for name, value in fields.items() if value}
+
+
+def _retryable(job: TrainingJob, role: Role) -> str | list[int] | None:
+    """Return the exit codes after which a gang, or a workflow, starts a replica again."""
+    if role.gang and role.alone:
+        return ALONE
+    codes = sorted(role.spec.retryable_exit_codes)
+    if job.workflow or (role.gang and role.restart == "ExitCode"):
+        return codes or SIGNALS
+    return ANY if role.gang and role.restart in ("OnFailure", "Always") else None
+
+
+def _others(job: TrainingJob, objects: Sequence[Object]) -> list[tuple[str, str]]:
+    """Return kinds and names of the Services and ConfigMaps that are deleted with the workloads.
+
+    People use TensorBoard's Service after training ends.
+    """
+    policy = job.run_policy
+    if policy.clean_pod_policy != "All" and policy.ttl_seconds_after_finished is None:
+        return []
+    others = [
+        (item["kind"], item["metadata"]["name"])
+        for item in objects
+        if item["kind"] in GROUPS
+        and item["kind"] not in WORKLOADS
+        and item["metadata"]["labels"][COMPONENT] != tensorboard.NAME
+    ]
+    # Its own program goes with its Job; before that, its pod may have to be replaced.
+    return others if policy.clean_pod_policy == "All" else [*others, ("ConfigMap", own_name(job))]
+
+
+def own_name(job: TrainingJob) -> str:
+    """Return the name of the supervisor's objects."""
+    return f"{job.name}-{NAME}"
 
 
 def supervisor_objects(topology: Topology, objects: Sequence[Object]) -> Iterator[Object]:
@@ -56,25 +164,27 @@ def supervisor_objects(topology: Topology, objects: Sequence[Object]) -> Iterato
 
     Args:
         topology: the job.
-        objects: all other objects of the job. There is no supervisor unless one of them is the
-            deciding Job.
+        objects: all other objects of the job.
     """
-    job = topology.job
-    deciding = [item for item in objects if _decides(item)]
-    if not topology.supervised or len(deciding) != 1:
+    if not topology.supervised:
         return
-    name = f"{job.name}-{NAME}"
-    job_metadata = metadata(job, name, NAME)
+    job, name = topology.job, own_name(topology.job)
+    own = metadata(job, name, NAME)
+    own["labels"] |= {ROLE: NAME}
     status = metadata(job, status_name(job.name), "status")
     # Without the label, the ConfigMap remains when objects are deleted by the job's label.
     status["labels"].pop(JOB)
-    cleaned = [item for item in objects if item["kind"] in GROUPS and not _is_kept(item)]
-    yield from rbac.access(job, job_metadata, name, list(_rules(job, status["name"], cleaned)))
+    job_plan = plan(topology, objects)
+    yield from rbac.access(job, metadata(job, name, NAME), name, list(_rules(job, job_plan)))
     # It is rendered empty, so that the supervisor does not need the right to create it.
     yield filled("configmap", metadata=status, data={})
+    yield filled("configmap", metadata=metadata(job, name, NAME), data=files(job_plan))
+    decides = topology.decides != "one"
+    if decides:
+        own["labels"] |= {DECIDES: "true"}
     yield filled(
         "job",
-        metadata=job_metadata | {"labels": job_metadata["labels"] | {ROLE: NAME}},
+        metadata=own,
         suspend=job.run_policy.suspend,
         indexed=False,
         replicas=1,
@@ -83,100 +193,88 @@ def supervisor_objects(topology: Topology, objects: Sequence[Object]) -> Iterato
         deadline=None,
         ttl=job.run_policy.ttl_seconds_after_finished,
         success=None,
-        failure_rules=[],
-        template=_pod_template(job, name, deciding[0], cleaned),
+        failure_rules=[IGNORE_DISRUPTION, *([_fail_job()] if decides else [])],
+        template=_pod_template(topology, name, objects),
     )
 
 
-def _decides(manifest: Object) -> bool:
-    return manifest["kind"] == "Job" and bool(manifest["metadata"]["labels"].get(DECIDES))
+def _fail_job() -> Object:
+    """Return the rule by which the supervisor's Job fails as the training has, without retries."""
+    exit_codes = {"containerName": NAME, "operator": "In", "values": [FAILED]}
+    return {"action": "FailJob", "onExitCodes": exit_codes}
 
 
-def _is_kept(manifest: Object) -> bool:
-    """True for TensorBoard's Service, which people use after training ends."""
-    component: str = manifest["metadata"]["labels"][COMPONENT]
-    return manifest["kind"] == "Service" and component == tensorboard.NAME
+def _rules(job: TrainingJob, job_plan: Object) -> Iterator[Object]:
+    """Return the rules of the supervisor's Role: access to the objects of the job by name.
 
-
-def _names(objects: Sequence[Object], kind: str) -> list[str]:
-    return [item["metadata"]["name"] for item in objects if item["kind"] == kind]
-
-
-def _rules(job: TrainingJob, status: str, objects: Sequence[Object]) -> Iterator[Object]:
-    """Return the rules of the supervisor's Role, which allow access to the objects by name only."""
-    delete = ["delete"] if job.run_policy.clean_pod_policy == "All" else []
+    Pods have random names, and their exit codes are only in the pods: it may read them all.
+    """
+    pairs = [(item["kind"], item["name"]) for item in job_plan["workloads"]]
+    pairs += [(kind, name) for kind, name in job_plan.get("objects", [])]
+    deletes = ["delete"] if job_plan.get("objects") else []
     for kind, group in GROUPS.items():
-        verbs = [*(["get", "patch"] if kind in WORKLOADS else []), *delete]
-        names = _names(objects, kind)
-        if verbs and names:
-            yield _rule(group, kind, verbs, names)
-    yield _rule("", "ConfigMap", ["get", "patch"], [status])
+        names = [name for of_kind, name in pairs if of_kind == kind]
+        if names:
+            reads = {"Job": ["get", "list", "watch"], "StatefulSet": ["get"]}.get(kind, [])
+            yield _rule(group, kind, [*reads, "patch", *deletes], names)
+    yield _rule("", "ConfigMap", ["get", "patch"], [status_name(job.name)])
+    yield _rule("", "Pod", ["get", "list", "watch"])
+    yield _rule("", "Event", ["create"])
 
 
-def _rule(group: str, kind: str, verbs: list[str], names: list[str]) -> Object:
+def _rule(group: str, kind: str, verbs: list[str], names: Sequence[str] = ()) -> Object:
     return rbac.policy_rule(group, [f"{kind.lower()}s"], verbs, names)
 
 
-def _pod_template(
-    job: TrainingJob, account: str, deciding: Object, objects: Sequence[Object]
-) -> Object:
+def _pod_template(topology: Topology, name: str, objects: Sequence[Object]) -> Object:
     """Return the supervisor's pod template.
 
-    It copies what a site may require of every pod from the deciding Job, but not the scheduling of
+    It copies what a site may require of every pod from a deciding Job, but not the scheduling of
     that role.
     """
+    job, port = topology.job, topology.job.run_policy.metrics_port
     # The supervisor talks only to the API server; a mesh proxy could keep its pod from completing.
     mesh_labels, mesh_annotations = MESH["none"]
-    deciding_spec = deciding["spec"]["template"]["spec"]
+    scrape = {"prometheus.io/scrape": "true", "prometheus.io/port": str(port)} if port else {}
+    deciding = next(workload_name(job, role) for role in topology.roles if role.decides)
+    jobs = {item["metadata"]["name"]: item for item in objects if item["kind"] == "Job"}
+    pod_spec = jobs[deciding]["spec"]["template"]["spec"]
     site_fields = {
-        key: deciding_spec[key]
-        for key in ("tolerations", "imagePullSecrets")
-        if key in deciding_spec
+        key: pod_spec[key] for key in ("tolerations", "imagePullSecrets") if key in pod_spec
     }
     return {
         "metadata": {
             "labels": auxiliary_labels(job, NAME) | {ROLE: NAME} | mesh_labels,
-            "annotations": dict(mesh_annotations),
+            "annotations": {**mesh_annotations, **scrape},
         },
         "spec": {
-            "restartPolicy": "OnFailure",
-            "serviceAccountName": account,
+            "restartPolicy": "Never",
+            "serviceAccountName": name,
             **site_fields,
-            "containers": [_container(job, deciding, objects)],
-            "volumes": pod_volumes(job, MOUNTS),
+            "containers": [_container(topology)],
+            "volumes": [{"name": NAME, "configMap": {"name": name}}],
         },
     }
 
 
-def _container(job: TrainingJob, deciding: Object, objects: Sequence[Object]) -> Object:
-    env = _env(job, deciding, objects)
+def _container(topology: Topology) -> Object:
+    job, port = topology.job, topology.job.run_policy.metrics_port
+    # The UID of the supervisor's own Job tells this run of the job from earlier ones.
+    run = {"fieldRef": {"fieldPath": "metadata.labels['batch.kubernetes.io/controller-uid']"}}
+    env: list[Object] = [
+        {"name": "MLGEN_PLAN", "value": f"{FOLDER}/{PLAN}"},
+        {"name": "MLGEN_RUN", "valueFrom": run},
+    ]
+    if topology.decides != "one":
+        env.append({"name": "MLGEN_EXIT", "value": "1"})
     return {
         "name": NAME,
-        "image": job.helpers.kubectl_image,
-        "command": ["sh", f"{SCRIPTS}/{FILES[0]}"],
-        "env": [{"name": key, "value": value} for key, value in env.items()],
-        "resources": HELPER_RESOURCES,
+        "image": job.helpers.python_image,
+        "command": ["python3", "-m", "mlgen.runtime.supervise"],
+        "workingDir": "/",
+        "env": env,
+        **({"ports": [{"name": "metrics", "containerPort": port}]} if port else {}),
+        "resources": RESOURCES,
         "securityContext": RESTRICTED,
-        "volumeMounts": [volume_mount(mount) for mount in MOUNTS],
+        "volumeMounts": [{"name": NAME, "mountPath": FOLDER, "readOnly": True}],
     }
-
-
-def _env(job: TrainingJob, deciding: Object, objects: Sequence[Object]) -> dict[str, str]:
-    """Return the variables that `argo/watch.sh` documents."""
-    policy = job.run_policy.clean_pod_policy
-    others = [item for item in objects if item is not deciding]
-    env = {
-        "MLGEN_JOB": job.name,
-        "MLGEN_DECIDES": deciding["metadata"]["name"],
-        "MLGEN_WORKLOADS": _resource_names(item for item in others if item["kind"] in WORKLOADS),
-        "MLGEN_CLEAN_POD_POLICY": policy,
-    }
-    if policy == "All":
-        rest = (item for item in others if item["kind"] not in WORKLOADS)
-        env["MLGEN_OBJECTS"] = _resource_names(rest)
-    return env | {"HOME": CACHE}
-
-
-def _resource_names(objects: Iterable[Object]) -> str:
-    """Return objects as arguments of kubectl: `job/mnist-worker statefulset/mnist-ps`."""
-    return " ".join(f"{item['kind'].lower()}/{item['metadata']['name']}" for item in objects)

@@ -8,7 +8,10 @@ from mlgen.objects.labels import MAX_REPLICAS, TOLERATES_FAILURE, metadata, sele
 from mlgen.objects.placement import is_single_job
 from mlgen.objects.pod import pod_template
 from mlgen.objects.skeleton import filled
-from mlgen.topology import SUPERVISED_MIN_TTL, Role, Success, Topology
+from mlgen.topology import Role, Success, Topology
+
+MAX_INT32 = 2**31 - 1
+"""The highest backoffLimit."""
 
 IGNORE_DISRUPTION = {
     "action": "Ignore",
@@ -33,7 +36,7 @@ def _stateful_set(topology: Topology, role: Role) -> dict[str, Any]:
         metadata=metadata(job, workload_name(job, role), role.name, role),
         service=job.name,
         # A StatefulSet has no field to suspend it.
-        replicas=0 if _is_suspended(topology) else role.replicas,
+        replicas=0 if _is_suspended(topology, role) else role.replicas,
         selector=selector(job, role),
         template=pod_template(topology, role),
     )
@@ -55,7 +58,7 @@ def _job(topology: Topology, role: Role) -> dict[str, Any]:
     return filled(
         "job",
         metadata=job_metadata,
-        suspend=_is_suspended(topology),
+        suspend=_is_suspended(topology, role),
         indexed=role.index is None,
         replicas=role.replicas,
         per_index=_backoff_limit_per_index(job, role),
@@ -69,42 +72,42 @@ def _job(topology: Topology, role: Role) -> dict[str, Any]:
     )
 
 
-def _is_suspended(topology: Topology) -> bool:
-    """Return whether the workloads are suspended.
+def _is_suspended(topology: Topology, role: Role) -> bool:
+    """Return whether a role is suspended, with the job or until others are complete or ready.
 
     Kueue resumes a single Job. It holds a pod group by scheduling gates instead, so it would never
     resume the Jobs and StatefulSets of these pods.
     """
     if topology.job.scheduling.gang == "kueue":
         return is_single_job(topology)
-    return topology.job.run_policy.suspend
+    return topology.job.run_policy.suspend or bool(role.orders)
 
 
 def _ttl(topology: Topology) -> int | None:
-    """Return ttlSecondsAfterFinished, long enough for the supervisor to see the Job finish.
-
-    The supervisor takes a Job that is gone for one that was deleted by hand.
-    """
-    ttl = topology.job.run_policy.ttl_seconds_after_finished
-    return ttl if ttl is None or not topology.supervised else max(ttl, SUPERVISED_MIN_TTL)
+    """Return ttlSecondsAfterFinished of a Job; None if it is deleted with the supervisor's."""
+    return None if topology.supervised else topology.job.run_policy.ttl_seconds_after_finished
 
 
 def _backoff_limit_per_index(job: TrainingJob, role: Role) -> int | None:
     """Return backoffLimitPerIndex, or None if the failures of all replicas are counted together.
 
-    The API server rejects it for pods with restartPolicy OnFailure.
+    The API server rejects it for pods with restartPolicy OnFailure. In a gang, the Job controller
+    delays the pods of a resumed Job the longer, the more replicas have failed together, unless it
+    counts by index (pkg/controller/job/backoff_utils.go).
     """
     if role.spec.backoff_limit_per_index is not None:
         return role.spec.backoff_limit_per_index
-    independent = role.tolerates_failure and role.index is None and role.restart != "OnFailure"
-    return _retries(job, role) if independent else None
+    if role.index is not None:
+        return None
+    independent = role.tolerates_failure and role.restart != "OnFailure"
+    return _retries(job, role) if independent or role.restarts_together else None
 
 
 def _max_failed_indexes(job: TrainingJob, role: Role) -> int | None:
     """Return maxFailedIndexes: the user's, or all replicas if the role tolerates failures."""
     limit = role.spec.max_failed_indexes
     per_index = _backoff_limit_per_index(job, role)
-    if limit is None and role.tolerates_failure and per_index is not None:
+    if limit is None and role.tolerates_failure and not role.gang and per_index is not None:
         return role.replicas
     return limit
 
@@ -117,7 +120,12 @@ def _backoff_limit(job: TrainingJob, role: Role) -> int | None:
 
 
 def _retries(job: TrainingJob, role: Role) -> int:
-    """Return how often failed pods are retried: as the role sets, or as its restart policy does."""
+    """Return how often failed pods are retried: as the role sets, or as its restart policy does.
+
+    In a gang, the supervisor counts, and the Job must not fail before all start again.
+    """
+    if role.restarts_together:
+        return MAX_INT32
     if role.spec.backoff_limit is not None:
         return role.spec.backoff_limit
     if role.restart == "Never":
@@ -137,7 +145,7 @@ def _failure_rules(job: TrainingJob, role: Role) -> list[dict[str, Any]]:
     The API server rejects a podFailurePolicy for pods with restartPolicy OnFailure. A workflow
     restarts the whole job after any failure, so a preempted pod has to count as failed there.
     """
-    if role.restart in ("OnFailure", "Workflow"):
+    if role.restarts_together or role.restart in ("OnFailure", "Workflow"):
         return []
     if role.restart == "Never":
         return [IGNORE_DISRUPTION]

@@ -1,7 +1,7 @@
 """A rendered job → a summary in a few lines, for a reviewer."""
 
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from mlgen import checks
 from mlgen.checks.totals import totals
@@ -39,14 +39,20 @@ def heading(rendered: Rendered) -> str:
         needs[MAX_NEEDS:] = [f"and {len(needs) - MAX_NEEDS} more: see mlgen validate"]
     # A no-break space keeps a kind and its name on one line.
     listed = ", ".join(item.replace(" ", NO_BREAK) for item in needs)
-    lines = textwrap.wrap(
-        f"  needs in the cluster: {listed}",
+    lines = _wrapped(f"needs in the cluster: {listed}")
+    return "\n".join([summary(rendered), *lines]).replace(NO_BREAK, " ")
+
+
+def _wrapped(text: str) -> list[str]:
+    """Return the lines of a paragraph of a heading."""
+    return textwrap.wrap(
+        text,
         WIDTH,
+        initial_indent="  ",
         subsequent_indent="    ",
         break_long_words=False,
         break_on_hyphens=False,
     )
-    return "\n".join([summary(rendered), *lines]).replace(NO_BREAK, " ")
 
 
 def summary(rendered: Rendered) -> str:
@@ -62,20 +68,29 @@ def summary(rendered: Rendered) -> str:
     if job.tensorboard:
         rows["tensorboard", "Deployment", ""] = 1
     if topology.supervised:
-        rows["supervisor", "Job", "ends the others when training has ended"] = 1
+        together = topology.decides != "one"
+        rows["supervisor", "Job", "decides when training has ended" if together else ""] = 1
     width = max(len(name) for name, _, _ in rows)
     for (name, kind, purpose), replicas in rows.items():
         lines.append(f"  {name:{width}}  {replicas} in {kind:11}  {purpose}".rstrip())
     if job.scheduling.gang == "kueue":
         lines.append(f"  admitted by Kueue: queue {job.scheduling.queue}")
+    if topology.supervised:
+        lines += _wrapped(_supervision(topology))
     if topology.cleanup:
         lines.append(f"  after training: {topology.cleanup}")
-    return "\n".join(lines)
+    return "\n".join([*lines, *(f"  {line}" for line in rendered.settings)])
 
 
 def _purpose(topology: Topology, role: Role) -> str:
     """Return whether a role decides, what it waits for, and whether it keeps running, in words."""
-    parts = [f"decides when training has ended{_required(role)}"] if role.decides else []
+    parts = []
+    if role.decides:
+        others = {"one": "", "all": " with others", "any": " if it is the first"}
+        parts = [f"decides{others[topology.decides]} when training has ended{_required(role)}"]
+    if role.orders:
+        until = (f"{order.role} is {order.until.lower()}" for order in role.orders)
+        parts.append(f"starts when {_listed_names(until)}")
     if role.spec.without_gpus:
         parts.append("without the GPUs of spec.resources")
     peers = dict.fromkeys(w.role for w in role.waits if w.role != role.name or role.replicas > 1)
@@ -84,6 +99,33 @@ def _purpose(topology: Topology, role: Role) -> str:
     if topology.cleanup and (role.serves or role.endless):
         parts.append("keeps running after training ends")
     return ", ".join(parts)
+
+
+def _supervision(topology: Topology) -> str:
+    """Return what the supervisor does, and its rights, in words."""
+    job, parts = topology.job, []
+    gang = dict.fromkeys(role.name for role in topology.roles if role.gang)
+    if gang:
+        parts.append(f"restarts {_listed_names(gang)} together")
+    ordered = dict.fromkeys(role.name for role in topology.roles if role.orders)
+    if ordered:
+        parts.append(f"starts {_listed_names(ordered)} in order")
+    if not all(role.decides for role in topology.roles):
+        parts.append("ends the job if a role fails")
+        if job.run_policy.clean_pod_policy != "None":
+            verb = "deletes" if job.run_policy.clean_pod_policy == "All" else "stops"
+            parts.append(f"{verb} the others when training has ended")
+    if job.run_policy.ttl_seconds_after_finished is not None:
+        parts.append("deletes the job after its TTL")
+    does = ", ".join(parts or ["ends the job if it cannot go on"])
+    rights = "it may change these objects, and read the namespace's pods for their exit codes"
+    return f"the supervisor {does}; {rights}"
+
+
+def _listed_names(names: Iterable[str]) -> str:
+    """Return names as in a sentence: `a`, `a and b`, `a, b and c`."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _required(role: Role) -> str:

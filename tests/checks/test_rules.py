@@ -1,5 +1,6 @@
 """Rules that hold for the manifests of every fixture, whatever its golden contains."""
 
+import json
 import re
 
 import pytest
@@ -26,6 +27,21 @@ def objects(file, render):
     if file not in RENDERED:
         RENDERED[file] = load(render(file))
     return RENDERED[file]
+
+
+def plan_of(objects):
+    """What the supervisor has to decide."""
+    (data,) = [o["data"] for o in objects if "plan.json" in o.get("data", {})]
+    return json.loads(data["plan.json"])
+
+
+def ordered(objects):
+    """The workloads that the supervisor starts, and which are therefore rendered suspended."""
+    if not any(map(is_supervisor, objects)):
+        return set()
+    plan = plan_of(objects)
+    roles = {order["role"] for order in plan.get("order", ())}
+    return {item["name"] for item in plan["workloads"] if item["role"] in roles}
 
 
 def workloads(objects):
@@ -97,12 +113,16 @@ def test_every_object_has_the_recommended_labels_and_that_of_its_job(objects):
 
 
 @every_file
-def test_what_pods_need_comes_before_the_pods(objects):
+def test_what_pods_need_comes_before_the_pods_and_the_supervisor_last(objects):
     order = ["ServiceAccount", "Role", "RoleBinding", "ConfigMap", "Service"]
     order += ["PersistentVolumeClaim", "PodGroup", "Deployment", "StatefulSet", "Job"]
-    kinds = [order.index(item["kind"]) for item in objects]
+    parts = [item["metadata"]["labels"]["app.kubernetes.io/component"] for item in objects]
+    places = [
+        (part in ("supervisor", "status"), order.index(item["kind"]))
+        for part, item in zip(parts, objects, strict=True)
+    ]
 
-    assert kinds == sorted(kinds)
+    assert places == sorted(places)
 
 
 @every_file
@@ -321,17 +341,20 @@ def test_a_job_that_kueue_admits_itself_is_suspended_and_the_only_workload(objec
 
 
 @files_with(SUPERVISOR)
-def test_there_is_one_supervisor_and_more_than_one_workload(objects):
-    supervisors = [item["metadata"]["name"] for item in objects if is_supervisor(item)]
+def test_there_is_one_supervisor_which_knows_every_workload(objects):
+    (supervisor,) = [item["metadata"]["name"] for item in objects if is_supervisor(item)]
     job = objects[0]["metadata"]["labels"]["app.kubernetes.io/instance"]
 
-    assert supervisors == [f"{job}-supervisor"]
-    assert len(list(workloads(objects))) > 1
+    assert supervisor == f"{job}-supervisor"
+    assert sorted((item["kind"], item["name"]) for item in plan_of(objects)["workloads"]) == sorted(
+        (item["kind"], item["metadata"]["name"]) for item in workloads(objects)
+    )
 
 
-@files_with(SUPERVISOR)
+# Without a supervisor, a role that waits until another is complete is an error, a gang is none, and
+# one Job decides alone.
+@files_with(SUPERVISOR, without='"order"|"restartScope"|"decides"')
 def test_no_supervisor_renders_the_same_pods_without_one(objects, file, render):
-    """Only the scripts in the ConfigMap and the Jobs' ttlSecondsAfterFinished differ."""
     bare = load(render(file, supervisor=False))
 
     assert not [item for item in bare if "supervisor" in yaml.safe_dump(item)]
@@ -346,29 +369,39 @@ def identity_and_template(item):
 
 @files_with(SUPERVISOR)
 def test_the_role_of_the_supervisor_allows_exactly_what_it_does(objects):
-    for item in filter(is_supervisor, objects):
-        job = item["metadata"]["labels"]["mlgen.dev/job"]
-        (container,) = item["spec"]["template"]["spec"]["containers"]
-        env = {variable["name"]: variable["value"] for variable in container["env"]}
-        watched = [*env["MLGEN_WORKLOADS"].split(), f"job/{env['MLGEN_DECIDES']}"]
-        (role,) = [o for o in objects if o["kind"] == "Role" and "supervisor" in str(o["metadata"])]
-        allowed = {
-            (f"{resource.removesuffix('s')}/{name}", verb)
-            for rule in role["rules"]
-            for resource in rule["resources"]
-            for name in rule["resourceNames"]
-            for verb in rule["verbs"]
-        }
-        needed = {
-            (n, verb) for n in [*watched, f"configmap/{job}-status"] for verb in ("get", "patch")
-        }
-        if env["MLGEN_CLEAN_POD_POLICY"] == "All":
-            needed |= {(n, "delete") for n in [*watched, *env["MLGEN_OBJECTS"].split()]}
+    plan, job = plan_of(objects), objects[0]["metadata"]["labels"]["mlgen.dev/job"]
+    (role,) = [o for o in objects if o["kind"] == "Role" and "supervisor" in str(o["metadata"])]
+    allowed = {
+        (f"{resource.removesuffix('s')}/{name}", verb)
+        for rule in role["rules"]
+        for resource in rule["resources"]
+        for name in rule.get("resourceNames", ["*"])
+        for verb in rule["verbs"]
+    }
+    verbs = {"Job": ("get", "list", "watch", "patch"), "StatefulSet": ("get", "patch")}
+    objects_of_job = [(item["kind"], item["name"]) for item in plan["workloads"]]
+    objects_of_job += map(tuple, plan.get("objects", ()))
+    needed = {
+        (f"{kind.lower()}/{name}", verb)
+        for kind, name in objects_of_job
+        for verb in (*verbs.get(kind, ("patch",)), *(["delete"] if "objects" in plan else []))
+    }
+    needed |= {(f"configmap/{job}-status", verb) for verb in ("get", "patch")}
+    needed |= {("pod/*", verb) for verb in ("get", "list", "watch")}
 
-        assert sorted(watched) == sorted(
-            f"{o['kind'].lower()}/{o['metadata']['name']}" for o in workloads(objects)
-        )
-        assert allowed == needed
+    assert allowed == needed | {("event/*", "create")}
+
+
+@files_with(SUPERVISOR)
+def test_what_starts_in_order_is_rendered_suspended_and_nothing_else(objects):
+    suspended = {
+        item["metadata"]["name"]
+        for item in workloads(objects)
+        if item["spec"].get("suspend") or item["spec"].get("replicas") == 0
+    }
+
+    whole_job = any(item["spec"].get("suspend") for item in objects if is_supervisor(item))
+    assert whole_job or suspended == ordered(objects)
 
 
 @files_with(SUPERVISOR)

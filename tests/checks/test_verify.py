@@ -114,15 +114,23 @@ EDITS = {
     "spec-is-gone": ("generic-limits", "  template:", "  tmplate:"),
     "status-is-renamed": ("tensorflow-ps", "  name: mnist-status", "  name: dev-mnist-status"),
     "subdomain-is-gone": ("tensorflow-ps", "      subdomain: mnist\n", ""),
-    "supervisor-watches-another": (
+    "plan-is-no-json": ("tensorflow-ps", '"job": "mnist"', '"job"'),
+    "plan-is-no-plan": ("tensorflow-ps", '"workloads": [', '"work": ['),
+    "plan-names-another-deciding-job": (
         "tensorflow-ps",
-        "statefulset/mnist-ps job/mnist-worker",
-        "statefulset/mnist-server",
+        '"deciding": ["mnist-chief"]',
+        '"deciding": ["mnist-boss"]',
     ),
-    "supervisor-waits-for-another": (
+    "plan-names-another-set": ("tensorflow-ps", '"name": "mnist-ps"', '"name": "mnist-server"'),
+    "plan-has-more-replicas": (
         "tensorflow-ps",
-        "name: MLGEN_DECIDES\n          value: mnist-chief",
-        "name: MLGEN_DECIDES\n          value: mnist-worker",
+        '"role": "ps", "replicas": 2',
+        '"role": "ps", "replicas": 3',
+    ),
+    "plan-is-of-another-version": (
+        "tensorflow-ps",
+        '"deciding": ["mnist-chief"]',
+        '"set": "tk8w289t", "deciding": ["mnist-chief"]',
     ),
     "value-stands-twice": ("generic-limits", "  completions: 10\n", "  completions: 10\n" * 2),
     "volume-is-gone": ("mpi-kubectl-exec", "      - name: mpi-kubectl\n        emptyDir: {}\n", ""),
@@ -153,7 +161,7 @@ def test_unchanged_manifests_are_verified(render):
     status, out, err = run("-", stdin=stream)
 
     assert (0, "") == (status, err)
-    assert out == ("mnist: verified, 10 objects, 7 pods\nvision/gan: verified, 8 objects, 3 pods\n")
+    assert out == "mnist: verified, 11 objects, 7 pods\nvision/gan: verified, 14 objects, 3 pods\n"
 
 
 @pytest.mark.parametrize("form", ["yaml", "json"])
@@ -164,14 +172,14 @@ def test_the_order_of_objects_lists_and_other_objects_do_not_matter(form, render
     text = yaml_text(items) if form == "yaml" else json.dumps(whole)
     (tmp_path / f"all.{form}").write_text(text)
 
-    assert (0, "mnist: verified, 10 objects, 7 pods\n", "") == run(tmp_path)
+    assert (0, "mnist: verified, 11 objects, 7 pods\n", "") == run(tmp_path)
 
 
 def test_the_objects_of_a_job_may_be_in_mfiles(render, tmp_path):
     for number, item in enumerate(yaml.safe_load_all(render(fixture("mpi-ssh")))):
         (tmp_path / f"{number}.yaml").write_text(yaml_text([item]))
 
-    assert (0, "cfd: verified, 4 objects, 3 pods\n", "") == run(tmp_path)
+    assert (0, "cfd: verified, 10 objects, 3 pods\n", "") == run(tmp_path)
 
 
 def test_a_problem_names_file_and_line_of_the_value(render, tmp_path, monkeypatch):

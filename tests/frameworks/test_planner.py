@@ -6,6 +6,7 @@ from mlgen import MlgenError
 from mlgen.frameworks._planner import Planner, config
 from mlgen.frameworks._success import ANY, FIRST
 from mlgen.jobfile.model import (
+    GiveUpAfter,
     HostPorts,
     Network,
     RoleSpec,
@@ -229,20 +230,56 @@ def test_more_replicas_than_exist_cannot_succeed():
 
 @pytest.mark.parametrize(
     ("policy", "replicas", "is_valid"),
-    [("First", 3, True), ("All", 3, False), (2, 3, False), ("All", 1, True), (1, 1, True)],
+    [("First", 3, True), ("All", 3, True), (2, 3, False), ("All", 1, True), (1, 1, True)],
 )
-def test_with_host_networking_only_the_first_replica_can_decide(policy, replicas, is_valid):
+def test_with_host_networking_no_number_of_replicas_can_decide(policy, replicas, is_valid):
     plan = planner(network=HOST, success_policy=SuccessPolicy(replicas=policy))
     plan.add(RoleSpec("worker", replicas), decides=True)
 
     wrong = [
         (
             "successPolicy.replicas",
-            "with host networking, each replica has its own Job, and only one Job decides",
-            "write First, or remove it",
+            "with host networking, each replica has its own Job, and no number can decide",
+            "write All or First",
         )
     ]
     assert reported(plan) == ([] if is_valid else wrong)
+
+
+@pytest.mark.parametrize(
+    ("policy", "supervisor", "together", "deciding", "warnings"),
+    [
+        ("All", True, "all", ["0", "1", "2"], 0),
+        ("All", False, "one", ["0"], 1),
+        ("First", True, "one", ["0"], 0),
+    ],
+)
+def test_all_replicas_on_the_host_network_decide_with_a_supervisor(
+    policy, supervisor, together, deciding, warnings
+):
+    plan = planner(
+        network=HOST, success_policy=SuccessPolicy(replicas=policy), supervisor=supervisor
+    )
+    plan.add(RoleSpec("worker", 3), decides=True)
+
+    topology = plan.topology()
+    assert topology.decides == together
+    assert [str(role.index) for role in topology.roles if role.decides] == deciding
+    assert len(topology.warnings) == warnings
+
+
+@pytest.mark.parametrize(
+    ("bounds", "count"),
+    [(GiveUpAfter(crashes=0), 0), (GiveUpAfter(crashes=2), 1), (GiveUpAfter(0, 600, 60), 1)],
+)
+def test_bounds_that_nothing_applies_are_a_warning_unless_they_bound_nothing(bounds, count):
+    plan = planner(run_policy=RunPolicy(give_up_after=bounds), supervisor=False)
+    plan.add(RoleSpec("worker"), decides=True)
+
+    warnings = plan.topology().warnings
+
+    message = "without a supervisor, giveUpAfter has no effect"
+    assert [warning.message for warning in warnings] == [message] * count
 
 
 @pytest.mark.parametrize(
@@ -327,15 +364,20 @@ def test_replicas_with_a_variable_that_is_too_large_are_not_added():
 @pytest.mark.parametrize(
     ("policy", "supervisor", "specs", "is_supervised"),
     [
-        ("Running", True, (PS, WORKER), True),
-        ("All", True, (PS, WORKER), True),
-        ("None", True, (PS, WORKER), False),
-        ("All", False, (PS, WORKER), False),
-        ("All", True, (PS,), False),
+        (RunPolicy("Running"), True, (PS, WORKER), True),
+        (RunPolicy("None"), True, (PS, WORKER), True),
+        (RunPolicy("All"), False, (PS, WORKER), False),
+        (RunPolicy("All"), True, (PS,), False),
+        (RunPolicy(restart_scope="All"), True, (PS,), True),
+        (RunPolicy(restart_scope="All"), False, (PS,), False),
+        (RunPolicy(give_up_after=GiveUpAfter()), True, (PS,), True),
+        (RunPolicy(metrics_port=9090), True, (PS,), True),
     ],
 )
-def test_a_supervisor_is_needed_for_pods_that_remain(policy, supervisor, specs, is_supervised):
-    plan = planner(*specs, run_policy=RunPolicy(policy), supervisor=supervisor)
+def test_a_supervisor_is_needed_where_something_is_left_to_decide(
+    policy, supervisor, specs, is_supervised
+):
+    plan = planner(*specs, run_policy=policy, supervisor=supervisor)
     for spec in specs:
         plan.add(spec, decides=spec is specs[-1])
 

@@ -186,3 +186,38 @@ def test_no_more_replicas_are_added_after_a_variable_that_is_too_large():
     ranked(planner, "master", "worker", lambda _info: {"X": "x" * (128 << 10)})
 
     assert [role.name for role in planner.roles] == ["master"]
+
+
+@pytest.mark.parametrize(
+    ("policies", "is_merged"),
+    [
+        ({"success_policy": SuccessPolicy(roles=("master", "worker"))}, True),
+        ({"run_policy": RunPolicy(restart_scope=("worker", "master"))}, True),
+        ({"run_policy": RunPolicy(restart_scope="All")}, True),
+        ({"run_policy": RunPolicy(restart_scope=("worker",))}, False),
+    ],
+)
+def test_roles_are_merged_only_if_the_policies_name_both_or_neither(policies, is_merged):
+    found = members(job(LEADER, FOLLOWER, **policies), "master", "worker")
+
+    assert (found[0].spec.name == RANK) == is_merged
+
+
+@pytest.mark.parametrize("names", [("worker", "master"), "All"])
+def test_merged_roles_restart_and_decide_under_their_new_name(names):
+    planner = Planner(
+        job(
+            LEADER,
+            FOLLOWER,
+            run_policy=RunPolicy(restart_scope=names),
+            success_policy=SuccessPolicy(roles=("master", "worker")),
+        ),
+        {"rank": 1, "master": 1, "worker": 1},
+    )
+    ranked(planner, "master", "worker", lambda info: {"RANK": info.rank})
+
+    topology = planner.topology()
+
+    (role,) = topology.roles
+    assert (role.name, role.gang, role.decides, role.success) == (RANK, True, True, None)
+    assert topology.decides == "one"

@@ -119,7 +119,8 @@ def test_all_roles_share_the_fields_of_a_role():
     spec = MERGED["properties"]["spec"]["properties"]
 
     different = {"replicas", "activeDeadlineSeconds", "backoffLimit", "backoffLimitPerIndex"}
-    assert {*different, "maxFailedIndexes"} == {n for n, s in role.items() if spec.get(n) != s}
+    different |= {"maxFailedIndexes", "restartScope"}
+    assert different == {n for n, s in role.items() if spec.get(n) != s}
 
 
 def test_alternatives_only_require_one_field_each():

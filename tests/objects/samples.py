@@ -12,8 +12,8 @@ def role(name="worker", spec=(), **fields):
     return Role(**{"name": name, "replicas": 2, "spec": RoleSpec(name, **dict(spec))} | fields)
 
 
-def topology(*roles, supervised=False, files=(), **fields):
-    return Topology(job(**fields), roles, supervised, dict(files))
+def topology(*roles, supervised=False, decides="one", files=(), **fields):
+    return Topology(job(**fields), roles, supervised, decides, dict(files))
 
 
 def one(iterator):

@@ -40,14 +40,9 @@ def test_objects_are_applied_before_the_pods_that_need_them():
 
     assert named(objects) == [
         ("ServiceAccount", "mnist-worker"),
-        ("ServiceAccount", "mnist-supervisor"),
         ("Role", "mnist-worker"),
-        ("Role", "mnist-supervisor"),
         ("RoleBinding", "mnist-worker"),
-        ("RoleBinding", "mnist-supervisor"),
-        ("ConfigMap", "mnist-config"),
         ("ConfigMap", "mnist-conf"),
-        ("ConfigMap", "mnist-status"),
         ("Service", "mnist"),
         ("Service", "mnist-ps-0"),
         ("Service", "mnist-tensorboard"),
@@ -55,6 +50,11 @@ def test_objects_are_applied_before_the_pods_that_need_them():
         ("Deployment", "mnist-tensorboard"),
         ("StatefulSet", "mnist-ps"),
         ("Job", "mnist-worker"),
+        ("ServiceAccount", "mnist-supervisor"),
+        ("Role", "mnist-supervisor"),
+        ("RoleBinding", "mnist-supervisor"),
+        ("ConfigMap", "mnist-status"),
+        ("ConfigMap", "mnist-supervisor"),
         ("Job", "mnist-supervisor"),
     ]
 
@@ -76,15 +76,14 @@ def test_the_config_map_has_files_of_the_framework_and_scripts_by_name():
         mounts=(Mount(ConfigFiles("hosts", ("hostfile",)), "/etc/mpi"),),
     )
 
-    objects = build(topology(of, files={"hostfile": "mnist-0\n", "unused": "x"}, supervised=True))
+    objects = build(topology(of, files={"hostfile": "mnist-0\n", "unused": "x"}))
 
     config = one(of_kind("ConfigMap", objects))
     assert config["metadata"]["name"] == "mnist-config"
     assert config["metadata"]["labels"]["app.kubernetes.io/component"] == "config"
-    assert list(config["data"]) == ["hostfile", "supervise.sh", "wait-for-peers.sh", "watch.sh"]
+    assert list(config["data"]) == ["hostfile", "wait-for-peers.sh"]
     assert config["data"]["hostfile"] == "mnist-0\n"
     assert config["data"]["wait-for-peers.sh"] == script("wait-for-peers.sh")
-    assert config["data"]["watch.sh"] == script("watch.sh")
 
 
 RIGHTS = (

@@ -1,35 +1,37 @@
-"""The supervisor: its Job, its permissions and the ConfigMap of conditions."""
+"""The supervisor: its Job, its plan and program, its permissions, the ConfigMap of conditions."""
+
+import json
 
 import pytest
 from objects.samples import at, one, role, topology
 
-from mlgen.jobfile.model import Helpers, RunPolicy, Tensorboard
+from mlgen.jobfile.model import GiveUpAfter, Helpers, RunPolicy, SuccessPolicy, Tensorboard
 from mlgen.kubernetes.pod_security import violations
 from mlgen.objects import build
-from mlgen.objects.supervisor import scripts, supervisor_objects
+from mlgen.objects.supervisor import plan, plan_text, supervisor_objects
+from mlgen.resources import program
+from mlgen.runtime import plan as runtime_plan
+from mlgen.topology import Hosts, Order, Wait
 
-ROLES = (role("ps", serves=True), role("worker", decides=True))
+ROLES = (role("ps", serves=True, endless=True), role("worker", decides=True))
 
 
-def of_supervisor(*roles, policy="Running", **fields):
-    """The objects of the supervisor, by kind."""
+def of_supervisor(*roles, policy="Running", decides="one", **fields):
+    """The objects of the supervisor, by kind; its program under `Program`."""
     run_policy = fields.pop("run_policy", RunPolicy(policy))
-    laid_out = topology(*(roles or ROLES), supervised=True, run_policy=run_policy, **fields)
+    laid_out = topology(
+        *(roles or ROLES), supervised=True, decides=decides, run_policy=run_policy, **fields
+    )
+    names = {"mnist-supervisor": "", "mnist-status": "Status"}
     return {
-        item["kind"]: item
+        names[item["metadata"]["name"]] or item["kind"]: item
         for item in build(laid_out)
-        if item["metadata"]["name"] in ("mnist-supervisor", "mnist-status")
+        if item["metadata"]["name"] in names
     }
 
 
-def env_of(manifests):
-    (container,) = at(manifests, "Job", "spec", "template", "spec", "containers")
-    return {item["name"]: item["value"] for item in container["env"]}
-
-
-def test_only_a_supervised_job_mounts_the_scripts():
-    assert scripts(topology(supervised=True)) == ("supervise.sh", "watch.sh")
-    assert scripts(topology()) == ()
+def plan_of(*roles, **fields):
+    return json.loads(of_supervisor(*roles, **fields)["ConfigMap"]["data"]["plan.json"])
 
 
 def test_only_a_supervised_job_has_a_supervisor():
@@ -39,40 +41,63 @@ def test_only_a_supervised_job_has_a_supervisor():
     assert [] == list(supervisor_objects(topology(*ROLES), objects))
 
 
-@pytest.mark.parametrize(
-    "roles",
-    [
-        [role("worker")],
-        [role("worker", decides=True, serves=True)],
-        [role("chief", decides=True), role("worker", decides=True)],
-    ],
-)
-def test_without_exactly_one_deciding_job_there_is_no_supervisor(roles):
-    assert {} == of_supervisor(*roles)
+def test_its_objects_come_last_and_its_program_directly_before_its_job():
+    objects = build(topology(*ROLES, supervised=True))
 
-
-def test_the_order_of_its_objects():
-    objects = build(topology(*ROLES))
-
-    created = supervisor_objects(topology(*ROLES, supervised=True), objects)
-
-    assert [item["kind"] for item in created] == [
-        *("ServiceAccount", "Role", "RoleBinding"),
-        *("ConfigMap", "Job"),
+    assert [(item["kind"], item["metadata"]["name"]) for item in objects][-6:] == [
+        ("ServiceAccount", "mnist-supervisor"),
+        ("Role", "mnist-supervisor"),
+        ("RoleBinding", "mnist-supervisor"),
+        ("ConfigMap", "mnist-status"),
+        ("ConfigMap", "mnist-supervisor"),
+        ("Job", "mnist-supervisor"),
     ]
 
 
-def test_its_job_retries_and_is_no_indexed_job():
-    spec = of_supervisor()["Job"]["spec"]
+def test_its_config_map_holds_the_program_as_it_is():
+    data = of_supervisor()["ConfigMap"]["data"]
+
+    assert data.pop("plan.json")
+    assert data == program()
+    assert "supervise.py" in data
+    assert "__init__.py" not in data
+
+
+RETRIES = [
+    {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+]
+FAILS = {
+    "action": "FailJob",
+    "onExitCodes": {"containerName": "supervisor", "operator": "In", "values": [1]},
+}
+
+
+@pytest.mark.parametrize(("decides", "rules"), [("one", RETRIES), ("all", [*RETRIES, FAILS])])
+def test_its_job_is_retried_unless_it_decides_that_training_has_failed(decides, rules):
+    spec = of_supervisor(decides=decides)["Job"]["spec"]
 
     assert {key: value for key, value in spec.items() if key != "template"} == {
         "completions": 1,
         "parallelism": 1,
         "backoffLimit": 100,
+        "podFailurePolicy": {"rules": rules},
     }
 
 
-def test_its_job_has_the_suspension_and_the_exact_ttl_of_the_run_policy():
+def test_if_it_decides_its_job_alone_is_the_deciding_job_and_ends_as_the_training():
+    roles = [role("driver", decides=True), role("worker", decides=True)]
+    together = SuccessPolicy(roles=("driver", "worker"))
+
+    manifests = of_supervisor(*roles, decides="all", success_policy=together)
+    objects = build(topology(*roles, supervised=True, decides="all", success_policy=together))
+
+    deciding = [i["metadata"]["name"] for i in objects if "mlgen.dev/decides" in str(i["metadata"])]
+    assert deciding == ["mnist-supervisor"]
+    container = one(at(manifests, "Job", "spec", "template", "spec", "containers"))
+    assert {"name": "MLGEN_EXIT", "value": "1"} in container["env"]
+
+
+def test_its_job_has_the_suspension_and_the_ttl_of_the_run_policy():
     run_policy = RunPolicy("Running", suspend=True, ttl_seconds_after_finished=5)
 
     spec = of_supervisor(run_policy=run_policy)["Job"]["spec"]
@@ -101,37 +126,42 @@ def test_its_pod_is_no_pod_of_the_job_and_has_no_proxy():
 
 
 def test_its_pod():
-    manifests = of_supervisor(helpers=Helpers(kubectl_image="my/kubectl"))
+    manifests = of_supervisor(helpers=Helpers(python_image="my/python"))
 
     pod = manifests["Job"]["spec"]["template"]
 
     assert [] == violations(pod)
     container = one(pod["spec"].pop("containers"))
     assert pod["spec"] == {
-        "restartPolicy": "OnFailure",
+        "restartPolicy": "Never",
         "serviceAccountName": "mnist-supervisor",
-        "volumes": [
-            {
-                "name": "mlgen-scripts",
-                "configMap": {
-                    "name": "mnist-config",
-                    "items": [
-                        {"key": "supervise.sh", "path": "supervise.sh"},
-                        {"key": "watch.sh", "path": "watch.sh"},
-                    ],
-                    "defaultMode": 0o555,
-                },
-            },
-            {"name": "tmp", "emptyDir": {}},
-        ],
+        "volumes": [{"name": "supervisor", "configMap": {"name": "mnist-supervisor"}}],
     }
-    assert (container["name"], container["image"]) == ("supervisor", "my/kubectl")
-    assert container["command"] == ["sh", "/mlgen/scripts/supervise.sh"]
-    assert container["resources"]["limits"] == {"cpu": "500m", "memory": "128Mi"}
-    assert container["volumeMounts"] == [
-        {"name": "mlgen-scripts", "mountPath": "/mlgen/scripts", "readOnly": True},
-        {"name": "tmp", "mountPath": "/tmp"},
+    assert (container["name"], container["image"]) == ("supervisor", "my/python")
+    assert container["command"] == ["python3", "-m", "mlgen.runtime.supervise"]
+    assert container["env"] == [
+        {"name": "MLGEN_PLAN", "value": "/mlgen/runtime/plan.json"},
+        {
+            "name": "MLGEN_RUN",
+            "valueFrom": {
+                "fieldRef": {"fieldPath": "metadata.labels['batch.kubernetes.io/controller-uid']"}
+            },
+        },
     ]
+    assert container["resources"]["limits"] == {"cpu": "500m", "memory": "256Mi"}
+    assert container["volumeMounts"] == [
+        {"name": "supervisor", "mountPath": "/mlgen/runtime", "readOnly": True}
+    ]
+
+
+def test_with_a_port_for_metrics_prometheus_finds_it():
+    template = of_supervisor(run_policy=RunPolicy(metrics_port=9090))["Job"]["spec"]["template"]
+
+    annotations = template["metadata"]["annotations"]
+    assert annotations["prometheus.io/scrape"] == "true"
+    assert annotations["prometheus.io/port"] == "9090"
+    container = one(template["spec"]["containers"])
+    assert container["ports"] == [{"name": "metrics", "containerPort": 9090}]
 
 
 def test_it_copies_what_a_site_requires_of_every_pod_but_not_the_node_of_the_role():
@@ -145,66 +175,116 @@ def test_it_copies_what_a_site_requires_of_every_pod_but_not_the_node_of_the_rol
     assert not {"nodeSelector", "nodeName"} & set(spec)
 
 
-@pytest.mark.parametrize("policy", ["None", "Running"])
-def test_its_variables(policy):
-    assert env_of(of_supervisor(policy=policy)) == {
-        "MLGEN_JOB": "mnist",
-        "MLGEN_DECIDES": "mnist-worker",
-        "MLGEN_WORKLOADS": "statefulset/mnist-ps",
-        "MLGEN_CLEAN_POD_POLICY": policy,
-        "HOME": "/tmp",
+def test_the_plan_of_servers_and_a_deciding_job():
+    assert plan_of() == {
+        "job": "mnist",
+        "deciding": ["mnist-worker"],
+        "workloads": [
+            {"kind": "StatefulSet", "name": "mnist-ps", "role": "ps", "replicas": 2},
+            {"kind": "Job", "name": "mnist-worker", "role": "worker", "replicas": 2},
+        ],
+        "cleanPodPolicy": "Running",
+        "crashes": 5,
+        "imageSeconds": 21600,
     }
 
 
-def test_under_cleanup_of_all_its_variables_list_every_other_object_but_tensorboard():
-    roles = (*ROLES, role("evaluator"))
-
-    env = env_of(of_supervisor(*roles, policy="All", tensorboard=Tensorboard("/logs")))
-
-    assert env["MLGEN_WORKLOADS"] == "statefulset/mnist-ps job/mnist-evaluator"
-    assert env["MLGEN_OBJECTS"] == "configmap/mnist-config service/mnist"
-
-
-@pytest.mark.parametrize("policy", ["None", "Running"])
-def test_it_may_get_and_patch_workloads_and_its_status_by_name(policy):
-    verbs = ["get", "patch"]
-
-    assert of_supervisor(policy=policy)["Role"]["rules"] == [
-        {
-            "apiGroups": ["batch"],
-            "resources": ["jobs"],
-            "resourceNames": ["mnist-worker"],
-            "verbs": verbs,
-        },
-        {
-            "apiGroups": ["apps"],
-            "resources": ["statefulsets"],
-            "resourceNames": ["mnist-ps"],
-            "verbs": verbs,
-        },
-        {
-            "apiGroups": [""],
-            "resources": ["configmaps"],
-            "resourceNames": ["mnist-status"],
-            "verbs": verbs,
-        },
-    ]
+GANG = (
+    role("ps", serves=True, restart="Always", gang=True),
+    role("worker", {"retryable_exit_codes": (42,)}, restart="ExitCode", gang=True, decides=True),
+    role("chief", restart="ExitCode", gang=True),
+    role("reader", restart="OnFailure", gang=True, replicas=1),
+    role("evaluator", restart="Never", gang=True, tolerates_failure=True),
+    role("server", restart="OnFailure"),
+)
 
 
-def test_under_cleanup_of_all_it_may_delete_every_object_but_tensorboard_by_name():
-    manifests = of_supervisor(
-        role("worker", decides=True), policy="All", tensorboard=Tensorboard("/logs")
+def test_the_plan_of_a_gang_has_the_exit_codes_after_which_it_restarts():
+    document = plan_of(*GANG, run_policy=RunPolicy(restart_scope="All", backoff_limit=2))
+
+    codes = {item["role"]: item.get("retryable") for item in document["workloads"]}
+    assert codes == {
+        "ps": "any",
+        "worker": [42],
+        "chief": ">=128",
+        "reader": "any",
+        "evaluator": None,
+        "server": None,
+    }
+    assert (document["restartScope"], document["backoffLimit"]) == ("All", 2)
+    tolerant = [item["role"] for item in document["workloads"] if "toleratesFailure" in item]
+    assert tolerant == ["evaluator"]
+
+
+def test_the_plan_has_order_bounds_and_deadline():
+    roles = [role("first"), role("second", decides=True, orders=(Order("first", "Complete"),))]
+    bounds = GiveUpAfter(crashes=0, image_pull_seconds=60, pending_seconds=3600)
+    run_policy = RunPolicy(give_up_after=bounds, active_deadline_seconds=99, metrics_port=9090)
+
+    document = plan_of(*roles, run_policy=run_policy)
+
+    assert document["order"] == [{"role": "second", "until": "Complete", "of": "first"}]
+    limits = ("imageSeconds", "pendingSeconds", "deadlineSeconds", "metricsPort")
+    assert [document[name] for name in limits] == [60, 3600, 99, 9090]
+    assert "crashes" not in document
+
+
+SERVICE, CONFIG = ["Service", "mnist"], ["ConfigMap", "mnist-config"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "ttl", "objects"),
+    [
+        ("Running", None, None),
+        ("All", None, [CONFIG, SERVICE]),
+        ("All", 5, [CONFIG, SERVICE]),
+        ("None", 0, [CONFIG, SERVICE, ["ConfigMap", "mnist-supervisor"]]),
+    ],
+)
+def test_the_plan_lists_what_is_deleted_but_not_tensorboard(policy, ttl, objects):
+    run_policy = RunPolicy(policy, ttl_seconds_after_finished=ttl)
+
+    waits = Wait("ps", Hosts("mnist-ps-", 1, ".mnist"))
+    document = plan_of(
+        role("worker", decides=True, waits=(waits,)),
+        run_policy=run_policy,
+        tensorboard=Tensorboard("/logs"),
     )
 
+    assert document.get("objects") == objects
+    assert document.get("ttlSeconds") == ttl
+
+
+@pytest.mark.parametrize("roles", [ROLES, GANG])
+def test_the_program_reads_the_plan(roles):
+    policy = RunPolicy("All", restart_scope=("worker",), ttl_seconds_after_finished=0)
+    laid_out = topology(*roles, supervised=True, run_policy=policy)
+
+    loaded = runtime_plan.load(plan_text(plan(laid_out, build(laid_out))), "run")
+
+    assert [item.name for item in loaded.workloads] == [f"mnist-{each.name}" for each in roles]
+    assert loaded.deciding == ("mnist-worker",)
+    assert loaded.ttl_seconds == 0
+
+
+BY_NAME = ["get", "list", "watch", "patch"]
+
+
+@pytest.mark.parametrize(("policy", "more"), [("Running", []), ("All", ["delete"])])
+def test_it_may_change_the_objects_of_the_job_by_name_and_read_pods(policy, more):
     rules = [
-        (rule["apiGroups"], rule["resources"], rule["resourceNames"], rule["verbs"])
-        for rule in manifests["Role"]["rules"]
+        (*rule["apiGroups"], *rule["resources"], rule.get("resourceNames"), rule["verbs"])
+        for rule in of_supervisor(policy=policy)["Role"]["rules"]
     ]
+
+    deleted = [("", "services", ["mnist"], ["patch", "delete"])] if more else []
     assert rules == [
-        (["batch"], ["jobs"], ["mnist-worker"], ["get", "patch", "delete"]),
-        ([""], ["services"], ["mnist"], ["delete"]),
-        ([""], ["configmaps"], ["mnist-config"], ["delete"]),
-        ([""], ["configmaps"], ["mnist-status"], ["get", "patch"]),
+        ("batch", "jobs", ["mnist-worker"], BY_NAME + more),
+        ("apps", "statefulsets", ["mnist-ps"], ["get", "patch", *more]),
+        *deleted,
+        ("", "configmaps", ["mnist-status"], ["get", "patch"]),
+        ("", "pods", None, ["get", "list", "watch"]),
+        ("", "events", None, ["create"]),
     ]
 
 
@@ -219,7 +299,7 @@ def test_its_role_is_bound_to_its_own_account():
 
 
 def test_the_status_is_empty_and_is_not_deleted_by_the_label_of_the_job():
-    status = of_supervisor()["ConfigMap"]
+    status = of_supervisor()["Status"]
 
     assert status["metadata"]["name"] == "mnist-status"
     assert status["metadata"]["labels"]["app.kubernetes.io/component"] == "status"

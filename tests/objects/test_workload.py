@@ -126,15 +126,12 @@ def test_the_deadline_of_a_role_overrides_that_of_the_job(of_role, of_job, deadl
     ("ttl", "supervised", "expected"),
     [
         (None, False, None),
-        (None, True, None),
         (0, False, 0),
-        (0, True, 600),
-        (599, True, 600),
-        (601, True, 601),
         (599, False, 599),
+        (599, True, None),
     ],
 )
-def test_a_supervised_job_stays_until_its_result_is_seen(ttl, supervised, expected):
+def test_a_supervised_job_is_deleted_with_the_whole_set(ttl, supervised, expected):
     spec = spec_of(supervised=supervised, run_policy=RunPolicy(ttl_seconds_after_finished=ttl))
 
     assert expected == spec.get("ttlSecondsAfterFinished")

@@ -223,13 +223,13 @@ def test_a_check_of_a_fresh_folder_prints_nothing(here):
 def stale(here):
     """A folder with a changed file, one without a last newline, an extra and a missing one."""
     (here / "job.yaml").write_text(job())
-    run("job.yaml", "-o", "out/")
+    run("--no-supervisor", "job.yaml", "-o", "out/")
     chief, service = here / "out/job_mnist-chief.yaml", here / "out/service_mnist.yaml"
     chief.write_text(chief.read_text().replace("mnist:1", "mnist:0\x0c"))
     service.write_text(service.read_text().rstrip("\n"))
     (here / "job.yaml").write_text(job(roles="chief: {}, evaluator: {replicas: 0}"))
     (here / "data.yaml").write_text(FOREIGN["comments"].decode())
-    return ["job.yaml", "data.yaml"]
+    return ["--no-supervisor", "job.yaml", "data.yaml"]
 
 
 def test_a_check_of_a_stale_folder_prints_the_difference_and_writes_nothing(stale, here, message):

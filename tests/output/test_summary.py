@@ -27,7 +27,12 @@ def test_roles_with_their_replicas_objects_and_peers():
         "  chief       1 in Job          decides when training has ended, waits for ps, worker",
         "  ps          2 in StatefulSet",
         "  worker      4 in Job          waits for ps",
-        "  supervisor  1 in Job          ends the others when training has ended",
+        "  supervisor  1 in Job",
+        (
+            "  the supervisor ends the job if a role fails, stops the others when training has"
+            " ended; it may"
+        ),
+        "    change these objects, and read the namespace's pods for their exit codes",
     ] == summary(rendered("tensorflow-ps")).splitlines()
 
 
@@ -36,7 +41,7 @@ def test_a_job_without_supervisor_has_no_line_for_it():
         summary(rendered("tensorflow-ps", supervisor=flag)) for flag in (True, False)
     )
 
-    line = "ends the others when training has ended"
+    line = "ends the job if a role fails, stops the others when training has ended"
     assert line in with_supervisor
     assert line not in without
 
@@ -87,6 +92,7 @@ def test_resources_are_requests_limits_and_those_of_other_pods():
     assert [
         "  requests: cpu 4, memory 16Gi, nvidia.com/gpu 3",
         "  limits: nvidia.com/gpu 3",
+        "  requests of supervisor: cpu 50m, memory 64Mi",
     ] == resources(rendered("pytorch-ranks")).splitlines()
     assert resources(rendered("pytorch-static")) == "  requests: nvidia.com/gpu 4"
     assert resources(rendered("tensorflow-ps")) == "  requests of supervisor: cpu 50m, memory 64Mi"

@@ -7,7 +7,7 @@ https://kubernetes.io/docs/concepts/workloads/controllers/ttlafterfinished/
 from collections.abc import Iterator
 
 from mlgen.problems import Problem
-from mlgen.topology import SUPERVISED_MIN_TTL, Topology
+from mlgen.topology import Topology
 
 CLEAN = ("spec", "runPolicy", "cleanPodPolicy")
 TTL = ("spec", "runPolicy", "ttlSecondsAfterFinished")
@@ -22,17 +22,21 @@ def problems(topology: Topology) -> Iterator[Problem]:
 def cleanup(topology: Topology) -> str:
     """Return the command that deletes the pods that keep running after training ends.
 
-    It is "" if there are none, or if a supervisor or a workflow stops them.
+    It is "" if there are none, or if the supervisor or a workflow stops or deletes them.
     """
-    return _command(topology) if _endless(topology) and not _cleans_up(topology) else ""
-
-
-def _command(topology: Topology) -> str:
-    """Return the command that deletes StatefulSets, and Jobs of servers if there are any."""
-    job = topology.job.name
+    job, endless = topology.job, _endless(topology)
+    deletes = topology.supervised and job.run_policy.ttl_seconds_after_finished is not None
+    if not endless or deletes or _stops_pods(topology):
+        return ""
     if all(role.serves for role in topology.roles if role.endless):
-        return f"kubectl delete statefulsets -l mlgen.dev/job={job}"
-    return f"kubectl delete statefulsets,jobs -l 'mlgen.dev/job={job},mlgen.dev/decides!=true'"
+        return f"kubectl delete statefulsets -l mlgen.dev/job={job.name}"
+    return _delete_others(topology)
+
+
+def _delete_others(topology: Topology) -> str:
+    """Return the command that deletes every workload but the deciding Job."""
+    selector = f"mlgen.dev/job={topology.job.name},mlgen.dev/decides!=true"
+    return f"kubectl delete statefulsets,jobs -l '{selector}'"
 
 
 def _endless(topology: Topology) -> list[str]:
@@ -41,25 +45,22 @@ def _endless(topology: Topology) -> list[str]:
     return [role.name for role in roles if (role.serves or role.endless) and not role.decides]
 
 
-def _cleans_up(topology: Topology) -> bool:
-    """Return True if a supervisor or a workflow stops the pods that keep running."""
+def _stops_pods(topology: Topology) -> bool:
+    """Return True if the supervisor or a workflow stops the pods that keep running."""
     job = topology.job
-    return topology.supervised or (job.workflow and job.run_policy.clean_pod_policy != "None")
+    return (topology.supervised or job.workflow) and job.run_policy.clean_pod_policy != "None"
 
 
 def _clean_pod_policy(topology: Topology) -> Iterator[Problem]:
     """Only a supervisor stops the pods of other roles, and it needs some to stop."""
     job = topology.job
     policy = job.run_policy.clean_pod_policy
-    if policy == "None" or _cleans_up(topology):
+    if policy == "None" or _stops_pods(topology):
         return
     remaining = [role.name for role in topology.roles if not role.decides]
     if remaining:
         message = f"without a supervisor, {_names(remaining)} are not stopped when training ends"
-        hint = (
-            "then run: kubectl delete statefulsets,jobs"
-            f" -l 'mlgen.dev/job={job.name},mlgen.dev/decides!=true'"
-        )
+        hint = f"then run: {_delete_others(topology)}"
         yield Problem(CLEAN, message, "combination", hint, warning=True)
     elif not job.converted and not _stops_replicas(topology):
         message = f"{policy} has no effect: no pod keeps running after training ends"
@@ -76,23 +77,14 @@ def _stops_replicas(topology: Topology) -> bool:
 
 
 def _ttl(topology: Topology) -> Iterator[Problem]:
-    """A TTL deletes finished Jobs only, and must leave the supervisor time to see their result."""
-    job = topology.job
-    ttl, supervised = job.run_policy.ttl_seconds_after_finished, topology.supervised
-    if ttl is None:
-        return
-    if supervised and ttl < SUPERVISED_MIN_TTL:
-        message = f"a Job may be deleted after {ttl} s, before the supervisor sees its result"
-        hint = f"rendered as {SUPERVISED_MIN_TTL}"
-        yield Problem(TTL, message, "combination", hint, warning=True)
-    if supervised and job.run_policy.clean_pod_policy == "All":
-        return
+    """Without a supervisor, a TTL deletes finished Jobs only."""
     remaining = _endless(topology)
+    if topology.job.run_policy.ttl_seconds_after_finished is None or topology.supervised:
+        return
     if remaining:
-        what, rest = ("objects", "remain") if supervised else ("pods", "keep running")
         names = _names(remaining)
-        message = f"Kubernetes deletes only finished Jobs; the {what} of {names} {rest}"
-        hint = f"then run: {_command(topology)}"
+        message = f"Kubernetes deletes only finished Jobs; the pods of {names} keep running"
+        hint = f"then run: {cleanup(topology)}"
         yield Problem(TTL, message, "combination", hint, warning=True)
 
 
