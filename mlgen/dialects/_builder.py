@@ -25,6 +25,7 @@ POD_FIELDS = ("serviceAccountName", "nodeSelector", "tolerations", "affinity")
 ROLE_ORDER = (
     "replicas",
     "restartPolicy",
+    "restartScope",
     "retryableExitCodes",
     "backoffLimit",
     "mainContainer",
@@ -38,7 +39,7 @@ ROLE_ORDER = (
 SPEC_ORDER = ("framework", "options", *ROLE_ORDER, "claims", "roles")
 """The order of fields in a job file: what a reader looks for first comes first."""
 
-PER_ROLE = ("replicas", "backoffLimit")
+PER_ROLE = ("replicas", "restartScope", "backoffLimit")
 """Fields that are never shared by all roles."""
 
 

@@ -65,6 +65,7 @@ class Rules:
         container: the name of the training container.
         port: the name of the port that peers connect to.
         restart: the default restart policy.
+        servers: the roles that never end by themselves.
     """
 
     framework: str
@@ -73,6 +74,7 @@ class Rules:
     container: str
     port: str
     restart: str = "Never"
+    servers: tuple[str, ...] = ()
 
 
 def replica_types(builder: Builder, rules: Rules) -> dict[str, SourceValue]:
@@ -162,6 +164,20 @@ def write_slots(builder: Builder, worker: SourceValue) -> None:
         builder.put(("spec", "options", "slotsPerWorker"), source, slots.value or 1)
 
 
+def warn_of_worker_restarts(builder: Builder, restart: SourceValue) -> None:
+    """Warn if an MPI job ends when a worker fails, but here its launcher tries again.
+
+    Workers that are reached by `kubectl exec` are a StatefulSet, because they need fixed names. It
+    restarts containers in place, as OnFailure does. mpirun fails when it loses a worker, so with a
+    launcher that does not restart, the job ends anyway.
+    """
+    launcher_restarts = builder.roles.get("launcher", {}).get("restartPolicy") != "Never"
+    if launcher_restarts and restart.value in ("Never", "ExitCode"):
+        message = "the operator ends the job if a worker fails; here, it and the launcher restart"
+        hint = "write restartPolicy: Never for the Launcher, which fails if it loses a worker"
+        builder.differs(restart, message, hint)
+
+
 def drop_overwritten(builder: Builder, names: Iterable[str]) -> None:
     """Remove the user's values of these variables, which the operator overwrites."""
     for role, fields in builder.roles.items():
@@ -203,16 +219,31 @@ def run_policy(
     if clean and not policy_field(spec, "cleanPodPolicy"):
         builder.put(("spec", "runPolicy", "cleanPodPolicy"), spec, clean)
     restarts = {role.get("restartPolicy") for role in builder.roles.values()}
-    if endless and restarts != {"Never"} and not policy_field(spec, "backoffLimit"):
+    written = builder.data["spec"].get("runPolicy", {})
+    if endless and restarts != {"Never"} and "backoffLimit" not in written:
         builder.put(("spec", "runPolicy", "backoffLimit"), spec, ENDLESS)
-    never_retry(builder)
+    _never_retry(builder)
     managed = policy_field(spec, "managedBy")
     if managed.value != manager:
         builder.put(("spec", "runPolicy", "managedBy"), managed)
     _scheduling(builder, policy_field(spec, "schedulingPolicy"), replica_types)
 
 
-def never_retry(builder: Builder) -> None:
+def bound_crashes(builder: Builder, rules: Rules) -> None:
+    """Let the restarts of servers with Always count against `backoffLimit`, if `run_policy` did.
+
+    They are StatefulSets, which have no limit. The operators add up the restarts of running pods
+    (PastBackoffLimit in pkg/core/job.go).
+    """
+    for name in rules.servers:
+        if builder.roles.get(name, {}).get("restartPolicy") == "Always":
+            limit = builder.data["spec"]["runPolicy"]["backoffLimit"]
+            crashes = 0 if limit == ENDLESS else max(limit, 1)
+            source = policy_field(builder.spec, "backoffLimit") or builder.spec
+            builder.put(("spec", "runPolicy", "giveUpAfter", "crashes"), source, crashes)
+
+
+def _never_retry(builder: Builder) -> None:
     """Keep the job's backoffLimit from roles with Never, whose failure fails the job at once.
 
     In a job file it applies to them too, as in a Kubernetes Job.
@@ -221,7 +252,8 @@ def never_retry(builder: Builder) -> None:
         return
     for name, role in builder.roles.items():
         path = ("spec", "roles", name)
-        if role.get("restartPolicy") == "Never" and "backoffLimit" not in role:
+        limits = {"backoffLimit", "backoffLimitPerIndex"}
+        if role.get("restartPolicy") == "Never" and not limits & set(role):
             source = SourceValue(None, builder.origins[(*path, "restartPolicy")])
             builder.put((*path, "backoffLimit"), source, 0)
 

@@ -466,39 +466,54 @@ def depends(name, status="Ready"):
     return [{"name": name, "status": status}]
 
 
+@pytest.mark.parametrize("status", ["Ready", "Complete"])
+def test_a_job_starts_when_those_it_depends_on_have_come_so_far(status):
+    store = replicated("store", replicas=2, job={"completions": 3, "parallelism": 3})
+
+    spec, warnings = convert(jobset(store, replicated(dependsOn=depends("store", status))))
+
+    waits = [{"role": f"store-{i}", "until": status} for i in (0, 1)]
+    assert spec["roles"]["worker-0"]["waitFor"] == waits
+    assert "waitFor" not in spec["roles"]["store-0"]
+    assert warnings == []
+
+
+def test_in_order_a_job_starts_when_all_before_it_are_ready():
+    jobs = [replicated("a"), replicated("b"), replicated("c")]
+
+    spec, warnings = convert(jobset(*jobs, startupPolicy={"startupPolicyOrder": "InOrder"}))
+
+    waits = [spec["roles"][name].get("waitFor") for name in ("a-0", "b-0", "c-0")]
+    a, b = ({"role": name, "until": "Ready"} for name in ("a-0", "b-0"))
+    assert waits == [None, [a], [a, b]]
+    assert warnings == []
+
+
+QUEUE = {"labels": {"kueue.x-k8s.io/queue-name": "batch"}}
+
+
 @pytest.mark.parametrize(
-    ("probes", "waits", "port"),
+    ("status", "waits", "expected"),
     [
-        ({}, {"role": "store-0", "until": "name"}, None),
-        ({"readinessProbe": {"tcpSocket": {"port": 7000}}}, {"role": "store-0"}, 7000),
-        ({"startupProbe": {"grpc": {"port": 7000}}}, {"role": "store-0"}, 7000),
-        ({"readinessProbe": {"httpGet": {"port": "web"}}}, {"role": "store-0"}, 8080),
+        ("Ready", [{"role": "a-0", "until": "name"}], []),
         (
-            {"readinessProbe": {"httpGet": {"port": "no"}}},
-            {"role": "store-0", "until": "name"},
+            "Complete",
             None,
-        ),
-        (
-            {"readinessProbe": {"exec": {"command": ["a"]}}},
-            {"role": "store-0", "until": "name"},
-            None,
+            ["JobSet waits until a has completed; here Kueue starts both at once"],
         ),
     ],
 )
-@pytest.mark.parametrize("by", ["dependsOn", "InOrder"])
-def test_a_job_waits_for_the_probed_port_or_the_names_of_those_before_it(by, probes, waits, port):
-    ports = {"ports": [{"name": "rpc", "containerPort": 1}, {"name": "web", "containerPort": 8080}]}
-    store = replicated("store", container=ports | probes)
-    if by == "dependsOn":
-        resource = jobset(store, replicated(dependsOn=depends("store")))
-    else:
-        resource = jobset(store, replicated(), startupPolicy={"startupPolicyOrder": "InOrder"})
+def test_kueue_starts_all_jobs_at_once(status, waits, expected):
+    resource = jobset(
+        replicated("a"), replicated("b", dependsOn=depends("a", status)), metadata=QUEUE
+    )
+    resource["metadata"]["name"] = "llm"
 
-    spec, _ = convert(resource)
+    spec, warnings = convert(resource)
 
-    assert spec["roles"]["worker-0"]["waitFor"] == [waits]
-    assert spec["roles"]["store-0"].get("port") == port
-    assert "waitFor" not in spec["roles"]["store-0"]
+    assert spec["roles"]["b-0"].get("waitFor") == waits
+    assert spec["successPolicy"] == {"roles": ["a-0", "b-0"]}
+    assert [message for _, message in warnings] == expected
 
 
 def test_a_job_without_pods_is_not_waited_for():
@@ -507,21 +522,6 @@ def test_a_job_without_pods_is_not_waited_for():
     )
 
     assert "waitFor" not in spec["roles"]["worker-0"]
-
-
-def test_a_dependency_on_completion_is_a_warning_with_the_commands():
-    resource = jobset(
-        replicated("fetch", replicas=2), replicated(dependsOn=depends("fetch", "Complete"))
-    )
-
-    _, warnings = dialects.native(Document(resource, {(): Place("jobset.yaml")}))
-
-    assert warnings[0].message == (
-        "JobSet creates worker when fetch has completed; here both start at once"
-    )
-    assert warnings[0].hint.endswith(
-        "both with -l 'mlgen.dev/job=llm,mlgen.dev/role in (fetch-0,fetch-1)'"
-    )
 
 
 @pytest.mark.parametrize(
@@ -550,45 +550,88 @@ def test_an_impossible_startup_order_is_an_error(resource, path, message):
 ORDER = {"startupPolicy": {"startupPolicyOrder": "InOrder"}}
 
 
+def policy(operator, *targets):
+    return {"successPolicy": {"operator": operator, "targetReplicatedJobs": list(targets)}}
+
+
 @pytest.mark.parametrize(
-    ("resource", "decider"),
+    ("resource", "role"),
     [
-        (jobset(replicated("a"), replicated("b")), "a-0"),
+        (jobset(replicated("a"), replicated("b"), **policy("All", "b")), "b-0"),
+        (jobset(replicated("a"), replicated("b"), **policy("Any", "b")), "b-0"),
+        (jobset(replicated("a"), replicated("b", dependsOn=depends("a", "Complete"))), "b-0"),
+        (jobset(replicated("a", replicas=0), replicated("b"), replicated("c", replicas=0)), None),
         (
             jobset(
                 replicated("a"),
                 replicated("b"),
-                successPolicy={"operator": "All", "targetReplicatedJobs": ["b"]},
+                replicated("c", dependsOn=depends("a", "Complete") + depends("b", "Complete")),
             ),
-            "b-0",
+            "c-0",
         ),
-        (jobset(replicated("a"), replicated("b", dependsOn=depends("a"))), "b-0"),
-        (jobset(replicated("a"), replicated("b"), **ORDER), "b-0"),
-        (jobset(replicated("a", replicas=0), replicated("b"), replicated("c")), "b-0"),
+    ],
+    ids=["all-of-one", "any-of-one", "last", "only", "after-two"],
+)
+def test_one_job_decides(resource, role):
+    spec, warnings = convert(resource)
+
+    assert spec.get("successPolicy") == (role and {"role": role})
+    assert warnings == []
+
+
+@pytest.mark.parametrize(
+    ("resource", "roles"),
+    [
+        (jobset(replicated("a"), replicated("b")), ["a-0", "b-0"]),
+        (jobset(replicated("a", replicas=2)), ["a-0", "a-1"]),
+        (jobset(replicated("a"), replicated("b"), **ORDER), ["a-0", "b-0"]),
+        (
+            jobset(
+                replicated("a"),
+                replicated("b", dependsOn=depends("a", "Complete")),
+                replicated("c", dependsOn=depends("b")),
+            ),
+            ["b-0", "c-0"],
+        ),
         (
             jobset(
                 replicated("a"),
                 replicated("b", replicas=2),
-                coordinator={"replicatedJob": "b", "jobIndex": 1},
+                replicated("c"),
+                **policy("All", "b", "a"),
             ),
-            "b-1",
+            ["a-0", "b-0", "b-1"],
         ),
-        (
-            jobset(
-                replicated("a"),
-                replicated("b", dependsOn=depends("a")),
-                coordinator={"replicatedJob": "a"},
-            ),
-            "b-0",
-        ),
-        (jobset(replicated("a", replicas=2)), "a-0"),
     ],
-    ids=["first", "target", "depends", "ordered", "no-jobs", "coordinator", "awaited", "equal"],
+    ids=["all", "equal", "ordered", "after-the-first", "targets"],
 )
-def test_one_job_decides(resource, decider):
-    spec, _ = convert(resource)
+def test_several_jobs_decide_together(resource, roles):
+    spec, warnings = convert(resource)
 
-    assert spec["successPolicy"]["role"] == decider
+    assert spec["successPolicy"] == {"roles": roles}
+    assert spec["runPolicy"] == {"cleanPodPolicy": "Running"}
+    assert warnings == []
+
+
+def test_a_job_that_waits_for_the_end_of_the_set_is_an_error():
+    resource = jobset(
+        replicated("a"), replicated("b", dependsOn=depends("a", "Complete")), **policy("All", "a")
+    )
+
+    path, message = "replicatedJobs[1].dependsOn[0]", "when a has completed, so has the set"
+    assert problems(resource) == [(path, f"{message}: b never starts")]
+
+
+def test_any_job_decides_but_the_others_may_fail():
+    spec, warnings = convert(jobset(replicated("a"), replicated("b"), **policy("Any")))
+
+    assert spec["successPolicy"] == {"roles": ["a-0", "b-0"], "operator": "Any"}
+    assert warnings == [
+        (
+            "spec.successPolicy.operator",
+            "JobSet fails with the first Job that fails; here the job fails when all of these have",
+        )
+    ]
 
 
 def test_a_single_job_needs_no_success_policy():
@@ -600,22 +643,6 @@ def test_a_single_job_needs_no_success_policy():
 
 
 @pytest.mark.parametrize(
-    ("operator", "message"),
-    [
-        ("All", "the JobSet completes when all 3 Jobs have completed; here a-0 decides"),
-        ("Any", "the JobSet completes with the first of its Jobs; here a-0 decides"),
-    ],
-)
-def test_several_jobs_that_decide_are_a_warning(operator, message):
-    spec, warnings = convert(
-        jobset(replicated("a", replicas=2), replicated("b"), successPolicy={"operator": operator})
-    )
-
-    assert warnings == [("spec.successPolicy", message)]
-    assert "runPolicy" not in spec
-
-
-@pytest.mark.parametrize(
     ("others", "clean"),
     [
         ([replicated("b")], "Running"),
@@ -624,9 +651,7 @@ def test_several_jobs_that_decide_are_a_warning(operator, message):
     ids=["running", "none"],
 )
 def test_other_jobs_are_stopped_when_the_deciding_job_has_completed(others, clean):
-    policy = {"operator": "All", "targetReplicatedJobs": ["a"]}
-
-    spec, warnings = convert(jobset(replicated("a"), *others, successPolicy=policy))
+    spec, warnings = convert(jobset(replicated("a"), *others, **policy("All", "a")))
 
     assert spec.get("runPolicy", {}).get("cleanPodPolicy") == clean
     assert warnings == []
@@ -641,9 +666,9 @@ def test_jobs_that_have_completed_before_the_deciding_job_are_not_waited_for():
 
     spec, warnings = convert(resource)
 
-    assert spec["successPolicy"]["role"] == "train-0"
+    assert spec["successPolicy"] == {"role": "train-0"}
     assert "runPolicy" not in spec
-    assert [message for path, message in warnings if "dependsOn" not in path] == []
+    assert warnings == []
 
 
 @pytest.mark.parametrize(
@@ -719,7 +744,7 @@ def test_a_job_with_another_ttl_is_a_warning(of_the_set, seconds):
     spec, warnings = convert(resource)
 
     assert spec["runPolicy"]["ttlSecondsAfterFinished"] == seconds
-    message = f"here all Jobs are deleted {seconds} s after they have finished"
+    message = f"here all Jobs are deleted {seconds} s after the job has finished"
     paths = [path for path, text in warnings if text == message]
     expected = [1] if of_the_set is None else [0, 1]
     at = "spec.replicatedJobs[{}].template.spec.ttlSecondsAfterFinished"
@@ -732,24 +757,6 @@ def test_another_manager_is_kept_for_the_check_of_the_job_file(of):
     resource = jobset(replicated(job=field)) if of == "job" else jobset(replicated(), **field)
 
     assert convert(resource)[0]["runPolicy"] == field
-
-
-@pytest.mark.parametrize(
-    ("policy", "warned"),
-    [
-        ({}, False),
-        ({"maxRestarts": 0}, False),
-        ({"rules": []}, False),
-        ({"maxRestarts": 1}, True),
-        ({"rules": [{"action": "FailJobSet"}]}, True),
-    ],
-)
-def test_a_failure_policy_is_a_warning_if_it_would_restart_or_end_the_set(policy, warned):
-    message = "JobSet restarts or fails all Jobs together; here a failed Job stays failed"
-
-    _, warnings = convert(jobset(replicated(), failurePolicy=policy))
-
-    assert warnings == ([("spec.failurePolicy", message)] if warned else [])
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,57 @@ def test_workers_of_a_pytorchjob_restart_on_failure_by_default():
     spec = spec_of(job("PyTorchJob", {"Master": {}, "Worker": {"replicas": 2}}))
 
     assert spec["roles"]["worker"]["restartPolicy"] == "OnFailure"
-    assert spec["successPolicy"] == {"replicas": "All"}
+
+
+@pytest.mark.parametrize("annotations", [{}, {NETWORK: "host"}])
+def test_master_and_workers_of_a_pytorchjob_must_succeed(annotations):
+    roles = {"Master": {}, "Worker": {"replicas": 2}}
+
+    assert spec_of(job("PyTorchJob", roles, annotations))["successPolicy"] == {
+        "roles": ["master", "worker"]
+    }
+    assert "successPolicy" not in spec_of(job("PyTorchJob", {"Master": {}}, annotations))
+
+
+@pytest.mark.parametrize(
+    ("limit", "restart", "crashes"),
+    [(None, "Always", 0), (0, "Always", 1), (4, "Always", 4), (4, "OnFailure", None)],
+)
+def test_crashes_of_servers_count_against_the_backoff_limit(limit, restart, crashes):
+    roles = {"PS": {"restartPolicy": restart}, "Worker": {}}
+    limits = {} if limit is None else {"backoffLimit": limit}
+
+    policy = spec_of(job("TFJob", roles, **limits))["runPolicy"]
+
+    assert policy.get("giveUpAfter") == (None if crashes is None else {"crashes": crashes})
+
+
+def test_an_xdljob_without_a_limit_counts_crashes_up_to_its_default():
+    roles = {"PS": {"restartPolicy": "Always"}, "Worker": {}}
+
+    assert spec_of(job("XDLJob", roles))["runPolicy"]["giveUpAfter"] == {"crashes": 20}
+
+
+@pytest.mark.parametrize(
+    ("restarts", "fields", "limit"),
+    [
+        (["ExitCode", "Never"], {}, 2147483647),
+        (["ExitCode", "ExitCode"], {"backoffLimit": 3}, 3),
+        (["ExitCode", "OnFailure"], {}, 20),
+        (["Never", "Never"], {}, 20),
+    ],
+)
+def test_the_default_limit_of_an_xdljob_does_not_count_exit_codes(restarts, fields, limit):
+    roles = [{"restartPolicy": restart} for restart in restarts]
+    resource = job("XDLJob", dict(zip(("PS", "Worker"), roles, strict=True)), **fields)
+
+    assert spec_of(resource)["runPolicy"]["backoffLimit"] == limit
+
+
+def test_the_web_services_of_a_marsjob_may_crash_for_ever():
+    roles = {"Scheduler": {}, "WebService": {}, "Worker": {}}
+
+    assert spec_of(job("MarsJob", roles))["runPolicy"]["giveUpAfter"] == {"crashes": 0}
 
 
 def test_a_written_restart_policy_replaces_the_default():
@@ -177,41 +227,23 @@ def test_a_run_policy_of_an_mpijob_is_read():
     assert spec["runPolicy"] == {"cleanPodPolicy": "Running", "backoffLimit": 3}
 
 
+@pytest.mark.parametrize("annotations", [{}, {NETWORK: "host"}])
 @pytest.mark.parametrize(
-    ("leaders", "annotations", "policy", "warnings"),
+    ("roles", "policy"),
     [
-        ({}, {}, {"role": "worker", "replicas": "All"}, []),
-        (
-            {"Chief": {}},
-            {},
-            None,
-            ["KubeDL also waits for all workers; here only the chief decides"],
-        ),
-        (
-            {"Master": {}},
-            {},
-            None,
-            ["KubeDL also waits for all workers; here only the master decides"],
-        ),
-        (
-            {},
-            {NETWORK: "host"},
-            None,
-            ["with host networking, each worker is a separate Job, and the first decides"],
-        ),
+        (["Worker"], {"role": "worker", "replicas": "All"}),
+        (["Chief", "Worker"], {"roles": ["chief", "worker"]}),
+        (["Master", "Worker"], {"roles": ["master", "worker"]}),
+        (["Chief"], None),
     ],
 )
-def test_all_workers_of_a_tfjob_decide_unless_something_else_must(
-    leaders, annotations, policy, warnings
-):
-    resource = job(
-        "TFJob", leaders | {"Worker": {"replicas": 2}}, annotations, successPolicy="AllWorkers"
-    )
+def test_all_workers_of_a_tfjob_decide_with_its_leader(roles, policy, annotations):
+    resource = job("TFJob", {role: {} for role in roles}, annotations, successPolicy="AllWorkers")
 
     document, reported = convert(resource)
 
     assert document["spec"].get("successPolicy") == policy
-    assert reported == [("spec.successPolicy", message) for message in warnings]
+    assert reported == []
 
 
 def test_the_first_worker_of_a_tfjob_decides_by_default():
@@ -230,12 +262,6 @@ def test_other_annotations_stay():
     document, _ = convert(job("TFJob", {"Worker": {}}, {NETWORK: "host", "a": "1"}))
 
     assert document["metadata"]["annotations"] == {"a": "1"}
-
-
-def test_the_master_of_a_pytorchjob_decides_on_the_host_network():
-    spec = spec_of(job("PyTorchJob", {"Master": {}, "Worker": {}}, {NETWORK: "host"}))
-
-    assert "successPolicy" not in spec
 
 
 @pytest.mark.parametrize(("value", "count"), [("true", 1), ("false", 0)])
@@ -274,17 +300,31 @@ def test_the_rate_of_workers_that_must_finish_overrides_their_number(fields, opt
     assert spec_of(job("XDLJob", {"Worker": {}}, **fields))["options"] == options
 
 
+def test_the_extendrole_of_an_xdljob_does_not_count():
+    _, warnings = convert(job("XDLJob", {"Worker": {}, "ExtendRole": {}}))
+
+    assert [place for place, _ in warnings] == ["spec.xdlReplicaSpecs.ExtendRole"]
+
+
 @pytest.mark.parametrize(
-    ("roles", "annotations", "path"),
+    ("replicas", "fields", "needed"),
     [
-        ({"Worker": {}, "ExtendRole": {}}, {}, "spec.xdlReplicaSpecs.ExtendRole"),
-        ({"Worker": {}}, {NETWORK: "host"}, f"metadata.annotations.{NETWORK}"),
+        (9, {}, None),
+        (10, {}, "9 of 10"),
+        (4, {"minFinishWorkRate": 50}, "2 of 4"),
+        (4, {"minFinishWorkNum": 3}, "3 of 4"),
+        (4, {"minFinishWorkNum": 4}, None),
     ],
 )
-def test_replicas_of_an_xdljob_that_do_not_count_are_a_warning(roles, annotations, path):
-    _, warnings = convert(job("XDLJob", roles, annotations))
+def test_all_workers_of_an_xdljob_must_succeed_on_the_host_network(replicas, fields, needed):
+    roles = {"Worker": {"replicas": replicas}}
 
-    assert [place for place, _ in warnings] == [path]
+    document, warnings = convert(job("XDLJob", roles, {NETWORK: "host"}, **fields))
+
+    message = "with host networking, each worker is a separate Job, and all must succeed here"
+    reported = [(f"metadata.annotations.{NETWORK}", f"{message}; in KubeDL, {needed}")]
+    assert document["spec"]["successPolicy"] == {"replicas": "All"}
+    assert warnings == (reported if needed else [])
 
 
 @pytest.mark.parametrize(
@@ -396,11 +436,21 @@ def test_on_the_host_network_mpirun_starts_no_processes_in_the_launcher():
     assert warnings == [(f"metadata.annotations.{NETWORK}", message)]
 
 
-@pytest.mark.parametrize(("restart", "count"), [("Always", 0), ("Never", 1), ("ExitCode", 1)])
-def test_workers_of_an_mpijob_are_always_restarted(restart, count):
-    worker = {"replicas": 2, "restartPolicy": restart}
+@pytest.mark.parametrize(
+    ("launcher", "restart", "count"),
+    [
+        ("OnFailure", "Always", 0),
+        ("OnFailure", "OnFailure", 0),
+        ("OnFailure", "Never", 1),
+        ("ExitCode", "ExitCode", 1),
+        ("Never", "Never", 0),
+    ],
+)
+def test_workers_of_an_mpijob_restart_with_the_launcher(launcher, restart, count):
+    roles = {"Launcher": {"restartPolicy": launcher}}
+    roles |= {"Worker": {"replicas": 2, "restartPolicy": restart}}
 
-    document, warnings = convert(job("MPIJob", {"Launcher": {}, "Worker": worker}))
+    document, warnings = convert(job("MPIJob", roles))
 
     fields = document["spec"]["roles"]["worker"]
     assert {"restartPolicy", "retryableExitCodes"} & set(fields) == set()

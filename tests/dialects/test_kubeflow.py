@@ -133,6 +133,27 @@ def test_replicas_restart_without_limit_unless_a_backoff_limit_is_set(restart, p
 
 
 @pytest.mark.parametrize(
+    ("server", "policy", "crashes"),
+    [
+        (("TFJob", "PS", "Always"), {}, 0),
+        (("TFJob", "PS", "Always"), {"backoffLimit": 0}, 1),
+        (("TFJob", "PS", "Always"), {"backoffLimit": 7}, 7),
+        (("TFJob", "PS", "OnFailure"), {"backoffLimit": 7}, None),
+        (("TFJob", "Evaluator", "Always"), {"backoffLimit": 7}, None),
+        (("MXJob", "TunerServer", "Always"), {"backoffLimit": 7}, 7),
+        (("MXJob", "Server", "Always"), {"backoffLimit": 7}, None),
+    ],
+)
+def test_crashes_of_servers_count_against_the_backoff_limit(server, policy, crashes, job):
+    kind, role, restart = server
+    types = {role: replica_type(kind, 1, restart), "Worker": replica_type(kind, 1)}
+
+    run_policy = job(resource(kind, types, runPolicy=policy))["spec"]["runPolicy"]
+
+    assert run_policy.get("giveUpAfter") == (None if crashes is None else {"crashes": crashes})
+
+
+@pytest.mark.parametrize(
     ("chief", "policy", "limits"),
     [
         ("Never", {"backoffLimit": 3}, {"chief": 0, "worker": None}),

@@ -78,9 +78,22 @@ def test_v1_restarts_a_launcher_without_limit_only_if_it_restarts(restart, limit
     assert spec.get("runPolicy", {}).get("backoffLimit") == limit
 
 
-@pytest.mark.parametrize(("restart", "count"), [(None, 0), ("Always", 0), ("Never", 1)])
-def test_workers_of_v1_always_restart(restart, count, reported):
-    problems = reported(mpi_job("v1", worker=replica_type(2, restart)))
+@pytest.mark.parametrize(
+    ("launcher", "restart", "count"),
+    [
+        ("OnFailure", None, 0),
+        ("OnFailure", "Always", 0),
+        ("OnFailure", "OnFailure", 0),
+        ("OnFailure", "Never", 1),
+        ("ExitCode", "ExitCode", 1),
+        ("Never", "Never", 0),
+        (None, "Never", 0),
+    ],
+)
+def test_workers_of_v1_restart_with_the_launcher(launcher, restart, count, reported):
+    custom_resource = mpi_job("v1", replica_type(restart=launcher), replica_type(2, restart))
+
+    problems = reported(custom_resource)
 
     assert [path for path, _ in problems] == ["spec.mpiReplicaSpecs.Worker.restartPolicy"] * count
 
@@ -315,17 +328,21 @@ def test_the_command_for_ssh_keys_names_the_namespace(problems):
 
 
 @pytest.mark.parametrize(
-    ("restart", "limit"), [(None, None), ("Never", None), ("OnFailure", ENDLESS)]
+    ("restart", "limit", "per_index"),
+    [(None, None, None), ("Never", None, 0), ("OnFailure", ENDLESS, None)],
 )
-def test_workers_of_v2beta1_restart_without_limit(restart, limit, job):
+def test_workers_of_v2beta1_fail_or_restart_one_by_one(restart, limit, per_index, job):
     launcher = replica_type(restart="Never", command=["a"])
-    custom_resource = mpi_job("v2beta1", launcher, replica_type(2, restart))
+    custom_resource = mpi_job(
+        "v2beta1", launcher, replica_type(2, restart), runPolicy={"backoffLimit": 3}
+    )
 
     spec = job(custom_resource)["spec"]
 
     role = spec["roles"]["worker"]
     policy = role.get("restartPolicy", spec.get("restartPolicy"))
     assert (policy, role.get("backoffLimit")) == (restart, limit)
+    assert role.get("backoffLimitPerIndex") == per_index
 
 
 def test_a_pod_on_the_host_network_resolves_names_of_the_cluster(job):
@@ -442,3 +459,10 @@ def test_v1alpha1_places_the_launcher_on_a_control_plane_node(on_master, job):
     assert keys == (names if on_master else [])
     assert ("affinity" in roles["launcher"]) is on_master
     assert "tolerations" not in roles["worker"]
+
+
+@pytest.mark.parametrize(("units", "policy"), [({"gpus": 8}, "Running"), ({}, None)])
+def test_workers_of_v1alpha1_are_stopped_when_the_launcher_has_ended(units, policy, job):
+    spec = job(units_job({"command": ["a"]}, **units))["spec"]
+
+    assert spec.get("runPolicy", {}).get("cleanPodPolicy") == policy

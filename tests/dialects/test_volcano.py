@@ -911,21 +911,65 @@ def test_pods_without_a_gang_inherit_nothing():
     [
         ([task("a"), task("b", policies=[COMPLETES])], [], "b"),
         ([task("chief"), task("b", policies=[COMPLETES])], [], "b"),
-        ([task("a", policies=[COMPLETES]), task("b", policies=[COMPLETES])], [], "a"),
         ([task("worker"), task("master")], ["mpi"], "master"),
         ([task("worker"), task("head")], ["ray"], "head"),
         ([task("worker"), task("my-head")], [], "my-head"),
         ([task("my-head"), task("launcher")], [], "launcher"),
-        ([task("a"), task("b")], [], "a"),
         ([task("a"), task("b", dependsOn={"name": ["a"]})], [], "b"),
         ([task("a", restart="Always"), task("b")], [], "b"),
         ([task("a", restart=None), task("b", restart="Always")], [], "a"),
         ([task("chief", restart="Always"), task("b")], [], "b"),
+        ([task("a", restart="Always"), task("worker-b", restart=None)], [], "worker-b"),
     ],
 )
 def test_the_task_that_decides(tasks, plugins, decider):
     spec = spec_of(*tasks, plugins={name: [] for name in plugins})
     assert spec["successPolicy"] == {"role": decider}
+
+
+@pytest.mark.parametrize(
+    ("tasks", "fields", "expected"),
+    [
+        ([task("a"), task("b")], {}, {"roles": ["a", "b"]}),
+        ([task("worker-a"), task("worker-b")], {}, {"roles": ["worker-a", "worker-b"]}),
+        ([task("a"), task("b")], {"minSuccess": 2}, {"role": "a"}),
+        (
+            [task("a"), task("b")],
+            {"policies": [COMPLETES]},
+            {"roles": ["a", "b"], "operator": "Any"},
+        ),
+        (
+            [task("a", policies=[COMPLETES]), task("b", policies=[COMPLETES]), task("c")],
+            {},
+            {"roles": ["a", "b"], "operator": "Any"},
+        ),
+        (
+            [task("chief", policies=[COMPLETES]), task("worker", 2, policies=[COMPLETES])],
+            {"plugins": {"tensorflow": []}},
+            {"roles": ["chief", "worker"], "operator": "Any"},
+        ),
+        (
+            [task("master", policies=[COMPLETES]), task("worker", policies=[COMPLETES])],
+            {"plugins": {"pytorch": []}},
+            None,
+        ),
+    ],
+)
+def test_tasks_that_decide_together(tasks, fields, expected):
+    assert spec_of(*tasks, **fields).get("successPolicy") == expected
+
+
+def test_nothing_is_guessed_if_all_tasks_decide():
+    assert warnings_of(task("a"), task("b")) == []
+
+
+def test_several_tasks_that_are_guessed():
+    tasks = [task("a"), task("b"), task("store", restart="Always")]
+    (warning,) = warnings_of(*tasks)
+
+    assert warning[1].endswith("mlgen ends it when a and b have")
+    assert warning[2].endswith("to the task that decides")
+    assert warnings_of(*tasks[:2], minSuccess=1)[0][2] == warning[2]
 
 
 @pytest.mark.parametrize(
@@ -948,7 +992,10 @@ def test_a_guessed_decider_is_a_warning(tasks, spec, decider):
     guess = (
         "spec.tasks",
         f"Volcano ends the job when all tasks have finished; mlgen ends it when {decider} has",
-        "add policies: [{event: TaskCompleted, action: CompleteJob}] to the task that decides",
+        (
+            "add policies: [{event: TaskCompleted, action: CompleteJob}] to the task that decides,"
+            " or if all of them end, pass --set 'spec.successPolicy={roles: [a, worker]}'"
+        ),
     )
     assert (guess in warnings_of(*tasks, **spec)) == (decider is not None)
 
@@ -1078,6 +1125,8 @@ def test_tolerated_failures_fail_the_job_in_the_end():
         ([task(policies=[COMPLETES]), task("b")], {}, {"cleanPodPolicy": "Running"}),
         ([task(), task("b")], {"minSuccess": 1}, {"cleanPodPolicy": "Running"}),
         ([task(), task("b")], {}, {}),
+        ([task("a"), task("b")], {}, {}),
+        ([task("a"), task("b")], {"policies": [COMPLETES]}, {"cleanPodPolicy": "Running"}),
         ([task()], {"ttlSecondsAfterFinished": 9}, {"ttlSecondsAfterFinished": 9}),
     ],
 )
@@ -1173,21 +1222,191 @@ def test_different_limits_are_written_in_the_roles():
     assert spec["runPolicy"] == {"cleanPodPolicy": "Running"}
 
 
-# Policies that Kubernetes does not carry out
+def test_a_limit_of_the_job_does_not_retry_a_task_that_is_not_restarted():
+    spec = spec_of(task("a", restart="OnFailure", policies=[COMPLETES]), task("b"))
 
+    assert spec["runPolicy"]["backoffLimit"] == ENDLESS
+    assert [role.get("backoffLimit") for role in spec["roles"].values()] == [None, 0]
+
+
+# Restarts of several pods together
+
+SCOPE_FIELDS = ("restartScope", "backoffLimit")
+RESTART_FIELDS = ("restartPolicy", "retryableExitCodes", "backoffLimit", "restartScope")
+
+
+def gang(*tasks, **spec):
+    """The restart scope and limit of the job, and how each role restarts."""
+    result = spec_of(*tasks, **spec)
+    shared = {name: result[name] for name in RESTART_FIELDS if name in result}
+    policy, roles = result.get("runPolicy", {}), result["roles"].values()
+    restarts = [shared | {n: role[n] for n in RESTART_FIELDS if n in role} for role in roles]
+    return {name: policy[name] for name in SCOPE_FIELDS if name in policy}, restarts
+
+
+ALL = {"restartScope": "All", "backoffLimit": 3}
+ANY_CODE = {"restartPolicy": "OnFailure"}
+NO_CODE = {"restartPolicy": "Never"}
+IN_PLACE = {"restartPolicy": "OnFailure", "backoffLimit": ENDLESS, "restartScope": "Replica"}
+OTHER_CODES = [code for code in range(1, 256) if code != 3]
+ON_3 = {"exitCode": 3, "action": "RestartJob"}
+
+
+@pytest.mark.parametrize(
+    ("policies", "restart"),
+    [
+        ([on("PodFailed", "RestartJob")], ANY_CODE),
+        ([on("PodEvicted", "RestartJob")], NO_CODE),
+        ([on("*", "RestartJob")], ANY_CODE),
+        ([ON_3], {"restartPolicy": "ExitCode", "retryableExitCodes": [3]}),
+        (
+            [{"exitCode": 3, "action": "AbortJob"}, on("PodFailed", "RestartJob")],
+            {"restartPolicy": "ExitCode", "retryableExitCodes": OTHER_CODES},
+        ),
+        ([on("PodFailed", "AbortJob"), ON_3, on("PodEvicted", "RestartJob")], NO_CODE),
+        (
+            [on("PodFailed"), on("PodEvicted", "RestartJob")],
+            {"restartPolicy": "Never", "backoffLimit": 3, "restartScope": "Replica"},
+        ),
+        ([on("PodFailed", "RestartTask"), on("PodEvicted", "RestartJob")], ANY_CODE),
+    ],
+)
+def test_restart_job_is_a_gang_of_all_roles(policies, restart):
+    assert gang(task(replicas=2, policies=policies)) == (ALL, [restart])
+
+
+def test_a_policy_of_one_task_restarts_all():
+    tasks = [task("ps", policies=[on("PodFailed", "RestartJob")]), task("worker")]
+    assert gang(*tasks, maxRetry=7) == (ALL | {"backoffLimit": 7}, [ANY_CODE, NO_CODE])
+
+
+def test_pods_of_a_gang_still_restart_their_containers_in_place():
+    failed = on("TaskFailed", "AbortJob")
+    tasks = [
+        task("ps", restart=None),
+        task("a", restart="OnFailure"),
+        task("b", restart="OnFailure", policies=[failed], maxRetry=5),
+        task("worker"),
+    ]
+    always = {"restartPolicy": "Always", "restartScope": "Replica"}
+    expected = [always, IN_PLACE, IN_PLACE | {"backoffLimit": 5}, ANY_CODE]
+    assert gang(*tasks, policies=[on("PodFailed", "RestartJob")]) == (ALL, expected)
+
+
+def test_restart_task_is_a_gang_of_one_role():
+    tasks = [
+        task("a", 2, policies=[on("PodEvicted", "RestartTask"), ON_3 | {"action": "RestartTask"}]),
+        task("b"),
+        task("c", restart="OnFailure"),
+    ]
+    on_3 = {"restartPolicy": "ExitCode", "retryableExitCodes": [3]}
+    others = [NO_CODE | {"backoffLimit": 0}, ANY_CODE | {"backoffLimit": ENDLESS}]
+    assert gang(*tasks) == (ALL | {"restartScope": ["a"]}, [on_3, *others])
+
+
+@pytest.mark.parametrize(
+    ("tasks", "fields"),
+    [
+        ([task(policies=[on("PodFailed", "RestartJob")])], {}),
+        ([task("a", policies=[on("PodFailed", "RestartTask")]), task("b")], {}),
+        ([task(replicas=2, policies=[on("PodFailed", "RestartPartition")])], {}),
+        ([task(replicas=2, restart="OnFailure", policies=[on("TaskFailed", "RestartJob")])], {}),
+        ([task(replicas=2, policies=[on("PodEvicted", "RestartJob")])], {"minAvailable": 1}),
+        (
+            [task(replicas=2, policies=[on("PodEvicted", "RestartJob")])],
+            {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "q"}}},
+        ),
+    ],
+    ids=["one pod", "one pod in the task", "partition", "in place", "tolerant", "kueue"],
+)
+def test_no_gang(tasks, fields):
+    assert "restartScope" not in gang(*tasks, **fields)[0]
+
+
+# Jobs that cannot go on
+
+
+@pytest.mark.parametrize(
+    ("timeouts", "action", "bound"),
+    [
+        (["2h"], "AbortJob", 7200),
+        (["1h2m3.5s"], "TerminateJob", 3724),
+        (["5ms"], "AbortJob", 1),
+        (["5m", "300s"], "AbortJob", 300),
+        (["5m", "6m"], "AbortJob", None),
+        (["5m", None], "AbortJob", None),
+        (["5"], "AbortJob", None),
+        (["soon"], "AbortJob", None),
+        (["5m"], "RestartJob", None),
+    ],
+)
+def test_pending_pods(timeouts, action, bound):
+    pending = on("PodPending", action)
+    tasks = [
+        task(f"t{i}", policies=[pending | {"timeout": text}] if text else [])
+        for i, text in enumerate(timeouts)
+    ]
+    expected = {"imagePullSeconds": bound, "pendingSeconds": bound}
+
+    written = spec_of(*tasks).get("runPolicy", {}).get("giveUpAfter")
+    assert written == (expected if bound else None)
+    at_policies = warnings_of(*tasks, at="spec.tasks.0.policies")
+    assert bool(at_policies) == (bound is None)
+
+
+@pytest.mark.parametrize(
+    ("servers", "crashes", "warned"),
+    [
+        ([("AbortJob", 7)], 7, False),
+        ([("TerminateJob", None)], 3, False),
+        ([("AbortJob", 7), ("AbortJob", 7)], 7, False),
+        ([("AbortJob", 7), ("AbortJob", 9)], 9, True),
+        ([("AbortJob", 7), (None, None)], 0, True),
+        ([("RestartJob", 7)], 0, True),
+        ([("AbortJob", -1)], 0, False),
+        ([(None, None)], 0, False),
+    ],
+)
+def test_crashes_of_servers(servers, crashes, warned):
+    tasks = [
+        task(f"s{i}", restart="Always", policies=[on("TaskFailed", action)] if action else [])
+        | ({"maxRetry": limit} if limit else {})
+        for i, (action, limit) in enumerate(servers)
+    ]
+    trainer = task("worker", policies=[COMPLETES])
+
+    assert spec_of(*tasks, trainer)["runPolicy"]["giveUpAfter"] == {"crashes": crashes}
+    warnings = [text for _, text, _ in warnings_of(*tasks, trainer, at="spec.tasks.0.policies")]
+    assert [text.endswith("Kubernetes keeps restarting them") for text in warnings] == [
+        True
+    ] * warned
+
+
+# Policies that are not carried out
+
+SCOPE = "to restart all pods of the job together, pass --set spec.runPolicy.restartScope=All"
 WORKFLOW = "to restart all replicas together, run the job in a workflow: mlgen argo"
-DEADLINE = "set a deadline: --set spec.runPolicy.activeDeadlineSeconds=3600"
-JOBS = "check the Jobs with kubectl get jobs -l mlgen.dev/job=job"
+BOUND = "set a bound: --set spec.runPolicy.giveUpAfter.pendingSeconds=3600"
+NEVER = "to restart them after each failure, write restartPolicy: Never and event: PodFailed"
+CLEAN = "to stop them, pass --set spec.runPolicy.cleanPodPolicy=Running"
 STAYS_PENDING = "Kubernetes keeps it pending"
 NOTHING = "Kubernetes does nothing"
 ONLY_POD = "Kubernetes replaces only that pod"
-ONLY_TASK = "in Kubernetes, a fails and the other tasks continue"
+MANY_EVENTS = (
+    "a pod fails or a pod is evicted or a task completes or part of the gang cannot be scheduled"
+    " or the job is updated"
+)
+OTHER_EVENTS = (
+    "containers restart too often or a task completes or a pod is pending for too long or part of"
+    " the gang cannot be scheduled or the job is updated"
+)
 ALL_PODS = "Volcano restarts all pods of the"
+OTHERS_CONTINUE = "mlgen ends it, but its other pods continue"
 
 
-def policy_warnings(restart, policy, *, decides, replicas=2):
+def policy_warnings(restart, policy, *, decides, replicas=2, other="b"):
     """The warnings about one policy of a task in a job with a second task."""
-    tasks = [task("a", replicas, restart, policies=[policy]), task("b")]
+    tasks = [task("a", replicas, restart, policies=[policy]), task(other)]
     if not decides:
         tasks[1]["policies"] = [COMPLETES]
     return [(message, hint) for _, message, hint in warnings_of(*tasks, at="spec.tasks.0.policies")]
@@ -1202,16 +1421,24 @@ def policy_warnings(restart, policy, *, decides, replicas=2):
         ("Never", {"exitCode": 3, "action": "RestartPod"}, True),
         ("Never", on("PodFailed", "AbortJob"), True),
         ("Never", on("PodFailed", "TerminateJob"), True),
+        ("Never", on("PodFailed", "TerminateJob"), False),
         ("Never", {"exitCode": 3, "action": "AbortJob"}, True),
         ("Never", on("TaskFailed", "RestartJob"), False),
         ("OnFailure", on("TaskFailed", "AbortJob"), True),
+        ("OnFailure", on("TaskFailed", "AbortJob"), False),
         ("Never", COMPLETES, True),
         ("OnFailure", {"exitCode": 3, "action": "RestartJob"}, True),
         ("Never", {"exitCode": 256, "action": "RestartJob"}, True),
         ("Never", on("PodPending"), True),
+        ("Never", on("PodFailed", "RestartJob"), True),
+        ("OnFailure", on("PodFailed", "RestartJob"), False),
+        ("Always", on("PodEvicted", "RestartJob"), False),
+        ("Never", {"events": ["PodEvicted", "PodFailed"], "action": "RestartJob"}, True),
+        ("Never", on("PodEvicted", "RestartTask"), True),
+        ("Never", {"exitCode": 3, "action": "RestartTask"}, True),
     ],
 )
-def test_a_policy_that_kubernetes_carries_out_is_no_warning(restart, policy, decides, replicas):
+def test_a_policy_that_is_carried_out_is_no_warning(restart, policy, decides, replicas):
     assert policy_warnings(restart, policy, decides=decides, replicas=replicas) == []
 
 
@@ -1220,35 +1447,15 @@ def test_restarting_a_task_of_one_pod_is_restarting_the_pod(action):
     assert policy_warnings("Never", on("PodFailed", action), decides=True, replicas=1) == []
 
 
-@pytest.mark.parametrize(("replicas", "count"), [(1, 0), (2, 1)])
-def test_restarting_a_job_of_one_pod_is_restarting_the_pod(replicas, count):
-    worker = task(replicas=replicas, policies=[on("PodFailed", "RestartJob")])
-    assert len(warnings_of(worker, at="spec.tasks.0")) == count
-
-
 @pytest.mark.parametrize(
     ("restart", "policy", "decides", "message", "hint"),
     [
         (
             "Never",
-            on("PodFailed", "RestartJob"),
-            True,
-            f"{ALL_PODS} job when a pod fails; {ONLY_POD}",
-            WORKFLOW,
-        ),
-        (
-            "Never",
-            on("PodEvicted", "RestartTask"),
-            True,
-            f"{ALL_PODS} task when a pod is evicted; {ONLY_POD}",
-            WORKFLOW,
-        ),
-        (
-            "Never",
             {"exitCode": 3, "action": "RestartPartition"},
             True,
             f"{ALL_PODS} partition when a pod exits with code 3; {ONLY_POD}",
-            WORKFLOW,
+            SCOPE,
         ),
         (
             "Never",
@@ -1265,13 +1472,6 @@ def test_restarting_a_job_of_one_pod_is_restarting_the_pod(replicas, count):
             "",
         ),
         (
-            "Never",
-            on("PodFailed", "TerminateJob"),
-            False,
-            f"Volcano terminates the job when a pod fails; {ONLY_TASK}",
-            JOBS,
-        ),
-        (
             "OnFailure",
             on("PodFailed", "AbortJob"),
             True,
@@ -1283,14 +1483,14 @@ def test_restarting_a_job_of_one_pod_is_restarting_the_pod(replicas, count):
             on("TaskFailed", "RestartJob"),
             True,
             f"{ALL_PODS} job when containers restart too often; in Kubernetes, a fails",
-            WORKFLOW,
+            NEVER,
         ),
         (
             "OnFailure",
-            on("TaskFailed", "AbortJob"),
-            False,
-            f"Volcano aborts the job when containers restart too often; {ONLY_TASK}",
-            JOBS,
+            on("TaskFailed", "RestartPod"),
+            True,
+            "Volcano restarts the pod when containers restart too often; in Kubernetes, a fails",
+            "",
         ),
         (
             "Never",
@@ -1304,7 +1504,7 @@ def test_restarting_a_job_of_one_pod_is_restarting_the_pod(replicas, count):
             on("PodPending", "AbortJob") | {"timeout": "2h"},
             True,
             f"Volcano aborts the job when a pod is pending for too long; {STAYS_PENDING}",
-            DEADLINE,
+            BOUND,
         ),
         (
             "Never",
@@ -1321,18 +1521,25 @@ def test_restarting_a_job_of_one_pod_is_restarting_the_pod(replicas, count):
             "",
         ),
         (
-            "Never",
-            {"events": ["PodEvicted", "PodFailed"], "action": "RestartJob"},
+            "OnFailure",
+            on("*", "AbortJob"),
             True,
-            f"{ALL_PODS} job when a pod fails or a pod is evicted; {ONLY_POD}",
-            WORKFLOW,
+            f"Volcano aborts the job when {MANY_EVENTS}; {ONLY_POD}",
+            "",
         ),
         (
             "OnFailure",
-            on("*", "RestartJob"),
+            on("*", "RestartTask") | {"timeout": "1m"},
             True,
-            f"{ALL_PODS} job on any event; {ONLY_POD}",
-            WORKFLOW,
+            f"{ALL_PODS} task when {OTHER_EVENTS}; in Kubernetes, a fails",
+            NEVER,
+        ),
+        (
+            "OnFailure",
+            on("*", "CompleteJob") | {"timeout": "1m"},
+            False,
+            f"Volcano completes the job on any event; {ONLY_POD}",
+            "",
         ),
     ],
 )
@@ -1340,30 +1547,98 @@ def test_a_policy_with_another_effect_is_a_warning(restart, policy, decides, mes
     assert policy_warnings(restart, policy, decides=decides) == [(message, hint)]
 
 
-def test_only_the_decider_completes_the_job():
-    tasks = [task("a", policies=[COMPLETES]), task("b", policies=[COMPLETES])]
+def test_all_events():
+    tasks = [
+        task("a", policies=[on("*", "AbortJob") | {"timeout": "1m"}], restart="OnFailure"),
+        task("worker"),
+    ]
+    (warning,) = warnings_of(*tasks, at="spec.tasks.0.policies")
+    assert warning[1] == f"Volcano aborts the job on any event; {ONLY_POD}"
+
+
+@pytest.mark.parametrize(
+    ("restart", "policy", "when"),
+    [
+        ("Never", on("PodFailed", "AbortJob"), "a pod fails"),
+        ("Never", {"exitCode": 3, "action": "AbortJob"}, "a pod exits with code 3"),
+        ("OnFailure", on("TaskFailed", "AbortJob"), "containers restart too often"),
+    ],
+)
+def test_a_guess_stops_no_pods(restart, policy, when):
+    message = f"Volcano aborts the job when {when}; {OTHERS_CONTINUE}"
+    warnings = policy_warnings(restart, policy, decides=True, other="worker")
+    assert warnings == [(message, CLEAN)]
+
+
+def test_one_of_several_that_may_complete_the_job_may_fail():
+    tasks = [
+        task("a", policies=[COMPLETES, on("PodFailed", "AbortJob")]),
+        task("b", policies=[COMPLETES]),
+        task("c", policies=[on("PodFailed", "AbortJob")]),
+    ]
     assert warnings_of(*tasks, at="spec.tasks.") == [
         (
-            "spec.tasks.1.policies.0",
-            "Volcano completes the job when a task completes; mlgen completes it when a completes",
+            "spec.tasks.0.policies.1",
+            "Volcano aborts the job when a pod fails; mlgen goes on until b completes",
             "",
         )
     ]
 
 
-def test_up_to_five_events_are_listed():
-    events = (
-        "a pod fails or a pod is evicted or a task completes or part of the gang cannot be"
-        " scheduled or the job is updated"
-    )
-    assert policy_warnings("Never", on("*", "RestartJob"), decides=True) == [
-        (f"{ALL_PODS} job when {events}; {ONLY_POD}", WORKFLOW)
+def test_a_gang_is_not_of_another_size():
+    tasks = [
+        task("a", 2, policies=[on("PodFailed", "RestartTask")]),
+        task("b", 2, policies=[on("PodFailed", "RestartTask")]),
+        task("c", 2, policies=[COMPLETES]),
     ]
+    at = "spec.tasks.1.policies.0"
+    message = f"{ALL_PODS} task when a pod fails; {ONLY_POD}"
+    assert warnings_of(*tasks, at="spec.tasks.") == [(at, message, SCOPE)]
+
+    tasks[2]["policies"] = [COMPLETES, on("PodEvicted", "RestartJob")]
+    tasks[1]["policies"] = [on("PodEvicted")]
+    warnings = warnings_of(*tasks, at="spec.tasks.")
+    assert [text for _, text, _ in warnings] == [
+        f"{ALL_PODS} task when a pod fails; mlgen restarts all pods of the job",
+        "Volcano restarts the pod when a pod is evicted; mlgen restarts all pods of the job",
+    ]
+
+
+def test_a_pod_that_is_restarted_alone_in_a_gang_that_also_restarts():
+    policies = [ON_3 | {"action": "RestartTask"}, on("PodFailed")]
+    tasks = [task("a", 2, policies=policies), task("b", policies=[COMPLETES])]
+    warnings = warnings_of(*tasks, at="spec.tasks.")
+
+    message = "Volcano restarts the pod when a pod fails; mlgen restarts all pods of a"
+    assert warnings == [("spec.tasks.0.policies.1", message, "")]
+
+
+@pytest.mark.parametrize(
+    ("fields", "hint"),
+    [
+        ({"minAvailable": 1}, ""),
+        ({"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "q"}}}, WORKFLOW),
+    ],
+    ids=["tolerant", "kueue"],
+)
+def test_pods_that_cannot_be_restarted_together(fields, hint):
+    worker = task(replicas=2, policies=[on("PodEvicted", "RestartJob")])
+    (warning,) = warnings_of(worker, at="spec.tasks.0.policies", **fields)
+
+    assert warning[1:] == (f"{ALL_PODS} job when a pod is evicted; {ONLY_POD}", hint)
+
+
+def test_a_policy_of_the_job_completes_it_only_when_a_decider_completes():
+    assert warnings_of(task("a"), task("b"), policies=[COMPLETES]) == []
+
+    (warning,) = warnings_of(task("a"), task("worker"), policies=[COMPLETES])
+    completes = "Volcano completes the job when a task completes"
+    assert warning[1] == f"{completes}; mlgen completes it when worker completes"
 
 
 def test_a_policy_of_the_job_is_reported_once():
     tasks = [task("a", 2, policies=[COMPLETES]), task("b", 2)]
-    (warning,) = warnings_of(*tasks, policies=[on("PodFailed", "RestartJob")], at="spec.policies")
+    (warning,) = warnings_of(*tasks, policies=[on("PodEvicted", "AbortJob")], at="spec.policies")
 
     assert warning[0] == "spec.policies.0"
 
@@ -1378,12 +1653,13 @@ def test_a_policy_of_the_job_that_tasks_override_is_not_reported():
     [
         (
             on("PodFailed") | {"timeout": "1m"},
-            ["Volcano restarts the pod after 1m; Kubernetes acts immediately"],
+            ["Volcano restarts the pod after 1m; mlgen acts immediately"],
         ),
         ({"exitCode": 3, "action": "RestartPod", "timeout": "1m"}, []),
+        (on("PodPending", "AbortJob") | {"timeout": "1m"}, []),
     ],
 )
-def test_kubernetes_does_not_wait_before_it_acts(policy, messages):
+def test_mlgen_does_not_wait_before_it_acts(policy, messages):
     warnings = warnings_of(task(policies=[policy]), at="spec.tasks.0.policies.0.timeout")
     assert [message for _, message, _ in warnings] == messages
 
@@ -1423,6 +1699,15 @@ def test_names_of_a_frameworks_roles_are_enough():
     tasks = [task("ps"), task("worker", dependsOn={"name": ["ps"]})]
     expected = {"worker": [{"role": "ps", "until": "name"}]}
     assert waits(*tasks, plugins={"tensorflow": []}) == expected
+
+
+def test_a_readiness_probe_says_when_a_task_may_start():
+    tasks = [with_port(task("store")), task("cache"), task("worker", dependsOn={"name": ["store"]})]
+    tasks[0]["template"]["spec"]["containers"][0]["readinessProbe"] = {"tcpSocket": {"port": 80}}
+
+    assert waits(*tasks) == {"worker": [{"role": "store", "until": "Ready"}]}
+    kueue = {"labels": {"kueue.x-k8s.io/queue-name": "q"}}
+    assert waits(*tasks, metadata=kueue) == {"worker": [{"role": "store"}]}
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from mlgen.dialects.jobset.network import check_network, check_v1alpha1_addresse
 from mlgen.dialects.jobset.pod_labels import drop_placement_annotations
 from mlgen.dialects.jobset.policies import write_policies
 from mlgen.dialects.jobset.replicated_jobs import ReplicatedJob, read_replicated_jobs
+from mlgen.dialects.jobset.restarts import read_restarts, write_restarts
 from mlgen.dialects.jobset.roles import write_roles
 from mlgen.dialects.jobset.schema import V1ALPHA1, V1ALPHA2
 from mlgen.dialects.jobset.startup import write_startup_order
@@ -39,10 +40,12 @@ def _convert(builder: Builder, replicated_jobs: list[ReplicatedJob]) -> None:
     kind = builder.resource.get("kind")
     builder.put(("spec", "framework"), kind, "generic")
     builder.put(("spec", "options", "addresses"), kind, value=False)
+    restarts = read_restarts(builder, replicated_jobs)
     for replicated in replicated_jobs:
-        write_roles(builder, replicated_jobs, replicated)
+        write_roles(builder, replicated_jobs, replicated, restarts)
     write_startup_order(builder, replicated_jobs)
     write_success_policy(builder, replicated_jobs)
+    write_restarts(builder, replicated_jobs, restarts)
     write_policies(builder, replicated_jobs)
     write_claims(builder, replicated_jobs)
     drop_placement_annotations(builder, replicated_jobs)

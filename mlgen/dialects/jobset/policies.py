@@ -1,4 +1,4 @@
-"""Fields that apply to a JobSet as a whole: TTL, deadline, suspension, failures, coordinator."""
+"""Fields that apply to a JobSet as a whole: TTL, deadline, suspension, coordinator."""
 
 from mlgen.dialects._builder import Builder
 from mlgen.dialects.jobset.replicated_jobs import ReplicatedJob, require_names
@@ -9,14 +9,13 @@ CONTROLLER = "jobset.sigs.k8s.io/jobset-controller"
 
 
 def write_policies(builder: Builder, replicated_jobs: list[ReplicatedJob]) -> None:
-    """Write `spec.runPolicy`; report policies that need JobSet's controller."""
+    """Write `spec.runPolicy`; report what is not rendered."""
     spec = builder.spec
     for name in ("suspend", "activeDeadlineSeconds", "ttlSecondsAfterFinished"):
         builder.put(("spec", "runPolicy", name), spec.get(name))
     if spec.get("managedBy").value != CONTROLLER:
         builder.put(("spec", "runPolicy", "managedBy"), spec.get("managedBy"))
     _write_ttl(builder, replicated_jobs)
-    _report_failure_policy(builder, replicated_jobs)
     if spec.get("scheduling"):
         message = "JobSet creates Kubernetes' own pod groups; here they are not rendered"
         builder.differs(spec.get("scheduling"), message, GANG_HINT)
@@ -24,26 +23,18 @@ def write_policies(builder: Builder, replicated_jobs: list[ReplicatedJob]) -> No
 
 
 def _write_ttl(builder: Builder, replicated_jobs: list[ReplicatedJob]) -> None:
-    """Write the TTL of the Jobs if the JobSet has none; report Jobs with another one."""
+    """Write the TTL of the Jobs if the JobSet has none; report Jobs with another one.
+
+    The TTL is that of the whole job.
+    """
     for replicated in replicated_jobs:
         ttl = replicated.spec.get("ttlSecondsAfterFinished")
         seconds = builder.data["spec"].get("runPolicy", {}).get("ttlSecondsAfterFinished")
         if ttl and seconds is None:
             builder.put(("spec", "runPolicy", "ttlSecondsAfterFinished"), ttl)
         elif ttl and ttl.value != seconds:
-            message = f"here all Jobs are deleted {seconds} s after they have finished"
+            message = f"here all Jobs are deleted {seconds} s after the job has finished"
             builder.differs(ttl, message, "write only spec.ttlSecondsAfterFinished")
-
-
-def _report_failure_policy(builder: Builder, replicated_jobs: list[ReplicatedJob]) -> None:
-    """Report a failurePolicy that would restart or fail all Jobs together."""
-    policy = builder.spec.get("failurePolicy")
-    for rule in policy.get("rules").items():
-        require_names(builder, rule.get("targetReplicatedJobs").items(), replicated_jobs)
-    if policy.get("maxRestarts").value or policy.get("rules").value:
-        message = "JobSet restarts or fails all Jobs together; here a failed Job stays failed"
-        hint = "increase backoffLimit, or let a workflow delete the job and start it again"
-        builder.differs(policy, message, hint)
 
 
 def _check_coordinator(builder: Builder, replicated_jobs: list[ReplicatedJob]) -> None:

@@ -43,9 +43,19 @@ class ReplicatedJob:
         return self.spec.get("template")
 
     @property
+    def has_pods(self) -> bool:
+        """Return whether there is a pod."""
+        return bool(self.job_count and self.pod_count)
+
+    @property
     def roles(self) -> list[str]:
         """The name of the role of each Job."""
         return [f"{self.name}-{index}" for index in range(self.job_count)]
+
+    @property
+    def is_per_index(self) -> bool:
+        """Return whether each pod has retries of its own."""
+        return bool(self.spec.get("backoffLimitPerIndex"))
 
     @property
     def group(self) -> str:
@@ -119,3 +129,8 @@ def require_names(
         if name.value not in known:
             hint = did_you_mean(name.value, known) or f"use one of: {', '.join(known)}"
             builder.refuse(name, f'there is no replicated Job "{name.value}"', hint)
+
+
+def is_queued(builder: Builder) -> bool:
+    """Return whether Kueue manages the job, and alone suspends and resumes its Jobs."""
+    return bool(builder.data["spec"].get("scheduling", {}).get("gang") == "kueue")

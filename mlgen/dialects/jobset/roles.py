@@ -9,6 +9,7 @@ from mlgen.dialects.jobset.pod_labels import (
     pod_metadata,
 )
 from mlgen.dialects.jobset.replicated_jobs import ReplicatedJob
+from mlgen.dialects.jobset.restarts import Restarts
 from mlgen.dialects.jobset.retries import retry_fields
 from mlgen.dialects.jobset.volume_claims import claim_volumes, mounted_volumes
 
@@ -22,10 +23,13 @@ GANG_HINT = "for gang scheduling, pass --set spec.scheduling.gang=volcano"
 
 
 def write_roles(
-    builder: Builder, replicated_jobs: list[ReplicatedJob], replicated: ReplicatedJob
+    builder: Builder,
+    replicated_jobs: list[ReplicatedJob],
+    replicated: ReplicatedJob,
+    restarts: Restarts,
 ) -> None:
     """Write a role for each Job of a replicated Job; the roles differ only in their labels."""
-    fields = retry_fields(builder, replicated)
+    fields = retry_fields(builder, replicated, restarts)
     _report_job_fields(builder, replicated)
     for index, role in enumerate(replicated.roles):
         template = _pod_template(builder, replicated_jobs, replicated, index)

@@ -1,17 +1,16 @@
-"""Which Job decides: `successPolicy` of a JobSet, and of its Jobs.
+"""Which Jobs decide: `successPolicy` of a JobSet, and of its Jobs.
 
-JobSet watches all Jobs that the policy targets; a TrainingJob has one deciding Job. What this
-changes is reported. Source: kubernetes-sigs/jobset, pkg/controllers/success_policy.go.
+Sources: kubernetes-sigs/jobset, pkg/controllers/success_policy.go and failure_policy.go.
 """
 
 from mlgen.dialects._builder import Builder
 from mlgen.dialects._source_value import SourceValue
 from mlgen.dialects.jobset.replicated_jobs import ReplicatedJob, require_names
-from mlgen.dialects.jobset.startup import kubectl_selector
+from mlgen.dialects.jobset.startup import completed_before
 
 
 def write_success_policy(builder: Builder, replicated_jobs: list[ReplicatedJob]) -> None:
-    """Write the deciding role, how many of its pods must succeed, and the cleanup of the rest."""
+    """Write the deciding roles, how many pods must succeed, and the cleanup of the rest."""
     policy = builder.spec.get("successPolicy")
     targets = policy.get("targetReplicatedJobs")
     require_names(builder, targets.items(), replicated_jobs)
@@ -19,25 +18,53 @@ def write_success_policy(builder: Builder, replicated_jobs: list[ReplicatedJob])
     candidates = [
         replicated
         for replicated in replicated_jobs
-        if replicated.job_count
-        and replicated.pod_count
-        and (not targets.value or replicated.name in targets.value)
+        if replicated.has_pods and (not targets.value or replicated.name in targets.value)
     ]
     if not candidates:
         if not builder.collector.has_errors:
             hint = "write replicas and completions of at least 1"
             builder.refuse(source, "none of these Jobs has a pod", hint)
         return
-    decider, index = _decider(builder, replicated_jobs, candidates)
-    role = decider.roles[index]
-    if _job_count(replicated_jobs) > 1:
-        builder.put(("spec", "successPolicy", "role"), source, role)
-    _write_success_count(builder, replicated_jobs, decider if decider.job_count == 1 else None)
-    completed = _completed_before(decider, replicated_jobs)
-    if _job_count(candidates, completed) > 1:
-        _report_several(builder, source, role, [c for c in candidates if c.name not in completed])
-    elif _job_count(replicated_jobs, completed) > 1:
+    is_any = policy.get("operator").value == "Any"
+    completed = frozenset[str]().union(
+        *[completed_before(builder, candidate, replicated_jobs) for candidate in candidates]
+    )
+    if not is_any:
+        candidates = [candidate for candidate in candidates if candidate.name not in completed]
+    roles = [role for replicated in candidates for role in replicated.roles]
+    if roles[1:]:
+        builder.put(("spec", "successPolicy", "roles"), source, roles)
+        if is_any:
+            _write_any(builder, policy)
+    elif _job_count(replicated_jobs) > 1:
+        builder.put(("spec", "successPolicy", "role"), source, roles[0])
+        _refuse_later_jobs(builder, replicated_jobs, candidates[0])
+    _write_success_count(builder, replicated_jobs, None if roles[1:] else candidates[0])
+    if _job_count(replicated_jobs, completed) > 1:
         builder.put(("spec", "runPolicy", "cleanPodPolicy"), source, "Running")
+
+
+def _write_any(builder: Builder, policy: SourceValue) -> None:
+    """Write that one Job is enough; report that the others may fail."""
+    operator = policy.get("operator")
+    builder.put(("spec", "successPolicy", "operator"), operator)
+    message = (
+        "JobSet fails with the first Job that fails; here the job fails when all of these have"
+    )
+    builder.differs(operator, message, "target one replicated Job with replicas: 1")
+
+
+def _refuse_later_jobs(
+    builder: Builder, replicated_jobs: list[ReplicatedJob], decider: ReplicatedJob
+) -> None:
+    """Report Jobs that wait until the set has completed."""
+    for replicated in replicated_jobs:
+        for dependency in replicated.source.get("dependsOn").items():
+            waits = dependency.value == {"name": decider.name, "status": "Complete"}
+            if waits and replicated.has_pods:
+                message = f"when {decider.name} has completed, so has the set"
+                hint = f"add {replicated.name} to targetReplicatedJobs of successPolicy"
+                builder.refuse(dependency, f"{message}: {replicated.name} never starts", hint)
 
 
 def _job_count(replicated_jobs: list[ReplicatedJob], without: frozenset[str] = frozenset()) -> int:
@@ -45,71 +72,12 @@ def _job_count(replicated_jobs: list[ReplicatedJob], without: frozenset[str] = f
     return sum(other.job_count for other in replicated_jobs if other.name not in without)
 
 
-def _report_several(
-    builder: Builder, source: SourceValue, role: str, targets: list[ReplicatedJob]
-) -> None:
-    """Report that several Jobs determine when the JobSet has completed."""
-    if builder.spec.get("successPolicy", "operator").value == "Any":
-        message = f"the JobSet completes with the first of its Jobs; here {role} decides"
-        builder.differs(source, message, "target one replicated Job with replicas: 1")
-        return
-    roles = [role for target in targets for role in target.roles]
-    builder.differs(
-        source,
-        f"the JobSet completes when all {len(roles)} Jobs have completed; here {role} decides",
-        "to wait for all of them, run kubectl wait --for=condition=complete jobs"
-        f" -l {kubectl_selector(builder, roles)}",
-    )
-
-
-def _decider(
-    builder: Builder, replicated_jobs: list[ReplicatedJob], candidates: list[ReplicatedJob]
-) -> tuple[ReplicatedJob, int]:
-    """Return the deciding Job as a replicated Job and an index within it.
-
-    It is the Job with the coordinator if that is a candidate, else the first Job. A Job that others
-    wait for at startup is a candidate only if there is no other.
-    """
-    awaited = {
-        dependency.value["name"]
-        for replicated in replicated_jobs
-        for dependency in replicated.source.get("dependsOn").items()
-    }
-    if builder.spec.get("startupPolicy", "startupPolicyOrder").value == "InOrder":
-        awaited = {replicated.name for replicated in replicated_jobs[:-1]}
-    preferred = [c for c in candidates if c.name not in awaited] or candidates
-    coordinator = builder.spec.get("coordinator")
-    index = coordinator.get("jobIndex").value or 0
-    name = coordinator.get("replicatedJob").value
-    for replicated in preferred:
-        if replicated.name == name and index < replicated.job_count:
-            return replicated, index
-    return preferred[0], 0
-
-
-def _completed_before(
-    replicated: ReplicatedJob, replicated_jobs: list[ReplicatedJob]
-) -> frozenset[str]:
-    """Return the names of replicated Jobs that JobSet waits to complete before it creates this."""
-    completed: frozenset[str] = frozenset()
-    for dependency in replicated.source.get("dependsOn").items():
-        for other in replicated_jobs:
-            if (
-                other.name == dependency.value["name"]
-                and other.first_index < replicated.first_index
-            ):
-                completed |= _completed_before(other, replicated_jobs)
-                if dependency.value["status"] == "Complete":
-                    completed |= {other.name}
-    return completed
-
-
 def _write_success_count(
     builder: Builder, replicated_jobs: list[ReplicatedJob], decider: ReplicatedJob | None
 ) -> None:
     """Write the number of pods that must succeed, from the successPolicy of the deciding Job.
 
-    `decider` is None if several Jobs of one replicated Job are equal: then each policy is reported.
+    `decider` is None if several Jobs decide: then each policy is reported.
     """
     for replicated in replicated_jobs:
         rules = replicated.spec.get("successPolicy", "rules")

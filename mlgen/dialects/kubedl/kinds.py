@@ -17,6 +17,7 @@ XDL = Rules(
     roles=("PS", "Scheduler", "Worker", "ExtendRole"),
     container="xdl",
     port="xdljob-port",
+    servers=("ps", "scheduler"),
 )
 MARS = Rules(
     framework="mars",
@@ -24,6 +25,7 @@ MARS = Rules(
     roles=("Scheduler", "WebService", "Worker"),
     container="mars",
     port="mars-port",
+    servers=("webservice",),
 )
 ELASTICDL = Rules(
     framework="elasticdl",

@@ -6,7 +6,7 @@ Source: kubedl-io/kubedl at b93a2b4, controllers/mpi.
 from collections.abc import Mapping
 
 from mlgen.dialects._builder import Builder
-from mlgen.dialects._kubeflow_common import write_slots
+from mlgen.dialects._kubeflow_common import warn_of_worker_restarts, write_slots
 from mlgen.dialects._source_value import SourceValue
 from mlgen.dialects.kubedl.annotations import NETWORK_MODE, annotation, on_host_network
 from mlgen.dialects.kubedl.kinds import MPI
@@ -28,7 +28,7 @@ def write_mpijob(builder: Builder) -> None:
         _remove_worker_restarts(builder, worker.get("restartPolicy"))
     else:
         builder.put(("spec", "framework"), builder.resource.get("kind"), "generic")
-    write_policies(builder, replica_types, "Running")
+    write_policies(builder, replica_types, MPI, "Running")
 
 
 def _refuse_unusable(builder: Builder, replica_types: Mapping[str, SourceValue]) -> None:
@@ -64,10 +64,7 @@ def _write_options(builder: Builder, launcher: SourceValue) -> None:
 
 
 def _remove_worker_restarts(builder: Builder, restart: SourceValue) -> None:
-    """Leave the restart policy of workers to the framework; report one other than Always."""
+    """Leave the restart policy of workers to the framework."""
     for name in ("restartPolicy", "retryableExitCodes"):
         builder.roles.get("worker", {}).pop(name, None)
-    if restart.value not in (None, "Always"):
-        message = "workers need fixed names for kubectl exec; a StatefulSet always restarts them"
-        hint = "remove it; if mpirun loses a worker, the launcher fails, and with it the job"
-        builder.differs(restart, message, hint)
+    warn_of_worker_restarts(builder, restart)

@@ -6,7 +6,7 @@ Source: kubedl-io/kubedl at b93a2b4, pkg/job_controller/api/v1 and pkg/job_contr
 from collections.abc import Mapping
 
 from mlgen.dialects._builder import Builder
-from mlgen.dialects._kubeflow_common import policy_field, run_policy
+from mlgen.dialects._kubeflow_common import Rules, bound_crashes, policy_field, run_policy
 from mlgen.dialects._source_value import SourceValue
 from mlgen.dialects.kubedl.annotations import (
     NETWORK_MODE,
@@ -18,17 +18,19 @@ from mlgen.dialects.kubedl.code_sync import write_code_sync
 
 
 def write_policies(
-    builder: Builder, replica_types: Mapping[str, SourceValue], clean: str = ""
+    builder: Builder, replica_types: Mapping[str, SourceValue], rules: Rules, clean: str = ""
 ) -> None:
     """Write the policies, the network and the code of the whole job.
 
     Args:
         builder: has all roles.
         replica_types: by role.
+        rules: of the kind.
         clean: KubeDL's default of `cleanPodPolicy` for the kind, if it is not None.
     """
     restarts = {role.get("restartPolicy", "Never") for role in builder.roles.values()}
     run_policy(builder, replica_types, "", clean, endless=restarts != {"Never"})
+    bound_crashes(builder, rules)
     _report_controllers(builder)
     if on_host_network(builder):
         builder.put(("spec", "network", "host"), annotation(builder, NETWORK_MODE), value=True)

@@ -17,6 +17,7 @@ TF = Rules(
     roles=("Chief", "Master", "PS", "Worker", "Evaluator"),
     container="tensorflow",
     port="tfjob-port",
+    servers=("ps",),
 )
 PYTORCH = Rules(
     framework="pytorch",
@@ -54,6 +55,7 @@ MXNET = Rules(
     roles=("Scheduler", "Server", "Worker", "TunerTracker", "TunerServer", "Tuner"),
     container="mxnet",
     port="mxjob-port",
+    servers=("tunertracker", "tunerserver"),
 )
 
 RANK_ENV = ("MASTER_PORT", "MASTER_ADDR", "WORLD_SIZE", "RANK")

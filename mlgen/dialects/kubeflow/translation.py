@@ -8,6 +8,7 @@ kubeflow/tf-operator 0.3 and 0.5, pytorch-operator, mxnet-operator and xgboost-o
 from mlgen.dialects._builder import Builder
 from mlgen.dialects._kubeflow_common import (
     Rules,
+    bound_crashes,
     drop_overwritten,
     run_policy,
     write_roles,
@@ -54,6 +55,7 @@ def write_tfjob(builder: Builder, clean: str = "") -> None:
     if sum(role.get("replicas", 1) for role in builder.roles.values()) > 1:
         drop_overwritten(builder, ("TF_CONFIG",))
     run_policy(builder, replica_types, MANAGER, clean)
+    bound_crashes(builder, TF)
 
 
 def write_pytorchjob(builder: Builder) -> None:
@@ -117,6 +119,7 @@ def write_mxjob(builder: Builder, clean: str = "", *, labels: bool = False) -> N
             hint = f"set the annotation {TUNER_KEY} in the template's metadata"
             builder.differs(label, "the operator ignores this field since v1", hint)
     run_policy(builder, replica_types, MANAGER, clean)
+    bound_crashes(builder, MXNET)
 
 
 def write_old_tfjob(builder: Builder) -> None:

@@ -11,7 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlgen.dialects._builder import Builder
-from mlgen.dialects._kubeflow_common import Rules, check_name, main_container, run_policy
+from mlgen.dialects._kubeflow_common import (
+    Rules,
+    bound_crashes,
+    check_name,
+    main_container,
+    run_policy,
+)
 from mlgen.dialects._schemas import COUNT, TEMPLATE, TEXT, mapping
 from mlgen.dialects._source_value import SourceValue
 from mlgen.dialects.kubeflow.kinds import MXNET, PYTORCH, TF
@@ -108,6 +114,7 @@ def write_list(builder: Builder, form: ListForm) -> None:
     for role in (name.lower() for name in form.types if name.lower() in replica_types):
         _write_role(builder, form, role, replica_types[role], decides=role == decider)
     run_policy(builder, replica_types, "")
+    bound_crashes(builder, form.rules)
     clean = builder.spec.get("cleanupPodPolicy")
     builder.put(
         ("spec", "runPolicy", "cleanPodPolicy"), clean or builder.spec, clean.value or "All"

@@ -15,6 +15,7 @@ from mlgen.dialects._kubeflow_common import (
     policy_field,
     run_policy,
     warn_of_container_name,
+    warn_of_worker_restarts,
     write_slots,
 )
 from mlgen.dialects._source_value import SourceValue
@@ -72,13 +73,7 @@ def write_v1(builder: Builder) -> None:
     restart = launcher.get("restartPolicy")
     builder.put(("spec", "roles", "launcher", "restartPolicy"), restart, restart.value or "Never")
     worker_restart = replica_types.get("worker", SourceValue(None)).get("restartPolicy")
-    if worker_restart.value not in (None, "Always"):
-        builder.differs(
-            worker_restart,
-            f"failed workers are restarted here despite {worker_restart.value}: kubectl exec needs"
-            " fixed pod names, so workers are a StatefulSet, which always restarts pods",
-            "remove it; if mpirun loses a worker, the launcher fails, and so does the job",
-        )
+    warn_of_worker_restarts(builder, worker_restart)
     has_slots = has_gpus(launcher)
     write_framework(builder, "kubectl-exec", replica_types, launcher_works=has_slots)
     for name, value in HYDRA_ENV.items():
@@ -287,10 +282,7 @@ def _processes(command_line: str, bound: str) -> int | None:
 
 def _write_ssh(builder: Builder, worker: SourceValue) -> None:
     """Write how the workers run sshd, and warn that the user must create the keys."""
-    restart = worker.get("restartPolicy")
-    builder.put(("spec", "roles", "worker", "restartPolicy"), restart)
-    if restart.value == "OnFailure":
-        builder.put(("spec", "roles", "worker", "backoffLimit"), restart, ENDLESS)
+    _write_worker_restarts(builder, worker.get("restartPolicy"))
     builder.put(("spec", "options", "sshAuthMountPath"), builder.spec.get("sshAuthMountPath"))
     main = worker.get("template", "spec", "containers", 0)
     port = next(_ssh_ports(main, _command_line(builder.roles["worker"])), None)
@@ -304,6 +296,19 @@ def _write_ssh(builder: Builder, worker: SourceValue) -> None:
         f"the operator creates SSH keys; here pods do not start until the Secret {secret} exists",
         f"run once: mlgen ssh-secret{option} {secret} | kubectl apply -f -",
     )
+
+
+def _write_worker_restarts(builder: Builder, restart: SourceValue) -> None:
+    """Write the restart policy of workers, if it is set; each of them is a pod by itself.
+
+    With Never, a failed worker stays as it is. The others go on, and the launcher decides.
+    """
+    path = ("spec", "roles", "worker")
+    builder.put((*path, "restartPolicy"), restart)
+    if restart.value == "OnFailure":
+        builder.put((*path, "backoffLimit"), restart, ENDLESS)
+    elif restart.value == "Never":
+        builder.put((*path, "backoffLimitPerIndex"), restart, 0)
 
 
 def _ssh_ports(main: SourceValue, command_line: str) -> Iterator[SourceValue]:

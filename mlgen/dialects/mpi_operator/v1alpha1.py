@@ -42,7 +42,9 @@ def write_v1alpha1(builder: Builder) -> None:
     write_framework(builder, "kubectl-exec", replica_types)
     if workers and not spec.get("slotsPerWorker"):
         builder.put(("spec", "options", "slotsPerWorker"), units)
-    run_policy(builder, replica_types, MPI_OPERATOR, endless=False)
+    # The operator scales the workers to 0 when the launcher has ended.
+    clean = "Running" if workers else ""
+    run_policy(builder, replica_types, MPI_OPERATOR, clean, endless=False)
 
 
 def _workers_and_units(builder: Builder, main: SourceValue) -> tuple[SourceValue, SourceValue]:

@@ -4,14 +4,22 @@ Source: volcano-sh/volcano, staging/src/volcano.sh/apis/pkg/apis/batch for the f
 pkg/webhooks/admission/jobs for defaults and checks, pkg/controllers/job for the behaviour.
 """
 
+from dataclasses import replace
+
 from mlgen.dialects._builder import Builder
 from mlgen.dialects._dialect import Dialect, Kind
 from mlgen.dialects.volcano.admission import validate
 from mlgen.dialects.volcano.differences import report_differences
-from mlgen.dialects.volcano.lifecycle import write_cleanup, write_restarts, write_success
+from mlgen.dialects.volcano.gang import gang_of
+from mlgen.dialects.volcano.lifecycle import (
+    write_bounds,
+    write_cleanup,
+    write_restarts,
+    write_success,
+)
 from mlgen.dialects.volcano.plugins import Plugins, parse_plugins
 from mlgen.dialects.volcano.pods import write_additions, write_role
-from mlgen.dialects.volcano.roles import as_job, assign_roles, deciding_task, write_framework
+from mlgen.dialects.volcano.roles import as_job, assign_roles, deciding_tasks, write_framework
 from mlgen.dialects.volcano.scheduling import write_scheduler_metadata, write_scheduling
 from mlgen.dialects.volcano.schema import SPEC
 from mlgen.dialects.volcano.tasks import Task, parse_tasks
@@ -32,10 +40,11 @@ def _convert(builder: Builder) -> None:
 
 def _write(builder: Builder, plugins: Plugins, framework: str, tasks: list[Task]) -> None:
     """Write the TrainingJob from valid tasks."""
-    decider_role = deciding_task(builder, plugins, [t for t in tasks if t.replicas]).role
-    tasks = [as_job(builder, framework, task, decider_role) for task in tasks]
+    deciders = deciding_tasks(builder, plugins, framework, [t for t in tasks if t.replicas])
+    tasks = [as_job(builder, framework, task, deciders) for task in tasks]
     running = [task for task in tasks if task.replicas]
-    decider = next(task for task in running if task.role == decider_role)
+    by_role = {task.role: task for task in running}
+    deciders = replace(deciders, tasks=tuple(by_role[role] for role in deciders.roles))
     write_scheduling(builder, running)
     additions = write_additions(builder, plugins, tasks)
     for task in tasks:
@@ -45,10 +54,12 @@ def _write(builder: Builder, plugins: Plugins, framework: str, tasks: list[Task]
     if "ray" in plugins:
         _report_ray_service(builder, plugins, running)
     write_waits(builder, plugins, framework, running)
-    write_restarts(builder, running)
-    write_success(builder, framework, running, decider)
-    write_cleanup(builder, running)
-    report_differences(builder, running, decider)
+    gang = gang_of(builder, running)
+    write_restarts(builder, running, gang)
+    write_success(builder, framework, running, deciders)
+    write_bounds(builder, running)
+    write_cleanup(builder, running, deciders)
+    report_differences(builder, running, deciders, gang)
 
 
 def _report_ray_service(builder: Builder, plugins: Plugins, running: list[Task]) -> None:

@@ -5,15 +5,24 @@ before those of the job, and the first one that matches applies. Source: volcano
 pkg/controllers/job/job_controller_util.go (applyPolicies) and state/running.go.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import ceil
 
 from mlgen.dialects._source_value import SourceValue
 
-MAX_EXIT_CODE = 255
+ALL_CODES = range(1, 256)
+"""The exit codes of a container that has failed."""
 
-RESTARTS = ("RestartPod", "RestartTask", "RestartPartition", "RestartJob")
+TOGETHER = ("RestartTask", "RestartPartition", "RestartJob")
+"""The actions that restart several pods together."""
+
+RESTARTS = ("RestartPod", *TOGETHER)
 """The actions that replace failed pods."""
+
+ENDS = ("AbortJob", "TerminateJob")
+"""The actions that end the job unsuccessfully."""
 
 ACTIONS = {
     "RestartPod": "restarts the pod",
@@ -45,6 +54,12 @@ ANY = "*"
 """Matches every event."""
 
 
+UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+"""The units of a duration in Go, in seconds."""
+
+DURATION_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(h|ms|m|us|µs|ns|s)")
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """One policy.
@@ -60,6 +75,18 @@ class Policy:
     action: str
     events: tuple[str, ...]
     exit_code: int | None
+
+    @property
+    def timeout_seconds(self) -> int | None:
+        """How long Volcano waits before it acts, at least 1; None without a valid timeout.
+
+        https://pkg.go.dev/time#ParseDuration
+        """
+        text = self.source.get("timeout").value or ""
+        parts = DURATION_PART.findall(text)
+        if not parts or "".join(number + unit for number, unit in parts) != text:
+            return None
+        return max(1, ceil(sum(float(number) * UNITS[unit] for number, unit in parts)))
 
 
 def event_names(policy: SourceValue) -> set[str]:

@@ -1,7 +1,7 @@
-"""Which framework a Volcano job uses, which role each task is, and which task decides."""
+"""Which framework a Volcano job uses, which role each task is, and which tasks decide."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from mlgen.dialects._builder import Builder
 from mlgen.dialects.volcano.plugins import PLUGINS, Plugins
@@ -72,57 +72,98 @@ def _renamed(builder: Builder, task: Task, role: str) -> Task:
     return replace(task, role=role)
 
 
-def deciding_task(builder: Builder, plugins: Plugins, tasks: Sequence[Task]) -> Task:
-    """Return the task that determines the outcome of training.
+@dataclass(frozen=True, slots=True)
+class Deciders:
+    """The tasks that determine the outcome of training.
 
-    Volcano waits for all tasks if no policy says otherwise, which is reported as a warning.
+    Attributes:
+        tasks: at least one.
+        any_of_them: True if the first of several that completes ends the job; otherwise all must.
+        guessed: True if Volcano would also wait for other tasks.
+    """
+
+    tasks: tuple[Task, ...]
+    any_of_them: bool = False
+    guessed: bool = False
+
+    @property
+    def roles(self) -> list[str]:
+        """The names of their roles."""
+        return [task.role for task in self.tasks]
+
+
+def deciding_tasks(
+    builder: Builder, plugins: Plugins, framework: str, tasks: Sequence[Task]
+) -> Deciders:
+    """Return the tasks that determine the outcome of training.
+
+    Those whose own policy completes the job; else all that end by themselves, as far as that is
+    known. A warning tells the user if Volcano waits for others too.
 
     Args:
         builder: gets the warning.
         plugins: of the job.
+        framework: of the job.
         tasks: those with replicas.
     """
-    completing = [task for task in tasks if task.completion_policy]
-    if completing or len(tasks) == 1:
-        return (completing or tasks)[0]
-    decider = _likely_decider(plugins, tasks)
-    policy = decider.policy_for("TaskCompleted")
-    if policy is None or policy.action != "CompleteJob":
-        message = (
-            "Volcano ends the job when all tasks have finished; mlgen ends it when"
-            f" {decider.role} has"
-        )
-        example = "{event: TaskCompleted, action: CompleteJob}"
-        hint = f"add policies: [{example}] to the task that decides"
-        builder.differs(builder.spec.get("tasks"), message, hint)
-    return decider
+    completing = tuple(task for task in tasks if task.completion_policy)
+    likely = completing or (tuple(tasks) if len(tasks) == 1 else _likely_deciders(plugins, tasks))
+    # The ranks of one framework are one group, and minSuccess counts replicas of one role.
+    if "master" in FRAMEWORK_ROLES.get(framework, ()) or builder.spec.get("minSuccess"):
+        likely = likely[:1]
+    policies = [task.policy_for("TaskCompleted") for task in likely]
+    if all(policy and policy.action == "CompleteJob" for policy in policies):
+        return Deciders(likely, any_of_them=True)
+    deciders = Deciders(likely, guessed=len(likely) < len(tasks))
+    if deciders.guessed:
+        _report_guess(builder, deciders, [task.role for task in tasks if task.restart != "Always"])
+    return deciders
 
 
-def _likely_decider(plugins: Plugins, tasks: Sequence[Task]) -> Task:
-    """Return the task that most likely trains: by plugin, else by name, else by dependencies."""
+def _report_guess(builder: Builder, deciders: Deciders, ending: Sequence[str]) -> None:
+    """Warn that Volcano would wait for more tasks; `ending` may all decide."""
+    roles = " and ".join(deciders.roles)
+    has = "has" if len(deciders.roles) == 1 else "have"
+    message = f"Volcano ends the job when all tasks have finished; mlgen ends it when {roles} {has}"
+    example = "{event: TaskCompleted, action: CompleteJob}"
+    hint = f"add policies: [{example}] to the task that decides"
+    if len(ending) > len(deciders.roles) and not builder.spec.get("minSuccess"):
+        together = f"--set 'spec.successPolicy={{roles: [{', '.join(ending)}]}}'"
+        hint += f", or if all of them end, pass {together}"
+    builder.differs(builder.spec.get("tasks"), message, hint)
+
+
+def _likely_deciders(plugins: Plugins, tasks: Sequence[Task]) -> tuple[Task, ...]:
+    """Return the tasks that most likely train: by plugin, else by name, else by dependencies.
+
+    Tasks that always restart do not end, nor may those that others need.
+    """
     names = [
         plugins.argument(plugin, argument)
         for plugin, arguments in DECIDING_TASKS.items()
         for argument in arguments
     ]
     by_plugin = [task for name in names for task in tasks if task.name == name]
+    if by_plugin:
+        return (by_plugin[0],)
     needed = {name.value for task in tasks for name in task.dependencies}
     last = [task for task in tasks if task.name not in needed]
-    last = [task for task in last if task.restart != "Always"] or last
-    by_name = [task for name in DECIDING_NAMES for task in last if name in task.name]
-    return (by_plugin or by_name or last)[0]
+    ending = [task for task in last if task.restart != "Always"]
+    by_name = [[task for task in ending or last if name in task.name] for name in DECIDING_NAMES]
+    likely = next(filter(None, by_name), ending or last)
+    return tuple(likely if ending else likely[:1])
 
 
-def as_job(builder: Builder, framework: str, task: Task, decider: str) -> Task:
+def as_job(builder: Builder, framework: str, task: Task, deciders: Deciders) -> Task:
     """Return the task with a restart policy that a Job accepts, if its role is a Job.
 
     Args:
         builder: gets a warning if the user wrote another policy.
         framework: whose roles are Jobs, except for parameter servers.
         task: any task.
-        decider: the role that decides, always a Job.
+        deciders: whose roles are always Jobs.
     """
-    is_job = task.role == decider or (framework in FRAMEWORK_ROLES and task.role != "ps")
+    is_job = task.role in deciders.roles or (framework in FRAMEWORK_ROLES and task.role != "ps")
     if task.restart != "Always" or not is_job:
         return task
     source = task.source.get("template", "spec", "restartPolicy")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from mlgen.dialects._builder import Builder
 from mlgen.dialects._source_value import SourceValue
-from mlgen.dialects.volcano.policies import MAX_EXIT_CODE, RESTARTS, Policy, parse_policies
+from mlgen.dialects.volcano.policies import ALL_CODES, Policy, parse_policies
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,8 @@ class Task:
         role: its name in the TrainingJob.
         source: where it is written.
         replicas: 0 if the field is missing.
-        restart: the restart policy of its pods, written or by default.
+        restart: the restart policy of its pods, written or by default. With Always and OnFailure,
+            the kubelet restarts their containers in place, and Volcano does not see a failed pod.
         policies: its own, then those of the job.
     """
 
@@ -40,25 +41,18 @@ class Task:
         """Return the policy that applies to an event: the first one that matches."""
         return next((policy for policy in self.policies if event in policy.events), None)
 
-    def exit_code_policies(self, *actions: str) -> dict[int, Policy]:
-        """Return, by exit code, the policies that apply to it and have one of these actions.
+    def policies_by_code(self) -> dict[int, Policy]:
+        """Return, by exit code of a failed pod, the policy that applies to it.
 
-        Empty if the pods restart their own containers. Policies after one for PodFailed never
-        apply.
+        Empty if the pods restart their own containers: they never fail with an exit code.
         """
         policies: dict[int, Policy] = {}
         for policy in self.policies if self.restart == "Never" else ():
-            if "PodFailed" in policy.events:
-                break
-            if policy.exit_code is not None and 0 < policy.exit_code <= MAX_EXIT_CODE:
-                policies.setdefault(policy.exit_code, policy)
-        return {code: policy for code, policy in policies.items() if policy.action in actions}
-
-    @property
-    def replaces_failed_pods(self) -> bool:
-        """True if a policy replaces every failed pod, with or without others."""
-        policy = self.policy_for("PodFailed")
-        return policy is not None and policy.action in RESTARTS
+            every_code = "PodFailed" in policy.events
+            for code in ALL_CODES if every_code else (policy.exit_code or 0,):
+                if code in ALL_CODES:
+                    policies.setdefault(code, policy)
+        return policies
 
     @property
     def completion_policy(self) -> Policy | None:

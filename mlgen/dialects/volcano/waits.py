@@ -18,8 +18,10 @@ Volcano starts both at once and restarts the first until it succeeds.
 def write_waits(builder: Builder, plugins: Plugins, framework: str, tasks: Sequence[Task]) -> None:
     """Write `waitFor` of each role.
 
-    A role waits for the port of another role if that declares one, else until its names resolve.
-    The port of a framework's plugin is a variable, and its programs also listen at other ports.
+    Volcano creates the pods of a task when the pods it depends on are ready. So does mlgen if a
+    readiness probe says when that is. Otherwise the pods wait for a port if the other role declares
+    one, else until its names resolve. The port of a framework's plugin is a variable, and its
+    programs also listen at other ports.
 
     Args:
         builder: has the roles.
@@ -31,17 +33,30 @@ def write_waits(builder: Builder, plugins: Plugins, framework: str, tasks: Seque
     for task in tasks:
         depends_on = task.source.get("dependsOn")
         names = [name.value for name in task.dependencies]
+        ready = [name for name in names if name in running and _is_probed(builder, running[name])]
         if depends_on.get("iteration").value == "any" and len(names) > 1:
             message = "Volcano waits for any one of these tasks; mlgen waits for all of them"
             builder.differs(depends_on.get("iteration"), message, "keep the one that starts first")
         names += _plugin_dependencies(plugins, running, task)
-        waits = [
-            {"role": running[name].role}
-            | ({} if _has_port(builder, plugins, framework, running[name]) else {"until": "name"})
-            for name in dict.fromkeys(names)
-            if name in running
-        ]
+        waits = []
+        for name in (name for name in dict.fromkeys(names) if name in running):
+            wait, other = {"role": running[name].role}, running[name]
+            if name in ready:
+                wait["until"] = "Ready"
+            elif not _has_port(builder, plugins, framework, other):
+                wait["until"] = "name"
+            waits.append(wait)
         builder.put(("spec", "roles", task.role, "waitFor"), depends_on or task.source, waits)
+
+
+def _is_probed(builder: Builder, task: Task) -> bool:
+    """True if a readiness probe says when the pods of a task are ready.
+
+    Kueue resumes what is suspended, so that nothing else can.
+    """
+    containers = task.source.get("template", "spec", "containers").items()
+    gang = builder.data["spec"].get("scheduling", {}).get("gang")
+    return gang != "kueue" and any(container.get("readinessProbe") for container in containers)
 
 
 def _plugin_dependencies(plugins: Plugins, running: Mapping[str, Task], task: Task) -> list[str]:
