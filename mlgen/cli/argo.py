@@ -32,9 +32,9 @@ from mlgen.cli._report import checked, refuse_inputs, write
 def command(files: tuple[str, ...], output: str, **values: Any) -> None:
     """Render the jobs in FILES for Argo Workflows.
 
-    Print a ConfigMap with the manifests of each job, and a Workflow that calls the WorkflowTemplate
-    mlgen-train with the policies of the job. Objects that the workflow has no right to create come
-    before them. All other objects in FILES pass through unchanged.
+    Print a ConfigMap with the manifests and policies of each job and the program that applies them,
+    and a Workflow that calls the WorkflowTemplate mlgen-train. Objects that the workflow has no
+    right to create come before them. All other objects in FILES pass through unchanged.
     """
     from mlgen import Options
     from mlgen.documents.files import texts

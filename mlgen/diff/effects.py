@@ -15,6 +15,7 @@ from typing import Any
 from mlgen.kubernetes.changes import FieldPath, at
 from mlgen.kubernetes.groups import group_kind
 from mlgen.kubernetes.updates import Update
+from mlgen.objects.supervisor import PLAN
 
 Object = dict[str, Any]
 
@@ -45,6 +46,8 @@ def readers(update: Update, objects: Sequence[Object]) -> list[str]:
         if namespaces[0] == namespaces[1] and at(item, ("spec", "template")):
             pod = at(item, ("spec", "template", "spec"))
             when = _when_seen(pod, REFERENCES[kind], metadata["name"])
+            # The supervisor reads its plan once, and Python its program.
+            when = AFTER_RESTART if when and at(update.new, ("data", PLAN)) else when
             lines += [f"{item['kind']} {item['metadata']['name']} {when}"] if when else []
     return lines
 

@@ -10,13 +10,17 @@ from mlgen.diff.effects import effects, readers
 from mlgen.diff.live import three_way_fields
 from mlgen.diff.pairing import JobKey, Object, Pairing, job_key, job_name, mapping_at
 from mlgen.diff.rejections import Rejection, rejections
+from mlgen.kubernetes.changes import Change
 from mlgen.kubernetes.groups import group_kind
 from mlgen.kubernetes.updates import Update
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.objects.labels import PART_OF
+from mlgen.objects.supervisor import PLAN
 from mlgen.variants.gitops import TOOLS
 
 CLAIM = ("", "PersistentVolumeClaim")
+
+PROGRAM = "data: the supervisor's program, from another version of mlgen"
 
 Verdict = Literal["new", "changed", "uncertain", "rejected", "removed"]
 
@@ -89,7 +93,10 @@ def _updated(
     update = Update(old, fields, new, tuple(differences), kube_version)
     rejected = rejections(update)
     secret = group_kind(new) == ("", "Secret")
-    lines = [line for change in differences for line in text.lines(change, secret=secret)]
+    shown = [change for change in differences if not _is_program(new, change)]
+    lines = [line for change in shown for line in text.lines(change, secret=secret)]
+    if shown != differences:
+        lines.append(PROGRAM)
     certain = [rejection for rejection in rejected if not rejection.unless]
     if certain:
         heading = f"{_title(new)}: will be rejected by the API server: {_reasons(certain)}"
@@ -100,6 +107,13 @@ def _updated(
     heading = "; ".join([f"{_title(new)}: {status}", *effects(update)])
     lines += readers(update, updated)
     return Entry((new,), "uncertain" if rejected else "changed", (heading, *lines))
+
+
+def _is_program(item: Object, change: Change) -> bool:
+    """Return whether a change is one of the supervisor's program, which nobody reviews here."""
+    field, *keys = change.path
+    is_file = field == "data" and keys and keys[0].endswith(".py]")
+    return bool(is_file and PLAN in mapping_at(item, "data"))
 
 
 def _reasons(rejected: Sequence[Rejection]) -> str:

@@ -1,7 +1,8 @@
 """Render jobs for Argo Workflows: a Workflow that calls the template `mlgen-train` in `argo/`.
 
-The template's step applies the manifests in a ConfigMap. They are not a parameter, because Argo
-expands `{{ }}` in parameters and copies them into the status of every node of the Workflow.
+The template's step runs the program in the ConfigMap of the job, which applies the manifests in it.
+They are not a parameter, because Argo expands `{{ }}` in parameters and copies them into the status
+of every node of the Workflow.
 
 The user applies two kinds of objects together with the ConfigMap: those that the step has no right
 to apply (https://kubernetes.io/docs/reference/access-authn-authz/rbac/, "Privilege escalation
@@ -15,6 +16,7 @@ from typing import Any
 from mlgen import checks, pipeline
 from mlgen.documents.files import Text
 from mlgen.kubernetes.objects import Key, keys
+from mlgen.objects import supervisor
 from mlgen.objects.labels import JOB, labels, metadata, status_name
 from mlgen.objects.skeleton import filled
 from mlgen.output.summary import heading
@@ -27,7 +29,7 @@ TEMPLATE = {"name": "mlgen-train", "template": "train"}
 SERVICE_ACCOUNT = "mlgen-train"
 
 FILE = "manifests.yaml"
-"""The key of the ConfigMap that holds the manifests."""
+"""The key of the ConfigMap that holds the manifests; `mlgen/runtime/step.py` reads it."""
 
 KINDS_OF_USER = ("PersistentVolumeClaim", "ServiceAccount", "Role", "RoleBinding", "Deployment")
 """The kinds that the user applies, not the step; the Deployment is TensorBoard's."""
@@ -78,7 +80,7 @@ def argo(texts: Iterable[Text], options: Options, form: Form) -> tuple[str, tupl
             taken.update(keys([part.document.data]))
             manifests.append(verbatim(part.document.text, part.document.data))
             continue
-        objects = _objects(part, form)
+        objects = list(_objects(part, form))
         in_cluster = [*objects, *filter(_is_applied_by_step, part.objects), _status(part)]
         problems = [*_problems(part, form, objects), *checks.collisions(in_cluster, taken)]
         collector.extend(map(part.document.located, problems))
@@ -91,14 +93,14 @@ def argo(texts: Iterable[Text], options: Options, form: Form) -> tuple[str, tupl
     return "".join(manifests), collector.problems
 
 
-def _objects(job: Rendered, form: Form) -> list[Object]:
+def _objects(job: Rendered, form: Form) -> Iterator[Object]:
     """Return the objects that the user applies; the Workflow comes last, as it starts at once."""
-    objects = [*_objects_of_user(job), _config(job)]
+    yield from _objects_of_user(job)
+    yield _config(job, form)
     if form.schedule is not None:
-        objects.append(_cron_workflow(job, form))
+        yield _cron_workflow(job, form)
     elif form.workflow and not form.step:
-        objects.append(_workflow(job, form))
-    return objects
+        yield _workflow(job, form)
 
 
 def _is_applied_by_step(item: Object) -> bool:
@@ -116,12 +118,22 @@ def _objects_of_user(job: Rendered) -> Iterator[Object]:
             yield item | {"metadata": meta | {"labels": kept}}
 
 
-def _config(job: Rendered) -> Object:
-    """Return the ConfigMap with the manifests that the step applies."""
+def _config(job: Rendered, form: Form) -> Object:
+    """Return the ConfigMap with the manifests that the step applies, its plan and its program."""
     meta = metadata(job.job, _config_name(job), "manifests")
     meta["labels"].pop(JOB)
-    text = yaml_text([item for item in job.objects if _is_applied_by_step(item)])
-    return filled("configmap", metadata=meta, data={FILE: text})
+    objects = [item for item in job.objects if _is_applied_by_step(item)]
+    files = supervisor.files(_plan(job, form, objects), step=True)
+    return filled("configmap", metadata=meta, data={FILE: yaml_text(objects), **files})
+
+
+def _plan(job: Rendered, form: Form, objects: list[Object]) -> Object:
+    """Return the plan of the step; in a workflow, all roles have the same retryable exit codes."""
+    plan = supervisor.plan(job.topology, objects)
+    codes = workflow.exit_codes(job.topology.roles)
+    retryable = sorted(codes) or supervisor.SIGNALS
+    plan["workloads"] = [item | {"retryable": retryable} for item in plan["workloads"]]
+    return plan | ({"retryOom": True} if form.retry_oom else {})
 
 
 def _config_name(job: Rendered) -> str:
@@ -135,17 +147,13 @@ def _status(job: Rendered) -> Object:
 
 
 def _step(job: Rendered, form: Form) -> Object:
-    """Return the step that calls the template with the policies of the job."""
-    policy, codes = job.job.run_policy, workflow.exit_codes(job.topology.roles)
+    """Return the step that calls the template for the job."""
     parameters = {
         "job": job.job.name,
         "manifests": _config_name(job),
-        "backoff-limit": str(policy.retries),
+        "backoff-limit": str(job.job.run_policy.retries),
         **({} if form.backoff_seconds is None else {"backoff-seconds": str(form.backoff_seconds)}),
-        "clean-pod-policy": policy.clean_pod_policy,
-        **({"retryable": " ".join(map(str, sorted(codes)))} if codes else {}),
-        **({"retry-oom": "true"} if form.retry_oom else {}),
-        "image": job.job.helpers.kubectl_image,
+        "image": job.job.helpers.python_image,
     }
     arguments = [{"name": name, "value": value} for name, value in parameters.items()]
     return {

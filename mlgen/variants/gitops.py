@@ -10,10 +10,28 @@ of a job depend on each other.
   apply does not support force
   (gitops-engine/pkg/sync/sync_context.go, applyObject; kubectl/pkg/cmd/apply/patcher.go).
 - Flux: https://fluxcd.io/flux/components/kustomize/kustomizations/, "Controlling the apply
-  behavior of resources". Without `ssa: Merge` it reverts all changes made with kubectl,
-  including those of the supervisor. Its `postBuild` would replace `${…}` in scripts.
+  behavior of resources". Its `postBuild` would replace `${…}` in scripts.
+
+The supervisor changes objects that are in Git, as the field manager `mlgen-supervisor`. What is not
+in Git is nobody's drift: both tools leave fields alone that they have not applied.
+
+- `suspend` of most Jobs and the data of `<job>-status` are not in Git, and neither is `replicas` of
+  a StatefulSet with one replica, the default.
+- `suspend: true` of a role that starts after others, and `replicas` of any other StatefulSet, must
+  be in Git: they are right when the object is created. So the tool has to be told, and the summary
+  of the job has the lines to copy (`settings`).
+- `activeDeadlineSeconds` and `parallelism` are changed only to end a Job, which has ended when the
+  tool reverts them.
+
+Argo CD ignores fields by manager (`managedFieldsManagers`; util/argo/managedfields), and with
+`ApplyOutOfSyncOnly=true` it does not apply objects that differ in nothing else. With
+`RespectIgnoreDifferences=true` in its place it would recreate a changed Job with the values of the
+old one: without `suspend`, or with the deadline that ended it (controller/sync.go,
+normalizeTargetResources). Flux ignores fields by path only (`spec.ignore`, since
+kustomize-controller 1.9), and recreates a Job as it is in Git (fluxcd/pkg, ssa/manager_apply.go).
 """
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -21,7 +39,8 @@ from typing import Any, Literal
 from mlgen.jobfile.model import TrainingJob
 from mlgen.kubernetes.groups import is_built_in
 from mlgen.kubernetes.labels import KUEUE_QUEUE
-from mlgen.objects.labels import INSTANCE, config_name, status_name
+from mlgen.objects.labels import INSTANCE, MANAGED_BY, ROLE, SET, config_name, workload_name
+from mlgen.objects.supervisor import PLAN, own_name, plan_text
 from mlgen.problems import Problem
 from mlgen.topology import Topology
 from mlgen.variants.name_hash import digest
@@ -29,12 +48,6 @@ from mlgen.variants.name_hash import digest
 Target = Literal["argocd", "flux"]
 
 Object = dict[str, Any]
-
-SET = "mlgen.dev/set"
-"""An annotation of the pods of every Job: a hash of the whole set.
-
-A Job's template is immutable, so a change of the hash recreates all Jobs of the set.
-"""
 
 SYNC_OPTIONS = "argocd.argoproj.io/sync-options"
 FORCE = ("Force=true", "ServerSideApply=false")
@@ -50,6 +63,9 @@ https://argo-cd.readthedocs.io/en/stable/user-guide/sync-options/
 
 FLUX = "kustomize.toolkit.fluxcd.io"
 
+MANAGER = "mlgen-supervisor"
+"""The field manager of the supervisor's changes (`MANAGER` of mlgen/runtime/api.py)."""
+
 REMOVE_FROM_GIT = "remove the job from Git when it is done"
 
 
@@ -62,7 +78,7 @@ def without_policies(job: TrainingJob) -> TrainingJob:
 
 
 def warnings(job: TrainingJob, topology: Topology, target: Target) -> Iterator[Problem]:
-    """Return warnings about policies that are not rendered as written, or that the tool undoes.
+    """Return warnings about policies that are not rendered as written.
 
     Args:
         job: with all its policies.
@@ -73,20 +89,43 @@ def warnings(job: TrainingJob, topology: Topology, target: Target) -> Iterator[P
     if policy.ttl_seconds_after_finished is not None:
         message = f"omitted, because {tool} would recreate the deleted Jobs and train again"
         yield _warning("ttlSecondsAfterFinished", message, REMOVE_FROM_GIT)
-    if not topology.supervised:
-        return
-    if policy.clean_pod_policy == "All":
+    if topology.supervised and policy.clean_pod_policy == "All":
         message = (
             f"rendered as Running, because {tool} would recreate the deleted Jobs and train again"
         )
         yield _warning("cleanPodPolicy", message, REMOVE_FROM_GIT)
-    serving = ", ".join(dict.fromkeys(role.name for role in topology.roles if role.serves))
-    if serving:
-        message = (
-            f"{tool} scales these roles up again after the supervisor has scaled them to 0:"
-            f" {serving}"
-        )
-        yield _warning("cleanPodPolicy", message, TOOLS[target].scaling_hint)
+
+
+def settings(topology: Topology, manifests: Sequence[Object], target: Target) -> list[str]:
+    """Return the settings with which the tool keeps what the supervisor changes, as lines of YAML.
+
+    Args:
+        topology: of the job.
+        manifests: all objects of the job, as `adapted` returns them.
+        target: the tool.
+
+    Returns:
+        the lines after one that introduces them; [] if the supervisor changes no field in Git.
+    """
+    changed = _changed_in_git(topology, manifests) if topology.supervised else {}
+    if not changed:
+        return []
+    tool = TOOLS[target]
+    intro = f"needs in the {tool.config}, so that {tool.title} keeps what the supervisor does:"
+    return [intro, *(f"  {line}" for line in tool.settings(changed))]
+
+
+def _changed_in_git(topology: Topology, manifests: Sequence[Object]) -> dict[str, list[str]]:
+    """Return the roles for which the supervisor changes a field in Git, by the kind of workload."""
+    specs = {item["metadata"]["name"]: item.get("spec", {}) for item in manifests}
+    stops = topology.job.run_policy.clean_pod_policy == "Running"
+    changed: dict[str, list[str]] = {}
+    for role in topology.roles:
+        kind, field = ("StatefulSet", "replicas") if role.serves else ("Job", "suspend")
+        is_changed = role.orders or (role.serves and (role.gang or stops))
+        if is_changed and field in specs[workload_name(topology.job, role)]:
+            changed.setdefault(kind, []).append(role.name)
+    return changed
 
 
 def _warning(field: str, message: str, hint: str) -> Problem:
@@ -102,15 +141,24 @@ def adapted(topology: Topology, manifests: Sequence[Object], target: Target) -> 
         target: the tool.
     """
     job = topology.job
-    # With a hash in its name, a changed job is a new set of objects anyway.
+    # A Job's template is immutable, so a change of the hash recreates all Jobs of the set. With a
+    # hash in its name, a changed job is a new set of objects anyway.
     set_hash = {} if job.part_of else {SET: digest(topology, manifests)}
-    prepared = (
-        _with_pod_annotations(_without_suspend(manifest), set_hash)
-        if manifest["kind"] == "Job"
-        else manifest
-        for manifest in manifests
-    )
+    prepared = (_prepared(topology, manifest, set_hash) for manifest in manifests)
     return [TOOLS[target].adapt(topology, manifest) for manifest in prepared]
+
+
+def _prepared(topology: Topology, manifest: Object, set_hash: Mapping[str, str]) -> Object:
+    """Return a manifest without fields that others change, and with the hash of the set."""
+    if manifest["kind"] == "Job":
+        return _with_pod_annotations(_without_suspend(manifest), set_hash)
+    if manifest["kind"] == "StatefulSet" and topology.supervised:
+        return _without_default_replicas(manifest)
+    if set_hash and PLAN in manifest.get("data", {}):
+        # The tool recreates Jobs one after the other; those of the old set are not this job's.
+        plan = {**json.loads(manifest["data"][PLAN]), "set": set_hash[SET]}
+        return manifest | {"data": {**manifest["data"], PLAN: plan_text(plan)}}
+    return manifest
 
 
 def _without_suspend(manifest: Object) -> Object:
@@ -123,6 +171,14 @@ def _without_suspend(manifest: Object) -> Object:
         return manifest
     spec = {field: value for field, value in manifest["spec"].items() if field != "suspend"}
     return manifest | {"spec": spec}
+
+
+def _without_default_replicas(manifest: Object) -> Object:
+    """Return a StatefulSet without `replicas: 1`, so that the supervisor may scale it."""
+    spec = manifest["spec"]
+    if spec["replicas"] != 1:
+        return manifest
+    return manifest | {"spec": {name: spec[name] for name in spec if name != "replicas"}}
 
 
 def _with_pod_annotations(manifest: Object, annotations: Mapping[str, str]) -> Object:
@@ -187,17 +243,40 @@ def _without_instance_label(metadata: Object) -> Object:
 
 def _adapt_for_flux(topology: Topology, manifest: Object) -> Object:
     job, kind, name = topology.job, manifest["kind"], manifest["metadata"]["name"]
-    merge = {f"{FLUX}/ssa": "Merge"} if topology.supervised else {}
     annotations: dict[str, str] = {}
     if kind == "Job":
-        annotations = {f"{FLUX}/force": "enabled"} | merge
+        annotations = {f"{FLUX}/force": "enabled"}
     elif kind == CLAIM:
         annotations = {f"{FLUX}/prune": "disabled"}
-    elif (kind, name) == ("ConfigMap", status_name(job.name)):
-        annotations = merge
-    elif (kind, name) == ("ConfigMap", config_name(job)):
+    elif kind == "ConfigMap" and name in (config_name(job), own_name(job)):
         annotations = {f"{FLUX}/substitute": "disabled"}
     return manifest | {"metadata": _annotated(manifest["metadata"], annotations)}
+
+
+def _settings_of_argocd(_changed: Mapping[str, Sequence[str]]) -> list[str]:
+    return [
+        "syncPolicy: {syncOptions: [ApplyOutOfSyncOnly=true]}",
+        "ignoreDifferences:",
+        f"- {{group: batch, kind: Job, managedFieldsManagers: [{MANAGER}]}}",
+        f"- {{group: apps, kind: StatefulSet, managedFieldsManagers: [{MANAGER}]}}",
+    ]
+
+
+def _settings_of_flux(changed: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return one rule per kind; a Job that is not resumed can still be suspended in Git."""
+    roles = dict.fromkeys(changed.get("Job", ()))
+    rules = {
+        "StatefulSet": ("/spec/replicas", f"{MANAGED_BY}=mlgen"),
+        "Job": ("/spec/suspend", f"{ROLE} in ({', '.join(roles)})"),
+    }
+    return [
+        "ignore:",
+        *(
+            f'- {{paths: [{path}], target: {{kind: {kind}, labelSelector: "{labels}"}}}}'
+            for kind, (path, labels) in rules.items()
+            if kind in changed
+        ),
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,30 +285,35 @@ class GitOpsTool:
 
     Attributes:
         title: its name in messages.
-        scaling_hint: how to keep it from scaling up StatefulSets that the supervisor scaled to 0.
+        config: the kind of the object that configures it for a folder.
         force: the annotation that lets it recreate an object if the change is rejected, and the
             option in its value.
         adapt: returns a manifest of a topology with what the tool needs.
+        settings: returns the lines of `config` with which the tool keeps what the supervisor does
+            to these roles, by the kind of their workloads.
     """
 
     title: str
-    scaling_hint: str
+    config: str
     force: tuple[str, str]
     adapt: Callable[[Topology, Object], Object]
+    settings: Callable[[Mapping[str, Sequence[str]]], list[str]]
 
 
 TOOLS: dict[Target, GitOpsTool] = {
     "argocd": GitOpsTool(
         title="Argo CD",
-        scaling_hint="configure the Application to ignore spec.replicas of StatefulSets",
+        config="Application",
         force=(SYNC_OPTIONS, FORCE[0]),
         adapt=_adapt_for_argocd,
+        settings=_settings_of_argocd,
     ),
     "flux": GitOpsTool(
         title="Flux",
-        scaling_hint=REMOVE_FROM_GIT,
+        config="Kustomization",
         force=(f"{FLUX}/force", "enabled"),
         adapt=_adapt_for_flux,
+        settings=_settings_of_flux,
     ),
 }
 

@@ -17,7 +17,8 @@ from mlgen.jobfile.model import TrainingJob
 from mlgen.kubernetes.addresses import TEXTS, host_pattern, names_service
 from mlgen.kubernetes.groups import group_kind
 from mlgen.kubernetes.immutability import MUTABLE_SPEC
-from mlgen.objects.labels import INDEX_FORMS, config_name, workload_name
+from mlgen.objects.labels import INDEX_FORMS, config_name, status_name, workload_name
+from mlgen.objects.supervisor import own_name
 from mlgen.topology import Topology
 
 Object = dict[str, Any]
@@ -59,10 +60,12 @@ def digest(topology: Topology, manifests: Sequence[Object]) -> str:
 def _hashed(topology: Topology, manifests: Sequence[Object]) -> Iterator[Any]:
     """Return the parts of the manifests that replicas run or read.
 
-    The supervisor, TensorBoard and fields that can change while the pods run are left out.
+    The supervisor with its program and plan, TensorBoard, and fields that can change while the pods
+    run are left out.
     """
     job = topology.job
     workloads = {workload_name(job, role) for role in topology.roles}
+    not_read = {config_name(job), own_name(job), status_name(job.name)}
     for manifest in manifests:
         kind, name = manifest["kind"], manifest["metadata"]["name"]
         mutable = MUTABLE_SPEC.get(group_kind(manifest))
@@ -74,9 +77,10 @@ def _hashed(topology: Topology, manifests: Sequence[Object]) -> Iterator[Any]:
                 if field == "template" or field not in mutable
             }
             yield kind, name, spec
-        elif kind == "ConfigMap" and name != config_name(job) and "data" in manifest:
+        elif kind == "ConfigMap" and name not in not_read and "data" in manifest:
             yield kind, name, manifest["data"]
-    # The job's own ConfigMap also has scripts, which may change with the version of mlgen.
+    # The job's own ConfigMap also has scripts, which, like the supervisor's program, may change
+    # with the version of mlgen.
     yield dict(topology.files)
 
 
@@ -126,7 +130,13 @@ def in_addresses(topology: Topology, manifests: Sequence[Object]) -> list[Object
             return match[0]
         return f"{job.name}{match[0].removeprefix(plain)}"
 
-    return [with_hash(manifest) for manifest in manifests]
+    # The supervisor's program is not the user's text, and its plan has the names with the hash.
+    own = ("ConfigMap", own_name(job))
+    return [item if _identity(item) == own else with_hash(item) for item in manifests]
+
+
+def _identity(manifest: Object) -> tuple[Any, Any]:
+    return manifest.get("kind"), manifest.get("metadata", {}).get("name")
 
 
 def _operator_names(topology: Topology, job: str) -> set[str]:

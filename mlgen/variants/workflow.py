@@ -39,7 +39,7 @@ def with_workflow_restarts(topology: Topology) -> Topology:
         replace(role, restart="Workflow") if _restarted_by_workflow(role) else role
         for role in topology.roles
     ]
-    warnings = (*topology.warnings, *_contradictions(topology))
+    warnings = (*topology.warnings, *_contradictions(topology), *_ignored(topology))
     return replace(topology, roles=tuple(roles), warnings=warnings)
 
 
@@ -65,8 +65,13 @@ def _own_limit(role: Role) -> str | None:
 
 
 def _can_fail_job(role: Role) -> bool:
-    """True if the job cannot continue without a replica of the role."""
-    return not role.serves and not role.tolerates_failure
+    """True if the job cannot continue without a replica of the role.
+
+    With backoffLimitPerIndex 0, a replica that fails stays failed, and the others continue. The
+    deciding Job still fails at its end.
+    """
+    alone = role.restart == "Never" and role.spec.backoff_limit_per_index == 0
+    return not (role.serves or role.tolerates_failure or (alone and not role.decides))
 
 
 def _restarted_by_workflow(role: Role) -> bool:
@@ -91,21 +96,31 @@ def _contradictions(topology: Topology) -> Iterator[Problem]:
         name, own_limit = role.spec.name, _own_limit(role)
         if own_limit or role.restart == "OnFailure":
             yield _warning(
-                name,
-                own_limit or "restartPolicy",
+                ("roles", name, own_limit or "restartPolicy"),
                 f"replicas of {name} restart by themselves first; the workflow restarts the whole"
                 " job only when their limit is reached",
                 OWN_LIMIT_HINT if own_limit else ON_FAILURE_HINT,
             )
         elif role.spec.restart_policy == "Never" and limit:
             yield _warning(
-                name,
-                "restartPolicy",
+                ("roles", name, "restartPolicy"),
                 f"the workflow still restarts the whole job, up to {limit} times, if {name} fails"
                 f" with exit code {codes}",
                 "write runPolicy.backoffLimit: 0 to fail at the first failure",
             )
 
 
-def _warning(role: str, field: str, message: str, hint: str) -> Problem:
-    return Problem(("spec", "roles", role, field), message, "combination", hint, warning=True)
+def _ignored(topology: Topology) -> Iterator[Problem]:
+    """Return warnings about policies of the supervisor that a workflow does not have."""
+    policy = topology.job.run_policy
+    if isinstance(policy.restart_scope, tuple):
+        message = f"the workflow restarts all roles, not only {', '.join(policy.restart_scope)}"
+        yield _warning(("runPolicy", "restartScope"), message, "write restartScope: All")
+    if policy.metrics_port is not None:
+        message = "ignored, because the step of a workflow serves no metrics"
+        hint = "use the metrics of Argo's controller"
+        yield _warning(("runPolicy", "metricsPort"), message, hint)
+
+
+def _warning(path: tuple[str, ...], message: str, hint: str) -> Problem:
+    return Problem(("spec", *path), message, "combination", hint, warning=True)

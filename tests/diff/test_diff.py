@@ -193,6 +193,31 @@ def test_a_single_change_that_is_rejected(written, message):
     assert result.stdout == message
 
 
+def test_another_version_of_the_supervisor_s_program_is_one_line(rendered):
+    old, new = rendered("tensorflow-ps"), rendered("tensorflow-ps")
+    old.write_text(old.read_text().replace("def ", "def  ").replace("class ", "class  "))
+
+    result = run("diff", old, new)
+
+    assert (3, "") == (result.exit_code, result.stderr)
+    assert result.stdout == (
+        "ConfigMap mnist-supervisor: changed\n"
+        "  data: the supervisor's program, from another version of mlgen\n"
+        "  Job mnist-supervisor sees the change only after its containers restart\n"
+        "no change will be rejected: 1 changed\n"
+    )
+
+
+def test_a_change_of_the_supervisor_s_plan_is_shown(rendered):
+    limit = "spec.runPolicy.giveUpAfter.crashes=7"
+
+    result = run("diff", rendered("tensorflow-ps"), rendered("tensorflow-ps", limit))
+
+    assert '+  "crashes": 7,' in result.stdout
+    assert "supervisor sees the change only after its containers restart" in result.stdout
+    assert "program" not in result.stdout
+
+
 @pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
 def test_a_job_does_not_differ_from_its_manifests(path, rendered):
     result = run("diff", rendered(path.stem), path)

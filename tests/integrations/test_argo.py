@@ -14,6 +14,8 @@ from mlgen.cli import main
 from mlgen.documents.files import texts
 from mlgen.integrations.argo import Form, argo
 from mlgen.result import Options
+from mlgen.runtime import step
+from mlgen.runtime.plan import load
 
 COMMANDS = re.findall(
     r"^mlgen (argo job\.yaml[^|\n]*)", (ROOT / "docs/argo.md").read_text(), re.MULTILINE
@@ -84,8 +86,12 @@ def test_manifests(name, manifest):
 
 def test_the_step_applies_everything_except_permissions_and_tensorboard(any_file, render):
     outer, inner = printed(any_file)
-    rendered = list(yaml.safe_load_all(render(any_file, supervisor=False)))
-    names = [(item["kind"], item["metadata"]["name"]) for item in rendered]
+    rendered = list(yaml.safe_load_all(render(any_file)))
+    names = [
+        (item["kind"], item["metadata"]["name"])
+        for item in rendered
+        if not item["metadata"]["name"].endswith(("-supervisor", "-status"))
+    ]
     beside, workflow = outer[:-2], outer[-1]
 
     assert [(o["kind"], o["metadata"]["name"]) for o in inner] == [
@@ -114,6 +120,24 @@ def test_the_workflow_replaces_ttl_cleanup_and_supervisor(any_file):
     assert not [spec for spec in specs if "ttlSecondsAfterFinished" in spec]
     assert 0 not in [spec["replicas"] for spec in specs if "replicas" in spec]
     assert not [item for item in inner if item["metadata"]["name"].endswith("-supervisor")]
+
+
+def test_the_program_can_read_the_manifests_and_the_plan(any_file):
+    """Its regular expression finds what PyYAML does, and a place for the owner of each object."""
+    outer, inner = printed(any_file)
+    (data,) = (o["data"] for o in outer if o["metadata"]["name"].endswith("-manifests"))
+    documents = step.documents(data["manifests.yaml"])
+
+    assert [step.head(text) for text in documents] == [
+        (o["apiVersion"], o["kind"], o["metadata"]["name"]) for o in inner
+    ]
+    owned = yaml.safe_load_all("---\n".join(step.owned(text, [{"uid": 1}]) for text in documents))
+    assert [
+        {**o, "metadata": {**o["metadata"], "ownerReferences": [{"uid": 1}]}} for o in inner
+    ] == list(owned)
+    names = {o["metadata"]["name"] for o in inner if o["kind"] in ("Job", "StatefulSet")}
+    assert names == {item.name for item in plan(outer).workloads}
+    assert "step.py" in data
 
 
 @pytest.mark.parametrize("restart", ["", "Never", "ExitCode"])
@@ -149,32 +173,46 @@ def test_workers_of_dynamic_training_retry_by_themselves():
     assert worker["maxFailedIndexes"] == worker["completions"]
 
 
-def test_policies_of_the_job_become_parameters(tmp_path):
+def plan(outer):
+    """Return the plan of the step, as its program reads it."""
+    (config,) = (item for item in outer if item["metadata"]["name"].endswith("-manifests"))
+    return load(config["data"]["plan.json"], "uid")
+
+
+def test_policies_of_the_job_become_parameters_and_a_plan(tmp_path):
     spec = """  restartPolicy: ExitCode
   retryableExitCodes: [143, 42]
-  runPolicy: {cleanPodPolicy: All, backoffLimit: 2, ttlSecondsAfterFinished: 60, suspend: true}
-  helpers: {kubectlImage: registry.example/kubectl:1}
+  runPolicy:
+    cleanPodPolicy: All
+    backoffLimit: 2
+    ttlSecondsAfterFinished: 60
+    suspend: true
+    restartScope: All
+    giveUpAfter: {crashes: 3}
+  helpers: {pythonImage: registry.example/python:1}
 """
-    outer, _ = printed(job_file(tmp_path, spec))
+    outer, _ = printed(job_file(tmp_path, spec), Form(retry_oom=True))
 
     assert parameters(outer[-1]) == {
         "job": "job",
         "manifests": "job-manifests",
         "backoff-limit": "2",
-        "clean-pod-policy": "All",
-        "retryable": "42 143",
-        "image": "registry.example/kubectl:1",
+        "image": "registry.example/python:1",
     }
+    found = plan(outer)
+    assert {(42, 143)} == {item.retryable for item in found.workloads}
+    assert ("All", 3, True) == (found.clean_pod_policy, found.crashes, found.retry_oom)
+    assert ((), None, ("job-chief",)) == (found.gang, found.ttl_seconds, found.deciding)
     assert outer[-1]["spec"]["ttlStrategy"] == {"secondsAfterCompletion": 60}
     assert outer[-1]["spec"]["suspend"] is True
 
 
-def test_options_without_a_field_in_the_job_file_become_parameters():
-    _, text, _ = run("fixtures/jax.yaml", "--backoff-seconds", 30, "--retry-oom", "--template")
+def test_the_first_back_off_becomes_a_parameter():
+    _, text, _ = run("fixtures/jax.yaml", "--backoff-seconds", 30, "--template")
     (step,) = yaml.safe_load(text)
     given = {p["name"]: p["value"] for p in step["arguments"]["parameters"]}
 
-    assert ("30", "true") == (given["backoff-seconds"], given["retry-oom"])
+    assert "30" == given["backoff-seconds"]
 
 
 def test_suspend_applies_to_the_schedule_and_not_to_its_workflows(tmp_path):
@@ -224,9 +262,6 @@ def test_output_writes_a_file(tmp_path):
 
 
 INVALID = {
-    "over-1-MiB": """  roles: {chief: {}, worker: {replicas: 200}}
-  network: {host: true}
-""",
     "different-exit-codes": """  roles:
     chief: {restartPolicy: ExitCode, retryableExitCodes: [42]}
     worker: {restartPolicy: ExitCode}
@@ -263,6 +298,18 @@ def test_invalid(case, tmp_path, monkeypatch, snapshot):
 
     assert (1, "") == (code, text)
     assert err == snapshot(extension_class=Message)
+
+
+def test_a_config_map_over_1_mib_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    spec = "  roles: {chief: {}, worker: {replicas: 200}}\n  network: {host: true}\n"
+    code, text, err = run(job_file(tmp_path, spec).name)
+
+    assert (1, "") == (code, text)
+    assert re.search(
+        r"spec.roles: ConfigMap job-manifests has \d+ KiB, the limit is 1024 KiB;", err
+    )
+    assert "use fewer replicas [too-large]" in err
 
 
 @pytest.mark.parametrize("case", WARNED)

@@ -295,11 +295,11 @@ def test_a_hook_with_one_job_is_rendered():
 
 
 def test_warnings_go_to_stderr():
-    code, out, err = run((ROOT / "fixtures/ray-ttl.yaml").read_text())
+    code, out, err = run((ROOT / "fixtures/tensorflow-estimator.yaml").read_text())
 
     assert 0 == code
     assert out.startswith(b"---\n")
-    assert err.startswith("<stdin>:12:40: warning: ")
+    assert err.startswith("<stdin>:12:42: warning: ")
 
 
 def shell(script, stdin=b""):
@@ -467,7 +467,7 @@ def test_the_plugin_has_the_version_of_the_package():
 
 
 def test_post_render_returns_an_open_file_and_warnings():
-    warned = (ROOT / "fixtures/ray-ttl.yaml").read_bytes().splitlines(keepends=True)
+    warned = (ROOT / "fixtures/tensorflow-estimator.yaml").read_bytes().splitlines(keepends=True)
 
     stream, warnings = post_render([b"a: 1\n", b"---\n", *warned], Options(namespace="ml"))
 

@@ -22,7 +22,7 @@ from mlgen.integrations import kustomize
 
 INTEGRATION = ROOT / "integrations/kustomize"
 JOB = (ROOT / "fixtures/pytorch-static.yaml").read_text()
-WARNED = (ROOT / "fixtures/ray-ttl.yaml").read_text()
+WARNED = (ROOT / "fixtures/tensorflow-estimator.yaml").read_text()
 WRONG = JOB.replace("replicas: 3", "replicas: three")
 
 FOREIGN = """\

@@ -11,10 +11,7 @@ from pathlib import Path
 import pytest
 from support import ROOT
 
-SCRIPTS = [
-    *sorted((ROOT / "templates/scripts").glob("*.sh")),
-    *sorted((ROOT / "argo").glob("*.sh")),
-]
+SCRIPTS = sorted((ROOT / "templates/scripts").glob("*.sh"))
 BUSYBOX = os.environ.get("MLGEN_BUSYBOX") or shutil.which("busybox")
 SHELLS = {"dash": [shutil.which("dash")], "busybox": [BUSYBOX, "sh"]}
 

@@ -13,7 +13,8 @@ from mlgen import Options, frameworks, objects, pipeline
 from mlgen.cli import main
 from mlgen.documents.files import texts
 from mlgen.jobfile.parser import training_job
-from mlgen.variants import gitops
+from mlgen.runtime import api
+from mlgen.variants import gitops, name_hash
 
 TTL = "ttlSecondsAfterFinished"
 INSTANCE = "app.kubernetes.io/instance"
@@ -59,11 +60,14 @@ def manifests(path, target=None, settings=()):
 
 @cache
 def plain(path):
-    """The manifests without a tool; cleanPodPolicy All is rendered as Running."""
-    jobs = pipeline.render(texts((str(path),)), Options()).jobs
-    policies = {job.job.run_policy.clean_pod_policy for job in jobs}
-    setting = (("spec", "runPolicy", "cleanPodPolicy"), "Running")
-    return manifests(path, None, (setting,) if "All" in policies else ())
+    """The manifests without the tool, of the policies that it does not undo."""
+    jobs = pipeline.render(texts((str(path),)), Options(target="argocd")).jobs
+    return [item for job in jobs for item in built(job.topology)]
+
+
+def built(topology):
+    built = objects.build(topology)
+    return name_hash.in_addresses(topology, built) if topology.job.part_of else built
 
 
 def job_file(folder, rest="", metadata=""):
@@ -93,7 +97,7 @@ def test_warnings(target, message):
     code, text, stderr = run("validate", "fixtures/tensorflow-clean-all.yaml", "--for", target)
 
     assert code == 0
-    assert "ends the others when training has ended" in text
+    assert "stops the others when training has ended" in " ".join(text.split())
     assert stderr == message
 
 
@@ -131,7 +135,7 @@ def test_flux_recreates_only_jobs(any_file):
 def test_the_supervisor_deletes_nothing(target):
     (role,) = of_kind(manifests(ROOT / "fixtures/tensorflow-clean-all.yaml", target), "Role")
 
-    assert {"get", "patch"} == {verb for rule in role["rules"] for verb in rule["verbs"]}
+    assert "delete" not in {verb for rule in role["rules"] for verb in rule["verbs"]}
 
 
 def test_everything_else_is_the_same_without_the_tool(any_file):
@@ -156,6 +160,10 @@ def common(item):
         item["spec"].pop(TTL, None)
         if QUEUE in item["metadata"]["labels"]:
             item["spec"].pop("suspend", None)
+    if item["kind"] == "StatefulSet" and item["spec"].get("replicas") == 1:
+        del item["spec"]["replicas"]
+    if "plan.json" in item.get("data", {}):
+        item["data"]["plan.json"] = {**json.loads(item["data"]["plan.json"]), "set": ""}
     return item
 
 
@@ -185,6 +193,28 @@ def test_if_one_job_is_recreated_all_jobs_of_the_set_are(target, tmp_path):
     assert before.keys() == after.keys()
     assert len(set(before.values())) == len(set(after.values())) == 1
     assert not set(before.values()) & set(after.values())
+
+
+@pytest.mark.parametrize("target", ["argocd", "flux"])
+def test_the_supervisor_knows_the_jobs_of_its_set(target, tmp_path):
+    path = job_file(tmp_path, "  runPolicy: {cleanPodPolicy: Running}\n")
+    (plan,) = plans(path, target)
+
+    assert {plan["set"]} == set(set_hashes(path, target=target).values())
+
+
+def test_with_a_hash_in_its_name_the_supervisor_knows_its_jobs_by_name(tmp_path):
+    policy = "  runPolicy: {cleanPodPolicy: Running}\n"
+    (plan,) = plans(job_file(tmp_path, policy, ", nameSuffix: hash"), "flux")
+
+    assert "set" not in plan
+
+
+def plans(path, target):
+    """The plans of the supervisors, which their program reads."""
+    config_maps = of_kind(manifests(path, target), "ConfigMap")
+    found = [item["data"] for item in config_maps if "plan.json" in item.get("data", {})]
+    return [json.loads(data["plan.json"]) for data in found]
 
 
 @pytest.mark.parametrize(
@@ -224,27 +254,6 @@ def test_the_user_s_own_annotations_win(tmp_path):
         assert annotations(job)["argocd.argoproj.io/sync-wave"] == "3"
     for job in of_kind(manifests(path, "flux"), "Job"):
         assert annotations(job)[f"{FLUX}/force"] == "disabled"
-        assert annotations(job)[f"{FLUX}/ssa"] == "Merge"
-
-
-def test_flux_keeps_changes_of_the_supervisor():
-    running = (("spec", "runPolicy", "cleanPodPolicy"), "Running")
-    rendered = manifests(ROOT / "fixtures/tensorflow-ps.yaml", "flux", (running,))
-    merged = {
-        item["metadata"]["name"]: annotations(item)[f"{FLUX}/ssa"]
-        for item in rendered
-        if f"{FLUX}/ssa" in annotations(item)
-    }
-    jobs = [item["metadata"]["name"] for item in of_kind(rendered, "Job")]
-
-    assert merged == dict.fromkeys(["mnist-status", *jobs], "Merge")
-
-
-def test_flux_merges_nothing_without_a_supervisor():
-    none = (("spec", "runPolicy", "cleanPodPolicy"), "None")
-    rendered = manifests(ROOT / "fixtures/tensorflow-ps.yaml", "flux", (none,))
-
-    assert f"{FLUX}/ssa" not in json.dumps(rendered)
 
 
 def test_flux_substitutes_no_variables_in_scripts():
@@ -324,12 +333,12 @@ def test_policies_that_delete_objects_are_dropped(policy, clean, ttl):
     [
         ({}, []),
         ({TTL: 0}, [TTL]),
-        ({"cleanPodPolicy": "Running"}, ["cleanPodPolicy"]),
-        ({"cleanPodPolicy": "All", TTL: 60}, [TTL, "cleanPodPolicy", "cleanPodPolicy"]),
+        ({"cleanPodPolicy": "Running"}, []),
+        ({"cleanPodPolicy": "All", TTL: 60}, [TTL, "cleanPodPolicy"]),
     ],
 )
 @pytest.mark.parametrize("target", ["argocd", "flux"])
-def test_each_policy_that_the_tool_undoes_is_a_warning(policy, fields, target):
+def test_each_policy_that_is_not_rendered_as_written_is_a_warning(policy, fields, target):
     training = job(**policy)
     warnings = list(gitops.warnings(training, topology(training), target))
 
@@ -339,31 +348,59 @@ def test_each_policy_that_the_tool_undoes_is_a_warning(policy, fields, target):
     assert all(warning.warning and warning.code == "combination" for warning in warnings)
 
 
+ARGOCD = """\
+#   needs in the Application, so that Argo CD keeps what the supervisor does:
+#     syncPolicy: {syncOptions: [ApplyOutOfSyncOnly=true]}
+#     ignoreDifferences:
+#     - {group: batch, kind: Job, managedFieldsManagers: [mlgen-supervisor]}
+#     - {group: apps, kind: StatefulSet, managedFieldsManagers: [mlgen-supervisor]}
+"""
+INTRO = (
+    "#   needs in the Kustomization, so that Flux keeps what the supervisor does:\n#     ignore:\n"
+)
+SETS = '{kind: StatefulSet, labelSelector: "app.kubernetes.io/managed-by=mlgen"}'
+SCALED = f"#     - {{paths: [/spec/replicas], target: {SETS}}}\n"
+
+
 @pytest.mark.parametrize(
-    ("target", "title", "hint"),
+    ("setting", "needed"),
     [
-        ("argocd", "Argo CD", "configure the Application to ignore spec.replicas of StatefulSets"),
-        ("flux", "Flux", "remove the job from Git when it is done"),
+        ("cleanPodPolicy=Running", True),
+        ("restartScope=All", True),
+        ("restartScope=[worker]", False),  # nobody scales the parameter servers
+        ("cleanPodPolicy=None", False),
     ],
 )
-def test_a_role_that_the_tool_scales_up_again_is_named_once(target, title, hint):
-    training = job(cleanPodPolicy="Running")
-    (warning,) = gitops.warnings(training, topology(training), target)
+def test_the_summary_says_how_the_tool_keeps_scaled_sets(setting, needed, tmp_path):
+    path, words = job_file(tmp_path), ("--set", f"spec.runPolicy.{setting}")
+    words = (*words, "--set", "spec.roles.ps.replicas=2")
 
-    assert warning.hint == hint
-    assert warning.message == (
-        f"{title} scales these roles up again after the supervisor has scaled them to 0: ps"
-    )
+    assert (ARGOCD in run("render", path, "--for", "argocd", *words)[1]) is needed
+    assert (INTRO + SCALED in run("render", path, "--for", "flux", *words)[1]) is needed
+    assert "so that" not in run("render", path, *words)[1]
 
 
-def test_a_job_whose_roles_all_end_is_not_scaled_up_again():
-    path = ROOT / "fixtures/pytorch-ranks.yaml"
-    result = pipeline.render(
-        texts((str(path),)),
-        Options(target="flux", settings=((("spec", "runPolicy", "cleanPodPolicy"), "Running"),)),
-    )
+def test_the_summary_says_how_the_tool_keeps_resumed_jobs():
+    text = run("render", "fixtures/generic-order.yaml", "--for", "flux")[1]
+    roles = '"mlgen.dev/role in (trainer, evaluator)"'
 
-    assert [warning for warning in result.warnings if warning.path[1:2] == ("runPolicy",)] == []
+    rule = f"#     - {{paths: [/spec/suspend], target: {{kind: Job, labelSelector: {roles}}}}}\n"
+    assert INTRO + rule in text
+    assert ARGOCD in run("render", "fixtures/generic-order.yaml", "--for", "argocd")[1]
+
+
+@pytest.mark.parametrize("target", ["argocd", "flux"])
+@pytest.mark.parametrize(("replicas", "rendered"), [(1, None), (2, 2)])
+def test_the_default_number_of_replicas_is_not_in_git(target, replicas, rendered, tmp_path):
+    path = job_file(tmp_path, "  runPolicy: {cleanPodPolicy: Running}\n")
+    setting = (("spec", "roles", "ps", "replicas"), replicas)
+    (stateful_set,) = of_kind(manifests(path, target, (setting,)), "StatefulSet")
+
+    assert stateful_set["spec"].get("replicas") == rendered
+
+
+def test_settings_of_a_tool_are_written_by_the_supervisor_s_field_manager():
+    assert {"fieldManager": gitops.MANAGER} == api.MANAGER
 
 
 @pytest.mark.parametrize("target", ["argocd", "flux"])

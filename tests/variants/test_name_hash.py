@@ -1,5 +1,6 @@
 """`metadata.nameSuffix: hash` adds a hash of what the pods run to the name of the job."""
 
+import json
 import re
 
 import pytest
@@ -175,6 +176,14 @@ def test_a_different_object_gives_a_different_hash(before, after):
             manifest("ConfigMap", "job-config", data={"wait.sh": "1"}),
             manifest("ConfigMap", "job-config", data={"wait.sh": "2"}),
         ),
+        (
+            manifest("ConfigMap", "job-supervisor", data={"plan.json": "{}", "decide.py": "1"}),
+            manifest("ConfigMap", "job-supervisor", data={"plan.json": "[]", "decide.py": "2"}),
+        ),
+        (
+            manifest("ConfigMap", "job-supervisor", data={"plan.json": "{}"}),
+            manifest("ConfigMap", "job-status", data={}),
+        ),
         (manifest("ConfigMap", "job-status"), manifest("ConfigMap", "job-other")),
         (manifest("Service", "job", spec={"a": 1}), manifest("Service", "job", spec={"a": 2})),
     ],
@@ -241,6 +250,24 @@ def test_names_of_services_get_the_suffix_where_they_are_dialled(before, after):
     assert in_addresses(topology("worker", "ps", job=job), [{"args": [before], "b": before}]) == [
         {"args": [after], "b": before}
     ]
+
+
+def test_the_program_of_the_supervisor_is_not_changed():
+    job = TrainingJob("job-x", "generic", {}, part_of="job")
+    program = manifest("ConfigMap", "job-x-supervisor", data={"a.py": "# job-worker-0.job"})
+
+    assert in_addresses(topology("worker", job=job), [program]) == [program]
+
+
+def test_the_plan_of_the_supervisor_has_the_names_with_the_suffix(render):
+    items = list(yaml.safe_load_all(render(JOB)))
+    names = {(item["kind"], item["metadata"]["name"]) for item in items}
+    (text,) = (item["data"]["plan.json"] for item in items if "plan.json" in item.get("data", {}))
+    plan = json.loads(text)
+
+    assert {(each["kind"], each["name"]) for each in plan["workloads"]} < names
+    assert ("ConfigMap", f"{plan['job']}-status") in names
+    assert plan["job"] != "criteo"
 
 
 def test_references_to_config_maps_of_the_job_get_the_suffix():

@@ -123,7 +123,7 @@ def test_exit_codes_matter_only_with_exit_code(restart):
         ({"restart": "OnFailure"}, "restartPolicy"),
         ({"backoff_limit": 1}, "backoffLimit"),
         ({"restart": "ExitCode", "backoff_limit": 0}, "backoffLimit"),
-        ({"backoff_limit_per_index": 0}, "backoffLimitPerIndex"),
+        ({"backoff_limit_per_index": 1}, "backoffLimitPerIndex"),
         ({"backoff_limit": 1, "backoff_limit_per_index": 2}, "backoffLimit"),
         ({"restart": "OnFailure", "backoff_limit": 3}, "backoffLimit"),
     ],
@@ -143,6 +143,14 @@ def test_a_role_that_restarts_itself_is_a_warning_at(fields, field):
         if field == "restartPolicy"
         else "remove it to let the workflow restart the job, up to runPolicy.backoffLimit times"
     )
+
+
+def test_a_role_whose_replicas_fail_one_by_one_is_neither_restarted_nor_a_warning():
+    item = role(backoff_limit_per_index=0)
+
+    assert restart_after(item) == "Never"
+    assert warnings(item) == ()
+    assert len(warnings(replace(item, decides=True))) == 1
 
 
 @pytest.mark.parametrize(
@@ -182,3 +190,13 @@ def test_the_warnings_of_the_framework_are_kept():
 
     assert first == earlier
     assert second.path == ("spec", "roles", "worker", "restartPolicy")
+
+
+def test_policies_of_the_supervisor_that_a_workflow_does_not_have_are_warned_about():
+    fields = {"backoff_limit": 0, "restart_scope": ("worker",), "metrics_port": 9090}
+    several = warnings(role(), **fields)
+
+    assert [("spec", "runPolicy", "restartScope"), ("spec", "runPolicy", "metricsPort")] == [
+        problem.path for problem in several
+    ]
+    assert not warnings(role(), restart_scope="All", backoff_limit=0)
