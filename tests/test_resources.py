@@ -2,22 +2,27 @@
 
 import pytest
 
-from mlgen.resources import folder, script
+from mlgen.resources import folder, program, script
 
 
 @pytest.mark.parametrize(
     ("name", "file"),
-    [("schemas", "job.schema.json"), ("templates", "objects"), ("argo", "supervise.sh")],
+    [("schemas", "job.schema.json"), ("templates", "objects"), ("argo", "rbac.yaml")],
 )
 def test_a_folder_contains_its_files(name, file):
     assert (folder(name) / file).exists()
 
 
-@pytest.mark.parametrize("name", ["wait-for-peers.sh", "supervise.sh"])
-def test_a_script_is_found_in_templates_or_argo(name):
-    assert script(name).startswith("#!/bin/sh\n")
+def test_a_script_is_found_in_templates():
+    assert script("wait-for-peers.sh").startswith("#!/bin/sh\n")
 
 
 def test_a_missing_script_raises_file_not_found_error():
     with pytest.raises(FileNotFoundError):
         script("missing.sh")
+
+
+def test_only_the_program_of_a_workflow_has_its_step():
+    assert {"step.py"} == set(program(step=True)) - set(program())
+    assert "supervise.py" in program()
+    assert "__init__.py" not in program()

@@ -17,7 +17,13 @@ from support import ROOT
 UP = ROOT.parent / "shared" / "cluster" / "up"
 IMAGE = "mlgen.test/ml:1"
 KUBECTL_IMAGE = "mlgen.test/kubectl:1.34"
-IMAGES = ("--set", f"spec.helpers.kubectlImage={KUBECTL_IMAGE}")
+PYTHON_IMAGE = "mlgen.test/python:3"
+IMAGES = (
+    "--set",
+    f"spec.helpers.kubectlImage={KUBECTL_IMAGE}",
+    "--set",
+    f"spec.helpers.pythonImage={PYTHON_IMAGE}",
+)
 
 CRDS = {
     "volcano.sh/volcano@v1.10.0": "config/crd/volcano/bases/scheduling.volcano.sh_podgroups.yaml",
@@ -37,18 +43,27 @@ def environment():
         exports = done.stdout.split()[1:]
         variables |= dict(export.split("=", 1) for export in exports)
         variables["PATH"] = variables["PATH"].replace("$PATH", os.environ["PATH"])
-    nodes = subprocess.run(
-        ["kubectl", "get", "nodes", "-o", "json"], check=True, capture_output=True, env=variables
-    )
-    images = [
+        command = [UP.with_name("more-images"), "python"]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=variables)
+    # The kubelet reports a new image within a minute.
+    deadline = time.monotonic() + 60
+    while missing := {IMAGE, PYTHON_IMAGE} - images(variables):
+        if time.monotonic() > deadline:
+            pytest.skip(f"the cluster has no image {min(missing)}")
+        time.sleep(1)
+    return variables
+
+
+def images(variables):
+    """Return the names of the images that the nodes have."""
+    command = ["kubectl", "get", "nodes", "-o", "json"]
+    nodes = subprocess.run(command, check=True, capture_output=True, env=variables)
+    return {
         name
         for node in json.loads(nodes.stdout)["items"]
         for image in node["status"]["images"]
         for name in image["names"]
-    ]
-    if IMAGE not in images:
-        pytest.skip(f"the cluster has no image {IMAGE}")
-    return variables
+    }
 
 
 @pytest.fixture(scope="session")
@@ -118,7 +133,8 @@ def wait_until_established(path, environment):
 class Namespace:
     """A namespace, and the commands that a user runs in it."""
 
-    kubectl_image = KUBECTL_IMAGE
+    images = IMAGES
+    python_image = PYTHON_IMAGE
 
     def __init__(self, name, environment):
         self.name, self.environment = name, environment
@@ -147,10 +163,10 @@ class Namespace:
     def render(self, file, *words):
         return self.mlgen("render", str(file), *words)
 
-    def mlgen(self, *words):
+    def mlgen(self, *words, stdin=None):
         """Run mlgen and return its stdout."""
         command = [sys.executable, "-m", "mlgen", *words]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -185,6 +201,23 @@ class Namespace:
 
         return self.until(f"Job {job} ended", terminal, seconds)
 
+    def record(self, job):
+        """Return what the supervisor records of a job: the data of the ConfigMap `<job>-status`."""
+        return self.get("configmap", f"{job}-status").get("data", {})
+
+    def conditions(self, job):
+        """Return the status, time, and reason with message of each condition in the record."""
+        data = self.record(job)
+        return {key: text.split(" ", 2) for key, text in data.items() if key[0].isupper()}
+
+    def active(self, job):
+        """Return the pods of a job that have not ended, by role, without the supervisor's."""
+        pods = {}
+        for pod in self.get("pods", "-l", f"mlgen.dev/job={job}")["items"]:
+            if pod["status"]["phase"] in ("Pending", "Running"):
+                pods.setdefault(pod["metadata"]["labels"]["mlgen.dev/role"], []).append(pod)
+        return pods
+
     def scale(self, job, replicas):
         """Scale an Indexed Job as the README says: completions and parallelism change together."""
         patch = {"spec": {"completions": replicas, "parallelism": replicas}}
@@ -214,6 +247,23 @@ def shared_namespace(environment):
         yield created
 
 
+@pytest.fixture(scope="module")
+def claim(shared_namespace, here, tmp_path_factory):  # noqa: ARG001 - pods mount a folder
+    """The folder of a bound claim, `data`, with the label of the job `all`, as users may add it."""
+    name, folder = f"{shared_namespace.name}-data", tmp_path_factory.mktemp("data")
+    spec = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
+    size = {"storage": "1Mi"}
+    volume = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}}
+    volume["spec"] = spec | {"capacity": size, "hostPath": {"path": str(folder)}}
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
+    claim["metadata"] = {"name": "data", "labels": {"mlgen.dev/job": "all"}}
+    claim["spec"] = spec | {"resources": {"requests": size}, "volumeName": name}
+    for item in (volume, claim):
+        shared_namespace.kubectl("apply", "-f", "-", stdin=json.dumps(item))
+    yield folder
+    shared_namespace.kubectl("delete", "persistentvolume", name, "--wait=false")
+
+
 @pytest.fixture
 def namespace(environment):
     """A namespace for a single test."""
@@ -231,6 +281,9 @@ def temporary_namespace(environment):
         lambda: created.kubectl("get", "serviceaccount", "default", check=False),
     )
     yield created
+    # Pods are deleted before Jobs, and a failed pod of a Job with backoffLimitPerIndex stays until
+    # there is another, which a namespace that is being deleted does not allow.
+    created.kubectl("delete", "jobs", "--all", "--wait=false")
     created.kubectl("delete", "namespace", name, "--wait=false")
 
 

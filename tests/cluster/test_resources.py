@@ -82,3 +82,73 @@ def test_a_volcano_job_trains(namespace):
 
     hosts = "ctr-worker-0.ctr,ctr-worker-1.ctr"
     assert sorted(printed) == [f"total 20.0 index {index} of {hosts}" for index in range(2)]
+
+
+@pytest.fixture(scope="module")
+def jobsets(shared_namespace):
+    """A namespace in which several JobSets run side by side."""
+    namespace, rules = shared_namespace, RESOURCES / "jobset-rules.yaml"
+    code = 'spec.roles.node-0.env.CODE="3"'
+    namespace.apply(rules)
+    namespace.apply(rules, "--set", "metadata.name=bug", "--set", code)
+    namespace.apply(RESOURCES / "jobset-steps.yaml")
+    return namespace
+
+
+def test_the_jobs_of_a_jobset_start_in_order(jobsets):
+    jobsets.completed("steps-supervisor")
+
+    found = jobsets.get("pods", "-l", "mlgen.dev/job=steps")["items"]
+    pods = {pod["metadata"]["name"].removeprefix("steps-")[:-6]: pod for pod in found}
+    created = {name: pod["metadata"]["creationTimestamp"] for name, pod in pods.items()}
+    ended = {name: finished_at(pod) for name, pod in pods.items()}
+    nodes = ["node-0-0", "node-0-1"]
+    assert ended["initializer-0-0"] <= min(created[node] for node in nodes)
+    assert max(created[node] for node in nodes) <= created["watcher-0-0"]
+    assert created["watcher-0-0"] <= min(ended[node] for node in nodes)
+    assert max(ended[node] for node in nodes) <= created["evaluator-0-0"]
+
+
+def finished_at(pod):
+    """Return the time at which the first container has ended."""
+    return pod["status"]["containerStatuses"][0]["state"]["terminated"]["finishedAt"]
+
+
+@pytest.mark.parametrize(("name", "restarts", "code"), [("flaky", "1", 1), ("bug", "0", 3)])
+def test_a_jobset_restarts_or_fails_by_its_failure_policy(jobsets, name, restarts, code):
+    assert jobsets.ended(f"{name}-supervisor")["type"] == "Failed"
+    assert jobsets.record(name)["restarts"] == restarts
+    _, _, message = jobsets.conditions(name)["Failed"]
+    assert f"exited with {code}" in message
+    assert not jobsets.active(name)
+
+
+@pytest.fixture(scope="module")
+def volcano_jobs(shared_namespace):
+    """A namespace in which several Volcano jobs run side by side."""
+    namespace, job = shared_namespace, RESOURCES / "volcano-policies.yaml"
+    for name, code, seconds in (("restarted", 7, 300), ("aborted", 3, 300), ("completed", 0, 3)):
+        settings = (f'worker.env.CODE="{code}"', f'master.env.TIME="{seconds}"')
+        options = [word for setting in settings for word in ("--set", f"spec.roles.{setting}")]
+        namespace.apply(job, "--set", f"metadata.name={name}", *options)
+    return namespace
+
+
+@pytest.mark.parametrize(("name", "restarts", "code"), [("restarted", "1", 7), ("aborted", "0", 3)])
+def test_a_volcano_job_restarts_or_aborts_by_its_policies(volcano_jobs, name, restarts, code):
+    assert volcano_jobs.ended(f"{name}-master", 300)["type"] == "Failed"
+    volcano_jobs.completed(f"{name}-supervisor")
+
+    assert volcano_jobs.record(name)["restarts"] == restarts
+    _, _, message = volcano_jobs.conditions(name)["Failed"]
+    assert f"{name}-worker-1" in message
+    assert f"exited with {code}" in message
+    assert not volcano_jobs.active(name)
+
+
+def test_a_volcano_job_is_complete_when_a_task_is(volcano_jobs):
+    volcano_jobs.completed("completed-supervisor")
+
+    assert volcano_jobs.get("job", "completed-master")["status"]["succeeded"] == 1
+    assert "Succeeded" in volcano_jobs.conditions("completed")
+    assert not volcano_jobs.active("completed")

@@ -58,11 +58,13 @@ def test_a_restricted_job_trains_in_a_namespace_that_enforces_restricted(namespa
     label = "pod-security.kubernetes.io/enforce=restricted"
     namespace.kubectl("label", "namespace", namespace.name, label)
     security = "spec.security={profile: restricted, runAsUser: 1000}"
-    namespace.apply(jobs / "pytorch.yaml", "--set", security)
+    supervisor = "spec.runPolicy.restartScope=All"
+    namespace.apply(jobs / "pytorch.yaml", "--set", security, "--set", supervisor)
 
     printed = namespace.completed("bert-rank")
 
     assert "world 3 sum 6.0" in " ".join(printed[0])
+    assert namespace.ended("bert-supervisor")["type"] == "Complete"
 
 
 def test_shared_memory_is_half_of_the_memory(namespace, jobs):

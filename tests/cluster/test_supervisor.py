@@ -1,93 +1,100 @@
-"""The supervisor stops pods that keep running after training ends, and records the outcome.
+"""The supervisor starts roles in order, ends jobs as a whole, and records what happens.
 
 All jobs run at once in one namespace, and do not affect each other.
 """
 
 import json
-from pathlib import Path
 
 import pytest
 
 pytestmark = pytest.mark.cluster
 
-JOB = Path(__file__).parent / "jobs/supervised.yaml"
-
-JOBS = {
-    "ends": ('spec.roles.chief.command=[sh, -c, "sleep 15; echo trained"]',),
-    # Its name starts with that of the previous job, and it keeps running.
-    "ends-not": (),
-    "fails": ('spec.roles.worker.command=[sh, -c, "sleep 45; exit 42"]',),
-    "tolerates": (
-        "spec.options.enableDynamicWorker=true",
-        'spec.roles.chief.command=[sh, -c, "sleep 30"]',
-        "spec.roles.worker.command=[sh, -c, exit 42]",
-    ),
-    "all": (
-        'spec.roles.chief.command=[sh, -c, "sleep 5; echo model > /data/model"]',
-        "spec.volumes.data={mountPath: /data, pvc: data}",
-        "spec.runPolicy.cleanPodPolicy=All",
-    ),
+QUOTA = {
+    "apiVersion": "v1",
+    "kind": "ResourceQuota",
+    "metadata": {"name": "none"},
+    "spec": {"hard": {"requests.example.com/quota": "0"}},
 }
-"""Settings in addition to the job file, by job name."""
 
 SUCCEEDED, FAILED = {"Succeeded": "True"}, {"Failed": "True"}
 
 
 @pytest.fixture(scope="module")
-def claim(shared_namespace, here, tmp_path_factory):  # noqa: ARG001 - pods mount a folder
-    """A bound claim with a job's label, as a user may create it."""
-    name, folder = f"{shared_namespace.name}-data", tmp_path_factory.mktemp("data")
-    spec = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
-    size = {"storage": "1Mi"}
-    volume = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}}
-    volume["spec"] = spec | {"capacity": size, "hostPath": {"path": str(folder)}}
-    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
-    claim["metadata"] = {"name": "data", "labels": {"mlgen.dev/job": "all"}}
-    claim["spec"] = spec | {"resources": {"requests": size}, "volumeName": name}
-    for item in (volume, claim):
-        shared_namespace.kubectl("apply", "-f", "-", stdin=json.dumps(item))
-    yield folder
-    shared_namespace.kubectl("delete", "persistentvolume", name, "--wait=false")
+def manifests(shared_namespace, request):
+    file = request.path.parent / "jobs/supervised.yaml"
+    return shared_namespace.render(file, *shared_namespace.images)
 
 
 @pytest.fixture(scope="module")
-def namespace(shared_namespace, claim):  # noqa: ARG001 - one job mounts it
-    for name, settings in JOBS.items():
-        words = [f"--set={setting}" for setting in (f"metadata.name={name}", *settings)]
-        shared_namespace.apply(JOB, *words)
+def namespace(shared_namespace, claim, manifests):
+    """A namespace in which all jobs have been started, and go on once they run."""
+    shared_namespace.kubectl("apply", "-f", "-", stdin=json.dumps(QUOTA))
+    shared_namespace.kubectl("apply", "-f", "-", stdin=manifests)
+    for job in ("ends", "fails"):
+        shared_namespace.until(
+            f"{job} runs", lambda job=job: statuses(shared_namespace, job).get("Running")
+        )
+        (claim / job / "go").touch()
+    shared_namespace.ended("tolerates-worker")
+    (claim / "tolerates/go").touch()
     return shared_namespace
 
 
-def states(namespace, job):
-    """Return the status, time, and reason with message of each condition."""
-    data = namespace.get("configmap", f"{job}-status")["data"]
-    return {key: text.split(" ", 2) for key, text in data.items() if key[0].isupper()}
-
-
 def statuses(namespace, job):
-    return {name: state[0] for name, state in states(namespace, job).items()}
-
-
-def running(namespace, job):
-    """Return the roles of a job's pods that have not ended, without its supervisor."""
-    items = namespace.get("pods", "-l", f"mlgen.dev/job={job}")["items"]
-    active = [item for item in items if item["status"]["phase"] in ("Pending", "Running")]
-    return sorted(item["metadata"]["labels"]["mlgen.dev/role"] for item in active)
+    return {name: state[0] for name, state in namespace.conditions(job).items()}
 
 
 def supervised(namespace, job):
-    """Wait until the supervisor has ended and the pods it stops are gone; return its log."""
+    """Wait until the supervisor has ended, and return its log."""
     condition = namespace.ended(f"{job}-supervisor")
     log = namespace.kubectl("logs", f"job/{job}-supervisor", check=False)
     assert condition["type"] == "Complete", log
-    namespace.until("what it ended has gone", lambda: not running(namespace, job))
     return log
 
 
-def test_parameter_servers_are_scaled_to_0_when_the_chief_succeeds(namespace):
-    supervised(namespace, "ends")
+def failed(namespace, job):
+    """Wait until the supervisor of a job that has failed has ended; return why it failed."""
+    supervised(namespace, job)
+    conditions = namespace.conditions(job)
+    assert conditions["Failed"][0] == "True"
+    return conditions["Failed"][2]
 
-    conditions, data = states(namespace, "ends"), namespace.get("configmap", "ends-status")["data"]
+
+def stopped(namespace, job):
+    """Wait until the pods that the supervisor stops are gone."""
+    supervised(namespace, job)
+    namespace.until("what it ended has gone", lambda: not namespace.active(job))
+
+
+def test_a_role_starts_when_another_is_complete_or_ready(namespace, claim):
+    def roles():
+        return {role: len(pods) for role, pods in namespace.active("ordered").items()}
+
+    namespace.until("the first role runs", roles)
+    assert roles() == {"initializer": 1}
+    assert namespace.get("job", "ordered-node")["spec"]["suspend"] is True
+
+    (claim / "ordered/complete").touch()
+    namespace.until("the second role runs", lambda: roles() == {"node": 2})
+    assert namespace.get("job", "ordered-evaluator")["spec"]["suspend"] is True
+
+    (claim / "ordered/ready").touch()
+    stopped(namespace, "ordered")
+    assert statuses(namespace, "ordered")["Succeeded"] == "True"
+    (evaluator,) = namespace.pods("ordered-evaluator")
+    assert namespace.log(evaluator) == "evaluated\n"
+
+
+def test_a_job_fails_when_a_role_that_others_wait_for_fails(namespace):
+    assert "disordered-initializer" in failed(namespace, "disordered")
+    assert namespace.ended("disordered-node")["type"] == "Failed"
+    assert namespace.pods("disordered-node") == []
+
+
+def test_parameter_servers_are_scaled_to_0_when_the_chief_succeeds(namespace):
+    stopped(namespace, "ends")
+
+    conditions, data = namespace.conditions("ends"), namespace.record("ends")
     times = [
         data["startTime"],
         conditions["Created"][1],
@@ -96,13 +103,13 @@ def test_parameter_servers_are_scaled_to_0_when_the_chief_succeeds(namespace):
     ]
     assert statuses(namespace, "ends") == {"Created": "True", "Running": "False", **SUCCEEDED}
     assert times == sorted(times)
-    assert conditions["Succeeded"][1] == data["completionTime"]
     assert data["replicas.chief"] == "active 0, succeeded 1, failed 0"
-    assert data["replicas.ps"] == "active 0"
+    assert data["replicas.ps"].startswith("active 0")
+    assert data["restarts"] == "0"
 
 
 def test_finished_pods_keep_their_log_and_stopped_workloads_can_be_resumed(namespace):
-    supervised(namespace, "ends")
+    stopped(namespace, "ends")
 
     (chief,) = namespace.pods("ends-chief")
     assert namespace.log(chief) == "trained\n"
@@ -111,46 +118,143 @@ def test_finished_pods_keep_their_log_and_stopped_workloads_can_be_resumed(names
 
 
 def test_another_job_keeps_running(namespace):
-    supervised(namespace, "ends")
+    stopped(namespace, "ends")
 
-    assert running(namespace, "ends-not") == ["chief", "ps", "worker", "worker"]
+    assert {role: len(pods) for role, pods in namespace.active("ends-not").items()} == {
+        "chief": 1,
+        "ps": 1,
+        "worker": 2,
+    }
     assert statuses(namespace, "ends-not") == {"Created": "True", "Running": "True"}
 
 
 def test_training_fails_when_a_worker_fails(namespace):
-    log = supervised(namespace, "fails")
+    stopped(namespace, "fails")
 
     chief = namespace.ended("fails-chief")
     assert (chief["type"], chief["reason"]) == ("Failed", "DeadlineExceeded")
-    assert "ending training, because another Job failed: job/fails-worker" in log
-    conditions = states(namespace, "fails")
+    conditions = namespace.conditions("fails")
     assert statuses(namespace, "fails") == {"Created": "True", "Running": "False", **FAILED}
     assert conditions["Created"][1] <= conditions["Running"][1] <= conditions["Failed"][1]
-    assert "PodFailurePolicy: job/fails-worker" in conditions["Failed"][2]
+    assert "PodFailurePolicy: fails-worker" in conditions["Failed"][2]
     assert "exit code 42" in conditions["Failed"][2]
-    counts = namespace.get("configmap", "fails-status")["data"]["replicas.worker"]
+    counts = namespace.record("fails")["replicas.worker"]
     assert counts.startswith("active 0, succeeded 0, failed ")
     assert not counts.endswith(" 0")
 
 
+def test_a_failed_worker_ends_the_job_even_if_nothing_is_cleaned_up(namespace):
+    assert "keeps-worker" in failed(namespace, "keeps")
+
+    assert namespace.ended("keeps-chief")["type"] == "Failed"
+    assert set(namespace.active("keeps")) == {"ps"}
+    assert namespace.get("statefulset", "keeps-ps")["spec"]["replicas"] == 1
+
+
 def test_training_succeeds_despite_a_tolerated_worker_failure(namespace):
-    supervised(namespace, "tolerates")
+    stopped(namespace, "tolerates")
 
     assert namespace.ended("tolerates-worker")["reason"] == "FailedIndexes"
-    assert statuses(namespace, "tolerates") == {"Created": "True", "Running": "False", **SUCCEEDED}
+    assert statuses(namespace, "tolerates")["Succeeded"] == "True"
 
 
 def test_clean_pod_policy_all_deletes_everything_but_the_claim_and_the_status(namespace, claim):
     supervised(namespace, "all")
 
-    kinds, label = "jobs,statefulsets,services,configmaps", "mlgen.dev/job=all"
-    others = ("get", kinds, "-l", f"{label},mlgen.dev/role!=supervisor", "-o", "name")
+    kinds, label = "jobs,statefulsets,services,configmaps,pods", "mlgen.dev/job=all"
+    own = "app.kubernetes.io/component!=supervisor"
+    others = ("get", kinds, "-l", f"{label},{own}", "-o", "name")
     namespace.until("all is deleted", lambda: not namespace.kubectl(*others))
     assert statuses(namespace, "all")["Succeeded"] == "True"
-    live_claim = namespace.get("persistentvolumeclaim", "data")
-    assert live_claim["status"]["phase"] == "Bound"
-    assert "deletionTimestamp" not in live_claim["metadata"]
-    assert (claim / "model").read_text() == "model\n"
+    is_kept(namespace, claim / "all")
+
+
+def test_the_whole_job_expires(namespace, claim):
+    def objects():
+        kinds = "jobs,statefulsets,services,configmaps,pods"
+        names = namespace.kubectl("get", kinds, "-o", "name").split()
+        return [name for name in names if "/expires" in name]
+
+    namespace.until("all is deleted", lambda: objects() == ["configmap/expires-status"])
+    assert statuses(namespace, "expires")["Succeeded"] == "True"
+    is_kept(namespace, claim / "expires")
+
+
+def is_kept(namespace, folder):
+    claim = namespace.get("persistentvolumeclaim", "data")
+    assert claim["status"]["phase"] == "Bound"
+    assert "deletionTimestamp" not in claim["metadata"]
+    assert (folder / "model").read_text() == "model\n"
+
+
+def test_the_deadline_is_that_of_the_whole_job(namespace):
+    assert "DeadlineExceeded" in failed(namespace, "late")
+
+    stopped(namespace, "late")
+    assert namespace.get("statefulset", "late-ps")["spec"]["replicas"] == 0
+
+
+@pytest.mark.parametrize(
+    ("job", "reason", "details"),
+    [
+        ("crashes", "CrashLoopBackOff", "crashes-ps-0"),
+        ("image", "", "registry.invalid/missing:1"),
+        ("quota", "PodsNotCreated", "quota-worker"),
+        ("pending", "Unschedulable", "pending-worker"),
+    ],
+)
+def test_a_job_that_cannot_go_on_fails(namespace, job, reason, details):
+    message = failed(namespace, job)
+
+    assert message.startswith(reason)
+    assert details in message
+
+
+@pytest.mark.parametrize(("job", "end"), [("both", "complete"), ("not-both", "failed")])
+def test_several_roles_decide_together(namespace, job, end):
+    label = f"mlgen.dev/job={job},mlgen.dev/decides=true"
+    wait = ("wait", f"--for=condition={end}", "--timeout=180s", "job", "-l", label)
+
+    assert namespace.kubectl(*wait) == f"job.batch/{job}-supervisor condition met\n"
+    namespace.until("what it ended has gone", lambda: not namespace.active(job))
+
+
+def test_any_of_several_roles_decides(namespace):
+    wait = ("wait", "--for=condition=complete", "--timeout=180s", "job/any-supervisor")
+
+    assert "condition met" in namespace.kubectl(*wait)
+    assert namespace.ended("any-driver")["type"] == "Failed"
+    assert statuses(namespace, "any")["Succeeded"] == "True"
+
+
+def test_conditions_are_events(namespace):
+    supervised(namespace, "fails")
+
+    def reasons():
+        items = namespace.get("events", "--field-selector=source=mlgen-supervisor")["items"]
+        items = [item for item in items if item["involvedObject"]["name"] == "fails-chief"]
+        return {item["reason"]: item["type"] for item in items}
+
+    assert reasons() == {
+        "JobCreated": "Normal",
+        "JobRunning": "Normal",
+        "PodFailurePolicy": "Warning",
+    }
+
+
+def test_conditions_and_replicas_are_metrics(namespace):
+    (pod,) = namespace.pods("ends-not-supervisor")
+    path = f"/api/v1/namespaces/{namespace.name}/pods/{pod['metadata']['name']}:9090/proxy/metrics"
+
+    lines = namespace.kubectl("get", "--raw", path).splitlines()
+
+    for line in (
+        'mlgen_job_condition{job="ends-not",condition="Running"} 1',
+        'mlgen_job_condition{job="ends-not",condition="Failed"} 0',
+        'mlgen_job_replicas{job="ends-not",role="worker",state="active"} 2',
+        'mlgen_job_restarts_total{job="ends-not"} 0',
+    ):
+        assert line in lines
 
 
 def test_a_supervisor_has_no_other_rights(namespace):
@@ -159,15 +263,23 @@ def test_a_supervisor_has_no_other_rights(namespace):
     def can(*words):
         return namespace.kubectl("auth", "can-i", *words, account, check=False).strip()
 
-    assert can("patch", "jobs/ends-worker") == "yes"
-    assert can("patch", "configmaps/ends-status") == "yes"
+    for words in (
+        ("patch", "jobs/ends-worker"),
+        ("patch", "configmaps/ends-status"),
+        ("list", "pods"),
+    ):
+        assert can(*words) == "yes", words
     for words in (
         ("patch", "jobs/ends-not-worker"),
-        ("patch", "configmaps/ends-config"),
+        ("patch", "configmaps/ends-supervisor"),
         ("delete", "jobs/ends-worker"),
         ("list", "jobs"),
         ("create", "configmaps"),
         ("get", "secrets"),
-        ("get", "pods"),
+        ("delete", "pods"),
     ):
         assert can(*words) == "no", words
+
+
+def test_the_manifests_are_verified(namespace, manifests):
+    assert namespace.mlgen("verify", "-", stdin=manifests).count(": verified, ") == 17

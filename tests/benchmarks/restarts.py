@@ -1,0 +1,80 @@
+"""Measure how long training stands still when a rank is killed.
+
+Usage: `python tests/benchmarks/restarts.py`, on the only node of the cluster of KUBECONFIG, which
+has the images of tests/cluster.
+
+Prints the seconds from the death of a rank until all ranks train again, of which the first back-off
+takes 10 and the second 20, next to the seconds in which the Job controller alone replaces a pod
+that only imports PyTorch, of which its back-off takes 10.
+"""
+
+import json
+import secrets
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+JOBS = Path(__file__).parent.parent / "cluster/jobs/restarts.yaml"
+KILLS = {"3": 10, "6": 20}
+"""Steps at which a rank is killed, and the back-off that follows."""
+
+REPLACED = """\
+[ $MLGEN_REPLICA_INDEX = 0 ] || exec sleep 120
+[ -e /data/killed-0 ] || { date +%s.%N > /data/killed-0; exit 137; }
+python3 -c 'import torch, time; print(0, 0, time.time())' >> /data/starts
+"""
+
+BARE = {
+    "apiVersion": "mlgen.dev/v1alpha1",
+    "kind": "TrainingJob",
+    "metadata": {"name": "bare"},
+    "spec": {
+        "framework": "generic",
+        "image": "mlgen.test/ml:1",
+        "command": ["sh", "-c", REPLACED],
+        "roles": {"worker": {"replicas": 3, "restartPolicy": "ExitCode"}},
+    },
+}
+
+
+def run(job, namespace, done):
+    """Run a job until a file shows that it is done; return when ranks died and started."""
+    with tempfile.TemporaryDirectory() as folder:
+        volume = f"spec.volumes.data={{mountPath: /data, hostPath: {folder}}}"
+        image = "spec.helpers.pythonImage=mlgen.test/python:3"
+        render = [sys.executable, "-m", "mlgen", "render", "-", "--set", volume, "--set", image]
+        manifests = subprocess.run(render, input=job, check=True, stdout=subprocess.PIPE, text=True)
+        apply = ["kubectl", "-n", namespace, "apply", "-f", "-"]
+        subprocess.run(
+            apply, input=manifests.stdout, check=True, stdout=subprocess.DEVNULL, text=True
+        )
+        (Path(folder) / "go").touch()
+        starts = Path(folder) / "starts"
+        while not starts.exists() or len(starts.read_text().splitlines()) < done:
+            time.sleep(1)
+        deaths = {file.name[7:]: file.read_text() for file in Path(folder).glob("killed-*")}
+        return deaths, [line.split() for line in starts.read_text().splitlines()]
+
+
+def main():
+    namespace = f"mlgen-{secrets.token_hex(4)}"
+    subprocess.run(["kubectl", "create", "namespace", namespace], check=True)
+    try:
+        ddp = next(text for text in JOBS.read_text().split("\n---\n") if "{name: ddp}" in text)
+        deaths, starts = run(ddp, namespace, 9)
+        for step, backoff in KILLS.items():
+            last = max(float(at) for _, first, at in starts if first == step)
+            seconds = last - float(deaths[step])
+            print(f"all ranks:   {seconds:5.1f} s, of which the back-off takes {backoff}")
+        deaths, ((_, _, at),) = run(json.dumps(BARE), namespace, 1)
+        print(f"one bare pod: {float(at) - float(deaths['0']):4.1f} s, of which 10")
+    finally:
+        delete = ["kubectl", "-n", namespace, "delete", "jobs", "--all", "--wait=false"]
+        subprocess.run(delete, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(["kubectl", "delete", "namespace", namespace, "--wait=false"], check=True)
+
+
+if __name__ == "__main__":
+    main()
