@@ -220,11 +220,12 @@ def _may_change(cause: Failure, plan: Plan, seen: Seen) -> bool:
 
     An exit code that is permanent may be that of a peer of the pod that failed first, which a
     slower kubelet has yet to report. A Job that is suspended before the kubelet has set the phase
-    of a pod whose container has exited deletes the pod, with its log.
+    of a pod whose container has exited deletes the pod, with its log. The phase of a pod that exits
+    at once is Pending until then (mergePodStatus in pkg/kubelet/status/status_manager.go).
     """
     jobs = tuple(item for item in plan.gang if item.kind == "Job")
     pods = [pod for _, pod in pods_of(jobs, seen) if pod["metadata"]["name"] == cause.pod]
-    return not cause.retryable or any(pod["status"].get("phase") == "Running" for pod in pods)
+    return not cause.retryable or any(pod["status"].get("phase") != "Failed" for pod in pods)
 
 
 def _stopping(plan: Plan, seen: Seen, state: State, now: float) -> State:

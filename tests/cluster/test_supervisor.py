@@ -70,7 +70,7 @@ def test_a_role_starts_when_another_is_complete_or_ready(namespace, claim):
     def roles():
         return {role: len(pods) for role, pods in namespace.active("ordered").items()}
 
-    namespace.until("the first role runs", roles)
+    namespace.until("the first role runs", (claim / "ordered").exists)  # kubelet mounts it
     assert roles() == {"initializer": 1}
     assert namespace.get("job", "ordered-node")["spec"]["suspend"] is True
 

@@ -562,9 +562,10 @@ def test_on_failure_restarts_what_was_out_of_memory_too():
     assert after(plan, seen(pod(phase="Failed", code=137, reason="OOMKilled"))).phase == "Stopping"
 
 
-def test_the_pod_that_failed_first_is_kept_with_its_log():
+@pytest.mark.parametrize("phase", ["Pending", "Running"])
+def test_the_pod_that_failed_first_is_kept_with_its_log(phase):
     """Suspended earlier, its Job deletes it, since to the kubelet it is still running."""
-    exited = pod(phase="Running", code=137)
+    exited = pod(phase=phase, code=137)
     state = after(GANG, seen(exited))
     later = seen(pod(phase="Failed", code=137), state=state)
 
