@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parent.parent
 FIXTURES = sorted((ROOT / "fixtures").glob("*.yaml"))
@@ -29,6 +30,14 @@ def golden(file):
     """Return the rendered manifests of a fixture; "" for a new one, which test_golden reports."""
     path = ROOT / f"tests/__snapshots__/test_golden/test_manifests[{file.stem}].yaml"
     return path.read_text() if path.exists() else ""
+
+
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def load_all(text):
+    """Return the documents of a YAML text, which libyaml reads ten times as fast."""
+    return list(yaml.load_all(text, LOADER))
 
 
 MODULE = re.compile(r"^( +)(\w+\.py): \|\n(?:\1 .*\n|\n)+", re.MULTILINE)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
+BEYOND = re.compile(r"[\U00010000-\U0010ffff]")
 PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./-]*(?::[A-Za-z0-9_./-]+)*\Z")
 RESERVED = frozenset(["y", "n", "yes", "no", "on", "off", "true", "false", "null"])
 
@@ -43,7 +44,7 @@ def verbatim(text: str, data: Mapping[str, Any]) -> str:
 def style(text: str) -> str | None:
     r"""Return the YAML style of a string: None for unquoted, `'`, `"`, or `|` for a block."""
     # libyaml always escapes characters beyond U+FFFF, PyYAML's own emitter only in double quotes.
-    if not text.replace("\n", "").isprintable() or max(text, default="") > "\uffff":
+    if not text.replace("\n", "").isprintable() or BEYOND.search(text):
         return '"'
     if "\n" in text:
         # With blank lines at either end, `|` needs indicators, and the two emitters differ.

@@ -5,7 +5,7 @@ import re
 
 import pytest
 import yaml
-from support import every_file, files_with
+from support import every_file, files_with, load_all
 
 from mlgen.checks import structure
 from mlgen.kubernetes.pod_security import violations
@@ -18,14 +18,10 @@ RENDERED = {}
 """The objects of each fixture. Tests do not change them."""
 
 
-def load(text):
-    return list(yaml.load_all(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
-
-
 @pytest.fixture
 def objects(file, render):
     if file not in RENDERED:
-        RENDERED[file] = load(render(file))
+        RENDERED[file] = load_all(render(file))
     return RENDERED[file]
 
 
@@ -355,7 +351,7 @@ def test_there_is_one_supervisor_which_knows_every_workload(objects):
 # one Job decides alone.
 @files_with(SUPERVISOR, without='"order"|"restartScope"|"decides"')
 def test_no_supervisor_renders_the_same_pods_without_one(objects, file, render):
-    bare = load(render(file, supervisor=False))
+    bare = load_all(render(file, supervisor=False))
 
     assert not [item for item in bare if "supervisor" in yaml.safe_dump(item)]
     assert list(map(identity_and_template, workloads(bare))) == list(

@@ -351,7 +351,7 @@ def test_parameter_servers_train_on_the_host_network(namespace, jobs):
         port["hostPort"]
         for pod in namespace.get("pods")["items"]
         for container in pod["spec"]["containers"]
-        for port in container["ports"]
+        for port in container.get("ports", ())
     ]
 
     assert only_line(lines, "workers 2 total 200.0 on /job:ps/replica:0/task:0/")

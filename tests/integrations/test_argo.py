@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 import yaml
 from click.testing import CliRunner
-from support import ROOT
+from support import ROOT, load_all
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from mlgen.cli import main
@@ -45,9 +45,9 @@ def run(*words):
 def printed(path, form=None):
     """The objects that the user applies, and those that the step applies, for one file."""
     text, _ = argo(texts((str(path),)), Options(workflow=True), form or Form())
-    outer = list(yaml.safe_load_all(text))
+    outer = load_all(text)
     inner = [
-        list(yaml.safe_load_all(item["data"]["manifests.yaml"]))
+        load_all(item["data"]["manifests.yaml"])
         for item in outer
         if item["metadata"]["name"].endswith("-manifests")
     ]
@@ -86,7 +86,7 @@ def test_manifests(name, manifest):
 
 def test_the_step_applies_everything_except_permissions_and_tensorboard(any_file, render):
     outer, inner = printed(any_file)
-    rendered = list(yaml.safe_load_all(render(any_file)))
+    rendered = load_all(render(any_file))
     names = [
         (item["kind"], item["metadata"]["name"])
         for item in rendered
@@ -230,7 +230,7 @@ def test_several_jobs_and_another_object(tmp_path):
     files = ["fixtures/pytorch-static.yaml", tmp_path / "data.yaml", "fixtures/jax.yaml"]
 
     _, text, _ = run(*files, "-n", "vision", "--set", "spec.runPolicy.backoffLimit=1")
-    items = list(yaml.safe_load_all(text))
+    items = load_all(text)
     workflows = [item for item in items if item["kind"] == "Workflow"]
 
     assert claim in text

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from support import ROOT
+from support import ROOT, load_all
 
 from mlgen.integrations.argocd import Application, read
 from mlgen.kubernetes.versions import SUPPORTED, KubeVersion
@@ -93,7 +93,7 @@ def run(folder, command="generate", parameters=None, **variables):
 
 
 def objects(text):
-    return list(yaml.safe_load_all(text))
+    return load_all(text)
 
 
 def only(objects, kind):

@@ -14,7 +14,7 @@ import yaml
 from click.testing import CliRunner
 from hypothesis import example, given
 from hypothesis import strategies as st
-from support import FIXTURES, RESOURCES, ROOT
+from support import FIXTURES, RESOURCES, ROOT, load_all
 
 from mlgen import MlgenError, Options, __version__
 from mlgen.cli import main
@@ -160,7 +160,7 @@ def test_the_annotation_of_helm_4_is_on_every_object_and_not_on_pod_templates(pa
     code, out, err = run("---\n".join(annotated(path.read_text())))
 
     assert 0 == code, err
-    items = list(yaml.safe_load_all(out))
+    items = load_all(out)
     assert {"shop/templates/job.yaml"} == {i["metadata"]["annotations"][ANNOTATION] for i in items}
     assert len(items) == out.decode().count(ANNOTATION)
 
@@ -255,7 +255,7 @@ def test_a_job_is_recognized_in_any_form_of_yaml(ends):
 
 def test_options_are_those_of_render():
     words = ["--namespace", "vision", "--set", "spec.roles.main.replicas=3"]
-    items = list(yaml.safe_load_all(passed(JOB, *words)))
+    items = load_all(passed(JOB, *words))
 
     assert {"vision"} == {item["metadata"]["namespace"] for item in items}
     assert 3 == items[-1]["spec"]["completions"]

@@ -12,7 +12,7 @@ import zipfile
 import pytest
 import yaml
 from click.testing import CliRunner
-from support import ROOT
+from support import ROOT, load_all
 
 from mlgen import Options
 from mlgen.cli import main
@@ -76,7 +76,7 @@ def rendered(text, *options):
     """The objects that `mlgen render` prints for a text."""
     done = CliRunner().invoke(main, ["render", "-", *options], input=text, catch_exceptions=False)
     assert done.exit_code == 0
-    return list(yaml.safe_load_all(done.stdout))
+    return load_all(done.stdout)
 
 
 def items(text):
@@ -127,7 +127,7 @@ def test_the_manifests_are_those_of_render(job_file):
     status, out, err = krm(resource_list(item(text, 2)))
 
     assert 0 == status
-    assert list(yaml.safe_load_all(done.stdout)) == items(out)
+    assert load_all(done.stdout) == items(out)
     assert len(done.stderr.splitlines()) == len(err.splitlines())
 
 

@@ -5,7 +5,7 @@ import re
 
 import pytest
 import yaml
-from support import ROOT
+from support import ROOT, load_all
 
 from mlgen.jobfile.model import RoleSpec, TrainingJob
 from mlgen.topology import Role, Topology
@@ -260,7 +260,7 @@ def test_the_program_of_the_supervisor_is_not_changed():
 
 
 def test_the_plan_of_the_supervisor_has_the_names_with_the_suffix(render):
-    items = list(yaml.safe_load_all(render(JOB)))
+    items = load_all(render(JOB))
     names = {(item["kind"], item["metadata"]["name"]) for item in items}
     (text,) = (item["data"]["plan.json"] for item in items if "plan.json" in item.get("data", {}))
     plan = json.loads(text)
