@@ -13,9 +13,10 @@ from mlgen.dialects._volumes import short_volume
 from mlgen.documents.document import Document
 from mlgen.jobfile.schema import API_VERSION, KIND
 from mlgen.kubernetes.labels import KUEUE_QUEUE, LAST_APPLIED
+from mlgen.kubernetes.limits import INT32_MAX
 from mlgen.problems import Code, Collector, Problem, ValuePath
 
-ENDLESS = 2147483647
+ENDLESS = INT32_MAX
 """The largest `backoffLimit`, for operators that restart replicas without limit."""
 
 CONTAINER_FIELDS = ("image", "imagePullPolicy", "command", "args", "workingDir")

@@ -17,6 +17,9 @@ Client-side `kubectl apply` stores the object itself in one of them.
 ENV_MAX = 128 << 10
 """The maximum size of one variable or argument, in bytes: MAX_ARG_STRLEN in execve(2)."""
 
+INT32_MAX = 2**31 - 1
+"""The maximum of most numbers in manifests, such as `backoffLimit`."""
+
 PORT_MAX = 65535
 
 NODE_PORTS = range(30000, 32768)

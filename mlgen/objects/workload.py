@@ -4,14 +4,12 @@ from typing import Any
 
 from mlgen.jobfile.model import PERMANENT_EXIT_CODES, TrainingJob
 from mlgen.kubernetes.labels import KUEUE_QUEUE
+from mlgen.kubernetes.limits import INT32_MAX
 from mlgen.objects.labels import MAX_REPLICAS, TOLERATES_FAILURE, metadata, selector, workload_name
 from mlgen.objects.placement import is_single_job
 from mlgen.objects.pod import pod_template
 from mlgen.objects.skeleton import filled
 from mlgen.topology import Role, Success, Topology
-
-MAX_INT32 = 2**31 - 1
-"""The highest backoffLimit."""
 
 IGNORE_DISRUPTION = {
     "action": "Ignore",
@@ -125,7 +123,7 @@ def _retries(job: TrainingJob, role: Role) -> int:
     In a gang, the supervisor counts, and the Job must not fail before all start again.
     """
     if role.restarts_together:
-        return MAX_INT32
+        return INT32_MAX
     if role.spec.backoff_limit is not None:
         return role.spec.backoff_limit
     if role.restart == "Never":

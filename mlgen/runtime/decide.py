@@ -223,8 +223,7 @@ def _may_change(cause: Failure, plan: Plan, seen: Seen) -> bool:
     of a pod whose container has exited deletes the pod, with its log. The phase of a pod that exits
     at once is Pending until then (mergePodStatus in pkg/kubelet/status/status_manager.go).
     """
-    jobs = tuple(item for item in plan.gang if item.kind == "Job")
-    pods = [pod for _, pod in pods_of(jobs, seen) if pod["metadata"]["name"] == cause.pod]
+    pods = [pod for _, pod in pods_of(plan.jobs, seen) if pod["metadata"]["name"] == cause.pod]
     return not cause.retryable or any(pod["status"].get("phase") != "Failed" for pod in pods)
 
 

@@ -78,6 +78,11 @@ class Plan:
     """If given, a Job whose pods have another value of the annotation SET is not of this set."""
 
     @property
+    def jobs(self) -> tuple[Workload, ...]:
+        """The workloads that are Jobs."""
+        return tuple(item for item in self.workloads if item.kind == "Job")
+
+    @property
     def gang(self) -> tuple[Workload, ...]:
         """The workloads that restart together; those that are complete do not run again."""
         scope = self.restart_scope

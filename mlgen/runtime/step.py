@@ -87,7 +87,7 @@ def attempt(plan: Plan, seen: Seen, now: float) -> Decision:
     if state.phase != "Running":
         return Decision(finish=state.code)
     # Pods whose containers restart in place are deleted when their Job fails.
-    restarts = _failures(plan, seen, _jobs(plan), "Running")
+    restarts = _failures(plan, seen, plan.jobs, "Running")
     cause = max(restarts, key=lambda each: each.time, default=state.cause)
     state = advance(plan, seen, replace(state, cause=cause), now)
     if state.phase == "Ended" and state.reason in FAILED:
@@ -96,10 +96,6 @@ def attempt(plan: Plan, seen: Seen, now: float) -> Decision:
     if changed:
         return Decision(status=changed)
     return Decision(wake=state.settled) if state.settled else decide(plan, seen, now)
-
-
-def _jobs(plan: Plan) -> tuple[Workload, ...]:
-    return tuple(item for item in plan.workloads if item.kind == "Job")
 
 
 def _pods(jobs: tuple[Workload, ...], seen: Seen, phase: str) -> list[Object]:
@@ -116,7 +112,7 @@ def _judged(plan: Plan, seen: Seen, state: State, now: float) -> State:
 
     The container that failed first decides, because its peers often exit with 1 a moment later.
     """
-    jobs = _jobs(plan)
+    jobs = plan.jobs
     failed = tuple(item for item in jobs if not item.tolerates_failure and _has_failed(seen, item))
     cause = first(_failures(plan, seen, failed, "Failed")) or state.cause
     # A pod that is deleted, or whose node is lost, leaves no exit code, and that of a disrupted pod

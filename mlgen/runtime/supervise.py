@@ -194,7 +194,7 @@ class Supervisor:
             else:
                 return
             with contextlib.suppress(ApiError):
-                jobs = [item for item in self._plan.workloads if item.kind == "Job"]
+                jobs = self._plan.jobs
                 workloads = {item.name: self._found(item.kind, item.name) for item in jobs}
                 pairs = unfinished(jobs, Seen(workloads, [], {}))
                 for action in [each for pair in pairs for each in fail(*pair)]:
@@ -231,8 +231,7 @@ def start(target: Callable[..., None], *arguments: object) -> None:
 
 def watches(job: Plan) -> list[tuple[str, dict[str, str]]]:
     """Return the kinds and selectors to watch: Jobs by name, because the rights are by name."""
-    jobs = [item.name for item in job.workloads if item.kind == "Job"]
-    named = [("Job", {"fieldSelector": f"metadata.name={name}"}) for name in jobs]
+    named = [("Job", {"fieldSelector": f"metadata.name={item.name}"}) for item in job.jobs]
     pods = [("Pod", {"labelSelector": f"{JOB}={job.job}"})]
     return named + pods if job.pods else named
 

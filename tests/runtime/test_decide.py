@@ -22,6 +22,9 @@ GANG = Plan(
     backoff_limit=1,
 )
 REPLICA = replace(GANG, restart_scope="Replica")
+TOGETHER = replace(
+    REPLICA, deciding=("mnist-worker", "mnist-evaluator"), workloads=(WORKER, EVALUATOR)
+)
 RUNNING = State("r", uid="mnist-worker", first=NOW - 60, started=NOW - 60)
 STOPPING = replace(RUNNING, phase="Stopping")
 STOPPED = {"suspend": True, "conditions": ["Suspended"], "active": 0, "ready": 0}
@@ -136,42 +139,22 @@ ENDS = {
         None,
     ),
     "all: one of two": (
-        replace(
-            REPLICA,
-            decides="all",
-            deciding=("mnist-worker", "mnist-evaluator"),
-            workloads=(WORKER, EVALUATOR),
-        ),
+        replace(TOGETHER, decides="all"),
         seen(worker=done("Complete"), evaluator=job("mnist-evaluator")),
         None,
     ),
     "any: one of two": (
-        replace(
-            REPLICA,
-            decides="any",
-            deciding=("mnist-worker", "mnist-evaluator"),
-            workloads=(WORKER, EVALUATOR),
-        ),
+        replace(TOGETHER, decides="any"),
         seen(worker=done("Complete"), evaluator=job("mnist-evaluator")),
         (0, "JobSucceeded"),
     ),
     "any: one of two failed": (
-        replace(
-            REPLICA,
-            decides="any",
-            deciding=("mnist-worker", "mnist-evaluator"),
-            workloads=(WORKER, EVALUATOR),
-        ),
+        replace(TOGETHER, decides="any"),
         seen(worker=done("Failed"), evaluator=job("mnist-evaluator")),
         None,
     ),
     "any: both failed": (
-        replace(
-            REPLICA,
-            decides="any",
-            deciding=("mnist-worker", "mnist-evaluator"),
-            workloads=(WORKER, EVALUATOR),
-        ),
+        replace(TOGETHER, decides="any"),
         seen(worker=done("Failed"), evaluator=job("mnist-evaluator", conditions=["Failed"])),
         (143, "Why"),
     ),
