@@ -128,11 +128,12 @@ class ConfigFiles:
     """A volume with files of the job's ConfigMap; those whose name ends in `.sh` are executable.
 
     Attributes:
-        files: names in `Topology.files`, or of scripts in `templates/scripts`.
+        files: names in `Topology.files`, or of scripts in `templates/scripts`; () for all files in
+            the ConfigMap, of which none is then executable.
     """
 
     name: str
-    files: tuple[str, ...]
+    files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

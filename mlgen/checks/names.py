@@ -54,7 +54,7 @@ def _limited_names(item: Object) -> Iterator[tuple[str, str, int]]:
         yield "StatefulSet", name, STATEFUL_SET_MAX
         yield "pod", f"{name}-{max(spec.get('replicas', 1), 1) - 1}", LABEL_MAX
     elif kind == "Job" and spec.get("completionMode") == "Indexed":
-        yield "pod of the Job", f"{name}-{spec['completions'] - 1}", LABEL_MAX
+        yield "pod of the Job", f"{name}-{spec.get('completions', 1) - 1}", LABEL_MAX
     elif kind in NAMED_BY_USERS:
         yield kind, name, SUBDOMAIN_MAX
     else:

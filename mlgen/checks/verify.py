@@ -16,10 +16,12 @@ from mlgen.documents.files import Text
 from mlgen.documents.reader import read_documents
 from mlgen.kubernetes.objects import Key, keys, without_nulls
 from mlgen.kubernetes.versions import KubeVersion
-from mlgen.objects.labels import COMPONENT, DECIDES, JOB, MANAGED_BY, PART_OF
+from mlgen.objects.labels import COMPONENT, DECIDES, INSTANCE, JOB, MANAGED_BY
 from mlgen.problems import Collector, MlgenError, Place, Problem, ValuePath, dotted
 
-EDIT_JOB_FILE = "change the job file instead of the rendered manifests: see docs/verify.md"
+EDIT_JOB_FILE = (
+    "change the job file instead of the rendered manifests: see docs/reference/verify.md"
+)
 
 HINTS = {
     "deciding": "keep the label mlgen.dev/decides as rendered",
@@ -137,7 +139,7 @@ def verify_documents(
             jobs.setdefault(part.job, []).append(part)
     for part in (part for part in parts if part.job is None and part.is_status):
         for members in jobs.values():
-            if any(part.labels.get(PART_OF) == member.labels.get(PART_OF) for member in members):
+            if any(part.labels.get(INSTANCE) == member.labels.get(INSTANCE) for member in members):
                 members.append(part)
     return [
         _verified(name, group, kube_version, collector)
@@ -384,7 +386,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     },
     "Job": {
         "spec": {
-            "completions": int,
+            "completions?": int,
             "parallelism?": int,
             "completionMode?": str,
             "template": TEMPLATE,

@@ -53,8 +53,8 @@ def read_documents(text: Text) -> Iterator[Document | list[Problem]]:
         yield [Problem((), "the file contains no documents", "empty", hint, place=Place(text.name))]
 
 
-def scalar(text: str) -> Any:
-    """Return one value, read as YAML 1.2, for `--set path=value`.
+def value_document(text: str) -> Document:
+    """Return one value, read as YAML 1.2, with its spelling, for `--set path=value`.
 
     Raises:
         ValueError: the text is not valid YAML; the message says why.
@@ -63,7 +63,7 @@ def scalar(text: str) -> Any:
     problems = document.problems if isinstance(document, Document) else document
     if problems:
         raise ValueError(problems[0].message)
-    return document.data if isinstance(document, Document) else None
+    return document if isinstance(document, Document) else Document(None)
 
 
 class _Reader:
@@ -243,8 +243,13 @@ def _boolean(text: str) -> bool:
 
 
 def _integer(text: str) -> int:
-    """Return a decimal, `0x`, `0o` or `0b` number as int."""
+    """Return a decimal, `0x`, `0o`, `0b` or octal number as int.
+
+    Kubernetes reads `0644`, a file mode, as octal, like YAML 1.1 (sigs.k8s.io/yaml).
+    """
     digits = text.lstrip("+-")
+    if OCTAL.fullmatch(digits):
+        return int(text, 8)
     return int(text, {"0x": 16, "0o": 8, "0b": 2}.get(digits[:2], 10))
 
 
@@ -258,6 +263,8 @@ def _float(text: str) -> int | float:
         raise ValueError
     return int(number) if number.is_integer() and abs(number) < MAX_EXACT else number
 
+
+OCTAL = re.compile("0[0-7]+")
 
 MAX_EXACT = 1 << 53
 """From here on, a 64-bit floating-point number cannot represent every integer."""

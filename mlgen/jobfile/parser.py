@@ -169,9 +169,10 @@ ROLE_FIELDS = frozenset(field.name for field in fields(RoleSpec))
 
 
 def _resources(resources: Mapping[str, Any]) -> Resources:
-    """Copy amounts outside of `requests` and `limits` into both, as Kubernetes has no others."""
+    """Move amounts outside of `requests` and `limits` into the limits, the default of requests."""
     shared = {name: amount for name, amount in resources.items() if name not in RESOURCE_KINDS}
-    merged = {kind: _quantities(shared | resources.get(kind, {})) for kind in RESOURCE_KINDS}
+    requests, limits = (resources.get(kind, {}) for kind in RESOURCE_KINDS)
+    merged = {"requests": _quantities(requests), "limits": _quantities(shared | limits)}
     return {kind: amounts for kind, amounts in merged.items() if amounts}
 
 

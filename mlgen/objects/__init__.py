@@ -16,10 +16,18 @@ from mlgen.resources import script
 from mlgen.topology import Role, Topology
 
 ORDER = (
-    *("ServiceAccount", "Role", "RoleBinding", "ConfigMap", "Service", "PersistentVolumeClaim"),
-    *("PodGroup", "Deployment", "StatefulSet", "Job"),
+    *("ServiceAccount", "Role", "RoleBinding", "Service", "PersistentVolumeClaim", "PodGroup"),
+    *("Deployment", "StatefulSet", "Job", "ConfigMap"),
 )
-"""Kinds in the order in which they are applied: pods come after the objects that they need."""
+"""Kinds in the order in which they are applied: pods come after the objects that they need.
+
+Scripts and files are last, where they do not hide the job: a container whose ConfigMap is created a
+moment later starts nevertheless.
+"""
+
+MANY = 20
+"""With so many workloads, ConfigMaps come before them: kubelet looks for a missing one at growing
+intervals, of up to two minutes (pkg/util/goroutinemap/exponentialbackoff)."""
 
 
 def build(topology: Topology) -> list[dict[str, Any]]:
@@ -31,6 +39,7 @@ def build(topology: Topology) -> list[dict[str, Any]]:
     """
     job, roles = topology.job, topology.roles
     workloads = [(role, workload(topology, role)) for role in roles]
+    many = len(workloads) >= MANY
     objects: list[dict[str, Any]] = []
     for role in roles:
         objects += _role_access(job, role)
@@ -45,8 +54,8 @@ def build(topology: Topology) -> list[dict[str, Any]]:
     objects += tensorboard.deployment(topology)
     objects += [manifest for _, manifest in workloads]
     objects.sort(key=lambda manifest: ORDER.index(manifest["kind"]))
-    # Its program comes last, where it does not hide the job.
-    return [*objects, *supervisor.supervisor_objects(topology, objects)]
+    objects += supervisor.supervisor_objects(topology, objects)
+    return sorted(objects, key=lambda manifest: manifest["kind"] == "ConfigMap", reverse=many)
 
 
 def _config_map(topology: Topology) -> Iterator[dict[str, Any]]:

@@ -59,13 +59,14 @@ def helpers_of(job: TrainingJob, role: Role) -> list[Helper]:
 
 def _wait_helper(job: TrainingJob, role: Role) -> Helper:
     """Return the helper that waits for peers; without a time limit unless the user sets one."""
-    timeout = job.wait.timeout_seconds
+    timeout, own = job.wait.timeout_seconds, f"{job.name}-{role.name}-"
+    listens = any(wait.port and wait.hosts.before == own for wait in role.waits)
     return Helper(
         name="wait-for-peers",
         script=WAIT_SCRIPT,
         image="wait",
         env={
-            "MLGEN_SELF": f"{job.name}-{role.name}-{INDEX}",
+            **({"MLGEN_SELF": f"{own}{INDEX}"} if listens else {}),
             "MLGEN_PEERS": " ".join(_peer(wait) for wait in role.waits),
             **({} if timeout is None else {"MLGEN_TIMEOUT": str(timeout)}),
         },
@@ -87,9 +88,8 @@ def scripts(job: TrainingJob, role: Role) -> set[str]:
     return names
 
 
-def script_mount(files: tuple[str, ...]) -> Mount:
-    """Return the mount of the volume with these scripts."""
-    return Mount(ConfigFiles(SCRIPTS_VOLUME, files), SCRIPTS)
+SCRIPT_MOUNT = Mount(ConfigFiles(SCRIPTS_VOLUME), SCRIPTS)
+"""The mount of the volume with the scripts of helpers."""
 
 
 def helper_container(job: TrainingJob, role: Role, helper: Helper) -> dict[str, Any]:
@@ -101,8 +101,7 @@ def helper_container(job: TrainingJob, role: Role, helper: Helper) -> dict[str, 
         "main": role.spec.image,
     }
     uses_index = any(INDEX in value for value in helper.env.values())
-    # Only the pod's volume lists the scripts; a mount names the volume alone.
-    mounts = [*helper.mounts, script_mount(())]
+    mounts = [*helper.mounts, SCRIPT_MOUNT]
     return {
         "name": helper.name,
         "image": images[helper.image],

@@ -14,10 +14,14 @@ PART_OF = "app.kubernetes.io/part-of"
 JOB = "mlgen.dev/job"
 ROLE = "mlgen.dev/role"
 DECIDES = "mlgen.dev/decides"
-TOLERATES_FAILURE = "mlgen.dev/tolerates-failure"
 REPLICA_INDEX = "mlgen.dev/replica-index"
 TENSORBOARD = "mlgen.dev/tensorboard"
 
+MATRIX = "mlgen.dev/matrix"
+"""The annotation of a combination of a matrix: all of its values, as JSON."""
+
+MATRIX_VALUE = "matrix.mlgen.dev/"
+"""The prefix of the labels with the values of a combination, such as `matrix.mlgen.dev/lr`."""
 
 SET = "mlgen.dev/set"
 """The annotation of the pods of every Job under a GitOps tool: a hash of the whole set."""
@@ -45,23 +49,24 @@ def selector(job: TrainingJob, role: Role | None = None) -> dict[str, str]:
 
 
 def labels(job: TrainingJob, component: str, role: Role | None = None) -> dict[str, str]:
-    """Return the labels of an object, or of a role's pods.
+    """Return the labels of a role's pods."""
+    return _app_labels(job, component) | _own_labels(job, role)
 
-    The first five are recommended by Kubernetes:
+
+def _app_labels(job: TrainingJob, component: str) -> dict[str, str]:
+    """Return the labels that Kubernetes recommends and that say what an object is.
+
     https://kubernetes.io/docs/concepts/overview/working-with-objects/common-labels/
     """
-    object_labels = {
-        "app.kubernetes.io/name": job.framework,
-        INSTANCE: job.name,
-        COMPONENT: component,
-        PART_OF: job.part_of or job.name,
-        MANAGED_BY: "mlgen",
-        **selector(job, role),
-        **(role.labels if role else {}),
-    }
+    return {"app.kubernetes.io/name": job.framework, INSTANCE: job.name, COMPONENT: component}
+
+
+def _own_labels(job: TrainingJob, role: Role | None) -> dict[str, str]:
+    """Return the labels of mlgen and of the role's framework."""
+    own_labels = selector(job, role) | dict(role.labels if role else {})
     if role and role.decides and not job.decides_together:
-        object_labels[DECIDES] = "true"
-    return object_labels
+        own_labels[DECIDES] = "true"
+    return own_labels
 
 
 def auxiliary_labels(job: TrainingJob, component: str) -> dict[str, str]:
@@ -70,7 +75,7 @@ def auxiliary_labels(job: TrainingJob, component: str) -> dict[str, str]:
     They omit the job's own label, so the pod affinity and spread constraints of the job do not
     apply to the pod, and the job's Service does not select it.
     """
-    return {name: value for name, value in labels(job, component).items() if name != JOB}
+    return _app_labels(job, component)
 
 
 def metadata(
@@ -80,7 +85,14 @@ def metadata(
     object_metadata: dict[str, Any] = {"name": name}
     if job.namespace:
         object_metadata["namespace"] = job.namespace
-    object_metadata["labels"] = labels(job, component, role) | dict(job.labels)
+    whole = {PART_OF: job.part_of} if job.part_of else {}
+    object_metadata["labels"] = {
+        **_app_labels(job, component),
+        **whole,
+        MANAGED_BY: "mlgen",
+        **_own_labels(job, role),
+        **job.labels,
+    }
     if job.annotations:
         object_metadata["annotations"] = dict(job.annotations)
     return object_metadata

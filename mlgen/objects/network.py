@@ -15,7 +15,7 @@ NATIVE = "proxy-enable-native-sidecar"
 """Linkerd's name for the setting: alpha since 2.15, beta since 2.19, without either since 2.20."""
 
 MESH: dict[str, tuple[dict[str, str], dict[str, str]]] = {
-    "none": ({ISTIO: "false"}, {ISTIO: "false", LINKERD: "disabled"}),
+    "none": ({ISTIO: "false"}, {LINKERD: "disabled"}),
     "native": (
         {ISTIO: "true"},
         {
@@ -28,8 +28,9 @@ MESH: dict[str, tuple[dict[str, str], dict[str, str]]] = {
 """Labels and annotations of pods, by `network.mesh`.
 
 A proxy that is not a native sidecar never exits, so its Job never completes, and init containers
-have no network beside it. Istio prefers the label; older versions know only the annotation. Pods
-can request a native sidecar since Istio 1.24 and Linkerd 2.15:
+have no network beside it. Istio reads the label since 1.10; older versions do not run on the
+supported versions of Kubernetes. Pods can request a native sidecar since Istio 1.24 and Linkerd
+2.15:
 https://istio.io/latest/docs/reference/config/annotations/,
 https://linkerd.io/2/reference/proxy-configuration/"""
 
@@ -93,7 +94,7 @@ def _rdma_container(job: TrainingJob, role: Role) -> dict[str, Any]:
     if rdma.resource:
         # Each network needs a device of its own.
         devices = {rdma.resource: str(len(rdma.networks) or 1)}
-        container["resources"] = {"requests": devices, "limits": dict(devices)}
+        container["resources"] = {"limits": devices}
     else:
         container["securityContext"]["privileged"] = True
         container["volumeMounts"] = [{"name": "infiniband", "mountPath": "/dev/infiniband"}]

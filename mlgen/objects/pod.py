@@ -5,7 +5,7 @@ from typing import Any
 from mlgen.jobfile.model import TrainingJob
 from mlgen.kubernetes.merge import merged
 from mlgen.objects import network, placement, security, storage
-from mlgen.objects.containers import helper_container, helpers_of, script_mount, training_container
+from mlgen.objects.containers import SCRIPT_MOUNT, helper_container, helpers_of, training_container
 from mlgen.objects.env import with_index_variable
 from mlgen.objects.errors import template_error
 from mlgen.objects.labels import labels, workload_name
@@ -58,7 +58,7 @@ def _plain_pod(job: TrainingJob, role: Role) -> dict[str, Any]:
     helpers = helpers_of(job, role)
     mounts = [*role.mounts, *(mount for helper in helpers for mount in helper.mounts)]
     if helpers:
-        mounts.append(script_mount(tuple(dict.fromkeys(helper.script for helper in helpers))))
+        mounts.append(SCRIPT_MOUNT)
     return filled(
         "pod",
         labels=labels(job, role.name, role),

@@ -276,5 +276,5 @@ def _container(topology: Topology) -> Object:
         **({"ports": [{"name": "metrics", "containerPort": port}]} if port else {}),
         "resources": RESOURCES,
         "securityContext": RESTRICTED,
-        "volumeMounts": [{"name": NAME, "mountPath": FOLDER, "readOnly": True}],
+        "volumeMounts": [{"name": NAME, "mountPath": FOLDER}],
     }

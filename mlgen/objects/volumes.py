@@ -7,13 +7,14 @@ from mlgen.jobfile.model import TrainingJob
 from mlgen.objects.labels import config_name
 from mlgen.topology import ConfigFiles, Mount, Scratch, SecretFiles
 
-READ, RUN = 0o444, 0o555
-"""File modes: of keys in a Secret, and of scripts in a ConfigMap."""
+RUN = 0o555
+"""The file mode of scripts that other programs run."""
 
 
 def volume_mount(mount: Mount) -> dict[str, Any]:
     """Return a mount as an item of a container's volumeMounts."""
-    read_only = {"readOnly": True} if mount.read_only else {}
+    # Kubernetes mounts ConfigMaps and Secrets read-only anyway.
+    read_only = {"readOnly": True} if mount.read_only and isinstance(mount.volume, Scratch) else {}
     return {"name": mount.volume.name, "mountPath": mount.path, **read_only}
 
 
@@ -32,10 +33,13 @@ def _pod_volume(job: TrainingJob, volume: Scratch | ConfigFiles | SecretFiles) -
         limit = {"sizeLimit": volume.size} if volume.size else {}
         return {"name": volume.name, "emptyDir": medium | limit}
     if isinstance(volume, ConfigFiles):
-        items = [{"key": name, "path": name} for name in volume.files]
-        config_map = {"name": config_name(job), "items": items, "defaultMode": RUN}
+        config_map: dict[str, Any] = {"name": config_name(job)}
+        if volume.files:
+            config_map["items"] = [{"key": name, "path": name} for name in volume.files]
+        if any(name.endswith(".sh") for name in volume.files):
+            config_map["defaultMode"] = RUN
         return {"name": volume.name, "configMap": config_map}
     secret: dict[str, Any] = {"secretName": volume.secret}
     if volume.keys:
         secret["items"] = [{"key": key, "path": path} for key, path in volume.keys.items()]
-    return {"name": volume.name, "secret": secret | {"defaultMode": READ}}
+    return {"name": volume.name, "secret": secret}

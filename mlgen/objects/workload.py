@@ -5,7 +5,7 @@ from typing import Any
 from mlgen.jobfile.model import PERMANENT_EXIT_CODES, TrainingJob
 from mlgen.kubernetes.labels import KUEUE_QUEUE
 from mlgen.kubernetes.limits import INT32_MAX
-from mlgen.objects.labels import MAX_REPLICAS, TOLERATES_FAILURE, metadata, selector, workload_name
+from mlgen.objects.labels import MAX_REPLICAS, metadata, selector, workload_name
 from mlgen.objects.placement import is_single_job
 from mlgen.objects.pod import pod_template
 from mlgen.objects.skeleton import filled
@@ -49,8 +49,6 @@ def _job(topology: Topology, role: Role) -> dict[str, Any]:
     job = topology.job
     queued = job.scheduling.gang == "kueue" and is_single_job(topology)
     job_metadata = metadata(job, workload_name(job, role), role.name, role)
-    if role.tolerates_failure:
-        job_metadata["labels"][TOLERATES_FAILURE] = "true"
     if queued:
         job_metadata["labels"][KUEUE_QUEUE] = job.scheduling.queue
     return filled(

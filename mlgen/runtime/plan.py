@@ -63,8 +63,6 @@ class Plan:
     ttl_seconds: int | None = None
     order: tuple[Order, ...] = ()
     retry_oom: bool = False
-    pods: bool = True
-    """Whether the supervisor may list pods, which gangs, bounds and exit codes need."""
     crashes: int = 0
     """The bound on restarts of a container that crash-loops. Of all three bounds, 0 is none."""
     image_seconds: int = 0

@@ -136,7 +136,7 @@ class Supervisor:
     def _observe(self) -> Seen:
         workloads = {item.name: self._found(item.kind, item.name) for item in self._plan.workloads}
         selector = f"{JOB}={self._plan.job}"
-        pods = self._client.list("Pod", trimmed, labelSelector=selector) if self._plan.pods else []
+        pods = self._client.list("Pod", trimmed, labelSelector=selector)
         return Seen(workloads, pods, self.data)
 
     def _found(self, kind: str, name: str) -> Object | None:
@@ -232,8 +232,7 @@ def start(target: Callable[..., None], *arguments: object) -> None:
 def watches(job: Plan) -> list[tuple[str, dict[str, str]]]:
     """Return the kinds and selectors to watch: Jobs by name, because the rights are by name."""
     named = [("Job", {"fieldSelector": f"metadata.name={item.name}"}) for item in job.jobs]
-    pods = [("Pod", {"labelSelector": f"{JOB}={job.job}"})]
-    return named + pods if job.pods else named
+    return [*named, ("Pod", {"labelSelector": f"{JOB}={job.job}"})]
 
 
 def serve(port: int, text: Callable[[], str]) -> None:

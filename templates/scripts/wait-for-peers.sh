@@ -4,7 +4,7 @@
 #
 #   MLGEN_PEERS    peers, separated by spaces: host:port waits until the port accepts connections,
 #                  host until the name resolves; host-[0-3].domain stands for four hosts
-#   MLGEN_SELF     own host name, without a domain; only its name is waited for, not its port
+#   MLGEN_SELF     own host name, without a domain, if it is a peer with a port
 #   MLGEN_TIMEOUT  seconds to wait; not set: as long as it takes
 #
 # Exits with 75 (EX_TEMPFAIL in sysexits.h) on timeout.
@@ -64,7 +64,7 @@ start=$(date +%s) missing='' told='' total=0 pause=1
 # shellcheck disable=SC2086  # a list of words
 for peer in $(expand $MLGEN_PEERS); do
   # This replica listens only after the wait, but a program may dial its own name at startup.
-  [ "${peer%%[.:]*}" != "$MLGEN_SELF" ] || peer=${peer%:*}
+  [ "${peer%%[.:]*}" != "${MLGEN_SELF-}" ] || peer=${peer%:*}
   missing="$missing $peer" total=$((total + 1))
 done
 while [ -n "$missing" ]; do

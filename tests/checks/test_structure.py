@@ -38,7 +38,7 @@ quote it: '2222' [wrong-type]
 
 def verify(text, *options):
     result = CliRunner().invoke(main, ["verify", "-", *options], input=text, catch_exceptions=False)
-    return result.stderr.splitlines()
+    return result.stdout.splitlines()
 
 
 def test_each_violation_is_reported_once_with_its_place_and_object():

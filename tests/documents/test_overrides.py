@@ -210,7 +210,7 @@ def test_the_original_document_does_not_change(document):
         (("spec", "roles", 0, "x"), "spec.roles is not a list, so [0] cannot be set in it"),
         ((*ARGS, 3), "spec.roles.worker.args has 2 items, so [3] cannot be set"),
         ((*ARGS, 2, "x"), "spec.roles.worker.args has 2 items, so [2] cannot be set"),
-        ((*ARGS, "a"), 'spec.roles.worker.args is not a mapping, so "a" cannot be set in it'),
+        ((*ARGS, 0, "a"), 'spec.roles.worker.args[0] is not a mapping, so "a" cannot be set in it'),
         (("x", 1), "x has 0 items, so [1] cannot be set"),
     ],
 )

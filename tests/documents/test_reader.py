@@ -9,7 +9,7 @@ import pytest
 
 from mlgen.documents.document import Document
 from mlgen.documents.files import Text, decode, texts
-from mlgen.documents.reader import read_documents, scalar
+from mlgen.documents.reader import read_documents, value_document
 from mlgen.problems import Place, Problem
 
 
@@ -387,13 +387,13 @@ def test_a_control_character_is_an_error_at_its_place():
     ("text", "value"), [("8", 8), ("", ""), ("# nothing", None), ("[a, 1]", ["a", 1]), ("'8'", "8")]
 )
 def test_a_scalar_is_read_as_in_a_file(text, value):
-    assert value == scalar(text)
+    assert value == value_document(text).data
 
 
 @pytest.mark.parametrize("text", ["[a", "a: b: c", "&a [*a]", "{a: 1, a: 2}", "a\n---\nb"])
 def test_a_scalar_that_is_not_valid_yaml_is_an_error(text):
     with pytest.raises(ValueError, match=r"valid YAML|duplicate key|alias"):
-        scalar(text)
+        value_document(text)
 
 
 def test_a_duplicate_key_is_an_error_at_the_second_place_and_names_the_first_line():

@@ -101,7 +101,7 @@ def test_annotations_that_track_the_file_are_dropped(name, kept):
         ("scheduling", {"minResources": {"cpu": 8, "memory": "4Gi"}}, "scheduling",
          Scheduling(min_resources={"cpu": "8", "memory": "4Gi"})),
         ("tensorboard", {"logDir": "/logs", "resources": {"cpu": 1}}, "tensorboard",
-         Tensorboard("/logs", resources={"requests": {"cpu": "1"}, "limits": {"cpu": "1"}})),
+         Tensorboard("/logs", resources={"limits": {"cpu": "1"}})),
     ],
 )  # fmt: skip
 def test_a_field_of_the_job(field, value, attribute, expected):
@@ -175,19 +175,16 @@ def test_lists_and_quantities_of_a_role():
     ("resources", "expected"),
     [
         ({}, {}),
-        ({"cpu": 2}, {"requests": {"cpu": "2"}, "limits": {"cpu": "2"}}),
+        ({"cpu": 2}, {"limits": {"cpu": "2"}}),
         ({"requests": {"cpu": 1}}, {"requests": {"cpu": "1"}}),
         ({"limits": {"cpu": 1}}, {"limits": {"cpu": "1"}}),
         (
             {"cpu": 2, "memory": "1Gi", "requests": {"cpu": 1}},
-            {
-                "requests": {"cpu": "1", "memory": "1Gi"},
-                "limits": {"cpu": "2", "memory": "1Gi"},
-            },
+            {"requests": {"cpu": "1"}, "limits": {"cpu": "2", "memory": "1Gi"}},
         ),
     ],
 )
-def test_resources_outside_of_requests_and_limits_are_both(resources, expected):
+def test_resources_outside_of_requests_and_limits_are_limits(resources, expected):
     assert worker({"resources": resources}).resources == expected
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlgen.kubernetes.versions import DEFAULT, SUPPORTED, KubeVersion, parse
+from mlgen.kubernetes.versions import DEFAULT, SUPPORTED, KubeVersion, nearest, parse
 
 
 @pytest.mark.parametrize(
@@ -12,6 +12,10 @@ from mlgen.kubernetes.versions import DEFAULT, SUPPORTED, KubeVersion, parse
         ("v1.34.4", (1, 34)),
         ("v1.37.0+k3s1", (1, 37)),
         ("1.36.0-gke.100", (1, 36)),
+        ("1.33-gke.100", (1, 33)),
+        ("v1.33.5+k3s1", (1, 33)),
+        ("1.33.5-eks-1234", (1, 33)),
+        ("1.33+", (1, 33)),
     ],
 )
 def test_a_version_is_read_up_to_its_minor_version(text, version):
@@ -20,7 +24,21 @@ def test_a_version_is_read_up_to_its_minor_version(text, version):
 
 @pytest.mark.parametrize(
     "text",
-    ["1.30", "1.38", "1.3", "1", "2.34", "", "latest", "1.x", "v", "vv1.34", "1.-34", "1.34+"],
+    [
+        "1.30",
+        "1.38",
+        "1.3",
+        "1",
+        "2.34",
+        "",
+        "latest",
+        "1.x",
+        "v",
+        "vv1.34",
+        "1.-34",
+        "1.34x",
+        "1.34 ",
+    ],
 )
 def test_any_other_version_is_an_error_that_names_the_supported_ones(text):
     with pytest.raises(
@@ -28,6 +46,13 @@ def test_any_other_version_is_an_error_that_names_the_supported_ones(text):
         match=f'^expected a version from 1.31 to 1.37, got "{text}"$'.replace("+", r"\+"),
     ):
         parse(text)
+
+
+def test_of_a_newer_version_the_nearest_is_the_newest_supported_one():
+    message = 'expected a version from 1.31 to 1.37, got "v1.38.1"'
+
+    assert (SUPPORTED[-1], message) == nearest("v1.38.1")
+    assert (SUPPORTED[0], "") == nearest("1.31")
 
 
 def test_versions_compare_by_number():

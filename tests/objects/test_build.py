@@ -42,7 +42,6 @@ def test_objects_are_applied_before_the_pods_that_need_them():
         ("ServiceAccount", "mnist-worker"),
         ("Role", "mnist-worker"),
         ("RoleBinding", "mnist-worker"),
-        ("ConfigMap", "mnist-conf"),
         ("Service", "mnist"),
         ("Service", "mnist-ps-0"),
         ("Service", "mnist-tensorboard"),
@@ -53,10 +52,21 @@ def test_objects_are_applied_before_the_pods_that_need_them():
         ("ServiceAccount", "mnist-supervisor"),
         ("Role", "mnist-supervisor"),
         ("RoleBinding", "mnist-supervisor"),
+        ("Job", "mnist-supervisor"),
+        ("ConfigMap", "mnist-conf"),
         ("ConfigMap", "mnist-status"),
         ("ConfigMap", "mnist-supervisor"),
-        ("Job", "mnist-supervisor"),
     ]
+
+
+@pytest.mark.parametrize(("count", "place"), [(19, -1), (20, 0)])
+def test_files_come_before_many_workloads_whose_pods_would_wait_for_them(count, place):
+    mounts = (Mount(ConfigFiles("hosts", ("hostfile",)), "/etc/mpi"),)
+    roles = [role(mounts=mounts, index=index) for index in range(count)]
+
+    objects = build(topology(*roles, files={"hostfile": "mnist-0\n"}))
+
+    assert objects[place]["kind"] == "ConfigMap"
 
 
 def test_roles_keep_their_order():

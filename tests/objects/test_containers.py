@@ -7,7 +7,6 @@ from mlgen.jobfile.model import Helpers, WaitPolicy
 from mlgen.objects.containers import (
     helper_container,
     helpers_of,
-    script_mount,
     scripts,
     training_container,
 )
@@ -16,7 +15,7 @@ from mlgen.topology import ConfigFiles, Helper, Hosts, Mount, Scratch, Wait
 
 INDEX = {"name": "MLGEN_REPLICA_INDEX", "value": "0"}
 GIT_VOLUME = {"mountPath": "/code", "git": {"repository": "https://example.com/code.git"}}
-SCRIPTS_MOUNT = {"name": "mlgen-scripts", "mountPath": "/mlgen/scripts", "readOnly": True}
+SCRIPTS_MOUNT = {"name": "mlgen-scripts", "mountPath": "/mlgen/scripts"}
 
 
 def test_fields_that_nobody_sets_are_omitted():
@@ -97,13 +96,28 @@ def test_helpers_run_before_git_and_git_before_the_wait():
         script="wait-for-peers.sh",
         image="wait",
         env={
-            "MLGEN_SELF": "mnist-worker-$(MLGEN_REPLICA_INDEX)",
             "MLGEN_PEERS": "mnist-ps-[0-1].mnist:2222 mnist-chief-0.mnist",
             "MLGEN_TIMEOUT": "60",
         },
         last=True,
     )
     assert "MLGEN_TIMEOUT" not in helpers_of(job(), of)[-1].env
+
+
+@pytest.mark.parametrize(
+    ("role_name", "port", "own"),
+    [
+        ("worker", 2222, "mnist-worker-$(MLGEN_REPLICA_INDEX)"),
+        ("worker", None, None),
+        ("ps", 1, None),
+    ],
+)
+def test_a_replica_knows_its_own_name_if_it_is_among_the_ports_it_waits_for(role_name, port, own):
+    waits = (Wait(role_name, Hosts(f"mnist-{role_name}-", 2, ".mnist"), port),)
+
+    (wait,) = helpers_of(job(), role(waits=waits))
+
+    assert own == wait.env.get("MLGEN_SELF")
 
 
 def test_a_role_that_waits_for_nobody_has_no_helper():
@@ -121,12 +135,6 @@ def test_the_config_map_has_the_scripts_of_helpers_and_the_files_of_mounts():
 
     assert scripts(job(), of) == {"copy.sh", "hostfile"}
     assert scripts(job(), role()) == set()
-
-
-def test_scripts_are_mounted_where_helpers_run_them():
-    assert script_mount(("a.sh",)) == Mount(
-        ConfigFiles("mlgen-scripts", ("a.sh",)), "/mlgen/scripts"
-    )
 
 
 def test_the_init_container_of_a_helper():

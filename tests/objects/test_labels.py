@@ -11,10 +11,9 @@ COMMON = {
     "app.kubernetes.io/name": "tensorflow",
     "app.kubernetes.io/instance": "mnist",
     "app.kubernetes.io/component": "worker",
-    "app.kubernetes.io/part-of": "mnist",
-    "app.kubernetes.io/managed-by": "mlgen",
     "mlgen.dev/job": "mnist",
 }
+MANAGED = {"app.kubernetes.io/managed-by": "mlgen"}
 
 
 @pytest.mark.parametrize(
@@ -52,7 +51,7 @@ def test_labels_are_the_recommended_ones_and_the_selector(of, labels):
 
 
 def test_part_of_is_the_name_without_a_hash():
-    labels = names.labels(job(name="mnist-x7k2p", part_of="mnist"), "worker")
+    labels = names.metadata(job(name="mnist-x7k2p", part_of="mnist"), "x", "worker")["labels"]
 
     assert labels["app.kubernetes.io/part-of"] == "mnist"
     assert labels["app.kubernetes.io/instance"] == "mnist-x7k2p"
@@ -71,7 +70,7 @@ def test_a_pod_beside_the_job_has_all_labels_but_the_job():
 def test_metadata_of_a_job_without_namespace_and_annotations_has_neither():
     assert names.metadata(job(), "mnist-config", "worker") == {
         "name": "mnist-config",
-        "labels": COMMON,
+        "labels": COMMON | MANAGED,
     }
 
 
@@ -83,6 +82,7 @@ def test_metadata_has_the_namespace_labels_and_annotations_of_the_user():
         "namespace": "ml",
         "labels": {
             **COMMON,
+            **MANAGED,
             "mlgen.dev/role": "worker",
             "mlgen.dev/decides": "true",
             "team": "vision",

@@ -19,10 +19,7 @@ def test_by_default_no_mesh_injects_a_proxy():
     assert patch(topology(role()), role()) == {
         "metadata": {
             "labels": {"sidecar.istio.io/inject": "false"},
-            "annotations": {
-                "sidecar.istio.io/inject": "false",
-                "linkerd.io/inject": "disabled",
-            },
+            "annotations": {"linkerd.io/inject": "disabled"},
         },
         "spec": {},
     }
@@ -77,7 +74,7 @@ def test_a_device_plugin_needs_neither_privileges_nor_a_volume(mode):
             {
                 "name": "main",
                 "securityContext": LOCKED,
-                "resources": {"requests": devices, "limits": devices},
+                "resources": {"limits": devices},
                 "env": [{"name": "NCCL_IB_DISABLE", "value": "0"}],
             }
         ]

@@ -23,14 +23,18 @@ from mlgen.topology import ConfigFiles, Mount, Scratch, SecretFiles
                 }
             },
         ),
-        (SecretFiles("v", "keys", {}), {"secret": {"secretName": "keys", "defaultMode": 0o444}}),
+        (
+            ConfigFiles("v", ("b",)),
+            {"configMap": {"name": "mnist-config", "items": [{"key": "b", "path": "b"}]}},
+        ),
+        (ConfigFiles("v"), {"configMap": {"name": "mnist-config"}}),
+        (SecretFiles("v", "keys", {}), {"secret": {"secretName": "keys"}}),
         (
             SecretFiles("v", "keys", {"ssh-publickey": "key.pub"}),
             {
                 "secret": {
                     "secretName": "keys",
                     "items": [{"key": "ssh-publickey", "path": "key.pub"}],
-                    "defaultMode": 0o444,
                 }
             },
         ),

@@ -71,14 +71,7 @@ def test_a_replica_with_a_job_of_its_own_is_not_indexed():
 
     assert manifest["metadata"]["name"] == "mnist-worker-1"
     assert "completionMode" not in manifest["spec"]
-    assert manifest["spec"]["completions"] == 1
-
-
-@pytest.mark.parametrize("tolerates", [True, False])
-def test_a_role_that_tolerates_failure_is_labelled(tolerates):
-    labels = built(role(tolerates_failure=tolerates))["metadata"]["labels"]
-
-    assert ("true" if tolerates else None) == labels.get("mlgen.dev/tolerates-failure")
+    assert "completions" not in manifest["spec"]
 
 
 @pytest.mark.parametrize("suspend", [True, False])

@@ -7,7 +7,7 @@ import yaml
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
-from support import ROOT
+from support import ROOT, without_totals
 
 from mlgen.cli import main
 from mlgen.documents.files import texts
@@ -29,7 +29,7 @@ def here(monkeypatch, tmp_path):
 def run(*words):
     words = ["render", *map(str, words)]
     done = CliRunner().invoke(main, words, catch_exceptions=False)
-    return done.exit_code, done.stdout, done.stderr
+    return done.exit_code, done.stdout, without_totals(done.stderr)
 
 
 def state(path):

@@ -19,7 +19,7 @@ def foreign(name, kind="ConfigMap", text=""):
 
 
 def test_an_object_without_a_source_text_is_written_from_its_data():
-    expected = HEAD + "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n"
+    expected = HEAD + "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
 
     assert {"configmap_a.yaml": expected} == folder.texts([foreign("a")])
 

@@ -29,9 +29,9 @@ def test_a_list_without_changes_keeps_every_byte(text):
         (
             BLOCK,
             {1: [NEW, MORE]},
-            BLOCK.replace("  - b: 1\n", "  - kind: Job\n    args:\n    - x\n  - kind: Service\n"),
+            BLOCK.replace("  - b: 1\n", "  - {kind: Job, args: [x]}\n  - {kind: Service}\n"),
         ),
-        (BLOCK, {2: [MORE]}, BLOCK.replace("  - b: 1\n", "  - b: 1\n  - kind: Service\n")),
+        (BLOCK, {2: [MORE]}, BLOCK.replace("  - b: 1\n", "  - b: 1\n  - {kind: Service}\n")),
         (FLOW, {0: [MORE]}, FLOW.replace("{a: 0644}", '{"kind": "Service"}')),
         (FLOW, {2: [MORE]}, FLOW.replace("{b: 1}", '{b: 1}, {"kind": "Service"}')),
         (

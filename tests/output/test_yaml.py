@@ -223,7 +223,13 @@ def test_any_data_survives_json(value):
         ("example/mnist:1.4", "example/mnist:1.4"),
         ("TF_CONFIG", "TF_CONFIG"),
         ("mnist-ps-0.mnist:2222", "mnist-ps-0.mnist:2222"),
-        ("--lr", "'--lr'"),
+        ("--lr", "--lr"),
+        ("--lr=1e-5", "--lr=1e-5"),
+        ("$(RANK)", "$(RANK)"),
+        ("50m", "50m"),
+        ("1.5Gi", "1.5Gi"),
+        ("1E", "'1E'"),
+        ("1_000", "'1_000'"),
         ("1e-5", "'1e-5'"),
         ("y", "'y'"),
         ("No", "'No'"),
@@ -242,15 +248,37 @@ def test_a_string_is_unquoted_only_if_it_is_unambiguous(text, written):
 
 
 def test_a_list_of_integers_is_written_on_one_line():
-    assert "---\na: [1, 2, 3]\nb:\n- true\n- 2\nc: []\n" == dumped(
-        {"a": [1, 2, 3], "b": [True, 2], "c": []}
+    numbers = list(range(100))
+
+    assert f"---\na: {numbers}\n" == dumped({"a": numbers})
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        ({"args": ["--lr", "1"]}, "args: [--lr, '1']"),
+        ({"drop": {"all": ["x"]}}, "drop: {all: [x]}"),
+        ({"env": [{"name": "A", "value": "b"}]}, "env:\n- {name: A, value: b}"),
+        ({"long": ["x" * 50, "y" * 50]}, f"long:\n- {'x' * 50}\n- {'y' * 50}"),
+        ({"many": dict.fromkeys("abcde", 1)}, "many:\n  a: 1\n  b: 1\n  c: 1\n  d: 1\n  e: 1"),
+        ({"text": ["a\n"]}, "text:\n- |\n  a"),
+        ({"c": [], "d": {}}, "c: []\nd: {}"),
+    ],
+)
+def test_what_is_short_is_written_on_one_line(data, text):
+    assert f"---\n{text}\n" == dumped(data)
+
+
+def test_file_modes_are_octal():
+    assert "---\na: {defaultMode: 0555, mode: 07, other: 7}\n" == dumped(
+        {"a": {"defaultMode": 0o555, "mode": 0o7, "other": 7}}
     )
 
 
 def test_repeated_values_are_written_out_without_aliases():
     shared = {"a": [1]}
 
-    assert "---\nb:\n  a: [1]\nc:\n  a: [1]\nd:\n- a: [1]\n- a: [1]\n" == dumped(
+    assert "---\nb: {a: [1]}\nc: {a: [1]}\nd:\n- {a: [1]}\n- {a: [1]}\n" == dumped(
         {"b": shared, "c": shared, "d": [shared, shared]}
     )
 

@@ -11,6 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 from runtime.world import Client, World
@@ -60,17 +61,6 @@ def test_jobs_are_watched_by_name_and_pods_by_label():
         ("Job", {"fieldSelector": "metadata.name=mnist-worker"}),
         ("Pod", {"labelSelector": "mlgen.dev/job=mnist"}),
     ] == supervise.watches(plan.load(json.dumps(PLAN), "uid"))
-
-
-def test_pods_are_read_only_where_the_rights_allow_it(world):
-    job = plan.load(json.dumps({**PLAN, "pods": False, "workloads": PLAN["workloads"][:1]}), "r")
-    world.list = None
-    supervisor = Supervisor(job, Client(world, Random(1), 0.0, None), log=lambda _: None)
-
-    while supervisor.exit_code is None:
-        supervisor.step()
-
-    assert [("Job", {"fieldSelector": "metadata.name=mnist-worker"})] == supervise.watches(job)
 
 
 class Broken:
@@ -218,11 +208,12 @@ def test_main(monkeypatch, tmp_path, capsys, exits, code, expected):  # noqa: PL
 
 
 def test_the_end_of_the_pod_may_be_that_of_the_namespace(monkeypatch, tmp_path):
-    (tmp_path / "plan.json").write_text(json.dumps({**PLAN, "workloads": [], "pods": False}))
+    (tmp_path / "plan.json").write_text(json.dumps({**PLAN, "workloads": []}))
     env = {"MLGEN_PLAN": str(tmp_path / "plan.json"), "MLGEN_RUN": "uid"}
     env.update(KUBERNETES_SERVICE_HOST="h", KUBERNETES_SERVICE_PORT="443")
     left = []
-    monkeypatch.setattr(api, "in_cluster", lambda *_: None)
+    client = SimpleNamespace(watch=lambda *_, **__: ())
+    monkeypatch.setattr(api, "in_cluster", lambda *_: client)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setattr(supervise, "run", lambda *_: sys.exit(143))
     monkeypatch.setattr(Supervisor, "leave", lambda self: left.append(self))  # noqa: PLW0108

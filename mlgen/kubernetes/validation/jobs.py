@@ -206,7 +206,7 @@ def _exit_codes(at: ValuePath, rule: Object, names: set[str]) -> Iterator[Violat
     if not operator:
         yield missing(at, "operator", "add operator: In or NotIn")
     yield from one_of((*at, "operator"), operator, ("In", "NotIn"))
-    if name is not None and name not in names:
+    if isinstance(name, str) and name not in names:
         message = f'the pod has no container "{name}"'
         yield Violation((*at, "containerName"), message, "use one of its names", "reference")
     path, codes = (*at, "values"), values(rule, "values", 0)

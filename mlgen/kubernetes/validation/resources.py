@@ -212,7 +212,8 @@ def _needed(spec: Object, kind: str, name: str) -> Decimal:
     """
 
     def amount(container: Object) -> Decimal:
-        return amount_of(mapping(container, "resources", kind).get(name)) or Decimal(0)
+        limit = mapping(container, "resources", "limits").get(name)  # the default of a request
+        return amount_of(mapping(container, "resources", kind).get(name, limit)) or Decimal(0)
 
     sidecars = most = Decimal(0)
     for _, container in items(spec, "initContainers"):

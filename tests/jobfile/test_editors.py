@@ -1,0 +1,61 @@
+"""The published schema: hints for editors that validators ignore."""
+
+import json
+import re
+
+import pytest
+from jsonschema import Draft7Validator, Draft202012Validator
+
+import mlgen
+from mlgen import frameworks, scaffold
+from mlgen.kubernetes.versions import DEFAULT
+
+SCHEMA = json.loads(scaffold.editor_schema(DEFAULT))
+SNIPPETS = {item["label"]: item for item in SCHEMA["defaultSnippets"]}
+
+
+@pytest.mark.parametrize("validator", [Draft7Validator, Draft202012Validator])
+def test_hints_change_nothing_for_validators(validator):
+    validator.check_schema({**SCHEMA, "$schema": validator.META_SCHEMA["$id"]})
+    job = {"apiVersion": "mlgen.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": "a"}}
+    spec = {"framework": "pytorch", "roles": {"worker": {"replica": 2}, "workr": {}}}
+    plain = frameworks.published_schema(frameworks.names(), DEFAULT)
+
+    def messages(schema):
+        return {error.message for error in validator(schema).iter_errors({**job, "spec": spec})}
+
+    assert len(messages(plain)) == 2
+    assert messages(plain) <= messages(SCHEMA)
+
+
+@pytest.mark.parametrize("name", frameworks.names())
+def test_a_snippet_of_every_framework_renders(name):
+    item = SNIPPETS[f"TrainingJob: {name}"]
+    text = re.sub(r"\$\{\d:([^}]*)\}", r"\1", item["bodyText"])
+
+    assert mlgen.validate(f"{text}\n").warnings == ()
+    assert ("train", "example/train:1") == tuple(re.findall(r"\$\{\d:([^}]*)\}", item["bodyText"]))
+
+
+def test_every_value_with_a_meaning_has_it():
+    policy = SCHEMA["properties"]["spec"]["properties"]["runPolicy"]["properties"]
+    restart = SCHEMA["definitions"]["restartPolicy"]
+
+    assert policy["cleanPodPolicy"]["enumDescriptions"][:2] == [
+        "Keep everything.",
+        "Stop the pods that are still running.",
+    ]
+    assert len(restart["enumDescriptions"]) == len(restart["enum"])
+    assert all(restart["enumDescriptions"])
+    assert "enumDescriptions" not in SCHEMA["definitions"]["imagePullPolicy"]
+
+
+def test_roles_are_listed_for_completion():
+    roles = [
+        rule["then"]["properties"]["spec"]["properties"].get("roles") for rule in SCHEMA["allOf"]
+    ]
+
+    assert sum(role is None for role in roles) == 1  # names of any kind
+    assert all(
+        list(role["properties"]) == role["propertyNames"]["enum"] for role in filter(None, roles)
+    )
