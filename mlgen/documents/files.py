@@ -21,6 +21,10 @@ CHARTS = ("Chart.yaml", "values.yaml")
 HELM_HINT = "render the chart first: helm template CHART | mlgen render -"
 
 
+STDIN = "<stdin>"
+"""What messages call standard input."""
+
+
 @dataclass(frozen=True, slots=True)
 class Text:
     """The text of a file or of standard input, or the problem that prevented reading it.
@@ -46,7 +50,7 @@ def texts(names: tuple[str, ...]) -> Iterator[Text]:
     """
     for name in names:
         if name == "-":
-            yield decode("<stdin>", sys.stdin.buffer.read())
+            yield _standard_input()
             continue
         try:
             files = _files(Path(name))
@@ -62,6 +66,14 @@ def texts(names: tuple[str, ...]) -> Iterator[Text]:
                 yield decode(str(file), file.read_bytes())
             except OSError as error:
                 yield _unreadable(str(file), error)
+
+
+def _standard_input() -> Text:
+    """Return the text on standard input, which may be closed."""
+    if sys.stdin is None:
+        message, hint = "cannot be read: standard input is closed", "pass a file, or pipe one in"
+        return Text(STDIN, problem=Problem((), message, "unreadable", hint, place=Place(STDIN, 0)))
+    return decode(STDIN, sys.stdin.buffer.read())
 
 
 def _files(path: Path) -> list[Path]:

@@ -8,8 +8,9 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any, TypeVar
 
+from mlgen.documents import flags
 from mlgen.documents.document import Document
-from mlgen.documents.reader import scalar
+from mlgen.documents.reader import value_document
 from mlgen.problems import Place, Problem, ValuePath, dotted
 
 T = TypeVar("T")
@@ -37,7 +38,8 @@ SETTING = Place("--set", 0)
 def parse(setting: str) -> tuple[ValuePath, Any]:
     r"""Parse `spec.roles.worker.replicas=8` into a path and a value.
 
-    The value is YAML 1.2. In the path, `[0]` is an item of a list, and `\.` a dot within a key.
+    The value is YAML 1.2; that of a flag, `args.lr=1e-4`, is a string as written. In the path,
+    `[0]` is an item of a list, and `\.` a dot within a key.
 
     Raises:
         ValueError: the setting has another form; the message says what is wrong.
@@ -45,14 +47,26 @@ def parse(setting: str) -> tuple[ValuePath, Any]:
     name, equals, value = setting.partition("=")
     if not equals:
         raise ValueError('expected path=value, but there is no "="')
+    path = parse_path(name)
+    _require_plain(name, path, value)
+    document = value_document(value)
+    if flags.is_flag(path):
+        return path, document.texts.get((), document.data)
+    return path, document.data
+
+
+def parse_path(name: str) -> ValuePath:
+    r"""Return the path that a text such as `spec.roles.worker.args[0]` is.
+
+    Raises:
+        ValueError: it is not a path.
+    """
     if not PATH.fullmatch(name):
         raise ValueError(f'"{name}" is not a path such as spec.roles.worker.args[0]')
-    path = tuple(
+    return tuple(
         int(step.group(1)) if step.group(1) else re.sub(r"\\(.)", r"\1", step.group())
         for step in STEP.finditer(name)
     )
-    _require_plain(name, path, value)
-    return path, scalar(value)
 
 
 def _require_plain(name: str, path: ValuePath, value: str) -> None:
@@ -74,13 +88,23 @@ def _require_plain(name: str, path: ValuePath, value: str) -> None:
     if items:
         listed = ", ".join(item.strip() for item in items[1].split(","))
         raise ValueError(f"a list is written as in YAML: --set '{name}=[{listed}]'")
-    slash = next((n for n, step in enumerate(path) if isinstance(step, str) and "/" in step), 0)
-    holders = [n for n, step in enumerate(path[:slash]) if step in QUALIFIED]
-    if holders and holders[-1] < slash - 1:
-        key = ".".join(map(str, path[holders[-1] + 1 : slash + 1]))
-        escaped = written((*path[: holders[-1] + 1], key, *path[slash + 1 :]))
+    key, escaped = with_dots_escaped(path)
+    if key:
         message = f'escape the dots in the key "{key}" with a backslash'
         raise ValueError(f"{message}, in single quotes: --set '{escaped}={value}'")
+
+
+def with_dots_escaped(path: ValuePath) -> tuple[str, str]:
+    """Return the key whose dots were read as steps, and the path as it should be written.
+
+    Both are "" if there is no such key.
+    """
+    slash = next((n for n, step in enumerate(path) if isinstance(step, str) and "/" in step), 0)
+    holders = [n for n, step in enumerate(path[:slash]) if step in QUALIFIED]
+    if not holders or holders[-1] >= slash - 1:
+        return "", ""
+    key = ".".join(map(str, path[holders[-1] + 1 : slash + 1]))
+    return key, written((*path[: holders[-1] + 1], key, *path[slash + 1 :]))
 
 
 def written(path: ValuePath) -> str:
@@ -120,15 +144,25 @@ def in_shell(problem: Problem, document: Document) -> Problem:
     return replace(problem, hint=hint or problem.hint)
 
 
-def apply(document: Document, path: ValuePath, value: Any) -> Document:
+def apply(document: Document, path: ValuePath, value: Any, place: Place = SETTING) -> Document:
     """Return a copy of a document with the value at a path set.
 
     Mappings and lists on the way to it are created; an item can be appended to a list. Problems
-    with the value are reported at the place `--set`.
+    with the value are reported at the place, by default `--set`. The path can be that of a flag:
+    see `flags`.
 
     Raises:
-        ValueError: the path leads through a scalar, or skips items of a list.
+        ValueError: the path leads through a scalar, or skips items of a list; or it is that of a
+            flag that is not there exactly once.
     """
+    settings = flags.resolved(document.data, path, value) if flags.is_flag(path) else None
+    for plain_path, plain_value in settings or [(path, value)]:
+        document = _with_value(document, plain_path, plain_value, place)
+    return document
+
+
+def _with_value(document: Document, path: ValuePath, value: Any, place: Place) -> Document:
+    """Return a copy of a document with the value at a plain path set; see `apply`."""
     data = copy.deepcopy(document.data)
     parent = data
     for depth, (step, following) in enumerate(pairwise(path)):
@@ -145,8 +179,8 @@ def apply(document: Document, path: ValuePath, value: Any) -> Document:
     return replace(
         document,
         data=data,
-        places=_outside(document.places, path) | {path: SETTING},
-        keys=document.keys | {path: SETTING},
+        places=_outside(document.places, path) | {path: place},
+        keys=document.keys | {path: place},
         texts=_outside(document.texts, path),
         origins=origins | {path: path} if origins else origins,
     )

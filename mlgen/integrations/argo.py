@@ -9,12 +9,14 @@ to apply (https://kubernetes.io/docs/reference/access-authn-authz/rbac/, "Privil
 prevention and bootstrapping"), and TensorBoard, which keeps running after the workflow.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from mlgen import checks, pipeline
 from mlgen.documents.files import Text
+from mlgen.jobfile.model import TrainingJob
 from mlgen.kubernetes.objects import Key, keys
 from mlgen.objects import supervisor
 from mlgen.objects.labels import JOB, labels, metadata, status_name
@@ -23,7 +25,7 @@ from mlgen.output.summary import heading
 from mlgen.output.yaml import verbatim, yaml_text
 from mlgen.problems import Collector, Problem
 from mlgen.result import Foreign, Options, Rendered
-from mlgen.variants import workflow
+from mlgen.variants import matrix, workflow
 
 TEMPLATE = {"name": "mlgen-train", "template": "train"}
 SERVICE_ACCOUNT = "mlgen-train"
@@ -56,6 +58,8 @@ class Form:
         backoff_seconds: the time before the second attempt, doubled before each further one; None
             for the default of the template.
         retry_oom: retry after a container exceeded its memory limit.
+        parallelism: the number of combinations of a matrix that run at the same time; None for all.
+        fail_fast: start no further combination after one has failed.
     """
 
     schedule: str | None = None
@@ -63,6 +67,8 @@ class Form:
     workflow: bool = True
     backoff_seconds: int | None = None
     retry_oom: bool = False
+    parallelism: int | None = None
+    fail_fast: bool = False
 
 
 def argo(texts: Iterable[Text], options: Options, form: Form) -> tuple[str, tuple[Problem, ...]]:
@@ -75,38 +81,69 @@ def argo(texts: Iterable[Text], options: Options, form: Form) -> tuple[str, tupl
     collector = Collector(result.warnings)
     taken: set[Key] = set()
     manifests = []
-    for part in result.parts:
-        if isinstance(part, Foreign):
-            taken.update(keys([part.document.data]))
-            manifests.append(verbatim(part.document.text, part.document.data))
+    runs = list(_runs(result.parts))
+    for run in runs:
+        if isinstance(run, Foreign):
+            taken.update(keys([run.document.data]))
+            manifests.append(verbatim(run.document.text, run.document.data))
             continue
-        objects = list(_objects(part, form))
-        in_cluster = [*objects, *filter(_is_applied_by_step, part.objects), _status(part)]
-        problems = [*_problems(part, form, objects), *checks.collisions(in_cluster, taken)]
-        collector.extend(map(part.document.located, problems))
+        *others, last = [[*_objects_of_user(job), _config(job, form)] for job in run]
+        objects = [*others, [*last, *_workflow_objects(run, form)]]
+        applied = [item for items in objects for item in items]
+        by_step = [item for job in run for item in [*_applied_by_step(job), _status(job)]]
+        in_cluster = [*applied, *by_step]
+        problems = [*_problems(run, form, applied), *checks.collisions(in_cluster, taken)]
+        collector.extend(map(run[0].document.located, problems))
         taken.update(keys(in_cluster))
-        manifests.append(yaml_text(objects, heading(part)))
+        manifests += map(yaml_text, objects, map(heading, run))
+    if form.parallelism is not None or form.fail_fast:
+        collector.extend(_needs_matrix(result.jobs))
     collector.raise_errors()
     if form.step:
-        steps = yaml_text([[_step(job, form) for job in result.jobs]])
+        steps = yaml_text([[_step(run, form) for run in runs if not isinstance(run, Foreign)]])
         return steps.removeprefix("---\n"), collector.problems
     return "".join(manifests), collector.problems
 
 
-def _objects(job: Rendered, form: Form) -> Iterator[Object]:
-    """Return the objects that the user applies; the Workflow comes last, as it starts at once."""
-    yield from _objects_of_user(job)
-    yield _config(job, form)
+def _runs(parts: Iterable[Rendered | Foreign]) -> Iterator[Sequence[Rendered] | Foreign]:
+    """Return the jobs that one Workflow runs: one job, or all combinations of a matrix."""
+
+    def key(part: Rendered | Foreign) -> Any:
+        if isinstance(part, Foreign) or part.combination is None:
+            return id(part)
+        return part.file, part.job.namespace, part.combination.base
+
+    for _, group in groupby(parts, key):
+        jobs = list(group)
+        if isinstance(jobs[0], Foreign):
+            yield jobs[0]
+        else:
+            yield [job for job in jobs if isinstance(job, Rendered)]
+
+
+def _needs_matrix(jobs: Sequence[Rendered]) -> Iterator[Problem]:
+    """Return a warning if no job has a matrix."""
+    if not any(job.combination for job in jobs):
+        message = "--parallelism and --fail-fast have no effect, because no job has a matrix"
+        yield Problem((), message, "no-effect", "omit them, or add --matrix", warning=True)
+
+
+def _workflow_objects(run: Sequence[Rendered], form: Form) -> Iterator[Object]:
+    """Return what runs the jobs; it comes last, as it starts at once."""
     if form.schedule is not None:
-        yield _cron_workflow(job, form)
+        yield _cron_workflow(run, form)
     elif form.workflow and not form.step:
-        yield _workflow(job, form)
+        yield _workflow(run, form)
 
 
 def _is_applied_by_step(item: Object) -> bool:
     if item["kind"] == "Service":
         return JOB in item["spec"]["selector"]  # the Service of TensorBoard does not select by job
     return item["kind"] not in KINDS_OF_USER
+
+
+def _applied_by_step(job: Rendered) -> Iterator[Object]:
+    return filter(_is_applied_by_step, job.objects)
 
 
 def _objects_of_user(job: Rendered) -> Iterator[Object]:
@@ -122,7 +159,7 @@ def _config(job: Rendered, form: Form) -> Object:
     """Return the ConfigMap with the manifests that the step applies, its plan and its program."""
     meta = metadata(job.job, _config_name(job), "manifests")
     meta["labels"].pop(JOB)
-    objects = [item for item in job.objects if _is_applied_by_step(item)]
+    objects = list(_applied_by_step(job))
     files = supervisor.files(_plan(job, form, objects), step=True)
     return filled("configmap", metadata=meta, data={FILE: yaml_text(objects), **files})
 
@@ -146,70 +183,111 @@ def _status(job: Rendered) -> Object:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
 
 
-def _step(job: Rendered, form: Form) -> Object:
-    """Return the step that calls the template for the job."""
-    parameters = {
+def _whole(run: Sequence[Rendered]) -> TrainingJob:
+    """Return the job that a Workflow is named after."""
+    return matrix.whole([job.job for job in run]) if run[0].combination else run[0].job
+
+
+def _step(run: Sequence[Rendered], form: Form) -> Object:
+    """Return the step that calls the template for a job, or for each combination of a matrix."""
+    each = [_parameters(job, form) for job in run]
+    parameters = each[0]
+    items: dict[str, Any] = {}
+    if run[0].combination:
+        differing = [name for name in parameters if len({one[name] for one in each}) > 1]
+        named = {"job": "{{item}}", "manifests": "{{item}}-manifests"}
+        if set(differing) <= named.keys():
+            items = {"withItems": [one["job"] for one in each]}
+        else:
+            items = {"withItems": [{name: one[name] for name in differing} for one in each]}
+            named = {name: f"{{{{item.{name}}}}}" for name in differing}
+        parameters = parameters | named
+    arguments = [{"name": name, "value": value} for name, value in parameters.items()]
+    return {
+        "name": _whole(run).name,
+        "templateRef": TEMPLATE,
+        "arguments": {"parameters": arguments},
+        **items,
+    }
+
+
+def _parameters(job: Rendered, form: Form) -> dict[str, str]:
+    """Return the parameters with which the template is called for a job."""
+    return {
         "job": job.job.name,
         "manifests": _config_name(job),
         "backoff-limit": str(job.job.run_policy.retries),
         **({} if form.backoff_seconds is None else {"backoff-seconds": str(form.backoff_seconds)}),
         "image": job.job.helpers.python_image,
     }
-    arguments = [{"name": name, "value": value} for name, value in parameters.items()]
-    return {
-        "name": job.job.name,
-        "templateRef": TEMPLATE,
-        "arguments": {"parameters": arguments},
-    }
 
 
-def _workflow(job: Rendered, form: Form) -> Object:
+def _workflow(run: Sequence[Rendered], form: Form) -> Object:
     """Return the Workflow; under a schedule, only the CronWorkflow is suspended."""
-    policy = job.job.run_policy
+    job = _whole(run)
     return filled(
         "workflow",
-        metadata=metadata(job.job, job.job.name, "workflow"),
+        metadata=metadata(job, job.name, "workflow"),
         service_account=SERVICE_ACCOUNT,
-        suspend=policy.suspend and form.schedule is None,
-        ttl=policy.ttl_seconds_after_finished,
-        step=_step(job, form),
+        suspend=job.run_policy.suspend and form.schedule is None,
+        ttl=job.run_policy.ttl_seconds_after_finished,
+        parallelism=form.parallelism if run[0].combination else None,
+        fail_fast=form.fail_fast and bool(run[0].combination),
+        step=_step(run, form),
     )
 
 
-def _cron_workflow(job: Rendered, form: Form) -> Object:
+def _cron_workflow(run: Sequence[Rendered], form: Form) -> Object:
+    job = _whole(run)
     return filled(
         "cronworkflow",
-        metadata=metadata(job.job, job.job.name, "workflow"),
+        metadata=metadata(job, job.name, "workflow"),
         schedule=form.schedule,
-        suspend=job.job.run_policy.suspend,
-        labels=labels(job.job, "workflow"),
-        workflow=_workflow(job, form)["spec"],
+        suspend=job.run_policy.suspend,
+        labels=labels(job, "workflow"),
+        workflow=_workflow(run, form)["spec"],
     )
 
 
-def _problems(job: Rendered, form: Form, objects: list[Object]) -> Iterator[Problem]:
+def _problems(run: Sequence[Rendered], form: Form, objects: Sequence[Object]) -> Iterator[Problem]:
+    job = _whole(run)
     for item in objects:
         yield from checks.sizes(item, SIZE_HINT)
     yield from _name_problems(job, form)
+    yield from _differing_policies(run)
     yield from _ignored_policies(job, form)
 
 
-def _name_problems(job: Rendered, form: Form) -> Iterator[Problem]:
-    cut = len(job.job.name) - CRON_WORKFLOW_MAX
+def _differing_policies(run: Sequence[Rendered]) -> Iterator[Problem]:
+    """Return the policies of the whole Workflow in which the combinations of a matrix differ."""
+    policies = [job.job.run_policy for job in run]
+    fields: dict[str, set[Any]] = {
+        "suspend": {policy.suspend for policy in policies},
+        "ttlSecondsAfterFinished": {policy.ttl_seconds_after_finished for policy in policies},
+    }
+    for name, values in fields.items():
+        if len(values) > 1:
+            message = "the combinations differ in it, but one Workflow runs all of them"
+            hint = "remove it from the matrix"
+            yield Problem(("spec", "runPolicy", name), message, "combination", hint)
+
+
+def _name_problems(job: TrainingJob, form: Form) -> Iterator[Problem]:
+    cut = len(job.name) - CRON_WORKFLOW_MAX
     if form.schedule is not None and cut > 0:
         message = (
             f"the name of a CronWorkflow has at most {CRON_WORKFLOW_MAX} characters, got"
-            f" {len(job.job.name)}"
+            f" {len(job.name)}"
         )
         hint = f"remove {cut} character{'s' if cut > 1 else ''}"
         yield Problem(checks.NAME, message, "name-too-long", hint)
 
 
-def _ignored_policies(job: Rendered, form: Form) -> Iterator[Problem]:
+def _ignored_policies(job: TrainingJob, form: Form) -> Iterator[Problem]:
     """Warn of policies that apply to a whole Workflow if only a step of it is rendered."""
     if form.workflow and not form.step:
         return
-    policy = job.job.run_policy
+    policy = job.run_policy
     hints = {
         "suspend": policy.suspend and "set suspend: true in that Workflow",
         "ttlSecondsAfterFinished": policy.ttl_seconds_after_finished is not None

@@ -143,7 +143,7 @@ def adapted(topology: Topology, manifests: Sequence[Object], target: Target) -> 
     job = topology.job
     # A Job's template is immutable, so a change of the hash recreates all Jobs of the set. With a
     # hash in its name, a changed job is a new set of objects anyway.
-    set_hash = {} if job.part_of else {SET: digest(topology, manifests)}
+    set_hash = {} if job.hashed else {SET: digest(topology, manifests)}
     prepared = (_prepared(topology, manifest, set_hash) for manifest in manifests)
     return [TOOLS[target].adapt(topology, manifest) for manifest in prepared]
 

@@ -38,7 +38,7 @@ def renamed(topology: Topology, manifests: Sequence[Object]) -> TrainingJob:
     """
     job = topology.job
     name = f"{job.name}-{digest(topology, manifests)}"
-    return replace(job, name=name, name_suffix=None, part_of=job.name)
+    return replace(job, name=name, name_suffix=None, part_of=job.part_of or job.name, hashed=True)
 
 
 def digest(topology: Topology, manifests: Sequence[Object]) -> str:
@@ -48,13 +48,17 @@ def digest(topology: Topology, manifests: Sequence[Object]) -> str:
         topology: of the job.
         manifests: all objects of that topology.
     """
-    inputs = list(_hashed(topology, manifests))
-    number = int.from_bytes(sha256(json.dumps(inputs, sort_keys=True).encode()).digest(), "big")
-    letters = []
+    return letters(list(_hashed(topology, manifests)))
+
+
+def letters(value: Any) -> str:
+    """Return `LENGTH` letters of `ALPHABET`, a hash of plain data."""
+    number = int.from_bytes(sha256(json.dumps(value, sort_keys=True).encode()).digest(), "big")
+    chosen = []
     for _ in range(LENGTH):
         number, letter = divmod(number, len(ALPHABET))
-        letters.append(ALPHABET[letter])
-    return "".join(letters)
+        chosen.append(ALPHABET[letter])
+    return "".join(chosen)
 
 
 def _hashed(topology: Topology, manifests: Sequence[Object]) -> Iterator[Any]:
@@ -89,12 +93,12 @@ CONFIG_MAPS = ("configMap", "configMapRef", "configMapKeyRef")
 
 
 def in_addresses(topology: Topology, manifests: Sequence[Object]) -> list[Object]:
-    """Return the manifests with the hash in names that the user wrote without it.
+    """Return the manifests with the job's final name in names that the user wrote without it.
 
     Those are addresses of replicas, and the names of the job's ConfigMaps.
 
     Args:
-        topology: of the job under its name with the hash.
+        topology: of the job under its name with the hash, or that of a combination.
         manifests: all objects of that topology.
     """
     job = topology.job

@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 import yaml
 from click.testing import CliRunner
-from support import ROOT, load_all
+from support import ROOT, load_all, without_totals
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from mlgen.cli import main
@@ -18,7 +18,9 @@ from mlgen.runtime import step
 from mlgen.runtime.plan import load
 
 COMMANDS = re.findall(
-    r"^mlgen (argo job\.yaml[^|\n]*)", (ROOT / "docs/argo.md").read_text(), re.MULTILINE
+    r"^mlgen (argo job\.yaml[^|\n]*)",
+    (ROOT / "docs/integrations/argo.md").read_text(),
+    re.MULTILINE,
 )
 HEAD = "apiVersion: mlgen.dev/v1alpha1\nkind: TrainingJob\n"
 PERMISSIONS = {"ServiceAccount", "Role", "RoleBinding"}
@@ -38,7 +40,7 @@ def here(monkeypatch):
 
 def run(*words):
     done = CliRunner().invoke(main, ["argo", *map(str, words)], catch_exceptions=False)
-    return done.exit_code, done.stdout, done.stderr
+    return done.exit_code, done.stdout, without_totals(done.stderr)
 
 
 @cache
@@ -74,6 +76,65 @@ CASES = {
     "generic-actors": ["--cron", "0 2 * * 6"],  # suspended, with a time to live
     "pytorch-ranks": ["--template"],  # its own exit codes
 }
+
+
+def test_one_workflow_runs_all_combinations_of_a_matrix(manifest):
+    code, text, _ = run("fixtures/matrix/pytorch.yaml", "--parallelism", "2", "--fail-fast")
+
+    assert code == 0
+    assert text == manifest
+
+
+def test_a_schedule_runs_all_combinations_of_a_matrix():
+    words = ["fixtures/matrix/pytorch.yaml", "--parallelism", "2", "--cron", "@daily"]
+    *others, item = load_all(run(*words)[1])
+
+    assert {other["kind"] for other in others} == {"ConfigMap", "PersistentVolumeClaim"}
+    assert (item["kind"], item["metadata"]["name"]) == ("CronWorkflow", "bert")
+    (template,) = item["spec"]["workflowSpec"]["templates"]
+    assert template["parallelism"] == 2
+    assert "failFast" not in template
+    assert len(template["steps"][0][0]["withItems"]) == 4
+
+
+def test_combinations_with_other_parameters_are_items_with_these():
+    matrix = "spec.runPolicy.backoffLimit=[1, 2]"
+    words = ["fixtures/pytorch-torchrun.yaml", "--matrix", matrix, "--template"]
+
+    (step,) = yaml.safe_load(run(*words)[1])
+
+    values = {each["name"]: each["value"] for each in step["arguments"]["parameters"]}
+    assert values["backoff-limit"] == "{{item.backoff-limit}}"
+    assert values["image"].startswith("python:")
+    job = step["name"]
+    assert step["withItems"][0] == {
+        "job": f"{job}-backofflimit-1",
+        "manifests": f"{job}-backofflimit-1-manifests",
+        "backoff-limit": "1",
+    }
+
+
+def test_a_hash_in_the_names_of_combinations_is_in_that_of_the_workflow():
+    suffix = ["--set", "metadata.nameSuffix=hash"]
+    item = load_all(run("fixtures/matrix/pytorch.yaml", *suffix)[1])[-1]
+
+    assert re.fullmatch("bert-[a-z0-9]{8}", item["metadata"]["name"])
+
+
+def test_policies_of_the_workflow_cannot_differ():
+    matrix = "spec.runPolicy.suspend=[true, false]"
+    code, _, err = run("fixtures/pytorch-torchrun.yaml", "--matrix", matrix)
+
+    assert code == 1
+    assert "spec.runPolicy.suspend: the combinations differ in it" in err
+
+
+def test_options_of_a_matrix_without_one_are_a_warning():
+    code, _, err = run("fixtures/pytorch-torchrun.yaml", "--parallelism", "2")
+
+    assert code == 0
+    assert "--parallelism and --fail-fast have no effect" in err
+    assert run("fixtures/matrix/pytorch.yaml", "--template", "--fail-fast")[0] == 2
 
 
 @pytest.mark.parametrize("name", CASES)

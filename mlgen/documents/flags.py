@@ -1,0 +1,201 @@
+"""`args.lr` in a path → the value of the flag `--lr` in `command` or `args` of a job file.
+
+A program's flags have no names in a job file: they are items of a list. Such a path is resolved to
+the plain paths of these items.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mlgen.problems import ValuePath, dotted
+from mlgen.shell import text_index
+
+LISTS = ("args", "command")
+"""The lists that hold flags; a new flag is appended to the first of these that there is."""
+
+NUMBER = re.compile(r"-\.?\d")
+"""The start of a negative number, which is a value, not a flag."""
+
+ROLES: ValuePath = ("spec", "roles")
+
+Setting = tuple[ValuePath, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Flag:
+    """A flag in a list.
+
+    Attributes:
+        path: of its item.
+        prefix: the item up to the value, as in `--lr=`; "" if the value is the next item.
+        has_value: False if there is no next item, or if it is another flag.
+    """
+
+    path: ValuePath
+    prefix: str
+    has_value: bool = True
+
+
+def is_flag(path: ValuePath) -> bool:
+    """Return True for a path such as `args.lr`, `spec.args.lr` or `spec.roles.worker.args.lr`."""
+    return _split(path) is not None
+
+
+def text(value: Any) -> str:
+    """Return a value as an argument of a program: `true`, `0.1`, a string unchanged."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def resolved(data: Any, path: ValuePath, value: Any) -> list[Setting]:
+    """Return the plain paths to set, each with its value, for a path to a flag.
+
+    A flag is written `--lr 1e-4`, `--lr=1e-4`, or the same with one dash; Hydra's `lr=1e-4` has
+    none. One that is not there is appended as `--lr 1e-4`.
+
+    Args:
+        data: a job file, which need not be valid.
+        path: of a flag; see `is_flag`.
+        value: of the flag.
+
+    Raises:
+        ValueError: the flag stands at several places or has no value, or there is no list or no
+            single list to which it can be appended; the message says what to write instead.
+    """
+    split = _split(path)
+    if split is None or isinstance(value, (dict, list)) or value is None:
+        raise ValueError(f"{dotted(path)} is a flag, which takes one string or number")
+    chosen, name = split
+    lists = {found: items for found, items in _lists(data) if chosen in (None, found)}
+    flags = [flag for found, items in lists.items() for flag in _flags(found, items, name)]
+    if len(flags) > 1:
+        places = " and ".join(dotted(flag.path) for flag in flags)
+        raise ValueError(f"the flag {name} stands at {places}; {_narrower(flags, lists, name)}")
+    if not flags:
+        return _appended(data, chosen, lists, name, text(value))
+    (flag,) = flags
+    if not flag.has_value:
+        raise ValueError(f"the flag at {dotted(flag.path)} has no value that can be replaced")
+    if flag.prefix:
+        return [(flag.path, flag.prefix + text(value))]
+    *holder, index = flag.path
+    return [((*holder, int(index) + 1), text(value))]
+
+
+def _split(path: ValuePath) -> tuple[ValuePath | None, str] | None:
+    """Return the list and the name of a flag; None if the path is not one of a flag.
+
+    The list is None for the short form `args.NAME`, which leaves the list open. Dots within the
+    name need no backslash, since nothing is below a flag.
+    """
+    length = len(path[:3]) if path[:2] == ROLES else int(path[:1] == ("spec",))
+    name = path[length + 1 :]
+    is_list = path[length : length + 1] in ((("args",), ("command",)) if length else (("args",),))
+    if not is_list or not name or not all(isinstance(step, str) for step in name):
+        return None
+    return path[: length + 1] if length else None, ".".join(map(str, name))
+
+
+def _holders(data: Any) -> Iterator[tuple[ValuePath, Mapping[str, Any]]]:
+    """Return `spec` and every role, with their paths."""
+    spec = data.get("spec") if isinstance(data, dict) else None
+    if isinstance(spec, dict):
+        yield ("spec",), spec
+        roles = spec.get("roles")
+        for name, role in roles.items() if isinstance(roles, dict) else ():
+            if isinstance(role, dict):
+                yield (*ROLES, name), role
+
+
+def _lists(data: Any) -> Iterator[tuple[ValuePath, Sequence[Any]]]:
+    """Return every list that may hold flags, with its path."""
+    for path, holder in _holders(data):
+        for name in LISTS:
+            if isinstance(holder.get(name), list):
+                yield (*path, name), holder[name]
+
+
+def _flags(path: ValuePath, items: Sequence[Any], name: str) -> Iterator[_Flag]:
+    """Return each place of a flag in a list.
+
+    Raises:
+        ValueError: it stands there in another spelling only, such as with an underscore.
+    """
+    similar = ""
+    found = False
+    for number, item in enumerate(items):
+        if not isinstance(item, str):
+            continue
+        word, equals, _ = item.partition("=")
+        dashes = len(word) - len(word.lstrip("-"))
+        if dashes > 2 or not (dashes or equals):  # noqa: PLR2004 - `--`
+            continue
+        if word[dashes:] == name:
+            found = True
+            value = items[number + 1] if number + 1 < len(items) else None
+            has_value = value is not None and (
+                not str(value).startswith("-") or NUMBER.match(str(value)) is not None
+            )
+            yield _Flag((*path, number), f"{word}=" if equals else "", bool(equals) or has_value)
+        elif _plain(word) == _plain(name):
+            similar = word
+    if similar and not found:
+        spelled = similar.lstrip("-")
+        raise ValueError(f'{dotted(path)} has the flag "{similar}"; write args.{spelled}')
+
+
+def _plain(word: str) -> str:
+    return word.lstrip("-").replace("_", "-").lower()
+
+
+def _narrower(flags: Sequence[_Flag], lists: Mapping[ValuePath, Any], name: str) -> str:
+    """Return how to say which of several flags is meant."""
+    paths = list(dict.fromkeys(flag.path[:-1] for flag in flags))
+    if len(paths) == 1 or len(lists) == 1:
+        return f"write the path of its value, such as {dotted(_value_path(flags[-1]))}"
+    return f"write {' or '.join(f'{dotted(path)}.{name}' for path in paths)}"
+
+
+def _value_path(flag: _Flag) -> ValuePath:
+    *holder, index = flag.path
+    return flag.path if flag.prefix else (*holder, int(index) + 1)
+
+
+def _appended(
+    data: Any,
+    chosen: ValuePath | None,
+    lists: Mapping[ValuePath, Sequence[Any]],
+    name: str,
+    value: str,
+) -> list[Setting]:
+    """Return the settings that append a flag to the command line, of which there must be one."""
+    holders = list(dict.fromkeys(path[:-1] for path in lists))
+    if chosen is None and len(holders) > 1:
+        choices = " or ".join(f"{dotted(path)}.{name}" for path in _last_lists(lists).values())
+        raise ValueError(f"no command line has the flag {name}; to append it, write {choices}")
+    holder = chosen[:-1] if chosen else next(iter(holders), ("spec",))
+    parts = dict(_holders(data))
+    fields = parts.get(holder, {})
+    if not any(fields.get(key) for key in LISTS):
+        where = dotted(holder)
+        hint = f"add {where}.args, so that the flag {name} can be appended"
+        raise ValueError(f"{where} has neither command nor args; {hint}")
+    command = fields.get("command") or parts[("spec",)].get("command") or ()
+    words = [*command, *(fields.get("args") or ())]
+    if text_index([word if isinstance(word, str) else "" for word in words]) is not None:
+        variable = re.sub(r"\W", "_", name).upper()
+        hint = f'set a variable, spec.env.{variable}, and write "${variable}" in that text'
+        raise ValueError(f"{dotted(holder)} runs the text of a shell, which takes no flags; {hint}")
+    target = chosen or _last_lists(lists)[holder]
+    length = len(lists.get(target, ()))
+    return [((*target, length), f"--{name}"), ((*target, length + 1), value)]
+
+
+def _last_lists(lists: Mapping[ValuePath, Any]) -> dict[ValuePath, ValuePath]:
+    """Return, for each part of the job file with a command line, its list that comes last."""
+    last: dict[ValuePath, ValuePath] = {}
+    for path in lists:  # `args` before `command`
+        last.setdefault(path[:-1], path)
+    return last

@@ -1,0 +1,394 @@
+"""`spec.matrix` and `--matrix`: one job file → one job for each combination of values.
+
+A matrix has the form that people know from GitHub Actions: a list of values for each path, of which
+all combinations are rendered, apart from those in `exclude`, and with those in `include`.
+https://docs.github.com/actions/how-tos/write-workflows/choose-what-workflows-do/run-job-variations
+
+A combination has a name made of its values, because names must differ, and labels and an annotation
+that say them. The name depends on the combination alone, unless two of them would have the same.
+"""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from operator import itemgetter
+from typing import Any
+
+from mlgen.documents import flags, overrides
+from mlgen.documents.document import Document
+from mlgen.documents.reader import value_document
+from mlgen.jobfile.model import TrainingJob
+from mlgen.jobfile.schema import base as job_file_schema
+from mlgen.jobfile.violations import violations
+from mlgen.objects.labels import MATRIX, MATRIX_VALUE
+from mlgen.problems import Code, MlgenError, Place, Problem, ValuePath
+from mlgen.variants.combination_names import labels_of, name_limit, names
+from mlgen.variants.name_hash import letters
+
+MAX = 1000
+"""The number of combinations: a render of so many takes a minute, and a cluster has to hold them.
+
+GitHub allows 256.
+"""
+
+PATH: ValuePath = ("spec", "matrix")
+OPTION = Place("--matrix", 0)
+EXTRA = ("exclude", "include")
+
+TEXTS = ("annotations", "env", "labels", "nodeSelector")
+"""Mappings whose values are strings, so that a number in a matrix is meant as written."""
+
+FIXED: Mapping[ValuePath, str] = {
+    ("metadata", "name"): "the values of a combination are added to the name of the job",
+    PATH: "a matrix is not one of its own values",
+}
+"""Paths that a matrix cannot set, and why."""
+
+Object = dict[str, Any]
+
+Axes = tuple[tuple[ValuePath, tuple[Any, ...]], ...]
+"""The values of each path, from the command line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value that a combination sets.
+
+    Attributes:
+        data: plain data.
+        place: where it is written.
+    """
+
+    data: Any
+    place: Place
+
+
+Values = dict[ValuePath, Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """One combination of the values of a matrix.
+
+    Attributes:
+        base: the name of the job in the job file.
+        name: of the job with these values.
+        labels: the values as label values, by the keys of labels.
+        values: by path.
+    """
+
+    base: str
+    name: str
+    labels: Mapping[str, str]
+    values: Mapping[ValuePath, Value]
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """The values as texts, by their paths as written."""
+        return {overrides.written(path): text for path, text in _texts(self.values).items()}
+
+
+def parse(text: str) -> tuple[ValuePath, tuple[Any, ...]]:
+    """Parse `args.lr=[1e-4, 1e-5]` into a path and its values.
+
+    Raises:
+        ValueError: the text has another form; the message says what is wrong.
+    """
+    name, equals, listed = text.partition("=")
+    if not equals:
+        raise ValueError('expected path=[value, …], but there is no "="')
+    path = _path(name)
+    document = value_document(listed)
+    if document.data == []:
+        raise ValueError(f"{name} has no values")
+    items = document.data if isinstance(document.data, list) else None
+    if items is None:
+        raise ValueError(f"expected a list: --matrix '{name}=[{listed}]'")
+    values = tuple(_plain(path, document, (number,)) for number in range(len(items)))
+    counts = Counter(map(flags.text, values))
+    repeated = [value for value, count in counts.items() if count > 1]
+    if repeated:
+        raise ValueError(f"{name} has the value {repeated[0]} more than once")
+    return path, values
+
+
+def expanded(
+    document: Document, axes: Axes
+) -> tuple[Document, list[Combination | None], list[Problem]]:
+    """Return a job file without its matrix, its combinations, and warnings.
+
+    Args:
+        document: a job file, which need not be valid.
+        axes: of the command line; they replace those of the same paths in the job file.
+
+    Returns:
+        [None] in place of combinations if there is no matrix.
+
+    Raises:
+        MlgenError: with every problem of the matrix.
+    """
+    spec = document.data.get("spec")
+    if not isinstance(spec, dict) or ("matrix" not in spec and not axes):
+        return document, [None], []
+    problems = _malformed(document) if "matrix" in spec else []
+    if problems:
+        raise MlgenError(problems)
+    combined, warnings = _combined(document, axes)
+    kept = {name: value for name, value in spec.items() if name != PATH[-1]}
+    document = replace(document, data=document.data | {"spec": kept})
+    metadata = document.data.get("metadata")
+    base = metadata.get("name") if isinstance(metadata, dict) else None
+    if not isinstance(base, str) or not base:  # reported when the job file is checked
+        return document, [None], warnings
+    texts = [_texts(values) for values in combined]
+    named = zip(names(base, texts, name_limit(document.data)), labels_of(texts), strict=True)
+    return (
+        document,
+        [
+            Combination(base, name, labels, values)
+            for values, (name, labels) in zip(combined, named, strict=True)
+        ],
+        warnings,
+    )
+
+
+def applied(document: Document, combination: Combination | None) -> Document:
+    """Return the job file of a combination: with its values, its name, and what says the values.
+
+    Args:
+        document: the job file without its matrix.
+        combination: None leaves it unchanged.
+
+    Raises:
+        MlgenError: a value cannot be set.
+    """
+    if combination is None:
+        return document
+    for path, value in combination.values.items():
+        try:
+            document = overrides.apply(document, path, value.data, value.place)
+        except ValueError as error:
+            problem = Problem(path, str(error), "bad-setting", place=value.place)
+            raise MlgenError([problem]) from None
+    metadata = document.data["metadata"]
+    additions = {
+        "labels": {f"{MATRIX_VALUE}{key}": value for key, value in combination.labels.items()},
+        "annotations": {MATRIX: json.dumps(combination.texts, ensure_ascii=False)},
+    }
+    merged = {
+        field: metadata[field] | entries if isinstance(metadata.get(field), dict) else entries
+        for field, entries in additions.items()
+        if isinstance(metadata.get(field, {}), dict)  # else it is reported when checked
+    }
+    metadata = metadata | merged | {"name": combination.name}
+    return replace(document, data=document.data | {"metadata": metadata})
+
+
+def distinct(problems: Iterable[tuple[Combination | None, Problem]]) -> list[Problem]:
+    """Return each problem once that several combinations have, apart from their names."""
+    found: dict[Problem, Problem] = {}
+    for combination, problem in problems:
+        name, base = (combination.name, combination.base) if combination else ("", "")
+        texts = {
+            field: getattr(problem, field).replace(name, base) if name else getattr(problem, field)
+            for field in ("message", "hint")
+        }
+        found.setdefault(replace(problem, **texts, place=None), problem)
+    return list(found.values())
+
+
+def with_shared_claims(sets: Sequence[Sequence[Object]]) -> list[list[Object]]:
+    """Return the objects of all combinations, in which a claim of all of them is there once.
+
+    It comes with the first, without the labels and annotations that differ. The combinations of a
+    sweep read the same data.
+
+    Args:
+        sets: the objects of each combination.
+    """
+    claims = [{_identity(item): item for item in items if _is_claim(item)} for items in sets]
+    shared: dict[Any, Object] = {}
+    for key, first in claims[0].items() if len(claims) > 1 else ():
+        others = [found.get(key) for found in claims[1:]]
+        if all(other and other.get("spec") == first.get("spec") for other in others):
+            shared[key] = _common(first, [other for other in others if other])
+    result = [
+        [item for item in items if not (_is_claim(item) and _identity(item) in shared)]
+        for items in sets[1:]
+    ]
+    first_set = [shared.get(_identity(item), item) if _is_claim(item) else item for item in sets[0]]
+    return [first_set, *result]
+
+
+def whole(jobs: Sequence[TrainingJob]) -> TrainingJob:
+    """Return what the combinations of a matrix are together: a job without their values.
+
+    It has the name of the job file; if theirs have a hash, a hash of these.
+    """
+    job = jobs[0]
+    labels = {key: v for key, v in job.labels.items() if not key.startswith(MATRIX_VALUE)}
+    annotations = {key: v for key, v in job.annotations.items() if key != MATRIX}
+    name = job.part_of or job.name
+    if job.hashed:
+        name = f"{name}-{letters([one.name for one in jobs])}"
+    return replace(job, name=name, labels=labels, annotations=annotations)
+
+
+def _is_claim(item: Object) -> bool:
+    return bool(item["kind"] == "PersistentVolumeClaim")
+
+
+def _identity(item: Object) -> tuple[Any, Any]:
+    return item["metadata"].get("namespace"), item["metadata"]["name"]
+
+
+def _common(item: Object, others: Sequence[Object]) -> Object:
+    """Return an object with the labels and annotations that all others have too."""
+    metadata = dict(item["metadata"])
+    for field in ("labels", "annotations"):
+        entries = [(other["metadata"].get(field) or {}).items() for other in others]
+        common = {
+            k: v for k, v in metadata.pop(field, {}).items() if all((k, v) in e for e in entries)
+        }
+        if common:
+            metadata[field] = common
+    return item | {"metadata": metadata}
+
+
+def _texts(values: Mapping[ValuePath, Value]) -> dict[ValuePath, str]:
+    return {path: flags.text(value.data) for path, value in values.items()}
+
+
+def _path(name: str) -> ValuePath:
+    """Return a path of a matrix.
+
+    Raises:
+        ValueError: it is not a path, or not one that a matrix can set.
+    """
+    path = overrides.parse_path(name)
+    key, escaped = overrides.with_dots_escaped(path)
+    if key:
+        raise ValueError(f'escape the dots in the key "{key}" with a backslash: {escaped}')
+    for fixed, reason in FIXED.items():
+        if path[: len(fixed)] == fixed:
+            raise ValueError(f"{name} cannot be set: {reason}")
+    return path
+
+
+def _plain(path: ValuePath, document: Document, at: ValuePath) -> Any:
+    """Return a value for a path: as written, if only a string can be there.
+
+    Args:
+        path: of the value in the job.
+        document: holds the value, with its spelling.
+        at: the path of the value in that document.
+
+    Raises:
+        ValueError: there is no value.
+    """
+    data = document.data
+    for step in at:
+        data = data[step]
+    if data is None:
+        raise ValueError(f'expected a value for {overrides.written(path)}, got nothing; write ""')
+    return _typed(path, data, document.texts.get(at, ""))
+
+
+def _typed(path: ValuePath, data: Any, text: str = "") -> Any:
+    """Return a value with the type that a path has: a string, if only that can be there.
+
+    Args:
+        path: of the value in the job.
+        data: the value.
+        text: as written, if that is known.
+    """
+    is_text = flags.is_flag(path) or path[-2:-1] in [(name,) for name in TEXTS]
+    if not is_text or isinstance(data, str | dict | list):
+        return data
+    return text or flags.text(data)
+
+
+def _malformed(document: Document) -> list[Problem]:
+    """Return the problems of `spec.matrix`: those with its schema, its paths and its values."""
+    base = job_file_schema()
+    definitions = {"definitions": base["definitions"]}
+    schema = definitions | base["properties"]["spec"]["properties"][PATH[-1]]
+    item = document.item(*PATH)
+    problems = [
+        replace(problem, path=(*PATH, *problem.path)) for problem in violations(item, schema)
+    ]
+    if problems:
+        return sorted(problems, key=lambda problem: problem.place or OPTION)
+    for at, name, _ in _written(document):
+        try:
+            _plain(_path(name), document, at)
+        except ValueError as error:
+            problem = Problem(at, str(error), "bad-setting")
+            problems.append(document.located(problem, key=True))
+    return list(dict.fromkeys(problems))
+
+
+def _written(document: Document) -> Iterator[tuple[ValuePath, str, int | None]]:
+    """Return each value of `spec.matrix`: its path in the document, the path it sets, its entry."""
+    for name, values in document.item(*PATH).data.items():
+        for number, value in enumerate(values):
+            if name not in EXTRA:
+                yield (*PATH, name, number), name, None
+                continue
+            for inner in value:
+                yield (*PATH, name, number, inner), inner, number
+
+
+def _combined(document: Document, axes: Axes) -> tuple[list[Values], list[Problem]]:
+    """Return the values of each combination, and warnings.
+
+    Raises:
+        MlgenError: there are too many, or none, or one twice.
+    """
+    listed: dict[ValuePath, list[Value]] = {}
+    extra: dict[tuple[str, int], Values] = {}
+    for at, name, entry in _written(document) if PATH[-1] in document.data["spec"] else ():
+        path = _path(name)
+        value = Value(_plain(path, document, at), document.place(at))
+        if entry is None:
+            listed.setdefault(path, []).append(value)
+        else:
+            extra.setdefault((str(at[len(PATH)]), entry), {})[path] = value
+    listed |= {
+        path: [Value(_typed(path, value), OPTION) for value in values] for path, values in axes
+    }
+    count = math.prod(map(len, listed.values()))
+    if count > MAX:
+        message = f"the matrix has {count} combinations; at most {MAX} are rendered"
+        raise _error(document, PATH, message, "too-large", "use fewer values")
+    crossed = [dict(zip(listed, values, strict=True)) for values in product(*listed.values())]
+    combined = [values for values in crossed if values]
+    warnings = []
+    for (kind, entry), values in sorted(extra.items(), key=itemgetter(0)):  # exclude comes first
+        at = (*PATH, kind, entry)
+        if kind == "include":
+            if any(_texts(values) == _texts(other) for other in combined):
+                message = "the matrix has this combination already"
+                raise _error(document, at, message, "combination", "remove it")
+            combined.append(values)
+            continue
+        left = [other for other in combined if not _texts(values).items() <= _texts(other).items()]
+        if len(left) == len(combined):
+            message = "excludes nothing, because no combination has these values"
+            problem = Problem(at, message, "no-effect", "remove it", warning=True)
+            warnings.append(document.located(problem))
+        combined = left
+    if not combined:
+        message = "the matrix has no combinations"
+        raise _error(document, PATH, message, "combination", "add values, or remove it")
+    return combined, warnings
+
+
+def _error(document: Document, path: ValuePath, message: str, code: Code, hint: str) -> MlgenError:
+    """Return the error for a value of the matrix; without one in the job file, of the option."""
+    if path not in document.places:
+        return MlgenError([Problem((), message, code, hint, place=OPTION)])
+    return MlgenError([document.located(Problem(path, message, code, hint))])
