@@ -31,11 +31,18 @@ def topology(job: TrainingJob) -> Topology:
     return mpi.lay_out(job, folders=(mpi.CONFIG, HOSTFILE)).topology()
 
 
+def example(replicas: int, _gpus: int) -> dict[str, Any]:
+    """Return the framework's part of `spec` for a first job; see `Framework.example`."""
+    launcher = {"command": ["deepspeed", "train.py", "--deepspeed_config", "ds.json"]}
+    return {"roles": {"launcher": launcher, "worker": {"replicas": replicas}}}
+
+
 FRAMEWORK = Framework(
     title="DeepSpeed",
     summary="Like MPI, but over ssh by default, with a hostfile for the deepspeed launcher.",
     roles=ROLES,
     options=OPTIONS,
     topology=topology,
+    example=example,
     idle_roles=mpi.idle_roles,
 )

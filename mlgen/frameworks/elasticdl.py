@@ -173,11 +173,27 @@ def _volume(volume: Mapping[str, Any]) -> str:
     return ",".join(words)
 
 
+def example(replicas: int, _gpus: int) -> dict[str, Any]:
+    """Return the framework's part of `spec` for a first job; see `Framework.example`."""
+    return {
+        "options": {
+            "distributionStrategy": "ParameterServerStrategy",
+            "arguments": {
+                "model_zoo": "/model_zoo",
+                "model_def": "model.custom_model",
+                "training_data": "/data/train",
+            },
+        },
+        "roles": {"master": {}, "ps": {"replicas": 1}, "worker": {"replicas": replicas}},
+    }
+
+
 FRAMEWORK = Framework(
     title="ElasticDL",
     summary="A master that creates, watches and replaces the pods of its ps and workers.",
     roles=ROLES,
     options=OPTIONS,
     topology=topology,
+    example=example,
     idle_roles=lambda _job: ("master", "ps"),
 )

@@ -62,10 +62,16 @@ def _env(planner: Planner, name: str, viewer: Viewer) -> RoleFields:
     return {"env": env}
 
 
+def example(replicas: int, _gpus: int) -> dict[str, Any]:
+    """Return the framework's part of `spec` for a first job; see `Framework.example`."""
+    return {"command": ["python", "train.py"], "roles": {"worker": {"replicas": replicas}}}
+
+
 FRAMEWORK = Framework(
     title="Generic",
     summary="Roles of any name, with variables for the addresses of all peers.",
     roles=ROLES,
     options=OPTIONS,
     topology=topology,
+    example=example,
 )

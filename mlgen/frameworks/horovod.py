@@ -75,5 +75,6 @@ FRAMEWORK = Framework(
     options=OPTIONS,
     renamed_options={"elastic": "elasticPolicy"},
     topology=topology,
+    example=mpi.example,
     idle_roles=mpi.idle_roles,
 )

@@ -56,10 +56,16 @@ def _env(planner: Planner, viewer: Viewer) -> RoleFields:
     return {"env": env}
 
 
+def example(replicas: int, _gpus: int) -> dict[str, Any]:
+    """Return the framework's part of `spec` for a first job; see `Framework.example`."""
+    return {"command": ["python", "train.py"], "roles": {"worker": {"replicas": replicas}}}
+
+
 FRAMEWORK = Framework(
     title="JAX",
     summary="Sets the coordinator address and process IDs for jax.distributed.initialize.",
     roles=ROLES,
     options=OPTIONS,
     topology=topology,
+    example=example,
 )

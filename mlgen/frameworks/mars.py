@@ -165,11 +165,17 @@ def _mounts(job: TrainingJob, worker: RoleSpec) -> tuple[Mount, ...]:
     return (*spills, Mount(store, policy.get("plasmaStore", PLASMA), read_only=False))
 
 
+def example(replicas: int, _gpus: int) -> dict[str, Any]:
+    """Return the framework's part of `spec` for a first job; see `Framework.example`."""
+    return {"roles": {"scheduler": {}, "webservice": {}, "worker": {"replicas": replicas}}}
+
+
 FRAMEWORK = Framework(
     title="Mars",
     summary="Schedulers, web services and workers with MARS_CLUSTER_DETAIL.",
     roles=ROLES,
     options=OPTIONS,
     topology=topology,
+    example=example,
     idle_roles=lambda _job: ("scheduler", "webservice"),
 )

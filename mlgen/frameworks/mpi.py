@@ -341,11 +341,18 @@ def idle_roles(job: TrainingJob) -> tuple[str, ...]:
     return () if job.options.get("runLauncherAsWorker") else ("launcher",)
 
 
+def example(replicas: int, gpus: int) -> dict[str, Any]:
+    """Return the framework's part of `spec` for a first job; see `Framework.example`."""
+    command = ["mpirun", "-np", str(replicas * max(gpus, 1)), "python", "train.py"]
+    return {"roles": {"launcher": {"command": command}, "worker": {"replicas": replicas}}}
+
+
 FRAMEWORK = Framework(
     title="MPI",
     summary="A launcher runs mpirun, which starts one process per slot in the workers.",
     roles=ROLES,
     options=OPTIONS,
     topology=topology,
+    example=example,
     idle_roles=idle_roles,
 )

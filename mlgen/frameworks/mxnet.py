@@ -104,11 +104,18 @@ def _config(planner: Planner, name: str, viewer: Viewer) -> str:
     )
 
 
+def example(replicas: int, _gpus: int) -> dict[str, Any]:
+    """Return the framework's part of `spec` for a first job; see `Framework.example`."""
+    roles = {"scheduler": {}, "server": {"replicas": replicas}, "worker": {"replicas": replicas}}
+    return {"command": ["python", "train.py", "--kv-store", "dist_sync"], "roles": roles}
+
+
 FRAMEWORK = Framework(
     title="MXNet",
     summary="Scheduler, servers and workers with DMLC_* and MX_CONFIG; or the tuner's roles.",
     roles=ROLES,
     options=OPTIONS,
     topology=topology,
+    example=example,
     idle_roles=lambda _job: ("scheduler", "server", "tunertracker"),
 )

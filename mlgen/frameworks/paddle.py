@@ -73,11 +73,18 @@ def _rendezvous(planner: Planner, leader: str, name: str, viewer: Viewer) -> Env
     return {"POD_IP": POD_IP, "PADDLE_MASTER": f"{host}:{port}"}
 
 
+def example(replicas: int, _gpus: int) -> dict[str, Any]:
+    """Return the framework's part of `spec` for a first job; see `Framework.example`."""
+    command = ["python", "-m", "paddle.distributed.launch", "train.py"]
+    return {"command": command, "roles": {"worker": {"replicas": replicas}}}
+
+
 FRAMEWORK = Framework(
     title="PaddlePaddle",
     summary="Collective training among workers, or masters with parameter servers and workers.",
     roles=ROLES,
     options=OPTIONS,
     topology=topology,
+    example=example,
     idle_roles=lambda _job: ("master",),
 )

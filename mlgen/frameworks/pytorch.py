@@ -201,10 +201,21 @@ def _elastic_env(planner: Planner, leader: str, nodes: str, viewer: Viewer) -> R
     return {"env": env}
 
 
+def example(replicas: int, gpus: int) -> dict[str, Any]:
+    """Return the framework's part of `spec` for a first job; see `Framework.example`."""
+    options = {"options": {"nprocPerNode": gpus}} if gpus else {}
+    return {
+        "command": ["torchrun", "train.py"],
+        **options,
+        "roles": {"worker": {"replicas": replicas}},
+    }
+
+
 FRAMEWORK = Framework(
     title="PyTorch",
     summary="Sets ranks and addresses for torch.distributed and torchrun, static or elastic.",
     roles=ROLES,
     options=OPTIONS,
     topology=topology,
+    example=example,
 )

@@ -142,11 +142,18 @@ def _idle_roles(job: TrainingJob) -> tuple[str, ...]:
     return ("submitter", "head") if "worker" in job.roles else ("submitter",)
 
 
+def example(replicas: int, _gpus: int) -> dict[str, Any]:
+    """Return the framework's part of `spec` for a first job; see `Framework.example`."""
+    submitter = {"command": ["ray", "job", "submit", "--", "python", "train.py"]}
+    return {"roles": {"head": {}, "worker": {"replicas": replicas}, "submitter": submitter}}
+
+
 FRAMEWORK = Framework(
     title="Ray",
     summary="A cluster of a head and workers, and a submitter that submits the training to it.",
     roles=ROLES,
     options=OPTIONS,
     topology=topology,
+    example=example,
     idle_roles=_idle_roles,
 )

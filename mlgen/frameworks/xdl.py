@@ -95,11 +95,18 @@ def _env(planner: Planner, name: str, viewer: Viewer) -> RoleFields:
     return {"env": env}
 
 
+def example(replicas: int, _gpus: int) -> dict[str, Any]:
+    """Return the framework's part of `spec` for a first job; see `Framework.example`."""
+    roles = {"scheduler": {}, "ps": {"replicas": 1}, "worker": {"replicas": replicas}}
+    return {"command": ["python", "train.py"], "roles": roles}
+
+
 FRAMEWORK = Framework(
     title="XDL",
     summary="Parameter servers, a scheduler and workers with XDL_CONFIG and ZooKeeper.",
     roles=ROLES,
     options=OPTIONS,
     topology=topology,
+    example=example,
     idle_roles=lambda _job: ("scheduler", "ps"),
 )

@@ -48,10 +48,17 @@ def _env(rank_info: RankInfo) -> dict[str, str]:
     return env
 
 
+def example(replicas: int, _gpus: int) -> dict[str, Any]:
+    """Return the framework's part of `spec` for a first job; see `Framework.example`."""
+    workers = {"worker": {"replicas": replicas - 1}} if replicas > 1 else {}
+    return {"command": ["python", "train.py"], "roles": {"master": {}, **workers}}
+
+
 FRAMEWORK = Framework(
     title="XGBoost",
     summary="A master that runs the tracker, and workers. Also for LightGBM.",
     roles=ROLES,
     options=OPTIONS,
     topology=topology,
+    example=example,
 )

@@ -277,7 +277,9 @@ class TrainingJob:
     Attributes:
         roles: by name, without those that have 0 replicas.
         name_suffix: `hash` if a hash of the pod templates and files is to be appended to the name.
-        part_of: the name in the job file, if `name` has a suffix.
+        part_of: the name in the job file, if `name` has a suffix: a hash, or the values of a
+            combination of `spec.matrix`.
+        hashed: True if `name` has a hash.
         options: of the framework, as in the job file; defaults are not filled in.
         volumes: the volumes of all roles; each RoleSpec has them too.
         claims: the specs of the PersistentVolumeClaims to create, by name.
@@ -292,6 +294,7 @@ class TrainingJob:
     namespace: str | None = None
     name_suffix: str | None = None
     part_of: str | None = None
+    hashed: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)

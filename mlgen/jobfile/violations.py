@@ -41,6 +41,10 @@ PATTERNS = {
         "use lower-case letters, digits, dashes and dots, starting and ending with a letter or"
         " digit"
     ),
+    "^(exclude|include|(args|metadata|spec)[.].+)$": (
+        "use a path such as args.lr or spec.env.SEED, or exclude or include"
+    ),
+    "^(args|metadata|spec)[.].+$": "use a path such as args.lr or spec.env.SEED",
     r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$": (
         "use letters, digits, dashes, underscores and dots, starting and ending with a letter or"
         " digit"

@@ -1,4 +1,4 @@
-"""A framework is complete: module, fixtures, goldens and a row in the README."""
+"""A framework is complete: module, fixtures, goldens, a page and a row in the docs."""
 
 import re
 
@@ -11,7 +11,7 @@ from mlgen.frameworks._framework import Framework
 from mlgen.jobfile.schema import base
 
 NAMES = frameworks.names()
-README = (ROOT / "README.md").read_text()
+TABLE = (ROOT / "docs/frameworks/index.md").read_text()
 GOLDENS = ROOT / "tests/__snapshots__/test_golden"
 FAMILY = ("mpi", "horovod", "deepspeed")
 """Frameworks that share options; a fixture of one of them is enough for all."""
@@ -30,8 +30,10 @@ def missing(name):
         yield f"a title in FRAMEWORK that is one word: {framework.title!r}"
     if not re.fullmatch(r"[A-Z].*\.", framework.summary):
         yield f"a summary in FRAMEWORK that is a sentence: {framework.summary!r}"
-    if f"| `{name}` |" not in README:
-        yield f"a row for `{name}` in the table of frameworks in README.md"
+    if f"| `{name}` |" not in TABLE:
+        yield f"a row for `{name}` in the table of docs/frameworks/index.md"
+    if not (ROOT / f"docs/frameworks/{name}.md").exists():
+        yield f"a page docs/frameworks/{name}.md"
     fixtures = [path for path in FIXTURES if path.stem.split("-")[0] == name]
     if not fixtures:
         yield f"a job file fixtures/{name}.yaml or fixtures/{name}-*.yaml"
@@ -60,6 +62,7 @@ def test_a_framework_without_anything_gets_one_list_of_what_it_lacks(monkeypatch
         summary="no sentence",
         roles=("head",),
         topology=lambda job: job,
+        example=lambda replicas, gpus: {"roles": {}, "replicas": replicas, "gpus": gpus},
         options={"size": {}},
         renamed_options={"length": "size"},
     )
@@ -68,7 +71,8 @@ def test_a_framework_without_anything_gets_one_list_of_what_it_lacks(monkeypatch
     assert list(missing("new")) == [
         "a title in FRAMEWORK that is one word: 'a b'",
         "a summary in FRAMEWORK that is a sentence: 'no sentence'",
-        "a row for `new` in the table of frameworks in README.md",
+        "a row for `new` in the table of docs/frameworks/index.md",
+        "a page docs/frameworks/new.md",
         "a job file fixtures/new.yaml or fixtures/new-*.yaml",
         "a fixture with the role head",
         "a fixture with the option length",
@@ -78,7 +82,8 @@ def test_a_framework_without_anything_gets_one_list_of_what_it_lacks(monkeypatch
 
 def test_every_field_of_the_job_file_is_used_by_a_fixture():
     spec = base()["properties"]["spec"]["properties"]
-    text = "".join(path.read_text() for path in FIXTURES)
+    several = (ROOT / "fixtures/matrix").glob("*.yaml")
+    text = "".join(path.read_text() for path in [*FIXTURES, *several])
     nested = [name for field in spec.values() for name in field.get("properties", {})]
 
     unused = [field for field in [*spec, *nested] if f"{field}:" not in text]

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -402,18 +401,6 @@ def test_the_sidecar_meets_the_requirements_of_argo_cd():
         "/tmp": "mlgen-tmp",
     }
     assert [volume["name"] for volume in pod["volumes"]] == ["mlgen-tmp"]
-
-
-def test_the_image_contains_all_folders_of_the_package():
-    lines = list(filter(None, (FOLDER / "Dockerfile").read_text().splitlines()))
-    copies = [rest for word, *rest in map(str.split, lines) if word == "COPY"]
-    copied = [source for rest in copies if "--from=build" not in rest for source in rest[:-1]]
-    folders = re.findall(r'^"(\w+)" = "mlgen/', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
-    needed = {"pyproject.toml", "README.md", "LICENSE", "integrations/argocd/plugin.yaml"}
-
-    assert [source for source in copied if not (ROOT / source).exists()] == []
-    assert {*needed, "mlgen", *folders} == set(copied)
-    assert "USER 999" in lines
 
 
 def test_an_empty_environment_means_the_defaults():

@@ -18,7 +18,7 @@ ACTION = yaml.safe_load((FOLDER / "action.yml").read_text())
 STEPS = {step["name"]: step for step in ACTION["runs"]["steps"]}
 SCRIPTS = [name for name, step in STEPS.items() if "run" in step]
 CHECK = "Check the manifests"
-GUIDE = (ROOT / "docs/git.md").read_text()
+GUIDE = (ROOT / "docs/integrations/git.md").read_text()
 
 
 @pytest.fixture(scope="module")
@@ -160,9 +160,11 @@ def test_stale_manifests_fail_with_the_command_that_updates_them(action, call, r
 def test_an_invalid_job_is_reported_and_is_not_a_difference(action):
     status, output = action(CHECK, files="jobs\nbad.mlgen.yaml", folder="k8s/jobs")
 
-    assert status == 1
-    assert "bad.mlgen.yaml:8:5: " in output
-    assert "::error" not in output
+    rows = output.splitlines()
+    end = rows.index(f"::{rows[0].split('::')[2]}::")
+    assert (1, 1) == (status, end)
+    assert rows[end + 1].startswith("::error file=bad.mlgen.yaml,line=8,col=5,title=")
+    assert [True] * 2 == [row.startswith("::error file=") for row in rows[end + 1 :]]
 
 
 def test_the_input_folder_is_required(action):

@@ -1,0 +1,366 @@
+"""mlgen.toml: which file is used, what it sets, what takes precedence, and its errors."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import yaml
+from click.testing import CliRunner
+from jsonschema import Draft7Validator
+from support import ROOT
+
+import mlgen
+from mlgen import site
+from mlgen.cli import main
+from mlgen.documents.files import Text
+from mlgen.integrations import helm
+from mlgen.kubernetes.versions import DEFAULT, KubeVersion
+from mlgen.output.yaml import yaml_text
+from mlgen.problems import MlgenError
+
+JOB = {
+    "apiVersion": "mlgen.dev/v1alpha1",
+    "kind": "TrainingJob",
+    "metadata": {"name": "bert"},
+    "spec": {
+        "framework": "pytorch",
+        "image": "example/bert:2",
+        "command": ["torchrun", "train.py"],
+        "roles": {"worker": {"replicas": 2}},
+    },
+}
+
+EVERY_KEY = """\
+kube-version = "1.33"
+namespace = "training"
+pod-security = "baseline"
+supervisor = false
+image-pull-secrets = ["registry"]
+
+[labels]
+team = "vision"
+"example.com/site" = "north"
+
+[helpers]
+wait-image = "registry.example/busybox:1"
+python-image = "registry.example/python:3"
+kubectl-image = "registry.example/kubectl:1"
+git-image = "registry.example/git:2"
+"""
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch):
+    """A repository with a job file, which is the working folder."""
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "job.yaml").write_text(yaml_text([JOB]))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def job_with(metadata=(), **spec):
+    return json.loads(json.dumps(JOB | {
+        "metadata": JOB["metadata"] | dict(metadata), "spec": JOB["spec"] | spec
+    }))  # fmt: skip
+
+
+def rendered(folder, job=JOB, **options):
+    """The document of a job, as it is rendered with the defaults of a folder."""
+    result = mlgen.validate(job, mlgen.Options(site=site.find(folder), **options))
+    return result.jobs[0].document.data
+
+
+def messages(folder, **files):
+    for name, text in files.items():
+        (folder / f"{name}.toml").write_text(text)
+    with pytest.raises(MlgenError) as error:
+        site.find(folder)
+    return str(error.value).splitlines()
+
+
+def run(*arguments):
+    result = CliRunner().invoke(main, arguments)
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    return result
+
+
+def test_every_key_is_a_default_of_the_job_file(repository):
+    (repository / "mlgen.toml").write_text(EVERY_KEY)
+
+    job = rendered(repository)
+
+    assert job["metadata"] == {
+        "name": "bert",
+        "namespace": "training",
+        "labels": {"team": "vision", "example.com/site": "north"},
+    }
+    assert JOB["spec"] == {name: job["spec"][name] for name in JOB["spec"]}
+    assert {
+        "security": {"profile": "baseline"},
+        "template": {"spec": {"imagePullSecrets": [{"name": "registry"}]}},
+        "helpers": {
+            "waitImage": "registry.example/busybox:1",
+            "pythonImage": "registry.example/python:3",
+            "kubectlImage": "registry.example/kubectl:1",
+            "gitImage": "registry.example/git:2",
+        },
+    } == {name: value for name, value in job["spec"].items() if name not in JOB["spec"]}
+
+
+def test_the_example_has_every_key():
+    validator = Draft7Validator(site.schema())
+
+    assert list(validator.iter_errors({"labels": {"mlgen.dev/job": "x"}}))
+    keys = set(site.schema()["properties"]) - {"helpers"}
+    helpers = site.schema()["properties"]["helpers"]["properties"]
+    assert all(f"\n{key} =" in f"\n{EVERY_KEY}" for key in {*keys, *helpers} - {"labels"})
+
+
+def test_the_job_file_takes_precedence(repository):
+    (repository / "mlgen.toml").write_text(EVERY_KEY)
+    pull_secrets = {"spec": {"imagePullSecrets": [{"name": "own"}]}}
+    job = job_with(
+        {"namespace": "own", "labels": {"team": "nlp"}},
+        security={"profile": "restricted", "runAsUser": 1000},
+        template=pull_secrets,
+        helpers={"waitImage": "own/busybox:1"},
+    )
+
+    data = rendered(repository, job)
+
+    assert data["metadata"]["namespace"] == "own"
+    assert data["metadata"]["labels"] == {"team": "nlp", "example.com/site": "north"}
+    assert data["spec"]["security"]["profile"] == "restricted"
+    assert data["spec"]["template"] == pull_secrets
+    assert data["spec"]["helpers"]["waitImage"] == "own/busybox:1"
+    assert data["spec"]["helpers"]["gitImage"] == "registry.example/git:2"
+
+
+def test_a_setting_takes_precedence(repository):
+    (repository / "mlgen.toml").write_text(EVERY_KEY)
+    settings = ((("spec", "helpers", "waitImage"), "set/busybox:1"),)
+
+    data = rendered(repository, settings=settings)
+
+    assert data["spec"]["helpers"]["waitImage"] == "set/busybox:1"
+
+
+def test_custom_resources_have_the_defaults_too(repository):
+    (repository / "mlgen.toml").write_text(EVERY_KEY)
+    options = mlgen.Options(site=site.find(repository))
+
+    objects = mlgen.render(ROOT / "fixtures/resources/kubeflow-tfjob-v1.yaml", options)
+
+    assert all(item["metadata"]["labels"]["example.com/site"] == "north" for item in objects)
+
+
+def test_empty_tables_change_nothing(repository):
+    (repository / "mlgen.toml").write_text("[labels]\n[helpers]\n")
+
+    assert rendered(repository) == JOB
+
+
+@pytest.mark.parametrize("broken", [{"spec": None}, {"metadata": "bert"}, {"spec": {"helpers": 1}}])
+def test_a_job_file_with_errors_has_the_same_problems(broken, repository):
+    (repository / "mlgen.toml").write_text(EVERY_KEY)
+    text = yaml_text([JOB | broken])
+
+    def problems(options):
+        with pytest.raises(MlgenError) as error:
+            mlgen.validate(text, options)
+        return str(error.value)
+
+    assert problems(mlgen.Options()) == problems(mlgen.Options(site=site.find(repository)))
+
+
+@pytest.mark.parametrize(
+    ("files", "used"),
+    [
+        ({"mlgen.toml": ""}, "../../mlgen.toml"),
+        ({"a/mlgen.toml": "", "mlgen.toml": ""}, "../mlgen.toml"),
+        ({"a/b/pyproject.toml": "[tool.mlgen]", "mlgen.toml": ""}, "pyproject.toml"),
+        ({"a/b/pyproject.toml": "[project]\nname = 'mlgen-jobs'", "mlgen.toml": ""},
+         "../../mlgen.toml"),
+        ({"a/.git/HEAD": "", "mlgen.toml": ""}, None),
+        ({"a/b/mlgen.toml/x": ""}, None),
+    ],
+)  # fmt: skip
+def test_the_nearest_file_up_to_git_is_used(files, used, repository):
+    for name, text in {"a/b/job.yaml": "", **files}.items():
+        path = repository / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    found = site.find(repository / "a/b")
+
+    assert used == (found and found.file)
+
+
+def test_a_table_of_pyproject_has_the_same_keys(repository):
+    (repository / "pyproject.toml").write_text(
+        "[project]\nname = 'x'\n[tool.mlgen]\nnamespac = 'a'\nhelpers.wait-image = 3\n"
+    )
+
+    with pytest.raises(MlgenError) as error:
+        site.find(repository)
+
+    assert str(error.value).splitlines() == [
+        (
+            'pyproject.toml:4:1: namespac: unknown field "namespac"; did you mean "namespace"?'
+            " [unknown-field]"
+        ),
+        "pyproject.toml:5:1: helpers.wait-image: expected a string, got the number 3 [wrong-type]",
+    ]
+
+
+def test_errors_have_their_places(repository, message):
+    text = EVERY_KEY.replace("wait-image", "wait-imag").replace("vision", "a b")
+    text = text.replace("baseline", "strict").replace("false", "0")
+
+    assert "".join(f"{line}\n" for line in messages(repository, mlgen=text)) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a = 1\nb = x", "mlgen.toml:2:5: is not valid TOML: Invalid value [not-toml]"),
+        ("a = [", ("mlgen.toml:1:1: is not valid TOML: Invalid value (at end of document)"
+         " [not-toml]")),
+        ('kube-version = "1.20"', ('mlgen.toml:1:1: kube-version: expected a version from 1.31 to'
+         ' 1.37, got "1.20" [bad-value]')),
+    ],
+)  # fmt: skip
+def test_a_file_that_cannot_be_used_is_an_error(text, message, repository):
+    assert messages(repository, mlgen=text) == [message]
+
+
+def test_a_file_that_is_not_text_is_an_error(repository):
+    (repository / "mlgen.toml").write_bytes(b"\xff")
+
+    with pytest.raises(MlgenError, match=r"^mlgen.toml:1:1: cannot be read: is not UTF-8 text"):
+        site.find(repository)
+
+
+def test_two_files_in_a_folder_are_an_error(repository):
+    (line,) = messages(repository, mlgen="", pyproject="[tool.mlgen]\n")
+
+    assert line.endswith("[tool.mlgen] in pyproject.toml set defaults; keep one [combination]")
+
+
+def test_lines_of_a_text_are_no_keys(repository):
+    (repository / "mlgen.toml").write_text('[labels]\nteam = """\nsite = 1"""\nsite = 2\n')
+
+    with pytest.raises(MlgenError) as error:
+        site.find(repository)
+
+    assert [problem.place.line for problem in error.value.problems] == [2, 3]
+
+
+def test_a_value_of_the_site_that_a_job_cannot_have_is_reported_there(repository):
+    (repository / "mlgen.toml").write_text('\n[helpers]\nwait-image = "A:B"\n')
+
+    with pytest.raises(MlgenError, match=r"^mlgen.toml:3:1: spec.helpers.waitImage: .*lower-case"):
+        rendered(repository)
+
+
+def test_the_command_line_uses_and_names_it(repository):
+    (repository / "mlgen.toml").write_text(EVERY_KEY)
+
+    result = run("render", "job.yaml", "-v")
+
+    assert "using the defaults in mlgen.toml" in result.stderr
+    objects = list(yaml.safe_load_all(result.stdout))
+    assert {"training"} == {item["metadata"]["namespace"] for item in objects}
+    assert result.stdout == run("render", "job.yaml").stdout
+    assert run("render", "job.yaml", "--no-config").stdout != result.stdout
+    assert "namespace: training" not in run("render", "job.yaml", "--no-config").stdout
+
+
+def test_options_of_the_command_line_take_precedence(repository):
+    (repository / "mlgen.toml").write_text('kube-version = "1.99"\n')
+    assert run("validate", "job.yaml").exit_code == 1
+    (repository / "mlgen.toml").write_text('kube-version = "1.33"\nsupervisor = false\n')
+    job = job_with(runPolicy={"cleanPodPolicy": "All", "restartScope": "All"})
+    (repository / "job.yaml").write_text(yaml_text([job]))
+
+    assert "supervisor" in run("render", "job.yaml").stderr
+    assert run("render", "job.yaml", "--supervisor").stderr == ""
+
+
+def test_users_of_helm_4_see_its_errors(repository, monkeypatch):
+    """Helm 4 discards the stderr of a plugin."""
+    (repository / "mlgen.toml").write_text("namespace = 1\n")
+    monkeypatch.setenv("HELM_PLUGIN_NAME", "mlgen")
+    monkeypatch.setenv("MLGEN_LOG", str(repository / "log"))
+
+    assert run("helm-post-render").exit_code == 1
+    assert (repository / "log").read_text().startswith("mlgen.toml:1:1: namespace: expected a str")
+
+
+def test_helm_decides_on_the_namespace(repository):
+    (repository / "mlgen.toml").write_text(EVERY_KEY)
+    options = mlgen.site_options()
+
+    stream, _ = helm.post_render(yaml_text([JOB]).encode().splitlines(keepends=True), options)
+
+    objects = list(yaml.safe_load_all(stream.read()))
+    assert {None} == {item["metadata"].get("namespace") for item in objects}
+    assert {"vision"} == {item["metadata"]["labels"]["team"] for item in objects}
+
+
+def test_argo_cd_uses_it(repository, monkeypatch):
+    (repository / "mlgen.toml").write_text(EVERY_KEY)
+
+    objects = list(yaml.safe_load_all(run("argocd", "generate").stdout))
+
+    assert {"training"} == {item["metadata"]["namespace"] for item in objects}
+    monkeypatch.setenv("ARGOCD_APP_NAMESPACE", "vision")
+    objects = list(yaml.safe_load_all(run("argocd", "generate").stdout))
+    assert {"vision"} == {item["metadata"]["namespace"] for item in objects}
+    (repository / "mlgen.toml").write_text("x = 1\n")
+    assert "mlgen.toml:1:1: x: unknown field" in run("argocd", "generate").stderr
+
+
+def test_the_python_api_reads_it_when_asked(repository):
+    (repository / "mlgen.toml").write_text(EVERY_KEY)
+
+    options = mlgen.site_options()
+
+    assert (options.kube_version, options.supervisor) == (KubeVersion(1, 33), False)
+    assert {"training"} == {i["metadata"].get("namespace") for i in mlgen.render(JOB, options)}
+    assert {None} == {i["metadata"].get("namespace") for i in mlgen.render(JOB)}
+    (repository / "mlgen.toml").unlink()
+    assert mlgen.site_options(repository) == mlgen.Options()
+    assert mlgen.site_options().kube_version == DEFAULT
+
+
+def test_without_a_file_no_parser_of_toml_is_imported(repository):
+    code = (
+        "import sys; from mlgen.cli import main; main(sys.argv[1:], standalone_mode=False);"
+        "assert not {'tomllib', 'tomli'} & set(sys.modules)"
+    )
+
+    subprocess.run([sys.executable, "-c", code, "render", "job.yaml"], check=True,
+                   capture_output=True, cwd=repository)  # fmt: skip
+
+
+def test_the_documented_keys_are_those_of_the_schema():
+    page = (ROOT / "docs/reference/config.md").read_text()
+    rows = {row.split("`")[1] for row in page.splitlines() if row.startswith("| `")}
+    schema = site.schema()["properties"]
+    helpers = {f"helpers.{name}" for name in schema["helpers"]["properties"]}
+
+    assert {*schema, *helpers} - {"helpers"} == {row for row in rows if not row.startswith("mlgen")}
+
+
+def test_a_job_of_another_text_is_rendered_with_it(repository):
+    """`find` reads files, `render` does not."""
+    (repository / "mlgen.toml").write_text('namespace = "training"')
+    from mlgen import pipeline
+
+    options = mlgen.Options(site=site.find(repository))
+    (repository / "mlgen.toml").unlink()
+
+    (job,) = pipeline.render([Text("job.yaml", yaml_text([JOB]))], options).jobs
+    assert job.document.places["metadata", "namespace"].file == "mlgen.toml"
