@@ -1,27 +1,19 @@
 """A rendered job → a summary in a few lines, for a reviewer."""
 
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
-from mlgen import checks
 from mlgen.checks.totals import totals
-from mlgen.kubernetes.pod_security import LEVELS, level
-from mlgen.result import Rendered, Result
+from mlgen.result import Rendered
 from mlgen.topology import Role, Topology
 
 MAX_NEEDS = 12
-"""The number of prerequisites that a heading lists; `mlgen validate` lists all."""
-
-MAX_USERS = 6
-"""The number of users of a prerequisite that are named."""
+"""The number of prerequisites that a heading lists; `mlgen show` lists all."""
 
 WIDTH = 98
 """Of the lines of a heading, without `# `."""
 
 NO_BREAK = "\N{NO-BREAK SPACE}"
-
-MAX_KINDS = 6
-"""The number of kinds that `counts` names."""
 
 GPU = "/gpu"
 """The end of the names of GPUs: nvidia.com/gpu, amd.com/gpu."""
@@ -36,7 +28,7 @@ def heading(rendered: Rendered) -> str:
     if not needs:
         return summary(rendered)
     if len(needs) > MAX_NEEDS:
-        needs[MAX_NEEDS:] = [f"and {len(needs) - MAX_NEEDS} more: see mlgen validate"]
+        needs[MAX_NEEDS:] = [f"and {len(needs) - MAX_NEEDS} more: see mlgen show"]
     # A no-break space keeps a kind and its name on one line.
     listed = ", ".join(item.replace(" ", NO_BREAK) for item in needs)
     lines = _wrapped(f"needs in the cluster: {listed}")
@@ -153,52 +145,8 @@ def _sizes(rendered: Rendered) -> Iterator[str]:
             yield f"{amount} {'CPU' if name == 'cpu' else name}"
 
 
-def resources(rendered: Rendered) -> str:
-    """Return what all pods request together, and what limits them; "" if there is neither."""
-    amounts = totals(rendered.topology, rendered.objects)
-    lines = []
-    if amounts.requests:
-        lines.append(f"  requests: {_listed(amounts.requests)}")
-    if amounts.limits and amounts.limits != amounts.requests:
-        lines.append(f"  limits: {_listed(amounts.limits)}")
-    if amounts.auxiliary:
-        names = " and ".join(amounts.auxiliaries)
-        lines.append(f"  requests of {names}: {_listed(amounts.auxiliary)}")
-    return "\n".join(lines)
-
-
-def _listed(amounts: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} {amounts[name]}" for name in sorted(amounts))
-
-
-def needs(rendered: Rendered) -> str:
-    """Return what the job needs that the manifests do not bring, with users and commands."""
-    lines = []
-    for item in rendered.prerequisites:
-        command = f": {item.command}" if item.command else ""
-        users = list(item.used_by)
-        if len(users) > MAX_USERS:
-            users[MAX_USERS - 1 :] = [f"and {len(users) - MAX_USERS + 1} more"]
-        lines.append(f"    {item} ({', '.join(users)}){command}")
-    return "\n".join(["  needs in the cluster:", *lines] if lines else [])
-
-
-def counts(result: Result) -> str:
-    """Return the number of jobs and of objects that pass through, with the kinds of these."""
-    jobs, others = len(result.jobs), [part.document.data["kind"] for part in result.others]
-    kinds = list(dict.fromkeys(others))
-    shown = ", ".join([*kinds[:MAX_KINDS], *(["…"] if len(kinds) > MAX_KINDS else [])])
-    text = f"{jobs or 'no'} job{'' if jobs == 1 else 's'}"
-    return f"{text}, {len(others)} other object{'' if len(others) == 1 else 's'} ({shown})"
-
-
-def pod_security(rendered: Rendered) -> str:
-    """Return the strictest PodSecurity level that all pods meet, and what the next one requires."""
-    obstacles = checks.obstacles(rendered.objects, rendered.kube_version)
-    met = level(obstacles)
-    lines = [f"  PodSecurity: {met}"]
-    for violation, roles in obstacles.items():
-        if LEVELS.index(violation.level) == LEVELS.index(met) + 1:
-            requirement = f"{violation.field} {violation.message}"
-            lines.append(f"    {violation.level}: {requirement} ({', '.join(roles)})")
-    return "\n".join(lines)
+def verdict(rendered: Rendered) -> str:
+    """Return one line about a valid job: `bert: valid, pytorch, 2 pods, 16 GPUs`."""
+    job = rendered.job
+    name = f"{job.namespace}/{job.name}" if job.namespace else job.name
+    return f"{name}: valid, {job.framework}, {', '.join(_sizes(rendered))}"

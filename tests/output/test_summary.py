@@ -2,11 +2,10 @@
 
 from dataclasses import replace
 
-import pytest
 from support import ROOT
 
 from mlgen import Options, validate
-from mlgen.output.summary import counts, heading, needs, pod_security, resources, summary
+from mlgen.output.summary import heading, summary
 
 
 def rendered(name, **options):
@@ -58,22 +57,6 @@ def test_replicas_of_a_role_add_up_over_its_jobs():
     ] == summary(several).splitlines()
 
 
-@pytest.mark.parametrize(
-    ("name", "level", "next_level"),
-    [
-        ("tensorflow-single", "baseline", "restricted"),
-        ("pytorch-restricted", "restricted", None),
-        ("pytorch-host-network", "privileged", "baseline"),
-    ],
-)
-def test_pod_security_is_the_level_met_and_what_the_next_one_requires(name, level, next_level):
-    first, *rest = pod_security(rendered(name)).splitlines()
-
-    assert f"  PodSecurity: {level}" == first
-    assert bool(rest) == bool(next_level)
-    assert all(line.startswith(f"    {next_level}: spec.") for line in rest)
-
-
 def test_the_first_line_has_what_the_pods_request_together():
     """Devices come first; disk is left out, and what only init containers request."""
     options = {"settings": ((("spec", "resources"), {"ephemeral-storage": "1Gi"}),)}
@@ -86,38 +69,6 @@ def test_the_first_line_has_what_the_pods_request_together():
         rendered("jax-rdma-shared")
     )
     assert summary(with_disk).startswith("tune: tensorflow, 1 pod. Made by mlgen.")
-
-
-def test_resources_are_requests_limits_and_those_of_other_pods():
-    assert [
-        "  requests: cpu 4, memory 16Gi, nvidia.com/gpu 3",
-        "  limits: nvidia.com/gpu 3",
-        "  requests of supervisor: cpu 50m, memory 64Mi",
-    ] == resources(rendered("pytorch-ranks")).splitlines()
-    assert resources(rendered("pytorch-static")) == "  requests: nvidia.com/gpu 4"
-    assert resources(rendered("tensorflow-ps")) == "  requests of supervisor: cpu 50m, memory 64Mi"
-    assert resources(rendered("tensorflow-single")) == ""
-
-
-def test_needs_are_listed_with_their_users_and_commands():
-    assert [
-        "  needs in the cluster:",
-        (
-            "    Secret hub (learner): kubectl create secret generic hub -n games"
-            " --from-literal=token=…"
-        ),
-        "    PersistentVolumeClaim replay (learner)",
-        "    PriorityClass high (learner): kubectl create priorityclass high --value=…",
-    ] == needs(rendered("generic-actors")).splitlines()
-    assert needs(rendered("tensorflow-single")) == ""
-
-
-def test_of_many_users_some_are_named():
-    job = rendered("generic-actors")
-    users = tuple(f"slice-{number}" for number in range(50))
-    several = replace(job, prerequisites=(replace(job.prerequisites[1], used_by=users),))
-
-    assert needs(several).endswith("(slice-0, slice-1, slice-2, slice-3, slice-4, and 45 more)")
 
 
 def test_a_heading_names_what_the_job_needs_in_lines_of_100_columns():
@@ -134,23 +85,6 @@ def test_a_heading_names_what_the_job_needs_in_lines_of_100_columns():
         == line
     )
     assert lines[1].startswith("    PersistentVolumeClaim shard-")
-    assert lines[-1].endswith("and 288 more: see mlgen validate")
+    assert lines[-1].endswith("and 288 more: see mlgen show")
     assert max(map(len, lines)) <= 98
     assert heading(rendered("tensorflow-single")) == summary(rendered("tensorflow-single"))
-
-
-@pytest.mark.parametrize(
-    ("kinds", "text"),
-    [
-        (["A"], "no jobs, 1 other object (A)"),
-        (["TrainingJob", "A", "B", "A"], "1 job, 3 other objects (A, B)"),
-        (["TrainingJob", *"ABCDEFG"], "1 job, 7 other objects (A, B, C, D, E, F, …)"),
-    ],
-)
-def test_counts_names_the_kinds_that_pass_through(kinds, text):
-    job = (ROOT / "fixtures/tensorflow-single.yaml").read_text()
-    texts = [
-        job if kind == "TrainingJob" else f"apiVersion: x/v1\nkind: {kind}\n" for kind in kinds
-    ]
-
-    assert text == counts(validate(texts))

@@ -1,0 +1,29 @@
+"""Rendered jobs → pages for a person: a job, one of its replicas, or the whole job file."""
+
+from collections.abc import Sequence
+
+from mlgen.result import Rendered
+
+
+def text(jobs: Sequence[Rendered], replica: str | None = None, *, defaults: bool = False) -> str:
+    """Return the pages of jobs.
+
+    Args:
+        jobs: that were rendered.
+        replica: show this replica of the only job, such as `worker-3`, instead.
+        defaults: show the whole job files instead.
+
+    Raises:
+        ValueError: there is no such replica, or more than one job.
+    """
+    if replica is not None:
+        from mlgen.show.replica import replica_page
+
+        return replica_page(jobs, replica)
+    if defaults:
+        from mlgen.show.defaults import whole
+
+        return "".join(map(whole, jobs))
+    from mlgen.show.page import page
+
+    return "\n".join(map(page, jobs))

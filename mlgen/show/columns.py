@@ -1,0 +1,38 @@
+"""Rows of texts → lines with columns, as kubectl prints them."""
+
+from collections.abc import Sequence
+
+GAP = "   "
+"""Between two columns, as in the output of `kubectl get`."""
+
+
+def columns(rows: Sequence[Sequence[str]], indent: str = "") -> list[str]:
+    """Return one line per row; each column is as wide as its longest text."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        (
+            indent + GAP.join(f"{text:{width}}" for text, width in zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def named(names: Sequence[str]) -> str:
+    """Return names as in a sentence: `a`, `a and b`, `a, b and c`; "" for none."""
+    *others, last = names or [""]
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: `1 pod`, `2 pods`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def duration(seconds: int) -> str:
+    """Return a time as kubectl prints ages: `45s`, `10m`, `7d`, `1d12h`."""
+    parts, rest = [], seconds
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
+        count, rest = divmod(rest, size)
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(parts) or "0s"

@@ -1,0 +1,207 @@
+"""A rendered job → the whole job file: every field with its value, and where it comes from.
+
+The text is a job file that renders to the same bytes.
+"""
+
+import copy
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from mlgen import frameworks
+from mlgen.documents import comments
+from mlgen.documents.document import Document
+from mlgen.documents.files import Text
+from mlgen.documents.reader import read_documents
+from mlgen.jobfile import schema
+from mlgen.output.yaml import yaml_text
+from mlgen.problems import MlgenError, ValuePath
+from mlgen.result import Rendered
+from mlgen.topology import Role
+
+Values = dict[str, Any]
+
+DEFAULT = "default"
+SHARED = "from spec"
+
+OPEN = ("runPolicy", "network", "scheduling", "helpers")
+"""Objects of `spec` whose defaults apply even if the job file does not have them."""
+
+MERGED = ("env", "volumes")
+"""Fields of which a role has its own entries beside those for all roles."""
+
+PATCH = "template"
+"""The template for all roles is merged into each pod before the role's own."""
+
+
+def whole(rendered: Rendered) -> str:
+    """Return the job file of a job with all defaults; each has a comment."""
+    document = rendered.document
+    data: Values = copy.deepcopy(document.data)
+    sources: dict[ValuePath, str] = dict(_settings(document))
+    spec = data["spec"]
+    for path, value, source in (*_of_spec(rendered, spec), *_of_roles(rendered, spec)):
+        _put(spec, path, value)
+        sources[("spec", *path)] = source
+    for name, role in spec["roles"].items():
+        spec["roles"][name] = _in_order(role, schema.base()["definitions"]["role"])
+    heading = f"{rendered.job.name} with all defaults: a comment says where each is from."
+    text = yaml_text([data])
+    if document.text and not document.origins:
+        text = comments.insert(text, comments.read(document.text))
+    return _noted(text.replace("---\n", f"---\n# {heading}\n", 1), sources)
+
+
+def _noted(text: str, sources: Mapping[ValuePath, str]) -> str:
+    """Return a YAML document with a comment on each value that has a source.
+
+    Of a mapping that is written on one line, the comment names the fields.
+    """
+    document = next(doc for doc in read_documents(Text("", text)) if isinstance(doc, Document))
+    deepest_first = sorted(document.keys.items(), key=lambda item: -len(item[0]))
+    first = {place.line: path for path, place in deepest_first}
+    on_line: dict[int, list[tuple[ValuePath, str]]] = {}
+    for path, source in sources.items():
+        on_line.setdefault(document.key_place(path).line, []).append((path, source))
+    lines = text.splitlines()
+    for number, notes in on_line.items():
+        lines[number - 1] += f"  # {_note(first.get(number, notes[0][0]), notes)}"
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _note(line: ValuePath, notes: list[tuple[ValuePath, str]]) -> str:
+    """Return the comment of a line.
+
+    Args:
+        line: the path of the outermost value on the line.
+        notes: the path and the source of values on it.
+    """
+    fields: dict[str, list[str]] = {}
+    for path, source in notes:
+        fields.setdefault(source, []).append(".".join(map(str, path[len(line) :])))
+    return "; ".join(
+        f"{', '.join(names)}: {source}" if all(names) else source
+        for source, names in fields.items()
+    )
+
+
+def _settings(document: Document) -> Iterator[tuple[ValuePath, str]]:
+    """Yield the values that are not written in the file: those of --set and mlgen.toml."""
+    own = document.place(()).file
+    for path, place in document.places.items():
+        if place.file != own and document.place(path[:-1]).file == own:
+            yield path, f"from {place.file}"
+
+
+def _put(holder: Values, path: ValuePath, value: Any) -> None:
+    """Set a value at a path; the mappings on the way to it are created."""
+    *steps, last = map(str, path)
+    for step in steps:
+        holder = holder.setdefault(step, {})
+    holder[last] = copy.deepcopy(value)
+
+
+def _in_order(values: Values, of_schema: Mapping[str, Any]) -> Values:
+    """Return a mapping with its fields in the order of the schema."""
+    order = {name: number for number, name in enumerate(of_schema["properties"])}
+    return dict(sorted(values.items(), key=lambda item: order.get(item[0], len(order))))
+
+
+def _of_spec(rendered: Rendered, spec: Values) -> Iterator[tuple[ValuePath, Any, str]]:
+    """Yield the path, value and source of each default outside of the roles."""
+    properties = schema.base()["properties"]["spec"]["properties"]
+    for name in properties:
+        value = spec.get(name)
+        if name in OPEN or (isinstance(value, dict) and name not in ("roles", "options")):
+            yield from _of_object((name,), properties[name], value or {})
+    framework = frameworks.get(rendered.job.framework)
+    for name, option in framework.options.items():
+        is_open = "default" in option and name not in rendered.job.options
+        if is_open and _applies(rendered, name, option["default"]):
+            yield ("options", name), option["default"], f"default of {framework.title}"
+    if rendered.topology.supervised and "giveUpAfter" not in spec.get("runPolicy", {}):
+        policy = properties["runPolicy"]["properties"]["giveUpAfter"]
+        yield from _of_object(("runPolicy", "giveUpAfter"), policy, {})
+
+
+def _applies(rendered: Rendered, name: str, value: Any) -> bool:
+    """Return whether the default of an option applies beside the other options of the job."""
+    job = replace(rendered.topology.job, options={**rendered.job.options, name: value})
+    try:
+        frameworks.get(job.framework).topology(job)
+    except MlgenError:
+        return False
+    return True
+
+
+def _of_object(
+    path: ValuePath, of_schema: Mapping[str, Any], values: Mapping[str, Any]
+) -> Iterator[tuple[ValuePath, Any, str]]:
+    """Yield each default of an object, and of those in it that the job file has."""
+    for name, reference in of_schema.get("properties", {}).items():
+        field = _resolved(reference)
+        if name not in values and "default" in field:
+            yield (*path, name), field["default"], DEFAULT
+        elif isinstance(values.get(name), dict):
+            yield from _of_object((*path, name), field, values[name])
+
+
+def _resolved(of_schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a schema, or the one that it refers to."""
+    definitions: Mapping[str, Any] = schema.base()["definitions"]
+    return definitions[of_schema["$ref"].rpartition("/")[2]] if "$ref" in of_schema else of_schema
+
+
+def _of_roles(rendered: Rendered, spec: Values) -> Iterator[tuple[ValuePath, Any, str]]:
+    """Yield the path, value and source of each field that a role does not have itself."""
+    fields = schema.base()["definitions"]["role"]["properties"]
+    shared = {name: spec[name] for name in fields if name in spec and name != PATCH}
+    idle = {role.name for role in rendered.job.roles.values() if role.without_gpus}
+    for name, role in spec["roles"].items():
+        path = ("roles", name)
+        for field, value in shared.items():
+            if field in MERGED:
+                own = role.get(field, {})
+                yield from (
+                    ((*path, field, key), entry, SHARED)
+                    for key, entry in value.items()
+                    if key not in own
+                )
+            elif field not in role and not (field == "resources" and name in idle):
+                yield (*path, field), value, SHARED
+        present = {*role, *shared}
+        for field, value, source in _of_role(rendered, name, fields):
+            if field not in present:
+                yield (*path, field), value, source
+
+
+def _of_role(
+    rendered: Rendered, name: str, fields: Mapping[str, Any]
+) -> Iterator[tuple[str, Any, str]]:
+    """Yield the defaults of a role: those of the schema, and those of its framework."""
+    definitions = schema.base()["definitions"]
+    for field, of_schema in fields.items():
+        target = _resolved(of_schema)
+        if "default" in target:
+            yield field, target["default"], DEFAULT
+    role = _in_topology(rendered, name)
+    if role is None:
+        return
+    source = f"default of {frameworks.get(rendered.job.framework).title}"
+    if role.restart in definitions["restartPolicy"]["enum"]:
+        yield "restartPolicy", "Always" if role.serves else role.restart, source
+    if role.port is not None:
+        yield "port", role.port, source
+    if not role.spec.command and not role.spec.args:
+        if role.command:
+            yield "command", list(role.command), source
+        if role.args:
+            yield "args", list(role.args), source
+
+
+def _in_topology(rendered: Rendered, name: str) -> Role | None:
+    """Return the first role of the topology that has replicas of a role of the job file."""
+    for role in rendered.topology.roles:
+        if name in (role.name, role.spec.name, *role.merged):
+            return role
+    return None

@@ -1,0 +1,128 @@
+"""A rendered job → groups of equal replicas: a row of a table, or a box of a picture."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlgen.objects.labels import workload_name
+from mlgen.result import Object, Rendered
+from mlgen.topology import Role, Wait
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Replicas of a role that differ only in their index.
+
+    Attributes:
+        roles: of the topology; several if each replica has a Job of its own.
+        workloads: their Jobs or StatefulSets.
+        whole: the group has all replicas of the role.
+    """
+
+    roles: tuple[Role, ...]
+    workloads: tuple[Object, ...]
+    whole: bool
+
+    @property
+    def role(self) -> Role:
+        """The first of the roles, which stands for all."""
+        return self.roles[0]
+
+    @property
+    def pod(self) -> Object:
+        """The pod spec of the first of the workloads."""
+        pod: Object = self.workloads[0]["spec"]["template"]["spec"]
+        return pod
+
+    @property
+    def main(self) -> Object:
+        """The training container."""
+        name = self.role.spec.main_container
+        container: Object = next(c for c in self.pod["containers"] if c["name"] == name)
+        return container
+
+    @property
+    def replicas(self) -> int:
+        """The number of replicas."""
+        return sum(role.replicas for role in self.roles)
+
+    @property
+    def indexes(self) -> str:
+        """The indexes of the replicas: `0`, `0…3`."""
+        if self.role.index is not None:
+            numbers = [role.index or 0 for role in self.roles]
+            return spans(numbers)
+        return span(0, self.role.replicas - 1)
+
+    @property
+    def name(self) -> str:
+        """The name of the role, with the indexes if it has other replicas too."""
+        return self.role.name if self.whole else f"{self.role.name} {self.indexes}"
+
+    @property
+    def kind(self) -> str:
+        """The kind of the workloads, in the plural if there are several."""
+        return f"{self.workloads[0]['kind']}{'' if len(self.workloads) == 1 else 's'}"
+
+
+def groups(rendered: Rendered) -> list[Group]:
+    """Return the roles of a job in their order, with equal replicas in one group."""
+    topology = rendered.topology
+    by_name = {item["metadata"]["name"]: item for item in rendered.objects if "spec" in item}
+    # A Service may have the name of a workload under host networking.
+    by_name |= {
+        item["metadata"]["name"]: item
+        for item in rendered.objects
+        if item["kind"] in ("Job", "StatefulSet")
+    }
+    alike: dict[object, list[Role]] = {}
+    for role in topology.roles:
+        waits = tuple((wait.role, wait.port, wait.started) for wait in role.waits)
+        key = (role.name, role.serves, role.decides, role.gang, waits, role.orders)
+        alike.setdefault(key, []).append(role)
+    counts = Counter(roles[0].name for roles in alike.values())
+    return [
+        Group(
+            tuple(roles),
+            tuple(by_name[workload_name(topology.job, role)] for role in roles),
+            counts[roles[0].name] == 1,
+        )
+        for roles in alike.values()
+    ]
+
+
+def awaited(wait: Wait, totals: dict[str, int]) -> str:
+    """Return the replicas that a role waits for: `ps`, or `worker 0` if they are not all of them.
+
+    Args:
+        wait: the condition.
+        totals: the number of replicas of each role.
+    """
+    first, count = wait.hosts.first, wait.hosts.count
+    if wait.started or (first == 0 and count == totals.get(wait.role)):
+        return f"{wait.role} 0" if wait.started and totals.get(wait.role, 1) > 1 else wait.role
+    return f"{wait.role} {span(first, first + count - 1)}"
+
+
+def replicas_by_role(roles: Sequence[Role]) -> dict[str, int]:
+    """Return the number of replicas of each role, by name."""
+    totals: dict[str, int] = {}
+    for role in roles:
+        totals[role.name] = totals.get(role.name, 0) + role.replicas
+    return totals
+
+
+def span(first: int, last: int) -> str:
+    """Return a range of indexes: `0`, `0…3`."""
+    return str(first) if first == last else f"{first}…{last}"
+
+
+def spans(numbers: Sequence[int], between: str = "…") -> str:
+    """Return numbers in ascending order with their ranges folded: `0, 2…5`."""
+    parts: list[list[int]] = []
+    for number in sorted(numbers):
+        if parts and number == parts[-1][-1] + 1:
+            parts[-1].append(number)
+        else:
+            parts.append([number])
+    return ", ".join(str(p[0]) if len(p) == 1 else f"{p[0]}{between}{p[-1]}" for p in parts)

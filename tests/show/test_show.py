@@ -1,0 +1,222 @@
+"""`mlgen show`: pages as a person reads them, one replica, and the job file with its defaults."""
+
+from dataclasses import replace
+
+import pytest
+from click.testing import CliRunner
+from support import FILES, FIXTURES, RESOURCES, ROOT
+
+from mlgen import Options, pipeline, show, validate
+from mlgen.cli import main
+from mlgen.documents.files import Text
+from mlgen.output.manifests import text
+from mlgen.show.columns import columns, duration, named
+from mlgen.show.defaults import whole
+from mlgen.show.groups import spans
+from mlgen.show.needs import limits, prerequisites, security
+
+
+def jobs(name, **options):
+    (file,) = (path for path in FILES if path.stem == name)
+    return validate(str(file), Options(**options)).jobs
+
+
+def rendered(name, **options):
+    (job,) = jobs(name, **options)
+    return replace(job, file=f"{name}.yaml")
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, ["show", *map(str, arguments)], catch_exceptions=False)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "tensorflow-ps",
+        "tensorflow-tensorboard",
+        "mpi-kubectl-exec",
+        "pytorch-restart-all",
+        "pytorch-elastic",
+        "pytorch-host-network",
+        "generic-order",
+        "generic-endings",
+        "generic-limits",
+        "ray-ttl",
+        "jobset-jobset-v1alpha2-rules",
+        "mpi_operator-mpijob-v2beta1",
+    ],
+)
+def test_the_page_of_a_job(name, message):
+    assert show.text([rendered(name)]) == message
+
+
+@pytest.mark.parametrize("options", [{"supervisor": False}], ids=["without-supervisor"])
+def test_the_page_of_a_job_without_supervisor(options, message):
+    assert show.text([rendered("tensorflow-ps", **options)]) == message
+
+
+@pytest.mark.parametrize(
+    ("name", "replica"),
+    [
+        ("tensorflow-ps", "worker-3"),
+        ("pytorch-host-network", "rank-1"),
+        ("pytorch-volumes", "worker-1"),
+        ("mpi-ssh", "launcher"),
+        ("generic-secrets", "main"),
+    ],
+)
+def test_the_page_of_a_replica(name, replica, message):
+    assert show.text([rendered(name)], replica) == message
+
+
+def test_several_jobs_are_several_pages():
+    pages = show.text(jobs("tensorflow-ps") * 2)
+
+    assert pages.count("ROLE ") == 2
+    assert "\n\nJob: " in pages
+
+
+@pytest.mark.parametrize(
+    ("name", "replica", "pod"),
+    [
+        ("tensorflow-ps", "worker/3", "mnist-worker-3-<random>, of Job mnist-worker"),
+        ("tensorflow-ps", "mnist-worker-3", "mnist-worker-3-<random>, of Job mnist-worker"),
+        ("tensorflow-ps", "chief", "mnist-chief-0-<random>, of Job mnist-chief"),
+        ("tensorflow-ps", "ps-1", "mnist-ps-1, of StatefulSet mnist-ps"),
+        ("pytorch-static", "master", "bert-rank-0-<random>, of Job bert-rank"),
+        ("pytorch-static", "worker-2", "bert-rank-3-<random>, of Job bert-rank"),
+        ("pytorch-static", "rank-3", "bert-rank-3-<random>, of Job bert-rank"),
+        ("pytorch-host-network", "rank-2", "gan-rank-2-<random>, of Job gan-rank-2"),
+    ],
+)
+def test_a_replica_has_several_names(name, replica, pod):
+    first, *_ = show.text([rendered(name)], replica).splitlines()
+
+    assert first.split(maxsplit=1) == ["Pod:", pod]
+
+
+def test_where_a_pod_is_placed():
+    spec = {
+        "nodeSelector": {"gpu": "l4"},
+        "tolerations": [{"key": "spot", "operator": "Exists"}, {"operator": "Exists"}],
+        "priorityClassName": "high",
+        "containers": [{"name": "logger", "image": "example/logger:1"}],
+    }
+    settings = (
+        (("spec", "roles", "worker", "template"), {"spec": spec}),
+        (("spec", "roles", "worker", "workingDir"), "/srv/my code"),
+        (("spec", "scheduling", "spread"), {"key": "zone"}),
+        (("spec", "runPolicy", "suspend"), True),
+    )
+    job = rendered("tensorflow-volcano", settings=settings)
+    rows = [line.split(":", 1) for line in show.text([job], "worker-0").splitlines() if ":" in line]
+    facts = {name.strip(): value.strip() for name, value in rows}
+
+    assert facts["Scheduler"] == "volcano"
+    assert facts["Priority"] == "high"
+    assert facts["Node has"] == "gpu=l4"
+    assert facts["Tolerates"] == "spot, everything"
+    assert facts["Placement"] == "affinity and topologySpreadConstraints: see mlgen render"
+    assert facts["Working directory"] == "/srv/my code"
+    assert "Container logger" in facts
+    assert "Suspended:         yes, until you resume it" in show.text([job])
+
+
+@pytest.mark.parametrize("replica", ["worker-4", "worker", "cheif", "worker-03x", "x"])
+def test_a_wrong_replica_is_an_error_that_names_the_valid_ones(replica):
+    result = run(ROOT / "fixtures/tensorflow-ps.yaml", "--replica", replica)
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    expected = f'mnist has no replica "{replica}"; write one of chief, ps-0…1, worker-0…3'
+    assert expected in result.stderr
+
+
+def test_a_replica_is_one_of_a_single_job():
+    file = ROOT / "fixtures/tensorflow-ps.yaml"
+    several = run(file, ROOT / "fixtures/tensorflow-single.yaml", "--replica", "ps-0")
+    both = run(file, "--replica", "ps-0", "--defaults")
+
+    assert "--replica needs a single job, but FILES have 2" in several.stderr
+    assert "--replica and --defaults are mutually exclusive" in both.stderr
+    assert run(file, "--replica", "ps-0").stdout.startswith("Pod: ")
+
+
+def test_the_job_file_with_its_defaults(message):
+    settings = ((("spec", "roles", "worker", "image"), "example/ddp:2"),)
+
+    assert show.text([rendered("pytorch-restart-all", settings=settings)], defaults=True) == message
+
+
+def test_a_value_from_the_command_line_is_marked_wherever_it_is():
+    settings = ((("spec", "args", 1), "1e-4"), (("spec", "env"), {"A": "x"}))
+
+    page = show.text([rendered("tensorflow-ps", settings=settings)], defaults=True)
+
+    assert "  args: [--lr, '1e-4']  # 1: from --set\n" in page
+    assert "  env: {A: x}  # from --set\n" in page
+
+
+def test_a_default_of_an_option_that_another_one_replaces_does_not_apply():
+    page = show.text([rendered("xdl-number")], defaults=True)
+
+    assert "minFinishWorkNum" in page
+    assert "minFinishWorkRate" not in page
+
+
+DIALECTS = {path.stem.partition("-")[0]: path for path in RESOURCES}
+"""One custom resource of each dialect."""
+
+
+@pytest.mark.parametrize("file", [*FIXTURES, *DIALECTS.values()], ids=lambda path: path.stem)
+def test_the_job_file_with_its_defaults_renders_to_the_same_bytes(file):
+    parts = validate(str(file)).jobs
+    if len(parts) > 1:
+        pytest.skip("variants of one job")
+    (job,) = parts
+
+    (again,) = pipeline.render([Text("defaults.yaml", whole(job))], Options()).jobs
+
+    same = replace(again, prerequisites=job.prerequisites)
+    assert text([same], "yaml") == text([job], "yaml")
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "stricter"),
+    [
+        ("tensorflow-single", "baseline", "restricted"),
+        ("pytorch-restricted", "restricted", None),
+        ("pytorch-host-network", "privileged", "baseline"),
+    ],
+)
+def test_pod_security_is_the_level_met_and_what_the_next_one_requires(name, level, stricter):
+    first, *rest = security(rendered(name))
+
+    assert f"PodSecurity: {level}{f'; {stricter} requires:' if stricter else ''}" == first
+    assert bool(rest) == bool(stricter)
+    assert all(line.startswith("  spec.") for line in rest)
+
+
+def test_limits_are_listed_if_they_are_not_what_is_requested():
+    assert limits(rendered("pytorch-ranks")) == ["Limits of all roles: nvidia.com/gpu 3"]
+    assert limits(rendered("pytorch-static")) == []
+
+
+def test_of_many_users_some_are_named():
+    job = rendered("generic-actors")
+    users = tuple(f"slice-{number}" for number in range(50))
+    several = replace(job, prerequisites=(replace(job.prerequisites[1], used_by=users),))
+
+    _, _, line = prerequisites(several)
+    assert "slice-0, slice-1, slice-2, slice-3, slice-4, and 45 more" in line
+    assert prerequisites(rendered("tensorflow-single")) == []
+
+
+def test_columns_are_as_wide_as_their_longest_text():
+    assert columns([("A", "B"), ("long", "")], "  ") == ["  A      B", "  long"]
+
+
+def test_texts():
+    assert [duration(0), duration(90), duration(90061)] == ["0s", "1m30s", "1d1h1m1s"]
+    assert [named([]), named(["a"]), named(["a", "b", "c"])] == ["", "a", "a, b and c"]
+    assert spans([5, 3, 4, 1], "-") == "1, 3-5"
