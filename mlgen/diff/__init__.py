@@ -4,7 +4,7 @@ Reports which fields change, what the API server will reject, which pods restart
 """
 
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from mlgen import pipeline
 from mlgen.diff import live
 from mlgen.diff.pairing import Object, pair
 from mlgen.diff.report import report
-from mlgen.documents.files import texts
+from mlgen.documents.files import Text
 from mlgen.kubernetes.groups import group_kind
 from mlgen.problems import Collector, Problem
 from mlgen.result import Options, Result
@@ -33,29 +33,29 @@ class Comparison:
     warnings: tuple[Problem, ...]
 
 
-def files(old: str, new: str, options: Options) -> Comparison:
-    """Compare what two files or folders render to.
+def files(old: Iterable[Text], new: Iterable[Text], options: Options) -> Comparison:
+    """Compare what the texts of two files or folders render to.
 
     Raises:
         MlgenError: one of them cannot be rendered; lists the problems of both.
     """
     results: list[Result] = []
     collector = Collector()
-    for name in (old, new):
+    for texts in (old, new):
         with collector.catch():
-            results.append(pipeline.render(texts((name,)), options))
+            results.append(pipeline.render(texts, options))
     collector.raise_errors()
     before, after = (_objects(result) for result in results)
     return Comparison(report(pair(before, after), options.kube_version), results[1].warnings)
 
 
-def cluster(new: str, options: Options) -> Comparison:
-    """Compare the objects in the cluster with what a file or folder renders to.
+def cluster(new: Iterable[Text], options: Options) -> Comparison:
+    """Compare the objects in the cluster with what the texts of a file or folder render to.
 
     Raises:
         MlgenError: the manifests cannot be rendered, or kubectl is missing or fails.
     """
-    result = pipeline.render(texts((new,)), options)
+    result = pipeline.render(new, options)
     after = [_with_namespace(item, options.namespace) for item in _objects(result)]
     pairing = pair(live.fetch(after), after)
     return Comparison(report(pairing, options.kube_version), result.warnings)

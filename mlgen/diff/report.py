@@ -14,7 +14,7 @@ from mlgen.kubernetes.changes import Change
 from mlgen.kubernetes.groups import group_kind
 from mlgen.kubernetes.updates import Update
 from mlgen.kubernetes.versions import KubeVersion
-from mlgen.objects.labels import PART_OF
+from mlgen.objects.labels import MATRIX, PART_OF
 from mlgen.objects.supervisor import PLAN
 from mlgen.variants.gitops import TOOLS
 
@@ -168,10 +168,18 @@ def _new_job(objects: Sequence[Object], removed_jobs: Mapping[JobKey, Sequence[O
     return Entry(tuple(objects), "new", (heading, f"creates: {created}"))
 
 
-def _without_suffix(item: Object) -> tuple[str, str]:
-    """Return the namespace and the name of an object's job, without the hash of `nameSuffix`."""
+def _without_suffix(item: Object) -> tuple[str, str, str]:
+    """Return what is the same in a job with another hash of `nameSuffix` in its name.
+
+    These are the namespace, the name in the job file, and the combination of a matrix.
+    """
     metadata = item["metadata"]
-    return metadata.get("namespace") or "", str(metadata["labels"].get(PART_OF))
+    combination = mapping_at(metadata, "annotations").get(MATRIX)
+    return (
+        metadata.get("namespace") or "",
+        str(metadata["labels"].get(PART_OF) or job_name(item)),
+        str(combination or ""),
+    )
 
 
 def _removed(item: Object) -> Entry:

@@ -1,4 +1,4 @@
-"""`kubectl apply --prune --applyset` prunes what is no longer in a folder, as docs/git.md says."""
+"""`kubectl apply --prune --applyset` prunes what is gone from a folder, as the docs on Git say."""
 
 import json
 

@@ -13,7 +13,7 @@ from mlgen.result import Options
 
 pytestmark = pytest.mark.cluster
 
-DOCS = (ROOT / "docs/argo.md").read_text()
+DOCS = (ROOT / "docs/integrations/argo.md").read_text()
 
 
 def lint(folder, environment):
@@ -41,8 +41,8 @@ def put(folder, name, *objects):
 
 @pytest.mark.parametrize("schedule", [None, "0 2 * * 6"])
 def test_argo_lint_accepts_the_workflow_of_every_fixture(schedule, environment, folder):
-    form = Form(schedule=schedule, backoff_seconds=30, retry_oom=True)
-    for path in [*FIXTURES, *RESOURCES]:
+    form = Form(schedule, backoff_seconds=30, retry_oom=True, parallelism=2, fail_fast=True)
+    for path in [*FIXTURES, *RESOURCES, ROOT / "fixtures/matrix/pytorch.yaml"]:
         text, _ = argo(texts((str(path),)), Options(workflow=True), form)
         items = [o for o in yaml.safe_load_all(text) if o["apiVersion"].startswith("argoproj")]
         put(folder, path.stem, *items)
@@ -95,11 +95,36 @@ spec:
 """
 
 
-def test_a_custom_resource_runs_to_completion_and_is_cleaned_up(namespace, tmp_path):
-    (tmp_path / "tfjob.yaml").write_text(TFJOB)
-    namespace.kubectl("apply", "-k", str(ROOT / "argo"))
+SWEEP = """
+apiVersion: mlgen.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: sweep}
+spec:
+  framework: generic
+  image: busybox:1.36
+  command: [sh, -c, 'echo "$0 $@, seed $SEED"; sleep 2; [ "$2, $SEED" != "1e-4, 2" ] || exit 3']
+  args: [train, --lr, "1e-3"]
+  roles: {worker: {}}
+  matrix:
+    args.lr: [1e-4, 1e-5]
+    spec.env.SEED: [1, 2]
+"""
 
-    namespace.argo(tmp_path / "tfjob.yaml")
+
+@pytest.fixture(scope="module")
+def running(shared_namespace, tmp_path_factory):
+    """The namespace in which both jobs run at the same time."""
+    folder = tmp_path_factory.mktemp("jobs")
+    (folder / "tfjob.yaml").write_text(TFJOB)
+    (folder / "sweep.yaml").write_text(SWEEP)
+    shared_namespace.kubectl("apply", "-k", str(ROOT / "argo"))
+    shared_namespace.argo(folder / "sweep.yaml", "--parallelism", "2")
+    shared_namespace.argo(folder / "tfjob.yaml")
+    return shared_namespace
+
+
+def test_a_custom_resource_runs_to_completion_and_is_cleaned_up(running):
+    namespace = running
 
     def ended():
         return namespace.get("workflow", "mnist").get("status", {}).get("finishedAt")
@@ -112,6 +137,42 @@ def test_a_custom_resource_runs_to_completion_and_is_cleaned_up(namespace, tmp_p
 
     # Deleting the Workflow deletes what the step applied, and nothing else.
     namespace.kubectl("delete", "workflow", "mnist")
-    kinds = "jobs,statefulsets,services,pods"
-    namespace.until("all has gone", lambda: not namespace.kubectl("get", kinds, "-o", "name"))
+    own = ("jobs,statefulsets,services,pods", "-l", "mlgen.dev/job=mnist", "-o", "name")
+    namespace.until("all has gone", lambda: not namespace.kubectl("get", *own))
     assert namespace.get("configmap", "mnist-manifests")
+
+
+def test_a_workflow_runs_two_combinations_at_a_time_and_all_of_them(running):
+    def ended():
+        status = running.get("workflow", "sweep").get("status", {})
+        return status if status.get("finishedAt") else None
+
+    status = running.until("the Workflow ended", ended)
+
+    # A combination that fails does not stop those that come after it.
+    assert status["phase"] == "Failed"
+    prefix, steps = "sweep-lr-", status["nodes"].values()
+    phases = {
+        re.search(rf"{prefix}[\w-]+", step["displayName"])[0]: step["phase"]
+        for step in steps
+        if step["displayName"].startswith("sweep(")
+    }
+    assert phases == {
+        "sweep-lr-1e-4-seed-1": "Succeeded",
+        "sweep-lr-1e-4-seed-2": "Failed",
+        "sweep-lr-1e-5-seed-1": "Succeeded",
+        "sweep-lr-1e-5-seed-2": "Succeeded",
+    }
+    times = [
+        (step["startedAt"], step["finishedAt"])
+        for step in steps
+        if step["displayName"] == "attempt(0)"
+    ]
+    at_once = [sum(start <= moment < end for start, end in times) for moment, _ in times]
+    assert (len(times), max(at_once)) == (4, 2)
+    label = "matrix.mlgen.dev/lr=1e-5,matrix.mlgen.dev/SEED=2"
+    (job,) = running.get("jobs", "-l", label)["items"]
+    (pod,) = running.get(
+        "pods", "-l", f"mlgen.dev/job={job['metadata']['labels']['mlgen.dev/job']}"
+    )["items"]
+    assert running.log(pod) == "train --lr 1e-5, seed 2\n"

@@ -1,4 +1,4 @@
-"""What validate says of a job, in a real cluster: what it needs, and what its pods request."""
+"""What show says of a job, in a real cluster: what it needs, and what its pods request."""
 
 import re
 import subprocess
@@ -17,10 +17,8 @@ spec: {hard: {pods: "10", requests.cpu: "10", requests.memory: 10Gi}}
 
 def test_the_printed_commands_create_what_the_pods_wait_for(namespace, jobs, tmp_path):
     (tmp_path / "note").write_text("noted")
-    report = namespace.mlgen(
-        "validate", str(jobs / "prerequisites.yaml"), "--namespace", namespace.name
-    )
-    commands = re.findall(r"\): (kubectl create .*)", report)
+    report = namespace.mlgen("show", str(jobs / "prerequisites.yaml"), "-n", namespace.name)
+    commands = re.findall(r" {3}(kubectl create .*)", report)
 
     for command in commands:
         with_file = command.replace("--from-file=…", f"--from-file={tmp_path / 'note'}")
@@ -48,5 +46,5 @@ def test_the_totals_are_those_that_a_quota_counts(namespace, jobs):
         ),
     )
 
-    requests = f"  requests: cpu {used['requests.cpu']}, memory {used['requests.memory']}\n"
-    assert requests in namespace.mlgen("validate", str(job))
+    row = rf"all roles +2 +{used['requests.cpu']} +{used['requests.memory']}\n"
+    assert re.search(row, namespace.mlgen("show", str(job)))

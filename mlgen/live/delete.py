@@ -1,0 +1,150 @@
+"""Delete the objects of rendered jobs, and nothing else."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import sleep
+from typing import Any
+
+from mlgen.kubernetes.groups import is_built_in
+from mlgen.live.kubectl import Kubectl, KubectlError, identity, listed
+from mlgen.live.watch import Tell
+from mlgen.objects.labels import INSTANCE, MANAGED_BY, metadata, status_name
+from mlgen.objects.supervisor import own_name
+from mlgen.result import Rendered
+
+Object = dict[str, Any]
+
+CLAIM = "PersistentVolumeClaim"
+
+WORKLOADS = ("Job", "StatefulSet", "Deployment", "CronJob")
+
+PAUSE = 1.0
+
+SHOWN = 20.0
+"""Seconds after which the pods that have not ended are named again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """What to delete, and what not.
+
+    Attributes:
+        objects: to delete, in this order, as they are in the cluster.
+        claims: claims of the job, which are kept.
+        foreign: objects of the same names that are not of the job, and are kept.
+    """
+
+    objects: tuple[Object, ...]
+    claims: tuple[Object, ...] = ()
+    foreign: tuple[Object, ...] = ()
+
+
+def deletion(kubectl: Kubectl, jobs: Sequence[Rendered], *, claims: bool) -> Deletion:
+    """Return what of the jobs is in the cluster.
+
+    Args:
+        kubectl: reads the cluster.
+        jobs: rendered with the options with which they were applied.
+        claims: delete their claims too, with the data in them.
+
+    Raises:
+        KubectlError: kubectl is not installed, or fails.
+    """
+    own: list[Object] = []
+    foreign: list[Object] = []
+    # A job without a namespace is in that of kubectl's context.
+    for namespace in dict.fromkeys(job.job.namespace for job in jobs):
+        members = [job for job in jobs if job.job.namespace == namespace]
+        expected = {_key(item): item for job in members for item in _expected(job)}
+        for live in _live(kubectl, list(expected.values())):
+            item = expected.get(_key(live))
+            if item:
+                (own if _is_own(live, item) else foreign).append(live)
+    names = {own_name(job.topology.job) for job in jobs}
+    kept = [] if claims else [item for item in own if item["kind"] == CLAIM]
+    rest = [item for item in own if item not in kept]
+    return Deletion(
+        tuple(sorted(rest, key=lambda item: _order(item, names))), tuple(kept), tuple(foreign)
+    )
+
+
+def _expected(job: Rendered) -> list[Object]:
+    """Return the objects of a job; the record of its end may be from a workflow."""
+    topology_job = job.topology.job
+    status = metadata(topology_job, status_name(topology_job.name), "status")
+    return [*job.objects, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": status}]
+
+
+def _key(item: Object) -> tuple[str, str]:
+    return item["kind"], item["metadata"]["name"]
+
+
+def _order(item: Object, supervisors: set[str]) -> int:
+    """Return when to delete an object: first the supervisor, which would act on the rest."""
+    if item["kind"] in WORKLOADS:
+        return 0 if item["metadata"]["name"] in supervisors else 1
+    return 2
+
+
+def _is_own(live: Object, item: Object) -> bool:
+    """Return whether an object in the cluster is that of the job, by its labels."""
+    labels, own = live["metadata"].get("labels") or {}, item["metadata"]["labels"]
+    return all(labels.get(name) == own.get(name) for name in (INSTANCE, MANAGED_BY))
+
+
+def _live(kubectl: Kubectl, items: Sequence[Object]) -> list[Object]:
+    """Return the objects that are in the cluster.
+
+    kubectl fails as a whole for a kind without a definition, so custom resources are read one by
+    one.
+    """
+    built_in = [identity(item) for item in items if is_built_in(item["apiVersion"])]
+    words = ("get", "-f", "-", "--ignore-not-found")
+    found = kubectl.objects(*words, stdin=listed(built_in))
+    for item in items:
+        if not is_built_in(item["apiVersion"]):
+            try:
+                found += kubectl.objects(*words, stdin=listed([identity(item)]))
+            except KubectlError as error:
+                if "no matches for kind" not in error.message:
+                    raise
+    return found
+
+
+def named(item: Object) -> str:
+    """Return how kubectl prints the name of an object: `job.batch/mnist-worker`."""
+    group = item["apiVersion"].rpartition("/")[0]
+    return f"{item['kind'].lower()}{'.' * bool(group)}{group}/{item['metadata']['name']}"
+
+
+def delete(kubectl: Kubectl, objects: Sequence[Object], tell: Tell) -> None:
+    """Delete objects in their order, and wait until the pods of their jobs have ended.
+
+    Raises:
+        KubectlError: kubectl fails.
+    """
+    words = ("delete", "-f", "-", "--ignore-not-found", "--wait=false")
+    kubectl.text(*words, stdin=listed(map(identity, objects)))
+    pairs = {(each["metadata"].get("namespace"), _instance(each)) for each in objects}
+    for namespace, instance in sorted(pairs):
+        _wait(kubectl, namespace, instance, tell)
+
+
+def _instance(item: Object) -> str:
+    return str(item["metadata"]["labels"][INSTANCE])
+
+
+def _wait(kubectl: Kubectl, namespace: str, instance: str, tell: Tell) -> None:
+    """Wait until the pods of a job are gone: those of the next run have the same addresses."""
+    shown, waited = 0.0, 0.0
+    while True:
+        words = ("get", "pods", "-l", f"{INSTANCE}={instance}", "-o", "name")
+        pods = kubectl.text(*words, namespace=namespace).split()
+        if not pods:
+            return
+        if waited >= shown:
+            more = f" and {len(pods) - 1} more" if len(pods) > 1 else ""
+            tell(f"waiting for the end of {pods[0]}{more}")
+            shown = waited + SHOWN
+        sleep(PAUSE)
+        waited += PAUSE

@@ -1,0 +1,104 @@
+"""What the doctor finds: rows with a level, and what to do."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from mlgen.live.kubectl import Kubectl, KubectlError
+from mlgen.live.text import columns
+from mlgen.result import Rendered
+
+Object = dict[str, Any]
+
+Level = Literal["ok", "note", "warning", "missing"]
+"""`note`: cannot be checked from here; `warning`: the job may have to wait, or may not run as
+expected; `missing`: it cannot run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One row.
+
+    Attributes:
+        subject: what was checked: `Secret bert-keys`.
+        text: what was found.
+        cure: what to do about it: a command, or a sentence.
+    """
+
+    level: Level
+    subject: str
+    text: str = ""
+    cure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """The findings about the cluster, or about one job."""
+
+    title: str
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Patient:
+    """A job, and how to ask the cluster about it.
+
+    Attributes:
+        rendered: the job.
+        kubectl: asks the cluster.
+        namespace: of the job, or of kubectl's context.
+        exists: False if the namespace does not exist.
+        served: the resources of the API server, with their groups: `jobs.batch`.
+    """
+
+    rendered: Rendered
+    kubectl: Kubectl
+    namespace: str
+    exists: bool
+    served: frozenset[str]
+
+    def objects(self, *words: str) -> list[Object] | None:
+        """Return objects of the namespace; None if the rights do not allow to read them."""
+        return allowed(self.kubectl, *words, namespace=self.namespace)
+
+
+def allowed(kubectl: Kubectl, *words: str, namespace: str | None = None) -> list[Object] | None:
+    """Return objects; None if the rights do not allow to read them.
+
+    Raises:
+        KubectlError: kubectl fails otherwise.
+    """
+    try:
+        return kubectl.objects(*words, namespace=namespace)
+    except KubectlError as error:
+        if error.cause != "forbidden":
+            raise
+        return None
+
+
+def page(sections: Sequence[Section]) -> str:
+    """Return what `mlgen doctor` prints."""
+    parts = []
+    for section in sections:
+        rows = [(each.level, each.subject, _told(each)) for each in section.findings]
+        indented = columns(rows).replace("\n", "\n  ")
+        parts.append(f"{section.title}\n  {indented}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _told(finding: Finding) -> str:
+    return ": ".join(filter(None, (finding.text, finding.cure)))
+
+
+def has_missing(sections: Iterable[Section]) -> bool:
+    """Return whether something is missing."""
+    return any(each.level == "missing" for section in sections for each in section.findings)
+
+
+def pod_templates(rendered: Rendered) -> list[tuple[str, Object]]:
+    """Return the kind and name of each workload, with its pod template."""
+    return [
+        (f"{item['kind']} {item['metadata']['name']}", item["spec"]["template"])
+        for item in rendered.objects
+        if isinstance((item.get("spec") or {}).get("template"), dict)
+    ]

@@ -1,0 +1,163 @@
+"""A pod → what it does, or what keeps it, in a word and a line.
+
+Reasons are those of Kubernetes where it has one: `Unschedulable`, `ImagePullBackOff`, `OOMKilled`.
+"""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mlgen.runtime.cluster import condition, containers, is_deleted, last_end
+from mlgen.runtime.plan import Workload
+
+Object = dict[str, Any]
+
+RUNNING, SUCCEEDED, WAITING, FAILED = "Running", "Succeeded", "WaitingForPeers", "Failed"
+NOT_READY, TERMINATING, STARTING = "NotReady", "Terminating", "ContainerCreating"
+
+FINE = (RUNNING, SUCCEEDED, TERMINATING)
+"""What needs no explanation."""
+
+WAIT = "wait-for-peers"
+"""The init container that waits for peers."""
+
+MAX_MESSAGE = 160
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """What a pod does, as one word, and what to know about it, as one line or ""."""
+
+    word: str
+    message: str = ""
+
+
+def reason(item: Workload, pod: Object, events: Sequence[Object] = ()) -> Reason:
+    """Return what a pod does.
+
+    Args:
+        item: its workload.
+        pod: as the API server returns it.
+        events: warnings, the latest last; used for a pod whose containers are not created.
+    """
+    phase = pod["status"].get("phase")
+    if phase == "Succeeded":
+        return Reason(SUCCEEDED)
+    if phase == "Failed":
+        return _failed(item, pod)
+    if is_deleted(pod):
+        return Reason(TERMINATING)
+    gate = condition(pod, "PodScheduled", "False")
+    if gate:
+        return Reason(gate.get("reason") or "Pending", scheduling(gate.get("message", "")))
+    sidecars = {
+        each["name"]
+        for each in pod["spec"].get("initContainers") or ()
+        if each.get("restartPolicy") == "Always"
+    }
+    for container in pod["status"].get("initContainerStatuses", ()):
+        if not _is_done(container, sidecars):
+            return _initializing(container, pod, events)
+    return _running(item, pod, events)
+
+
+def _is_done(container: Object, sidecars: Collection[str]) -> bool:
+    """Return whether an init container has succeeded, or is a sidecar that has started."""
+    end = container["state"].get("terminated")
+    if container["name"] in sidecars:
+        return bool(container.get("started"))
+    return bool(end and end["exitCode"] == 0)
+
+
+def _failed(item: Workload, pod: Object) -> Reason:
+    """Return why a pod has failed."""
+    status = pod["status"]
+    ends = {each["name"]: last_end(each) for each in containers(pod)}
+    failed = {name: end for name, end in ends.items() if end.get("exitCode")}
+    name = item.container if item.container in failed else next(iter(failed), "")
+    if status.get("reason") or not name:
+        return Reason(status.get("reason") or FAILED, shortened(status.get("message", "")))
+    where = "" if name == item.container else f" (container {name})"
+    word = failed[name].get("reason") or "Error"
+    message = failed[name].get("message", "").strip().rpartition("\n")[2]
+    text = f"exit code {failed[name]['exitCode']}{where}"
+    return Reason(word, shortened(f"{text}: {message}" if message else text))
+
+
+def _initializing(container: Object, pod: Object, events: Sequence[Object]) -> Reason:
+    name, state = container["name"], container["state"]
+    if "waiting" in state:
+        return _waiting(container, pod, events)
+    if "running" in state:
+        return Reason(WAITING) if name == WAIT else Reason(f"Init:{name}")
+    return Reason(f"Init:{name}", f"exit code {last_end(container).get('exitCode')}")
+
+
+def _running(item: Workload, pod: Object, events: Sequence[Object]) -> Reason:
+    every = pod["status"].get("containerStatuses", ())
+    waiting = [each for each in every if "waiting" in each["state"]]
+    # The training container first: it is the one that a person asks about.
+    for each in sorted(waiting, key=lambda each: each["name"] != item.container):
+        return _waiting(each, pod, events)
+    if not every:
+        return Reason("Pending")
+    if condition(pod, "Ready"):
+        return Reason(RUNNING)
+    restarted = next((each for each in every if last_end(each).get("exitCode")), None)
+    return Reason(NOT_READY, _last(restarted) if restarted else "")
+
+
+def _waiting(container: Object, pod: Object, events: Sequence[Object]) -> Reason:
+    """Return why a container does not run yet, or not any more."""
+    waiting = container["state"]["waiting"]
+    word, message = waiting.get("reason") or STARTING, waiting.get("message", "")
+    if word in (STARTING, "PodInitializing"):
+        return Reason(STARTING, shortened(event_of(pod, events)))
+    if word == "CrashLoopBackOff":
+        return Reason(word, _last(container))
+    if word in ("ImagePullBackOff", "ErrImagePull"):
+        return Reason(word, image_error(container["image"], message))
+    return Reason(word, shortened(message))
+
+
+def _last(container: Object) -> str:
+    """Return how a container has ended before it was restarted."""
+    end = last_end(container)
+    word = f"{end['reason']}, " if end.get("reason") not in (None, "Error", "Completed") else ""
+    return f"last {word}exit code {end['exitCode']}" if end else ""
+
+
+def event_of(item: Object, events: Sequence[Object]) -> str:
+    """Return the message of the last warning about an object, or ""."""
+    uid = item["metadata"]["uid"]
+    own = [each for each in events if each["involvedObject"].get("uid") == uid]
+    return str(own[-1].get("message", "")) if own else ""
+
+
+def scheduling(message: str) -> str:
+    """Return the scheduler's message without the part about preemption, which repeats it.
+
+    `0/3 nodes are available: 3 Insufficient nvidia.com/gpu. no new claims to deallocate,
+    preemption: 0/3 nodes are available: …` (pkg/scheduler/framework/types.go, FitError).
+    """
+    before = re.split(r"\.? (?:no new claims to deallocate, )?preemption: ", message)[0]
+    return shortened(before)
+
+
+def image_error(image: str, message: str) -> str:
+    """Return why an image cannot be pulled; the kubelet's message names it several times."""
+    text = message.rpartition(": ")[2].strip().strip('"') if image in message else message
+    details = "" if text.startswith("Back-off") or not text else f": {text}"
+    return shortened(f"cannot pull {image}{details}")
+
+
+def shortened(text: str) -> str:
+    """Return a message in one line of bounded length."""
+    line = " ".join(text.split())
+    return line if len(line) <= MAX_MESSAGE else f"{line[: MAX_MESSAGE - 1]}…"
+
+
+def restarts(pod: Mapping[str, Any]) -> int:
+    """Return how often containers of a pod were restarted."""
+    return sum(int(each.get("restartCount", 0)) for each in containers(dict(pod)))

@@ -1,0 +1,165 @@
+"""The replicas of a rendered job: their roles, indexes and ranks, and the pods that they run in."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
+from mlgen.objects.labels import workload_name
+from mlgen.problems import MlgenError, Problem, choice
+from mlgen.result import Rendered
+from mlgen.runtime.cluster import is_deleted
+from mlgen.topology import INDEX, Role
+
+Object = dict[str, Any]
+
+RANK_VARIABLES = ("RANK", "PADDLE_RANK", "JAX_PROCESS_ID")
+"""The variables in which frameworks give a replica the rank that it has before it starts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """A replica of a job.
+
+    Attributes:
+        role: as rendered: `rank` if roles were merged.
+        index: in that role.
+        workload: the name of its Job or StatefulSet.
+        decides: True if its role decides when training has ended.
+        rank: its rank, if the framework has ranks that are known before it starts.
+        own: True if its workload has no other replica.
+    """
+
+    role: str
+    index: int
+    workload: str
+    decides: bool
+    rank: int | None
+    own: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.role}-{self.index}"
+
+
+def replicas(rendered: Rendered) -> list[Replica]:
+    """Return all replicas of a job, by role and index."""
+    return [each for role in rendered.topology.roles for each in _of_role(rendered, role)]
+
+
+def _of_role(rendered: Rendered, role: Role) -> Iterator[Replica]:
+    workload = workload_name(rendered.topology.job, role)
+    rank = next((str(role.env[name]) for name in RANK_VARIABLES if name in role.env), "")
+    for index in [role.index] if role.index is not None else range(role.replicas):
+        text = rank.replace(INDEX, str(index))
+        known = int(text) if text.isdecimal() else None
+        yield Replica(role.name, index, workload, role.decides, known, role.index is not None)
+
+
+def select(jobs: Sequence[Rendered], name: str | None) -> Rendered:
+    """Return the job with a name, or without one, the only job.
+
+    Raises:
+        MlgenError: there is no such job, or there are several.
+    """
+    names = [job.job.name for job in jobs]
+    if name is None and len(jobs) > 1:
+        raise _unknown(f"there are {len(jobs)} jobs", f"use --job with {', '.join(names)}")
+    found = [job for job in jobs if name in (None, job.job.name, job.job.part_of)]
+    if not found:
+        raise _unknown(f'--job: there is no job "{name}"', choice(str(name), names))
+    return found[0]
+
+
+def find(rendered: Rendered, rank: int | None, role: str | None, index: int | None) -> Replica:
+    """Return the replica of a rank, that of a role and index (by default 0), or the deciding one.
+
+    Raises:
+        MlgenError: there is no such replica.
+    """
+    if rank is not None:
+        return by_rank(rendered, rank)
+    return by_index(rendered, role, index or 0) if role else deciding(rendered)
+
+
+def by_rank(rendered: Rendered, rank: int) -> Replica:
+    """Return the replica with a rank.
+
+    Raises:
+        MlgenError: the job has no such rank, or no ranks that are known before it starts.
+    """
+    every = replicas(rendered)
+    ranks = {each.rank: each for each in every if each.rank is not None}
+    if not ranks:
+        roles = ", ".join(dict.fromkeys(each.role for each in every))
+        framework = rendered.job.framework
+        reason = f"the replicas of this {framework} job have no ranks before they start"
+        raise _unknown(f"--rank {rank}: {reason}", f"use --role and --index; roles: {roles}")
+    if rank not in ranks:
+        raise _unknown(f"--rank {rank}: {rendered.job.name} has no such rank", _range(ranks))
+    return ranks[rank]
+
+
+def by_index(rendered: Rendered, role: str, index: int) -> Replica:
+    """Return a replica of a role of the job file, or of a role into which it was merged.
+
+    Raises:
+        MlgenError: the job has no such role or replica.
+    """
+    every = replicas(rendered)
+    own = {each.index: each for each in every if each.role == role} or _merged(rendered, role)
+    if not own and role in rendered.job.roles:
+        hint = "the program starts them itself; see kubectl get pods"
+        raise _unknown(f"--role: {role} of {rendered.job.name} has no rendered replicas", hint)
+    if not own:
+        names = [each.name for each in rendered.topology.roles]
+        known = list(dict.fromkeys([*rendered.job.roles, *names]))
+        raise _unknown(f'--role: {rendered.job.name} has no role "{role}"', choice(role, known))
+    if index not in own:
+        raise _unknown(f"--index {index}: {role} has no such replica", _range(own))
+    return own[index]
+
+
+def _merged(rendered: Rendered, role: str) -> dict[int, Replica]:
+    """Return the replicas of a role that was merged into another, by their index in the role."""
+    merged = [each for each in rendered.topology.roles if role in each.merged]
+    if not merged:
+        return {}
+    names = merged[0].merged
+    first = sum(rendered.job.roles[name].replicas for name in names[: names.index(role)])
+    every = [replica for each in merged for replica in _of_role(rendered, each)]
+    return dict(enumerate(every[first : first + rendered.job.roles[role].replicas]))
+
+
+def deciding(rendered: Rendered) -> Replica:
+    """Return the replica whose log tells how training goes: rank 0, or else the deciding one."""
+    every = replicas(rendered)
+    first = next((each for each in every if each.rank == 0), None)
+    return first or next(each for each in every if each.decides)
+
+
+def _range(values: Iterable[int]) -> str:
+    """Return what numbers there are: `use 0 to 3`."""
+    numbers = sorted(values)
+    return f"use {numbers[0]}" + (f" to {numbers[-1]}" if len(numbers) > 1 else "")
+
+
+def _unknown(message: str, hint: str) -> MlgenError:
+    return MlgenError([Problem((), message, "unknown-value", hint)])
+
+
+def own_indexes(rendered: Rendered) -> dict[str, int]:
+    """Return the indexes of the replicas that have a workload of their own, by its name."""
+    topology = rendered.topology
+    roles = [role for role in topology.roles if role.index is not None]
+    return {workload_name(topology.job, role): role.index or 0 for role in roles}
+
+
+def pod_index(pod: Object) -> int:
+    """Return the index that a controller gave a pod; 0 in a Job that is not indexed."""
+    labels = pod["metadata"].get("labels") or {}
+    return int(labels.get(JOB_INDEX) or labels.get(SET_INDEX) or 0)
+
+
+def age(pod: Object) -> tuple[str, bool]:
+    """Return the order of pods; of two of the same second, one that is deleted is the older."""
+    return pod["metadata"]["creationTimestamp"], not is_deleted(pod)

@@ -1,0 +1,137 @@
+"""A cluster that answers kubectl from recordings of a real one.
+
+A recording is a moment of a job: what `kubectl get` returned, without the fields that mlgen does
+not read; the warnings among the events; and when it was.
+"""
+
+import json
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from mlgen.cli import main
+from mlgen.live import delete, follow, watch
+from mlgen.live.kubectl import Kubectl, Outcome, failure
+
+HERE = Path(__file__).parent
+
+
+def recording(name):
+    return json.loads((HERE / f"recorded/{name}.json").read_text())
+
+
+def printed(objects):
+    """What kubectl prints of objects with `-o json`."""
+    return json.dumps({"kind": "List", "items": objects})
+
+
+class Cluster:
+    """Answers in place of kubectl; `calls` are its command lines, without the options of all."""
+
+    def __init__(self):
+        self.objects, self.events, self.calls, self.deleted = [], [], [], []
+        self.answers = {}
+        """Objects, or an Outcome, by the first words of a command."""
+        self.logs = {}
+        """Lines by pod and container; an item that is callable is called, and is no line."""
+        self.steps = []
+        """Recordings that follow, one at each `sleep`."""
+        self.refused = set()
+        """Verbs and resources that a review denies."""
+
+    def show(self, name):
+        """Go to a recorded moment."""
+        moment = recording(name)
+        self.objects, self.events, self.now = moment["objects"], moment["events"], moment["now"]
+
+    def sleep(self, _seconds=0):
+        if not self.steps:
+            raise AssertionError("nothing more is recorded")
+        step = self.steps.pop(0)
+        if callable(step):
+            step()
+        else:
+            self.show(step)
+
+    def outcome(self, *words, stdin=None, **_):
+        self.calls.append(" ".join(words))
+        for first, answer in self.answers.items():
+            if " ".join(words).startswith(first):
+                found = answer() if callable(answer) else answer
+                return found if isinstance(found, Outcome) else Outcome(0, printed(found), "")
+        return Outcome(0, self._text(words, stdin), "")
+
+    def _text(self, words, stdin):
+        if words[0] == "delete":
+            self.deleted += json.loads(stdin)["items"]
+            names = {(item["kind"], item["metadata"]["name"]) for item in self.deleted}
+            self.objects = [
+                item
+                for item in self.objects
+                if (item["kind"], item["metadata"]["name"]) not in names
+            ]
+            return ""
+        if words[0] == "create":
+            return "\n".join(map(self._reviewed, json.loads(stdin)["items"]))
+        if words[:3] == ("get", "-f", "-"):
+            asked = {(i["kind"], i["metadata"]["name"]) for i in json.loads(stdin)["items"]}
+            objects = [i for i in self.objects if (i["kind"], i["metadata"]["name"]) in asked]
+            return printed(objects)
+        if words[-1] == "name":
+            pods = [item for item in self.objects if item["kind"] == "Pod"]
+            return "".join(f"pod/{item['metadata']['name']}\n" for item in pods)
+        if words[1] == "events":
+            return printed(self.events)
+        if "-l" in words:
+            return printed(self.objects)
+        raise AssertionError(f"no answer to {words}")
+
+    def _reviewed(self, item):
+        asked = item["spec"]["resourceAttributes"]
+        key = f"{asked['verb']} {asked['resource']}"
+        return json.dumps({**item, "status": {"allowed": key not in self.refused}}, indent=2)
+
+    @contextmanager
+    def lines(self, *words, **_):
+        self.calls.append(" ".join(words))
+        pod = next(word for word in words[1:] if word != "-f")
+        yield self._lines(pod, words[words.index("-c") + 1])
+
+    def _lines(self, pod, container):
+        found = self.logs.get((pod, container))
+        if found is None:
+            raise failure(Outcome(1, "", f'Error from server (NotFound): pods "{pod}" not found'))
+        for line in found:
+            if callable(line):
+                line()
+            elif isinstance(line, Exception):
+                raise line
+            else:
+                yield line
+
+
+@pytest.fixture
+def cluster(monkeypatch):
+    fake = Cluster()
+    monkeypatch.chdir(HERE / "jobs")
+    monkeypatch.setattr(Kubectl, "outcome", fake.outcome)
+    monkeypatch.setattr(Kubectl, "lines", fake.lines)
+    for module in (delete, follow, watch):
+        monkeypatch.setattr(module, "sleep", fake.sleep)
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: getattr(fake, "now", real()))
+    return fake
+
+
+@pytest.fixture
+def run(cluster):  # noqa: ARG001 - no command reaches a real cluster
+    """Run mlgen; return its exit status, stdout and stderr."""
+
+    def run(*words, stdin=None):
+        result = CliRunner().invoke(main, list(words), input=stdin, catch_exceptions=False)
+        return result.exit_code, result.stdout, result.stderr
+
+    return run

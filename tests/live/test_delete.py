@@ -1,0 +1,136 @@
+"""`mlgen delete`: exactly the objects of the job."""
+
+from pathlib import Path
+
+import pytest
+
+from mlgen import render
+from mlgen.live.kubectl import Outcome
+
+
+@pytest.fixture
+def applied(cluster):
+    """Apply job files: the cluster has their objects."""
+
+    def applied(*files):
+        for item in (item for file in files for item in render(file)):
+            own = item["metadata"]
+            cluster.objects.append({**item, "metadata": {"namespace": "vision", **own}})
+
+    return applied
+
+
+@pytest.fixture
+def with_claim(tmp_path, cluster):  # noqa: ARG001 - it changes the folder
+    file = tmp_path / "claim.yaml"
+    text = Path("oom.yaml").read_text().replace("name: mem", "name: claims")
+    claim = "{accessModes: [ReadWriteMany], resources: {requests: {storage: 1Gi}}}"
+    file.write_text(
+        f"{text}  claims: {{data: {claim}}}\n  volumes: {{d: {{mountPath: /d, pvc: data}}}}\n"
+    )
+    return str(file)
+
+
+def names(objects):
+    return [f"{item['kind']}/{item['metadata']['name']}" for item in objects]
+
+
+def test_the_supervisor_goes_first_and_then_the_workloads(applied, cluster, run):
+    applied("ddp.yaml")
+
+    status, stdout, stderr = run("delete", "ddp.yaml", "--yes")
+
+    assert (0, "") == (status, stderr)
+    assert ["Job/ddp-supervisor", "Job/ddp-rank"] == names(cluster.deleted)[:2]
+    assert {f"{item['kind']}/{item['metadata']['name']}" for item in render("ddp.yaml")} == set(
+        names(cluster.deleted)
+    )
+    assert "job.batch/ddp-rank deleted\n" in stdout
+    assert [] == cluster.objects
+
+
+def test_the_question(applied, cluster, run, monkeypatch):
+    applied("oom.yaml")
+    monkeypatch.setattr("mlgen.cli.delete.is_terminal", lambda: True)
+
+    status, stdout, stderr = run("delete", "oom.yaml", stdin="n\n")
+
+    assert 1 == status
+    assert "job.batch/mem-rank will be deleted\n" in stdout
+    assert "objects? [y/N]" in stdout + stderr
+    assert [] == cluster.deleted
+    assert 0 == run("delete", "oom.yaml", stdin="y\n")[0]
+    assert cluster.deleted
+
+
+@pytest.mark.parametrize("file", ["oom.yaml", "-"])
+def test_nobody_to_ask(run, file):
+    status, _, stderr = run("delete", file, stdin="")
+
+    assert 2 == status
+    assert "--yes" in stderr
+
+
+def test_a_dry_run_deletes_nothing(applied, cluster, run):
+    applied("oom.yaml")
+
+    status, stdout, _ = run("delete", "oom.yaml", "--dry-run")
+
+    assert 0 == status
+    assert "job.batch/mem-rank would be deleted\n" in stdout
+    assert [] == cluster.deleted
+
+
+def test_claims_are_kept_unless_asked_for(applied, cluster, run, with_claim):
+    applied(with_claim)
+
+    _, _, stderr = run("delete", with_claim, "--yes")
+
+    assert (
+        "persistentvolumeclaim/data is kept; to delete it with its data, use --claims\n" == stderr
+    )
+    assert ["PersistentVolumeClaim/data"] == names(cluster.objects)
+    run("delete", with_claim, "--yes", "--claims")
+    assert [] == cluster.objects
+
+
+def test_an_object_of_somebody_else_is_kept(applied, cluster, run):
+    applied("oom.yaml")
+    (service,) = [item for item in cluster.objects if item["metadata"]["name"] == "mem"]
+    service["metadata"]["labels"] = {}
+
+    _, _, stderr = run("delete", "oom.yaml", "--yes")
+
+    assert "service/mem is kept: by its labels, it is not of the job\n" == stderr
+    assert ["Service/mem"] == names(cluster.objects)
+
+
+def test_nothing_to_delete(run):
+    assert (0, "", "nothing to delete: there are no objects of mem\n") == run(
+        "delete", "oom.yaml", "--yes"
+    )
+
+
+def test_it_waits_for_the_pods(applied, cluster, run):
+    applied("oom.yaml")
+    pods = [{"kind": "Pod", "metadata": {"name": f"p-{i}", "labels": {}}} for i in range(2)]
+    cluster.objects += pods
+
+    def gone():
+        cluster.objects = [item for item in cluster.objects if item["kind"] != "Pod"]
+
+    cluster.steps = [lambda: None, gone]
+
+    assert "waiting for the end of pod/p-0 and 1 more\n" == run("delete", "oom.yaml", "--yes")[2]
+
+
+def test_a_kind_without_a_definition_is_not_there(cluster, run, tmp_path):
+    text = Path("oom.yaml").read_text() + "  scheduling: {gang: volcano}\n"
+    (tmp_path / "gang.yaml").write_text(text)
+    error = 'no matches for kind "PodGroup" in version "scheduling.volcano.sh/v1beta1"'
+    answers = [[], Outcome(1, "", error)]
+    cluster.answers["get -f -"] = lambda: answers.pop(0)
+
+    assert 0 == run("delete", str(tmp_path / "gang.yaml"), "--yes")[0]
+    answers += [[], Outcome(1, "", "another error")]
+    assert 1 == run("delete", str(tmp_path / "gang.yaml"), "--yes")[0]

@@ -1,0 +1,129 @@
+"""How kubectl is run: its command line, and what its errors mean."""
+
+import os
+import stat
+
+import pytest
+
+from mlgen.live import kubectl as module
+from mlgen.live.kubectl import Kubectl, KubectlError, Outcome, parsed
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    """Replace kubectl by a shell script."""
+
+    def program(text):
+        file = tmp_path / "kubectl"
+        file.write_text(f"#!/bin/sh\n{text}\n")
+        file.chmod(file.stat().st_mode | stat.S_IXUSR)
+        monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+        return tmp_path
+
+    return program
+
+
+def test_the_options_of_the_cluster_come_first(program):
+    program('echo "$@"')
+    kubectl = Kubectl(context="prod", kubeconfig="a b")
+
+    assert (
+        "--kubeconfig a b --context prod -n vision get pods --request-timeout=60s\n"
+        == kubectl.text("get", "pods", namespace="vision")
+    )
+    assert ["kubectl", "get", "pods"] == Kubectl().command("get", "pods")
+
+
+def test_stdin_is_that_of_the_caller_or_empty(program):
+    program("cat")
+
+    assert "a" == Kubectl().text("apply", stdin="a")
+    assert "" == Kubectl().text("apply")
+
+
+@pytest.mark.parametrize(
+    ("stderr", "cause", "hint"),
+    [
+        (
+            "The connection to the server localhost:8080 was refused - did you specify the host?",
+            "unreachable",
+            "check the context: kubectl config current-context",
+        ),
+        (
+            "Unable to connect to the server: dial tcp: lookup k8s.example: no such host",
+            "unreachable",
+            "check the context: kubectl config current-context",
+        ),
+        (
+            "Error from server (ServiceUnavailable): the server is currently unable to handle",
+            "unreachable",
+            "check the context: kubectl config current-context",
+        ),
+        (
+            'Error from server (Forbidden): jobs.batch is forbidden: User "a" cannot list it',
+            "forbidden",
+            "ask for the right, or use another context",
+        ),
+        ('error: context "x" does not exist', "other", "fix the cause"),
+        ("", "other", "fix the cause"),
+    ],
+)
+def test_why_kubectl_has_failed(program, stderr, cause, hint):
+    folder = program('cat "${0%/*}/stderr" >&2; exit 1')
+    (folder / "stderr").write_text(f'E1122 08:22:53 memcache.go:265] "Unhandled Error"\n{stderr}')
+
+    with pytest.raises(KubectlError) as raised:
+        Kubectl().objects("get", "jobs")
+
+    (problem,) = raised.value.problems
+    assert (cause, hint, "kubectl") == (raised.value.cause, problem.hint, problem.code)
+    assert stderr.removeprefix("error: ") in problem.message
+    assert "memcache" not in problem.message or not stderr
+
+
+def test_without_kubectl_the_hint_is_to_install_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    for read in (lambda: Kubectl().text("get"), lambda: Kubectl().lines("logs").__enter__()):
+        with pytest.raises(KubectlError, match="install kubectl") as raised:
+            read()
+        assert "missing" == raised.value.cause
+
+
+def test_lines_come_while_kubectl_runs(program):
+    program("echo a; exec sleep 5")
+
+    with Kubectl().lines("logs", silence=0.05) as lines:
+        found = [next(lines), next(lines)]
+
+    assert ["a", None] == found
+
+
+def test_lines_end_with_the_error_of_kubectl(program):
+    program("echo a; echo no >&2; exit 1")
+
+    with Kubectl().lines("logs") as lines:
+        assert "a" == next(lines)
+        with pytest.raises(KubectlError, match="kubectl failed: no"):
+            list(lines)
+
+
+def test_lines_end_with_kubectl(program):
+    program("printf 'a\\nb'")
+
+    with Kubectl().lines("logs") as lines:
+        assert ["a", "b"] == list(lines)
+
+
+def test_objects_of_all_forms():
+    item = '{"kind": "Pod"}'
+
+    assert [] == parsed(" ")
+    assert [{"kind": "Pod"}] == parsed(item)
+    assert [{"kind": "Pod"}] * 2 == parsed(f'{{"kind": "List", "items": [{item}, {item}]}}')
+    assert [{"kind": "Pod"}] * 2 == parsed(f"{item}\n{item}\n")
+
+
+def test_an_error_without_other_lines_is_that_of_the_client_library():
+    assert "E1122 x" == Outcome(1, "", "E1122 x").message
+    assert module.HINTS.keys() == {"missing", "unreachable", "forbidden", "other"}

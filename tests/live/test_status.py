@@ -1,0 +1,398 @@
+"""`mlgen status` and `mlgen wait`, over recorded moments of real jobs."""
+
+import io
+import json
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from mlgen import validate
+from mlgen.live import text, watch
+from mlgen.live.kubectl import Kubectl, KubectlError, Outcome
+from mlgen.live.peers import Peers, waits_for
+from mlgen.live.reasons import image_error, scheduling
+from mlgen.live.snapshot import snapshots
+from mlgen.topology import Hosts, Wait
+
+MOMENTS = {
+    "waiting": "waiting",
+    "starting": "starting",
+    "running": "ddp",
+    "restarting": "ddp",
+    "restarted": "ddp",
+    "succeeded": "ddp",
+    "oom": "oom",
+}
+"""The job file of each recording."""
+
+
+NOT_FOUND = (
+    "ddp is not in namespace vision; to create it: mlgen render ddp.yaml | kubectl apply -f -"
+    " [kubectl]"
+)
+
+STOPPING = (
+    "ddp: Restarting, ddp-rank-1-795jd exited with 137; waits for its pods to end,"
+    " rank 0/3 ready, rank-1 Error: exit code 137"
+)
+
+
+def states(job):
+    return watch.states(Kubectl(), validate(f"{job}.yaml").jobs)
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_the_page_of_a_job(cluster, run, snapshot, moment):
+    cluster.show(moment)
+
+    status, stdout, stderr = run("status", f"{MOMENTS[moment]}.yaml")
+
+    assert (0, "") == (status, stderr)
+    assert snapshot == stdout
+
+
+def test_one_kubectl_reads_all_jobs_of_a_namespace(cluster, run):
+    cluster.show("running")
+
+    run("status", "ddp.yaml", "oom.yaml")
+
+    (call,) = cluster.calls
+    assert call.startswith("get jobs.batch,statefulsets.apps,pods,configmaps -l ")
+    assert "app.kubernetes.io/instance in (ddp, mem)" in call
+
+
+def test_events_are_read_only_if_something_cannot_start(cluster, run):
+    cluster.show("waiting")
+
+    run("status", "waiting.yaml")
+
+    assert 2 == len(cluster.calls)
+    assert "get events --field-selector type=Warning -o json" == cluster.calls[1]
+
+
+def test_events_may_be_forbidden(cluster, run):
+    cluster.show("waiting")
+    error = 'Error from server (Forbidden): events is forbidden: User "a" cannot list it'
+    cluster.answers["get events"] = Outcome(1, "", error)
+
+    status, stdout, _ = run("status", "waiting.yaml")
+
+    assert 0 == status
+    assert "evaluator-0" not in stdout
+
+
+def test_a_job_that_is_not_there(run):
+    assert (
+        1,
+        "",
+        f"{NOT_FOUND}\n",
+    ) == run("status", "ddp.yaml")
+
+
+def test_files_without_jobs(cluster, run, tmp_path):  # noqa: ARG001
+    file = tmp_path / "a.yaml"
+    file.write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")
+
+    assert 2 == run("status", str(file))[0]
+
+
+def test_workloads_that_were_not_created(cluster, run):
+    cluster.show("waiting")
+    cluster.objects = [item for item in cluster.objects if item["metadata"]["name"] != "mix-worker"]
+
+    assert "\nnot created: Job mix-worker\n" in run("status", "waiting.yaml")[1]
+
+
+def test_the_record_of_a_job_that_was_cleaned_up(cluster, run):
+    cluster.show("succeeded")
+    cluster.objects = [item for item in cluster.objects if item["kind"] == "ConfigMap"]
+
+    status, stdout, _ = run("status", "ddp.yaml")
+
+    assert 0 == status
+    assert "Succeeded" in stdout
+    assert "not created" not in stdout
+
+
+def test_the_record_of_an_earlier_run_is_not_that_of_this_one(cluster):
+    cluster.show("succeeded")
+    for item in cluster.objects:
+        if item["kind"] == "Job":
+            item["metadata"]["uid"] = item["metadata"]["uid"] + "-new"
+            item["status"] = {"active": 1}
+    cluster.objects = [item for item in cluster.objects if item["kind"] != "Pod"]
+
+    (state,) = states("ddp")
+
+    assert "Pending" == state.phase
+    assert () == state.conditions
+
+
+def test_a_record_without_an_end_is_not_that_of_a_deleted_job(cluster, run):
+    cluster.show("running")
+    cluster.objects = [item for item in cluster.objects if item["kind"] == "ConfigMap"]
+
+    assert "Pending" in run("status", "ddp.yaml")[1]
+
+
+def test_a_suspended_job(cluster):
+    cluster.show("oom")
+    for item in cluster.objects:
+        item["spec"] = {**item.get("spec", {}), "suspend": True}
+        item["status"] = {**item["status"], "conditions": []}
+    cluster.objects = [item for item in cluster.objects if item["kind"] == "Job"]
+
+    (state,) = states("oom")
+
+    assert "Suspended" == state.phase
+    assert "Suspended" == state.roles[0].does
+
+
+def test_the_end_of_the_deciding_job_counts_if_the_supervisor_does_not_record_it(cluster):
+    cluster.show("succeeded")
+    for item in cluster.objects:
+        if item["kind"] == "ConfigMap":
+            record = json.loads(item["data"]["state"])
+            item["data"]["state"] = json.dumps({"run": record["run"], "uid": record["uid"]})
+
+    assert "Running" == states("ddp")[0].phase
+    cluster.now += 3600
+    assert "Succeeded" == states("ddp")[0].phase
+
+
+def test_a_role_whose_pods_cannot_be_created(cluster, run):
+    cluster.show("waiting")
+    (job,) = [item for item in cluster.objects if item["metadata"]["name"] == "mix-chief"]
+    job["status"]["active"] = 0
+    message = 'Error creating: pods "mix-chief-0" is forbidden: exceeded quota: q'
+    uid = job["metadata"]["uid"]
+    cluster.events.append({"involvedObject": {"uid": uid}, "message": message})
+    cluster.objects = [
+        item for item in cluster.objects if "chief-0" not in item["metadata"]["name"]
+    ]
+
+    stdout = run("status", "waiting.yaml")[1]
+
+    assert f"-                       FailedCreate        {message}" in stdout
+    assert "No pods" in stdout
+
+
+def test_a_supervisor_that_does_not_start(cluster):
+    cluster.show("running")
+    for item in cluster.objects:
+        if item["metadata"]["name"].startswith("ddp-supervisor-"):
+            waiting = {"reason": "ImagePullBackOff", "message": "Back-off pulling image"}
+            item["status"]["containerStatuses"][0]["state"] = {"waiting": waiting}
+
+    (trouble,) = states("ddp")[0].troubles
+
+    assert ("supervisor", "ImagePullBackOff") == (trouble.replicas, trouble.reason.word)
+
+
+def test_a_job_that_starts_again_is_not_pending(cluster):
+    cluster.show("restarting")
+    (record,) = [item["data"] for item in cluster.objects if item["kind"] == "ConfigMap"]
+    record["state"] = json.dumps({**json.loads(record["state"]), "phase": "Running"})
+    (job,) = [item for item in cluster.objects if item["metadata"]["name"] == "ddp-rank"]
+    job["spec"]["suspend"] = False
+    job["status"] = {"active": 3}
+
+    (state,) = states("ddp")
+
+    assert ("Restarting", "starts again") == (state.phase, state.message)
+
+
+def test_a_finished_role_without_pods(cluster):
+    for moment, job, does in (("succeeded", "ddp", "Complete"), ("oom", "oom", "Failed")):
+        cluster.show(moment)
+        cluster.objects = [item for item in cluster.objects if item["kind"] != "Pod"]
+
+        assert [does] == [role.does for role in states(job)[0].roles]
+
+
+def test_only_some_of_many_troubles_are_listed(cluster):
+    cluster.show("waiting")
+    (state,) = states("waiting")
+    many = replace(state, troubles=state.troubles * 6)
+
+    assert text.page([many], 0).endswith(
+        "\nand 4 more" + " " * 12 + "-" + " " * 23 + "-" + " " * 19 + "-"
+    )
+
+
+@pytest.mark.parametrize(
+    ("hosts", "port", "started", "line"),
+    [
+        (Hosts("mix-ps-", 2, ".mix"), 2222, False, "waits for port 2222 of ps, whose pods exist"),
+        (Hosts("mix-ps-", 9, ".mix"), None, False, "waits for 7 of 9 peers: ps-2, ps-3, ps-4 and"),
+        (Hosts("mix-ps-", 1, ".mix"), None, True, "waits for 1 of 1 peers: ps-0"),
+    ],
+)
+def test_whom_a_replica_waits_for(cluster, hosts, port, started, line):
+    cluster.show("waiting")
+    for item in cluster.objects:
+        if item["metadata"]["name"] in ("mix-ps-0", "mix-ps-1"):
+            item["status"]["podIP"] = "10.0.0.1"
+    (snapshot,) = snapshots(Kubectl(), validate("waiting.yaml").jobs)
+    chief = snapshot.rendered.topology.roles[0]
+    role = replace(chief, waits=(Wait("ps", hosts, port, started=started),))
+
+    assert waits_for(role, Peers(snapshot)).startswith(line)
+
+
+def test_many_pods_with_the_same_reason_are_one_row(cluster):
+    cluster.show("waiting")
+
+    (state,) = states("waiting")
+
+    assert ["chief-0", "ps-0 and 1 more", "worker-0 and 1 more", "evaluator-0"] == [
+        each.replicas for each in state.troubles
+    ]
+
+
+def test_without_a_terminal_watch_prints_a_line_per_change(cluster, run):
+    cluster.show("running")
+    cluster.steps = ["running", "restarting", "restarted", "restarted", "succeeded"]
+
+    status, stdout, stderr = run("status", "ddp.yaml", "--watch")
+
+    assert (0, "") == (status, stderr)
+    assert [
+        "ddp: Running, rank 3/3 ready",
+        STOPPING,
+        "ddp: Running, rank 3/3 ready",
+        "ddp: Succeeded, JobSucceeded: ddp-rank succeeded",
+    ] == stdout.splitlines()
+
+
+def test_on_a_terminal_watch_is_a_live_table(cluster):
+    cluster.show("restarting")
+    cluster.steps = ["succeeded"]
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=True, width=150, color_system="standard")
+    found = watch.looks(Kubectl(), validate("ddp.yaml").jobs, print)
+
+    last = watch.show(found, console)
+
+    assert last[0].ended
+    shown = stream.getvalue()
+    assert "ddp-rank-1-795jd" in shown
+    assert "\x1b[32mSucceeded\x1b[0m" in shown
+
+
+def test_ages_are_those_of_kubectl():
+    seconds = (0, 119, 120, 150, 600, 10799, 10800, 11000, 28800, 172799, 172800, -5)
+
+    assert [
+        *("0s", "119s", "2m", "2m30s", "10m", "179m", "3h", "3h3m", "8h", "47h", "2d", "0s"),
+    ] == [text.age(each) for each in seconds]
+
+
+def test_the_schedulers_message_without_preemption():
+    message = (
+        "0/3 nodes are available: 3 Insufficient nvidia.com/gpu. no new claims to deallocate,"
+        " preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
+    )
+
+    assert "0/3 nodes are available: 3 Insufficient nvidia.com/gpu" == scheduling(message)
+    assert 160 == len(scheduling("a b" * 100))
+
+
+def test_why_an_image_cannot_be_pulled():
+    message = 'Back-off pulling image "a/b:1": ErrImagePull: failed to resolve a/b:1: no such host'
+
+    assert "cannot pull a/b:1: no such host" == image_error("a/b:1", message)
+    assert "cannot pull a/b:1" == image_error("a/b:1", 'Back-off pulling image "a/b:1"')
+
+
+# wait
+
+
+def test_wait_ends_with_the_job(cluster, run):
+    cluster.show("running")
+    cluster.steps = ["restarting", "restarted", "succeeded"]
+
+    status, stdout, stderr = run("wait", "ddp.yaml")
+
+    assert (0, "") == (status, stdout)
+    assert "ddp: Succeeded, JobSucceeded: ddp-rank succeeded" == stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(("code", "status"), [(3, 3), (125, 125), (137, 1), (0, 1)])
+def test_wait_exits_with_the_code_of_the_replica_that_failed_first(cluster, run, code, status):
+    cluster.show("oom")
+    for item in cluster.objects:
+        for each in item["status"].get("containerStatuses", ()):
+            if "terminated" in each["state"]:
+                each["state"]["terminated"]["exitCode"] = code
+                each["state"]["terminated"]["reason"] = "Error"
+
+    assert status == run("wait", "oom.yaml")[0]
+
+
+def test_wait_exits_with_the_recorded_code_but_not_with_that_of_a_deadline(cluster, run):
+    cluster.show("succeeded")
+    (record,) = [item["data"] for item in cluster.objects if item["kind"] == "ConfigMap"]
+    state = json.loads(record["state"])
+    for reason, code, status in (("PodFailurePolicy", 42, 42), ("DeadlineExceeded", 124, 1)):
+        record["state"] = json.dumps({**state, "code": code, "reason": reason})
+
+        assert status == run("wait", "ddp.yaml")[0]
+
+
+def test_wait_has_a_timeout(cluster, run):
+    cluster.show("running")
+
+    status, _, stderr = run("wait", "ddp.yaml", "--timeout", "0s")
+
+    assert 124 == status
+    assert "timed out: ddp has not ended" == stderr.splitlines()[-1]
+
+
+def test_wait_of_a_job_that_is_not_there(run):
+    status, _, stderr = run("wait", "ddp.yaml")
+
+    assert 1 == status
+    assert "ddp is not in namespace vision" in stderr
+
+
+@pytest.mark.parametrize("value", ["", "5", "m5", "5 m", "1d"])
+def test_durations_are_those_of_kubectl(run, value):
+    assert 2 == run("wait", "ddp.yaml", "--timeout", value)[0]
+
+
+def test_wait_outlives_an_upgrade_of_the_api_server(cluster, run):
+    cluster.show("succeeded")
+    error = "The connection to the server 10.0.0.1:6443 was refused"
+    answers = [Outcome(1, "", error), Outcome(1, "", error)]
+    cluster.answers["get jobs"] = lambda: answers.pop() if answers else cluster.objects
+    cluster.steps = ["succeeded"] * 2
+
+    status, _, stderr = run("wait", "ddp.yaml")
+
+    assert 0 == status
+    assert [
+        f"retrying: kubectl failed: {error}",
+        "the cluster answers again",
+        "ddp: Succeeded, JobSucceeded: ddp-rank succeeded",
+    ] == stderr.splitlines()
+
+
+def test_an_api_server_that_does_not_come_back_is_an_error(cluster, monkeypatch):
+    cluster.answers["get jobs"] = Outcome(1, "", "Unable to connect to the server: no such host")
+    monkeypatch.setattr(watch, "PATIENCE", -1.0)
+
+    with pytest.raises(KubectlError, match="no such host"):
+        list(watch.looks(Kubectl(), validate("ddp.yaml").jobs, print))
+
+
+def test_missing_rights_are_an_error_at_once(cluster, run):
+    error = 'Error from server (Forbidden): pods is forbidden: User "a" cannot list "pods"'
+    cluster.answers["get jobs"] = Outcome(1, "", error)
+
+    assert (
+        1,
+        "",
+        f"kubectl failed: {error}; ask for the right, or use another context [kubectl]\n",
+    ) == run("status", "ddp.yaml", "--watch")
