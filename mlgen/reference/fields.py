@@ -1,0 +1,312 @@
+"""The fields of a job file: from its schema, the options of the frameworks, and Kubernetes' API.
+
+A path is written as in `kubectl explain`: it goes through lists without an index, and a name that
+the user chooses, such as that of a role, may be any: `spec.roles.worker.template.spec.containers`.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from mlgen import frameworks
+from mlgen.jobfile.schema import KIND
+from mlgen.kubernetes.definitions import definition, element, is_definition
+from mlgen.problems import did_you_mean
+
+STEP = re.compile(r"(?:\\.|[^.\[\]\\])+")
+"""A step of a path, in which a backslash escapes a dot."""
+
+KINDS = {
+    "affinity": "Affinity",
+    "container": "Container",
+    "template": "PodTemplateSpec",
+    "volume": "Volume",
+}
+"""The definitions of the schema that have the other fields of a type of Kubernetes' API."""
+
+CLAIM = "PersistentVolumeClaimSpec"
+"""The type of what is in `spec.claims`."""
+
+ALTERNATIVES = re.compile(r"\^\((\w+(?:\|\w+)*)\)\$")
+"""A pattern that only lists words."""
+
+PLACEHOLDERS = {"roles": "<role>"}
+"""What stands for the names that a user chooses, if not `<name>`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of the job file.
+
+    Attributes:
+        path: its steps; a name that the user chooses is as the user wrote it, or `<name>`.
+        schema: its JSON Schema, resolved; {} if only Kubernetes' API has the field.
+        kind: its type in Kubernetes' API, as in `mlgen.kubernetes.definitions`; "" if it has none.
+        required: True if the object that holds it must have it.
+        frameworks: the frameworks of which it is an option; () for any other field.
+        items: the numbers of those of its steps that are in the items of a list.
+    """
+
+    path: tuple[str, ...]
+    schema: Mapping[str, Any]
+    kind: str = ""
+    required: bool = False
+    frameworks: tuple[str, ...] = ()
+    items: tuple[int, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The last step of its path."""
+        return self.path[-1] if self.path else ""
+
+    @property
+    def description(self) -> str:
+        """What it means; for a field of Kubernetes, where to read that."""
+        text: str = self.schema.get("description", "")
+        return text or f"A field of Kubernetes: see kubectl explain {_native_path(self.path)}."
+
+    @property
+    def type(self) -> str:
+        """Its type, as kubectl writes it: `integer`, `[]string`, `map[string]Object`."""
+        if "type" in self.schema or not self.kind:
+            return _type(self.schema)
+        return _native_type(self.kind)
+
+    @property
+    def values(self) -> list[str]:
+        """The allowed values, or their range; [] if any value of the type is allowed."""
+        return list(_values(self.schema))
+
+    @property
+    def default(self) -> Any:
+        """The value that it has if it is not set; None if there is none, or it depends."""
+        return self.schema.get("default")
+
+    @property
+    def examples(self) -> list[Any]:
+        """Values that it may have."""
+        return list(self.schema.get("examples", ()))
+
+    @property
+    def is_list(self) -> bool:
+        """True if it is a list."""
+        return "array" in _types(self.schema) or self.kind.startswith("[")
+
+    def children(self) -> list["Field"]:
+        """Return the fields in it, or in the items of a list."""
+        if self.path == ("spec", "options"):
+            return _options()
+        schema = _resolved(self.schema.get("items", self.schema))
+        native = _native_fields(self.kind)
+        required = {*schema.get("required", ()), *(n for n, (_, need) in native.items() if need)}
+        properties = {name: _resolved(part) for name, part in schema.get("properties", {}).items()}
+        if schema.get("additionalProperties") is not False:
+            properties |= {name: {} for name in sorted(native.keys() - properties.keys())}
+        fields = [
+            Field(
+                (*self.path, name),
+                inner,
+                native[name][0] if name in native else _kind(inner),
+                name in required,
+                self.frameworks,
+                (*self.items, len(self.path)) if self.is_list else self.items,
+            )
+            for name, inner in properties.items()
+        ]
+        more = _resolved(schema.get("additionalProperties") or {})
+        if more.get("properties"):
+            path = (*self.path, PLACEHOLDERS.get(self.name, "<name>"))
+            fields.append(Field(path, more, CLAIM if self.name == "claims" else _kind(more)))
+        return fields
+
+    def child(self, name: str) -> list["Field"]:
+        """Return the fields of a name: several if frameworks have different options of it."""
+        fields = self.children()
+        exact = [field for field in fields if field.name == name]
+        any_name = [field for field in fields if field.name.startswith("<")]
+        return exact or [replace(field, path=(*self.path, name)) for field in any_name]
+
+
+def root() -> Field:
+    """Return the job file as a whole."""
+    return Field((), _schema())
+
+
+def find(path: str) -> list[Field]:
+    """Return the fields at a path: `spec.runPolicy`, or from `spec` on, `runPolicy.backoffLimit`.
+
+    The last name alone is enough. There are several fields if it is that of several, or of options
+    that frameworks have each for themselves.
+
+    Raises:
+        LookupError: there is none; the message says where the path ends, and what may be meant.
+    """
+    steps = [re.sub(r"\\(.)", r"\1", step) for step in STEP.findall(re.sub(r"\[\d*\]", "", path))]
+    if steps[:1] in ([KIND], [KIND.lower()]):  # as kubectl explain begins a path
+        steps = steps[1:]
+    top = [field.name for field in root().children()]
+    if not steps or steps[0] in top:
+        return _walk([root()], steps)
+    (spec,) = root().child("spec")
+    if spec.child(steps[0]):
+        return _walk([spec], steps)
+    found = [field for field in every() if field.name == steps[-1]] if len(steps) == 1 else []
+    if found:
+        return found
+    known = {field.name for field in (*every(), *spec.children())}
+    hint = did_you_mean(steps[0], known)
+    raise LookupError(f'there is no field "{steps[0]}"' + (f"; {hint}" if hint else ""))
+
+
+def every(field: Field | None = None) -> Iterator[Field]:
+    """Yield all fields in a field, or in the job file, but not those of Kubernetes' API.
+
+    Fields that a role shares with `spec` are those of `spec`.
+    """
+    field = field or root()
+    for child in field.children():
+        if not child.schema:
+            continue
+        if field.path == ("spec", "roles", "<role>") and child.schema in _shared():
+            continue
+        yield child
+        yield from every(child)
+
+
+def shared_with_roles(field: Field) -> bool:
+    """Return whether a field of `spec`, or of a role, can be set at both places."""
+    return len(field.path) in (2, 4) and field.schema in _shared()
+
+
+def _shared() -> list[Any]:
+    """Return the schemas of the fields that both `spec` and a role have."""
+    return [
+        _resolved(schema)
+        for name, schema in _schema()["definitions"]["role"]["properties"].items()
+        if "$ref" in schema and name in _schema()["properties"]["spec"]["properties"]
+    ]
+
+
+@cache
+def _schema() -> dict[str, Any]:
+    """Return the schema of the job file, without what depends on the framework."""
+    return frameworks.schema([])
+
+
+def _walk(fields: list[Field], steps: list[str]) -> list[Field]:
+    """Follow the steps of a path from some fields on."""
+    for step in steps:
+        inner = [child for field in fields for child in field.child(step)]
+        if not inner:
+            names = list(dict.fromkeys(child.name for f in fields for child in f.children()))
+            place = ".".join(fields[0].path) or "a job file"
+            hint = did_you_mean(step, names)
+            if not hint:
+                hint = f"its fields are {', '.join(names)}" if names else "it has no fields"
+            raise LookupError(f'{place} has no field "{step}"; {hint}')
+        fields = inner
+    return fields
+
+
+def _options() -> list[Field]:
+    """Return the options of all frameworks; equal ones only once."""
+    options: dict[str, list[tuple[Any, list[str]]]] = {}
+    for framework in frameworks.names():
+        for name, schema in frameworks.get(framework).options.items():
+            same = [owners for known, owners in options.setdefault(name, []) if known == schema]
+            if same:
+                same[0].append(framework)
+            else:
+                options[name].append((schema, [framework]))
+    return [
+        Field(("spec", "options", name), schema, frameworks=tuple(owners))
+        for name, variants in sorted(options.items())
+        for schema, owners in variants
+    ]
+
+
+def options(framework: str) -> list[Field]:
+    """Return the options of a framework."""
+    return [field for field in _options() if framework in field.frameworks]
+
+
+def _resolved(schema: Any) -> Mapping[str, Any]:
+    """Return the definition to which a schema refers, or the schema; {} for true."""
+    if not isinstance(schema, dict):
+        return {}
+    if "$ref" not in schema:
+        return schema
+    name = schema["$ref"].rpartition("/")[2]
+    resolved: Mapping[str, Any] = _schema()["definitions"][name]
+    return resolved
+
+
+def _kind(schema: Mapping[str, Any]) -> str:
+    """Return the type in Kubernetes' API of which a schema describes only some fields."""
+    definitions = _schema()["definitions"]
+    kinds = {name: kind for name, kind in KINDS.items() if definitions[name] == schema}
+    return next(iter(kinds.values()), "")
+
+
+def _native_fields(kind: str) -> dict[str, tuple[str, bool]]:
+    """Return the fields of a type in Kubernetes' API: each one's type, and whether it must be."""
+    name = element(kind) if kind else ""
+    if not name or not is_definition(name):
+        return {}
+    known = definition(name)
+    return {field: (inner, field in known.required) for field, inner in known.fields.items()}
+
+
+def _native_type(kind: str) -> str:
+    """Return a type in Kubernetes' API as kubectl writes it."""
+    if kind.startswith("["):
+        return f"[]{_native_type(kind[1:-1])}"
+    if kind.startswith("{"):
+        return f"map[string]{_native_type(kind[1:-1])}"
+    return {"int32": "integer", "int64": "integer", "bytes": "string"}.get(kind, kind)
+
+
+def _native_path(path: tuple[str, ...]) -> str:
+    """Return the path of a field of Kubernetes' API as kubectl explain knows it."""
+    if "template" in path:
+        return ".".join(("pod", *path[path.index("template") + 1 :]))
+    if path[:2] == ("spec", "claims"):
+        return ".".join(("pvc.spec", *path[3:]))
+    return ".".join(("pod.spec", *(path[path.index("affinity") :] if "affinity" in path else ())))
+
+
+def _types(schema: Mapping[str, Any]) -> list[str]:
+    """Return the JSON types of a schema, without null, which only removes a field in a patch."""
+    types = schema.get("type", "string" if {"enum", "const"} & schema.keys() else "any")
+    return [t for t in ([types] if isinstance(types, str) else types) if t != "null"]
+
+
+def _type(schema: Mapping[str, Any]) -> str:
+    """Return the type of a schema as kubectl writes it."""
+    names = []
+    for name in _types(schema):
+        more = schema.get("additionalProperties")
+        if name == "array":
+            names.append(f"[]{_type(_resolved(schema.get('items')))}")
+        elif name == "object" and isinstance(more, dict) and "properties" not in schema:
+            names.append(f"map[string]{_type(_resolved(more))}")
+        else:
+            names.append({"object": "Object"}.get(name, name))
+    return " or ".join(names)
+
+
+def _values(schema: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what a schema allows: words, and the range of a number."""
+    yield from map(str, schema.get("enum", _resolved(schema.get("items")).get("enum", ())))
+    if "const" in schema:
+        yield str(schema["const"])
+    words = ALTERNATIVES.fullmatch(schema.get("pattern", ""))
+    if words:
+        yield from words.group(1).split("|")
+    low, high = schema.get("minimum"), schema.get("maximum")
+    if high is not None and high < 2**31 - 1:
+        yield f"{low or 0} to {high}"
+    elif low is not None:
+        yield f"{low} or more"

@@ -1,0 +1,52 @@
+"""The generated files of the reference, as they should be: for the tests and `.ci/reference`."""
+
+import re
+from pathlib import Path
+
+import click
+from reference.examples import messages
+
+from mlgen import frameworks
+from mlgen.cli import GROUPS, main
+from mlgen.reference import commands, markdown, problem_codes
+
+ROOT = Path(__file__).parent.parent.parent
+DOCS = ROOT / "docs"
+
+GENERATED = re.compile(r"(<!-- generated: mlgen explain (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+MESSAGES = re.compile(r"(?<=```text\n).*?(?=```\n)", re.DOTALL)
+
+
+def code_files(folder):
+    """Return the file of each problem code, with the messages of its wrong example."""
+    files = {}
+    for code in problem_codes.names():
+        path = problem_codes.FOLDER / f"{code}.md"
+        place = folder / code
+        place.mkdir()
+        text = messages(problem_codes.explanation(code).wrong, place)
+        files[path] = MESSAGES.sub(lambda _, text=text: text, path.read_text(), count=1)
+    return files
+
+
+def pages(_folder=None):
+    """Return the pages of docs/ that are generated, or have a generated part."""
+    context = click.Context(main, info_name="mlgen", **main.context_settings)
+    files = {
+        DOCS / "reference/fields.md": markdown.fields_page(),
+        DOCS / "reference/commands.md": markdown.commands_page(
+            commands.manual(main, context), GROUPS
+        ),
+        DOCS / "reference/problems.md": markdown.problems_page(),
+    }
+    for name in frameworks.names():
+        path = DOCS / f"frameworks/{name}.md"
+        if path.exists():
+            files[path] = GENERATED.sub(_filled, path.read_text())
+    return files
+
+
+def _filled(match):
+    """Return the generated part of a page, between its two comments."""
+    head, name, end = match.groups()
+    return f"{head}\n{markdown.framework_block(name)}\n{end}"
