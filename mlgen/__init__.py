@@ -7,7 +7,7 @@ The folders of this package are its architecture; data only moves to the right:
 
 `mlgen.pipeline` walks this way. No room reads a clock, the network or the environment.
 
-Three functions are the public API. A job is a mapping, the path of a file or folder, or text (a
+Four functions are the public API. A job is a mapping, the path of a file or folder, or text (a
 string with a line break); several jobs are a list of these. In a notebook:
 
     >>> import mlgen
@@ -50,7 +50,16 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0"
 
-__all__ = ["MlgenError", "Options", "Problem", "Result", "convert", "render", "validate"]
+__all__ = [
+    "MlgenError",
+    "Options",
+    "Problem",
+    "Result",
+    "convert",
+    "render",
+    "site_options",
+    "validate",
+]
 
 Source = Mapping[str, Any] | str | Path
 """A job or other object as a mapping, the path of a file or folder, or text."""
@@ -106,6 +115,25 @@ def convert(resource: Source | Iterable[Source]) -> tuple[str, "tuple[Problem, .
     from mlgen import conversion
 
     return conversion.convert(_texts(resource))
+
+
+def site_options(folder: str | Path = ".") -> "Options":
+    """Return options with the defaults of `mlgen.toml`, which the functions above do not read.
+
+    It is looked up as by the command line: in the folder, and in those above it. To set further
+    options, use `dataclasses.replace`.
+
+    Raises:
+        MlgenError: with every problem of the file, each with its place.
+    """
+    from mlgen.kubernetes.versions import DEFAULT
+    from mlgen.result import Options
+    from mlgen.site import find
+
+    site = find(Path(folder))
+    if site is None:
+        return Options()
+    return Options(site.kube_version or DEFAULT, supervisor=site.supervisor is not False, site=site)
 
 
 def _texts(source: Source | Iterable[Source]) -> "Iterator[Text]":

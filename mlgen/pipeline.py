@@ -15,7 +15,7 @@ from mlgen.kubernetes.objects import Key, keys
 from mlgen.problems import Collector, MlgenError, Problem, ValuePath
 from mlgen.result import Foreign, Object, Options, Rendered, Result
 from mlgen.topology import Topology
-from mlgen.variants import gitops, name_hash, workflow
+from mlgen.variants import gitops, matrix, name_hash, workflow
 
 ROLES: ValuePath = ("spec", "roles")
 
@@ -26,14 +26,26 @@ def render(texts: Iterable[Text], options: Options) -> Result:
     Raises:
         MlgenError: with every problem of every text, each with its place; nothing is rendered.
     """
+    result = attempt(texts, options)
+    if result.errors:
+        raise MlgenError(result.problems)
+    return result
+
+
+def attempt(texts: Iterable[Text], options: Options) -> Result:
+    """Render every job that is valid, and return it with the problems of all the others."""
     parts: list[Rendered | Foreign] = []
     collector = Collector()
     taken: set[Key] = set()
+    invalid = 0
     for text in texts:
-        parts += render_documents(text.name, dialects.documents(text), options, collector, taken)
+        documents = list(dialects.documents(text))
+        invalid += sum(isinstance(document, Document) for document in documents)
+        for group in _rendered(text.name, documents, options, collector, taken):
+            invalid -= 1
+            parts += group
     collector.extend(_not_run([part.document for part in parts if isinstance(part, Foreign)]))
-    collector.raise_errors()
-    return Result(tuple(_with_prerequisites(parts)), collector.problems)
+    return Result(tuple(_with_prerequisites(parts)), collector.problems, invalid)
 
 
 def _not_run(documents: list[Document]) -> Iterable[Problem]:
@@ -72,27 +84,69 @@ def render_documents(
         collector: collects every problem.
         taken: identities of the objects so far; those of this text are added.
     """
+    for parts in _rendered(name, documents, options, collector, taken):
+        yield from parts
+
+
+def _rendered(
+    name: str,
+    documents: Iterable[Document | list[Problem]],
+    options: Options,
+    collector: Collector,
+    taken: set[Key],
+) -> Iterator[Sequence[Rendered | Foreign]]:
+    """Return what each document that can be rendered comes to; see `render_documents`."""
     render_one = partial(_render_document, options=options)
-    for document, part in dialects.each_document(name, documents, render_one, collector):
-        collector.extend(map(document.located, checks.collisions(part.objects, taken)))
-        taken.update(keys(part.objects))
-        yield part
+    for document, parts in dialects.each_document(name, documents, render_one, collector):
+        collisions: list[Problem] = []
+        for part in parts:
+            collisions += map(document.located, checks.collisions(part.objects, taken))
+            taken.update(keys(part.objects))
+        collector.extend(collisions)
+        if not collisions:
+            yield parts
 
 
 def _render_document(
     name: str, document: Document, options: Options
-) -> tuple[Rendered | Foreign, list[Problem]]:
-    """Return a job with its objects, or another object unchanged; and the warnings."""
+) -> tuple[Sequence[Rendered | Foreign], list[Problem]]:
+    """Return the jobs of a document, or another object unchanged; and the warnings."""
     native, warnings = dialects.native(document)
     if native is None:
-        return Foreign(document), []
-    rendered, more = _render_job(name, native, options)
+        return [Foreign(document)], []
+    rendered, more = _render_jobs(name, native, options)
     return rendered, warnings + more
 
 
-def _render_job(name: str, document: Document, options: Options) -> tuple[Rendered, list[Problem]]:
-    """Render one TrainingJob document; every problem gets the place of its value."""
-    document = _overridden(document, options)
+def _render_jobs(
+    name: str, document: Document, options: Options
+) -> tuple[list[Rendered], list[Problem]]:
+    """Render one TrainingJob document: a job, or one for each combination of its matrix."""
+    document, combinations, warnings = matrix.expanded(
+        _overridden(document, options), options.matrix
+    )
+    jobs: list[Rendered] = []
+    problems: list[tuple[matrix.Combination | None, Problem]] = []
+    for combination in combinations:
+        try:
+            one = matrix.applied(document, combination)
+            job, more = _render_job(name, one, options, combination)
+            jobs.append(job)
+        except MlgenError as error:
+            more = list(error.problems)
+        problems += ((combination, problem) for problem in more)
+    collector = Collector([*warnings, *matrix.distinct(problems)])
+    collector.raise_errors()
+    sets = matrix.with_shared_claims([job.objects for job in jobs])
+    together = zip(jobs, sets, strict=True)
+    return [replace(job, objects=tuple(items)) for job, items in together], [*collector.problems]
+
+
+def _render_job(
+    name: str, document: Document, options: Options, combination: matrix.Combination | None
+) -> tuple[Rendered, list[Problem]]:
+    """Render one job; every problem gets the place of its value."""
+    document = options.site.fill(document) if options.site else document
     document, deprecations = frameworks.validate(document, options.kube_version)
     namespace = document.data["metadata"].get("namespace")
     job = training_job(
@@ -102,6 +156,8 @@ def _render_job(name: str, document: Document, options: Options) -> tuple[Render
         converted=bool(document.origins),
     )
     job = frameworks.without_idle_gpus(job)
+    if combination:
+        job = replace(job, part_of=combination.base)
     try:
         job, topology, manifests = _built(job, options)
         collector = Collector(topology.warnings)
@@ -126,6 +182,7 @@ def _render_job(name: str, document: Document, options: Options) -> tuple[Render
         topology,
         tuple(manifests),
         settings=tuple(settings),
+        combination=combination,
     )
     return rendered, deprecations + _located(document, collector.problems)
 
@@ -142,14 +199,13 @@ def _overridden(document: Document, options: Options) -> Document:
 
 def _built(job: TrainingJob, options: Options) -> tuple[TrainingJob, Topology, list[Object]]:
     """Return the job under its final name, its topology and its objects."""
-    if job.name_suffix is None:
-        topology = _topology(job, options)
-        return job, topology, objects.build(topology)
-    # The hash must not depend on who runs the job.
-    plain = _topology(job, replace(options, workflow=False))
-    job = name_hash.renamed(plain, objects.build(plain))
+    if job.name_suffix is not None:
+        # The hash must not depend on who runs the job.
+        plain = _topology(job, replace(options, workflow=False))
+        job = name_hash.renamed(plain, objects.build(plain))
     topology = _topology(job, options)
-    return job, topology, name_hash.in_addresses(topology, objects.build(topology))
+    manifests = objects.build(topology)
+    return job, topology, name_hash.in_addresses(topology, manifests) if job.part_of else manifests
 
 
 def _topology(job: TrainingJob, options: Options) -> Topology:

@@ -43,6 +43,7 @@ Code = Literal[
     "not-rendered",
     "not-run",
     "not-text",
+    "not-toml",
     "not-yaml",
     "port",
     "profile",
@@ -61,7 +62,7 @@ Code = Literal[
     "wait-cycle",
     "wrong-type",
 ]
-"""The kinds of problems. docs/problems.md explains each; a code never changes its meaning."""
+"""The kinds of problems; mlgen/reference/codes explains each. A code never changes its meaning."""
 
 
 def dotted(path: ValuePath) -> str:

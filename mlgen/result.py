@@ -8,8 +8,10 @@ from mlgen.documents.document import Document
 from mlgen.jobfile.model import TrainingJob
 from mlgen.kubernetes.versions import DEFAULT, KubeVersion
 from mlgen.problems import Problem, ValuePath
+from mlgen.site import Site
 from mlgen.topology import Topology
 from mlgen.variants.gitops import Target
+from mlgen.variants.matrix import Combination
 
 Object = dict[str, Any]
 """A Kubernetes object as plain data."""
@@ -24,19 +26,25 @@ class Options:
         namespace: overrides the namespace of every job.
         settings: values that override those of every job file, by path; for a custom resource,
             those of the equivalent job file.
+        matrix: paths, each with its values; every job is rendered once for each combination. They
+            replace those of the same paths in a job file.
         supervisor: False leaves the supervisor out of every job.
         workflow: an Argo workflow runs each job, restarts it, cleans up and deletes it.
         target: the GitOps tool that applies the manifests, if one does.
         default_namespace: the namespace of a job that has none.
+        site: defaults of the fields that job files do not set; `kube_version` and `supervisor` are
+            decided already.
     """
 
     kube_version: KubeVersion = DEFAULT
     namespace: str | None = None
     settings: tuple[tuple[ValuePath, Any], ...] = ()
+    matrix: tuple[tuple[ValuePath, tuple[Any, ...]], ...] = ()
     supervisor: bool = True
     workflow: bool = False
     target: Target | None = None
     default_namespace: str | None = None
+    site: Site | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +61,7 @@ class Rendered:
         prerequisites: what the objects name, and the files do not bring; () where a tool has only
             some of the manifests that are applied together.
         settings: lines on what the GitOps tool's own configuration needs for the job.
+        combination: of the matrix that the job is one of, if there is one.
     """
 
     file: str
@@ -63,6 +72,7 @@ class Rendered:
     objects: tuple[Object, ...]
     prerequisites: tuple[Prerequisite, ...] = ()
     settings: tuple[str, ...] = ()
+    combination: Combination | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +89,27 @@ class Foreign:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """All jobs and other objects of all files, in their order, and the warnings."""
+    """All jobs and other objects of all files, in their order, and the problems.
+
+    Attributes:
+        parts: what could be rendered.
+        problems: in the order of reporting.
+        invalid: the number of documents that could not be rendered.
+    """
 
     parts: tuple[Rendered | Foreign, ...]
-    warnings: tuple[Problem, ...]
+    problems: tuple[Problem, ...]
+    invalid: int = 0
+
+    @property
+    def warnings(self) -> tuple[Problem, ...]:
+        """The problems that do not prevent rendering."""
+        return tuple(problem for problem in self.problems if problem.warning)
+
+    @property
+    def errors(self) -> tuple[Problem, ...]:
+        """The problems that prevent rendering; the public functions raise them instead."""
+        return tuple(problem for problem in self.problems if not problem.warning)
 
     @property
     def jobs(self) -> list[Rendered]:

@@ -6,10 +6,11 @@ import re
 import pytest
 import yaml
 from click.testing import CliRunner
-from support import FIXTURES, ROOT
+from support import FIXTURES, ROOT, without_totals
 
 from mlgen import checks
 from mlgen.cli import main
+from mlgen.reference import problem_codes
 
 INVALID = sorted((ROOT / "fixtures/invalid").glob("*.yaml"))
 
@@ -38,7 +39,7 @@ def test_invalid(path, run, message):
     result = run(ROOT, path.relative_to(ROOT))
 
     assert (1, "") == (result.exit_code, result.stdout)
-    assert result.stderr == message
+    assert without_totals(result.stderr) == message
 
 
 @pytest.mark.parametrize("name", INVALID_BYTES)
@@ -48,7 +49,7 @@ def test_invalid_bytes(name, run, message, tmp_path):
     result = run(tmp_path, "job.yaml")
 
     assert (1, "") == (result.exit_code, result.stdout)
-    assert result.stderr == message
+    assert without_totals(result.stderr) == message
 
 
 def test_invalid_setting(run, message):
@@ -59,7 +60,7 @@ def test_invalid_setting(run, message):
         result = run(ROOT, "fixtures/tensorflow-single.yaml", "--set", setting)
 
         assert (1, "") == (result.exit_code, result.stdout)
-        assert result.stderr == message
+        assert without_totals(result.stderr) == message
 
 
 @pytest.mark.parametrize(
@@ -77,14 +78,14 @@ def test_warning(name, run, message):
 
     assert 0 == result.exit_code
     assert result.stdout.startswith("---\n")
-    assert result.stderr == message
+    assert without_totals(result.stderr) == message
 
 
 def test_warning_without_a_supervisor(run, message):
     result = run(ROOT, "fixtures/tensorflow-ps.yaml", "--no-supervisor")
 
     assert 0 == result.exit_code
-    assert result.stderr == message
+    assert without_totals(result.stderr) == message
 
 
 def test_warning_of_a_large_object(run, message, tmp_path):
@@ -93,7 +94,7 @@ def test_warning_of_a_large_object(run, message, tmp_path):
     result = run(tmp_path, "job.yaml")
 
     assert 0 == result.exit_code
-    assert result.stderr == message
+    assert without_totals(result.stderr) == message
 
 
 @pytest.mark.parametrize(("kube_version", "status"), [("1.35", 1), ("1.36", 0)])
@@ -117,11 +118,13 @@ def test_two_jobs_cannot_decide(render, message):
 
 def test_the_problems_of_all_files_are_reported_in_order(run):
     names = [path.relative_to(ROOT) for path in (INVALID[3], FIXTURES[0], INVALID[0], INVALID[7])]
-    alone = "".join(run(ROOT, name).stderr for name in names)
+    alone = "".join(without_totals(run(ROOT, name).stderr) for name in names)
 
     together = run(ROOT, *names)
 
-    assert (1, "", alone) == (together.exit_code, together.stdout, together.stderr)
+    assert (1, "") == (together.exit_code, together.stdout)
+    assert alone == without_totals(together.stderr)
+    assert together.stderr != alone
 
 
 def test_what_cannot_have_a_file_of_a_folder(run, message, tmp_path):
@@ -133,7 +136,7 @@ def test_what_cannot_have_a_file_of_a_folder(run, message, tmp_path):
     result = run(tmp_path, ".", "-o", "out/")
 
     assert (1, "") == (result.exit_code, result.stdout)
-    assert result.stderr == message
+    assert without_totals(result.stderr) == message
     assert not (tmp_path / "out").exists()
 
 
@@ -144,7 +147,7 @@ def test_what_stands_in_the_way_of_a_file_of_a_folder(run, message, tmp_path):
     result = run(tmp_path, ROOT / "fixtures/tensorflow-single.yaml", "-o", "out")
 
     assert (1, "") == (result.exit_code, result.stdout)
-    assert result.stderr == message
+    assert without_totals(result.stderr) == message
 
 
 INVALID_RESOURCE_LISTS = {
@@ -169,7 +172,7 @@ def test_what_is_no_resource_list(name, message):
     )
 
     assert (1, "") == (result.exit_code, result.stdout)
-    assert result.stderr == message
+    assert without_totals(result.stderr) == message
 
 
 def test_what_nobody_may_run(run, message, tmp_path):
@@ -182,7 +185,7 @@ def test_what_nobody_may_run(run, message, tmp_path):
     result = run(tmp_path, ".")
 
     assert 0 == result.exit_code
-    assert result.stderr == message
+    assert without_totals(result.stderr) == message
 
 
 def test_folders_of_other_tools(run, message, tmp_path):
@@ -193,7 +196,7 @@ def test_folders_of_other_tools(run, message, tmp_path):
     result = run(tmp_path, "chart", "overlay", "chart/Chart.yaml", "overlay/kustomization.yaml")
 
     assert (1, "") == (result.exit_code, result.stdout)
-    assert result.stderr == message
+    assert without_totals(result.stderr) == message
 
 
 def test_what_is_not_there_is_named(run, message, tmp_path):
@@ -202,7 +205,7 @@ def test_what_is_not_there_is_named(run, message, tmp_path):
     result = run(tmp_path, "no-file.yaml", "none")
 
     assert (1, "") == (result.exit_code, result.stdout)
-    assert result.stderr == message
+    assert without_totals(result.stderr) == message
 
 
 def test_there_is_no_kubectl(monkeypatch, message, tmp_path):
@@ -212,7 +215,7 @@ def test_there_is_no_kubectl(monkeypatch, message, tmp_path):
     result = CliRunner().invoke(main, ["diff", "--live", "fixtures/mars.yaml"])
 
     assert (1, "") == (result.exit_code, result.stdout)
-    assert result.stderr == message
+    assert without_totals(result.stderr) == message
 
 
 def codes():
@@ -240,19 +243,10 @@ def codes():
             yield from (t for t in texts if isinstance(t, str) and re.fullmatch(r"[a-z-]+", t))
 
 
-def test_the_documentation_explains_exactly_the_codes_that_exist():
-    table = (ROOT / "docs/problems.md").read_text()
-    explained = re.findall(r"^\| `([a-z-]+)` \| \S.* \| \S.* \|$", table, re.MULTILINE)
+def test_every_code_that_is_used_is_declared_and_explained():
+    explained = sorted(path.stem for path in problem_codes.FOLDER.glob("*.md"))
 
-    assert sorted(set(codes())) == explained
-
-
-def test_every_code_has_an_example():
-    goldens = (ROOT / "tests").glob("**/__snapshots__/*/*.txt")
-    lines = [line for path in goldens for line in path.read_text().splitlines()]
-    shown = {line.rpartition("[")[2].rstrip("]") for line in lines}
-
-    assert set(codes()) <= shown
+    assert sorted(set(codes())) == sorted(problem_codes.names()) == explained
 
 
 def test_no_message_quotes_a_regular_expression():

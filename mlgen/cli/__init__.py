@@ -1,33 +1,68 @@
 """The command line, `mlgen COMMAND`. Each command is a file, imported when it is called."""
 
 from importlib import import_module
+from typing import Any
 
 import click
 
 from mlgen import __version__
+from mlgen.cli._process import interruptible, output_checked
 
-COMMANDS = {
-    "argo": "Render the jobs in FILES for Argo Workflows.",
-    "argocd": "Run as an Argo CD config management plugin.",
-    "convert": "Print the equivalent job files of the custom resources in FILES.",
-    "diff": "Preview the effect of applying NEW over OLD.",
-    "frameworks": "List the frameworks and their roles.",
-    "helm-post-render": "Run as a Helm post-renderer.",
-    "krm": "Run as a KRM function of kustomize or kpt.",
-    "render": "Print the manifests of the jobs in FILES.",
-    "schema": "Print the JSON Schema of the job file.",
-    "ssh-secret": "Print a Secret with a new pair of ssh keys.",
-    "validate": "Check the jobs in FILES as render does.",
-    "verify": "Check the rendered manifests in FILES after other tools have changed them.",
+GROUPS = {
+    "Start": {
+        "init": "Write a commented job file to start from.",
+        "explain": "Explain a field, a framework or a problem code.",
+        "frameworks": "List the frameworks and their roles.",
+        "schema": "Print the JSON Schema of the job file.",
+    },
+    "Render": {
+        "render": "Print the manifests of the jobs in FILES.",
+        "argo": "Render the jobs in FILES for Argo Workflows.",
+        "convert": "Print the equivalent job files of the custom resources in FILES.",
+    },
+    "Review": {
+        "validate": "Check the jobs in FILES as render does.",
+        "show": "Show what the jobs in FILES come to.",
+        "graph": "Draw the roles of a job and how they depend on each other.",
+        "diff": "Preview the effect of applying NEW over OLD.",
+        "verify": "Check the rendered manifests in FILES after other tools have changed them.",
+    },
+    "Run, through kubectl": {
+        "doctor": "Check that the cluster has what the jobs in FILES need.",
+        "status": "Show the state of the jobs in FILES.",
+        "logs": "Print the logs of a replica.",
+        "wait": "Wait until the jobs in FILES have ended.",
+        "delete": "Delete the objects of the jobs in FILES.",
+        "ssh-secret": "Print a Secret with a new pair of ssh keys.",
+    },
+    "Run by other tools": {
+        "helm-post-render": "Run as a Helm post-renderer.",
+        "krm": "Run as a KRM function of kustomize or kpt.",
+        "argocd": "Run as an Argo CD config management plugin.",
+    },
+    "Shell": {
+        "completion": "Print a script that completes commands in a shell.",
+        "man": "Print the manual page.",
+    },
 }
-"""Each command with the first sentence of its help.
+"""Each command with the first sentence of its help, by what it is for.
 
 `mlgen --help` prints them from here, because importing all commands would be slow.
 """
 
+COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
+
 
 class _Commands(click.Group):
     """A group that imports a command when it is called."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        with output_checked():
+            return super().main(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with interruptible():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(COMMANDS)
@@ -39,9 +74,21 @@ class _Commands(click.Group):
         command: click.Command = module.command
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in COMMANDS and not args[0].startswith("-"):
+            from mlgen.problems import did_you_mean
+
+            hint = did_you_mean(args[0], COMMANDS) or "mlgen --help lists all commands"
+            ctx.fail(f'unknown command "{args[0]}"; {hint}')
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        width = max(map(len, COMMANDS))
+        for title, commands in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:{width}}", text) for name, text in commands.items()])
 
 
 @click.group(
@@ -53,7 +100,12 @@ def main() -> None:
     """Render distributed training jobs to plain Kubernetes manifests.
 
     \b
+    mlgen init                                   # write job.yaml
     mlgen render job.yaml | kubectl apply -f -
+    mlgen logs job.yaml --follow                 # of rank 0
+
+    The help of each command has examples: mlgen render --help. To look up a field, a framework or
+    the code of a message: mlgen explain.
 
     Exit status: 0 success; 1 the input is wrong; 2 the command line is wrong; 3 there are
     differences.

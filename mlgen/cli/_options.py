@@ -2,12 +2,18 @@
 
 import re
 from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
+
+from mlgen.cli import _complete
 
 if TYPE_CHECKING:
     from mlgen.kubernetes.versions import KubeVersion
+    from mlgen.site import Site
     from mlgen.variants.gitops import Target
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -15,10 +21,25 @@ T = TypeVar("T")
 
 
 def read_kube_version(_context: Any, _parameter: Any, value: str) -> "KubeVersion":
-    """Parse --kube-version."""
-    from mlgen.kubernetes.versions import parse
+    """Parse --kube-version; warn of a version that is newer than all supported ones."""
+    from mlgen.kubernetes.versions import nearest
 
-    return _parsed(parse, value)
+    version, message = _parsed(nearest, value)
+    if message:
+        from mlgen.cli._report import report
+        from mlgen.problems import Place, Problem
+
+        hint = f"rendering for {version} instead"
+        place = Place("--kube-version", 0)
+        report([Problem((), message, "bad-value", hint, warning=True, place=place)])
+    return version
+
+
+def read_files(_context: Any, _parameter: Any, values: tuple[str, ...]) -> tuple[str, ...]:
+    """Check that standard input, which can only be read once, is named at most once."""
+    if values.count("-") > 1:
+        raise click.BadParameter("standard input (-) can be read only once")
+    return values
 
 
 def read_namespace(_context: Any, _parameter: Any, value: str | None) -> str | None:
@@ -30,11 +51,33 @@ def read_namespace(_context: Any, _parameter: Any, value: str | None) -> str | N
     return _parsed(namespace, value)
 
 
-def read_settings(_context: Any, _parameter: Any, values: tuple[str, ...]) -> tuple[Any, ...]:
+def read_settings(context: Any, _parameter: Any, values: tuple[str, ...]) -> tuple[Any, ...]:
     """Parse every --set."""
     from mlgen.documents.overrides import parse
 
+    context.meta["mlgen.--set"] = values
     return tuple(_parsed(parse, value) for value in values)
+
+
+def read_matrix(context: Any, _parameter: Any, values: tuple[str, ...]) -> tuple[Any, ...]:
+    """Parse every --matrix; the last of a path replaces the others."""
+    context.meta["mlgen.--matrix"] = values
+    if not values:
+        return ()
+    from mlgen.variants.matrix import parse
+
+    return tuple(dict(_parsed(parse, value) for value in values).items())
+
+
+def read_duration(_context: Any, _parameter: Any, value: str | None) -> float | None:
+    """Parse --timeout as seconds, written as kubectl's durations: 90s, 30m, 1h30m."""
+    if value is None:
+        return None
+    units = {"h": 3600.0, "m": 60.0, "s": 1.0}
+    parts = re.findall(r"(\d+)([hms])", value)
+    if not parts or "".join(number + unit for number, unit in parts) != value:
+        raise click.BadParameter(f"invalid duration {value!r}; use a value such as 90s, 30m or 8h")
+    return sum(int(number) * units[unit] for number, unit in parts)
 
 
 def read_schedule(_context: Any, _parameter: Any, value: str | None) -> str | None:
@@ -66,13 +109,21 @@ def _parsed(parse: Callable[[str], T], value: str) -> T:
         raise click.BadParameter(str(error)) from None
 
 
-FILES = click.argument("files", nargs=-1, required=True, metavar="FILE...")
+FILES = click.argument(
+    "files",
+    nargs=-1,
+    required=True,
+    metavar="FILE...",
+    callback=read_files,
+    shell_complete=_complete.files,
+)
 
 OUTPUT = click.option(
     "-o",
     "--output",
     default="-",
     metavar="FILE",
+    shell_complete=_complete.files,
     help="Write to FILE instead of standard output, once everything has succeeded.",
 )
 
@@ -98,18 +149,31 @@ SETTINGS = click.option(
     multiple=True,
     callback=read_settings,
     metavar="PATH=VALUE",
+    shell_complete=_complete.settings,
     help="Override a value in every job file, or in the equivalent job file of a custom resource:"
     " spec.roles.worker.replicas=8. VALUE is read as YAML: 'spec.env.LR=\"0.1\"',"
-    r" 'spec.args=[a, b]'. Escape a dot within a key: 'spec.resources.nvidia\.com/gpu=8'. Can be"
+    " 'spec.args=[a, b]'. 'args.lr=1e-4' sets the flag --lr where it stands in command or args."
+    r" Escape a dot within a key: 'spec.resources.nvidia\.com/gpu=8'. Can be"
     " repeated.",
+)
+
+MATRIX = click.option(
+    "--matrix",
+    multiple=True,
+    callback=read_matrix,
+    metavar="PATH=[VALUE, …]",
+    shell_complete=_complete.settings,
+    help="Render every job once for each of these values: 'args.lr=[1e-4, 1e-5]' is the flag --lr,"
+    " 'spec.env.SEED=[1, 2, 3]' a variable. PATH is as for --set. Can be repeated: all combinations"
+    " are rendered, with names made of their values.",
 )
 
 SUPERVISOR = click.option(
     "--supervisor/--no-supervisor",
     default=True,
     show_default=True,
-    help="Add a supervisor to jobs with cleanPodPolicy All or Running, which cleans up after"
-    " training.",
+    help="Add a supervisor to each job in which some role does not decide: it restarts replicas"
+    " together, starts roles in order, ends the job if it cannot go on, and cleans up.",
 )
 
 TARGET = click.option(
@@ -122,8 +186,124 @@ TARGET = click.option(
 )
 
 
-def rendering(function: F) -> F:
-    """Decorate a command that renders jobs with the options that all of these have."""
-    for option in (SETTINGS, NAMESPACE, KUBE_VERSION):
+def keep(context: click.Context, parameter: click.Parameter, value: T) -> T:
+    """Keep the value of an option of `reporting` for `_report`, instead of passing it on."""
+    context.meta[f"mlgen.{parameter.name}"] = value
+    return value
+
+
+REPORTING = (
+    click.option(
+        "--problems",
+        type=click.Choice(["text", "json", "sarif", "github"]),
+        default="text",
+        show_default=True,
+        is_eager=True,
+        expose_value=False,
+        callback=keep,
+        help="Print problems in this format: text, JSON, SARIF 2.1.0, or annotations of GitHub.",
+    ),
+    click.option(
+        "--color",
+        type=click.Choice(["auto", "always", "never"]),
+        default="auto",
+        show_default=True,
+        is_eager=True,
+        expose_value=False,
+        callback=keep,
+        help="Set when problems have colors and source lines; auto is at a terminal, without colors"
+        " if NO_COLOR is set.",
+    ),
+    click.option(
+        "-q",
+        "--quiet",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=keep,
+        help="Print errors only: no warnings, no totals.",
+    ),
+    click.option(
+        "-v",
+        "--verbose",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=keep,
+        help="Print on stderr what is read, and how long it takes.",
+    ),
+)
+
+
+def reporting(function: F) -> F:
+    """Decorate a command that reports problems with the options that say how.
+
+    They are not passed to the command; the functions of `_report` look them up.
+    """
+    for option in reversed(REPORTING):
         function = option(function)
     return function
+
+
+CONFIG = click.option(
+    "--no-config",
+    is_flag=True,
+    help="Ignore the defaults in mlgen.toml, or in [tool.mlgen] of pyproject.toml.",
+)
+
+
+def rendering(function: F) -> F:
+    """Decorate a command that renders jobs with the options that all of these have."""
+
+    @wraps(function)
+    def with_site(*args: Any, no_config: bool, **values: Any) -> Any:
+        return function(*args, **(values if no_config else _with_site(values)))
+
+    decorated: Any = with_site
+    for option in (CONFIG, MATRIX, SETTINGS, NAMESPACE, KUBE_VERSION):
+        decorated = option(decorated)
+    result: F = decorated
+    return result
+
+
+def written_options() -> list[str]:
+    """Return the options of `rendering` as written, for another command on the same jobs."""
+    context = click.get_current_context()
+    repeated = ("--set", "--matrix")
+    words = [
+        w for name in repeated for value in context.meta[f"mlgen.{name}"] for w in (name, value)
+    ]
+    for name, option in (("namespace", "--namespace"), ("kube_version", "--kube-version")):
+        if context.get_parameter_source(name) == ParameterSource.COMMANDLINE:
+            words += [option, str(context.params[name])]
+    return [*words, *(["--no-config"] if context.params["no_config"] else [])]
+
+
+def _with_site(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values of a command's options, with the defaults of the site.
+
+    They replace those of --kube-version and --supervisor, unless the command line has these.
+    """
+    from mlgen.cli._report import checked, note
+    from mlgen.problems import MlgenError
+    from mlgen.site import find
+
+    context = click.get_current_context()
+
+    def of_folder() -> "Site | None":
+        try:
+            return find(Path.cwd())
+        except MlgenError as error:
+            getattr(context.command, "on_failure", lambda _: None)(str(error))
+            raise
+
+    site = checked(of_folder, lambda _: ())
+    if site is None:
+        return values
+    note(f"using the defaults in {site.file}")
+    defaults = {"kube_version": site.kube_version, "supervisor": site.supervisor}
+    for name, default in defaults.items():
+        written = context.get_parameter_source(name) == ParameterSource.COMMANDLINE
+        if name in values and default is not None and not written:
+            values[name] = default
+    return values | {"site": site}

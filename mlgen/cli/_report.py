@@ -1,23 +1,189 @@
-"""Print the output and the problems of a command, and exit with its status."""
+"""Print the output and the problems of a command, and exit with its status.
 
+The options of `reporting` say how problems are printed; they are looked up in click's context.
+"""
+
+import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from time import monotonic
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import click
 
 if TYPE_CHECKING:
+    from mlgen.documents.files import Text
+    from mlgen.output.problems import Style
     from mlgen.problems import Problem
     from mlgen.result import Result
 
 T = TypeVar("T")
 
+PATIENCE = 1.0
+"""The seconds after which a progress bar is shown, if there is more to do."""
+
+LINES = ("text", "github")
+"""The formats of problems that are lines; the others are one document, printed at the end."""
+
+CHECKS = ("validate", "verify")
+"""The commands whose product are problems; all others print these on stderr."""
+
+OPTIONS = {"form": "problems", "color": "color", "quiet": "quiet", "verbose": "verbose"}
+"""The options of `reporting`, by the attribute of `_Reporter`."""
+
+
+@dataclass(slots=True)
+class _Reporter:
+    """How the problems of a command are printed, and what has been reported so far.
+
+    Attributes:
+        form: text, json, sarif or github.
+        color: auto, always or never.
+        quiet: print errors alone.
+        verbose: print what is done.
+        on_stdout: problems are the product of the command, and go to stdout.
+        sources: the texts that were read, with the source lines of problems.
+        problems: those that were reported.
+        jobs: the number of jobs that were read; None if it is not known.
+        others: the kind of each other object.
+        totals: print the numbers of files, jobs and problems at the end.
+        footer: printed after everything else.
+    """
+
+    form: str = "text"
+    color: str = "auto"
+    quiet: bool = False
+    verbose: bool = False
+    on_stdout: bool = False
+    sources: "list[Text]" = field(default_factory=list)
+    problems: "list[Problem]" = field(default_factory=list)
+    jobs: int | None = None
+    others: tuple[str, ...] = ()
+    totals: bool = True
+    footer: str = ""
+
+    @property
+    def for_people(self) -> bool:
+        """Whether stderr may have lines for a person among the problems."""
+        return self.on_stdout or self.form in LINES
+
+    def report(self, problems: "Iterable[Problem]") -> None:
+        """Print problems, or keep them for the document that is printed at the end."""
+        shown = [item for item in problems if not (self.quiet and item.warning)]
+        self.problems += shown
+        if not shown or self.form not in LINES:
+            return
+        from mlgen.output import problems as output
+
+        if self.form == "github":
+            self._print(output.github(shown))
+        else:
+            self._print(output.text(shown, self.sources, self._style()))
+
+    def finish(self) -> None:
+        """Print what comes after all problems: the document with them, totals, and the footer."""
+        if self.form in LINES and not (self.sources or self.problems or self.footer):
+            return
+        from mlgen.output import problems as output
+
+        count = output.Count(len(self.sources), self.jobs, self.others, tuple(self.problems))
+        if self.form == "json":
+            self._print(output.json_text(count))
+        elif self.form == "sarif":
+            self._print(_sarif(self.problems, [source.name for source in self.sources]))
+        if self.quiet or not self.for_people:
+            return
+        if self.totals and self.sources and count.is_worth_a_line:
+            click.echo(str(count), err=True)
+        errors = [problem for problem in self.problems if not problem.warning]
+        if errors and _is_terminal(sys.stderr):
+            click.echo(f"for an example: mlgen explain {errors[0].code}", err=True)
+        if self.footer:
+            click.echo(self.footer, err=True)
+
+    def _print(self, text: str) -> None:
+        click.echo(text.encode(), nl=False, err=not self.on_stdout)
+
+    def _style(self) -> "Style":
+        from mlgen.output.problems import Style
+
+        stream = sys.stdout if self.on_stdout else sys.stderr
+        is_terminal = _is_terminal(stream)
+        always = self.color == "always"
+        # https://no-color.org: an empty value does not count.
+        colorless = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+        colored = always or (self.color == "auto" and is_terminal and not colorless)
+        return Style(source=is_terminal or always, color=colored)
+
+
+def _is_terminal(stream: IO[str] | None) -> bool:
+    """Return whether a stream is a terminal; a closed one of the process is None."""
+    return stream is not None and stream.isatty()
+
+
+def _sarif(problems: "Sequence[Problem]", files: Sequence[str]) -> str:
+    """Return problems as SARIF, with the explanations of their codes."""
+    from mlgen import __version__
+    from mlgen.output.sarif import sarif
+    from mlgen.reference import problem_codes
+
+    def explain(code: str) -> tuple[str, str]:
+        explanation = problem_codes.explanation(code)
+        return explanation.meaning, explanation.remedy
+
+    return sarif(problems, explain, files, __version__)
+
+
+def _reporter() -> _Reporter:
+    """Return the reporter of the current command, with the options of `reporting`."""
+    context = click.get_current_context(silent=True)
+    if context is None:
+        return _Reporter()
+    if __name__ not in context.meta:
+        options = {name: context.meta.get(f"mlgen.{option}") for name, option in OPTIONS.items()}
+        if options["quiet"] and options["verbose"]:
+            raise click.UsageError("--quiet and --verbose are mutually exclusive")
+        given = {name: value for name, value in options.items() if value is not None}
+        on_stdout = context.command.name in CHECKS
+        context.meta[__name__] = _Reporter(on_stdout=on_stdout, **given)
+        context.call_on_close(context.meta[__name__].finish)
+    reporter: _Reporter = context.meta[__name__]
+    return reporter
+
+
+def is_quiet() -> bool:
+    """Return whether only errors are printed."""
+    return _reporter().quiet
+
+
+def note(line: str) -> None:
+    """Print a line on stderr with --verbose."""
+    reporter = _reporter()
+    if reporter.verbose and reporter.for_people:
+        click.echo(line, err=True)
+
+
+def footer(text: str) -> None:
+    """Print a text at the end of the command, on stderr if that is a person's terminal."""
+    if _is_terminal(sys.stderr) and not os.environ.get("CI"):
+        _reporter().footer = text
+
+
+def findings(lines: Iterable[str]) -> None:
+    """Print what else was found, one finding per line, where problems are text as well."""
+    from mlgen.output.excerpt import safe
+
+    reporter = _reporter()
+    if reporter.form == "text" and not reporter.quiet:
+        write("-", "".join(f"{safe(line)}\n" for line in lines))
+
 
 def report(problems: "Iterable[Problem]") -> None:
-    """Print problems on stderr, one per line."""
-    for problem in problems:
-        click.echo(str(problem), err=True)
+    """Print problems, on stderr unless they are the product of the command."""
+    _reporter().report(problems)
 
 
 def checked(action: Callable[[], T], warnings: "Callable[[T], Iterable[Problem]]") -> T:
@@ -40,12 +206,91 @@ def checked(action: Callable[[], T], warnings: "Callable[[T], Iterable[Problem]]
     return result
 
 
-def report_others(result: "Result") -> None:
-    """Print on stderr how many jobs and other objects there are, if there are others."""
-    if result.others:
-        from mlgen.output.summary import counts
+def rendered(
+    files: Sequence[str], values: dict[str, Any], *, totals: bool = True, warnings: bool = True
+) -> "Result":
+    """Return what files render to, and print the problems; exit with status 1 if one is an error.
 
-        click.echo(counts(result), err=True)
+    Args:
+        files: files, folders, and `-` for standard input.
+        values: the keyword arguments of `Options`.
+        totals: print the numbers of files, jobs and problems at the end.
+        warnings: print those too.
+    """
+    result = attempted(files, values)
+    _reporter().totals = totals
+    report(result.problems if warnings else [each for each in result.problems if not each.warning])
+    if result.errors:
+        sys.exit(1)
+    return result
+
+
+def attempted(files: Sequence[str], values: dict[str, Any]) -> "Result":
+    """Return what files render to, without the jobs that have errors; print nothing.
+
+    Args:
+        files: files, folders, and `-` for standard input.
+        values: the keyword arguments of `Options`.
+    """
+    from mlgen import pipeline
+    from mlgen.result import Options
+
+    reporter = _reporter()
+    texts = read(files)
+    start = monotonic()
+    with progress(texts) as items:
+        result = pipeline.attempt(items, Options(**values))
+    reporter.jobs = len(result.jobs) + result.invalid
+    reporter.others = tuple(part.document.data["kind"] for part in result.others)
+    note(f"rendered {len(result.jobs)} of {reporter.jobs} jobs in {monotonic() - start:.2f} s")
+    return result
+
+
+def read(files: Iterable[str]) -> "list[Text]":
+    """Return the texts of files, and keep them for the source lines of problems."""
+    from mlgen.documents.files import texts
+
+    files = tuple(files)
+    if "-" in files:
+        hint_at_stdin()
+    found = list(texts(files))
+    for text in found:
+        note(f"read {text.name}")
+    _reporter().sources += found
+    return found
+
+
+def hint_at_stdin() -> None:
+    """Tell a person at a terminal that the command waits for standard input."""
+    if _is_terminal(sys.stdin) and not is_quiet():
+        click.echo("reading standard input; end it with Ctrl-D", err=True)
+
+
+@contextmanager
+def progress(items: Sequence[T]) -> Iterator[Iterator[T]]:
+    """Yield an iterator over items that shows a progress bar on a terminal, if that takes long."""
+    if len(items) == 1 or not _is_terminal(sys.stderr) or is_quiet():
+        yield iter(items)
+        return
+    bar = click.progressbar(length=len(items), label="rendering", file=sys.stderr)
+    start = monotonic()
+    shown = False
+
+    def watched() -> Iterator[T]:
+        nonlocal shown
+        for number, item in enumerate(items):
+            if number and monotonic() - start > PATIENCE:
+                bar.update(number - bar.pos)
+                shown = True
+            yield item
+
+    try:
+        yield watched()
+        if shown:
+            bar.update(len(items) - bar.pos)
+    finally:
+        if shown:
+            bar.render_finish()  # which also shows the cursor again
 
 
 def refuse_inputs(outputs: Iterable[str | Path], files: Iterable[str]) -> None:

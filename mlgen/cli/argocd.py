@@ -4,6 +4,7 @@ import os
 
 import click
 
+from mlgen.cli._options import reporting
 from mlgen.cli._report import checked, write
 
 
@@ -13,10 +14,16 @@ def command() -> None:
 
     Argo CD runs these commands in the folder of an Application, as integrations/argocd configures
     it, and passes everything else in the environment.
-    """
+
+    \b
+    Examples:
+      mlgen argocd init && mlgen argocd generate      # as the sidecar does
+      mlgen argocd parameters
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
 
 
 @command.command("init")
+@reporting
 def init() -> None:
     """Fail if generate cannot succeed.
 
@@ -29,6 +36,7 @@ def init() -> None:
 
 
 @command.command("generate")
+@reporting
 def generate() -> None:
     """Print the manifests of the folder.
 

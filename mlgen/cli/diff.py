@@ -5,18 +5,20 @@ from typing import Any
 
 import click
 
-from mlgen.cli._options import SUPERVISOR, TARGET, rendering
-from mlgen.cli._report import checked, write
+from mlgen.cli import _complete
+from mlgen.cli._options import SUPERVISOR, TARGET, rendering, reporting
+from mlgen.cli._report import checked, read, write
 
 
 @click.command("diff")
-@click.argument("sides", nargs=-1, required=True, metavar="OLD NEW")
+@click.argument("sides", nargs=-1, required=True, metavar="OLD NEW", shell_complete=_complete.files)
 @click.option(
     "--live", is_flag=True, help="Compare NEW with the objects in the cluster; requires kubectl."
 )
 @rendering
 @SUPERVISOR
 @TARGET
+@reporting
 def command(sides: tuple[str, ...], *, live: bool, **values: Any) -> None:
     """Preview the effect of applying NEW over OLD.
 
@@ -25,7 +27,13 @@ def command(sides: tuple[str, ...], *, live: bool, **values: Any) -> None:
     or rendered manifests. The options apply to both. With --live, give NEW alone.
 
     Exit status: 0 no differences; 3 differences; 1 the input is wrong.
-    """
+
+    \b
+    Examples:
+      mlgen diff old.yaml job.yaml
+      mlgen diff --live job.yaml                      # against the cluster
+      git show HEAD:job.yaml | mlgen diff - job.yaml
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen import Options, diff
 
     if len(sides) != (1 if live else 2):
@@ -33,9 +41,10 @@ def command(sides: tuple[str, ...], *, live: bool, **values: Any) -> None:
     if sides.count("-") > 1:
         raise click.UsageError("only one of OLD and NEW can be -")
     options = Options(**values)
-    new = sides[-1]
+    old = [] if live else read(sides[:1])
+    new = read(sides[-1:])
     comparison = checked(
-        lambda: diff.cluster(new, options) if live else diff.files(sides[0], new, options),
+        lambda: diff.cluster(new, options) if live else diff.files(old, new, options),
         lambda comparison: comparison.warnings,
     )
     if comparison.text:

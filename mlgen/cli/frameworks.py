@@ -5,7 +5,13 @@ import click
 
 @click.command("frameworks")
 def command() -> None:
-    """List the frameworks and their roles."""
+    """List the frameworks and their roles.
+
+    \b
+    Examples:
+      mlgen frameworks
+      mlgen explain pytorch           # more about one of them
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.frameworks import get, names
 
     width = max(len(name) for name in names())

@@ -7,40 +7,49 @@ from typing import Any
 
 import click
 
-from mlgen.cli._options import SUPERVISOR, rendering
-from mlgen.cli._report import checked
+from mlgen.cli._options import SUPERVISOR, rendering, reporting
+from mlgen.cli._report import checked, hint_at_stdin
 
 
 class _ForHelm(click.Command):
-    """A command that reports usage errors although Helm 4 discards its stderr."""
+    """A command that reports errors before it runs although Helm 4 discards its stderr."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        from mlgen.integrations.helm import report_failure
-
         try:
             return super().make_context(*args, **kwargs)
         except click.UsageError as error:
-            report_failure(error.format_message(), os.environ)
+            self.on_failure(error.format_message())
             raise
+
+    def on_failure(self, message: str) -> None:
+        """Report an error to the user of Helm."""
+        from mlgen.integrations.helm import report_failure
+
+        report_failure(message, os.environ)
 
 
 @click.command("helm-post-render", cls=_ForHelm)
 @rendering
 @SUPERVISOR
+@reporting
 def command(**values: Any) -> None:
     """Run as a Helm post-renderer.
 
     Replace every job in the manifests of a chart. All other manifests pass through byte for byte.
 
+    Helm 4 needs the plugin first: helm plugin install integrations/helm. Helm 3 needs one more
+    option: --post-renderer-args helm-post-render.
+
     \b
-    With Helm 4, after helm plugin install:
+    Examples:
       helm install NAME CHART --post-renderer mlgen
-    With Helm 3:
-      helm install NAME CHART --post-renderer mlgen --post-renderer-args helm-post-render
+      helm template CHART | mlgen helm-post-render
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen import Options
     from mlgen.integrations.helm import run
 
+    hint_at_stdin()
     lines, options = sys.stdin.buffer, Options(**values)
     stream, _ = checked(lambda: run(lines, options, os.environ), lambda result: result[1])
     shutil.copyfileobj(stream, sys.stdout.buffer)
+    sys.stdout.buffer.flush()

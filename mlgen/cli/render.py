@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlgen.cli._options import FILES, SUPERVISOR, TARGET, rendering
-from mlgen.cli._report import checked, refuse_inputs, report_others, write
+from mlgen.cli import _complete
+from mlgen.cli._options import FILES, SUPERVISOR, TARGET, rendering, reporting, written_options
+from mlgen.cli._report import checked, footer, refuse_inputs, rendered, write
 
 if TYPE_CHECKING:
     from mlgen.output.manifests import Format
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     "--output",
     default="-",
     metavar="FILE|DIR",
+    shell_complete=_complete.files,
     help="Write to FILE instead of standard output, once everything has succeeded. In an existing"
     " folder, or one whose name ends with /, write one file per object and remove those of earlier"
     " renders.",
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 @click.option(
     "--check",
     metavar="DIR",
+    shell_complete=_complete.folders,
     help="Print how --output DIR would change DIR, and exit with status 3 if it would.",
 )
 @click.option(
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Print YAML documents, or a List as JSON.",
 )
+@reporting
 def command(
     files: tuple[str, ...], output: str, check: str | None, form: "Format", **values: Any
 ) -> None:
@@ -48,16 +52,26 @@ def command(
 
     A job is a job file, or an existing custom resource of an operator. All other objects pass
     through unchanged. FILE can be a file, a folder of files, or - for standard input.
-    """
+
+    \b
+    Examples:
+      mlgen render job.yaml | kubectl apply -f -
+      mlgen render jobs/ -o k8s/                      # one file per object
+      mlgen render jobs/ --check k8s/                 # is k8s/ up to date?
+      mlgen render job.yaml --set spec.roles.worker.replicas=8 -n vision
+      mlgen render job.yaml --matrix 'args.lr=[1e-4, 1e-5]'
+      mlgen render tfjob.yaml                         # an operator's resource
+      mlgen render job.yaml --for argocd
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.output.manifests import text
 
     if check is not None and output != "-":
         raise click.UsageError("--output and --check are mutually exclusive")
     if check is None and not (output.endswith("/") or (output and Path(output).is_dir())):
         refuse_inputs([output], files)
-        result = _result(files, values)
+        result = rendered(files, values)
         write(output, text(result.parts, form))
-        report_others(result)
+        _say_what_is_next(result, files, output)
         return
     folder = Path(output if check is None else check)
     if form != "yaml":
@@ -66,13 +80,8 @@ def command(
         raise click.UsageError(
             f"{folder} is both input and output; use another folder for the output"
         )
-    _write_folder(folder, _result(files, values), files, check=check is not None)
-
-
-def _result(files: tuple[str, ...], values: dict[str, Any]) -> "Result":
-    from mlgen import Options, validate
-
-    return checked(lambda: validate(files, Options(**values)), lambda result: result.warnings)
+    result = rendered(files, values, totals=check is None)
+    _write_folder(folder, result, files, check=check is not None)
 
 
 def _write_folder(folder: Path, result: "Result", files: tuple[str, ...], *, check: bool) -> None:
@@ -84,7 +93,7 @@ def _write_folder(folder: Path, result: "Result", files: tuple[str, ...], *, che
         if not check:
             refuse_inputs((folder / name for name in change.names), files)
             update(folder, change)
-            report_others(result)
+            _say_what_is_next(result, files, str(folder))
             return
     except OSError as error:
         action = "read" if check else "written"
@@ -95,3 +104,12 @@ def _write_folder(folder: Path, result: "Result", files: tuple[str, ...], *, che
         hint = f"to update it, use -o {folder}/ instead of --check"
         click.echo(f"{folder} is stale: {count} would change; {hint}", err=True)
         sys.exit(3)
+
+
+def _say_what_is_next(result: "Result", files: tuple[str, ...], output: str) -> None:
+    """Name the next commands to a person at a terminal; a GitOps tool applies what is for it."""
+    from mlgen.output.next_steps import next_steps
+
+    context = click.get_current_context()
+    by_hand = output != "-" and context.params["target"] is None
+    footer(next_steps(result, files, written_options(), output if by_hand else None))

@@ -14,7 +14,9 @@ def command(name: str, namespace: str | None) -> None:
     Jobs that use MPI over ssh need it; the keys are different each time.
 
     \b
-    mlgen ssh-secret resnet-ssh | kubectl apply -f -
+    Examples:
+      mlgen ssh-secret resnet-ssh | kubectl apply -f -
+      mlgen ssh-secret resnet-ssh -n vision > secret.yaml
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.output.ssh_secret import secret
 

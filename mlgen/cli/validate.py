@@ -1,11 +1,12 @@
 """mlgen validate."""
 
+import sys
 from typing import Any
 
 import click
 
-from mlgen.cli._options import FILES, SUPERVISOR, TARGET, rendering
-from mlgen.cli._report import checked, report_others
+from mlgen.cli._options import FILES, SUPERVISOR, TARGET, rendering, reporting
+from mlgen.cli._report import attempted, findings, report
 
 
 @click.command("validate")
@@ -13,20 +14,23 @@ from mlgen.cli._report import checked, report_others
 @rendering
 @SUPERVISOR
 @TARGET
+@reporting
 def command(files: tuple[str, ...], **values: Any) -> None:
     """Check the jobs in FILES as render does.
 
-    For each job, print its roles, the resources of its pods, and what it needs that is not in
-    FILES: Secrets, claims, a scheduler. Also print the PodSecurity level that its pods meet, and
-    what violates the next stricter level.
-    """
-    from mlgen import Options, validate
-    from mlgen.output.summary import needs, pod_security, resources, summary
+    Print one line per valid job, and every problem of the others, on stdout. mlgen show prints what
+    a job comes to.
 
-    result = checked(lambda: validate(files, Options(**values)), lambda result: result.warnings)
-    for job in result.jobs:
-        click.echo(f"{job.file}: valid")
-        for part in (summary, resources, needs, pod_security):
-            if part(job):
-                click.echo(part(job))
-    report_others(result)
+    \b
+    Examples:
+      mlgen validate job.yaml
+      mlgen validate jobs/ --problems github          # in a pull request
+      mlgen validate jobs/ --kube-version 1.31        # before a cluster's upgrade
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+    from mlgen.output.summary import verdict
+
+    result = attempted(files, values)
+    findings(f"{job.file}: {verdict(job)}" for job in result.jobs)
+    report(result.problems)
+    if result.errors:
+        sys.exit(1)

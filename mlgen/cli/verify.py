@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlgen.cli._options import FILES, KUBE_VERSION
-from mlgen.cli._report import checked
+from mlgen.cli._options import FILES, KUBE_VERSION, reporting
+from mlgen.cli._report import checked, findings, read
 
 if TYPE_CHECKING:
     from mlgen.kubernetes.versions import KubeVersion
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 @click.command("verify")
 @FILES
 @KUBE_VERSION
+@reporting
 def command(files: tuple[str, ...], kube_version: "KubeVersion") -> None:
     """Check the rendered manifests in FILES after other tools have changed them.
 
@@ -21,10 +22,12 @@ def command(files: tuple[str, ...], kube_version: "KubeVersion") -> None:
     each other, for example after a kustomize overlay.
 
     \b
-    kustomize build overlay | mlgen verify -
+    Examples:
+      kubectl kustomize overlay | mlgen render - | mlgen verify -
+      helm template chart | mlgen render - | mlgen verify -
+      mlgen verify k8s/
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.checks.verify import verify
-    from mlgen.documents.files import texts
 
-    for job in checked(lambda: verify(texts(files), kube_version), lambda _: ()):
-        click.echo(f"{job}")
+    jobs = checked(lambda: verify(read(files), kube_version), lambda _: ())
+    findings(map(str, jobs))

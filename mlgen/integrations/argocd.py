@@ -23,6 +23,7 @@ from mlgen.kubernetes.versions import KubeVersion
 from mlgen.output.manifests import text
 from mlgen.problems import Collector, MlgenError, Place, Problem, ValuePath, choice
 from mlgen.result import Options, Rendered
+from mlgen.site import find
 
 # Environment variables that Argo CD sets
 PARAMETERS = "ARGOCD_APP_PARAMETERS"
@@ -84,12 +85,20 @@ def read(environment: Mapping[str, str]) -> Application:
     collector.extend(problem for name in files for problem in _outside(name))
     settings = tuple(_settings(values.get("set") or {}, collector))
     version = _version(environment.get(VERSION, ""), collector)
+    site = None
+    with collector.catch():
+        site = find(Path.cwd())
     collector.raise_errors()
+    namespace = environment.get(NAMESPACE) or None
+    if site and namespace:
+        site = site.without_namespace()
     options = Options(
-        version,
+        version or (site and site.kube_version) or versions.DEFAULT,
         settings=settings,
+        supervisor=site is None or site.supervisor is not False,
         target="argocd",
-        default_namespace=environment.get(NAMESPACE) or None,
+        default_namespace=namespace,
+        site=site,
     )
     apis = tuple(name for name in environment.get(APIS, "").split(",") if name)
     return Application(files, options, apis, collector.problems)
@@ -243,20 +252,24 @@ def _settings(values: Mapping[str, str], collector: Collector) -> Iterator[tuple
             collector.add(_wrong(("set", path), str(error), "write spec.image: example/mnist:2"))
 
 
-def _version(text: str, collector: Collector) -> KubeVersion:
-    """Return the version of the cluster; for a newer one, the newest supported and a warning."""
+def _version(text: str, collector: Collector) -> KubeVersion | None:
+    """Return the version of the cluster; for a newer one, the newest supported and a warning.
+
+    None if it is not known.
+    """
     if not text:
-        return versions.DEFAULT
+        return None
+    place = Place(VERSION, 0)
     try:
-        return versions.parse(text)
+        version, message = versions.nearest(text)
     except ValueError as error:
-        message, newest = str(error), versions.SUPPORTED[-1]
-    major, _, minor = text.removeprefix("v").partition(".")
-    newer = (major, minor.partition(".")[0])
-    is_newer = all(map(str.isdecimal, newer)) and tuple(map(int, newer)) > newest
-    hint = f"rendering for {newest} instead" if is_newer else "use a supported version"
-    collector.add(Problem((), message, "bad-value", hint, is_newer, Place(VERSION, 0)))
-    return newest
+        hint = "use a supported version"
+        collector.add(Problem((), str(error), "bad-value", hint, place=place))
+        return versions.DEFAULT
+    if message:
+        hint = f"rendering for {version} instead"
+        collector.add(Problem((), message, "bad-value", hint, warning=True, place=place))
+    return version
 
 
 def _missing_apis(job: Rendered, apis: Sequence[str]) -> Iterator[Problem]:

@@ -15,7 +15,7 @@ import re
 import stat
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from typing import IO, Any
@@ -71,6 +71,8 @@ def post_render(lines: Iterable[bytes], options: Options) -> tuple[IO[bytes], tu
     Raises:
         MlgenError: with every problem of every job and its place.
     """
+    if options.site:  # the release has a namespace
+        options = replace(options, site=options.site.without_namespace())
     output = tempfile.SpooledTemporaryFile(SPOOL_BYTES)  # noqa: SIM115 - the caller reads it
     collector = Collector()
     taken: set[Key] = set()

@@ -1,5 +1,6 @@
 """The supported versions of Kubernetes, and those in which a feature was added."""
 
+import re
 from typing import NamedTuple
 
 
@@ -27,15 +28,48 @@ MUTABLE_WHILE_SUSPENDED = KubeVersion(1, 36)
 MutableSchedulingDirectivesForSuspendedJobs are enabled by default."""
 
 
+TEXT = re.compile(r"v?(\d+)\.(\d+)\+?(?:[.+-].*)?", re.ASCII)
+"""A version as people write it, and as clusters report it: `v1.33.5+k3s1`, `1.33-gke.100`, `1.33+`.
+
+Distributions append their own to the version (https://semver.org, pre-release and build), and some
+add a `+` to the minor version in the API server's /version.
+"""
+
+
 def parse(text: str) -> KubeVersion:
     """Return the minor version in a text such as `1.34`, `v1.34.4` or `v1.34.4+k3s1`.
 
     Raises:
         ValueError: the version is not supported; the message says which versions are.
     """
-    parts = text.removeprefix("v").split(".")
-    numbers = tuple(int(part) if part.isdecimal() else -1 for part in parts[:2])
-    for version in SUPPORTED:
-        if numbers == version:
-            return version
-    raise ValueError(f'expected a version from {SUPPORTED[0]} to {SUPPORTED[-1]}, got "{text}"')
+    version, _ = nearest(text)
+    if version != _number(text):
+        raise ValueError(_expected(text))
+    return version
+
+
+def nearest(text: str) -> tuple[KubeVersion, str]:
+    """Return the minor version in a text, or the newest supported one if it is newer still.
+
+    Returns:
+        The version, and "", or what to tell the user about a version that is newer.
+
+    Raises:
+        ValueError: the text is not a version, or one older than those that are supported.
+    """
+    number = _number(text)
+    if number in SUPPORTED:
+        return number, ""
+    if number > SUPPORTED[-1]:
+        return SUPPORTED[-1], _expected(text)
+    raise ValueError(_expected(text))
+
+
+def _number(text: str) -> KubeVersion:
+    """Return the version in a text, supported or not; 0.0 if there is none."""
+    match = TEXT.fullmatch(text)
+    return KubeVersion(int(match[1]), int(match[2])) if match else KubeVersion(0, 0)
+
+
+def _expected(text: str) -> str:
+    return f'expected a version from {SUPPORTED[0]} to {SUPPORTED[-1]}, got "{text}"'

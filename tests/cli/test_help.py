@@ -1,17 +1,19 @@
 """Help texts: one sentence per command, an imperative per option, and commands in the docs."""
 
 import re
+import shlex
 from inspect import cleandoc
 
 import click
 import pytest
+from click.testing import CliRunner
 from support import ROOT
 
-from mlgen.cli import COMMANDS, main
+from mlgen.cli import COMMANDS, GROUPS, main
 
 IMPERATIVES = {
-    "Add", "Compare", "Omit", "Override", "Print", "Render", "Retry", "Set", "Show", "Target",
-    "Wait", "Write",
+    "Add", "Color", "Compare", "Delete", "Ignore", "Omit", "Override", "Overwrite", "Print",
+    "Render", "Retry", "Run", "Select", "Set", "Show", "Start", "Target", "Use", "Wait", "Write",
 }  # fmt: skip
 """The verbs with which the help of an option starts."""
 
@@ -51,14 +53,56 @@ def test_every_file_is_a_command():
     assert files == {name.replace("-", "_") for name in COMMANDS}
 
 
-def test_commands_are_listed_by_name():
-    assert list(COMMANDS) == sorted(COMMANDS) == main.list_commands(CONTEXT)
+def test_commands_are_listed_in_groups():
+    text = CliRunner().invoke(main, ["--help"]).stdout
+
+    sections = [part.partition(":\n") for part in text.split("\n\n")]
+    listed = {
+        title: re.findall(r"^  (\S+)", lines, re.MULTILINE)
+        for title, _, lines in sections
+        if title in GROUPS
+    }
+    assert listed == {title: list(group) for title, group in GROUPS.items()}
+    assert list(COMMANDS) == main.list_commands(CONTEXT)
     assert command("no-such-command") is None
+
+
+def examples(text):
+    """The lines of the examples in a help text."""
+    block = text.partition("Examples:\n")[2].partition("\n\n")[0]
+    return [line for line in block.splitlines() if line.strip()]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_examples_that_fit_a_terminal(name):
+    text = CliRunner().invoke(main, [name, "--help"], terminal_width=80).stdout
+
+    assert examples(text)
+    assert all("mlgen" in line for line in examples(text))
+    assert all(len(line) <= 100 for line in text.splitlines())
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_options_in_examples_exist(name):
+    for line in examples(cleandoc(command(name).help)):
+        for part in re.split(r"[|&;>#(]+", line):
+            if not part.strip().startswith("mlgen "):
+                continue
+            _, called, *words = shlex.split(part.rstrip(' )"'))
+            known = {
+                option
+                for item in commands(called)
+                for parameter in item.params
+                for option in (*parameter.opts, *parameter.secondary_opts)
+            }
+            options = {word.partition("=")[0] for word in words if re.match("--?[a-z]", word)}
+
+            assert options <= known
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_is_documented(name):
-    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
 
     assert any(re.search(rf"\bmlgen {name}\b", page.read_text()) for page in pages)
 

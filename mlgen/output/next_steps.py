@@ -1,0 +1,32 @@
+"""A rendering → the commands that a person at a terminal runs next."""
+
+import shlex
+from collections.abc import Iterable, Sequence
+
+from mlgen.result import Result
+
+
+def next_steps(
+    result: Result, files: Sequence[str], options: Iterable[str], output: str | None
+) -> str:
+    """Return the commands that apply and watch what was rendered; "" if there are none.
+
+    Args:
+        result: the rendered jobs.
+        files: those that were rendered; standard input cannot be read again.
+        options: the words of the command line without which the jobs have other names.
+        output: the file or folder to apply by hand; None if there is none.
+    """
+    if not result.jobs:
+        return ""
+    steps = []
+    if output is not None:
+        large = any(problem.code == "large-object" for problem in result.warnings)
+        apply = ["kubectl", "apply", *(["--server-side"] if large else []), "-f"]
+        steps.append([*apply, output])
+    if "-" not in files:
+        words = [*files, *options]
+        steps.append(["mlgen", "status", *words])
+        if len(result.jobs) == len(files) == 1:
+            steps.append(["mlgen", "logs", *words, "--follow"])
+    return "\n".join(["next:", *(f"  {shlex.join(step)}" for step in steps)]) if steps else ""
