@@ -136,7 +136,7 @@ def test_a_namespace_can_be_set_on_generated_jobs(kustomize, tmp_path):
 
 
 def test_a_prefix_applied_after_the_function_does_not_change_addresses(kustomize, tmp_path):
-    """The mistake that docs/kustomize.md warns of; only configured name references are updated."""
+    """The mistake that the docs on kustomize warn of; only configured references are updated."""
     references = (INTEGRATION / "overlay/name-references.yaml").read_text()
     job = generator(ROOT / "fixtures/tensorflow-ps.yaml", "mnist")
     kustomization = "generators: [job.yaml]\nnamePrefix: dev-\nconfigurations: [references.yaml]\n"
@@ -266,7 +266,7 @@ def test_problems_are_reported_and_nothing_is_built(kustomize, tmp_path):
 
 
 def test_without_enable_exec_nothing_is_rendered_and_no_error_is_reported(kustomize, tmp_path):
-    """Documented in docs/kustomize.md."""
+    """Documented in docs/integrations/kustomize.md."""
     job = generator(ROOT / "fixtures/tensorflow-ps.yaml", "mnist")
     files(tmp_path, kustomization="generators: [job.yaml]\n", job=job)
 

@@ -1,0 +1,61 @@
+"""Links between pages lead to pages, anchors and images that exist; the menu has every page."""
+
+import re
+
+import pytest
+import yaml
+from pages import DOCS, PAGES, blocks, headings, links
+from support import ROOT
+
+CONFIG = (ROOT / ".mkdocs.yml").read_text()
+PAGES_AND_MORE = [*PAGES, ROOT / "CONTRIBUTING.md"]
+
+
+def menu(node):
+    """Return the paths in the site's menu."""
+    if isinstance(node, str):
+        return [node]
+    return [
+        path for item in (node.values() if isinstance(node, dict) else node) for path in menu(item)
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES_AND_MORE, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page):
+    broken = []
+    for link in links(page):
+        target, _, anchor = link.partition("#")
+        if re.match(r"(https?|mailto):", link):
+            continue
+        path = (page.parent / target).resolve() if target else page
+        inside = path.is_relative_to(DOCS) or not page.is_relative_to(DOCS)
+        if not path.exists() or not inside or (anchor and anchor not in headings(path)):
+            broken.append(link)
+
+    assert not broken, "\n".join(broken)
+
+
+def test_the_menu_has_every_page_once():
+    listed = menu(yaml.safe_load(CONFIG)["nav"])
+
+    assert sorted(listed) == sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))
+
+
+def test_no_page_loads_a_script():
+    """The site would load the program that draws such blocks from the network."""
+    drawn = [page.name for page in PAGES for block in blocks(page) if block.language == "mermaid"]
+
+    assert drawn == []
+
+
+def test_every_page_has_one_title():
+    """The name of a page in the menu, and in the results of a search."""
+    several = {}
+    for page in DOCS.rglob("*.md"):
+        text = re.sub(r"\A---\n.*?^---\n\n", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+        text = re.sub(r"^ *```.*?^ *```", "", text, flags=re.MULTILINE | re.DOTALL)
+        titles = re.findall(r"^# (.*)", text, re.MULTILINE)
+        if len(titles) != 1 or not text.startswith("# "):
+            several[page.name] = titles
+
+    assert several == {}
