@@ -49,6 +49,15 @@ def abridged(text):
     return MODULE.sub(r"\1\2: mlgen/runtime/\2\n", text)
 
 
+TOTALS = re.compile(r"^(?:[\d,]+|no jobs)\b.*(?:problem|warning|job|\))s?\)?\n\Z", re.MULTILINE)
+"""The last line of stderr: `2 files, 3 jobs, 1 other object (Secret), 2 problems (1 warning)`."""
+
+
+def without_totals(text):
+    """Return what a command prints on stderr without the numbers of files, jobs and problems."""
+    return TOTALS.sub("", text)
+
+
 def files_with(*patterns, without="(?!)"):
     """Run a test for each fixture whose manifests match all patterns, but not `without`."""
     files = [

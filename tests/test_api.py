@@ -1,4 +1,4 @@
-"""The public API, as documented in docs/python.md."""
+"""The public API, as documented in docs/integrations/python.md."""
 
 import json
 import logging
@@ -14,7 +14,8 @@ from support import FIXTURES, RESOURCES, ROOT
 import mlgen
 
 JOB = yaml.safe_load((ROOT / "fixtures/pytorch-static.yaml").read_text())
-EXAMPLES = re.findall(r"```python\n(.*?)```", (ROOT / "docs/python.md").read_text(), re.DOTALL)
+PAGE = (ROOT / "docs/integrations/python.md").read_text()
+EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
 def kinds(objects):
@@ -22,9 +23,9 @@ def kinds(objects):
 
 
 def test_the_documented_names_are_public():
-    documented = set(re.findall(r"mlgen\.(\w+)", (ROOT / "docs/python.md").read_text()))
+    documented = set(re.findall(r"mlgen\.(\w+)", PAGE))
 
-    assert documented - {"dev"} <= set(mlgen.__all__)
+    assert documented - {"dev", "toml"} <= set(mlgen.__all__)
     assert {"render", "validate", "convert"} <= documented
     assert all(getattr(mlgen, name) for name in mlgen.__all__)
 
@@ -131,11 +132,11 @@ def test_the_examples_in_the_documentation_run(monkeypatch, tmp_path):
     (tmp_path / "jobs").mkdir()
     (tmp_path / "jobs/bert.yaml").write_text((ROOT / "fixtures/pytorch-static.yaml").read_text())
     monkeypatch.chdir(tmp_path)
-    notebook, task, test = EXAMPLES
+    notebook, task, sweep, test = EXAMPLES
 
     scope = {}
-    for example in (notebook, task, test):
-        exec(compile(example, "docs/python.md", "exec"), scope)
+    for example in (notebook, task, sweep, test):
+        exec(compile(example, "docs/integrations/python.md", "exec"), scope)
     scope["train"](0.1)
     scope["test_job_files_are_valid"]()
 

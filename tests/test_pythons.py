@@ -42,3 +42,8 @@ def test_every_python_version_renders_the_same_bytes(version, tmp_path):
         golden = GOLDENS / f"test_manifests[{fixture.stem}].yaml"
 
         assert abridged(result.stdout.decode()) == golden.read_text()
+
+    (tmp_path / "mlgen.toml").write_text('namespace = "training"\n')  # Python 3.10 cannot read TOML
+    command = [python, "-m", "mlgen", "render", FIXTURES[0]]
+    result = subprocess.run(command, check=True, capture_output=True, cwd=tmp_path)
+    assert b"namespace: training\n" in result.stdout

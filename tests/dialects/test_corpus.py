@@ -4,7 +4,7 @@ import re
 
 import pytest
 from click.testing import CliRunner
-from support import ROOT
+from support import ROOT, without_totals
 
 from mlgen.cli import main
 
@@ -39,7 +39,7 @@ def outcome(path):
     result = CliRunner().invoke(main, ["render", str(path)], catch_exceptions=False)
     lines = re.findall(r"^# (.*) Made by mlgen\.$", result.stdout, re.MULTILINE)
     lines += ["refused" if result.exit_code else "as it is"] if not lines else []
-    lines += result.stderr.replace(f"{path}:", "").splitlines()
+    lines += without_totals(result.stderr).replace(f"{path}:", "").splitlines()
     return "\n  ".join([path.name, *lines])
 
 

@@ -14,7 +14,7 @@ ORACLE = ROOT.parent / "shared" / "oracle"
 CASES = sorted((ORACLE / "cases").glob("*.json"))
 
 SSHD = "command is ['/usr/sbin/sshd', '-De', '-f', '/root/.ssh/sshd_config']"
-"""mlgen's command for a worker without one; see docs/custom-resources.md."""
+"""mlgen's command for a worker without one; see docs/reference/custom-resources.md."""
 
 
 ATTEMPTS = "is '-o ConnectionAttempts=300', the operator's is '-o ConnectionAttempts=10'"
