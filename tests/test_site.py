@@ -288,6 +288,17 @@ def test_options_of_the_command_line_take_precedence(repository):
     assert run("render", "job.yaml", "--supervisor").stderr == ""
 
 
+def test_the_version_is_also_that_of_verify_and_schema(repository):
+    (repository / "mlgen.toml").write_text('kube-version = "1.31"\n')
+    manifests = run("render", "job.yaml").stdout
+    newer = manifests.replace("      containers:", "      hostnameOverride: a\n      containers:", 1)
+    (repository / "all.yaml").write_text(newer)
+
+    assert "requires Kubernetes 1.34, not 1.31" in run("verify", "all.yaml").stdout
+    assert run("verify", "all.yaml", "--no-config").exit_code == 0
+    assert run("schema").stdout == run("schema", "--kube-version", "1.31").stdout
+
+
 def test_users_of_helm_4_see_its_errors(repository, monkeypatch):
     """Helm 4 discards the stderr of a plugin."""
     (repository / "mlgen.toml").write_text("namespace = 1\n")

@@ -22,6 +22,7 @@ from mlgen.checks.pods import (
     title,
 )
 from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
+from mlgen.objects.containers import SCRIPTS
 from mlgen.objects.labels import JOB, MAX_REPLICAS, REPLICA_INDEX, ROLE, SET, status_name
 from mlgen.problems import Problem, ValuePath
 
@@ -33,6 +34,7 @@ def findings(job: Objects) -> Iterator[Finding]:
     yield from _selectors(job)
     yield from _domains(job)
     yield from _config_maps(job)
+    yield from _scripts(job)
     yield from peers.findings(job)
     yield from _rights(job)
     yield from _accounts(job)
@@ -128,6 +130,18 @@ def _config_maps(job: Objects) -> Iterator[Finding]:
                 yield Finding(pods.item, (*path, "items", number), problem)
     for item in unused.values() if not missing else ():
         yield _broken(item, ("metadata", "name"), f"no pod uses {title(item)}")
+
+
+def _scripts(job: Objects) -> Iterator[Finding]:
+    """Check that the job's ConfigMap has the scripts that its helper containers run."""
+    config_map = job.of_kind("ConfigMap").get(f"{job.name}-config")
+    if config_map is None:
+        return
+    commands = (item.get("command", []) for pods in job.pods for _, item in pods.containers())
+    scripts = {word for command in commands for word in command if word.startswith(SCRIPTS)}
+    for name in sorted(script.removeprefix(f"{SCRIPTS}/") for script in scripts):
+        if name not in _keys(config_map):
+            yield _broken(config_map, ("data",), f"{title(config_map)} has no key {name}")
 
 
 def _keys(config_map: Object) -> set[str]:

@@ -266,6 +266,21 @@ def rendering(function: F) -> F:
     return result
 
 
+def versioned(function: F) -> F:
+    """Decorate a command that renders no jobs, but depends on the version of Kubernetes."""
+
+    @wraps(function)
+    def with_site(*args: Any, no_config: bool, **values: Any) -> Any:
+        filled = values if no_config else _with_site(values)
+        return function(*args, **{name: filled[name] for name in values})
+
+    decorated: Any = with_site
+    for option in (CONFIG, KUBE_VERSION):
+        decorated = option(decorated)
+    result: F = decorated
+    return result
+
+
 def written_options() -> list[str]:
     """Return the options of `rendering` as written, for another command on the same jobs."""
     context = click.get_current_context()

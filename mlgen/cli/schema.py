@@ -4,14 +4,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlgen.cli._options import KUBE_VERSION
+from mlgen.cli._options import versioned
 
 if TYPE_CHECKING:
     from mlgen.kubernetes.versions import KubeVersion
 
 
 @click.command("schema")
-@KUBE_VERSION
+@versioned
 @click.option("--config", is_flag=True, help="Print that of mlgen.toml instead.")
 def command(kube_version: "KubeVersion", *, config: bool) -> None:
     """Print the JSON Schema of the job file.

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlgen.cli._options import FILES, KUBE_VERSION, reporting
+from mlgen.cli._options import FILES, reporting, versioned
 from mlgen.cli._report import checked, findings, read
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @click.command("verify")
 @FILES
-@KUBE_VERSION
+@versioned
 @reporting
 def command(files: tuple[str, ...], kube_version: "KubeVersion") -> None:
     """Check the rendered manifests in FILES after other tools have changed them.

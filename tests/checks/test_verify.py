@@ -33,6 +33,7 @@ EDITS = {
         "configMap: {name: settings}",
     ),
     "config-map-lacks-a-key": ("mpi-kubectl-exec", "  hostfile: |", "  hosts: |"),
+    "config-map-lacks-a-script": ("tensorflow-ps", "  wait-for-peers.sh: |", "  wait.sh: |"),
     "deciding-job-is-unmarked": (
         "tensorflow-ps",
         "mnist\n    mlgen.dev/role: chief\n    mlgen.dev/decides: 'true'\nspec",
