@@ -147,9 +147,11 @@ def _pods(spec: RoleSpec, count: str) -> dict[str, str]:
     values = {count: str(spec.replicas)}
     if spec.image:
         values[f"{spec.name}_image"] = spec.image
-    for kind, name in (("requests", "request"), ("limits", "limit")):
-        if kind in spec.resources:
-            values[f"{spec.name}_resource_{name}"] = _resources(spec.resources[kind])
+    limits = spec.resources.get("limits", {})
+    requests = spec.resources.get("requests", limits)  # the master requires this argument
+    for name, amounts in (("request", requests), ("limit", limits)):
+        if amounts:
+            values[f"{spec.name}_resource_{name}"] = _resources(amounts)
     return values
 
 
