@@ -65,9 +65,5 @@ def _sum(workloads: Iterable[tuple[Object, int]], kind: Kind) -> Amounts:
     return {name: total(of_name) for name, of_name in amounts.items()}
 
 
-def _of_pod(item: Object, kind: Kind) -> Amounts:
-    """Return the requests or limits of one pod, without those of init containers alone."""
-    pod = item["spec"]["template"]["spec"]
-    effective = {"requests": pod_resources.requests, "limits": pod_resources.limits}[kind]
-    lasting = pod_resources.while_running(pod, kind)
-    return {name: amount for name, amount in effective(pod).items() if name in lasting}
+def _of_pod(workload: Object, kind: Kind) -> Amounts:
+    return pod_resources.lasting(workload["spec"]["template"]["spec"], kind)

@@ -11,15 +11,14 @@ from typing import Literal
 
 from mlgen.graph.storage import Store, stores
 from mlgen.kubernetes import pod_resources
+from mlgen.kubernetes.pod_resources import GPU
+from mlgen.output.columns import counted, named
+from mlgen.output.summary import required
 from mlgen.result import Object, Rendered
-from mlgen.show.columns import counted, named
 from mlgen.show.groups import Group, groups, replicas_by_role, span
-from mlgen.show.page import required
 from mlgen.topology import Role, Topology, Wait
 
 Shape = Literal["Job", "StatefulSet", "supervisor", "service", "storage"]
-
-GPU = "/gpu"
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,10 +186,11 @@ def _role_box(rendered: Rendered, group: Group, name: str) -> Box:
 
 def _resources(group: Group) -> Iterator[str]:
     """Yield what a replica requests, in a line: `8 GPUs, 32 CPU, 256Gi`; nothing for nothing."""
-    lasting = pod_resources.while_running(group.pod, "requests")
-    requests = pod_resources.requests(group.pod)
+    requests = pod_resources.lasting(group.pod, "requests")
     parts = []
-    for name in sorted(lasting, key=lambda n: (not n.endswith(GPU), n not in ("cpu", "memory"), n)):
+    for name in sorted(
+        requests, key=lambda n: (not n.endswith(GPU), n not in ("cpu", "memory"), n)
+    ):
         amount = requests[name]
         if name.endswith(GPU):
             parts.append(f"{amount} GPU{'' if amount == '1' else 's'}")

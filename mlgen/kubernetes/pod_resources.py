@@ -13,6 +13,9 @@ Kind = Literal["requests", "limits"]
 Amounts = dict[str, str]
 """Amounts by the name of the resource, as quantities."""
 
+GPU = "/gpu"
+"""The end of the names of GPUs: nvidia.com/gpu, amd.com/gpu."""
+
 SHARED = {"cpu", "memory", "ephemeral-storage"}
 """Resources that a container without a limit may use up to the capacity of the node."""
 
@@ -50,11 +53,25 @@ def limits(pod: Mapping[str, Any]) -> Amounts:
     return {name: amount for name, amount in amounts.items() if name not in unlimited}
 
 
-def while_running(pod: Mapping[str, Any], kind: Kind) -> frozenset[str]:
-    """Return the resources of the containers that run while the pod does.
+def lasting(pod: Mapping[str, Any], kind: Kind) -> Amounts:
+    """Return the requests or limits of a pod that apply while it runs.
 
-    Those of init containers alone are not among them: they are free again once the pod has started.
+    What only init containers have is left out: it is free again once the pod has started.
+
+    Args:
+        pod: the spec of a pod.
+        kind: which of the two.
+
+    Raises:
+        ValueError: a value is not a quantity.
     """
+    amounts = requests(pod) if kind == "requests" else limits(pod)
+    kept = _while_running(pod, kind)
+    return {name: amount for name, amount in amounts.items() if name in kept}
+
+
+def _while_running(pod: Mapping[str, Any], kind: Kind) -> frozenset[str]:
+    """Return the resources of the containers that run while the pod does."""
     holders = [*_running(pod), pod]
     return frozenset(name for holder in holders for name in _amounts(holder, kind))
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from time import sleep
 from typing import Any
 
+from mlgen.checks.pods import WORKLOADS
 from mlgen.kubernetes.groups import is_built_in
 from mlgen.live.kubectl import Kubectl, KubectlError, identity, listed
 from mlgen.live.watch import Tell
@@ -15,8 +16,6 @@ from mlgen.result import Rendered
 Object = dict[str, Any]
 
 CLAIM = "PersistentVolumeClaim"
-
-WORKLOADS = ("Job", "StatefulSet", "Deployment", "CronJob")
 
 PAUSE = 1.0
 

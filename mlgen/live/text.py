@@ -1,11 +1,9 @@
 """States of jobs → plain columns, as kubectl prints them, and lines of what has changed."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from mlgen.live.state import JobState
-
-GAP = 3
-"""Spaces between columns, as in kubectl's tables."""
+from mlgen.output.columns import columns
 
 MAX_TROUBLES = 20
 """The number of rows for pods that do not run."""
@@ -36,17 +34,6 @@ def _two(whole: int, large: int, large_name: str, small: int, small_name: str) -
     return f"{whole // large}{large_name}" + (f"{rest}{small_name}" if rest else "")
 
 
-def columns(table: Iterable[Sequence[str]]) -> str:
-    """Return a table as lines of aligned columns."""
-    rows = list(table)
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        cells = (f"{cell:{width + GAP}}" for cell, width in zip(row, widths, strict=True))
-        lines.append("".join(cells).rstrip())
-    return "\n".join(lines)
-
-
 def tables(state: JobState, now: float) -> list[Table]:
     """Return the tables of a job: itself, its conditions, its roles, the pods that do not run."""
     found = [_job(state, now)]
@@ -63,7 +50,7 @@ def page(states: Sequence[JobState], now: float) -> str:
     """Return what `mlgen status` prints of the jobs that exist."""
     parts = []
     for state in states:
-        parts += [columns(table) for table in tables(state, now)]
+        parts += ["\n".join(columns(table)) for table in tables(state, now)]
         if state.missing:
             parts.append(f"not created: {', '.join(state.missing)}")
     return "\n\n".join(parts)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 from mlgen.live.kubectl import Kubectl, KubectlError
 from mlgen.live.snapshot import snapshots
 from mlgen.live.state import JobState, state
-from mlgen.live.text import columns, line, tables
+from mlgen.live.text import line, tables
+from mlgen.output.columns import columns
 from mlgen.result import Rendered
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def picture(found: Sequence[JobState], now: float) -> "RenderableType":
     parts = []
     for each in found:
         for table in tables(each, now):
-            text = Text(columns(table), no_wrap=True, overflow="ellipsis")
+            text = Text("\n".join(columns(table)), no_wrap=True, overflow="ellipsis")
             text.highlight_regex(r"(?m)\A.*$", "bold")
             for word, colour in COLOURS.items():
                 text.highlight_regex(rf"\b{word}\b", colour)

@@ -1,9 +1,11 @@
 """A rendered job → a summary in a few lines, for a reviewer."""
 
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from mlgen.checks.totals import totals
+from mlgen.kubernetes.pod_resources import GPU
+from mlgen.output.columns import named
 from mlgen.result import Rendered
 from mlgen.topology import Role, Topology
 
@@ -14,9 +16,6 @@ WIDTH = 98
 """Of the lines of a heading, without `# `."""
 
 NO_BREAK = "\N{NO-BREAK SPACE}"
-
-GPU = "/gpu"
-"""The end of the names of GPUs: nvidia.com/gpu, amd.com/gpu."""
 
 STORED = ("ephemeral-storage", "hugepages-")
 """Resources that the first line of a summary leaves out."""
@@ -79,10 +78,11 @@ def _purpose(topology: Topology, role: Role) -> str:
     parts = []
     if role.decides:
         others = {"one": "", "all": " with others", "any": " if it is the first"}
-        parts = [f"decides{others[topology.decides]} when training has ended{_required(role)}"]
+        which = f" ({required(role)})" if required(role) else ""
+        parts = [f"decides{others[topology.decides]} when training has ended{which}"]
     if role.orders:
         until = (f"{order.role} is {order.until.lower()}" for order in role.orders)
-        parts.append(f"starts when {_listed_names(until)}")
+        parts.append(f"starts when {named(until)}")
     if role.spec.without_gpus:
         parts.append("without the GPUs of spec.resources")
     peers = dict.fromkeys(w.role for w in role.waits if w.role != role.name or role.replicas > 1)
@@ -98,10 +98,10 @@ def _supervision(topology: Topology) -> str:
     job, parts = topology.job, []
     gang = dict.fromkeys(role.name for role in topology.roles if role.gang)
     if gang:
-        parts.append(f"restarts {_listed_names(gang)} together")
+        parts.append(f"restarts {named(gang)} together")
     ordered = dict.fromkeys(role.name for role in topology.roles if role.orders)
     if ordered:
-        parts.append(f"starts {_listed_names(ordered)} in order")
+        parts.append(f"starts {named(ordered)} in order")
     if not all(role.decides for role in topology.roles):
         parts.append("ends the job if a role fails")
         if job.run_policy.clean_pod_policy != "None":
@@ -114,22 +114,15 @@ def _supervision(topology: Topology) -> str:
     return f"the supervisor {does}; {rights}"
 
 
-def _listed_names(names: Iterable[str]) -> str:
-    """Return names as in a sentence: `a`, `a and b`, `a, b and c`."""
-    *others, last = names
-    return f"{', '.join(others)} and {last}" if others else last
-
-
-def _required(role: Role) -> str:
-    """Return which replicas of the deciding role must succeed, unless there is only one."""
+def required(role: Role) -> str:
+    """Return which replicas of a deciding role must succeed; "" if it has only one."""
     if role.replicas == 1:
         return ""
     if role.success is None:
-        return " (all replicas)"
+        return "all replicas"
     if role.success.indexes is not None:
-        return f" (replica {role.success.indexes})"
-    count = role.success.count
-    return " (any replica)" if count == 1 else f" ({count} replicas)"
+        return f"replica {role.success.indexes}"
+    return "any replica" if role.success.count == 1 else f"{role.success.count} replicas"
 
 
 def _sizes(rendered: Rendered) -> Iterator[str]:

@@ -11,8 +11,8 @@ from typing import Any
 
 from mlgen.kubernetes.limits import INT32_MAX
 from mlgen.objects.supervisor import ANY, SIGNALS
+from mlgen.output.columns import columns, duration, named
 from mlgen.result import Object
-from mlgen.show.columns import columns, duration, named
 from mlgen.show.groups import Group, spans
 from mlgen.topology import Topology
 

@@ -1,12 +1,10 @@
 """A rendered job → what it needs: prerequisites, limits, the PodSecurity level."""
 
-from collections.abc import Sequence
-
 from mlgen import checks
 from mlgen.checks.totals import totals
 from mlgen.kubernetes.pod_security import LEVELS, level
+from mlgen.output.columns import columns, some
 from mlgen.result import Rendered
-from mlgen.show.columns import columns
 
 MAX_USERS = 6
 """The number of users of a prerequisite that are named."""
@@ -24,18 +22,11 @@ def limits(rendered: Rendered) -> list[str]:
 def prerequisites(rendered: Rendered) -> list[str]:
     """Return a table of what the job needs and the manifests do not bring; [] for nothing."""
     rows = [
-        (str(item), _users(item.used_by), item.command or "-") for item in rendered.prerequisites
+        (str(item), some(item.used_by, MAX_USERS), item.command or "-")
+        for item in rendered.prerequisites
     ]
     table = columns([("NEEDED", "BY", "COMMAND THAT CREATES IT"), *rows]) if rows else []
     return ["Needs in the cluster:", *(f"  {line}" for line in table)] if table else []
-
-
-def _users(users: Sequence[str]) -> str:
-    """Return the users of a prerequisite; of many, some are named."""
-    shown = list(users)
-    if len(shown) > MAX_USERS:
-        shown[MAX_USERS - 1 :] = [f"and {len(shown) - MAX_USERS + 1} more"]
-    return ", ".join(shown)
 
 
 def security(rendered: Rendered) -> list[str]:

@@ -3,23 +3,20 @@
 from collections.abc import Iterator
 
 from mlgen.kubernetes import pod_resources
+from mlgen.kubernetes.pod_resources import GPU, Amounts
 from mlgen.kubernetes.quantity import times, total
 from mlgen.objects import supervisor
-from mlgen.objects.labels import COMPONENT, DECIDES
+from mlgen.objects.labels import COMPONENT, DECIDES, status_name
+from mlgen.output.columns import columns, counted, duration, named
+from mlgen.output.summary import required
 from mlgen.result import Object, Rendered
-from mlgen.show.columns import columns, counted, duration, named
 from mlgen.show.exits import exits
 from mlgen.show.groups import Group, awaited, groups, replicas_by_role
 from mlgen.show.needs import limits, prerequisites, security
 from mlgen.topology import Role, Topology
 
-GPU = "/gpu"
-"""The end of the names of GPUs: nvidia.com/gpu, amd.com/gpu."""
-
 FIRST = ("cpu", "memory")
 """Resources that come first among the columns that are no GPUs."""
-
-Amounts = dict[str, str]
 
 
 def page(rendered: Rendered) -> str:
@@ -69,7 +66,7 @@ def _roles(rendered: Rendered, rows: list[Group]) -> list[str]:
             group.name,
             group.kind,
             group.replicas,
-            _amounts(group.pod),
+            pod_resources.lasting(group.pod, "requests"),
             waits(group.role, counts),
             _decides(rendered.topology, group.role),
             group.main.get("image", ""),
@@ -81,7 +78,7 @@ def _roles(rendered: Rendered, rows: list[Group]) -> list[str]:
             item["metadata"]["labels"][COMPONENT],
             item["kind"],
             1,
-            _amounts(item["spec"]["template"]["spec"]),
+            pod_resources.lasting(item["spec"]["template"]["spec"], "requests"),
             "-",
             "as the roles do" if item["metadata"]["labels"].get(DECIDES) else "-",
             item["spec"]["template"]["spec"]["containers"][0]["image"],
@@ -112,13 +109,6 @@ def _auxiliaries(rendered: Rendered, rows: list[Group]) -> list[Object]:
         for item in rendered.objects
         if item["kind"] in kinds and item["metadata"]["name"] not in of_roles
     ]
-
-
-def _amounts(pod: Object) -> Amounts:
-    """Return what the scheduler reserves for a pod while it runs."""
-    lasting = pod_resources.while_running(pod, "requests")
-    requests = pod_resources.requests(pod)
-    return {name: amount for name, amount in requests.items() if name in lasting}
 
 
 def _names(amounts: Iterator[Amounts]) -> list[str]:
@@ -154,17 +144,6 @@ def _decides(topology: Topology, role: Role) -> str:
         return "-"
     others = {"one": "", "all": ", with others", "any": ", the first"}[topology.decides]
     return f"{required(role) or 'yes'}{others}"
-
-
-def required(role: Role) -> str:
-    """Return which replicas of a deciding role must succeed; "" if it has only one."""
-    if role.replicas == 1:
-        return ""
-    if role.success is None:
-        return "all replicas"
-    if role.success.indexes is not None:
-        return f"replica {role.success.indexes}"
-    return "any replica" if role.success.count == 1 else f"{role.success.count} replicas"
 
 
 def outcome(topology: Topology) -> Iterator[str]:
@@ -255,7 +234,7 @@ def decisions(topology: Topology, plan: Object) -> Iterator[str]:
         yield f"deletes the job {duration(plan['ttlSeconds'])} after its end"
     if plan.get("metricsPort"):
         yield f"serves metrics for Prometheus on port {plan['metricsPort']}"
-    yield f"writes the state of the job to ConfigMap {topology.job.name}-status"
+    yield f"writes the state of the job to ConfigMap {status_name(topology.job.name)}"
     yield "may change these objects, by name, and read the pods of the namespace"
 
 

@@ -53,7 +53,7 @@ def test_a_container_without_a_limit_may_use_all_of_the_node(spec, limits):
 def test_init_containers_do_not_run_while_the_pod_does():
     spec = pod(container(cpu=1), init=[container(memory=1), container(sidecar=True, disk=1)])
 
-    assert {"cpu", "disk"} == pod_resources.while_running(spec, "requests")
+    assert {"cpu", "disk"} == pod_resources.lasting(spec, "requests").keys()
 
 
 def test_an_amount_that_is_none_is_an_error():

@@ -9,8 +9,8 @@ from support import FILES, FIXTURES, RESOURCES, ROOT
 from mlgen import Options, pipeline, show, validate
 from mlgen.cli import main
 from mlgen.documents.files import Text
+from mlgen.output.columns import columns, duration, named
 from mlgen.output.manifests import text
-from mlgen.show.columns import columns, duration, named
 from mlgen.show.defaults import whole
 from mlgen.show.groups import spans
 from mlgen.show.needs import limits, prerequisites, security

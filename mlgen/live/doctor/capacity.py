@@ -10,8 +10,9 @@ from decimal import Decimal
 from typing import Any
 
 from mlgen.kubernetes import pod_resources
+from mlgen.kubernetes.pod_resources import GPU
 from mlgen.kubernetes.quantity import parse
-from mlgen.live.doctor.findings import Finding, Object, Patient, allowed
+from mlgen.live.doctor.findings import Finding, Object, Patient, allowed, shown
 from mlgen.objects.labels import workload_name
 
 ENDED = ("Succeeded", "Failed")
@@ -21,8 +22,6 @@ PODS = "pods"
 
 AUTOSCALERS = ("nodepools.karpenter.sh", "provisioningrequests.autoscaling.x-k8s.io")
 """Resources of programs that add nodes."""
-
-GPU = "/gpu"
 
 BLOCKING = ("NoSchedule", "NoExecute")
 
@@ -147,10 +146,6 @@ def _sum(pods: Iterable[Pod], name: str) -> Decimal:
     return sum((pod.requests.get(name, Decimal(0)) * pod.count for pod in pods), Decimal(0))
 
 
-def _shown(amount: Decimal) -> str:
-    return f"{amount.normalize():f}"
-
-
 def _devices(pods: Sequence[Pod], nodes: Sequence[Node], *, grows: bool) -> Iterator[Finding]:
     """Yield the devices that the job needs, that there are and that are free."""
     names = dict.fromkeys(name for pod in pods for name in pod.requests if "/" in name)
@@ -158,7 +153,7 @@ def _devices(pods: Sequence[Pod], nodes: Sequence[Node], *, grows: bool) -> Iter
         needed = _sum(pods, name)
         there = sum((node.allocatable.get(name, Decimal(0)) for node in nodes), Decimal(0))
         free = sum((node.free.get(name, Decimal(0)) for node in nodes), Decimal(0))
-        text = f"{_shown(needed)} needed, {_shown(there)} in the cluster, {_shown(free)} free"
+        text = f"{shown(needed)} needed, {shown(there)} in the cluster, {shown(free)} free"
         if needed <= free:
             yield Finding("ok", name, text)
         elif needed <= there:
@@ -184,7 +179,7 @@ def _fits(pods: Sequence[Pod], nodes: Sequence[Node], *, grows: bool) -> Iterato
         else:
             largest = max(taking, key=lambda node: _has_most(node, pod))
             lacking = [
-                f"{name} {_shown(amount)} of {_shown(largest.allocatable.get(name, Decimal(0)))}"
+                f"{name} {shown(amount)} of {shown(largest.allocatable.get(name, Decimal(0)))}"
                 for name, amount in pod.requests.items()
                 if amount > largest.allocatable.get(name, Decimal(0))
             ]

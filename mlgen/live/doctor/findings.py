@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Literal
 
 from mlgen.live.kubectl import Kubectl, KubectlError
-from mlgen.live.text import columns
+from mlgen.output.columns import columns
 from mlgen.result import Rendered
 
 Object = dict[str, Any]
@@ -81,13 +82,17 @@ def page(sections: Sequence[Section]) -> str:
     parts = []
     for section in sections:
         rows = [(each.level, each.subject, _told(each)) for each in section.findings]
-        indented = columns(rows).replace("\n", "\n  ")
-        parts.append(f"{section.title}\n  {indented}")
+        parts.append("\n".join([section.title, *columns(rows, "  ")]))
     return "\n\n".join(parts) + "\n"
 
 
 def _told(finding: Finding) -> str:
     return ": ".join(filter(None, (finding.text, finding.cure)))
+
+
+def shown(amount: Decimal) -> str:
+    """Return an amount without trailing zeros or an exponent."""
+    return f"{amount.normalize():f}"
 
 
 def has_missing(sections: Iterable[Section]) -> bool:

@@ -7,7 +7,7 @@ from mlgen.checks import obstacles
 from mlgen.checks.totals import totals
 from mlgen.kubernetes.pod_security import LEVELS, level
 from mlgen.kubernetes.quantity import parse
-from mlgen.live.doctor.findings import Finding, Object, Patient, pod_templates
+from mlgen.live.doctor.findings import Finding, Object, Patient, pod_templates, shown
 
 ENFORCE = "pod-security.kubernetes.io/enforce"
 """https://kubernetes.io/docs/concepts/security/pod-security-admission/"""
@@ -67,7 +67,7 @@ def _quota(
         limit = parse(amount)
         left = max(limit - parse(used.get(name, "0")), Decimal(0))
         wanted = needed.get(name, Decimal(0))
-        text = f"{name}: {_shown(wanted)} needed, {_shown(left)} of {amount} left"
+        text = f"{name}: {shown(wanted)} needed, {shown(left)} of {amount} left"
         if wanted > limit:
             clear = False
             yield Finding("missing", subject, text, "ask for a larger quota")
@@ -153,7 +153,3 @@ def _beyond(containers: list[Object], bounds: list[Object]) -> Iterator[str]:
                 if name in requests and parse(requests[name]) < parse(amount):
                     least = f"at least {amount}"
                     yield f"{container['name']} requests {requests[name]} of {name}, {least}"
-
-
-def _shown(amount: Decimal) -> str:
-    return f"{amount.normalize():f}"

@@ -9,6 +9,7 @@ from mlgen.checks.prerequisites import CLUSTER_SCOPED, SCHEDULER, Prerequisite
 from mlgen.kubernetes import references
 from mlgen.live.doctor.findings import Finding, Level, Object, Patient, allowed, pod_templates
 from mlgen.live.doctor.rights import plural
+from mlgen.output.columns import some
 
 DEFINITION = "CustomResourceDefinition"
 
@@ -35,10 +36,7 @@ def needs(patient: Patient) -> Iterator[Finding]:
 
 def _users(item: Prerequisite) -> str:
     """Return what uses it: `for worker, launcher`."""
-    users = list(item.used_by)
-    if len(users) > MAX_USERS:
-        users[MAX_USERS - 1 :] = [f"and {len(users) - MAX_USERS + 1} more"]
-    return f"for {', '.join(users)}"
+    return f"for {some(item.used_by, MAX_USERS)}"
 
 
 def _row(level: Level, item: Prerequisite, text: str = "", cure: str = "") -> Finding:

@@ -3,13 +3,12 @@
 All reviews of a job are one request of kubectl. The API server stores none of them.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from mlgen.kubernetes.groups import group_of
 from mlgen.live.doctor.findings import Finding, Patient
-from mlgen.live.kubectl import Kubectl
+from mlgen.live.kubectl import Kubectl, listed
 from mlgen.result import Rendered
 
 RBAC = "rbac.authorization.k8s.io"
@@ -64,8 +63,7 @@ def review(kubectl: Kubectl, namespace: str, accesses: Sequence[Access]) -> dict
                 "spec": {"resourceAttributes": {k: v for k, v in attributes.items() if v}},
             }
         )
-    request = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
-    answers = kubectl.objects("create", "-f", "-", stdin=request)
+    answers = kubectl.objects("create", "-f", "-", stdin=listed(items))
     allowed = [bool(answer["status"].get("allowed")) for answer in answers]
     return dict(zip(accesses, allowed, strict=True))
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from mlgen.kubernetes.versions import SUPPORTED, KubeVersion, parse
 from mlgen.live.doctor.findings import Finding, Object
-from mlgen.live.kubectl import Kubectl, Outcome, failure
+from mlgen.live.kubectl import HINTS, Kubectl, Outcome, failure
 
 TOOLS = {
     "helm": (("helm", "version", "--short"), "for charts with jobs: mlgen helm-post-render"),
@@ -71,8 +71,7 @@ def versions(kubectl: Kubectl, target: KubeVersion) -> list[Finding]:
 
 
 def _no_server(outcome: Outcome) -> Finding:
-    cure = "check the context: kubectl config current-context"
-    return Finding("missing", "API server", outcome.message, cure)
+    return Finding("missing", "API server", outcome.message, HINTS["unreachable"])
 
 
 def server(text: str, target: KubeVersion) -> Finding:

@@ -1,6 +1,6 @@
-"""Rows of texts → lines with columns, as kubectl prints them."""
+"""Texts for people: rows as columns, as kubectl prints them; names, numbers and durations."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 GAP = "   "
 """Between two columns, as in the output of `kubectl get`."""
@@ -17,10 +17,17 @@ def columns(rows: Sequence[Sequence[str]], indent: str = "") -> list[str]:
     ]
 
 
-def named(names: Sequence[str]) -> str:
+def named(names: Iterable[str]) -> str:
     """Return names as in a sentence: `a`, `a and b`, `a, b and c`; "" for none."""
-    *others, last = names or [""]
+    *others, last = [*names] or [""]
     return f"{', '.join(others)} and {last}" if others else last
+
+
+def some(names: Sequence[str], most: int) -> str:
+    """Return names with commas between them; of more than `most`, the last is how many are left."""
+    if len(names) <= most:
+        return ", ".join(names)
+    return ", ".join([*names[: most - 1], f"and {len(names) - most + 1} more"])
 
 
 def counted(number: int, noun: str) -> str:
