@@ -312,7 +312,7 @@ def _with_site(values: dict[str, Any]) -> dict[str, Any]:
             getattr(context.command, "on_failure", lambda _: None)(str(error))
             raise
 
-    site = checked(of_folder, lambda _: ())
+    site = checked(of_folder)
     if site is None:
         return values
     note(f"using the defaults in {site.file}")

@@ -85,7 +85,8 @@ class _Reporter:
 
     def finish(self) -> None:
         """Print what comes after all problems: the document with them, totals, and the footer."""
-        if self.form in LINES and not (self.sources or self.problems or self.footer):
+        totals = len(self.sources) > 1 or self.others or self.problems
+        if self.form in LINES and not (totals or self.footer):
             return
         from mlgen.output import problems as output
 
@@ -166,10 +167,10 @@ def note(line: str) -> None:
         click.echo(line, err=True)
 
 
-def footer(text: str) -> None:
+def footer(text: Callable[[], str]) -> None:
     """Print a text at the end of the command, on stderr if that is a person's terminal."""
     if _is_terminal(sys.stderr) and not os.environ.get("CI"):
-        _reporter().footer = text
+        _reporter().footer = text()
 
 
 def findings(lines: Iterable[str]) -> None:
@@ -186,14 +187,16 @@ def report(problems: "Iterable[Problem]") -> None:
     _reporter().report(problems)
 
 
-def checked(action: Callable[[], T], warnings: "Callable[[T], Iterable[Problem]]") -> T:
+def checked(
+    action: Callable[[], T], warnings: "Callable[[T], Iterable[Problem]]" = lambda _: ()
+) -> T:
     """Return the result of an action, and print its warnings.
 
     If it raises MlgenError, print all problems and exit with status 1.
 
     Args:
         action: the work of the command.
-        warnings: returns the warnings in a result.
+        warnings: returns the warnings in a result; by default, there are none.
     """
     from mlgen.problems import MlgenError
 

@@ -48,7 +48,7 @@ def command(
     if "-" in files and not (yes or dry_run):
         raise click.UsageError("standard input is a job, so nobody can be asked; write --yes")
     jobs = jobs_in(files, values)
-    found = checked(lambda: deletion(kubectl, jobs, claims=claims), lambda _: ())
+    found = checked(lambda: deletion(kubectl, jobs, claims=claims))
     _tell_kept(found)
     if not found.objects:
         names = ", ".join(job.job.name for job in jobs)
@@ -62,7 +62,7 @@ def command(
         return
     if ask:
         click.confirm(f"Delete {len(found.objects)} objects?", abort=True, err=True)
-    checked(lambda: delete(kubectl, found.objects, tell), lambda _: ())
+    checked(lambda: delete(kubectl, found.objects, tell))
     write("-", "".join(f"{named(item)} deleted\n" for item in found.objects))
 
 

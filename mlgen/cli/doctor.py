@@ -40,7 +40,7 @@ def command(files: tuple[str, ...], **values: Any) -> None:
     kubectl = cluster(values)
     jobs = jobs_in(files, values) if files else []
     target = values["kube_version"]
-    sections = checked(lambda: examine(kubectl, jobs, __version__, target), lambda _: ())
+    sections = checked(lambda: examine(kubectl, jobs, __version__, target))
     write("-", page(sections))
     if has_missing(sections):
         sys.exit(1)

@@ -78,7 +78,7 @@ def command(output: str, *, force: bool, schema: bool, **values: Any) -> None:
     if output != "-" and Path(output).exists() and not force:
         raise click.UsageError(f"{output} exists; choose another with --output, or add --force")
     choices = _choices(schema and output != "-", values)
-    text = checked(lambda: job_file(choices, "job.yaml" if output == "-" else output), _none)
+    text = checked(lambda: job_file(choices, "job.yaml" if output == "-" else output))
     write(output, text)
     if output == "-":
         return
@@ -88,11 +88,6 @@ def command(output: str, *, force: bool, schema: bool, **values: Any) -> None:
     if not is_quiet():
         click.echo(f"wrote {' and '.join(written)}; next:\n  mlgen validate {output}", err=True)
         click.echo(f"  mlgen render {output} | kubectl apply -f -", err=True)
-
-
-def _none(_: object) -> tuple[()]:
-    """Return the warnings of an action that has none."""
-    return ()
 
 
 def _choices(schema: bool, values: dict[str, Any]) -> "Choices":  # noqa: FBT001

@@ -86,11 +86,11 @@ def command(  # noqa: PLR0913 - one for each option
         raise click.UsageError("--follow and --previous are mutually exclusive")
     kubectl = cluster(values)
     jobs = jobs_in([file], values)
-    rendered = checked(lambda: replicas.select(jobs, job), lambda _: ())
-    replica = checked(lambda: replicas.find(rendered, rank, role, index), lambda _: ())
+    rendered = checked(lambda: replicas.select(jobs, job))
+    replica = checked(lambda: replicas.find(rendered, rank, role, index))
     lines, options = -1 if tail is None else tail, tuple(written_options())
     request = Request(rendered, replica, container, previous, lines, options)
     if follow:
-        checked(Follower(kubectl, request, click.echo, tell).run, lambda _: ())
+        checked(Follower(kubectl, request, click.echo, tell).run)
     else:
-        checked(lambda: print_log(kubectl, request, click.echo), lambda _: ())
+        checked(lambda: print_log(kubectl, request, click.echo))

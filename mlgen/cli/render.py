@@ -89,7 +89,7 @@ def _write_folder(folder: Path, result: "Result", files: tuple[str, ...], *, che
     from mlgen.output.folder import changes, diff, texts, update
 
     try:
-        change = checked(lambda: changes(folder, texts(result.parts)), lambda _: ())
+        change = checked(lambda: changes(folder, texts(result.parts)))
         if not check:
             refuse_inputs((folder / name for name in change.names), files)
             update(folder, change)
@@ -108,8 +108,12 @@ def _write_folder(folder: Path, result: "Result", files: tuple[str, ...], *, che
 
 def _say_what_is_next(result: "Result", files: tuple[str, ...], output: str) -> None:
     """Name the next commands to a person at a terminal; a GitOps tool applies what is for it."""
-    from mlgen.output.next_steps import next_steps
 
-    context = click.get_current_context()
-    by_hand = output != "-" and context.params["target"] is None
-    footer(next_steps(result, files, written_options(), output if by_hand else None))
+    def text() -> str:
+        from mlgen.output.next_steps import next_steps
+
+        target = click.get_current_context().params["target"]
+        by_hand = output if output != "-" and target is None else None
+        return next_steps(result, files, written_options(), by_hand)
+
+    footer(text)

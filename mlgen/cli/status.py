@@ -51,7 +51,7 @@ def command(files: tuple[str, ...], *, watch: bool, **values: Any) -> None:
     kubectl = cluster(values)
     jobs = jobs_in(files, values)
     if not watch:
-        states = checked(lambda: watching.states(kubectl, jobs), lambda _: ())
+        states = checked(lambda: watching.states(kubectl, jobs))
         present = [each for each in states if each.phase != "NotFound"]
         if present:
             write("-", text.page(present, time.time()) + "\n")
@@ -62,9 +62,9 @@ def command(files: tuple[str, ...], *, watch: bool, **values: Any) -> None:
 
             plain = click.get_current_context().meta.get("mlgen.color") == "never"
             console = Console(highlight=False, no_color=True if plain else None)
-            states = checked(lambda: watching.show(found, console), lambda _: ())
+            states = checked(lambda: watching.show(found, console))
         else:
-            states = checked(lambda: watching.print_changes(found, click.echo), lambda _: ())
+            states = checked(lambda: watching.print_changes(found, click.echo))
     _report_missing(jobs, states)
 
 

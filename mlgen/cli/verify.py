@@ -29,5 +29,5 @@ def command(files: tuple[str, ...], kube_version: "KubeVersion") -> None:
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.checks.verify import verify
 
-    jobs = checked(lambda: verify(read(files), kube_version), lambda _: ())
+    jobs = checked(lambda: verify(read(files), kube_version))
     findings(map(str, jobs))

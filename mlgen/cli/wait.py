@@ -41,7 +41,7 @@ def command(files: tuple[str, ...], *, timeout: float | None, **values: Any) -> 
 
     kubectl = cluster(values)
     jobs = jobs_in(files, values)
-    states, status = checked(lambda: wait(kubectl, jobs, tell, timeout), lambda _: ())
+    states, status = checked(lambda: wait(kubectl, jobs, tell, timeout))
     options, pairs = written_options(), list(zip(jobs, states, strict=True))
     missing = [(job, each.namespace) for job, each in pairs if each.phase == "NotFound"]
     report(not_found(job, namespace, options) for job, namespace in missing)

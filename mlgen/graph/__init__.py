@@ -1,12 +1,10 @@
 """A rendered job → a picture: roles, what they wait for, addresses, the supervisor, storage."""
 
-from typing import Literal, get_args
+from typing import Literal
 
 from mlgen.result import Rendered
 
 Format = Literal["mermaid", "dot", "svg", "html"]
-
-FORMATS: tuple[Format, ...] = get_args(Format)
 
 SUFFIXES: dict[str, Format] = {
     ".mmd": "mermaid",

@@ -50,10 +50,8 @@ def _lines(picture: Picture) -> Iterator[str]:
 
 
 def _box(box: Box) -> str:
-    title = f"{box.title} {box.indexes}".strip()
-    badge = [box.badge] if box.badge else []
     border = " penwidth=2.5" if box.badge else ""
-    label = _quoted("\n".join([title, *badge, *box.lines]))
+    label = _quoted("\n".join(box.texts))
     return f"{box.name} [label={label} {STYLES[box.shape]}{border}]"
 
 

@@ -31,7 +31,7 @@ def html(picture: Picture) -> str:
 
 def _section(box: Box) -> Iterator[str]:
     yield f'<section id="manifests-{box.name}">'
-    yield f"<h1>{escape(f'{box.title} {box.indexes}'.strip())}</h1>"
+    yield f"<h1>{escape(box.heading)}</h1>"
     for kind in dict.fromkeys(item["kind"] for item in box.objects):
         objects = [item for item in box.objects if item["kind"] == kind]
         shown = objects if len(objects) <= ALIKE else objects[:1]

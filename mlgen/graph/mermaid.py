@@ -64,9 +64,7 @@ def _box(box: Box) -> str:
 
 
 def _text(box: Box, between: str) -> str:
-    title = f"{box.title} {box.indexes}".strip()
-    badge = [box.badge] if box.badge else []
-    return between.join(map(_escaped, [title, *badge, *box.lines]))
+    return between.join(map(_escaped, box.texts))
 
 
 def _arrow(arrow: Arrow) -> str:

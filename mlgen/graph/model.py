@@ -12,6 +12,8 @@ from typing import Literal
 from mlgen.graph.storage import Store, stores
 from mlgen.kubernetes import pod_resources
 from mlgen.kubernetes.pod_resources import GPU
+from mlgen.objects import supervisor
+from mlgen.objects.labels import COMPONENT
 from mlgen.output.columns import counted, named
 from mlgen.output.summary import required
 from mlgen.result import Object, Rendered
@@ -43,6 +45,16 @@ class Box:
     replicas: int = 1
     badge: str = ""
     objects: tuple[Object, ...] = ()
+
+    @property
+    def heading(self) -> str:
+        """The title with the indexes."""
+        return f"{self.title} {self.indexes}".strip()
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All texts, from top to bottom."""
+        return (self.heading, *([self.badge] if self.badge else ()), *self.lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +101,7 @@ class Picture:
     @property
     def description(self) -> str:
         """The whole picture in sentences, for those who do not see it."""
-        by_name = {box.name: f"{box.title} {box.indexes}".strip() for box in self.boxes}
+        by_name = {box.name: box.heading for box in self.boxes}
         sentences = [
             f"{by_name[box.name]}: {', '.join([*box.lines, *([box.badge] if box.badge else [])])}."
             for box in self.boxes
@@ -170,7 +182,7 @@ def _role_box(rendered: Rendered, group: Group, name: str) -> Box:
         for item in rendered.objects
         if item["kind"] == "Service"
         and item["metadata"]["name"] != topology.job.name
-        and item["metadata"]["labels"].get("app.kubernetes.io/component") == role.name
+        and item["metadata"]["labels"].get(COMPONENT) == role.name
     ]
     return Box(
         name,
@@ -285,7 +297,7 @@ def _tensorboard(rendered: Rendered) -> Iterator[Box]:
 
 
 def _supervisor(rendered: Rendered) -> Box:
-    name = f"{rendered.topology.job.name}-supervisor"
+    name = supervisor.own_name(rendered.topology.job)
     objects = [item for item in rendered.objects if item["metadata"]["name"] == name]
     badge = "decides" if rendered.topology.decides != "one" else ""
     lines = ("Job", *_supervision(rendered.topology))

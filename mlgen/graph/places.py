@@ -66,11 +66,6 @@ class Rectangle:
         """Return the rectangle at another place."""
         return replace(self, x=self.x + x, y=self.y + y)
 
-    def overlaps(self, other: "Rectangle") -> bool:
-        """Return whether two rectangles have an area in common."""
-        beside = self.right <= other.x or other.right <= self.x
-        return not beside and self.y < other.bottom and other.y < self.bottom
-
 
 @dataclass(frozen=True, slots=True)
 class Straight:
@@ -113,7 +108,7 @@ def subtitle(picture: Picture) -> str:
 def box_size(box: Box) -> Point:
     """Return the width and height of a box, with its badge and the sheets behind it."""
     texts = [width(shortened(line, TEXT, WIDEST), TEXT) for line in box.lines]
-    texts.append(width(f"{box.title} {box.indexes}".strip(), TITLE * BOLD))
+    texts.append(width(box.heading, TITLE * BOLD))
     texts.append(width(box.badge, TINY * BOLD) + 2 * BADGE)
     stack = sheets(box) * STACK
     height = 2 * PADDING + TITLE + 5 + LINE * len(box.lines) + stack + (BADGE if box.badge else 0)

@@ -93,7 +93,7 @@ def _group(box: Box, classes: str, *, standalone: bool) -> str:
     """Return the opening tag of a box; in a page, it is a button."""
     if standalone or not box.objects:
         return f'<g class="{classes}">'
-    label = quoteattr(f"{box.title} {box.indexes}".strip() + ": show manifests")
+    label = quoteattr(f"{box.heading}: show manifests")
     return (
         f'<g class="{classes}" id="box-{box.name}" data-box="{box.name}" tabindex="0"'
         f' role="button" aria-controls="manifests-{box.name}" aria-label={label}>'

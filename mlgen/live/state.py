@@ -159,8 +159,8 @@ def state(snapshot: Snapshot) -> JobState:
     namespace = snapshot.namespace or snapshot.rendered.job.namespace or ""
     if not snapshot.exists:
         return JobState(snapshot.name, namespace, "NotFound")
-    phase, since, message, code = _phase(snapshot)
     record = _record(snapshot)
+    phase, since, message, code = _phase(snapshot, record)
     found = [each for each in snapshot.seen.workloads.values() if each]
     missing = () if phase in ENDED else snapshot.missing
     reasons = _reasons(snapshot)
@@ -201,9 +201,8 @@ def _run(data: dict[str, str]) -> str:
     return str(json.loads(data["state"]).get("run", ""))
 
 
-def _phase(snapshot: Snapshot) -> tuple[Phase, float, str, int]:
+def _phase(snapshot: Snapshot, record: status.State | None) -> tuple[Phase, float, str, int]:
     """Return the phase, since when, why, and the exit code of a failure."""
-    record = _record(snapshot)
     if record and record.phase == "Ended":
         return _ended(record)
     end = _end_of_jobs(snapshot)

@@ -24,6 +24,12 @@ class Picture(SingleFileSnapshotExtension):
     _write_mode = WriteMode.TEXT
 
 
+def overlap(one, other):
+    """Whether two rectangles have an area in common."""
+    beside = one.right <= other.x or other.right <= one.x
+    return not beside and one.y < other.bottom and other.y < one.bottom
+
+
 def jobs(name, **options):
     return validate(str(ROOT / "fixtures" / f"{name}.yaml"), Options(**options)).jobs
 
@@ -97,11 +103,11 @@ def test_every_picture_is_complete_and_readable(file):
             assert min(area.x, area.y) >= 0
             assert area.right <= places.size[0]
             assert area.bottom <= places.size[1]
-            assert not any(area.overlaps(other) for other in areas[number + 1 :])
+            assert not any(overlap(area, other) for other in areas[number + 1 :])
         for box in parts.boxes:
             area = boxes[box.name]
             inside = frame.x <= area.x and area.right <= frame.right and area.bottom <= frame.bottom
-            assert inside if box.name in roles else not area.overlaps(frame)
+            assert inside if box.name in roles else not overlap(area, frame)
 
         # No arrow runs through a box, or another label.
         for number, (arrow, line) in enumerate(zip(parts.arrows, places.lines, strict=True)):
