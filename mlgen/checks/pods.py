@@ -21,6 +21,11 @@ TEMPLATE: ValuePath = ("spec", "template")
 POD: ValuePath = (*TEMPLATE, "spec")
 
 
+def workloads(objects: Iterable[Object]) -> dict[str, Object]:
+    """Return the objects that create pods, by name; a Service may have the name of one."""
+    return {item["metadata"]["name"]: item for item in objects if item["kind"] in WORKLOADS}
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """A violated rule, located in the object and in the job file.

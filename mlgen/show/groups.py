@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mlgen.checks.pods import workloads
 from mlgen.objects.labels import workload_name
 from mlgen.result import Object, Rendered
 from mlgen.topology import Role, Wait
@@ -68,13 +69,7 @@ class Group:
 def groups(rendered: Rendered) -> list[Group]:
     """Return the roles of a job in their order, with equal replicas in one group."""
     topology = rendered.topology
-    by_name = {item["metadata"]["name"]: item for item in rendered.objects if "spec" in item}
-    # A Service may have the name of a workload under host networking.
-    by_name |= {
-        item["metadata"]["name"]: item
-        for item in rendered.objects
-        if item["kind"] in ("Job", "StatefulSet")
-    }
+    by_name = workloads(rendered.objects)
     alike: dict[object, list[Role]] = {}
     for role in topology.roles:
         waits = tuple((wait.role, wait.port, wait.started) for wait in role.waits)

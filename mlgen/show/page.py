@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from mlgen.checks.pods import workloads
 from mlgen.kubernetes import pod_resources
 from mlgen.kubernetes.pod_resources import GPU, Amounts
 from mlgen.kubernetes.quantity import times, total
@@ -103,12 +104,8 @@ def _roles(rendered: Rendered, rows: list[Group]) -> list[str]:
 def _auxiliaries(rendered: Rendered, rows: list[Group]) -> list[Object]:
     """Return the workloads that are no roles: the supervisor's, TensorBoard's."""
     of_roles = [item["metadata"]["name"] for group in rows for item in group.workloads]
-    kinds = ("Job", "StatefulSet", "Deployment")
-    return [
-        item
-        for item in rendered.objects
-        if item["kind"] in kinds and item["metadata"]["name"] not in of_roles
-    ]
+    every = workloads(rendered.objects)
+    return [every[name] for name in every if name not in of_roles]
 
 
 def _names(amounts: Iterator[Amounts]) -> list[str]:

@@ -6,7 +6,7 @@ All of it is read from the rendered objects, as Kubernetes does.
 import shlex
 from collections.abc import Iterator, Sequence
 
-from mlgen.checks.pods import Pods, pods_of
+from mlgen.checks.pods import Pods, pods_of, workloads
 from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
 from mlgen.objects.labels import workload_name
 from mlgen.output.columns import columns, named
@@ -93,12 +93,7 @@ def _listed(rendered: Rendered) -> Iterator[str]:
 
 def _lines(rendered: Rendered, role: Role, index: int) -> Iterator[str]:
     """Yield the lines of the page."""
-    name = workload_name(rendered.topology.job, role)
-    workload = next(
-        item
-        for item in rendered.objects
-        if item["kind"] in ("Job", "StatefulSet") and item["metadata"]["name"] == name
-    )
+    workload = workloads(rendered.objects)[workload_name(rendered.topology.job, role)]
     pods = pods_of(workload)
     host = f"{pods.name}-{index}" if pods.indexed else pods.name
     template = pods.template

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from mlgen.checks.pods import workloads
 from mlgen.kubernetes import pod_resources
 from mlgen.kubernetes.pod_resources import GPU
 from mlgen.kubernetes.quantity import parse
@@ -87,15 +88,9 @@ def capacity(patient: Patient) -> Iterator[Finding]:
 def pods_of(patient: Patient) -> list[Pod]:
     """Return the pods of the roles of a job."""
     topology = patient.rendered.topology
-    workloads = {item["metadata"]["name"]: item for item in patient.rendered.objects}
-    found = []
+    by_name, found = workloads(patient.rendered.objects), []
     for role in topology.roles:
-        # Services may have the name of a replica's workload.
-        name = workload_name(topology.job, role)
-        kinds = ("Job", "StatefulSet")
-        same = (each for each in patient.rendered.objects if each["metadata"]["name"] == name)
-        item = next((each for each in same if each["kind"] in kinds), workloads[name])
-        spec = item["spec"]["template"]["spec"]
+        spec = by_name[workload_name(topology.job, role)]["spec"]["template"]["spec"]
         found.append(Pod(role.name, role.replicas, spec, _amounts(pod_resources.requests(spec))))
     return found
 

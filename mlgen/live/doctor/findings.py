@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Literal
 
+from mlgen.checks.pods import workloads
 from mlgen.live.kubectl import Kubectl, KubectlError
 from mlgen.output.columns import columns
 from mlgen.result import Rendered
@@ -103,7 +104,6 @@ def has_missing(sections: Iterable[Section]) -> bool:
 def pod_templates(rendered: Rendered) -> list[tuple[str, Object]]:
     """Return the kind and name of each workload, with its pod template."""
     return [
-        (f"{item['kind']} {item['metadata']['name']}", item["spec"]["template"])
-        for item in rendered.objects
-        if isinstance((item.get("spec") or {}).get("template"), dict)
+        (f"{item['kind']} {name}", item["spec"]["template"])
+        for name, item in workloads(rendered.objects).items()
     ]
