@@ -95,7 +95,7 @@ def _rendered(
     collector: Collector,
     taken: set[Key],
 ) -> Iterator[Sequence[Rendered | Foreign]]:
-    """Return what each document that can be rendered comes to; see `render_documents`."""
+    """Return the parts of each document that can be rendered; see `render_documents`."""
     render_one = partial(_render_document, options=options)
     for document, parts in dialects.each_document(name, documents, render_one, collector):
         collisions: list[Problem] = []

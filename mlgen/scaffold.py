@@ -77,7 +77,7 @@ def job_file(choices: Choices, file: str) -> str:
         [MODELINE] if choices.schema else [],
         [f"# {framework.title}. {framework.summary}"],
         [f"# mlgen explain {choices.framework}: its roles, options and variables"],
-        [f"# mlgen show {file}: what this file comes to"],
+        [f"# mlgen show {file}: its pods, resources and restarts"],
         _lines(_head(choices)),
         ["spec:"],
         _indented(_lines(spec)),

@@ -22,7 +22,7 @@ GROUPS = {
     },
     "Review": {
         "validate": "Check the jobs in FILES as render does.",
-        "show": "Show what the jobs in FILES come to.",
+        "show": "Describe the jobs in FILES.",
         "graph": "Draw the roles of a job and how they depend on each other.",
         "diff": "Preview the effect of applying NEW over OLD.",
         "verify": "Check the rendered manifests in FILES after other tools have changed them.",

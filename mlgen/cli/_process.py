@@ -16,7 +16,7 @@ INTERRUPTED = 128 + 2
 def output_checked() -> Iterator[None]:
     """Exit with status 1 and one line on stderr if stdout cannot be written.
 
-    A pipe that its reader has closed is none of this: click ends quietly then.
+    A closed pipe is not reported: click exits quietly.
     """
     if sys.stdout is None:  # python's value of a closed stdout, to which click prints in silence
         sys.stdout = open(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")  # noqa: PTH123, SIM115

@@ -66,7 +66,10 @@ def command(files: tuple[str, ...], output: str, **values: Any) -> None:
     steps = ("backoff_seconds", "retry_oom", "parallelism", "fail_fast")
     more = {name: values.pop(name) for name in steps}
     if (template or no_workflow) and (more["parallelism"] or more["fail_fast"]):
-        raise click.UsageError("--parallelism and --fail-fast are of a Workflow; none is printed")
+        raise click.UsageError(
+            "--parallelism and --fail-fast apply to a Workflow,"
+            " which --template and --no-workflow omit"
+        )
     form = Form(schedule=cron, step=template, workflow=not no_workflow, **more)
     refuse_inputs([output], files)
     options = Options(**values, workflow=True)

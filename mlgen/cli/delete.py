@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @click.command("delete")
 @FILES
-@click.option("-y", "--yes", is_flag=True, help="Omit the question on a terminal.")
+@click.option("-y", "--yes", is_flag=True, help="Delete without asking.")
 @click.option("--dry-run", is_flag=True, help="Print what would be deleted, and delete nothing.")
 @click.option(
     "--claims", is_flag=True, help="Delete the claims of the jobs too, with the data in them."
@@ -35,18 +35,18 @@ def command(
 
     \b
     Examples:
-      mlgen delete job.yaml             # shows what goes, and asks
+      mlgen delete job.yaml             # lists the objects, and asks
       mlgen delete job.yaml --yes       # in a script
-      mlgen delete job.yaml --dry-run   # only shows what would go
+      mlgen delete job.yaml --dry-run   # only lists the objects
       mlgen delete job.yaml --claims    # with the data in the claims of the job
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.live.delete import delete, deletion, named
 
     kubectl = cluster(values)
     if not (yes or dry_run or is_terminal()):
-        raise click.UsageError("there is no terminal to ask on; write --yes, or --dry-run")
+        raise click.UsageError("not a terminal; add --yes or --dry-run")
     if "-" in files and not (yes or dry_run):
-        raise click.UsageError("standard input is a job, so nobody can be asked; write --yes")
+        raise click.UsageError("--yes is required when a job is read from standard input")
     jobs = jobs_in(files, values)
     found = checked(lambda: deletion(kubectl, jobs, claims=claims))
     _tell_kept(found)

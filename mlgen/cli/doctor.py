@@ -22,8 +22,8 @@ def command(files: tuple[str, ...], **values: Any) -> None:
 
     For each job: your rights, also those that its Roles grant; Secrets with their keys, claims,
     classes, queues and schedulers; PodSecurity, quotas and limit ranges of the namespace; GPUs, and
-    whether the pods fit on the nodes. Without FILES, check versions, and list optional tools. What
-    is not there is printed with the command that creates it. Nothing in the cluster is changed.
+    whether the pods fit on the nodes. Without FILES, check versions, and list optional tools. For
+    what is missing, print the command that creates it. Nothing in the cluster is changed.
 
     Exit status: 0 nothing is missing; 1 something is, or the input is wrong.
 

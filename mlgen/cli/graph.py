@@ -19,12 +19,14 @@ def _read_file(context: Any, parameter: Any, value: str) -> str:
 
 
 def _format_of(output: str) -> "Format":
-    """Return the format that a file's ending stands for; mermaid if it has none."""
+    """Return the format for the suffix of a file; mermaid if it has none."""
     from mlgen.graph import SUFFIXES
 
     ending = Path(output).suffix.lower()
     if ending and ending not in SUFFIXES:
-        raise click.UsageError(f"no format is written to {ending} files; add --format")
+        raise click.UsageError(
+            f"unknown file type {ending}; use .mmd, .dot, .svg or .html, or add --format"
+        )
     return SUFFIXES.get(ending, "mermaid")
 
 

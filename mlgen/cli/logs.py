@@ -13,7 +13,9 @@ from mlgen.cli._report import checked
 @click.command("logs")
 @click.argument("file", shell_complete=_complete.files)
 @click.option("--job", help="Select this job, if FILE has several.")
-@click.option("--rank", type=click.IntRange(min=0), help="Print the log of the replica of a rank.")
+@click.option(
+    "--rank", type=click.IntRange(min=0), help="Print the log of the replica with this rank."
+)
 @click.option(
     "--role", shell_complete=_complete.roles, help="Print the log of a replica of this role."
 )
@@ -39,7 +41,7 @@ from mlgen.cli._report import checked
     "-c",
     "--container",
     default="",
-    help="Print the log of this container; by default the training.",
+    help="Print the log of this container; by default the training container.",
 )
 @click.option(
     "--tail", type=click.IntRange(min=0), default=None, help="Print only this many last lines."
@@ -63,8 +65,8 @@ def command(  # noqa: PLR0913 - one for each option
     """Print the logs of a replica.
 
     By default, that of rank 0, or of the replica that decides when training has ended: the chief,
-    the launcher, worker 0. A rank is that of a pod: torchrun starts several processes in each, and
-    prints what all of them do.
+    the launcher, worker 0. --rank is the rank of a pod: with torchrun, its log has the output of
+    all of its processes.
 
     \b
     Examples:

@@ -26,7 +26,7 @@ from mlgen.cli._report import rendered, write
     help="Print the whole job file, with each default filled in and where it comes from.",
 )
 def command(files: tuple[str, ...], replica: str | None, defaults: bool, **values: Any) -> None:  # noqa: FBT001 - click's signature
-    """Show what the jobs in FILES come to.
+    """Describe the jobs in FILES.
 
     For each job, print its roles with their resources, when it ends, what each exit code leads to,
     what happens after training, what the supervisor decides, what the job needs that is not in
@@ -35,7 +35,7 @@ def command(files: tuple[str, ...], replica: str | None, defaults: bool, **value
     \b
     Examples:
       mlgen show job.yaml                      # the page of a job
-      mlgen show job.yaml --replica worker-3   # the very environment of one pod
+      mlgen show job.yaml --replica worker-3   # the environment of one pod
       mlgen show job.yaml --defaults           # the job file with all defaults
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen import show

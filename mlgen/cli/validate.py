@@ -18,8 +18,8 @@ from mlgen.cli._report import attempted, findings, report
 def command(files: tuple[str, ...], **values: Any) -> None:
     """Check the jobs in FILES as render does.
 
-    Print one line per valid job, and every problem of the others, on stdout. mlgen show prints what
-    a job comes to.
+    Print one line per valid job, and every problem of the others, on stdout. To see what a
+    job consists of, use mlgen show.
 
     \b
     Examples:

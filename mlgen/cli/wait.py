@@ -17,7 +17,7 @@ from mlgen.cli._report import checked, report
     callback=read_duration,
     metavar="DURATION",
     help="Wait no longer than this, such as 90s, 30m, 8h or 1h30m.",
-    show_default="for ever",
+    show_default="no limit",
 )
 @rendering
 @reporting

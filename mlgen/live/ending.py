@@ -27,7 +27,7 @@ def wait(
         kubectl: reads the cluster.
         jobs: to wait for.
         tell: prints a line for each change.
-        timeout: seconds; None for ever.
+        timeout: seconds; None for no limit.
 
     Raises:
         KubectlError: kubectl is not installed, or fails.

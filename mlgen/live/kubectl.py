@@ -117,7 +117,7 @@ class Kubectl:
     def outcome(
         self, *words: str, namespace: str | None = None, stdin: str | None = None
     ) -> Outcome:
-        """Run kubectl and return what came of it, whatever its exit status.
+        """Run kubectl and return its exit status and output.
 
         Raises:
             KubectlError: kubectl is not installed.

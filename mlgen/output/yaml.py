@@ -21,8 +21,8 @@ PLAIN = re.compile(
 RESERVED = frozenset(["y", "n", "yes", "no", "on", "off", "true", "false", "null"])
 
 LINE, LEAVES = 88, 4
-"""A list or mapping is written on one line, `{drop: [ALL]}`, if it has at most so many characters;
-a mapping, also if it has at most so many values. A list of mappings never is."""
+"""A list or mapping of at most `LINE` characters is written on one line, `{drop: [ALL]}`, unless it
+is a list of mappings, or a mapping of more than `LEAVES` values."""
 
 MODES = frozenset(["defaultMode", "mode"])
 """Fields with the permissions of files, which are written in octal, as Kubernetes reads them."""

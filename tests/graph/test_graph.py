@@ -174,7 +174,9 @@ def test_an_ending_without_a_format_is_refused(tmp_path):
     forced = run(file, "-o", tmp_path / "x.txt", "--format", "dot")
 
     assert refused.exit_code == 2
-    assert "no format is written to .png files; add --format" in refused.stderr
+    assert (
+        "unknown file type .png; use .mmd, .dot, .svg or .html, or add --format" in refused.stderr
+    )
     assert not (tmp_path / "x.png").exists()
     assert (forced.exit_code, (tmp_path / "x.txt").exists()) == (0, True)
 
