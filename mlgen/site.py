@@ -8,7 +8,6 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from mlgen.jobfile.schema import base
 from mlgen.jobfile.violations import require_valid
 from mlgen.kubernetes.versions import KubeVersion, parse
 from mlgen.problems import MlgenError, Place, Problem, ValuePath
+from mlgen.records import record, replace
 
 NAME, PYPROJECT = "mlgen.toml", "pyproject.toml"
 
@@ -70,7 +70,7 @@ POSITION = re.compile(r" \(at line (\d+), column (\d+)\)$")
 """The end of a message of tomllib."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Site:
     """The defaults of a site.
 
@@ -152,7 +152,7 @@ def schema() -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _File:
     """A file of TOML: its name in a folder, its name in messages, and its content."""
 

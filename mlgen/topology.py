@@ -5,11 +5,11 @@ without knowing the framework. It is data only, and every fact in it is decided 
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Literal
 
 from mlgen.jobfile.model import RoleSpec, TrainingJob
 from mlgen.problems import Problem
+from mlgen.records import field, record
 
 INDEX_NAME = "MLGEN_REPLICA_INDEX"
 INDEX = f"$({INDEX_NAME})"
@@ -23,7 +23,7 @@ PEERS = "peers"
 """The name of `Role.port` in a pod's ports, in a Service and in `Role.host_ports`."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PodField:
     """An env value that Kubernetes reads from a field of the pod, such as `status.podIP`.
 
@@ -43,7 +43,7 @@ Until = Literal["port", "name"]
 """The condition to wait for: a peer accepts connections on its port, or its name resolves."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Hosts:
     """The host names of the replicas `first` to `first + count - 1` of a role.
 
@@ -65,7 +65,7 @@ class Hosts:
         return f"{self.before}{index}{self.after}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Wait:
     """A condition for the start of a replica: all hosts of another role are reachable.
 
@@ -83,7 +83,7 @@ class Wait:
     started: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Order:
     """A condition for the start of a role, which has no pods before: another role's state.
 
@@ -95,7 +95,7 @@ class Order:
     until: Literal["Complete", "Ready"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Scratch:
     """An empty volume that the containers of a pod share (emptyDir).
 
@@ -109,7 +109,7 @@ class Scratch:
     size: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SecretFiles:
     """A volume with the keys of a Secret as files.
 
@@ -123,7 +123,7 @@ class SecretFiles:
     keys: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConfigFiles:
     """A volume with files of the job's ConfigMap; those whose name ends in `.sh` are executable.
 
@@ -136,7 +136,7 @@ class ConfigFiles:
     files: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Mount:
     """A volume that is mounted into a container at a path."""
 
@@ -145,7 +145,7 @@ class Mount:
     read_only: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Helper:
     """An init container that runs a script of `templates/scripts`.
 
@@ -166,7 +166,7 @@ class Helper:
     last: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Right:
     """A permission of a role in the Kubernetes API (a rule of an RBAC Role).
 
@@ -180,7 +180,7 @@ class Right:
     names: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Success:
     """When the deciding Job has succeeded, if not when all of its replicas have.
 
@@ -196,7 +196,7 @@ class Success:
     needed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Role:
     """A set of equal replicas, rendered as one StatefulSet or one Job.
 
@@ -277,7 +277,7 @@ class Role:
         return self.gang and not self.alone
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Topology:
     """A job as its framework lays it out.
 

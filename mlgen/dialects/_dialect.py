@@ -1,13 +1,13 @@
 """The type of a dialect."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from mlgen.dialects._builder import Builder
+from mlgen.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Kind:
     """One kind of custom resource in one version.
 
@@ -20,7 +20,7 @@ class Kind:
     convert: Callable[[Builder], None]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Dialect:
     """The custom resources of one operator.
 

@@ -7,13 +7,13 @@ training operator 1.9, pkg/apis/kubeflow.org/v1/common_types.go and pkg/controll
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from mlgen.dialects._builder import ENDLESS, Builder
 from mlgen.dialects._schemas import COUNT, SWITCH, TEMPLATE, TEXT, mapping
 from mlgen.dialects._source_value import SourceValue
 from mlgen.problems import choice
+from mlgen.records import record
 
 JOB_NAME = re.compile("[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 """A DNS label of RFC 1035: the operator names Services after the job."""
@@ -54,7 +54,7 @@ REPLICA: dict[str, Any] = mapping(
 REPLICAS: dict[str, Any] = {"type": "object", "minProperties": 1, "additionalProperties": REPLICA}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Rules:
     """The names and defaults of one kind.
 

@@ -5,7 +5,6 @@ Reports which fields change, what the API server will reject, which pods restart
 
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from mlgen import pipeline
@@ -15,12 +14,13 @@ from mlgen.diff.report import report
 from mlgen.documents.files import Text
 from mlgen.kubernetes.groups import group_kind
 from mlgen.problems import Collector, Problem
+from mlgen.records import record
 from mlgen.result import Options, Result
 
 __all__ = ["Comparison", "cluster", "files"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Comparison:
     """The result of a comparison.
 

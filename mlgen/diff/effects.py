@@ -9,13 +9,13 @@ Sources of the controllers' rules:
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mlgen.kubernetes.changes import FieldPath, at
 from mlgen.kubernetes.groups import group_kind
 from mlgen.kubernetes.updates import Update
 from mlgen.objects.supervisor import PLAN
+from mlgen.records import record
 
 Object = dict[str, Any]
 
@@ -52,7 +52,7 @@ def readers(update: Update, objects: Sequence[Object]) -> list[str]:
     return lines
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class References:
     """The fields with which a pod refers to objects of a kind.
 

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from mlgen.diff.compare import select
@@ -10,6 +9,7 @@ from mlgen.kubernetes.labels import LAST_APPLIED
 from mlgen.kubernetes.merge import merged
 from mlgen.live.kubectl import Kubectl, KubectlError, identity, listed
 from mlgen.problems import MlgenError
+from mlgen.records import replace
 
 Object = dict[str, Any]
 

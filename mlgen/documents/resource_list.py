@@ -9,7 +9,7 @@ differ: `defaultMode: 0644` is 420 to Kubernetes, and 644 in YAML 1.2.
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -17,6 +17,7 @@ from mlgen.documents.files import Text
 from mlgen.kubernetes.groups import group_of
 from mlgen.kubernetes.objects import Key
 from mlgen.problems import MlgenError, Place, Problem
+from mlgen.records import record, replace
 
 Object = dict[str, Any]
 
@@ -35,7 +36,7 @@ DASH = re.compile(r"(?:\s|#[^\n]*)*-")
 """Comments and white space between two items of a list, up to the dash of the second."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Item:
     """An item of the list, or the functionConfig.
 
@@ -72,7 +73,7 @@ class Item:
         return (group_of(self.version), self.kind, self.namespace, self.name)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ResourceList:
     """A ResourceList: its text, its items, and where text can be inserted.
 

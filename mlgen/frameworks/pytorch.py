@@ -6,7 +6,6 @@ RANK and so on for `init_process_group("env://")`, and PET_*, which torchrun rea
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,6 +17,7 @@ from mlgen.frameworks._ranks import RANK, RankInfo, ranked
 from mlgen.frameworks._success import ANY
 from mlgen.jobfile.model import RoleSpec, TrainingJob
 from mlgen.problems import Problem
+from mlgen.records import replace
 from mlgen.topology import Topology
 
 PORT = 23456

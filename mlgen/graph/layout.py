@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from mlgen.records import record
+
 Point = tuple[float, float]
 
 GAP_X, GAP_Y = 36.0, 26.0
@@ -30,7 +32,7 @@ ROW = 4
 SWEEPS = 32
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Link:
     """An arrow to place, with the size of its label; 0, 0 for none."""
 
@@ -40,7 +42,7 @@ class Link:
     height: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Layout:
     """Where everything is.
 

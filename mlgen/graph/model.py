@@ -6,7 +6,6 @@ waits for in its own replicas is a line in its box.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from mlgen.graph.storage import Store, stores
@@ -16,6 +15,7 @@ from mlgen.objects import supervisor
 from mlgen.objects.labels import COMPONENT
 from mlgen.output.columns import counted, named
 from mlgen.output.summary import required
+from mlgen.records import record
 from mlgen.result import Object, Rendered
 from mlgen.show.groups import Group, groups, replicas_by_role, span
 from mlgen.topology import Role, Topology, Wait
@@ -23,7 +23,7 @@ from mlgen.topology import Role, Topology, Wait
 Shape = Literal["Job", "StatefulSet", "supervisor", "service", "storage"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Box:
     """A box.
 
@@ -57,7 +57,7 @@ class Box:
         return (self.heading, *([self.badge] if self.badge else ()), *self.lines)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Arrow:
     """An arrow from the box that depends on the other, with what it does there.
 
@@ -72,7 +72,7 @@ class Arrow:
     kind: Literal["waits", "starts", "uses"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Picture:
     """The picture of a job.
 

@@ -9,7 +9,6 @@ An empty output is therefore an error: with pruning, Argo CD would delete everyt
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from mlgen.kubernetes.groups import is_built_in
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.output.manifests import text
 from mlgen.problems import Collector, MlgenError, Place, Problem, ValuePath, choice
+from mlgen.records import record
 from mlgen.result import Options, Rendered
 from mlgen.site import find
 
@@ -56,7 +56,7 @@ TUNABLE = ("image", "replicas")
 """The fields of `spec` and of a role that the user interface offers for editing."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Application:
     """The settings of an Application.
 

@@ -1,11 +1,10 @@
 """`Violation`: one rule of Kubernetes' API that a value breaks."""
 
-from dataclasses import dataclass
-
 from mlgen.problems import Code, Problem, ValuePath
+from mlgen.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Violation:
     """A value that the API server rejects.
 

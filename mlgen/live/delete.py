@@ -1,7 +1,6 @@
 """Delete the objects of rendered jobs, and nothing else."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from time import sleep
 from typing import Any
 
@@ -11,6 +10,7 @@ from mlgen.live.kubectl import Kubectl, KubectlError, identity, listed
 from mlgen.live.watch import Tell
 from mlgen.objects.labels import INSTANCE, MANAGED_BY, metadata, status_name
 from mlgen.objects.supervisor import own_name
+from mlgen.records import record
 from mlgen.result import Rendered
 
 Object = dict[str, Any]
@@ -23,7 +23,7 @@ SHOWN = 20.0
 """Seconds after which the pods that have not ended are named again."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Deletion:
     """What to delete, and what not.
 

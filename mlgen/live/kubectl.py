@@ -10,10 +10,10 @@ import subprocess
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from mlgen.problems import MlgenError, Problem
+from mlgen.records import record
 
 Object = dict[str, Any]
 
@@ -68,7 +68,7 @@ class KubectlError(MlgenError):
         super().__init__([Problem((), message, "kubectl", HINTS[cause])])
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Outcome:
     """What a run of kubectl has returned."""
 
@@ -91,7 +91,7 @@ class Outcome:
         return "unreachable" if any(text in self.stderr for text in UNREACHABLE) else "other"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Kubectl:
     """kubectl, as found on the PATH.
 

@@ -2,7 +2,6 @@
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mlgen.live.kubectl import Kubectl
@@ -12,13 +11,14 @@ from mlgen.live.snapshot import Snapshot, snapshots
 from mlgen.live.state import state
 from mlgen.live.watch import Tell
 from mlgen.problems import MlgenError, Problem, choice
+from mlgen.records import record
 from mlgen.result import Rendered
 from mlgen.runtime.plan import Workload
 
 Object = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Request:
     """Whose log to print, and how much of it.
 

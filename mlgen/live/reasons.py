@@ -5,9 +5,9 @@ Reasons are those of Kubernetes where it has one: `Unschedulable`, `ImagePullBac
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from mlgen.records import record
 from mlgen.runtime.cluster import condition, containers, is_deleted, last_end
 from mlgen.runtime.plan import Workload
 
@@ -25,7 +25,7 @@ WAIT = "wait-for-peers"
 MAX_MESSAGE = 160
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Reason:
     """What a pod does, as one word, and what to know about it, as one line or ""."""
 

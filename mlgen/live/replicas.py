@@ -1,12 +1,12 @@
 """The replicas of a rendered job: their roles, indexes and ranks, and the pods that they run in."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
 from mlgen.objects.labels import workload_name
 from mlgen.problems import MlgenError, Problem, choice
+from mlgen.records import record
 from mlgen.result import Rendered
 from mlgen.runtime.cluster import is_deleted
 from mlgen.topology import INDEX, Role
@@ -17,7 +17,7 @@ RANK_VARIABLES = ("RANK", "PADDLE_RANK", "JAX_PROCESS_ID")
 """The variables in which frameworks give a replica the rank that it has before it starts."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Replica:
     """A replica of a job.
 

@@ -6,7 +6,6 @@ decides.
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from mlgen.live.peers import Peers, waits_for
@@ -24,6 +23,7 @@ from mlgen.live.reasons import (
 from mlgen.live.replicas import age, own_indexes, pod_index
 from mlgen.live.snapshot import Snapshot
 from mlgen.objects.labels import workload_name
+from mlgen.records import record
 from mlgen.runtime import status
 from mlgen.runtime.cluster import (
     ENDS,
@@ -64,7 +64,7 @@ MAX_CODE = 125
 """Shells and timeout(1) give higher exit codes meanings of their own."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Condition:
     """A condition of the job, as the supervisor records it."""
 
@@ -75,7 +75,7 @@ class Condition:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RoleState:
     """The replicas of a role.
 
@@ -100,7 +100,7 @@ class RoleState:
     does: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Trouble:
     """Pods of one role that do not run, for the same reason.
 
@@ -115,7 +115,7 @@ class Trouble:
     reason: Reason
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class JobState:
     """The state of a job.
 

@@ -2,9 +2,10 @@
 
 import inspect
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import click
+
+from mlgen.records import record
 
 VERBATIM = "\b\n"
 """What click expects before a paragraph that keeps its lines."""
@@ -12,7 +13,7 @@ VERBATIM = "\b\n"
 EXAMPLES = "Examples:\n"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Manual:
     """The help of a command.
 

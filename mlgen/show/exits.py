@@ -6,12 +6,12 @@ the plan of the supervisor, for roles that restart together.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mlgen.kubernetes.limits import INT32_MAX
 from mlgen.objects.supervisor import ANY, SIGNALS
 from mlgen.output.columns import columns, duration, named
+from mlgen.records import record
 from mlgen.result import Object
 from mlgen.show.groups import Group, spans
 from mlgen.topology import Topology
@@ -30,7 +30,7 @@ https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-c
 DONE = "done"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Case:
     """What is known of the pods of a group.
 

@@ -33,7 +33,6 @@ kustomize-controller 1.9), and recreates a Job as it is in Git (fluxcd/pkg, ssa/
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from mlgen.jobfile.model import TrainingJob
@@ -42,6 +41,7 @@ from mlgen.kubernetes.labels import KUEUE_QUEUE
 from mlgen.objects.labels import INSTANCE, MANAGED_BY, ROLE, SET, config_name, workload_name
 from mlgen.objects.supervisor import PLAN, own_name, plan_text
 from mlgen.problems import Problem
+from mlgen.records import record, replace
 from mlgen.topology import Topology
 from mlgen.variants.name_hash import digest
 
@@ -279,7 +279,7 @@ def _settings_of_flux(changed: Mapping[str, Sequence[str]]) -> list[str]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GitOpsTool:
     """A GitOps tool.
 

@@ -9,7 +9,6 @@ Service.
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
@@ -19,6 +18,7 @@ from mlgen.kubernetes.groups import group_kind
 from mlgen.kubernetes.immutability import MUTABLE_SPEC
 from mlgen.objects.labels import INDEX_FORMS, config_name, status_name, workload_name
 from mlgen.objects.supervisor import own_name
+from mlgen.records import replace
 from mlgen.topology import Topology
 
 Object = dict[str, Any]

@@ -5,16 +5,16 @@ Source: kubernetes-sigs/jobset, pkg/webhooks/jobset_webhook.go, for names and de
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from mlgen.dialects._builder import Builder
 from mlgen.dialects._source_value import SourceValue
 from mlgen.problems import did_you_mean
+from mlgen.records import record
 
 JOB_NAME = re.compile("[a-z]([-a-z0-9]*[a-z0-9])?")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ReplicatedJob:
     """A number of Jobs with the same pod template.
 

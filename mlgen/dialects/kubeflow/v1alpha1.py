@@ -7,7 +7,6 @@ training.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from mlgen.dialects._builder import Builder
@@ -21,9 +20,10 @@ from mlgen.dialects._kubeflow_common import (
 from mlgen.dialects._schemas import COUNT, TEMPLATE, TEXT, mapping
 from mlgen.dialects._source_value import SourceValue
 from mlgen.dialects.kubeflow.kinds import MXNET, PYTORCH, TF
+from mlgen.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ListForm:
     """The fields and defaults of one kind.
 

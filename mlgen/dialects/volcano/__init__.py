@@ -4,8 +4,6 @@ Source: volcano-sh/volcano, staging/src/volcano.sh/apis/pkg/apis/batch for the f
 pkg/webhooks/admission/jobs for defaults and checks, pkg/controllers/job for the behaviour.
 """
 
-from dataclasses import replace
-
 from mlgen.dialects._builder import Builder
 from mlgen.dialects._dialect import Dialect, Kind
 from mlgen.dialects.volcano.admission import validate
@@ -24,6 +22,7 @@ from mlgen.dialects.volcano.scheduling import write_scheduler_metadata, write_sc
 from mlgen.dialects.volcano.schema import SPEC
 from mlgen.dialects.volcano.tasks import Task, parse_tasks
 from mlgen.dialects.volcano.waits import write_waits
+from mlgen.records import replace
 
 
 def _convert(builder: Builder) -> None:

@@ -15,6 +15,7 @@ from mlgen.kubernetes.pod_resources import GPU
 from mlgen.kubernetes.quantity import parse
 from mlgen.live.doctor.findings import Finding, Object, Patient, allowed, shown
 from mlgen.objects.labels import workload_name
+from mlgen.records import record
 
 ENDED = ("Succeeded", "Failed")
 
@@ -48,7 +49,7 @@ class Node:
         return labelled and all(_is_tolerated(taint, pod) for taint in self.taints)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Pod:
     """The equal pods of a workload.
 

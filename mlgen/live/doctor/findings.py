@@ -1,13 +1,13 @@
 """What the doctor finds: rows with a level, and what to do."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Literal
 
 from mlgen.checks.pods import workloads
 from mlgen.live.kubectl import Kubectl, KubectlError
 from mlgen.output.columns import columns
+from mlgen.records import record
 from mlgen.result import Rendered
 
 Object = dict[str, Any]
@@ -17,7 +17,7 @@ Level = Literal["ok", "note", "warning", "missing"]
 expected; `missing`: it cannot run."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Finding:
     """One row.
 
@@ -33,7 +33,7 @@ class Finding:
     cure: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Section:
     """The findings about the cluster, or about one job."""
 
@@ -41,7 +41,7 @@ class Section:
     findings: tuple[Finding, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Patient:
     """A job, and how to ask the cluster about it.
 
