@@ -1,7 +1,10 @@
 """Lines of a YAML stream → the text of each of its documents."""
 
+import io
 from collections.abc import Iterable, Iterator
 from typing import AnyStr
+
+MARKERS = ("---", b"---")
 
 
 def chunks(lines: Iterable[AnyStr]) -> Iterator[tuple[int, AnyStr]]:
@@ -17,13 +20,30 @@ def chunks(lines: Iterable[AnyStr]) -> Iterator[tuple[int, AnyStr]]:
     start = 0
     document: list[AnyStr] = []
     for number, line in enumerate(lines):
-        if document and _starts_with_marker(line):
+        if line[:3] in MARKERS and document and _starts_with_marker(line):
             yield start, document[0][:0].join(document)
             start, document = number, [line]
         else:
             document.append(line)
     if document:
         yield start, document[0][:0].join(document)
+
+
+def split(text: str) -> Iterator[tuple[int, str]]:
+    """Split a text as `chunks` does its lines."""
+    if "\r" in text:
+        yield from chunks(io.StringIO(text, newline=""))
+        return
+    start = line = 0
+    end = text.find("\n---")
+    while end >= 0:
+        if not text[end + 4 : end + 5].strip():
+            yield line, text[start : end + 1]
+            line += text.count("\n", start, end + 1)
+            start = end + 1
+        end = text.find("\n---", end + 1)
+    if text[start:]:
+        yield line, text[start:]
 
 
 def is_blank(chunk: AnyStr) -> bool:

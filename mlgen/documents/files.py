@@ -1,11 +1,16 @@
 """Files, folders and standard input → texts."""
 
+import os
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 
 from mlgen.problems import Place, Problem
+from mlgen.records import record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import IO
 
 SUFFIXES = (".json", ".yaml", ".yml")
 """The files that are read from a folder, as by `kubectl apply -f FOLDER`."""
@@ -25,7 +30,7 @@ STDIN = "<stdin>"
 """What messages call standard input."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Text:
     """The text of a file or of standard input, or the problem that prevented reading it.
 
@@ -34,12 +39,14 @@ class Text:
         text: the content, or a part of it.
         problem: why there is no text.
         line: for a part of a file, the number of lines before it.
+        item: the part is an item of a List, which is written anew.
     """
 
     name: str
     text: str = ""
     problem: Problem | None = None
     line: int = 0
+    item: bool = False
 
 
 def texts(names: tuple[str, ...]) -> Iterator[Text]:
@@ -48,35 +55,61 @@ def texts(names: tuple[str, ...]) -> Iterator[Text]:
     Files in a folder are sorted by name; its subfolders and the file of kustomize are ignored. A
     file that cannot be read is returned as a `Text` with a problem.
     """
+    for source in opened(names):
+        if isinstance(source, Text):
+            yield source
+            continue
+        name, stream = source
+        try:
+            yield decode(name, stream.read())
+        except OSError as error:
+            yield unreadable(name, error)
+
+
+def opened(names: tuple[str, ...]) -> "Iterator[tuple[str, IO[bytes]] | Text]":
+    """Open files, folders and standard input as `texts` does; yield each name with its stream."""
     for name in names:
         if name == "-":
             yield _standard_input()
             continue
         try:
-            files = _files(Path(name))
+            files = _names(name)
         except OSError as error:
-            yield _unreadable(name, error)
+            yield unreadable(name, error)
             continue
-        problem = _unsuitable(Path(name), files)
-        if problem:
-            yield Text(name, problem=problem)
+        if isinstance(files, Problem):
+            yield Text(name, problem=files)
             continue
         for file in files:
             try:
-                yield decode(str(file), file.read_bytes())
+                stream = open(file, "rb")  # noqa: PTH123, SIM115 - as in `_names`; closed below
             except OSError as error:
-                yield _unreadable(str(file), error)
+                yield unreadable(file, error)
+                continue
+            with stream:
+                yield file, stream
 
 
-def _standard_input() -> Text:
-    """Return the text on standard input, which may be closed."""
+def _names(name: str) -> list[str] | Problem:
+    """Return the names of the manifests that a file or folder stands for, or its problem."""
+    # A plain file is the usual case, and to import pathlib takes as long as to read a job file.
+    if os.path.isfile(name) and os.path.normpath(name) == name:  # noqa: PTH113
+        return [name]
+    from pathlib import Path
+
+    files = manifests(Path(name))
+    return _unsuitable(Path(name), files) or list(map(str, files))
+
+
+def _standard_input() -> "tuple[str, IO[bytes]] | Text":
+    """Return the name and the stream of standard input, which may be closed."""
     if sys.stdin is None:
         message, hint = "cannot be read: standard input is closed", "pass a file, or pipe one in"
         return Text(STDIN, problem=Problem((), message, "unreadable", hint, place=Place(STDIN, 0)))
-    return decode(STDIN, sys.stdin.buffer.read())
+    return STDIN, sys.stdin.buffer
 
 
-def _files(path: Path) -> list[Path]:
+def manifests(path: "Path") -> "list[Path]":
     """Return a file itself, or the manifests in a folder, sorted by name."""
     if not path.is_dir():
         return [path]
@@ -84,7 +117,7 @@ def _files(path: Path) -> list[Path]:
     return sorted(file for file in files if file.name not in KUSTOMIZATIONS)
 
 
-def _unsuitable(path: Path, files: list[Path]) -> Problem | None:
+def _unsuitable(path: "Path", files: "list[Path]") -> Problem | None:
     """Return the problem of a folder of Helm or kustomize, or of one without manifests, or None.
 
     Args:
@@ -103,32 +136,33 @@ def _unsuitable(path: Path, files: list[Path]) -> Problem | None:
     return Problem((), message, "unreadable", hint, place=Place(str(path))) if hint else None
 
 
-def _unreadable(name: str, error: OSError) -> Text:
+def unreadable(name: str, error: OSError) -> Text:
     """Return a text whose problem is an error of the operating system."""
     message = f"cannot be read: {error.strerror or error}"
     return Text(name, problem=Problem((), message, "unreadable", place=Place(name)))
 
 
-def decode(name: str, data: bytes, line: int = 0) -> Text:
+def decode(name: str, data: bytes, line: int = 0, offset: int = 0) -> Text:
     """Decode bytes as UTF-8, with or without a byte order mark.
 
     Args:
         name: the file name in messages.
         data: the content of the file, or a part of it.
         line: for a part of a file, the number of lines before it.
+        offset: for a part of a file, the number of bytes before it.
 
     Returns:
         The text, or a text with a problem at the first byte that is not UTF-8.
     """
     try:
-        return Text(name, data.decode("utf-8-sig"), line=line)
+        return Text(name, data.decode("utf-8" if offset else "utf-8-sig"), line=line)
     except UnicodeDecodeError as error:
         before = data[: error.start]
         row = line + before.count(b"\n") + 1
         column = error.start - (before.rfind(b"\n") + 1) + 1
         problem = Problem(
             (),
-            f"is not UTF-8 text (byte 0x{data[error.start]:02x} at offset {error.start})",
+            f"is not UTF-8 text (byte 0x{data[error.start]:02x} at offset {offset + error.start})",
             "not-text",
             "save it as UTF-8, or omit it",
             place=Place(name, row, column),

@@ -1,17 +1,16 @@
 """`--set path=value` → a document with that value replaced."""
 
-import copy
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any, TypeVar
 
 from mlgen.documents import flags
-from mlgen.documents.document import Document
+from mlgen.documents.document import Document, changed
 from mlgen.documents.reader import value_document
 from mlgen.problems import Place, Problem, ValuePath, dotted
+from mlgen.records import replace
 
 T = TypeVar("T")
 
@@ -163,6 +162,8 @@ def apply(document: Document, path: ValuePath, value: Any, place: Place = SETTIN
 
 def _with_value(document: Document, path: ValuePath, value: Any, place: Place) -> Document:
     """Return a copy of a document with the value at a plain path set; see `apply`."""
+    import copy
+
     data = copy.deepcopy(document.data)
     parent = data
     for depth, (step, following) in enumerate(pairwise(path)):
@@ -175,14 +176,16 @@ def _with_value(document: Document, path: ValuePath, value: Any, place: Place) -
         else:
             raise _no_such_value(path[:depth], step, parent)
     _put(parent, path, value)
-    origins = _outside(document.origins, path)
     return replace(
         document,
         data=data,
-        places=_outside(document.places, path) | {path: place},
-        keys=document.keys | {path: place},
-        texts=_outside(document.texts, path),
-        origins=origins | {path: path} if origins else origins,
+        places=changed(document.places, lambda places: _outside(places, path) | {path: place}),
+        keys=changed(document.keys, lambda keys: {**keys, path: place}),
+        texts=changed(document.texts, lambda texts: _outside(texts, path)),
+        origins=changed(
+            document.origins,
+            lambda origins: _outside(origins, path) | {path: path} if origins else origins,
+        ),
     )
 
 

@@ -2,52 +2,42 @@
 
 YAML is read as version 1.2 (`on` and `y` are strings), with anchors and merge keys. A duplicate key
 is a problem.
+
+There are two readers. `_lines` reads what is written as usual, and quickly. `_thorough` reads all
+else, and says what is wrong and where; it is needed for places too, so these are read when somebody
+asks for one.
 """
 
-import io
-import math
-import re
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterator
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
-from mlgen.documents.chunks import chunks, is_blank, without_marker
-from mlgen.documents.document import Document
+from mlgen.documents import _lines
+from mlgen.documents.chunks import is_blank, split, without_marker
+from mlgen.documents.document import MAX_BYTES, MAX_VALUES, Document, Later
 from mlgen.documents.files import Text
-from mlgen.problems import Code, Place, Problem, ValuePath
+from mlgen.problems import Place, Problem
+from mlgen.records import replace
 
-MAX_DOCUMENT_BYTES = 1 << 20
-"""A larger object does not fit in etcd, which limits a request to 1.5 MiB by default."""
-
-MAX_VALUES = 200_000
-"""Only aliases make a document of that size hold more values."""
-
-TEMPLATE_HINT = "render the Helm chart first: helm template CHART | mlgen render -"
-
-TAG = "tag:yaml.org,2002:"
-
-KINDS = {"mapping": "mapping", "sequence": "list", "scalar": "scalar"}
-"""What messages call the nodes of ruamel.yaml."""
-
-SURROGATE = re.compile("[\ud800-\udfff]")
-"""Half of a UTF-16 pair: an escape such as `"\\ud83d"` produces it, UTF-8 cannot encode it."""
+if TYPE_CHECKING:
+    from mlgen.documents import _thorough
 
 
 def read_documents(text: Text) -> Iterator[Document | list[Problem]]:
     """Return each document of a text, or, for a document that cannot be read, its problems.
 
-    Blank documents are skipped; a text without any other is a problem.
+    Blank documents are skipped; a text without any other is a problem. The places, keys and texts
+    of a document cost many times as much as its data; they are read when they are first used.
     """
     if text.problem:
         yield [text.problem]
         return
     empty = True
-    for line, chunk in chunks(io.StringIO(text.text, newline="")):
+    for line, chunk in split(text.text):
         if is_blank(chunk):
             continue
         empty = False
-        document = _Reader(text.name, text.line + line).read(without_marker(chunk))
-        yield replace(document, text=chunk) if isinstance(document, Document) else document
+        yield _document(text.name, text.line + line, chunk)
     if empty:
         hint = "write a TrainingJob, or omit the file"
         yield [Problem((), "the file contains no documents", "empty", hint, place=Place(text.name))]
@@ -59,220 +49,60 @@ def value_document(text: str) -> Document:
     Raises:
         ValueError: the text is not valid YAML; the message says why.
     """
-    document = _Reader("", 0).read(text) if text.strip() else Document(text)
+    if not text.strip():
+        return Document(text)
+    try:
+        if "\n" in text or text.startswith(("---", "...")):
+            raise _lines.Unusual
+        return _placed(_lines.data(f"value: {text}")["value"], "", 0, text)
+    except _lines.Unusual:
+        document = _reader("", 0).read(text)
     problems = document.problems if isinstance(document, Document) else document
     if problems:
         raise ValueError(problems[0].message)
     return document if isinstance(document, Document) else Document(None)
 
 
-class _Reader:
-    """Converts the nodes of ruamel.yaml for one document into data, places and problems.
-
-    Attributes:
-        file: its name in messages.
-        first_line: number of lines before the document.
-        document: places, keys, texts and problems so far.
-        count: number of values so far, including those that aliases repeat.
-        hint: what to do if the text is not YAML.
-        ancestors: ids of the nodes that contain the current one.
-    """
-
-    def __init__(self, file: str, first_line: int) -> None:
-        self.file, self.first_line = file, first_line
-        self.document = Document(None, {(): Place(file, first_line + 1)})
-        self.count = 0
-        self.hint = ""
-        self.ancestors: set[int] = set()
-
-    def read(self, text: str) -> Document | list[Problem]:
-        """Return the document, without its text, or why it cannot be read."""
-        from ruamel.yaml import YAML
-        from ruamel.yaml.error import MarkedYAMLError, YAMLError
-
-        self.hint = TEMPLATE_HINT if "{{" in text else ""
-        if len(text.encode()) > MAX_DOCUMENT_BYTES:
-            message = f"the document is larger than {MAX_DOCUMENT_BYTES >> 20} MiB"
-            return [self._problem((), message, "too-large", "put data into a volume instead")]
-        try:
-            node = YAML(typ="safe", pure=True).compose(text)
-            data = self._value(node, ()) if node else None
-        except MarkedYAMLError as error:
-            mark = error.problem_mark or error.context_mark
-            message = " ".join(str(error.problem or error.context).split())
-            return [self._problem((), f"is not valid YAML: {message}", "not-yaml", self.hint, mark)]
-        except YAMLError as error:
-            before = text[: getattr(error, "position", 0)]
-            line = self.first_line + before.count("\n") + 1
-            place = Place(self.file, line, len(before) - before.rfind("\n"))
-            message = f"is not valid YAML: {str(error).splitlines()[0]}"
-            return [Problem((), message, "not-yaml", place=place)]
-        except RecursionError:
-            return [self._problem((), "is nested too deeply", "too-large")]
-        if self.count > MAX_VALUES:
-            message = f"aliases expand to more than {MAX_VALUES} values"
-            return [self._problem((), message, "too-large")]
-        return replace(self.document, data=data)
-
-    def _problem(
-        self, path: ValuePath, message: str, code: Code, hint: str = "", mark: Any = None
-    ) -> Problem:
-        """Return a problem at a mark of ruamel.yaml, or at the start of the document."""
-        return Problem(path, message, code, hint, place=self._place(mark))
-
-    def _place(self, mark: Any) -> Place:
-        """Return the place in the file of a mark, which counts from the start of the document."""
-        if mark is None:
-            return Place(self.file, self.first_line + 1)
-        return Place(self.file, self.first_line + mark.line + 1, mark.column + 1)
-
-    def _note(self, path: ValuePath, message: str, hint: str, node: Any) -> None:
-        """Report a problem with one node; the rest of the document is still read."""
-        problem = self._problem(path, message, "not-yaml", hint, node.start_mark)
-        self.document.problems.append(problem)
-
-    def _value(self, node: Any, path: ValuePath) -> Any:
-        """Return the data of a node, and record the places of all that is in it."""
-        self.count += 1
-        if self.count > MAX_VALUES:
-            return None
-        self.document.places[path] = self._place(node.start_mark)
-        if node.id == "scalar":
-            return self._scalar(node, path)
-        if node.tag not in (TAG + "map", TAG + "seq"):
-            self._note_tag(path, node)
-        if id(node) in self.ancestors:
-            self._note(path, "an alias refers to a value that contains it", "copy the value", node)
-            return {} if node.id == "mapping" else []
-        self.ancestors.add(id(node))
-        value: Any
-        if node.id == "mapping":
-            value = self._mapping(node, path)
-        else:
-            value = [self._value(item, (*path, i)) for i, item in enumerate(node.value)]
-        self.ancestors.remove(id(node))
-        return value
-
-    def _mapping(self, node: Any, path: ValuePath) -> dict[str, Any]:
-        """Return a mapping, whose own keys override those that `<<` merges into it.
-
-        Of duplicate keys the last takes effect, as in kubectl (sigs.k8s.io/yaml, YAMLToJSON).
-        """
-        place = self.document.places[path]
-        sources = [value for key, value in node.value if key.tag == TAG + "merge"]
-        merged = {k: v for source in sources for k, v in self._merged(source, path).items()}
-        self.document.places[path] = place
-        fields: dict[str, Any] = {}
-        first_uses: dict[str, Place] = {}
-        for key, value in node.value:
-            if key.tag == TAG + "merge":
-                continue
-            if key.id != "scalar":
-                self._note(path, f"expected a string as key, got a {KINDS[key.id]}", self.hint, key)
-                continue
-            name = self._text(key, path)
-            key_place = self._place(key.start_mark)
-            first = first_uses.setdefault(name, key_place)
-            if first is not key_place:
-                self._note_duplicate((*path, name), key, first)
-            self.document.keys[(*path, name)] = key_place
-            fields[name] = self._value(value, (*path, name))
-            if value.id == "scalar" and value.start_mark.index == value.end_mark.index:
-                # ruamel.yaml gives an omitted value the place of the next key.
-                self.document.places[(*path, name)] = self.document.keys[(*path, name)]
-        return merged | fields
-
-    def _merged(self, node: Any, path: ValuePath) -> dict[str, Any]:
-        """Return the fields that `<<: *a` or `<<: [*a, *b]` merges; the first of a list wins."""
-        fields: dict[str, Any] = {}
-        for source in reversed(node.value) if node.id == "sequence" else [node]:
-            if source.id != "mapping":
-                message = f"expected a mapping to merge with <<, got a {KINDS[source.id]}"
-                self._note(path, message, "", source)
-                continue
-            fields |= self._value(source, path) or {}
-        return fields
-
-    def _note_duplicate(self, path: ValuePath, key: Any, first: Place) -> None:
-        """Report a further use of a key, with the line of the first one."""
-        message = f'duplicate key "{path[-1]}"; first used on line {first.line}'
-        problem = self._problem(
-            path, message, "duplicate-key", "remove one of them", key.start_mark
-        )
-        self.document.problems.append(problem)
-
-    def _note_tag(self, path: ValuePath, node: Any) -> None:
-        """Report a tag, such as `!Ref`, that is not one of YAML's own types."""
-        self._note(path, f"the tag {node.tag} is not supported", "remove the tag", node)
-
-    def _text(self, node: Any, path: ValuePath) -> str:
-        """Return the text of a scalar, with `?` for each surrogate, which is a problem."""
-        text = str(node.value)
-        if SURROGATE.search(text):
-            message = "an escape sequence is only half of a character (a lone surrogate)"
-            self._note(path, message, "write the character itself", node)
-            return SURROGATE.sub("?", text)
-        return text
-
-    def _scalar(self, node: Any, path: ValuePath) -> Any:
-        """Return a string, number, boolean or None, as the node's tag says."""
-        text = self._text(node, path)
-        self.document.texts.pop(path, None)  # of a duplicate key
-        kind = node.tag.removeprefix(TAG)
-        if kind in ("str", "timestamp", "value"):
-            return text
-        if kind not in SCALARS:
-            self._note_tag(path, node)
-            return text
-        description, read = SCALARS[kind]
-        try:
-            value = read(text.replace("_", "").lower())
-        except ValueError:
-            message = f"{text[:60]} is not {description} that a manifest can hold"
-            self._note(path, message, "quote it if it is a string", node)
-            return text
-        self.document.texts[path] = text
-        return value
+def _document(file: str, first_line: int, chunk: str) -> Document | list[Problem]:
+    """Return the document of a chunk, or its problems."""
+    text = without_marker(chunk)
+    try:
+        if not _is_small(text):
+            raise _lines.Unusual
+        document: Document | list[Problem]
+        document = _placed(_lines.data(text), file, first_line, chunk)
+    except _lines.Unusual:
+        document = _reader(file, first_line).read(text)
+    return replace(document, text=chunk) if isinstance(document, Document) else document
 
 
-def _boolean(text: str) -> bool:
-    """Return a lower-case `true` or `false` as bool."""
-    if text not in ("true", "false"):
-        raise ValueError
-    return text == "true"
+def _placed(data: Any, file: str, first_line: int, chunk: str) -> Document:
+    """Return data as a document, without its text; the thorough reader finds places if needed."""
+
+    @cache
+    def read() -> "_thorough.Reader":
+        reader = _reader(file, first_line)
+        reader.read(without_marker(chunk))
+        return reader
+
+    return Document(
+        data,
+        places=Later(lambda: read().places),
+        keys=Later(lambda: read().keys),
+        texts=Later(lambda: read().texts),
+    )
 
 
-def _integer(text: str) -> int:
-    """Return a decimal, `0x`, `0o`, `0b` or octal number as int.
-
-    Kubernetes reads `0644`, a file mode, as octal, like YAML 1.1 (sigs.k8s.io/yaml).
-    """
-    digits = text.lstrip("+-")
-    if OCTAL.fullmatch(digits):
-        return int(text, 8)
-    return int(text, {"0x": 16, "0o": 8, "0b": 2}.get(digits[:2], 10))
+def _is_small(text: str) -> bool:
+    """Return False if a document may have more bytes or values than are read."""
+    if len(text) <= min(MAX_VALUES, MAX_BYTES // 4):  # a character has up to 4 bytes
+        return True
+    values = sum(map(text.count, ("\n", "- ", "[", "{", ",")))
+    return values < MAX_VALUES and len(text.encode()) <= MAX_BYTES
 
 
-def _float(text: str) -> int | float:
-    """Return a finite number, as an int if it is exactly one.
+def _reader(file: str, first_line: int) -> "_thorough.Reader":
+    """Return a thorough reader; only those who need it pay for its import."""
+    from mlgen.documents import _thorough
 
-    Infinity and NaN raise ValueError: JSON, in which the API server gets objects, has neither.
-    """
-    number = float(text.replace(".inf", "inf").replace(".nan", "nan"))
-    if not math.isfinite(number):
-        raise ValueError
-    return int(number) if number.is_integer() and abs(number) < MAX_EXACT else number
-
-
-OCTAL = re.compile("0[0-7]+")
-
-MAX_EXACT = 1 << 53
-"""From here on, a 64-bit floating-point number cannot represent every integer."""
-
-SCALARS: dict[str, tuple[str, Callable[[str], Any]]] = {
-    "null": ("null", lambda _: None),
-    "bool": ("a boolean", _boolean),
-    "int": ("an integer", _integer),
-    "float": ("a number", _float),
-}
-"""For each YAML type other than strings: its description in messages, and how it is read."""
+    return _thorough.Reader(file, first_line)
