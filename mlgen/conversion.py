@@ -1,6 +1,6 @@
 """Custom resources → the equivalent job files, for a team that moves over."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from mlgen import dialects, frameworks
 from mlgen.documents import comments
@@ -52,7 +52,7 @@ def _moved(document: Document, native: Document) -> dict[ValuePath, comments.Com
     return moved
 
 
-def _target(path: ValuePath, origins: dict[ValuePath, ValuePath]) -> ValuePath | None:
+def _target(path: ValuePath, origins: Mapping[ValuePath, ValuePath]) -> ValuePath | None:
     """Return the path that a value has moved to, else that of its first child or nearest parent."""
     for around in _upwards(path):
         exact = (new for new, old in origins.items() if old == around)

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -63,6 +64,28 @@ def render(monkeypatch):
         return text(validate(name, Options(**options)).parts, form)
 
     return rendered
+
+
+@pytest.fixture(scope="session")
+def prepared_folder(tmp_path_factory):
+    """A folder with `prepared`, the parts that the build of a wheel makes of this checkout."""
+    from mlgen.build import write
+
+    folder = tmp_path_factory.mktemp("built")
+    write(folder / "prepared")
+    return folder
+
+
+@pytest.fixture
+def prepared(prepared_folder, monkeypatch):
+    """Give mlgen its prepared parts for a test, as if it were installed from a wheel."""
+    import mlgen
+
+    monkeypatch.setattr(mlgen, "__path__", [*mlgen.__path__, str(prepared_folder)])
+    yield prepared_folder / "prepared"
+    for name in [name for name in sys.modules if name.startswith("mlgen.prepared")]:
+        del sys.modules[name]
+    vars(mlgen).pop("prepared", None)
 
 
 BUILT = ("helm3", "helm4", "kustomize")

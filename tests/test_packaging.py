@@ -4,19 +4,21 @@ import os
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import pytest
+from hatchling.builders.wheel import WheelBuilder
 from support import FIXTURES, ROOT
+
+from mlgen import build
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     """The wheel, built without network access by the backend that pyproject.toml names."""
     folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", folder, ROOT]
-    subprocess.run(command, check=True, capture_output=True)
-    (file,) = folder.glob("*.whl")
-    return file
+    (file,) = WheelBuilder(str(ROOT)).build(directory=str(folder), versions=["standard"])
+    return Path(file)
 
 
 @pytest.fixture(scope="module")
@@ -45,9 +47,37 @@ def test_the_wheel_contains_only_the_package(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
     folders = ("mlgen", "schemas", "templates", "argo")
-    expected = {str(path.relative_to(ROOT)) for name in folders for path in files(ROOT / name)}
+    paths = {str(path.relative_to(ROOT)) for name in folders for path in files(ROOT / name)}
+    expected = {n if n.startswith("mlgen/") else f"mlgen/{n}" for n in paths}
 
-    assert {n if n.startswith("mlgen/") else f"mlgen/{n}" for n in expected} == names
+    assert {n for n in expected if not n.startswith("mlgen/build/")} == {
+        n for n in names if not n.startswith("mlgen/prepared/")
+    }
+
+
+def test_the_wheel_contains_the_prepared_parts_of_this_checkout(wheel):
+    """They are never checked in, so they cannot be stale."""
+    with zipfile.ZipFile(wheel) as archive:
+        inside = "mlgen/prepared/"
+        packed = {
+            name.removeprefix(inside): archive.read(name).decode()
+            for name in archive.namelist()
+            if name.startswith(inside)
+        }
+
+    assert build.files() == packed
+    assert not (ROOT / inside).exists()
+
+
+def test_an_editable_install_has_no_prepared_parts(tmp_path):
+    """They would not follow the files that are edited."""
+    hook = WheelBuilder(str(ROOT)).get_build_hooks(str(tmp_path))["custom"]
+    build_data = {"force_include": {}}
+
+    hook.initialize("editable", build_data)
+    hook.finalize("editable", build_data, "")
+
+    assert {"force_include": {}} == build_data
 
 
 def test_the_wheel_declares_its_dependencies_and_the_command(wheel):
@@ -56,7 +86,7 @@ def test_the_wheel_declares_its_dependencies_and_the_command(wheel):
         (scripts,) = (n for n in archive.namelist() if n.endswith(".dist-info/entry_points.txt"))
         about, commands = archive.read(metadata).decode(), archive.read(scripts).decode()
 
-    assert "mlgen = mlgen.cli:main" in commands
+    assert "mlgen = mlgen.__main__:main" in commands
     for name in ("click", "jinja2", "jsonschema", "pyyaml", "ruamel"):
         assert f"Requires-Dist: {name}" in about.lower().replace("requires-dist", "Requires-Dist")
 

@@ -5,27 +5,26 @@ A dialect module defines `DIALECT`, a `Dialect`. It sees neither Kubernetes obje
 with a leading underscore are helpers.
 """
 
-import pkgutil
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, lru_cache
 from importlib import import_module
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from mlgen.dialects._builder import Builder
-from mlgen.dialects._dialect import Dialect, Kind
-from mlgen.dialects._schemas import resource
-from mlgen.dialects._source_value import SourceValue
+from mlgen.documents.chunks import is_blank, split
 from mlgen.documents.document import Document
 from mlgen.documents.files import CHARTS, HELM_HINT, KUSTOMIZATIONS, KUSTOMIZE_HINT, Text
 from mlgen.documents.reader import read_documents
 from mlgen.jobfile import pod_fields
-from mlgen.jobfile.schema import API_VERSION, KIND
-from mlgen.jobfile.violations import require_valid
+from mlgen.jobfile.checkers import accepts
+from mlgen.jobfile.model import API_VERSION, KIND
 from mlgen.kubernetes.groups import group_of
 from mlgen.kubernetes.objects import without_nulls
 from mlgen.problems import Collector, MlgenError, Problem, did_you_mean, one_of
+from mlgen.records import replace
+from mlgen.resources import prepared
+
+if TYPE_CHECKING:
+    from mlgen.dialects._dialect import Dialect, Kind
 
 T = TypeVar("T")
 
@@ -45,20 +44,36 @@ TRAINER_HINT = "render the JobSet that it creates: kubectl get jobset NAME -o ya
 
 def names() -> list[str]:
     """Return the names of all dialects, sorted, without importing them."""
+    import pkgutil
+
     modules = (module.name for module in pkgutil.iter_modules(__path__))
     return sorted(name for name in modules if not name.startswith("_"))
 
 
-def get(name: str) -> Dialect:
+def get(name: str) -> "Dialect":
     """Import a dialect by name."""
     dialect: Dialect = import_module(f"{__name__}.{name}").DIALECT
     return dialect
 
 
 @cache
-def kinds() -> dict[tuple[str, str], Kind]:
-    """Return every kind of every dialect, by its apiVersion and name."""
-    return {key: kind for name in names() for key, kind in get(name).kinds.items()}
+def kinds() -> dict[tuple[str, str], str]:
+    """Return the dialect of every kind, by the kind's apiVersion and name."""
+    if table := prepared("names"):
+        return dict(table.KINDS)
+    return {key: name for name in names() for key in get(name).kinds}
+
+
+def kind(version: str, name: str) -> "Kind":
+    """Import a kind by its apiVersion and name."""
+    return get(kinds()[version, name]).kinds[version, name]
+
+
+def schema(version: str, name: str) -> dict[str, Any]:
+    """Return the JSON Schema of the custom resources of a kind."""
+    from mlgen.dialects._schemas import resource
+
+    return resource(kind(version, name).spec)
 
 
 @cache
@@ -78,12 +93,28 @@ def documents(text: Text) -> Iterator[Document | list[Problem]]:
 
     A List that contains a job, as `kubectl get` prints it, is split into its items.
     """
-    for document in read_documents(text):
-        items = _list_items(document) if isinstance(document, Document) else []
-        if isinstance(document, Document) and any(map(_is_job, items)):
-            yield from (document.item("items", i) for i in range(len(items)))
-        else:
-            yield document
+    for part in pieces(text):
+        for document in read_documents(part):
+            items = _list_items(document) if isinstance(document, Document) else []
+            if isinstance(document, Document) and any(map(_is_job, items)):
+                yield from (document.item("items", i) for i in range(len(items)))
+            elif isinstance(document, Document) and part.item:
+                yield document.item()
+            else:
+                yield document
+
+
+def pieces(text: Text) -> Iterator[Text]:
+    """Yield the parts of a text that can be read by themselves: a List of jobs in its items."""
+    if "\nitems:\n" not in text.text or text.item:
+        yield text
+        return
+    from mlgen.documents import lists
+
+    for line, chunk in split(text.text):
+        if not is_blank(chunk):
+            part = Text(text.name, chunk, line=text.line + line)
+            yield from lists.items(part, _known()) or [part]
 
 
 def each(
@@ -150,7 +181,7 @@ def native(document: Document) -> tuple[Document | None, list[Problem]]:
         if not isinstance(data.get(field), str):
             raise MlgenError([document.located(_untyped(document, field))])
     if (version, name) in kinds():
-        return _converted(document, kinds()[version, name])
+        return _converted(document, version, name)
     problem = _misspelt(version, name) or _of_kustomize(version, name)
     if problem:
         raise MlgenError([document.located(problem)])
@@ -164,6 +195,8 @@ def _untyped(document: Document, field: str) -> Problem:
         document: a mapping.
         field: the field that it lacks.
     """
+    from pathlib import Path
+
     file = Path(document.place(()).file).name
     hint = f"for a job, write apiVersion: {API_VERSION} and kind: {KIND}"
     if file in CHARTS:
@@ -192,26 +225,35 @@ def _list_items(document: Document) -> list[Any]:
 
 def _is_job(item: Any) -> bool:
     """Return True for a TrainingJob or a custom resource of a dialect."""
-    return isinstance(item, dict) and (item.get("apiVersion"), item.get("kind")) in _known()
+    key = (item.get("apiVersion"), item.get("kind")) if isinstance(item, dict) else ()
+    return all(isinstance(part, str) for part in key) and key in _known()
 
 
-def _known() -> list[tuple[str, str]]:
+@cache
+def _known() -> Mapping[tuple[str, str], None]:
     """Return the apiVersion and name of every kind of job."""
-    return [*kinds(), (API_VERSION, KIND)]
+    return dict.fromkeys([*kinds(), (API_VERSION, KIND)])
 
 
-def _converted(document: Document, kind: Kind) -> tuple[Document, list[Problem]]:
-    """Return the TrainingJob of a custom resource, and warnings."""
+def _converted(document: Document, version: str, name: str) -> tuple[Document, list[Problem]]:
+    """Return the TrainingJob of a custom resource, given its apiVersion and kind, and warnings."""
+    from mlgen.dialects._builder import Builder
+    from mlgen.dialects._source_value import SourceValue
+
     document, duplicates = _without_duplicates(document)
     document = replace(document, data=without_nulls(document.data))
     collector = Collector(duplicates)
-    with collector.catch():
-        further = pod_fields.problems_of_templates(document)
-        require_valid(document, resource(kind.spec), further)
+    further = pod_fields.problems_of_templates(document)
+    dialect, key = kinds()[version, name], (version, name)
+    if document.problems or further or not accepts(dialect, key, document.data):
+        from mlgen.jobfile.violations import require_valid
+
+        with collector.catch():
+            require_valid(document, schema(version, name), further)
     collector.raise_errors()
     builder = Builder(SourceValue(document.data))
     if not builder.collector.has_errors:
-        kind.convert(builder)
+        kind(version, name).convert(builder)
     collector.extend(map(document.located, builder.collector.problems))
     collector.raise_errors()
     return builder.finish(document), list(collector.problems)
@@ -229,6 +271,7 @@ def _without_duplicates(document: Document) -> tuple[Document, list[Problem]]:
     return replace(document, problems=problems), warnings
 
 
+@lru_cache(maxsize=256)
 def _misspelt(version: str, name: str) -> Problem | None:
     """Return the problem of an unknown kind that looks like a job, or None for other objects."""
     if name in TRAINER:

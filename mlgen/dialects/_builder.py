@@ -4,14 +4,13 @@ A dialect reads `SourceValue`s and puts them into a `Builder`, which remembers w
 came from. So a problem of the job is reported at the value of the custom resource.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
+from mlgen.dialects._places import placed
 from mlgen.dialects._source_value import SourceValue
 from mlgen.dialects._volumes import short_volume
 from mlgen.documents.document import Document
-from mlgen.jobfile.schema import API_VERSION, KIND
+from mlgen.jobfile.model import API_VERSION, KIND
 from mlgen.kubernetes.labels import KUEUE_QUEUE, LAST_APPLIED
 from mlgen.kubernetes.limits import INT32_MAX
 from mlgen.problems import Code, Collector, Problem, ValuePath
@@ -44,7 +43,6 @@ PER_ROLE = ("replicas", "restartScope", "backoffLimit")
 """Fields that are never shared by all roles."""
 
 
-@dataclass
 class Builder:
     """A TrainingJob that is being built.
 
@@ -56,14 +54,16 @@ class Builder:
         collector: collects errors, and as warnings the differences from the operator.
     """
 
-    resource: SourceValue
-    data: dict[str, Any] = field(default_factory=dict)
-    origins: dict[ValuePath, ValuePath] = field(default_factory=dict)
-    collector: Collector = field(default_factory=Collector)
-
-    def __post_init__(self) -> None:
-        self.data = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {}, "spec": {}}
-        self.origins = {(name,): (name,) for name in self.data}
+    def __init__(self, resource: SourceValue) -> None:
+        self.resource = resource
+        self.data: dict[str, Any] = {
+            "apiVersion": API_VERSION,
+            "kind": KIND,
+            "metadata": {},
+            "spec": {},
+        }
+        self.origins: dict[ValuePath, ValuePath] = {(name,): (name,) for name in self.data}
+        self.collector = Collector()
         self._put_metadata()
 
     def _put_metadata(self) -> None:
@@ -296,23 +296,7 @@ class Builder:
             self.data["spec"] = spec = {k: v for k, v in spec.items() if v is not policy or policy}
         spec["roles"] = {k: _ordered(v, ROLE_ORDER) for k, v in spec.get("roles", {}).items()}
         self.data["spec"] = _ordered(spec, SPEC_ORDER)
-        job = Document(self.data, {(): document.place(())}, text=document.text)
-        for path in _paths(self.data, ()):
-            origin = self._origin(path)
-            if origin in document.places:
-                job.origins[path] = origin
-                job.places[path] = document.places[origin]
-                job.keys[path] = document.key_place(origin)
-                if origin in document.texts:
-                    job.texts[path] = document.texts[origin]
-        return job
-
-    def _origin(self, path: ValuePath) -> ValuePath | None:
-        """Return the path in the custom resource of a path in the TrainingJob."""
-        for length in range(len(path), 0, -1):
-            if path[:length] in self.origins:
-                return (*self.origins[path[:length]], *path[length:])
-        return None
+        return placed(self.data, self.origins, document)
 
     def _share_fields(self) -> None:
         """Move the fields that are equal in all of several roles to `spec`."""
@@ -367,14 +351,3 @@ def _without(mapping: dict[str, Any], shared: dict[str, Any]) -> dict[str, Any]:
         elif value != shared[key]:
             rest[key] = _without(value, shared[key])
     return rest
-
-
-def _paths(value: Any, path: ValuePath) -> Iterator[ValuePath]:
-    """Yield the path of a value and of everything in it."""
-    yield path
-    if isinstance(value, dict):
-        for name, inner in value.items():
-            yield from _paths(inner, (*path, name))
-    elif isinstance(value, list):
-        for i, inner in enumerate(value):
-            yield from _paths(inner, (*path, i))

@@ -1,14 +1,12 @@
 """A value of a custom resource, with its path."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlgen.problems import ValuePath
 
 
-@dataclass(frozen=True, slots=True)
-class SourceValue:
+class SourceValue(NamedTuple):
     """A value of a custom resource and its path there; false if the value is None (not set)."""
 
     value: Any

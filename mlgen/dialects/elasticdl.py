@@ -12,7 +12,6 @@ k8s_volume.py. A pod from `elasticdl train --yaml` needs no operator, and is not
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 from mlgen.dialects._builder import Builder
@@ -118,12 +117,11 @@ SPEC = mapping(
 )
 
 
-@dataclass
 class Arguments:
     """The arguments of a job, by name, that have not been written yet."""
 
-    builder: Builder
-    rest: dict[str, SourceValue] = field(default_factory=dict)
+    def __init__(self, builder: Builder, rest: dict[str, SourceValue]) -> None:
+        self.builder, self.rest = builder, rest
 
     def take(self, name: str) -> SourceValue:
         """Remove and return an argument; one with an empty value counts as not set."""

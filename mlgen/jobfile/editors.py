@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mlgen.jobfile.schema import API_VERSION, KIND
+from mlgen.jobfile.model import API_VERSION, KIND
 
 ROLE = {"$ref": "#/definitions/role"}
 

@@ -4,8 +4,11 @@ Fields have the names of the job file, in snake case; `schemas/job.schema.json` 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from mlgen.records import field, record
+
+API_VERSION, KIND = "mlgen.dev/v1alpha1", "TrainingJob"
 
 Resources = dict[str, dict[str, str]]
 """Resources of a container: {"requests": {"cpu": "2"}, "limits": {"cpu": "2"}}."""
@@ -17,7 +20,7 @@ Kubeflow's training operator uses the same range (pkg/util/train/train_util.go).
 """
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WaitFor:
     """A role to wait for.
 
@@ -35,7 +38,7 @@ def containers_of(template: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [*((template.get("spec") or {}).get("containers") or ())]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RoleSpec:
     """One role of the job file, merged with the fields that apply to all roles.
 
@@ -93,7 +96,7 @@ class RoleSpec:
         ]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GiveUpAfter:
     """When the supervisor ends a job that cannot go on; 0 for never.
 
@@ -108,7 +111,7 @@ class GiveUpAfter:
     pending_seconds: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RunPolicy:
     """Policies for the whole job; times in seconds.
 
@@ -138,7 +141,7 @@ class RunPolicy:
         return 6 if self.backoff_limit is None else self.backoff_limit
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SuccessPolicy:
     """When the job has succeeded.
 
@@ -155,14 +158,14 @@ class SuccessPolicy:
     operator: Literal["All", "Any"] = "All"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WaitPolicy:
     """How long replicas wait for their peers, in seconds; None: without a limit."""
 
     timeout_seconds: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HostPorts:
     """The node ports, `base` to `base + size - 1`, from which replicas are assigned theirs."""
 
@@ -171,7 +174,7 @@ class HostPorts:
     allow_reserved: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Rdma:
     """RDMA hardware, and the names that it has in the cluster.
 
@@ -189,7 +192,7 @@ class Rdma:
     hca: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Network:
     """How replicas address each other, and the network that they use.
 
@@ -209,7 +212,7 @@ class Network:
         return self.rdma.mode == "host" if self.host is None else self.host
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Placement:
     """Place the job's pods in one topology domain, or in different ones.
 
@@ -221,7 +224,7 @@ class Placement:
     mode: Literal["required", "preferred"] = "required"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Scheduling:
     """How the job's pods are scheduled; `min_member` is a number of pods."""
 
@@ -236,7 +239,7 @@ class Scheduling:
     spread: Placement | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Security:
     """The PodSecurity level that the pods must meet, and the user and groups that they run as."""
 
@@ -246,7 +249,7 @@ class Security:
     fs_group: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Tensorboard:
     """A TensorBoard server for the job.
 
@@ -260,7 +263,7 @@ class Tensorboard:
     resources: Resources = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Helpers:
     """Images of the containers that mlgen adds."""
 
@@ -270,7 +273,7 @@ class Helpers:
     python_image: str = "python:3.13.9-alpine"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TrainingJob:
     """One training job.
 

@@ -7,7 +7,6 @@ depend on the version. The API's schema is loaded only for a document that has o
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from mlgen.documents import overrides
 from mlgen.documents.document import Document
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.problems import Problem, ValuePath, did_you_mean
@@ -108,9 +107,10 @@ def _violations(
     """
     from mlgen.kubernetes.schema import violations
 
-    size = len(path)
-    texts = {p[size:]: text for p, text in document.texts.items() if p[:size] == path}
+    texts = document.item(*path).texts
     for violation in violations(kind, value, texts=texts, **options):
+        from mlgen.documents import overrides
+
         problem = overrides.in_shell(violation.problem(path), document)
         yield document.located(problem, key=violation.code == "unknown-field")
 

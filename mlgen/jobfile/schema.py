@@ -5,14 +5,12 @@ The schema checks types and values. Frameworks check which roles and fields make
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from mlgen.kubernetes.versions import KubeVersion
+from mlgen.records import record
 from mlgen.resources import folder
-
-API_VERSION, KIND = "mlgen.dev/v1alpha1", "TrainingJob"
 
 
 @cache
@@ -23,7 +21,13 @@ def base() -> dict[str, Any]:
     return loaded
 
 
-@dataclass(frozen=True, slots=True)
+def of_matrix() -> dict[str, Any]:
+    """Return the JSON Schema of `spec.matrix`."""
+    matrix: dict[str, Any] = base()["properties"]["spec"]["properties"]["matrix"]
+    return matrix | {"definitions": base()["definitions"]}
+
+
+@record
 class Extension:
     """The additions of one framework to the schema.
 

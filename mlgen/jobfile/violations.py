@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mlgen.documents import overrides
 from mlgen.documents.document import Document
 from mlgen.problems import Code, MlgenError, Problem, ValuePath, choice, described, shown
 
@@ -127,6 +126,8 @@ def _problems(error: Any, document: Document, job: "JobFile") -> Iterator[Proble
         return
     else:
         message, hint, code = _bad_value(error, document.texts.get(path), job)
+        from mlgen.documents import overrides
+
         if code == "wrong-type" and document.places.get(path) == overrides.SETTING:
             hint = overrides.cure(path, error.validator_value, value) or hint
         yield document.located(Problem(path, message, code, hint))

@@ -1,65 +1,90 @@
 """Fill the skeletons of objects (`templates/objects`) with values.
 
-A template decides where a value is placed, never what it is: every slot is `{{ value | slot }}`.
-The filter writes a number in place of the value, and the value replaces the number after the
-skeleton has been parsed. Text of the user therefore never passes through YAML.
+A template decides where a value is placed, never what it is. It has two kinds of slots:
+
+- `{{ value | slot }}` needs a value.
+- `{{ value | optional }}` is left out with its key or item if the value is None, and so is a
+  mapping or list of which nothing is left.
+
+A template is parsed before it is filled, so text of the user never passes through YAML. The
+skeletons in a wheel are parsed when it is built.
 """
 
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from mlgen.resources import folder
+from mlgen.resources import folder, prepared
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-MARK = "slot:"
+SLOTS = ("slot", "optional")
+"""The filters of templates. In a skeleton, a slot is a pair: one of these, and the value's name."""
+
+
+def filled(template: str, /, **values: Any) -> dict[str, Any]:
+    """Return the object of `templates/objects/<template>.yaml` with these values in its slots.
+
+    Raises:
+        ValueError: a value that the template needs is missing or None.
+    """
+    filled_object: dict[str, Any] = _filled(skeleton(template), values)
+    return filled_object
+
+
+def _filled(node: Any, values: dict[str, Any]) -> Any:
+    """Return a part of a skeleton with values in its slots; None if it is left out."""
+    if isinstance(node, tuple):
+        kind, name = node
+        value = values.get(name)
+        if value is None and kind == "slot":
+            raise ValueError(f"the template needs a value of {name}")
+        return value
+    if isinstance(node, dict):
+        fields = {key: _filled(inner, values) for key, inner in node.items()}
+        filled_fields = {key: value for key, value in fields.items() if value is not None}
+        return filled_fields if filled_fields or not node else None
+    if isinstance(node, list):
+        items = [_filled(inner, values) for inner in node]
+        filled_items = [item for item in items if item is not None]
+        return filled_items if filled_items or not node else None
+    return node
+
+
+@cache
+def skeleton(template: str) -> Any:
+    """Return the skeleton of a template: its content as data, in which a slot is a pair."""
+    part = prepared("skeletons")
+    return part.SKELETONS[template] if part else parsed(template)
+
+
+def parsed(template: str) -> Any:
+    """Return the skeleton of a template, read from its file.
+
+    Each slot is rendered as a tagged scalar, `!slot metadata`, which YAML then reads as a pair.
+    """
+    import yaml
+    from jinja2.meta import find_undeclared_variables
+
+    env = environment()
+    source = (folder("templates") / "objects" / f"{template}.yaml").read_text(encoding="utf-8")
+    names = find_undeclared_variables(env.parse(source))
+    text = env.from_string(source).render({name: name for name in names})
+
+    class Loader(yaml.SafeLoader):
+        """Reads slots."""
+
+    for kind in SLOTS:
+        Loader.add_constructor(f"!{kind}", lambda _, node: (node.tag[1:], node.value))
+    return yaml.load(text, Loader)  # noqa: S506 - a safe loader with two more tags
 
 
 @cache
 def environment() -> "Environment":
-    """Return the Jinja environment of the skeletons, in which an undefined name is an error."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
+    """Return the Jinja environment of the templates."""
+    from jinja2 import Environment, StrictUndefined
 
-    env = Environment(
-        loader=FileSystemLoader(folder("templates") / "objects"),
-        undefined=StrictUndefined,
-        autoescape=False,  # noqa: S701 - renders no HTML, and slots are numbers
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-
-    @pass_context
-    def slot(context: Any, value: Any) -> str:
-        context["_values"].append(value)
-        return f"{MARK}{len(context['_values']) - 1}"
-
-    env.filters["slot"] = slot
+    env = Environment(undefined=StrictUndefined, autoescape=False)  # noqa: S701 - renders no HTML
+    env.globals.clear()  # one of them is called namespace
+    env.filters |= {kind: f"!{kind} {{}}".format for kind in SLOTS}
     return env
-
-
-def filled(name: str, **values: Any) -> dict[str, Any]:
-    """Return the object of `templates/objects/<name>.yaml` with these values in its slots.
-
-    Raises:
-        jinja2.UndefinedError: a value that the skeleton uses is missing.
-    """
-    import yaml
-
-    slots: list[Any] = []
-    text = environment().get_template(f"{name}.yaml").render(values, _values=slots)
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    skeleton = yaml.load(text, loader)  # noqa: S506 - both loaders are safe
-    filled_object: dict[str, Any] = _replace_slots(skeleton, slots)
-    return filled_object
-
-
-def _replace_slots(node: Any, slots: list[Any]) -> Any:
-    """Return a parsed skeleton with each slot's number replaced by its value."""
-    if isinstance(node, dict):
-        return {key: _replace_slots(value, slots) for key, value in node.items()}
-    if isinstance(node, list):
-        return [_replace_slots(item, slots) for item in node]
-    if isinstance(node, str) and node.startswith(MARK):
-        return slots[int(node.removeprefix(MARK))]
-    return node

@@ -12,7 +12,6 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import product
 from operator import itemgetter
 from typing import Any
@@ -20,11 +19,11 @@ from typing import Any
 from mlgen.documents import flags, overrides
 from mlgen.documents.document import Document
 from mlgen.documents.reader import value_document
+from mlgen.jobfile.checkers import accepts
 from mlgen.jobfile.model import TrainingJob
-from mlgen.jobfile.schema import base as job_file_schema
-from mlgen.jobfile.violations import violations
 from mlgen.objects.labels import MATRIX, MATRIX_VALUE
 from mlgen.problems import Code, MlgenError, Place, Problem, ValuePath
+from mlgen.records import record, replace
 from mlgen.variants.combination_names import labels_of, name_limit, names
 from mlgen.variants.name_hash import letters
 
@@ -53,7 +52,7 @@ Axes = tuple[tuple[ValuePath, tuple[Any, ...]], ...]
 """The values of each path, from the command line."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Value:
     """A value that a combination sets.
 
@@ -69,7 +68,7 @@ class Value:
 Values = dict[ValuePath, Value]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Combination:
     """One combination of the values of a matrix.
 
@@ -313,15 +312,16 @@ def _typed(path: ValuePath, data: Any, text: str = "") -> Any:
 
 def _malformed(document: Document) -> list[Problem]:
     """Return the problems of `spec.matrix`: those with its schema, its paths and its values."""
-    base = job_file_schema()
-    definitions = {"definitions": base["definitions"]}
-    schema = definitions | base["properties"]["spec"]["properties"][PATH[-1]]
     item = document.item(*PATH)
-    problems = [
-        replace(problem, path=(*PATH, *problem.path)) for problem in violations(item, schema)
-    ]
-    if problems:
-        return sorted(problems, key=lambda problem: problem.place or OPTION)
+    if not accepts("jobs", "spec.matrix", item.data):
+        from mlgen.jobfile.schema import of_matrix
+        from mlgen.jobfile.violations import violations
+
+        invalid = violations(item, of_matrix())
+        if invalid:
+            located = (replace(problem, path=(*PATH, *problem.path)) for problem in invalid)
+            return sorted(located, key=lambda problem: problem.place or OPTION)
+    problems: list[Problem] = []
     for at, name, _ in _written(document):
         try:
             _plain(_path(name), document, at)

@@ -172,6 +172,8 @@ def test_only_a_list_that_contains_a_job_is_split():
     assert read(json.dumps(mixed)) == [other, job]
     assert read(json.dumps(others)) == [others]
     assert read(json.dumps(mixed | {"items": None})) == [mixed | {"items": None}]
+    nothing = {"apiVersion": [1], "kind": {}}
+    assert read(json.dumps(mixed | {"items": [nothing, job]})) == [nothing, job]
 
 
 def test_documents_are_processed_after_those_that_fail():

@@ -1,6 +1,5 @@
 """Values in the slots of a skeleton are never parsed or escaped."""
 
-import jinja2
 import pytest
 
 from mlgen.objects.skeleton import filled
@@ -17,7 +16,7 @@ HOSTILE = [
     "line\nbreak: [",
     "{{ metadata }}",
     "{% if x %}",
-    "slot:0",
+    "!slot metadata",
     "&anchor *alias !!python/object",
     "\u2028 é 🚂",
 ]
@@ -35,26 +34,32 @@ def test_hostile_text_arrives_unchanged(text):
     }
 
 
-@pytest.mark.parametrize("value", [None, 0, 1.5, True, [], {}, {"a": None}])
-def test_values_keep_their_type(value):
-    assert filled("serviceaccount", metadata=value)["metadata"] is value
+@pytest.mark.parametrize("value", [0, 1.5, True, "", [], {}, {"a": None}])
+@pytest.mark.parametrize("template", ["configmap", "serviceaccount"])
+def test_values_keep_their_type(template, value):
+    manifest = filled(template, metadata=value, data=value)
+
+    assert manifest["metadata"] is value
+    assert manifest.get("data", value) is value
 
 
-def test_more_than_ten_slots_are_not_confused():
+def test_each_slot_gets_its_value():
     values = {
         "metadata": "m",
+        "suspend": True,
+        "completion_mode": "Indexed",
         "replicas": 2,
-        "per_index": 3,
-        "failed_indexes": 4,
+        "backoff_limit_per_index": 3,
+        "max_failed_indexes": 4,
         "backoff_limit": 5,
         "deadline": 6,
         "ttl": 7,
-        "success": {"succeededCount": 8},
+        "success_rule": {"succeededCount": 8},
         "failure_rules": [9],
         "template": "t",
     }
 
-    assert filled("job", suspend=True, indexed=True, **values) == {
+    assert filled("job", **values) == {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": "m",
@@ -75,6 +80,23 @@ def test_more_than_ten_slots_are_not_confused():
     }
 
 
-def test_a_value_that_the_skeleton_lacks_is_an_error():
-    with pytest.raises(jinja2.UndefinedError, match="data"):
-        filled("configmap", metadata={})
+def test_optional_values_are_left_out_with_what_is_around_them():
+    assert filled("job", metadata="m", template="t", backoff_limit=0, ttl=None) == {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": "m",
+        "spec": {"backoffLimit": 0, "template": "t"},
+    }
+
+
+@pytest.mark.parametrize("values", [{}, {"metadata": None}])
+def test_a_value_that_the_template_needs_is_an_error(values):
+    with pytest.raises(ValueError, match="needs a value of metadata"):
+        filled("configmap", data={}, **values)
+
+
+def test_objects_share_nothing():
+    first, second = (filled("service", metadata={}, selector={}) for _ in range(2))
+    first["spec"]["clusterIP"] = "10.0.0.1"
+
+    assert "clusterIP" not in second["spec"]

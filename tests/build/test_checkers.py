@@ -1,0 +1,165 @@
+"""The prepared checkers accept what `jsonschema` accepts, and nothing else.
+
+`MLGEN_MUTANTS=50000 MLGEN_SEED=any pytest -n 0 -s tests/build/test_checkers.py` tries more.
+"""
+
+import json
+import os
+import random
+from contextlib import suppress
+from copy import deepcopy
+
+import pytest
+import yaml
+from jsonschema import Draft7Validator
+from support import FILES, ROOT, load_all
+
+from mlgen import dialects, frameworks
+from mlgen.build._compiler import Compiler
+from mlgen.jobfile.checkers import accepts
+from mlgen.jobfile.model import API_VERSION, KIND
+from mlgen.jobfile.schema import base
+
+MUTANTS = int(os.environ.get("MLGEN_MUTANTS", "400"))
+SEED = os.environ.get("MLGEN_SEED", "mlgen")
+
+VALUES = [
+    *(None, True, False, 0, 1, -1, 2, 255, 256, 1023, 65535, 65536, 2**31 - 1, 2**31),
+    *(0.0, 1.0, 0.5, -0.0, float("inf"), float("nan")),
+    *("", "x", "X y", "a\n", "1", "1.5", "/", "/x", "All", "All\n", "a=b", "10Gi", "1e3", "-1"),
+    *("mlgen.dev/x", "args.x", "None", "port", "a" * 63, "a" * 64, "é", "é\n"),
+    *([], [[]], [{}], [None], ["x"], ["x", "x"], [1, 1.0], [1, True], [0, False], [1, 2], [True]),
+    *([{"a": 1}, {"a": 1}], ["All"], [0], [256], [float("nan")] * 2),
+    *({}, {"a": 1}, {"a": "b"}, {"name": "x"}, {1: 2}, {None: "x"}, {"": {}}, {"$patch": "delete"}),
+]
+"""Values of all types, with those at the limits of rules."""
+
+
+def parts(schema):
+    """Yield every schema in a schema."""
+    yield schema
+    inner = [schema.get(word) for word in ("items", "additionalProperties", "propertyNames")]
+    inner += [schema.get(word) for word in ("if", "then", "not")]
+    inner += [part for word in ("allOf", "oneOf") for part in schema.get(word, [])]
+    inner += schema.get("properties", {}).values()
+    for part in inner:
+        if isinstance(part, dict):
+            yield from parts(part)
+
+
+DEFINITIONS = base()["definitions"]
+ROOTS = [
+    *DEFINITIONS.values(),
+    *(frameworks.schema([name]) for name in frameworks.names()),
+    *(dialects.schema(*key) for key in dialects.kinds()),
+]
+PARTS = {json.dumps(part): part for root in ROOTS for part in parts(root)}
+NAMES = sorted({name for part in PARTS.values() for name in part.get("properties", {})})
+
+
+def compiled(schema, **definitions):
+    """Return the function of a schema."""
+    compiler, names = Compiler(definitions), {}
+    name = compiler.function(schema)
+    exec(compiler.text(), names)
+    return names[name]
+
+
+def test_each_part_of_a_schema_accepts_the_same_values():
+    for part in PARTS.values():
+        is_valid = compiled(part, **DEFINITIONS)
+        validator = Draft7Validator({**part, "definitions": DEFINITIONS})
+        fields = [{name: value} for name in part.get("properties", {}) for value in VALUES[::7]]
+        for value in [*VALUES, *fields]:
+            assert is_valid(value) == validator.is_valid(value), (part, value)
+
+
+@pytest.mark.parametrize(
+    "schema", [{"format": "date"}, {"enum": [1]}, {"const": True}, {"patternProperties": {}}]
+)
+def test_a_keyword_that_the_compiler_does_not_know_is_an_error(schema):
+    with pytest.raises(ValueError, match="the compiler"):
+        compiled({"properties": {"a": {"items": schema}}})
+
+
+def key(document):
+    """Return the module and the key of the checker of a document, and its schema; None without."""
+    version, kind = document.get("apiVersion"), document.get("kind")
+    if (version, kind) == (API_VERSION, KIND):
+        spec = document.get("spec")
+        name = spec.get("framework") if isinstance(spec, dict) else None
+        known = isinstance(name, str) and name in frameworks.names()
+        return ("jobs", name, frameworks.schema, [name]) if known else None
+    if isinstance(kind, str) and isinstance(version, str) and (version, kind) in dialects.kinds():
+        return dialects.kinds()[version, kind], (version, kind), dialects.schema, version, kind
+    return None
+
+
+def documents():
+    """Return every document of the fixtures, valid and invalid, that has a checker."""
+    files = [*FILES, *sorted((ROOT / "fixtures/invalid").rglob("*.yaml"))]
+    found = []
+    for file in files:
+        with suppress(yaml.YAMLError, RecursionError):  # some are no YAML, and one contains itself
+            items = [item for item in load_all(file.read_text()) if isinstance(item, dict)]
+            found += [item for item in items if list(places(item)) and key(item)]
+    return found
+
+
+VALIDATORS = {}
+
+
+def agree(document):
+    """Return whether both accept a document, after comparing them; None without a checker."""
+    found = key(document)
+    if not found:
+        return None
+    module, name, schema, *arguments = found
+    if (module, name) not in VALIDATORS:
+        VALIDATORS[module, name] = Draft7Validator(schema(*arguments))
+    valid = accepts(module, name, document)
+    assert valid == VALIDATORS[module, name].is_valid(document), document
+    return valid
+
+
+@pytest.mark.usefixtures("prepared")
+def test_documents_of_the_fixtures():
+    assert {agree(document) for document in documents()} == {True, False}
+
+
+def places(value):
+    """Yield each mapping and list in a value with each of its keys and indexes."""
+    for step in list(value) if isinstance(value, dict) else range(len(value)):
+        yield value, step
+        if isinstance(value[step], (dict, list)):
+            yield from places(value[step])
+
+
+def mutant(document, chance):
+    """Return a copy of a document in which a value or a key at a random place is another one."""
+    document = deepcopy(document)
+    holder, step = chance.choice(list(places(document)))
+    action = chance.random()
+    if action < 0.6:
+        holder[step] = deepcopy(chance.choice(VALUES))
+    elif action < 0.75:
+        del holder[step]
+    elif isinstance(holder, list):
+        holder.append(deepcopy(chance.choice(VALUES)))
+    else:
+        value = holder.pop(step) if action < 0.9 else deepcopy(chance.choice(VALUES))
+        holder[chance.choice([*NAMES, "X", 1, None, "a=b"])] = value
+    return document
+
+
+@pytest.mark.usefixtures("prepared")
+def test_documents_with_changes_at_random():
+    chance, originals = random.Random(SEED), documents()
+    results = []
+    for _ in range(MUTANTS):
+        document = chance.choice(originals)
+        for _ in range(chance.choice([1, 1, 1, 2, 3])):
+            document = mutant(document, chance)
+        results.append(agree(document))
+    print(f"{len(results)}: {results.count(True)} valid, {results.count(False)} invalid")
+    assert {True, False} <= set(results)
