@@ -5,9 +5,9 @@ Every room reports problems as these values. Only the command line prints them.
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from difflib import get_close_matches
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
+
+from mlgen.records import record
 
 ValuePath = tuple[str | int, ...]
 """The path of a value in a document: ("spec", "roles", "worker", "args", 1)."""
@@ -76,8 +76,7 @@ def dotted(path: ValuePath) -> str:
     return text
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Place:
+class Place(NamedTuple):
     """A position in a text that the user wrote: file name, line and column (both from 1).
 
     Line 0 stands for the file as a whole, or for a value from the command line.
@@ -91,7 +90,7 @@ class Place:
         return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Problem:
     """One error or warning.
 
@@ -183,6 +182,8 @@ def did_you_mean(word: str, known: Iterable[Any], cutoff: float = 0.6) -> str:
         known: the words that are possible.
         cutoff: how close they must be, from 0 to 1, as measured by difflib.
     """
+    from difflib import get_close_matches
+
     close = get_close_matches(word, [str(name) for name in known], n=1, cutoff=cutoff)
     return f'did you mean "{close[0]}"?' if close else ""
 

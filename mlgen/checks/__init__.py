@@ -6,19 +6,27 @@ hang without an error.
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from mlgen.checks import admission, claims, names, references, sense
 from mlgen.checks.job_file import path_in_job_file
-from mlgen.checks.pods import ROLES, WORKLOADS, Finding, Objects, pods_of, texts, title
-from mlgen.kubernetes.limits import APPLY_MAX, CONFIG_MAP_MAX, overlong
-from mlgen.kubernetes.objects import Key, keys
+from mlgen.checks.pods import ROLES, WORKLOADS, Finding, Objects, Pods, pods_of, texts, title
+from mlgen.kubernetes.limits import (
+    APPLIED,
+    APPLY_MAX,
+    CONFIG_MAP_MAX,
+    ETCD_MAX,
+    overlong,
+    stored_bytes,
+)
+from mlgen.kubernetes.objects import Key
 from mlgen.kubernetes.pod_security import LEVELS, Level, Violation, violations
 from mlgen.kubernetes.versions import KubeVersion
-from mlgen.objects.labels import DECIDES, ROLE
+from mlgen.objects.labels import DECIDES, REPLICA_INDEX, ROLE
 from mlgen.problems import Problem, ValuePath
+from mlgen.records import replace
 
 Object = dict[str, Any]
 
@@ -39,7 +47,7 @@ def problems(
         kube_version: of the cluster.
         job_file: its data, in which the values of the objects are found.
     """
-    job = Objects(name, objects)
+    job = Objects(name, objects, alike=bool(job_file))
     violations = findings(job, kube_version, job_file)
     found = [_in_job_file(finding, job_file or {}) for finding in violations]
     return list(dict.fromkeys([*found, *sense.problems(job, job_file), *claims.problems(job)]))
@@ -70,19 +78,21 @@ def findings(
     yield from _deciding(objects, job_file or {})
     # Names that mlgen makes of the job's name are wrong if that is.
     written_only = bool(named and job_file)
-    yield from admission.findings(objects, kube_version, job_file or {}, written_only=written_only)
+    yield from admission.findings(
+        job.distinct, kube_version, job_file or {}, written_only=written_only
+    )
     yield from references.findings(job)
     yield from _sizes(job)
 
 
-def collisions(objects: Iterable[Object], taken: Iterable[Key]) -> list[Problem]:
+def collisions(identities: Iterable[Key], taken: Container[Key]) -> list[Problem]:
     """Return at most one problem: the objects that are rendered twice.
 
     Args:
-        objects: of one job.
-        taken: the identities of the objects of earlier jobs.
+        identities: of the objects of one job.
+        taken: those of the objects of earlier jobs.
     """
-    counts = Counter(keys(objects))
+    counts = Counter(identities)
     duplicates = [key for key in counts if counts[key] > 1 or key in taken]
     if not duplicates:
         return []
@@ -134,13 +144,57 @@ def _deciding(objects: Sequence[Object], job_file: Mapping[str, Any]) -> Iterato
 
 def _sizes(job: Objects) -> Iterator[Finding]:
     """Check the sizes of objects, variables and arguments."""
-    for item in job.items:
-        for problem in sizes(item, "use fewer replicas"):
+    split = next(
+        (pods for pods in job.pods if REPLICA_INDEX in pods.item["metadata"]["labels"]), None
+    )
+    hint = _shared(split) if split else "use fewer replicas"
+    for item in job.distinct:
+        for problem in sizes(item, hint):
             yield Finding(item, (), problem)
-    for pods in job.pods:
+    for pods in job.distinct_pods:
         for text in texts([pods]):
             for problem in overlong(pods.role_path, text.label, text.text):
                 yield Finding(pods.item, text.path, problem)
+
+
+def _shared(pods: Pods) -> str:
+    """Return how a set with a Job for each replica of a role gets smaller."""
+    if pods.template["spec"].get("hostNetwork"):
+        return "use fewer replicas, or remove network.host: each then needs no Job of its own"
+    return (
+        "use fewer replicas, or give the roles the same fields: "
+        f"each {pods.role_path[-1]} then needs no Job of its own"
+    )
+
+
+def _size(item: Object) -> int:
+    """Return how many bytes the annotations have after a client-side `kubectl apply`.
+
+    It stores the object in one of them: as a line of JSON without spaces, in which Go escapes `<>&`
+    (k8s.io/kubectl, pkg/util/apply.go, GetModifiedConfiguration).
+    """
+    metadata = {"namespace": "default", "annotations": {}} | item["metadata"]
+    annotations = metadata["annotations"] or {}
+    others = sum(len(name) + len(str(text).encode()) for name, text in annotations.items())
+    others += len(APPLIED) + len("\n")
+    item = item | {"metadata": metadata}
+    files = item.get("data") if item["kind"] == "ConfigMap" else None
+    if not isinstance(files, dict):
+        return others + _text_size(item)
+    empty = item | {"data": dict.fromkeys(files, "")}
+    return others + _text_size(empty) + sum(map(_file_size, files.values()))
+
+
+@lru_cache(maxsize=64)
+def _file_size(text: str) -> int:
+    """Return the number of bytes of a text in JSON without its quotes: jobs have equal files."""
+    return _text_size(text) - 2
+
+
+def _text_size(value: Any) -> int:
+    """Return the number of bytes of a value in the JSON of Go."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return len(text.encode()) + 5 * sum(map(text.count, "<>&"))
 
 
 def sizes(item: Object, hint: str) -> Iterator[Problem]:
@@ -151,9 +205,14 @@ def sizes(item: Object, hint: str) -> Iterator[Problem]:
         hint: how to make it smaller.
     """
     kind, name = item["kind"], item["metadata"]["name"]
-    size = len(json.dumps(item, ensure_ascii=False).encode())
-    if kind == "ConfigMap" and size > CONFIG_MAP_MAX:
-        message = f"ConfigMap {name} has {size >> 10} KiB, the limit is {CONFIG_MAP_MAX >> 10} KiB"
+    size, stored, limit = _size(item), 0, ETCD_MAX
+    if kind == "ConfigMap":
+        limit = CONFIG_MAP_MAX
+        stored = sum(len(str(text).encode()) for text in (item.get("data") or {}).values())
+    elif size > limit:
+        stored = stored_bytes(item)
+    if stored > limit:
+        message = f"{kind} {name} has {stored >> 10} KiB, the limit is {limit >> 10} KiB"
         yield Problem(("spec", "roles"), message, "too-large", hint)
     elif size > APPLY_MAX:
         message = f"{kind} {name} has {size >> 10} KiB, too large for a client-side kubectl apply"

@@ -12,7 +12,6 @@ from mlgen.kubernetes import validation
 from mlgen.kubernetes.objects import without_nulls
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.kubernetes.violation import Violation
-from mlgen.objects.labels import REPLICA_INDEX, ROLE
 from mlgen.problems import Problem, dotted
 
 NAMES_CONTAINER = ("missing-image", "volume")
@@ -29,12 +28,12 @@ def findings(
     """Return the values of a job's objects that the API server rejects.
 
     Args:
-        objects: of the job.
+        objects: of the job; one of those that are alike.
         kube_version: of the cluster.
         job_file: its data; empty if there is none.
         written_only: only values that are in the job file.
     """
-    for item in _one_of_each(objects) if job_file else objects:
+    for item in objects:
         for violation in validation.violations(item, kube_version):
             path = path_in_job_file(job_file, item, violation.path)
             message = violation.message
@@ -57,19 +56,6 @@ def _other_container(item: Object, violation: Violation) -> str:
         if container.get("image")
     ]
     return f", or write mainContainer: {others[0]}" if len(others) == 1 else ""
-
-
-def _one_of_each(objects: Iterable[Object]) -> Iterable[Object]:
-    """Return one object of each kind and role.
-
-    Those of replicas differ only in names, addresses and ports, which other checks cover.
-    """
-    of_roles: dict[tuple[str, str], Object] = {}
-    for item in objects:
-        labels = item["metadata"].get("labels", {})
-        role = labels.get(ROLE) if REPLICA_INDEX in labels else item["metadata"]["name"]
-        of_roles.setdefault((item["kind"], role), item)
-    return of_roles.values()
 
 
 def violations(item: Mapping[str, Any], kube_version: KubeVersion) -> Iterator[Violation]:

@@ -10,7 +10,7 @@ def problems(job: Objects) -> Iterator[Problem]:
     """Return a warning for each claim that is created, but not mounted."""
     mounted = {
         volume.get("persistentVolumeClaim", {}).get("claimName")
-        for pods in job.pods
+        for pods in job.distinct_pods
         for _, volume in pods.volumes()
     } - {None}
     created = job.of_kind("PersistentVolumeClaim")

@@ -6,7 +6,6 @@ namespace: where a Service has that name. In files, kubectl also names pods by t
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from mlgen.checks.pods import (
@@ -22,6 +21,7 @@ from mlgen.checks.pods import (
 )
 from mlgen.objects.labels import INDEX_FORMS, ROLE
 from mlgen.problems import Code, Problem
+from mlgen.records import record
 
 DOTTED = re.compile(
     rf"(?<![\w.-])([a-z0-9][a-z0-9-]*-)({INDEX_FORMS})"
@@ -29,8 +29,11 @@ DOTTED = re.compile(
 )
 """`<host>-<index>.<Service>`, optionally with a namespace, a domain and a port."""
 
-BEGIN, END = r"(?:(?<![^\s,;\"'=@])|(?<=//))", r"(?![^\s,;\"'])"
-"""What surrounds a host name that is a word of its own and not part of a path."""
+BARE = re.compile(
+    r"(?:(?<![^\s,;\"'=@])|(?<=//))"
+    rf"([a-z0-9][a-z0-9-]*-)({INDEX_FORMS})(?::(\d+)(?![\w.-])|(?![^\s,;\"']))"
+)
+"""A host name that is a word of its own and not part of a path, optionally with a port."""
 
 ELASTIC = "elastic-hosts"
 """The file that names every worker that an elastic job may ever have."""
@@ -58,7 +61,7 @@ class Address(NamedTuple):
     port: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Mistake:
     """What is wrong with an address.
 
@@ -82,7 +85,7 @@ def findings(job: Objects) -> Iterator[Finding]:
     directory = Directory(job)
     seen: set[tuple[Address, tuple[str, ...], bool]] = set()
     mistakes: dict[tuple[str, Code], dict[str, tuple[Text, Mistake]]] = {}
-    for text in (*texts(job.pods), *_annotations(job.pods), *_files(job)):
+    for text in (*texts(job.distinct_pods), *_annotations(job.distinct_pods), *_files(job)):
         for address in directory.addresses(text):
             readers = text.reader_indexes if address.indexes.startswith("$") else ()
             key = (address, readers, text.dials)
@@ -125,17 +128,17 @@ class Directory:
     def __init__(self, job: Objects) -> None:
         self.job = job
         self.services = job.of_kind("Service")
-        subdomains = (pods.subdomain[1] for pods in job.pods)
+        subdomains = (pods.subdomain[1] for pods in job.distinct_pods)
         self.subdomains = {job.name, *(name for name in subdomains if name)}
         self.domains = {*self.subdomains, *self.services}
         self.prefixes = tuple(f"{name}-" for name in self.subdomains)
         self.namespace = next((item["metadata"].get("namespace") for item in job.items), None)
-        roles = {pods.template["metadata"]["labels"].get(ROLE) for pods in job.pods} - {None}
+        roles = {pods.template["metadata"]["labels"].get(ROLE) for pods in job.distinct_pods} - {
+            None
+        }
         self.hosts = {f"{prefix}{role}-" for prefix in self.prefixes for role in roles}
         self.hosts |= {f"{name}-" for name in job.by_host}
         self.names = self.hosts | {f"{job.name}-{role}-" for role in OPERATOR_ROLES}
-        any_name = "|".join(map(re.escape, sorted(self.names)))
-        self.bare = re.compile(rf"{BEGIN}({any_name})({INDEX_FORMS})(?::(\d+)(?![\w.-])|{END})")
 
     def addresses(self, text: Text) -> Iterator[Address]:
         """Return the replicas of the job that a text names."""
@@ -145,8 +148,8 @@ class Directory:
             address = Address(prefix, index, domain, port if text.has_ports else "")
             if self._is_of_job(address):
                 yield address
-        for prefix, index, port in self.bare.findall(text.text):
-            if prefix in self.hosts or (port and text.has_ports):
+        for prefix, index, port in BARE.findall(text.text):
+            if prefix in self.hosts or (prefix in self.names and port and text.has_ports):
                 yield Address(prefix, index, "", port if text.has_ports else "")
 
     def _is_of_job(self, address: Address) -> bool:

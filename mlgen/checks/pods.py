@@ -1,16 +1,17 @@
 """Objects of a job → its pods and the texts they read, as the checks need them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
-from mlgen.objects.labels import MAX_REPLICAS, ROLE
+from mlgen.objects.labels import MAX_REPLICAS, REPLICA_INDEX, ROLE
 from mlgen.problems import Problem, ValuePath
+from mlgen.records import record
 from mlgen.topology import INDEX_NAME
 
 Object = dict[str, Any]
+AnyObject = TypeVar("AnyObject", bound=Mapping[str, Any])
 
 WORKLOADS = ("Job", "StatefulSet", "Deployment")
 """The kinds that create pods."""
@@ -26,7 +27,7 @@ def workloads(objects: Iterable[Object]) -> dict[str, Object]:
     return {item["metadata"]["name"]: item for item in objects if item["kind"] in WORKLOADS}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Finding:
     """A violated rule, located in the object and in the job file.
 
@@ -41,7 +42,7 @@ class Finding:
     problem: Problem
 
 
-@dataclass(frozen=True)
+@record
 class Pods:
     """The pods of one workload.
 
@@ -128,17 +129,29 @@ class Pods:
             yield (*POD, "volumes", number), volume
 
 
-@dataclass(frozen=True)
+@record
 class Objects:
     """The objects of one job, with lookups.
 
     Attributes:
         name: of the job.
         items: all of its objects.
+        alike: whether replicas of one role differ only in names, addresses and ports, as rendered.
     """
 
     name: str
     items: Sequence[Object]
+    alike: bool = False
+
+    @cached_property
+    def distinct(self) -> Sequence[Object]:
+        """The objects, without those of all replicas but one of a role, if they are alike."""
+        return one_of_each(self.items) if self.alike else self.items
+
+    @cached_property
+    def distinct_pods(self) -> list[Pods]:
+        """The pods of the distinct workloads."""
+        return [pods_of(item) for item in self.distinct if item["kind"] in WORKLOADS]
 
     @cached_property
     def pods(self) -> list[Pods]:
@@ -152,8 +165,11 @@ class Objects:
 
     def of_host(self, host: str) -> Pods | None:
         """Return the pods of the workload to which a host name belongs, whatever its index."""
-        candidates = (self.by_host.get(name) for name in (host, host.rpartition("-")[0]))
-        return next((pods for pods in candidates if pods and pods.index(host) is not None), None)
+        for name in (host, host.rpartition("-")[0]):
+            pods = self.by_host.get(name)
+            if pods and pods.index(host) is not None:
+                return pods
+        return None
 
     @cached_property
     def _by_kind(self) -> dict[str, dict[str, Object]]:
@@ -167,18 +183,26 @@ class Objects:
         return self._by_kind.get(kind, {})
 
     @cached_property
-    def _by_label(self) -> dict[tuple[str, str], list[Pods]]:
-        pods_by_label: dict[tuple[str, str], list[Pods]] = {}
-        for pods in self.pods:
-            for label in pods.template["metadata"]["labels"].items():
-                pods_by_label.setdefault(label, []).append(pods)
-        return pods_by_label
+    def _by_label(self) -> dict[str, dict[str, list[Pods]]]:
+        """The pods by the value of a label; of each label that was looked for."""
+        return {}
+
+    def _labelled(self, key: str, value: str) -> list[Pods]:
+        """Return the pods of each workload whose template has a label."""
+        if key not in self._by_label:
+            by_value: dict[str, list[Pods]] = {}
+            for pods in self.pods:
+                labels = pods.template["metadata"]["labels"]
+                if key in labels:
+                    by_value.setdefault(labels[key], []).append(pods)
+            self._by_label[key] = by_value
+        return self._by_label[key].get(value, [])
 
     def selected(self, selector: Mapping[str, str]) -> Iterator[Pods]:
         """Return the pods of each workload of which a selector matches at least one pod."""
         labels = (label for label in selector.items() if label[0] not in (JOB_INDEX, SET_INDEX))
         # The rarest label leaves the fewest candidates.
-        candidates = min((self._by_label.get(label, []) for label in labels), key=len, default=[])
+        candidates = min((self._labelled(*label) for label in labels), key=len, default=[])
         return (pods for pods in candidates if pods.selected(selector))
 
 
@@ -193,6 +217,19 @@ def pods_of(item: Object) -> Pods:
     limit = item["metadata"].get("annotations", {}).get(MAX_REPLICAS, "")
     limit = int(limit) if limit.isdecimal() else 0
     return Pods(item, host, indexed, count or None, together or None, limit)
+
+
+def one_of_each(objects: Iterable[AnyObject]) -> list[AnyObject]:
+    """Return one object of each kind and role.
+
+    Those of replicas differ only in names, addresses and ports.
+    """
+    of_roles: dict[tuple[str, str], AnyObject] = {}
+    for item in objects:
+        labels = item["metadata"].get("labels", {})
+        role = labels.get(ROLE) if REPLICA_INDEX in labels else item["metadata"]["name"]
+        of_roles.setdefault((item["kind"], role), item)
+    return list(of_roles.values())
 
 
 def name_of(item: Object) -> str:
@@ -212,9 +249,8 @@ def role_path(item: Object) -> ValuePath:
     return (*ROLES, role) if role else ROLES
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
-    """A text that may name replicas.
+class Text(NamedTuple):
+    """A text that may name replicas; each job has many.
 
     Attributes:
         item: the object that contains it.

@@ -68,7 +68,7 @@ def _domains(job: Objects) -> Iterator[Finding]:
     """
     services = job.of_kind("Service")
     without_pods = {n for n, s in services.items() if not any(job.selected(s["spec"]["selector"]))}
-    for pods in job.pods:
+    for pods in job.distinct_pods:
         path, name = pods.subdomain
         service = services.get(name or "")
         if name and service is None:
@@ -83,7 +83,7 @@ def _domains(job: Objects) -> Iterator[Finding]:
             hint = f"do not override the labels {', '.join(service['spec']['selector'])}"
             labels = (*TEMPLATE, "metadata", "labels")
             yield Finding(pods.item, labels, Problem(pods.role_path, message, "selector", hint))
-    subdomains = {pods.subdomain[1] for pods in job.pods}
+    subdomains = {pods.subdomain[1] for pods in job.distinct_pods}
     for service in (service for name, service in services.items() if name in subdomains):
         spec = service["spec"]
         if spec.get("clusterIP") != "None" or spec.get("publishNotReadyAddresses") is not True:
@@ -102,7 +102,8 @@ def _replica_service(job: Objects, service: Object) -> Iterator[Finding]:
     selected = list(job.selected(selector))
     # The name of an operator's role that is merged into another is that of no pod.
     of_role = name.startswith(f"{job.name}-{selector.get(ROLE)}-")
-    is_alias = re.fullmatch(rf"{re.escape(job.name)}-.+-\d+", name) and not of_role
+    rest = name.removeprefix(f"{job.name}-")
+    is_alias = rest != name and re.fullmatch(r".+-\d+", rest) and not of_role
     if (
         selected
         and not is_alias
@@ -137,7 +138,9 @@ def _scripts(job: Objects) -> Iterator[Finding]:
     config_map = job.of_kind("ConfigMap").get(f"{job.name}-config")
     if config_map is None:
         return
-    commands = (item.get("command", []) for pods in job.pods for _, item in pods.containers())
+    commands = (
+        item.get("command", []) for pods in job.distinct_pods for _, item in pods.containers()
+    )
     scripts = {word for command in commands for word in command if word.startswith(SCRIPTS)}
     for name in sorted(script.removeprefix(f"{SCRIPTS}/") for script in scripts):
         if name not in _keys(config_map):
@@ -150,7 +153,7 @@ def _keys(config_map: Object) -> set[str]:
 
 def _config_map_references(job: Objects) -> Iterator[tuple[Pods, ValuePath, Object]]:
     """Return every reference of a pod to a ConfigMap, with its path."""
-    for pods in job.pods:
+    for pods in job.distinct_pods:
         for path, source, field in _possible_references(pods):
             if field in source:
                 yield pods, (*path, field), source[field]
@@ -318,9 +321,10 @@ def _annotations(metadata: Object) -> Object:
 def _planned(plan: dict[str, Any]) -> Iterator[str]:
     """Return the objects that a plan names: `job/mnist-worker`."""
     yield f"configmap/{status_name(plan['job'])}"
+    deciding = set(plan["deciding"])
     yield from (f"job/{name}" for name in plan["deciding"])
     for item in plan["workloads"]:
-        if item["name"] not in plan["deciding"]:
+        if item["name"] not in deciding:
             yield f"{item['kind'].lower()}/{item['name']}"
     yield from (f"{kind.lower()}/{name}" for kind, name in plan.get("objects", []))
 
@@ -339,7 +343,7 @@ GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
 
 def _gang(job: Objects) -> Iterator[Finding]:
     """Check that each PodGroup has pods, and does not require more than the job has."""
-    metadata = [pods.template["metadata"] for pods in job.pods]
+    metadata = [pods.template["metadata"] for pods in job.distinct_pods]
     groups = {meta.get("annotations", {}).get(GROUP_ANNOTATION) for meta in metadata}
     groups |= {meta["labels"].get(GROUP_LABEL) for meta in metadata}
     is_suspended = any(pods.count is None for pods in job.pods)

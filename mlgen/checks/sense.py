@@ -4,7 +4,6 @@ Such as 64 bytes of memory, a command in one word, or a reference to a variable 
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from mlgen.checks import expansion, shell_words
@@ -12,6 +11,7 @@ from mlgen.checks.job_file import path_in_job_file
 from mlgen.checks.pods import POD, Objects, Pods
 from mlgen.kubernetes.quantity import parse
 from mlgen.problems import Problem, ValuePath
+from mlgen.records import replace
 
 MIN_BYTES = 1 << 20
 """Container runtimes start no container with less memory than a few MiB."""
@@ -31,7 +31,7 @@ def problems(job: Objects, job_file: Mapping[str, Any] | None = None) -> Iterato
         job_file: its data, in which the values are found.
     """
     together = len(job.pods) > 1 or any(pods.count != 1 for pods in job.pods)
-    for pods in job.pods:
+    for pods in job.distinct_pods:
         if together:
             yield from _dns_policy(pods)
         for number, (path, container) in enumerate(pods.containers()):

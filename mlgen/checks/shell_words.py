@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from mlgen import flow
 from mlgen.problems import Problem, ValuePath
 from mlgen.shell import is_shell, program, text_index
 
@@ -46,6 +45,8 @@ def problems(fields: ValuePath, container: dict[str, Any]) -> Iterator[Problem]:
 def _one_word(path: ValuePath, word: str) -> Problem:
     """Return the problem of a program with spaces in its name; the name of a file may have some."""
     message = f'the container would look for a program of the name "{_shown(word)}"'
+    from mlgen import flow
+
     line = flow.words(word, command=True)
     hint = f"write {line}" if word.strip() else "write the name of a program"
     return Problem(path, message, "bad-value", hint, warning=word.startswith(("/", ".")))

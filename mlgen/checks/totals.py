@@ -1,7 +1,6 @@
 """Objects of a job → the resources of all its pods together."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from mlgen.checks.pods import WORKLOADS
@@ -9,12 +8,13 @@ from mlgen.kubernetes import pod_resources
 from mlgen.kubernetes.pod_resources import SHARED, Amounts, Kind
 from mlgen.kubernetes.quantity import times, total
 from mlgen.objects.labels import COMPONENT, workload_name
+from mlgen.records import record
 from mlgen.topology import Topology
 
 Object = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Totals:
     """The resources of a job, by name, as quantities.
 
@@ -41,11 +41,19 @@ def totals(topology: Topology, objects: Iterable[Object]) -> Totals:
         topology: has the number of replicas; that in a suspended object is 0.
         objects: of the job.
     """
-    replicas = {workload_name(topology.job, role): role.replicas for role in topology.roles}
+    names = {workload_name(topology.job, role): role for role in topology.roles}
     workloads = [item for item in objects if item["kind"] in WORKLOADS]
-    roles = [item for item in workloads if item["metadata"]["name"] in replicas]
-    others = [item for item in workloads if item["metadata"]["name"] not in replicas]
-    counted = [(item, replicas[item["metadata"]["name"]]) for item in roles]
+    others = [item for item in workloads if item["metadata"]["name"] not in names]
+    of_roles: dict[str, Object] = {}
+    counts: dict[str, int] = {}
+    for item in workloads:
+        role = names.get(item["metadata"]["name"])
+        if role:
+            # Replicas with Jobs of their own request the same.
+            of_roles.setdefault(role.name, item)
+            counts[role.name] = counts.get(role.name, 0) + role.replicas
+    roles = list(of_roles.values())
+    counted = list(zip(roles, counts.values(), strict=True))
     limits = _sum(counted, "limits")
     unlimited = {name for item in roles for name in SHARED - _of_pod(item, "limits").keys()}
     return Totals(

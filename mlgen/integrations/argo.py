@@ -10,7 +10,6 @@ prevention and bootstrapping"), and TensorBoard, which keeps running after the w
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
@@ -24,6 +23,7 @@ from mlgen.objects.skeleton import filled
 from mlgen.output.summary import heading
 from mlgen.output.yaml import verbatim, yaml_text
 from mlgen.problems import Collector, Problem
+from mlgen.records import record
 from mlgen.result import Foreign, Options, Rendered
 from mlgen.variants import matrix, workflow
 
@@ -47,7 +47,7 @@ SIZE_HINT = "mount large files from a ConfigMap or volume of your own, or use fe
 Object = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Form:
     """How the template is called.
 
@@ -91,10 +91,10 @@ def argo(texts: Iterable[Text], options: Options, form: Form) -> tuple[str, tupl
         objects = [*others, [*last, *_workflow_objects(run, form)]]
         applied = [item for items in objects for item in items]
         by_step = [item for job in run for item in [*_applied_by_step(job), _status(job)]]
-        in_cluster = [*applied, *by_step]
+        in_cluster = keys([*applied, *by_step])
         problems = [*_problems(run, form, applied), *checks.collisions(in_cluster, taken)]
         collector.extend(map(run[0].document.located, problems))
-        taken.update(keys(in_cluster))
+        taken.update(in_cluster)
         manifests += map(yaml_text, objects, map(heading, run))
     if form.parallelism is not None or form.fail_fast:
         collector.extend(_needs_matrix(result.jobs))
@@ -229,10 +229,10 @@ def _workflow(run: Sequence[Rendered], form: Form) -> Object:
         "workflow",
         metadata=metadata(job, job.name, "workflow"),
         service_account=SERVICE_ACCOUNT,
-        suspend=job.run_policy.suspend and form.schedule is None,
+        suspend=(job.run_policy.suspend and form.schedule is None) or None,
         ttl=job.run_policy.ttl_seconds_after_finished,
         parallelism=form.parallelism if run[0].combination else None,
-        fail_fast=form.fail_fast and bool(run[0].combination),
+        fail_fast=(form.fail_fast and bool(run[0].combination)) or None,
         step=_step(run, form),
     )
 
@@ -243,7 +243,7 @@ def _cron_workflow(run: Sequence[Rendered], form: Form) -> Object:
         "cronworkflow",
         metadata=metadata(job, job.name, "workflow"),
         schedule=form.schedule,
-        suspend=job.run_policy.suspend,
+        suspend=job.run_policy.suspend or None,
         labels=labels(job, "workflow"),
         workflow=_workflow(run, form)["spec"],
     )

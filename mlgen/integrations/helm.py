@@ -15,7 +15,6 @@ import re
 import stat
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from typing import IO, Any
@@ -24,13 +23,14 @@ from mlgen import dialects
 from mlgen.documents.chunks import chunks, is_blank
 from mlgen.documents.document import Document
 from mlgen.documents.files import Text, decode
-from mlgen.jobfile.schema import KIND
+from mlgen.jobfile.model import KIND
 from mlgen.kubernetes.groups import group_of
 from mlgen.kubernetes.objects import Key
 from mlgen.output.summary import heading
 from mlgen.output.yaml import yaml_text
 from mlgen.pipeline import render_documents
 from mlgen.problems import Collector, Place, Problem
+from mlgen.records import record, replace
 from mlgen.result import Foreign, Options, Rendered
 
 ANNOTATION = "postrenderer.helm.sh/postrender-filename"
@@ -147,7 +147,7 @@ def _is_job(document: Document | list[Problem], chunk: bytes) -> bool:
     return group_of(version) in dialects.groups() and not dialects.is_foreign(version, kind)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Origin:
     """The template that a document is from.
 

@@ -5,7 +5,6 @@ kpt shows the `results` of the list; kustomize ignores them. Both check the exit
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 from mlgen import checks, dialects, pipeline
@@ -18,6 +17,7 @@ from mlgen.kubernetes import names, versions
 from mlgen.kubernetes.objects import keys
 from mlgen.output.resource_list import resource_list_text
 from mlgen.problems import Collector, MlgenError, Place, Problem, choice, dotted
+from mlgen.records import replace
 from mlgen.result import Options
 from mlgen.variants import gitops
 
@@ -73,8 +73,9 @@ def _rendered(
             continue
         manifests[index] = [entry for job in result.jobs for entry in job.objects]
         problems += _located(item, result.warnings)
-        problems += _located(item, checks.collisions(manifests[index], taken))
-        taken.update(keys(manifests[index]))
+        identities = keys(manifests[index])
+        problems += _located(item, checks.collisions(identities, taken))
+        taken.update(identities)
     return manifests, problems
 
 
@@ -125,7 +126,8 @@ def _options(config: Item, options: Options) -> Options:
     for name, value in data.items():
         path = ("data", name)
         try:
-            options = _with(options, name, str(document.texts.get(path, value)))
+            text = value if isinstance(value, str) else str(document.texts.get(path, value))
+            options = _with(options, name, text)
         except ValueError as error:
             problems.append(Problem(path, str(error), "bad-value"))
         except KeyError:

@@ -12,17 +12,16 @@ definitions (`PodSpec`), each with:
 `.ci/kubernetes-schemas` writes that file.
 """
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from mlgen.kubernetes.versions import DEFAULT, KubeVersion, parse
-from mlgen.resources import folder
+from mlgen.records import record
+from mlgen.resources import folder, prepared
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Definition:
     """An object in one version.
 
@@ -73,6 +72,14 @@ def element(kind: str) -> str:
 @cache
 def _data() -> dict[str, dict[str, Any]]:
     """Return the content of api.json."""
+    part = prepared("definitions")
+    return part.API if part else read()
+
+
+def read() -> dict[str, dict[str, Any]]:
+    """Read api.json."""
+    import json
+
     path = folder("schemas") / "kubernetes" / "api.json"
     data: dict[str, dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
     return data

@@ -1,6 +1,7 @@
 """The limits on the size of an object, a variable or a port number."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from mlgen.problems import Problem, ValuePath
 
@@ -8,14 +9,24 @@ CONFIG_MAP_MAX = 1 << 20
 """The maximum size of a ConfigMap's data, in bytes:
  https://kubernetes.io/docs/concepts/configuration/configmap/."""
 
+ETCD_MAX = 3 << 19
+"""The maximum size of an object in etcd, in bytes: --max-request-bytes,
+ https://etcd.io/docs/v3.5/dev-guide/limit/."""
+
 APPLY_MAX = 256 << 10
 """The maximum size of all annotations of an object, in bytes.
 
 Client-side `kubectl apply` stores the object itself in one of them.
 """
 
+APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+"""That annotation."""
+
 ENV_MAX = 128 << 10
 """The maximum size of one variable or argument, in bytes: MAX_ARG_STRLEN in execve(2)."""
+
+ENV_SHORT = ENV_MAX // 5
+"""A value of so many characters fits: each has at most four bytes."""
 
 INT32_MAX = 2**31 - 1
 """The maximum of most numbers in manifests, such as `backoffLimit`."""
@@ -28,6 +39,18 @@ NODE_PORTS = range(30000, 32768)
 
 EPHEMERAL_PORTS = range(32768, 61000)
 """The ports that Linux uses for outgoing connections: ip_local_port_range in ip(7)."""
+
+
+def stored_bytes(value: Any) -> int:
+    """Return how many bytes a part of an object takes in etcd at least, where it is in protobuf.
+
+    Each string has a tag and a length there; names of fields, and what is short, are not counted.
+    """
+    if isinstance(value, str):
+        return len(value.encode()) + 2
+    if isinstance(value, dict):
+        return sum(map(stored_bytes, value.values()))
+    return sum(map(stored_bytes, value)) if isinstance(value, list) else 0
 
 
 def overlong(path: ValuePath, name: str, text: str) -> Iterator[Problem]:

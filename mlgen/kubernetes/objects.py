@@ -9,6 +9,28 @@ Key = tuple[str, str, str, str]
 """API group, kind, namespace and name, which together are unique in a cluster."""
 
 
+class Identities:
+    """The identities of many objects: names by group, kind and namespace, which saves memory."""
+
+    def __init__(self, identities: Iterable[Key] = ()) -> None:
+        self._names: dict[tuple[str, str], dict[str, set[str]]] = {}
+        self.update(identities)
+
+    def __contains__(self, key: Any) -> bool:
+        group, kind, namespace, name = key
+        return name in self._names.get((group, kind), {}).get(namespace, ())
+
+    def update(self, identities: Iterable[Key]) -> None:
+        """Add identities."""
+        for group, kind, namespace, name in identities:
+            spaces = self._names.setdefault((group, kind), {})
+            spaces.setdefault(namespace, set()).add(name)
+
+    def has_name(self, group: str, kind: str, name: str) -> bool:
+        """Return whether an object of this name is in any namespace."""
+        return any(name in names for names in self._names.get((group, kind), {}).values())
+
+
 def keys(objects: Iterable[Mapping[str, Any]]) -> list[Key]:
     """Return the identity of each object, except for objects without a name, such as a List."""
     identities = []
@@ -25,7 +47,11 @@ def keys(objects: Iterable[Mapping[str, Any]]) -> list[Key]:
 def without_nulls(value: Any) -> Any:
     """Return data without null fields, which the API server treats as omitted; list items stay."""
     if isinstance(value, dict):
-        return {k: without_nulls(v) for k, v in value.items() if v is not None}
+        return {
+            k: without_nulls(v) if isinstance(v, dict | list) else v
+            for k, v in value.items()
+            if v is not None
+        }
     if isinstance(value, list):
         return [without_nulls(item) for item in value]
     return value

@@ -75,7 +75,7 @@ def half(quantity: Quantity) -> str:
 
 def cure(text: str) -> str:
     """Return how to write a text as a quantity: `write 8G or 8Gi` for 8 GB; "" if it is none."""
-    match = _MISWRITTEN.fullmatch(text.strip())
+    match = re.fullmatch(_MISWRITTEN, text.strip())
     if not match:
         return ""
     number, unit, binary, byte = match.groups()
@@ -86,7 +86,7 @@ def cure(text: str) -> str:
     return f"write {two}" if binary else f"write {number}{prefix.replace('K', 'k')} or {two}"
 
 
-_MISWRITTEN = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kKMmGgTtPp]?)(i?)([bB]?)")
+_MISWRITTEN = r"([0-9]+(?:\.[0-9]+)?)\s*([kKMmGgTtPp]?)(i?)([bB]?)"
 """A quantity with a space, a unit in the wrong case, or `B` for bytes."""
 
 

@@ -7,8 +7,9 @@ https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/.
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from mlgen.records import record
 
 Use = Literal["", "image pull", "variables", "files"]
 """How a pod uses a Secret or ConfigMap as a whole: "" if only single keys of it."""
@@ -67,7 +68,7 @@ VOLUME_FIELDS = (
 """The paths in a volume of the names of other objects."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Reference:
     """An object that a pod names.
 
@@ -114,7 +115,8 @@ def _all(spec: Mapping[str, Any], annotations: Mapping[str, str]) -> Iterator[Re
     for volume in spec.get("volumes") or []:
         yield from _of_volume(volume)
     for field, kind in POD_FIELDS.items():
-        yield Reference(kind, spec.get(field, ""))
+        if spec.get(field):
+            yield Reference(kind, spec[field])
     for claim in spec.get("resourceClaims") or []:
         yield Reference("ResourceClaim", claim.get("resourceClaimName", ""))
         yield Reference("ResourceClaimTemplate", claim.get("resourceClaimTemplateName", ""))
@@ -140,6 +142,8 @@ def _of_env(container: Mapping[str, Any]) -> Iterator[Reference]:
 def _of_volume(volume: Mapping[str, Any]) -> Iterator[Reference]:
     name = volume.get("name", "")
     for kind, path in VOLUME_FIELDS:
+        if path[0] not in volume:
+            continue
         holder: Any = volume
         for step in path[:-1]:
             holder = holder.get(step) or {}

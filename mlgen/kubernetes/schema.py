@@ -8,7 +8,6 @@ strict validation: https://kubernetes.io/docs/reference/using-api/api-concepts/#
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from mlgen.kubernetes import _hints as hints
@@ -18,6 +17,7 @@ from mlgen.kubernetes.quantity import parse
 from mlgen.kubernetes.versions import DEFAULT, KubeVersion
 from mlgen.kubernetes.violation import Violation
 from mlgen.problems import ValuePath, described, one_of, shown
+from mlgen.records import record
 
 MAXIMA = {"int32": 2**31 - 1, "int64": 2**63 - 1, "int-or-string": 2**31 - 1}
 """The greatest value of each type of integer; the least is its negative, minus 1."""
@@ -58,8 +58,41 @@ def violations(
         patch: the value is a strategic merge patch, in which required fields may be missing.
         texts: values that are not strings, as written in their file, by their paths in the value.
     """
-    check = _Check(kind, version, texts or {}, partial=patch)
+    if not patch and _is_accepted(kind, value, version):
+        return
+    check = _Check(kind, version, {} if texts is None else texts, partial=patch)
     yield from check.value(kind, value, _Spot((), "", patch=patch))
+
+
+def _is_accepted(kind: str, value: Any, version: KubeVersion | None) -> bool:
+    """Return whether a value, which is no patch, has no violations.
+
+    `_Check` says what they are, and where, which takes several times as long.
+    """
+    if kind == "string":
+        return isinstance(value, str) or value is None
+    inner = kind[1:-1]
+    if kind[0] == "[":
+        return isinstance(value, list) and all(_is_accepted(inner, item, version) for item in value)
+    if kind[0] == "{":
+        return isinstance(value, dict) and all(
+            item is None or _is_accepted(inner, item, version) for item in value.values()
+        )
+    if is_definition(kind):
+        return isinstance(value, dict) and _has_fields(kind, value, version)
+    return kind == "any" or value is None or _is_scalar(kind, value)
+
+
+def _has_fields(kind: str, value: Mapping[str, Any], version: KubeVersion | None) -> bool:
+    """Return whether a mapping has the fields of a definition, without violations."""
+    known = definition(kind, version)
+    fields = known.fields
+    for name, inner in value.items():
+        if name not in fields:
+            return False
+        if inner is not None and not _is_accepted(fields[name], inner, version):
+            return False
+    return all(value.get(name) is not None for name in known.required)
 
 
 def has_kind(kind: str) -> bool:
@@ -67,7 +100,7 @@ def has_kind(kind: str) -> bool:
     return kind in names()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Spot:
     """Where a value is.
 
@@ -93,7 +126,7 @@ class _Spot:
         return _Spot((*self.path, step), owner or self.owner, patch, key)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Check:
     """The check of one value; see `violations`.
 
@@ -223,6 +256,15 @@ class _Check:
         """Return the violation of a value that has another type."""
         got = described(value, self.texts.get(spot.path))
         return Violation(spot.path, f"expected {expected}, got {got}", hint, "wrong-type")
+
+
+def _is_scalar(kind: str, value: Any) -> bool:
+    """Return whether a value has the type of a scalar, and its form."""
+    if not _fits(kind, value):
+        return False
+    if kind in MAXIMA and not isinstance(value, str):
+        return bool(-MAXIMA[kind] - 1 <= value <= MAXIMA[kind])
+    return not _malformed(kind, value)[0]
 
 
 def _fits(kind: str, value: Any) -> bool:

@@ -28,7 +28,7 @@ MUTABLE_WHILE_SUSPENDED = KubeVersion(1, 36)
 MutableSchedulingDirectivesForSuspendedJobs are enabled by default."""
 
 
-TEXT = re.compile(r"v?(\d+)\.(\d+)\+?(?:[.+-].*)?", re.ASCII)
+TEXT = r"v?([0-9]+)\.([0-9]+)\+?(?:[.+-].*)?"
 """A version as people write it, and as clusters report it: `v1.33.5+k3s1`, `1.33-gke.100`, `1.33+`.
 
 Distributions append their own to the version (https://semver.org, pre-release and build), and some
@@ -67,7 +67,7 @@ def nearest(text: str) -> tuple[KubeVersion, str]:
 
 def _number(text: str) -> KubeVersion:
     """Return the version in a text, supported or not; 0.0 if there is none."""
-    match = TEXT.fullmatch(text)
+    match = re.fullmatch(TEXT, text)
     return KubeVersion(int(match[1]), int(match[2])) if match else KubeVersion(0, 0)
 
 

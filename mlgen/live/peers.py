@@ -40,6 +40,8 @@ def awaited(wait: Wait) -> list[tuple[str, int]]:
 
 def waits_for(role: Role, peers: Peers) -> str:
     """Return whom the replicas of a role wait for, in a line."""
+    if not role.waits:  # of pods that an earlier version of mlgen has rendered
+        return "waits for its peers, as its container wait-for-peers logs"
     total = len({replica for wait in role.waits for replica in awaited(wait)})
     missing = list(dict.fromkeys(each for wait in role.waits for each in peers.missing(wait)))
     if not missing:

@@ -1,14 +1,15 @@
 """The objects of rendered jobs as they are in the cluster, by one `kubectl get` per namespace."""
 
+import dataclasses
 import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from mlgen.live.kubectl import Kubectl, KubectlError
 from mlgen.objects import supervisor
 from mlgen.objects.labels import INSTANCE, status_name
+from mlgen.records import record, replace
 from mlgen.result import Rendered
 from mlgen.runtime import plan as plans
 from mlgen.runtime.cluster import Seen, counts, is_suspended, pods_of, seconds, unfinished
@@ -22,7 +23,7 @@ STARTING_SECONDS = 10.0
 """A pod whose containers are not created for so long has an event that says why."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Snapshot:
     """A job in the cluster, as far as it is there.
 
@@ -113,7 +114,7 @@ def _snapshot(rendered: Rendered, objects: Iterable[Object], now: float) -> Snap
     )
     return Snapshot(
         rendered,
-        replace(plan, run=uid),
+        dataclasses.replace(plan, run=uid),
         seen,
         job,
         tuple(pod for pod in pods if uid and uid in _owners(pod)),

@@ -9,9 +9,9 @@ from mlgen.objects.containers import scripts
 from mlgen.objects.gang import pod_group
 from mlgen.objects.labels import config_name, metadata, workload_name
 from mlgen.objects.pod import service_account
+from mlgen.objects.replicas import workloads
 from mlgen.objects.services import job_service, replica_services
 from mlgen.objects.skeleton import filled
-from mlgen.objects.workload import workload
 from mlgen.resources import script
 from mlgen.topology import Role, Topology
 
@@ -38,8 +38,8 @@ def build(topology: Topology) -> list[dict[str, Any]]:
             amount that Kubernetes cannot parse.
     """
     job, roles = topology.job, topology.roles
-    workloads = [(role, workload(topology, role)) for role in roles]
-    many = len(workloads) >= MANY
+    with_roles = list(workloads(topology))
+    many = len(with_roles) >= MANY
     objects: list[dict[str, Any]] = []
     for role in roles:
         objects += _role_access(job, role)
@@ -50,9 +50,9 @@ def build(topology: Topology) -> list[dict[str, Any]]:
     for role in roles:
         objects += replica_services(job, role)
     objects += tensorboard.service(topology)
-    objects += pod_group(topology, workloads)
+    objects += pod_group(topology, with_roles)
     objects += tensorboard.deployment(topology)
-    objects += [manifest for _, manifest in workloads]
+    objects += [manifest for _, manifest in with_roles]
     objects.sort(key=lambda manifest: ORDER.index(manifest["kind"]))
     objects += supervisor.supervisor_objects(topology, objects)
     return sorted(objects, key=lambda manifest: manifest["kind"] == "ConfigMap", reverse=many)

@@ -11,6 +11,12 @@ ON_HOST = "ClusterFirstWithHostNet"
 """The DNS policy of pods on the host network that use the cluster's DNS:
 https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#pod-s-dns-policy."""
 
+MANY_SERVICES = 1000
+"""With more replicas on the host network, each of which has a Service, pods get no variables for
+Services: thirteen of each Service in the namespace. With about 3,000 Services these are 2 MiB, and
+Linux starts no process with more arguments and variables, if stacks are limited to 8 MiB (ARG_MAX
+in execve(2)); https://kubernetes.io/docs/tutorials/services/connect-applications-service/."""
+
 NATIVE = "proxy-enable-native-sidecar"
 """Linkerd's name for the setting: alpha since 2.15, beta since 2.19, without either since 2.20."""
 
@@ -44,6 +50,8 @@ def patch(topology: Topology, role: Role) -> dict[str, Any]:
     if job.network.on_host:
         # With the default policy, a pod on the host network uses the DNS servers of its node.
         spec = {"hostNetwork": True, "dnsPolicy": ON_HOST}
+        if job.replicas > MANY_SERVICES:
+            spec["enableServiceLinks"] = False
     if job.network.rdma.mode != "none" and _needs_rdma(topology, role):
         annotations |= _network_attachments(job)
         spec |= _rdma_volumes(job)

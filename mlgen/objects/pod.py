@@ -64,22 +64,22 @@ def _plain_pod(job: TrainingJob, role: Role) -> dict[str, Any]:
         labels=labels(job, role.name, role),
         hostname=None if role.index is None else workload_name(job, role),
         subdomain=job.name,
-        restart=_restart_policy(role),
+        restart_policy=_restart_policy(role),
         service_account=service_account(job, role),
-        helpers=[helper_container(job, role, helper) for helper in helpers],
+        helpers=[helper_container(job, role, helper) for helper in helpers] or None,
         main=training_container(role),
-        volumes=pod_volumes(job, mounts),
+        volumes=pod_volumes(job, mounts) or None,
     )
 
 
-def _restart_policy(role: Role) -> str:
-    """Return the pods' restartPolicy.
+def _restart_policy(role: Role) -> str | None:
+    """Return the pods' restartPolicy; None is the default, Always.
 
     ExitCode is implemented by the podFailurePolicy of a Job, which requires Never. A replica of a
     gang is restarted with the others, or not at all.
     """
     if role.serves:
-        return "Always"
+        return None
     return "OnFailure" if role.restart == "OnFailure" and not role.restarts_together else "Never"
 
 

@@ -9,10 +9,35 @@ from mlgen.objects.skeleton import filled
 from mlgen.topology import PEERS, Role
 
 
+def service(
+    metadata: dict[str, Any],
+    selector: dict[str, str],
+    ports: list[dict[str, Any]] | None = None,
+    *,
+    only_ready: bool = False,
+) -> dict[str, Any]:
+    """Return a Service with a cluster IP for these ports; without ports, it is headless.
+
+    Args:
+        metadata: of the Service.
+        selector: the labels of its pods.
+        ports: of the Service.
+        only_ready: whether pods get addresses only when they are ready.
+    """
+    return filled(
+        "service",
+        metadata=metadata,
+        cluster_ip=None if ports else "None",
+        before_ready=None if only_ready else True,
+        selector=selector,
+        ports=ports or None,
+    )
+
+
 def job_service(job: TrainingJob) -> dict[str, Any]:
     """Return the headless Service that gives every pod of the job a DNS name."""
     service_metadata = metadata(job, job.name, "rendezvous")
-    return filled("service", metadata=service_metadata, selector=selector(job), ports=None)
+    return service(service_metadata, selector(job))
 
 
 def replica_services(job: TrainingJob, role: Role) -> Iterator[dict[str, Any]]:
@@ -29,13 +54,9 @@ def replica_services(job: TrainingJob, role: Role) -> Iterator[dict[str, Any]]:
     for name, index in {**names, **role.aliases, **role.ready}.items():
         service_metadata = metadata(job, name, role.name)
         replica = {} if role.index is not None else {index_label(role): str(index)}
-        yield filled(
-            "service",
-            metadata=service_metadata,
-            selector=selector(job, role) | replica,
-            ports=_host_ports(role) if role.host_ports else None,
-            only_ready=name in role.ready,
-        )
+        ports = _host_ports(role) if role.host_ports else None
+        only_ready = name in role.ready
+        yield service(service_metadata, selector(job, role) | replica, ports, only_ready=only_ready)
 
 
 def _host_ports(role: Role) -> list[dict[str, Any]]:

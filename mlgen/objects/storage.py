@@ -85,7 +85,7 @@ def config_maps(topology: Topology) -> Iterator[dict[str, Any]]:
     job = topology.job
     for name, files in volumes.items():
         config_metadata = metadata(job, _config_map_name(job, name), "config")
-        yield filled("configmap", metadata=config_metadata, data=dict(files))
+        yield filled("configmap", metadata=config_metadata, data=dict(files) or None)
 
 
 def claims(topology: Topology) -> Iterator[dict[str, Any]]:

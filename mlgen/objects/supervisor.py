@@ -177,7 +177,7 @@ def supervisor_objects(topology: Topology, objects: Sequence[Object]) -> Iterato
     job_plan = plan(topology, objects)
     yield from rbac.access(job, metadata(job, name, NAME), name, list(_rules(job, job_plan)))
     # It is rendered empty, so that the supervisor does not need the right to create it.
-    yield filled("configmap", metadata=status, data={})
+    yield filled("configmap", metadata=status)
     yield filled("configmap", metadata=metadata(job, name, NAME), data=files(job_plan))
     decides = topology.decides != "one"
     if decides:
@@ -185,14 +185,9 @@ def supervisor_objects(topology: Topology, objects: Sequence[Object]) -> Iterato
     yield filled(
         "job",
         metadata=own,
-        suspend=job.run_policy.suspend,
-        indexed=False,
-        replicas=1,
-        per_index=None,
+        suspend=job.run_policy.suspend or None,
         backoff_limit=RESTARTS,
-        deadline=None,
         ttl=job.run_policy.ttl_seconds_after_finished,
-        success=None,
         failure_rules=[IGNORE_DISRUPTION, *([_fail_job()] if decides else [])],
         template=_pod_template(topology, name, objects),
     )

@@ -5,7 +5,7 @@ from typing import Any
 
 from mlgen.jobfile.model import Tensorboard
 from mlgen.kubernetes.merge import merged
-from mlgen.objects import security, storage
+from mlgen.objects import security, services, storage
 from mlgen.objects.labels import ROLE, TENSORBOARD, auxiliary_labels, metadata
 from mlgen.objects.skeleton import filled
 from mlgen.topology import Topology
@@ -26,9 +26,7 @@ def service(topology: Topology) -> Iterator[dict[str, Any]]:
     board = topology.job.tensorboard
     if board:
         ports = [{"name": "http", "port": board.port, "targetPort": "http"}]
-        yield filled(
-            "service", metadata=_metadata(topology), selector=_selector(topology), ports=ports
-        )
+        yield services.service(_metadata(topology), _selector(topology), ports)
 
 
 def deployment(topology: Topology) -> Iterator[dict[str, Any]]:

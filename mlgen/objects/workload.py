@@ -51,19 +51,20 @@ def _job(topology: Topology, role: Role) -> dict[str, Any]:
     job_metadata = metadata(job, workload_name(job, role), role.name, role)
     if queued:
         job_metadata["labels"][KUEUE_QUEUE] = job.scheduling.queue
+    indexed = role.index is None
     return filled(
         "job",
         metadata=job_metadata,
-        suspend=_is_suspended(topology, role),
-        indexed=role.index is None,
-        replicas=role.replicas,
-        per_index=_backoff_limit_per_index(job, role),
-        failed_indexes=_max_failed_indexes(job, role),
+        suspend=_is_suspended(topology, role) or None,
+        completion_mode="Indexed" if indexed else None,
+        replicas=role.replicas if indexed else None,
+        backoff_limit_per_index=_backoff_limit_per_index(job, role),
+        max_failed_indexes=_max_failed_indexes(job, role),
         backoff_limit=_backoff_limit(job, role),
         deadline=role.spec.active_deadline_seconds or job.run_policy.active_deadline_seconds,
         ttl=_ttl(topology),
-        success=_success_rule(role.success) if role.replicas > 1 and role.success else None,
-        failure_rules=_failure_rules(job, role),
+        success_rule=_success_rule(role.success) if role.replicas > 1 and role.success else None,
+        failure_rules=_failure_rules(job, role) or None,
         template=pod_template(topology, role),
     )
 
@@ -102,8 +103,9 @@ def _backoff_limit_per_index(job: TrainingJob, role: Role) -> int | None:
 def _max_failed_indexes(job: TrainingJob, role: Role) -> int | None:
     """Return maxFailedIndexes: the user's, or all replicas if the role tolerates failures."""
     limit = role.spec.max_failed_indexes
-    per_index = _backoff_limit_per_index(job, role)
-    if limit is None and role.tolerates_failure and not role.gang and per_index is not None:
+    if _backoff_limit_per_index(job, role) is None:
+        return None
+    if limit is None and role.tolerates_failure and not role.gang:
         return role.replicas
     return limit
 

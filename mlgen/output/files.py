@@ -43,20 +43,21 @@ def _identities(path: Path) -> Iterator[Path | tuple[int, int]]:
         yield status.st_dev, status.st_ino
 
 
-def write(name: str, text: str) -> None:
-    """Write a file atomically, and keep its mode if it exists.
+def write(name: str, texts: Iterable[str]) -> None:
+    """Write texts to a file atomically, and keep its mode if it exists.
 
     Raises:
         OSError: the file cannot be written; its content has not changed.
     """
     path = Path(name)
     if path.exists() and not path.is_file():  # /dev/stdout, or a pipe
-        path.write_text(text, encoding="utf-8")
+        with path.open("w", encoding="utf-8") as file:
+            file.writelines(texts)
         return
     handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
+            file.writelines(texts)
         mode = path.stat().st_mode if path.exists() else 0o666 & ~_umask()
         Path(draft).chmod(mode)
         Path(draft).replace(path)

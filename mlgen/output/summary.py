@@ -1,8 +1,8 @@
 """A rendered job → a summary in a few lines, for a reviewer."""
 
-import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from mlgen.checks.prerequisites import Prerequisite
 from mlgen.checks.totals import totals
 from mlgen.kubernetes.pod_resources import GPU
 from mlgen.output.columns import named
@@ -23,27 +23,31 @@ STORED = ("ephemeral-storage", "hugepages-")
 
 def heading(rendered: Rendered) -> str:
     """Return the summary, and what the job needs that the manifests do not bring."""
-    needs = [str(item) for item in rendered.prerequisites]
-    if not needs:
-        return summary(rendered)
-    if len(needs) > MAX_NEEDS:
-        needs[MAX_NEEDS:] = [f"and {len(needs) - MAX_NEEDS} more: see mlgen show"]
+    return "\n".join([summary(rendered), *needs(rendered.prerequisites)])
+
+
+def needs(prerequisites: Iterable[Prerequisite]) -> list[str]:
+    """Return the last lines of a heading, which list prerequisites; none if there are none."""
+    items = [str(item) for item in prerequisites]
+    if not items:
+        return []
+    if len(items) > MAX_NEEDS:
+        items[MAX_NEEDS:] = [f"and {len(items) - MAX_NEEDS} more: see mlgen show"]
     # A no-break space keeps a kind and its name on one line.
-    listed = ", ".join(item.replace(" ", NO_BREAK) for item in needs)
-    lines = _wrapped(f"needs in the cluster: {listed}")
-    return "\n".join([summary(rendered), *lines]).replace(NO_BREAK, " ")
+    listed = ", ".join(item.replace(" ", NO_BREAK) for item in items)
+    return [line.replace(NO_BREAK, " ") for line in _wrapped(f"needs in the cluster: {listed}")]
 
 
 def _wrapped(text: str) -> list[str]:
-    """Return the lines of a paragraph of a heading."""
-    return textwrap.wrap(
-        text,
-        WIDTH,
-        initial_indent="  ",
-        subsequent_indent="    ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    """Return the lines of a paragraph of a heading; to import `textwrap` takes longer."""
+    lines = [" "]
+    for word in text.split(" "):
+        longer = f"{lines[-1]} {word}"
+        if len(longer) > WIDTH and not lines[-1].isspace():
+            lines.append(f"    {word}")
+        else:
+            lines[-1] = longer
+    return lines
 
 
 def summary(rendered: Rendered) -> str:

@@ -5,7 +5,6 @@ The text is a job file that renders to the same bytes.
 
 import copy
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from mlgen import frameworks
@@ -16,6 +15,7 @@ from mlgen.documents.reader import read_documents
 from mlgen.jobfile import schema
 from mlgen.output.yaml import yaml_text
 from mlgen.problems import MlgenError, ValuePath
+from mlgen.records import replace
 from mlgen.result import Rendered
 from mlgen.topology import Role
 
@@ -47,7 +47,7 @@ def whole(rendered: Rendered) -> str:
         spec["roles"][name] = _in_order(role, schema.base()["definitions"]["role"])
     heading = f"{rendered.job.name} with all defaults: a comment says where each is from."
     text = yaml_text([data])
-    if document.text and not document.origins:
+    if document.text and not document.converted:
         text = comments.insert(text, comments.read(document.text))
     return _noted(text.replace("---\n", f"---\n# {heading}\n", 1), sources)
 

@@ -7,6 +7,7 @@ from mlgen.checks.pods import Objects
 from mlgen.kubernetes.objects import keys
 
 KIB = 1 << 10
+NO_JOB = "then needs no Job of its own"
 TOO_LONG = "the name is too long: pod of the Job"
 NAME_HINT = (
     "use lower-case letters, digits and dashes, "
@@ -43,7 +44,7 @@ def job(name, completions=1, **labels):
     ],
 )
 def test_objects_that_are_rendered_twice_are_reported_once(objects, earlier, message):
-    problems = collisions(objects, set(keys(earlier)))
+    problems = collisions(keys(objects), set(keys(earlier)))
 
     assert [message] * bool(message) == [problem.message for problem in problems]
 
@@ -53,8 +54,10 @@ def test_objects_that_are_rendered_twice_are_reported_once(objects, earlier, mes
     [
         ("ConfigMap", 200 * KIB, []),
         ("ConfigMap", 256 * KIB, ["large-object"]),
-        ("ConfigMap", 1024 * KIB, ["too-large"]),
-        ("Job", 1024 * KIB, ["large-object"]),
+        ("ConfigMap", 1024 * KIB, ["large-object"]),
+        ("ConfigMap", 1024 * KIB + 1, ["too-large"]),
+        ("Job", 1536 * KIB - 100, ["large-object"]),
+        ("Job", 1536 * KIB, ["too-large"]),
     ],
 )
 def test_objects_over_the_limits_of_kubernetes_and_of_kubectl_are_reported(kind, characters, codes):
@@ -62,6 +65,50 @@ def test_objects_over_the_limits_of_kubernetes_and_of_kubectl_are_reported(kind,
 
     assert codes == [problem.code for problem in problems]
     assert [code == "large-object" for code in codes] == [problem.warning for problem in problems]
+
+
+@pytest.mark.parametrize(
+    ("labels", "pod", "way"),
+    [
+        ({}, {}, "use fewer replicas"),
+        (
+            {"mlgen.dev/replica-index": "0", "mlgen.dev/role": "worker"},
+            {},
+            f"use fewer replicas, or give the roles the same fields: each worker {NO_JOB}",
+        ),
+        (
+            {"mlgen.dev/replica-index": "0"},
+            {"hostNetwork": True},
+            f"use fewer replicas, or remove network.host: each {NO_JOB}",
+        ),
+    ],
+)
+def test_the_way_around_a_limit_depends_on_who_has_a_job_of_its_own(labels, pod, way):
+    workload = job("a", **labels)
+    workload["spec"]["template"]["spec"] |= pod
+    large = item("ConfigMap", "b", data={"a": "x" * (1 << 21)})
+
+    problems = [each.problem for each in findings(Objects("a", [workload, large]), (1, 34))]
+
+    assert [way] == [problem.hint for problem in problems if problem.code == "too-large"]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "characters"),
+    [
+        ({"namespace": "a", "annotations": {"x": "yé"}}, 261_950),
+        ({"namespace": "a"}, 261_963),
+        ({}, 261_957),
+    ],
+)
+def test_the_size_for_kubectl_is_that_of_its_annotation(metadata, characters):
+    """As tried with Kubernetes 1.34.4: one more is rejected by `kubectl apply`."""
+    for more, codes in ((0, []), (1, ["large-object"])):
+        text = "<a>&\n" + "x" * (characters + more)
+        manifest = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": text}}
+        manifest["metadata"] = {"name": "b"} | metadata
+
+        assert codes == [problem.code for problem in sizes(manifest, "")]
 
 
 @pytest.mark.parametrize(

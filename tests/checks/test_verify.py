@@ -26,14 +26,14 @@ EDITS = {
     "addresses-have-another-index": ("tensorflow-ps", "mnist-ps-1.", "mnist-ps-7."),
     "addresses-have-another-service": ("tensorflow-ps", "mnist-ps-1.mnist:", "mnist-ps-1.other:"),
     "address-of-another-namespace": ("generic-actors", "namespace: games", "namespace: prod"),
-    "config-map-is-renamed": ("tensorflow-ps", "name: mnist-config\n  labels", "name: c\n  labels"),
+    "config-map-is-renamed": ("mpi-ssh", "name: cfd-config\n  labels", "name: c\n  labels"),
     "config-map-is-taken-from-another": (
         "generic-files",
         "configMap: {name: beam-settings}",
         "configMap: {name: settings}",
     ),
     "config-map-lacks-a-key": ("mpi-kubectl-exec", "  hostfile: |", "  hosts: |"),
-    "config-map-lacks-a-script": ("tensorflow-ps", "  wait-for-peers.sh: |", "  wait.sh: |"),
+    "config-map-lacks-a-script": ("mpi-ssh", "  wait-for-peers.sh: |", "  wait.sh: |"),
     "deciding-job-is-unmarked": (
         "tensorflow-ps",
         "mnist\n    mlgen.dev/role: chief\n    mlgen.dev/decides: 'true'\nspec",
@@ -162,7 +162,7 @@ def test_unchanged_manifests_are_verified(render):
     status, out, err = run("-", stdin=stream)
 
     assert (0, "") == (status, err)
-    assert out == "mnist: verified, 11 objects, 7 pods\nvision/gan: verified, 14 objects, 3 pods\n"
+    assert out == "mnist: verified, 10 objects, 7 pods\nvision/gan: verified, 14 objects, 3 pods\n"
 
 
 @pytest.mark.parametrize("form", ["yaml", "json"])
@@ -173,7 +173,7 @@ def test_the_order_of_objects_lists_and_other_objects_do_not_matter(form, render
     text = yaml_text(items) if form == "yaml" else json.dumps(whole)
     (tmp_path / f"all.{form}").write_text(text)
 
-    assert (0, "mnist: verified, 11 objects, 7 pods\n", "") == run(tmp_path)
+    assert (0, "mnist: verified, 10 objects, 7 pods\n", "") == run(tmp_path)
 
 
 def test_the_objects_of_a_job_may_be_in_mfiles(render, tmp_path):

@@ -3,7 +3,7 @@
 import pytest
 from objects.samples import role, topology
 
-from mlgen.jobfile.model import Network, Rdma
+from mlgen.jobfile.model import Network, Rdma, RoleSpec
 from mlgen.objects.network import patch
 
 LOCKED = {"capabilities": {"add": ["IPC_LOCK"]}}
@@ -45,6 +45,15 @@ def test_a_pod_on_the_host_network_still_resolves_names_of_the_cluster():
         "hostNetwork": True,
         "dnsPolicy": "ClusterFirstWithHostNet",
     }
+
+
+@pytest.mark.parametrize(("replicas", "expected"), [(1000, None), (1001, False)])
+def test_the_variables_of_thousands_of_services_do_not_keep_pods_from_starting(replicas, expected):
+    roles = {"worker": RoleSpec("worker", replicas=replicas)}
+
+    spec = patch(topology(role(), network=Network(host=True), roles=roles), role())["spec"]
+
+    assert spec.get("enableServiceLinks") is expected
 
 
 def test_rdma_of_the_host_mounts_its_devices_in_a_privileged_container():

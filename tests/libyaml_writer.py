@@ -1,0 +1,75 @@
+"""The style of `mlgen.output.nodes` with PyYAML as the writer."""
+
+from typing import NamedTuple
+
+import yaml
+
+from mlgen.output.nodes import LEAVES, LINE, MODES, style
+
+
+def libyaml_text(objects):
+    """Return objects as YAML documents, written by libyaml."""
+    return "".join(
+        "---\n" + yaml.dump(item, Dumper=Dumper, sort_keys=False, width=1 << 30, allow_unicode=True)
+        for item in objects
+    )
+
+
+class Dumper(yaml.CSafeDumper):
+    def ignore_aliases(self, data):  # noqa: ARG002 - no anchors in manifests
+        return True
+
+    def serialize(self, node):
+        if node.id != "scalar":
+            node.flow_style = not node.value
+        super().serialize(node)
+
+
+def string(dumper, text):
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style(text))
+
+
+def sequence(dumper, items):
+    node = dumper.represent_sequence("tag:yaml.org,2002:seq", items, flow_style=False)
+    size = measure(node, node.value)
+    flat = all(child.id == "scalar" for child in node.value)
+    numbers = all(type(item) is int for item in items)
+    node.flow_style = flat and (size.width <= LINE or numbers)
+    return node
+
+
+def mapping(dumper, data):
+    node = dumper.represent_mapping("tag:yaml.org,2002:map", data, flow_style=False)
+    size = measure(node, [child for pair in node.value for child in pair])
+    flat = all(value.id == "scalar" or value.flow_style for _, value in node.value)
+    node.flow_style = flat and size.width <= LINE and size.leaves <= LEAVES
+    for key, value in node.value:
+        if key.value in MODES and value.tag.endswith(":int") and int(value.value) >= 0:
+            value.value = f"0{int(value.value):o}"
+    return node
+
+
+Dumper.add_representer(str, string)
+Dumper.add_representer(list, sequence)
+Dumper.add_representer(dict, mapping)
+
+
+class Size(NamedTuple):
+    """How much a node takes on one line: characters, and scalars that are not keys."""
+
+    width: int
+    leaves: int
+
+
+def measure(node, children):
+    """Return the size of a list or mapping, which is remembered for the one that contains it."""
+    sizes = [getattr(child, "size", None) or Size(width(child), 1) for child in children]
+    keys = 0 if node.id == "sequence" else len(node.value)
+    size = Size(sum(each.width + 2 for each in sizes), sum(each.leaves for each in sizes) - keys)
+    node.size = size
+    return size
+
+
+def width(scalar):
+    """Return the number of characters of a scalar; a text of several lines fits on none."""
+    return LINE if scalar.style == "|" else len(scalar.value) + 2 * bool(scalar.style)
