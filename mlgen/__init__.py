@@ -39,14 +39,18 @@ In a test of the job files of a repository:
         assert not mlgen.validate("jobs/").warnings
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # importing typing for it would take longer than `mlgen --help`
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+    from typing import Any
+
     from mlgen.documents.files import Text
     from mlgen.problems import MlgenError, Problem
     from mlgen.result import Options, Result
+
+    Source = Mapping[str, Any] | str | Path
+    """A job or other object as a mapping, the path of a file or folder, or text."""
 
 __version__ = "0.2.0"
 
@@ -61,16 +65,13 @@ __all__ = [
     "validate",
 ]
 
-Source = Mapping[str, Any] | str | Path
-"""A job or other object as a mapping, the path of a file or folder, or text."""
-
 
 def render(
-    job: Source | Iterable[Source], options: "Options | None" = None
-) -> list[dict[str, Any]]:
+    job: "Source | Iterable[Source]", options: "Options | None" = None
+) -> "list[dict[str, Any]]":
     """Return the Kubernetes objects of a job, in the order in which they are applied.
 
-    Warnings go to the logger "mlgen".
+    Warnings go to the logger "mlgen". The objects are yours to change: no two share a part.
 
     Args:
         job: one job or several; custom resources of operators are accepted unchanged.
@@ -84,10 +85,10 @@ def render(
     result = validate(job, options)
     for warning in result.warnings:
         logging.getLogger("mlgen").warning("%s", warning)
-    return result.objects
+    return [_copied(item) for item in result.objects]
 
 
-def validate(job: Source | Iterable[Source], options: "Options | None" = None) -> "Result":
+def validate(job: "Source | Iterable[Source]", options: "Options | None" = None) -> "Result":
     """Check a job as `render` does, and return its objects, its parts and the warnings.
 
     Args:
@@ -103,7 +104,7 @@ def validate(job: Source | Iterable[Source], options: "Options | None" = None) -
     return pipeline.render(_texts(job), options or Options())
 
 
-def convert(resource: Source | Iterable[Source]) -> tuple[str, "tuple[Problem, ...]"]:
+def convert(resource: "Source | Iterable[Source]") -> "tuple[str, tuple[Problem, ...]]":
     """Return the equivalent job file of a custom resource, as YAML text, and the warnings.
 
     Args:
@@ -117,7 +118,7 @@ def convert(resource: Source | Iterable[Source]) -> tuple[str, "tuple[Problem, .
     return conversion.convert(_texts(resource))
 
 
-def site_options(folder: str | Path = ".") -> "Options":
+def site_options(folder: "str | Path" = ".") -> "Options":
     """Return options with the defaults of `mlgen.toml`, which the functions above do not read.
 
     It is looked up as by the command line: in the folder, and in those above it. To set further
@@ -126,6 +127,8 @@ def site_options(folder: str | Path = ".") -> "Options":
     Raises:
         MlgenError: with every problem of the file, each with its place.
     """
+    from pathlib import Path
+
     from mlgen.kubernetes.versions import DEFAULT
     from mlgen.result import Options
     from mlgen.site import find
@@ -136,9 +139,18 @@ def site_options(folder: str | Path = ".") -> "Options":
     return Options(site.kube_version or DEFAULT, supervisor=site.supervisor is not False, site=site)
 
 
-def _texts(source: Source | Iterable[Source]) -> "Iterator[Text]":
+def _copied(value: "Any") -> "Any":
+    """Return plain data of which nothing is shared; replicas of a role share what is equal."""
+    if isinstance(value, dict):
+        return {key: _copied(item) for key, item in value.items()}
+    return [_copied(item) for item in value] if isinstance(value, list) else value
+
+
+def _texts(source: "Source | Iterable[Source]") -> "Iterator[Text]":
     """Return each source as a text; `-` is standard input."""
     import json
+    from collections.abc import Mapping
+    from pathlib import Path
 
     from mlgen.documents.files import Text, texts
 
@@ -152,7 +164,7 @@ def _texts(source: Source | Iterable[Source]) -> "Iterator[Text]":
             yield from texts((str(one),))
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     """Import the classes of the public API when they are asked for: `mlgen --help` needs none."""
     from importlib import import_module
 

@@ -75,6 +75,21 @@ def test_options_set_the_namespace_and_fields_of_the_job_file():
     assert 3 in [item["spec"].get("completions") for item in objects if item["kind"] == "Job"]
 
 
+def test_objects_share_nothing():
+    objects = mlgen.render(
+        "apiVersion: mlgen.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: bert}\n"
+        "spec: {framework: pytorch, image: example/bert:1, network: {host: true},"
+        " resources: {cpu: 2}, roles: {worker: {replicas: 5}}}"
+    )
+    templates = [item["spec"]["template"] for item in objects if item["kind"] == "Job"]
+    jobs = [pod for pod in templates if pod["metadata"]["labels"]["mlgen.dev/role"] == "worker"]
+    assert len(jobs) == 5
+
+    jobs[0]["spec"]["containers"][0]["resources"]["limits"]["cpu"] = 3
+
+    assert {job["spec"]["containers"][0]["resources"]["limits"]["cpu"] for job in jobs[1:]} == {"2"}
+
+
 def test_an_error_has_every_problem_with_its_place():
     broken = {**JOB, "spec": {"framework": "pytorch", "imgae": "x", "roles": {}}}
 

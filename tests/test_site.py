@@ -1,8 +1,6 @@
 """mlgen.toml: which file is used, what it sets, what takes precedence, and its errors."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 import yaml
@@ -346,16 +344,6 @@ def test_the_python_api_reads_it_when_asked(repository):
     (repository / "mlgen.toml").unlink()
     assert mlgen.site_options(repository) == mlgen.Options()
     assert mlgen.site_options().kube_version == DEFAULT
-
-
-def test_without_a_file_no_parser_of_toml_is_imported(repository):
-    code = (
-        "import sys; from mlgen.cli import main; main(sys.argv[1:], standalone_mode=False);"
-        "assert not {'tomllib', 'tomli'} & set(sys.modules)"
-    )
-
-    subprocess.run([sys.executable, "-c", code, "render", "job.yaml"], check=True,
-                   capture_output=True, cwd=repository)  # fmt: skip
 
 
 def test_the_documented_keys_are_those_of_the_schema():

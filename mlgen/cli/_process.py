@@ -1,15 +1,13 @@
 """How the process ends when its output cannot be written, or when a person interrupts it."""
 
-import errno
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 import click
 
-INTERRUPTED = 128 + 2
-"""The exit status of a program that SIGINT ended, as a shell reports it."""
+from mlgen.output.streams import failed, interrupted
 
 
 @contextmanager
@@ -25,11 +23,7 @@ def output_checked() -> Iterator[None]:
     except OSError as error:
         if error.filename is not None or error.errno is None:
             raise
-        _discard_output()
-        with suppress(OSError):
-            reason = "it is closed" if error.errno == errno.EBADF else error.strerror
-            click.echo(f"Error: cannot write to standard output: {reason}", err=True)
-        sys.exit(1)
+        sys.exit(failed(error))
 
 
 @contextmanager
@@ -44,12 +38,4 @@ def interruptible() -> Iterator[None]:
             raise
     else:
         return
-    if sys.stderr is not None and sys.stderr.isatty():
-        click.echo(err=True)  # end the line on which the terminal shows ^C
-    raise click.exceptions.Exit(INTERRUPTED)
-
-
-def _discard_output() -> None:
-    """Send what is still buffered for stdout nowhere; the interpreter would fail to write it."""
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    raise click.exceptions.Exit(interrupted())

@@ -506,33 +506,6 @@ def test_without_ssh_keygen_the_message_names_the_package(tmp_path):
     )
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--help"],
-        ["--version"],
-        ["render", "--help"],
-        ["frameworks"],
-        ["explain", "spec.runPolicy"],
-        ["explain", "no-such-peer"],
-        ["completion", "fish"],
-    ],
-)
-def test_help_imports_no_slow_modules(arguments):
-    slow = ["jsonschema", "jinja2", "ruamel", "ruamel.yaml", "yaml"]
-    code = (
-        "import sys, mlgen.cli\n"
-        f"try: mlgen.cli.main({arguments!r})\n"
-        f"finally: print([n for n in {slow!r} if n in sys.modules], file=sys.stderr)"
-    )
-
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-
-    assert "[]\n" == result.stderr
-
-
 def test_help_does_not_wrap_example_commands():
     assert "\n  mlgen render job.yaml | kubectl apply -f -\n" in run("--help")[1]
     assert "  mlgen ssh-secret resnet-ssh | kubectl apply -f -\n" in run("ssh-secret", "--help")[1]

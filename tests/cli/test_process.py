@@ -9,8 +9,10 @@ import pytest
 from click.testing import CliRunner
 from support import ROOT
 
-from mlgen.cli import _report, main
-from mlgen.cli._process import INTERRUPTED, interruptible, output_checked
+from mlgen.cli import _progress, _report, main
+from mlgen.cli._process import interruptible, output_checked
+from mlgen.documents.files import Text
+from mlgen.output.streams import INTERRUPTED
 
 GOOD, BAD = "fixtures/tensorflow-single.yaml", "fixtures/invalid/unknown-role.yaml"
 
@@ -20,7 +22,7 @@ def terminal(monkeypatch):
     """Every stream is taken for a terminal, and nothing is quick."""
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(_report, "_is_terminal", lambda stream: stream is not None)
-    monkeypatch.setattr(_report, "PATIENCE", 0)
+    monkeypatch.setattr(_progress, "PATIENCE", 0)
     monkeypatch.delenv("CI", raising=False)
     return lambda *words, **streams: CliRunner().invoke(
         main, list(map(str, words)), catch_exceptions=False, **streams
@@ -123,21 +125,21 @@ def test_standard_input_is_not_there_for_the_next_command(terminal):
 def test_progress_goes_on_to_the_end(terminal):
     shown = terminal("validate", GOOD, BAD, GOOD.replace("single", "ps")).stderr
 
-    assert "rendering" in shown
+    assert "checking" in shown
     assert "3 files, 3 jobs, 2 problems\n" in shown
 
 
 def test_the_progress_bar_ends_if_the_work_fails(monkeypatch):
     monkeypatch.setattr(_report, "_is_terminal", lambda _: True)
-    monkeypatch.setattr(_report, "PATIENCE", 0)
+    monkeypatch.setattr(_progress, "PATIENCE", 0)
     stderr = io.StringIO()
     stderr.isatty = lambda: True
     monkeypatch.setattr(sys, "stderr", stderr)
 
     def work():
-        with _report.progress([1, 2, 3]) as items:
-            for item in items:
-                if item == 3:
+        with _report.progress([Text("a", "x")] * 3, "reading", 3) as texts:
+            for number, _ in enumerate(texts):
+                if number == 2:
                     raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

@@ -412,24 +412,6 @@ def test_a_closed_pipe_causes_no_error():
     assert (text[:20], b"") == (done.stdout, done.stderr)
 
 
-MODULES = """
-import sys
-from mlgen.cli import main
-main(["helm-post-render"], standalone_mode=False)
-print(*sorted({"yaml", "ruamel", "jinja2", "jsonschema"} & set(sys.modules)))
-"""
-
-
-@pytest.mark.parametrize(
-    ("text", "modules"), [("a: 1\n", ""), (JOB, "jinja2 jsonschema ruamel yaml")]
-)
-def test_slow_modules_are_imported_only_for_a_job(text, modules):
-    command = [sys.executable, "-c", MODULES]
-    done = subprocess.run(command, input=text, text=True, capture_output=True, check=True)
-
-    assert modules == done.stdout.splitlines()[-1]
-
-
 def test_100_mb_of_other_objects_use_little_memory():
     """The stream does not fit into the address space of the process."""
     lines = b"".join(b"  key%d: a value as long as values are\n" % n for n in range(2000))
