@@ -1,21 +1,23 @@
 """The walk from texts to objects: every room in turn, and nothing else."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from mlgen import checks, dialects, frameworks, objects
 from mlgen.checks import prerequisites
-from mlgen.documents import overrides
 from mlgen.documents.document import Document
 from mlgen.documents.files import Text
 from mlgen.jobfile.model import TrainingJob
 from mlgen.jobfile.parser import training_job
-from mlgen.kubernetes.objects import Key, keys
+from mlgen.kubernetes.objects import Identities, Key, keys
 from mlgen.problems import Collector, MlgenError, Problem, ValuePath
+from mlgen.records import replace
 from mlgen.result import Foreign, Object, Options, Rendered, Result
 from mlgen.topology import Topology
-from mlgen.variants import gitops, matrix, name_hash, workflow
+
+if TYPE_CHECKING:
+    from mlgen.variants.matrix import Combination
 
 ROLES: ValuePath = ("spec", "roles")
 
@@ -52,18 +54,19 @@ def _not_run(documents: list[Document]) -> Iterable[Problem]:
     """Return warnings about other objects; most streams have none."""
     if not documents:
         return ()
-    from mlgen.checks.passthrough import not_run
+    from mlgen.checks.passthrough import not_run, trainings
 
-    return not_run(documents)
+    return not_run([trainings(document) for document in documents])
 
 
 def _with_prerequisites(parts: Sequence[Rendered | Foreign]) -> Iterator[Rendered | Foreign]:
     """Return each part; a job with what it needs and no other part brings."""
     brought = prerequisites.brought(item for part in parts for item in part.objects)
+    together = Identities(brought)
     for part in parts:
         if isinstance(part, Rendered):
-            needed = prerequisites.prerequisites(part.objects, brought)
-            yield replace(part, prerequisites=tuple(needed))
+            named = prerequisites.named(part.objects)
+            yield replace(part, prerequisites=prerequisites.missing(named, together))
         else:
             yield part
 
@@ -96,21 +99,26 @@ def _rendered(
     taken: set[Key],
 ) -> Iterator[Sequence[Rendered | Foreign]]:
     """Return the parts of each document that can be rendered; see `render_documents`."""
-    render_one = partial(_render_document, options=options)
+    render_one = partial(render_document, options=options)
     for document, parts in dialects.each_document(name, documents, render_one, collector):
         collisions: list[Problem] = []
         for part in parts:
-            collisions += map(document.located, checks.collisions(part.objects, taken))
-            taken.update(keys(part.objects))
+            identities = keys(part.objects)
+            collisions += map(document.located, checks.collisions(identities, taken))
+            taken.update(identities)
         collector.extend(collisions)
         if not collisions:
             yield parts
 
 
-def _render_document(
+def render_document(
     name: str, document: Document, options: Options
 ) -> tuple[Sequence[Rendered | Foreign], list[Problem]]:
-    """Return the jobs of a document, or another object unchanged; and the warnings."""
+    """Return the jobs of a document, or another object unchanged; and the warnings.
+
+    Raises:
+        MlgenError: with every problem of the document.
+    """
     native, warnings = dialects.native(document)
     if native is None:
         return [Foreign(document)], []
@@ -122,11 +130,23 @@ def _render_jobs(
     name: str, document: Document, options: Options
 ) -> tuple[list[Rendered], list[Problem]]:
     """Render one TrainingJob document: a job, or one for each combination of its matrix."""
-    document, combinations, warnings = matrix.expanded(
-        _overridden(document, options), options.matrix
-    )
+    document = _overridden(document, options)
+    spec = document.data.get("spec")
+    if options.matrix or (isinstance(spec, dict) and "matrix" in spec):
+        return _render_combinations(name, document, options)
+    job, problems = _render_job(name, document, options)
+    return [job], problems
+
+
+def _render_combinations(
+    name: str, document: Document, options: Options
+) -> tuple[list[Rendered], list[Problem]]:
+    """Render a job for each combination of a matrix."""
+    from mlgen.variants import matrix
+
+    document, combinations, warnings = matrix.expanded(document, options.matrix)
     jobs: list[Rendered] = []
-    problems: list[tuple[matrix.Combination | None, Problem]] = []
+    problems: list[tuple[Combination | None, Problem]] = []
     for combination in combinations:
         try:
             one = matrix.applied(document, combination)
@@ -143,7 +163,7 @@ def _render_jobs(
 
 
 def _render_job(
-    name: str, document: Document, options: Options, combination: matrix.Combination | None
+    name: str, document: Document, options: Options, combination: "Combination | None" = None
 ) -> tuple[Rendered, list[Problem]]:
     """Render one job; every problem gets the place of its value."""
     document = options.site.fill(document) if options.site else document
@@ -153,7 +173,7 @@ def _render_job(
         document.data,
         options.namespace or namespace or options.default_namespace,
         supervisor=options.supervisor,
-        converted=bool(document.origins),
+        converted=document.converted,
     )
     job = frameworks.without_idle_gpus(job)
     if combination:
@@ -163,6 +183,8 @@ def _render_job(
         collector = Collector(topology.warnings)
         settings: list[str] = []
         if options.target:
+            from mlgen.variants import gitops
+
             collector.extend(gitops.warnings(job, topology, options.target))
             manifests = gitops.adapted(topology, manifests, options.target)
             settings = gitops.settings(topology, manifests, options.target)
@@ -189,6 +211,10 @@ def _render_job(
 
 def _overridden(document: Document, options: Options) -> Document:
     """Return the document with the values of `--set`."""
+    if not options.settings:
+        return document
+    from mlgen.documents import overrides
+
     for path, value in options.settings:
         try:
             document = overrides.apply(document, path, value)
@@ -200,20 +226,32 @@ def _overridden(document: Document, options: Options) -> Document:
 def _built(job: TrainingJob, options: Options) -> tuple[TrainingJob, Topology, list[Object]]:
     """Return the job under its final name, its topology and its objects."""
     if job.name_suffix is not None:
+        from mlgen.variants import name_hash
+
         # The hash must not depend on who runs the job.
         plain = _topology(job, replace(options, workflow=False))
         job = name_hash.renamed(plain, objects.build(plain))
     topology = _topology(job, options)
     manifests = objects.build(topology)
-    return job, topology, name_hash.in_addresses(topology, manifests) if job.part_of else manifests
+    if job.part_of:
+        from mlgen.variants import name_hash
+
+        manifests = name_hash.in_addresses(topology, manifests)
+    return job, topology, manifests
 
 
 def _topology(job: TrainingJob, options: Options) -> Topology:
     """Lay a job out, without the policies that a workflow or a GitOps tool takes over."""
     framework = frameworks.get(job.framework)
     if options.workflow:
+        from mlgen.variants import workflow
+
         return workflow.with_workflow_restarts(framework.topology(workflow.without_policies(job)))
-    return framework.topology(gitops.without_policies(job) if options.target else job)
+    if options.target:
+        from mlgen.variants import gitops
+
+        job = gitops.without_policies(job)
+    return framework.topology(job)
 
 
 def _located(document: Document, problems: Iterable[Problem]) -> list[Problem]:

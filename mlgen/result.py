@@ -1,23 +1,25 @@
 """What a caller asks for, and what it gets back."""
 
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mlgen.checks.prerequisites import Prerequisite
-from mlgen.documents.document import Document
-from mlgen.jobfile.model import TrainingJob
 from mlgen.kubernetes.versions import DEFAULT, KubeVersion
 from mlgen.problems import Problem, ValuePath
-from mlgen.site import Site
-from mlgen.topology import Topology
-from mlgen.variants.gitops import Target
-from mlgen.variants.matrix import Combination
+from mlgen.records import record
+
+if TYPE_CHECKING:
+    from mlgen.checks.prerequisites import Prerequisite
+    from mlgen.documents.document import Document
+    from mlgen.jobfile.model import TrainingJob
+    from mlgen.site import Site
+    from mlgen.topology import Topology
+    from mlgen.variants.gitops import Target
+    from mlgen.variants.matrix import Combination
 
 Object = dict[str, Any]
 """A Kubernetes object as plain data."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Options:
     """Options of a rendering, besides the files.
 
@@ -42,12 +44,12 @@ class Options:
     matrix: tuple[tuple[ValuePath, tuple[Any, ...]], ...] = ()
     supervisor: bool = True
     workflow: bool = False
-    target: Target | None = None
+    target: "Target | None" = None
     default_namespace: str | None = None
-    site: Site | None = None
+    site: "Site | None" = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Rendered:
     """One rendered job.
 
@@ -65,21 +67,21 @@ class Rendered:
     """
 
     file: str
-    document: Document
-    job: TrainingJob
+    document: "Document"
+    job: "TrainingJob"
     kube_version: KubeVersion
-    topology: Topology
+    topology: "Topology"
     objects: tuple[Object, ...]
-    prerequisites: tuple[Prerequisite, ...] = ()
+    prerequisites: "tuple[Prerequisite, ...]" = ()
     settings: tuple[str, ...] = ()
-    combination: Combination | None = None
+    combination: "Combination | None" = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Foreign:
     """An object beside the jobs, such as a ConfigMap, which passes through unchanged."""
 
-    document: Document
+    document: "Document"
 
     @property
     def objects(self) -> tuple[Object, ...]:
@@ -87,7 +89,7 @@ class Foreign:
         return (self.document.data,)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Result:
     """All jobs and other objects of all files, in their order, and the problems.
 

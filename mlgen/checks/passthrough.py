@@ -1,7 +1,7 @@
 """Objects beside the jobs → warnings about those that look like jobs, which mlgen does not run."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from mlgen.documents.document import Document
 from mlgen.kubernetes.groups import group_kind, is_built_in
@@ -26,24 +26,48 @@ NO_TRAINING = {("keda.sh", "ScaledJob")}
 Object = Mapping[str, Any]
 
 
-def not_run(documents: Iterable[Document]) -> Iterator[Problem]:
-    """Return a warning for each object that only an operator would run.
+GroupKind = tuple[str, str]
+
+
+class Trainings(NamedTuple):
+    """The objects of a document that are for training, and the kinds that it defines."""
+
+    warnings: tuple[tuple[GroupKind, Problem], ...] = ()
+    """One for each object that only an operator would run."""
+    defined: tuple[GroupKind, ...] = ()
+    """The kinds of its CustomResourceDefinitions."""
+
+
+def trainings(document: Document) -> Trainings:
+    """Return what a document, which is none of a job, has for training."""
+    objects = list(_objects(document))
+    defined = (_defined(item) for _, item in objects)
+    return Trainings(
+        tuple(
+            (group_kind(item), _warning(document, path, item))
+            for path, item in objects
+            if _is_job(item)
+        ),
+        tuple(kind for kind in defined if kind),
+    )
+
+
+def not_run(found: Sequence[Trainings]) -> list[Problem]:
+    """Return the warnings about objects whose operators are not among the objects themselves.
 
     An operator may well be installed. If its CustomResourceDefinition is among the objects, it is.
-
-    Args:
-        documents: the objects beside the jobs.
     """
-    documents = list(documents)
-    objects = [(document, *found) for document in documents for found in _objects(document)]
-    defined = {_defined(item) for _, _, item in objects}
-    for document, path, item in objects:
-        group, kind = group_kind(item)
-        if (group, kind) not in defined and _is_job(item):
-            operator, hint = OPERATORS.get((group, kind), ("its operator", ELSE))
-            message = f"mlgen passes this {kind} through unchanged; only {operator} can run it"
-            problem = Problem((*path, "kind"), message, "not-run", hint, warning=True)
-            yield document.located(problem)
+    defined = {kind for each in found for kind in each.defined}
+    return [warning for each in found for kind, warning in each.warnings if kind not in defined]
+
+
+def _warning(document: Document, path: ValuePath, item: Object) -> Problem:
+    """Return the warning about an object that only an operator would run."""
+    kind = group_kind(item)
+    operator, hint = OPERATORS.get(kind, ("its operator", ELSE))
+    message = f"mlgen passes this {kind[1]} through unchanged; only {operator} can run it"
+    problem = Problem((*path, "kind"), message, "not-run", hint, warning=True)
+    return document.located(problem)
 
 
 def _objects(document: Document) -> Iterator[tuple[ValuePath, Object]]:
@@ -64,7 +88,7 @@ def _is_job(item: Object) -> bool:
     return (group, kind) in OPERATORS or (looks_like_job and (group, kind) not in NO_TRAINING)
 
 
-def _defined(item: Object) -> tuple[str, str] | None:
+def _defined(item: Object) -> GroupKind | None:
     """Return the group and kind that a CustomResourceDefinition defines; None for other objects."""
     spec = item.get("spec")
     if item.get("kind") != "CustomResourceDefinition" or not isinstance(spec, dict):

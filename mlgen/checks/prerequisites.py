@@ -5,17 +5,17 @@ API server does not even accept them: see the admission plugins in kubernetes/pl
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from mlgen.checks.pods import WORKLOADS, title
+from mlgen.checks.pods import WORKLOADS, one_of_each, title
 from mlgen.kubernetes import references
 from mlgen.kubernetes.groups import group_of, is_built_in
 from mlgen.kubernetes.labels import KUEUE_PRIORITY, KUEUE_QUEUE
-from mlgen.kubernetes.objects import Key, keys
+from mlgen.kubernetes.objects import Identities, Key, keys
 from mlgen.kubernetes.references import Reference
 from mlgen.objects.labels import COMPONENT, ROLE
 from mlgen.objects.storage import GIT_KEYS
+from mlgen.records import record
 
 Object = Mapping[str, Any]
 
@@ -58,7 +58,7 @@ SSH_KEYS = {"ssh-privatekey", "ssh-publickey"}
 """The keys of the Secret that `mlgen ssh-secret` prints."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Prerequisite:
     """Something that the objects of a job name, and that is not among the manifests.
 
@@ -83,7 +83,7 @@ class Prerequisite:
         return f"{self.kind} {self.name}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Use:
     """A reference of one object of the job."""
 
@@ -93,42 +93,36 @@ class _Use:
     is_git: bool = False
 
 
-Brought = Mapping[tuple[str, str, str], set[str]]
-"""The namespaces of the objects that are applied together, by group, kind and name."""
-
-
-def prerequisites(objects: Iterable[Object], taken: Brought) -> list[Prerequisite]:
-    """Return what the objects of a job need and the manifests do not bring.
+def named(objects: Iterable[Object]) -> list[Prerequisite]:
+    """Return what the objects of a rendered job name, whether or not the manifests bring it.
 
     Objects that are optional, or that every cluster has, are not listed.
-
-    Args:
-        objects: of the job.
-        taken: all objects that are applied with it, as `brought` returns them.
     """
     uses: dict[tuple[str, str, str | None], list[_Use]] = {}
-    for use in (use for item in objects for use in _uses(item)):
+    for use in (use for item in one_of_each(objects) for use in _uses(item)):
         key = (use.reference.kind, use.reference.name, use.namespace)
-        if not _is_brought(*key, taken):
-            uses.setdefault(key, []).append(use)
+        uses.setdefault(key, []).append(use)
     listed = [_prerequisite(*key, uses[key]) for key in uses]
     order = list(GROUPS)
     return sorted(listed, key=lambda item: order.index(item.kind))
 
 
-def brought(manifests: Iterable[Object]) -> Brought:
-    """Return where all objects are, with the items of Lists and the Secrets of controllers."""
-    taken: dict[tuple[str, str, str], set[str]] = {}
-    for group, kind, namespace, name in _brought(manifests):
-        taken.setdefault((group, kind, name), set()).add(namespace)
-    return taken
+def missing(needs: Iterable[Prerequisite], *together: Identities) -> tuple[Prerequisite, ...]:
+    """Return which of the objects that a job names are not among those applied together.
+
+    Args:
+        needs: what the job names.
+        together: the identities that `brought` returns for all manifests.
+    """
+    return tuple(need for need in needs if not any(_is_among(need, each) for each in together))
 
 
-def _brought(manifests: Iterable[Object]) -> Iterator[Key]:
+def brought(manifests: Iterable[Object]) -> Iterator[Key]:
+    """Yield the identity of each object, item of a List, and Secret that a controller creates."""
     for item in manifests:
         items = item.get("items")
         if str(item.get("kind")).endswith("List") and isinstance(items, list):
-            yield from _brought(filter(_is_object, items))
+            yield from brought(filter(_is_object, items))
             continue
         for group, kind, namespace, name in keys([item]):
             yield group, kind, namespace, name
@@ -150,10 +144,12 @@ def _at(item: Object, path: tuple[str, ...]) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _is_brought(kind: str, name: str, namespace: str | None, taken: Brought) -> bool:
+def _is_among(need: Prerequisite, together: Identities) -> bool:
     """Return whether an object is in the manifests; without a namespace, it may be in any."""
-    namespaces = taken.get((GROUPS[kind], kind, name), set())
-    return bool(namespaces) and (not namespace or not namespaces.isdisjoint((namespace, "")))
+    group, kind, name = need.group, need.kind, need.name
+    if not need.namespace:
+        return together.has_name(group, kind, name)
+    return any((group, kind, space, name) in together for space in (need.namespace, ""))
 
 
 def _prerequisite(kind: str, name: str, namespace: str | None, uses: list[_Use]) -> Prerequisite:

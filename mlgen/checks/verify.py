@@ -5,12 +5,12 @@ a job are found by their label `mlgen.dev/job` and checked by the same rules as 
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mlgen import checks, dialects
 from mlgen.checks import structure
 from mlgen.checks.pods import Finding, Objects, title
+from mlgen.checks.shapes import METADATA, SHAPES, mismatches
 from mlgen.documents.document import Document
 from mlgen.documents.files import Text
 from mlgen.documents.reader import read_documents
@@ -18,6 +18,7 @@ from mlgen.kubernetes.objects import Key, keys, without_nulls
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.objects.labels import COMPONENT, DECIDES, INSTANCE, JOB, MANAGED_BY
 from mlgen.problems import Collector, MlgenError, Place, Problem, ValuePath, dotted
+from mlgen.records import record
 
 EDIT_JOB_FILE = (
     "change the job file instead of the rendered manifests: see docs/reference/verify.md"
@@ -37,7 +38,7 @@ HINTS = {
 """Hints by problem code, for manifests; those of the problems are for job files."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Verified:
     """A job in a stream.
 
@@ -59,7 +60,7 @@ class Verified:
         return f"{name}: verified, {self.objects} objects, {pods}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Part:
     """An object of a stream, with its document and its path in that document."""
 
@@ -87,6 +88,12 @@ class _Part:
         return None if name is None else str(name)
 
     @property
+    def instance(self) -> str | None:
+        """The name of the job in the recommended labels."""
+        name = self.labels.get(INSTANCE)
+        return None if name is None else str(name)
+
+    @property
     def is_status(self) -> bool:
         """Whether it is the ConfigMap of a job's status, which lacks the job's label."""
         labels = {MANAGED_BY: "mlgen", COMPONENT: "status"}
@@ -103,10 +110,11 @@ def verify(texts: Iterable[Text], kube_version: KubeVersion) -> list[Verified]:
     Raises:
         MlgenError: with every problem and its place; also if there is no job.
     """
-    texts = list(texts)
     collector = Collector()
-    documents = []
+    documents: list[Document] = []
+    order: dict[str, int] = {}
     for text in texts:
+        order.setdefault(text.name, len(order))
         for document in read_documents(text):
             if isinstance(document, list):
                 collector.extend(document)
@@ -114,9 +122,8 @@ def verify(texts: Iterable[Text], kube_version: KubeVersion) -> list[Verified]:
                 documents.append(document)
     jobs = verify_documents(documents, kube_version, collector)
     if not jobs and not collector.problems:
-        collector.add(_no_job(texts))
+        collector.add(_no_job(next(iter(order))))
     if collector.problems:
-        order = {text.name: number for number, text in reversed(list(enumerate(texts)))}
         problems = sorted(collector.problems, key=lambda problem: _position(problem, order))
         raise MlgenError(problems)
     return jobs
@@ -137,10 +144,13 @@ def verify_documents(
     for part in parts:
         if part.job is not None:
             jobs.setdefault(part.job, []).append(part)
+    by_instance: dict[str | None, list[list[_Part]]] = {}
+    for members in jobs.values():
+        for instance in {member.instance for member in members}:
+            by_instance.setdefault(instance, []).append(members)
     for part in (part for part in parts if part.job is None and part.is_status):
-        for members in jobs.values():
-            if any(part.labels.get(INSTANCE) == member.labels.get(INSTANCE) for member in members):
-                members.append(part)
+        for members in by_instance.get(part.instance, ()):
+            members.append(part)
     return [
         _verified(name, group, kube_version, collector)
         for name, members in jobs.items()
@@ -160,11 +170,11 @@ def _with_job(job: str, part: _Part, message: str) -> str:
     return " ".join(f"{name}: {message}".split())
 
 
-def _no_job(texts: Sequence[Text]) -> Problem:
-    """Return the problem of a stream that contains no rendered job."""
+def _no_job(file: str) -> Problem:
+    """Return the problem of a stream, given its first file, that contains no rendered job."""
     message = f"expected the objects of a job, got none with the label {JOB}"
     hint = "pass the manifests that you apply, with the labels that mlgen set"
-    return Problem((), message, "no-job", hint, place=Place(texts[0].name))
+    return Problem((), message, "no-job", hint, place=Place(file))
 
 
 def _parts(documents: Iterable[Document], collector: Collector) -> Iterator[_Part]:
@@ -300,97 +310,10 @@ def _located(job: str, part: _Part, finding: Finding) -> Problem:
 def _malformed(job: str, part: _Part) -> Iterator[Problem]:
     """Return at most one problem: the first field that does not have the rendered shape."""
     data = part.data
-    mismatch = next(_mismatches(data, SHAPES[data["kind"]] | METADATA), None)
+    mismatch = next(mismatches(data, SHAPES[data["kind"]] | METADATA), None)
     if mismatch:
         path, reason = mismatch
         difference = f"{title(data)} does not match what mlgen renders: {dotted(path)} {reason}"
         message = _with_job(job, part, difference)
         hint = "keep this field as rendered"
         yield Problem((), message, "malformed", hint, place=part.place(path))
-
-
-def _mismatches(value: Any, shape: Any, path: ValuePath = ()) -> Iterator[tuple[ValuePath, str]]:
-    """Return the paths at which a value does not have a shape, each with the reason.
-
-    Args:
-        value: any data.
-        shape: a type; `[shape]`, a list; or a mapping of shapes. A key that ends with `?` is an
-            optional field, and `*` stands for all fields.
-        path: of the value.
-    """
-    expected: Any = shape if isinstance(shape, type) else type(shape)
-    if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
-        yield path, f"is not {TYPE_NAMES[expected]}"
-    elif isinstance(shape, list):
-        for number, item in enumerate(value):
-            yield from _mismatches(item, shape[0], (*path, number))
-    elif isinstance(shape, dict):
-        for key, inner in shape.items():
-            name = key.removesuffix("?")
-            if key == "*":
-                for field in value:
-                    yield from _mismatches(value[field], inner, (*path, field))
-            elif name in value:
-                yield from _mismatches(value[name], inner, (*path, name))
-            elif key == name:
-                yield (*path, name), "is missing"
-
-
-TYPE_NAMES = {str: "a string", int: "an integer", dict: "a mapping", list: "a list"}
-
-STRINGS = {"*": str}
-METADATA = {"metadata": {"name": str, "labels": STRINGS, "annotations?": STRINGS}}
-
-CONFIG_MAP = {"configMap?": {"name?": str, "items?": [{"key": str}]}}
-
-CONTAINER = {
-    "name": str,
-    "image?": str,
-    "command?": [str],
-    "args?": [str],
-    "env?": [{"name": str, "value?": str, "valueFrom?": {"configMapKeyRef?": {"name?": str}}}],
-    "envFrom?": [{"configMapRef?": {"name?": str}}],
-    "ports?": [{"containerPort": int}],
-    "volumeMounts?": [{"name": str}],
-}
-
-TEMPLATE = {
-    "metadata": {"labels": STRINGS, "annotations?": STRINGS},
-    "spec": {
-        "subdomain?": str,
-        "hostname?": str,
-        "serviceAccountName?": str,
-        "initContainers?": [CONTAINER],
-        "containers": [CONTAINER],
-        "volumes?": [{"name": str, **CONFIG_MAP, "projected?": {"sources?": [CONFIG_MAP]}}],
-    },
-}
-
-SELECTOR = {"matchLabels": STRINGS}
-
-SHAPES: dict[str, dict[str, Any]] = {
-    "ServiceAccount": {},
-    "Role": {"rules": [{"resources?": [str], "resourceNames?": [str]}]},
-    "RoleBinding": {
-        "roleRef": {"name": str},
-        "subjects?": [{"kind": str, "name": str, "namespace?": str}],
-    },
-    "ConfigMap": {"data?": STRINGS, "binaryData?": STRINGS},
-    "Service": {
-        "spec": {"selector": STRINGS, "clusterIP?": str, "ports?": [{"port": int}]},
-    },
-    "PodGroup": {"spec": {"minMember?": int}},
-    "Deployment": {"spec": {"replicas?": int, "selector": SELECTOR, "template": TEMPLATE}},
-    "StatefulSet": {
-        "spec": {"replicas?": int, "serviceName?": str, "selector": SELECTOR, "template": TEMPLATE}
-    },
-    "Job": {
-        "spec": {
-            "completions?": int,
-            "parallelism?": int,
-            "completionMode?": str,
-            "template": TEMPLATE,
-        }
-    },
-}
-"""The fields that the checks read, for each kind that mlgen renders."""

@@ -127,6 +127,16 @@ OUTPUT = click.option(
     help="Write to FILE instead of standard output, once everything has succeeded.",
 )
 
+JOBS = click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(min=0),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Use N processes, for many files or documents; 0 is one for each core.",
+)
+
 KUBE_VERSION = click.option(
     "--kube-version",
     default="1.34",

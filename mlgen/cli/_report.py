@@ -6,7 +6,7 @@ The options of `reporting` say how problems are printed; they are looked up in c
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
@@ -15,15 +15,13 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
+    from mlgen.bulk import Form, Gathered
     from mlgen.documents.files import Text
     from mlgen.output.problems import Style
     from mlgen.problems import Problem
     from mlgen.result import Result
 
 T = TypeVar("T")
-
-PATIENCE = 1.0
-"""The seconds after which a progress bar is shown, if there is more to do."""
 
 LINES = ("text", "github")
 """The formats of problems that are lines; the others are one document, printed at the end."""
@@ -45,7 +43,8 @@ class _Reporter:
         quiet: print errors alone.
         verbose: print what is done.
         on_stdout: problems are the product of the command, and go to stdout.
-        sources: the texts that were read, with the source lines of problems.
+        files: the names of those that were read.
+        sources: their texts, or parts of them, with the source lines of problems.
         problems: those that were reported.
         jobs: the number of jobs that were read; None if it is not known.
         others: the kind of each other object.
@@ -58,6 +57,7 @@ class _Reporter:
     quiet: bool = False
     verbose: bool = False
     on_stdout: bool = False
+    files: list[str] = field(default_factory=list)
     sources: "list[Text]" = field(default_factory=list)
     problems: "list[Problem]" = field(default_factory=list)
     jobs: int | None = None
@@ -81,23 +81,23 @@ class _Reporter:
         if self.form == "github":
             self._print(output.github(shown))
         else:
-            self._print(output.text(shown, self.sources, self._style()))
+            self._print(output.text(shown, self.sources, self.style))
 
     def finish(self) -> None:
         """Print what comes after all problems: the document with them, totals, and the footer."""
-        totals = len(self.sources) > 1 or self.others or self.problems
+        totals = len(self.files) > 1 or self.others or self.problems
         if self.form in LINES and not (totals or self.footer):
             return
         from mlgen.output import problems as output
 
-        count = output.Count(len(self.sources), self.jobs, self.others, tuple(self.problems))
+        count = output.Count(len(self.files), self.jobs, self.others, tuple(self.problems))
         if self.form == "json":
             self._print(output.json_text(count))
         elif self.form == "sarif":
-            self._print(_sarif(self.problems, [source.name for source in self.sources]))
+            self._print(_sarif(self.problems, self.files))
         if self.quiet or not self.for_people:
             return
-        if self.totals and self.sources and count.is_worth_a_line:
+        if self.totals and self.files and count.is_worth_a_line:
             click.echo(str(count), err=True)
         errors = [problem for problem in self.problems if not problem.warning]
         if errors and _is_terminal(sys.stderr):
@@ -108,7 +108,9 @@ class _Reporter:
     def _print(self, text: str) -> None:
         click.echo(text.encode(), nl=False, err=not self.on_stdout)
 
-    def _style(self) -> "Style":
+    @property
+    def style(self) -> "Style":
+        """How problems look as text."""
         from mlgen.output.problems import Style
 
         stream = sys.stdout if self.on_stdout else sys.stderr
@@ -158,6 +160,11 @@ def _reporter() -> _Reporter:
 def is_quiet() -> bool:
     """Return whether only errors are printed."""
     return _reporter().quiet
+
+
+def without_totals() -> None:
+    """Leave out the numbers of files, jobs and problems at the end."""
+    _reporter().totals = False
 
 
 def note(line: str) -> None:
@@ -220,33 +227,77 @@ def rendered(
         totals: print the numbers of files, jobs and problems at the end.
         warnings: print those too.
     """
-    result = attempted(files, values)
-    _reporter().totals = totals
+    from mlgen import pipeline
+    from mlgen.result import Options
+
+    if not totals:
+        without_totals()
+    texts = read(files)
+    start = monotonic()
+    with progress(texts, "rendering", _size(texts)) as items:
+        result = pipeline.attempt(items, Options(**values))
+    others = (part.document.data["kind"] for part in result.others)
+    _note_totals(len(result.jobs), result.invalid, others, start)
     report(result.problems if warnings else [each for each in result.problems if not each.warning])
     if result.errors:
         sys.exit(1)
     return result
 
 
-def attempted(files: Sequence[str], values: dict[str, Any]) -> "Result":
-    """Return what files render to, without the jobs that have errors; print nothing.
+def gathered(files: Sequence[str], values: dict[str, Any], form: "Form", jobs: int) -> "Gathered":
+    """Return what many files render to, without the jobs that have errors; print nothing.
 
     Args:
         files: files, folders, and `-` for standard input.
         values: the keyword arguments of `Options`.
+        form: of the output.
+        jobs: the number of processes; 0 stands for one on each core.
+
+    Raises:
+        ClickException: a process was killed.
     """
-    from mlgen import pipeline
+    from mlgen import bulk
+    from mlgen.documents.parts import size
     from mlgen.result import Options
 
     reporter = _reporter()
-    texts = read(files)
     start = monotonic()
-    with progress(texts) as items:
-        result = pipeline.attempt(items, Options(**values))
-    reporter.jobs = len(result.jobs) + result.invalid
-    reporter.others = tuple(part.document.data["kind"] for part in result.others)
-    note(f"rendered {len(result.jobs)} of {reporter.jobs} jobs in {monotonic() - start:.2f} s")
+    label = "checking" if form == "verdict" else "rendering"
+    lines = reporter.form == "text" and reporter.style.source
+    with progress(_parts(files), label, size(tuple(files))) as texts:
+        try:
+            result = bulk.gather(texts, Options(**values), form, jobs, lines=lines)
+        except bulk.WorkerError as error:
+            raise click.ClickException(str(error)) from None
+    reporter.sources += result.lines
+    _note_totals(result.jobs, result.invalid, result.others, start)
     return result
+
+
+def _parts(files: Iterable[str]) -> "Iterator[Text]":
+    """Yield the text of each document in files, which are not kept."""
+    from mlgen import bulk
+    from mlgen.documents.parts import parts
+
+    files = tuple(files)
+    if "-" in files:
+        hint_at_stdin()
+    reporter = _reporter()
+    last = -1
+    for text in parts(files):
+        if text.line <= last or text.name not in reporter.files[-1:]:
+            note(f"read {text.name}")
+            reporter.files.append(text.name)
+        last = text.line
+        yield from bulk.pieces(text)
+
+
+def _note_totals(jobs: int, invalid: int, others: Iterable[str], start: float) -> None:
+    """Keep the numbers of jobs, and the kinds of other objects; say how long they have taken."""
+    reporter = _reporter()
+    reporter.jobs = jobs + invalid
+    reporter.others = tuple(others)
+    note(f"rendered {jobs} of {reporter.jobs} jobs in {monotonic() - start:.2f} s")
 
 
 def read(files: Iterable[str]) -> "list[Text]":
@@ -260,7 +311,28 @@ def read(files: Iterable[str]) -> "list[Text]":
     for text in found:
         note(f"read {text.name}")
     _reporter().sources += found
+    _reporter().files += [text.name for text in found]
     return found
+
+
+@contextmanager
+def reading(files: Iterable[str]) -> "Iterator[Iterator[Text]]":
+    """Yield the documents of files, with a progress bar; their texts are kept as by `read`."""
+    texts = read(files)
+    with progress(_documents(texts), "reading", _size(texts)) as documents:
+        yield documents
+
+
+def _documents(texts: "Iterable[Text]") -> "Iterator[Text]":
+    """Yield the text of each document; a text without any is yielded as it is."""
+    from mlgen.documents.parts import documents
+
+    return (part for text in texts for part in documents(text))
+
+
+def _size(texts: "Iterable[Text]") -> int:
+    """Return the number of characters of texts."""
+    return sum(len(text.text) for text in texts)
 
 
 def hint_at_stdin() -> None:
@@ -269,31 +341,15 @@ def hint_at_stdin() -> None:
         click.echo("reading standard input; end it with Ctrl-D", err=True)
 
 
-@contextmanager
-def progress(items: Sequence[T]) -> Iterator[Iterator[T]]:
-    """Yield an iterator over items that shows a progress bar on a terminal, if that takes long."""
-    if len(items) == 1 or not _is_terminal(sys.stderr) or is_quiet():
-        yield iter(items)
-        return
-    bar = click.progressbar(length=len(items), label="rendering", file=sys.stderr)
-    start = monotonic()
-    shown = False
+def progress(
+    texts: "Iterable[Text]", label: str, length: int | None
+) -> "AbstractContextManager[Iterator[Text]]":
+    """Return a context with texts that shows a progress bar on a terminal, unless with --quiet."""
+    if _is_terminal(sys.stderr) and not is_quiet():
+        from mlgen.cli._progress import progress
 
-    def watched() -> Iterator[T]:
-        nonlocal shown
-        for number, item in enumerate(items):
-            if number and monotonic() - start > PATIENCE:
-                bar.update(number - bar.pos)
-                shown = True
-            yield item
-
-    try:
-        yield watched()
-        if shown:
-            bar.update(len(items) - bar.pos)
-    finally:
-        if shown:
-            bar.render_finish()  # which also shows the cursor again
+        return progress(texts, label, length)
+    return nullcontext(iter(texts))
 
 
 def refuse_inputs(outputs: Iterable[str | Path], files: Iterable[str]) -> None:
@@ -312,18 +368,20 @@ def refuse_inputs(outputs: Iterable[str | Path], files: Iterable[str]) -> None:
         raise click.UsageError(reason)
 
 
-def write(output: str, text: str) -> None:
-    """Write a text to a file, or to stdout if the output is `-`.
+def write(output: str, texts: str | Iterable[str]) -> None:
+    """Write a text, or several in a row, to a file, or to stdout if the output is `-`.
 
     Raises:
         ClickException: the file cannot be written.
     """
+    texts = [texts] if isinstance(texts, str) else texts
     if output == "-":
-        click.echo(text.encode(), nl=False)  # bytes do not depend on the locale
+        for text in texts:
+            click.echo(text.encode(), nl=False)  # bytes do not depend on the locale
         return
     from mlgen.output.files import write as write_file
 
     try:
-        write_file(output, text)
+        write_file(output, texts)
     except OSError as error:
         raise click.ClickException(f"{output}: cannot be written: {error.strerror}") from None

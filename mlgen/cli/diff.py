@@ -7,7 +7,7 @@ import click
 
 from mlgen.cli import _complete
 from mlgen.cli._options import SUPERVISOR, TARGET, rendering, reporting
-from mlgen.cli._report import checked, read, write
+from mlgen.cli._report import checked, reading, write
 
 
 @click.command("diff")
@@ -41,12 +41,11 @@ def command(sides: tuple[str, ...], *, live: bool, **values: Any) -> None:
     if sides.count("-") > 1:
         raise click.UsageError("only one of OLD and NEW can be -")
     options = Options(**values)
-    old = [] if live else read(sides[:1])
-    new = read(sides[-1:])
-    comparison = checked(
-        lambda: diff.cluster(new, options) if live else diff.files(old, new, options),
-        lambda comparison: comparison.warnings,
-    )
+    with reading(sides[:-1]) as old, reading(sides[-1:]) as new:
+        comparison = checked(
+            lambda: diff.cluster(new, options) if live else diff.files(old, new, options),
+            lambda comparison: comparison.warnings,
+        )
     if comparison.text:
         write("-", comparison.text)
         sys.exit(3)

@@ -7,12 +7,28 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mlgen.cli import _complete
-from mlgen.cli._options import FILES, SUPERVISOR, TARGET, rendering, reporting, written_options
-from mlgen.cli._report import checked, footer, refuse_inputs, rendered, write
+from mlgen.cli._options import (
+    FILES,
+    JOBS,
+    SUPERVISOR,
+    TARGET,
+    rendering,
+    reporting,
+    written_options,
+)
+from mlgen.cli._report import (
+    checked,
+    footer,
+    gathered,
+    refuse_inputs,
+    report,
+    without_totals,
+    write,
+)
 
 if TYPE_CHECKING:
+    from mlgen.bulk import Form, Gathered
     from mlgen.output.manifests import Format
-    from mlgen.result import Result
 
 
 @click.command("render")
@@ -20,6 +36,7 @@ if TYPE_CHECKING:
 @rendering
 @SUPERVISOR
 @TARGET
+@JOBS
 @click.option(
     "-o",
     "--output",
@@ -46,7 +63,7 @@ if TYPE_CHECKING:
 )
 @reporting
 def command(
-    files: tuple[str, ...], output: str, check: str | None, form: "Format", **values: Any
+    files: tuple[str, ...], output: str, check: str | None, form: "Format", jobs: int, **values: Any
 ) -> None:
     """Print the manifests of the jobs in FILES.
 
@@ -58,19 +75,20 @@ def command(
       mlgen render job.yaml | kubectl apply -f -
       mlgen render jobs/ -o k8s/                      # one file per object
       mlgen render jobs/ --check k8s/                 # is k8s/ up to date?
+      mlgen render jobs/ -o k8s/ --jobs 0             # on all cores
       mlgen render job.yaml --set spec.roles.worker.replicas=8 -n vision
       mlgen render job.yaml --matrix 'args.lr=[1e-4, 1e-5]'
       mlgen render tfjob.yaml                         # an operator's resource
       mlgen render job.yaml --for argocd
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
-    from mlgen.output.manifests import text
+    from mlgen.output.manifests import joined
 
     if check is not None and output != "-":
         raise click.UsageError("--output and --check are mutually exclusive")
     if check is None and not (output.endswith("/") or (output and Path(output).is_dir())):
         refuse_inputs([output], files)
-        result = rendered(files, values)
-        write(output, text(result.parts, form))
+        result = _rendered(files, values, form, jobs)
+        write(output, joined(result.texts(), form))
         _say_what_is_next(result, files, output)
         return
     folder = Path(output if check is None else check)
@@ -80,16 +98,34 @@ def command(
         raise click.UsageError(
             f"{folder} is both input and output; use another folder for the output"
         )
-    result = rendered(files, values, totals=check is None)
+    if check is not None:
+        without_totals()
+    result = _rendered(files, values, "folder", jobs)
     _write_folder(folder, result, files, check=check is not None)
 
 
-def _write_folder(folder: Path, result: "Result", files: tuple[str, ...], *, check: bool) -> None:
+def _rendered(
+    files: tuple[str, ...], values: dict[str, Any], form: "Form", jobs: int
+) -> "Gathered":
+    """Return what files render to, and print the problems; exit with status 1 if one is an error.
+
+    Objects that cannot be written to a folder are reported if there is nothing else.
+    """
+    result = gathered(files, values, form, jobs)
+    report(result.problems)
+    if not result.has_errors:
+        report(result.misplaced)
+    if result.has_errors or result.misplaced:
+        sys.exit(1)
+    return result
+
+
+def _write_folder(folder: Path, result: "Gathered", files: tuple[str, ...], *, check: bool) -> None:
     """Update a folder; or print how it would change, and exit with status 3 if it would."""
-    from mlgen.output.folder import changes, diff, texts, update
+    from mlgen.output.folder import changes, diff, update
 
     try:
-        change = checked(lambda: changes(folder, texts(result.parts)))
+        change = checked(lambda: changes(folder, result.files()))
         if not check:
             refuse_inputs((folder / name for name in change.names), files)
             update(folder, change)
@@ -106,7 +142,7 @@ def _write_folder(folder: Path, result: "Result", files: tuple[str, ...], *, che
         sys.exit(3)
 
 
-def _say_what_is_next(result: "Result", files: tuple[str, ...], output: str) -> None:
+def _say_what_is_next(result: "Gathered", files: tuple[str, ...], output: str) -> None:
     """Name the next commands to a person at a terminal; a GitOps tool applies what is for it."""
 
     def text() -> str:
@@ -114,6 +150,6 @@ def _say_what_is_next(result: "Result", files: tuple[str, ...], output: str) -> 
 
         target = click.get_current_context().params["target"]
         by_hand = output if output != "-" and target is None else None
-        return next_steps(result, files, written_options(), by_hand)
+        return next_steps(result.jobs, files, written_options(), by_hand, result.problems)
 
     footer(text)

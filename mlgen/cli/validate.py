@@ -5,8 +5,8 @@ from typing import Any
 
 import click
 
-from mlgen.cli._options import FILES, SUPERVISOR, TARGET, rendering, reporting
-from mlgen.cli._report import attempted, findings, report
+from mlgen.cli._options import FILES, JOBS, SUPERVISOR, TARGET, rendering, reporting
+from mlgen.cli._report import findings, gathered, report
 
 
 @click.command("validate")
@@ -14,8 +14,9 @@ from mlgen.cli._report import attempted, findings, report
 @rendering
 @SUPERVISOR
 @TARGET
+@JOBS
 @reporting
-def command(files: tuple[str, ...], **values: Any) -> None:
+def command(files: tuple[str, ...], jobs: int, **values: Any) -> None:
     """Check the jobs in FILES as render does.
 
     Print one line per valid job, and every problem of the others, on stdout. To see what a
@@ -27,10 +28,8 @@ def command(files: tuple[str, ...], **values: Any) -> None:
       mlgen validate jobs/ --problems github          # in a pull request
       mlgen validate jobs/ --kube-version 1.31        # before a cluster's upgrade
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
-    from mlgen.output.summary import verdict
-
-    result = attempted(files, values)
-    findings(f"{job.file}: {verdict(job)}" for job in result.jobs)
+    result = gathered(files, values, "verdict", jobs)
+    findings(result.texts())
     report(result.problems)
-    if result.errors:
+    if result.has_errors:
         sys.exit(1)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mlgen.cli._options import FILES, reporting, versioned
-from mlgen.cli._report import checked, findings, read
+from mlgen.cli._report import checked, findings, reading
 
 if TYPE_CHECKING:
     from mlgen.kubernetes.versions import KubeVersion
@@ -29,5 +29,6 @@ def command(files: tuple[str, ...], kube_version: "KubeVersion") -> None:
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.checks.verify import verify
 
-    jobs = checked(lambda: verify(read(files), kube_version))
+    with reading(files) as texts:
+        jobs = checked(lambda: verify(texts, kube_version))
     findings(map(str, jobs))

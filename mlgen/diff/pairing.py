@@ -1,12 +1,13 @@
 """Old and new objects → which object each new one updates, and which jobs come and go."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from mlgen.kubernetes.groups import group_kind
 from mlgen.kubernetes.objects import Key
 from mlgen.objects.labels import INSTANCE, JOB, MANAGED_BY
+from mlgen.records import record
 
 Object = dict[str, Any]
 
@@ -14,7 +15,7 @@ JobKey = tuple[str, str]
 """The namespace and the name of a job. Either is "" if there is none."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Pairing:
     """What happens to each object.
 
@@ -30,7 +31,7 @@ class Pairing:
     new_jobs: Mapping[JobKey, Sequence[Object]]
     removed_jobs: Mapping[JobKey, Sequence[Object]]
 
-    @property
+    @cached_property
     def updated(self) -> list[Object]:
         """The new objects that exist already."""
         return [new for old, new in self.pairs if old is not None]

@@ -1,7 +1,6 @@
 """Paired objects → the report that `mlgen diff` prints."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from mlgen.diff import commands, text
@@ -16,6 +15,7 @@ from mlgen.kubernetes.updates import Update
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.objects.labels import MATRIX, PART_OF
 from mlgen.objects.supervisor import PLAN
+from mlgen.records import record
 from mlgen.variants.gitops import TOOLS
 
 CLAIM = ("", "PersistentVolumeClaim")
@@ -33,7 +33,7 @@ COUNTED: Mapping[Verdict, str] = {
 """How the summary counts objects if none is certain to be rejected."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Entry:
     """A part of the report: an object that differs, or a job that is created or removed.
 
@@ -87,6 +87,8 @@ def _updated(
         kube_version: of the cluster.
     """
     fields = three_way_fields(old, new)
+    if _is_same(fields, new):
+        return None
     differences = changes(fields, new)
     if not differences:
         return None
@@ -107,6 +109,11 @@ def _updated(
     heading = "; ".join([f"{_title(new)}: {status}", *effects(update)])
     lines += readers(update, updated)
     return Entry((new,), "uncertain" if rejected else "changed", (heading, *lines))
+
+
+def _is_same(old: Object, new: Object) -> bool:
+    """Return whether two objects are written alike; otherwise, they may still be equal."""
+    return old == new and repr(old) == repr(new)  # True == 1
 
 
 def _is_program(item: Object, change: Change) -> bool:

@@ -7,7 +7,8 @@ from difflib import unified_diff
 from typing import Any
 
 from mlgen.kubernetes.changes import Change, dotted
-from mlgen.output.yaml import style, yaml_text
+from mlgen.output.nodes import style
+from mlgen.output.yaml import yaml_text
 
 MAX_INLINE = 60
 """Longest value, in characters, that is shown on the line of its field."""

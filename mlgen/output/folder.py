@@ -7,8 +7,7 @@ all other files in the folder are left alone.
 import difflib
 import io
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,10 @@ from mlgen.checks import NAME
 from mlgen.kubernetes.groups import group_of, is_built_in
 from mlgen.objects.labels import DECIDES
 from mlgen.output import files
-from mlgen.output.summary import heading
+from mlgen.output.manifests import Piece, headed
 from mlgen.output.yaml import verbatim, yaml_text
 from mlgen.problems import MlgenError, Place, Problem
+from mlgen.records import record, replace
 from mlgen.result import Foreign, Rendered
 
 MARKER = "# Made by mlgen render"
@@ -32,7 +32,7 @@ NAME_MAX = 245
 Object = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Changes:
     """The writes and deletions that bring a folder up to date.
 
@@ -50,35 +50,24 @@ class Changes:
         return sorted({*self.old, *self.new})
 
 
-def texts(parts: Iterable[Rendered | Foreign]) -> dict[str, str]:
-    """Return the text of each object's file, by file name.
-
-    Raises:
-        MlgenError: for all objects that have no valid or no unique file name.
-    """
-    texts_by_name: dict[str, str] = {}
-    problems: list[Problem] = []
-    for part in parts:
-        for item, text in _documents(part):
-            name = file_name(item)
-            problem = _problem(item, name, texts_by_name)
-            if problem:
-                problems.append(part.document.located(problem))
-            elif name is not None:
-                texts_by_name[name] = HEAD + text
-    if problems:
-        raise MlgenError(problems)
-    return texts_by_name
-
-
-def _documents(part: Rendered | Foreign) -> Iterator[tuple[Object, str]]:
-    """Return each object with its text; that of the deciding Job starts with the job's summary."""
-    if isinstance(part, Foreign):
-        yield part.document.data, verbatim(part.document.text, part.document.data)
-        return
+def pieces(part: Rendered | Foreign) -> Iterator[Piece | Problem]:
+    """Yield the file of each object, or why it has none, apart from a name that is not unique."""
     for item in part.objects:
-        decides = item["metadata"]["labels"].get(DECIDES) == "true"
-        yield item, yaml_text([item], heading(part) if decides else "")
+        name = file_name(item)
+        if name is None or len(name) > NAME_MAX:
+            yield part.document.located(_problem(item, name))
+            continue
+        piece = _piece(part, item)
+        yield replace(piece, before=HEAD + piece.before, name=name)
+
+
+def _piece(part: Rendered | Foreign, item: Object) -> Piece:
+    """Return the text of an object; that of the deciding Job starts with the job's summary."""
+    if isinstance(part, Foreign):
+        return Piece(verbatim(part.document.text, part.document.data))
+    if item["metadata"]["labels"].get(DECIDES) == "true":
+        return headed(part, [item])
+    return Piece(yaml_text([item]))
 
 
 def file_name(item: Object) -> str | None:
@@ -110,27 +99,21 @@ def _escaped(text: str) -> str:
     )
 
 
-def _problem(item: Object, name: str | None, names: Collection[str]) -> Problem | None:
-    """Return why an object cannot be written to a file of this name, or None.
-
-    Args:
-        item: the object.
-        name: the name of its file; None if it has none.
-        names: the names of the files of other objects.
-    """
+def _problem(item: Object, name: str | None) -> Problem:
+    """Return why an object cannot have a file: it has no name, or a name that is too long."""
     kind = item["kind"]
     if name is None:
         message = f"this {kind} has no metadata.name, after which its file is named"
         hint = "write its items as documents" if kind.endswith("List") else "add metadata.name"
         return Problem((), message, "no-name", hint)
-    if len(name) > NAME_MAX:
-        message = f"the name of its file would have {len(name)} characters; at most {NAME_MAX} fit"
-        hint = f"shorten it by {len(name) - NAME_MAX}"
-        return Problem(NAME, message, "name-too-long", hint)
-    if name in names:
-        message = f"two objects would be written to {name}"
-        return Problem(NAME, message, "name-collision", "rename one of them")
-    return None
+    message = f"the name of its file would have {len(name)} characters; at most {NAME_MAX} fit"
+    return Problem(NAME, message, "name-too-long", f"shorten it by {len(name) - NAME_MAX}")
+
+
+def clash(name: str) -> Problem:
+    """Return the problem of an object whose file has the name of another one's."""
+    message = f"two objects would be written to {name}"
+    return Problem(NAME, message, "name-collision", "rename one of them")
 
 
 def changes(folder: Path, rendered: Mapping[str, str]) -> Changes:
@@ -160,7 +143,23 @@ def changes(folder: Path, rendered: Mapping[str, str]) -> Changes:
             old[file.name] = data.decode(errors="replace")
     if problems:
         raise MlgenError(problems)
-    return Changes(old, {name: rendered[name] for name in sorted(rendered) if name not in same})
+    return Changes(old, _Selection(rendered, sorted(rendered.keys() - same)))
+
+
+class _Selection(Mapping[str, str]):
+    """Some of the texts of a mapping, which need not be in memory."""
+
+    def __init__(self, texts: Mapping[str, str], names: Sequence[str]) -> None:
+        self._texts, self._names = texts, names
+
+    def __getitem__(self, name: str) -> str:
+        return self._texts[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 def _content(file: Path) -> bytes | None:
@@ -180,7 +179,7 @@ def update(folder: Path, change: Changes) -> None:
     """
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in change.new.items():
-        files.write(str(folder / name), text)
+        files.write(str(folder / name), [text])
     for name in change.old:
         if name not in change.new:
             (folder / name).unlink()

@@ -3,30 +3,35 @@
 import shlex
 from collections.abc import Iterable, Sequence
 
-from mlgen.result import Result
+from mlgen.problems import Problem
 
 
 def next_steps(
-    result: Result, files: Sequence[str], options: Iterable[str], output: str | None
+    jobs: int,
+    files: Sequence[str],
+    options: Iterable[str],
+    output: str | None,
+    warnings: Iterable[Problem] = (),
 ) -> str:
     """Return the commands that apply and watch what was rendered; "" if there are none.
 
     Args:
-        result: the rendered jobs.
+        jobs: the number of rendered jobs.
         files: those that were rendered; standard input cannot be read again.
         options: the words of the command line without which the jobs have other names.
         output: the file or folder to apply by hand; None if there is none.
+        warnings: of the rendering.
     """
-    if not result.jobs:
+    if not jobs:
         return ""
     steps = []
     if output is not None:
-        large = any(problem.code == "large-object" for problem in result.warnings)
+        large = any(problem.code == "large-object" for problem in warnings)
         apply = ["kubectl", "apply", *(["--server-side"] if large else []), "-f"]
         steps.append([*apply, output])
     if "-" not in files:
         words = [*files, *options]
         steps.append(["mlgen", "status", *words])
-        if len(result.jobs) == len(files) == 1:
+        if jobs == len(files) == 1:
             steps.append(["mlgen", "logs", *words, "--follow"])
     return "\n".join(["next:", *(f"  {shlex.join(step)}" for step in steps)]) if steps else ""

@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mlgen.documents.files import Text
 from mlgen.output.excerpt import excerpt, safe
 from mlgen.problems import Place, Problem, dotted
+from mlgen.records import record
 
 RESET, BOLD, RED, YELLOW, CYAN = "\x1b[0m", "\x1b[1m", "\x1b[1;31m", "\x1b[1;33m", "\x1b[36m"
 
@@ -15,7 +15,7 @@ MAX_KINDS = 6
 """The number of kinds of other objects that are named."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Style:
     """How problems look.
 
@@ -32,7 +32,7 @@ class Style:
         return f"{color}{text}{RESET}" if self.color else text
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Count:
     """The numbers of what a command has read and reported.
 
@@ -87,12 +87,19 @@ def text(problems: Iterable[Problem], sources: Sequence[Text], style: Style) -> 
 
     Args:
         problems: in the order of reporting.
-        sources: the texts that the problems are in, for their source lines.
+        sources: the texts that the problems are in, or their lines, each as a text of its own.
         style: one line for each problem, or several with its source line.
     """
-    if style.source:
-        return "".join(_with_source(problem, sources, style) for problem in problems)
-    return "".join(safe(str(problem)) + "\n" for problem in problems)
+    if not style.source:
+        return "".join(safe(str(problem)) + "\n" for problem in problems)
+    by_name = {source.name: source for source in reversed(sources)}
+    by_line = {(source.name, source.line + 1): source for source in sources}
+
+    def around(place: Place | None) -> list[Text]:
+        source = place and (by_line.get((place.file, place.line)) or by_name.get(place.file))
+        return [source] if source else []
+
+    return "".join(_with_source(each, around(each.place), style) for each in problems)
 
 
 def _with_source(problem: Problem, sources: Sequence[Text], style: Style) -> str:

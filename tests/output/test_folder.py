@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import ROOT, without_totals
 
+from mlgen import bulk
 from mlgen.cli import main
 from mlgen.documents.files import texts
 from mlgen.output import folder
@@ -56,7 +57,7 @@ spec:
 
 def test_each_object_is_written_to_a_file_as_it_is_printed(any_file):
     result = rendered(texts((str(any_file),)), Options())
-    files = folder.texts(result.parts)
+    files = bulk.gather(texts((str(any_file),)), Options(), "folder").files()
     objects = [yaml.safe_load(text) for text in files.values()]
 
     assert all(text.startswith(HEAD) for text in files.values())

@@ -1,0 +1,156 @@
+"""Texts → the results of work on them by several processes, in the order of the texts."""
+
+import multiprocessing
+import os
+import signal
+import traceback
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain, islice
+from multiprocessing.connection import Connection, wait
+from typing import Any, TypeVar
+
+from mlgen.bulk.errors import WorkerError
+from mlgen.documents.files import Text
+
+T = TypeVar("T")
+
+BATCH, BATCH_CHARACTERS = 16, 1 << 16
+"""A process gets so many texts at a time, or fewer if they have so many characters together."""
+
+AHEAD = 4
+"""The number of batches for each process that may be under way or wait for an earlier one."""
+
+DIED = "a process of --jobs was killed; if memory is short, use a smaller number"
+
+
+def cores() -> int:
+    """Return the number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def results(
+    work: Callable[[Text], T], texts: Iterable[Text], jobs: int
+) -> Generator[tuple[Text, T], None, None]:
+    """Yield each text with the result of work on it.
+
+    Args:
+        work: can be pickled.
+        texts: are read when they are needed.
+        jobs: the number of processes; none is started for a single batch.
+
+    Raises:
+        WorkerError: a process has ended before its work.
+    """
+    batches = _batches(texts)
+    first = list(islice(batches, jobs))
+    if len(first) == 1:
+        yield from ((text, work(text)) for text in first[0])
+        return
+    with _started(work, len(first)) as connections:
+        yield from _in_order(connections, chain(first, batches))
+
+
+def _batches(texts: Iterable[Text]) -> Iterator[list[Text]]:
+    """Yield texts together, so that little is said between processes."""
+    batch: list[Text] = []
+    size = 0
+    for text in texts:
+        batch.append(text)
+        size += len(text.text)
+        if len(batch) == BATCH or size > BATCH_CHARACTERS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _in_order(
+    connections: Sequence[Connection], batches: Iterator[list[Text]]
+) -> Iterator[tuple[Text, Any]]:
+    """Yield the texts of batches with their results.
+
+    A process has one batch at a time: with a second one on its way, it and this process could both
+    wait for the other to read.
+    """
+    idle: list[Any] = [*connections]
+    busy: dict[Any, int] = {}
+    sent: dict[int, list[Text]] = {}
+    done: dict[int, list[Any]] = {}
+    count = first = 0
+    while True:
+        while idle and count - first < AHEAD * len(connections):
+            batch = next(batches, None)
+            if batch is None:
+                break
+            connection = idle.pop()
+            connection.send(batch)
+            sent[count], busy[connection] = batch, count
+            count += 1
+        if not sent:
+            return
+        for ready in wait(busy) if first not in done else ():
+            done[busy.pop(ready)] = _received(ready)
+            idle.append(ready)
+        while first in done:
+            yield from zip(sent.pop(first), done.pop(first), strict=True)
+            first += 1
+
+
+def _received(connection: Any) -> list[Any]:
+    """Return the results of a batch.
+
+    Raises:
+        WorkerError: the process has ended.
+    """
+    try:
+        answer: list[Any] | WorkerError = connection.recv()
+    except (EOFError, OSError):
+        raise WorkerError(DIED) from None
+    if isinstance(answer, WorkerError):
+        raise answer
+    return answer
+
+
+@contextmanager
+def _started(work: Callable[[Text], Any], number: int) -> Iterator[list[Connection]]:
+    """Start processes, and yield a connection to each; end them all, whatever happens."""
+    connections: list[Connection] = []
+    processes = []
+    try:
+        for _ in range(number):
+            ours, theirs = multiprocessing.Pipe()
+            process = multiprocessing.Process(target=_serve, args=(theirs, work), daemon=True)
+            process.start()
+            theirs.close()
+            connections.append(ours)
+            processes.append(process)
+        yield connections
+    finally:
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.join()
+
+
+def _serve(connection: Connection, work: Callable[[Text], Any]) -> None:
+    """Work on batches until the process that sends them is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of Ctrl-C, which that process gets as well
+    parent = multiprocessing.parent_process()
+    streams: list[Any] = [connection, *([parent.sentinel] if parent else [])]
+    while wait(streams) == [connection]:
+        try:
+            batch = connection.recv()
+        except EOFError:
+            return
+        connection.send(_answer(batch, work))
+
+
+def _answer(batch: list[Text], work: Callable[[Text], Any]) -> list[Any] | WorkerError:
+    """Return the results for a batch, or the error of this program that prevented them."""
+    try:
+        return [work(text) for text in batch]
+    except Exception:  # noqa: BLE001 - it is reported by the other process
+        return WorkerError(traceback.format_exc())
