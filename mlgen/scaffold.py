@@ -3,16 +3,16 @@
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 from mlgen import frameworks, pipeline
 from mlgen.documents.files import Text
 from mlgen.flow import flow
 from mlgen.jobfile.editors import with_hints
-from mlgen.jobfile.schema import API_VERSION, KIND
+from mlgen.jobfile.model import API_VERSION, KIND
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.problems import MlgenError
+from mlgen.records import record, replace
 from mlgen.resources import folder
 from mlgen.result import Options
 
@@ -30,7 +30,7 @@ MODELINE = f"# yaml-language-server: $schema={SCHEMA}"
 NEXT = "What many jobs need next. To use it, remove the # before a line."
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Choices:
     """What a first job depends on.
 

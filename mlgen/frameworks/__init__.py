@@ -4,9 +4,8 @@ A framework module defines `FRAMEWORK`, a `Framework`. It sees no Kubernetes obj
 module whose name begins with `_` is a helper. CONTRIBUTING.md lists the steps to add a framework.
 """
 
-import pkgutil
 from collections.abc import Iterable
-from dataclasses import replace
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -14,16 +13,22 @@ from mlgen.documents.document import Document
 from mlgen.frameworks import _renamed
 from mlgen.frameworks._framework import Framework
 from mlgen.jobfile import pod_fields
+from mlgen.jobfile.checkers import accepts
 from mlgen.jobfile.gpus import without_gpus
 from mlgen.jobfile.model import TrainingJob
-from mlgen.jobfile.schema import Extension, extended, with_kubernetes
-from mlgen.jobfile.violations import require_valid
 from mlgen.kubernetes.versions import SUPPORTED, KubeVersion
 from mlgen.problems import Collector, Problem
+from mlgen.records import replace
+from mlgen.resources import prepared
 
 
+@cache
 def names() -> list[str]:
     """Return the names of all frameworks, sorted, without importing them."""
+    if table := prepared("names"):
+        return list(table.FRAMEWORKS)
+    import pkgutil
+
     modules = (module.name for module in pkgutil.iter_modules(__path__))
     return sorted(name for name in modules if not name.startswith("_"))
 
@@ -50,6 +55,8 @@ def without_idle_gpus(job: TrainingJob) -> TrainingJob:
 
 def schema(selected: Iterable[str]) -> dict[str, Any]:
     """Return the JSON Schema of the job file with the roles and options of some frameworks."""
+    from mlgen.jobfile.schema import Extension, extended
+
     frameworks = {name: get(name) for name in selected}
     extensions = {
         name: Extension(framework.title, framework.roles, _renamed.with_deprecated(framework))
@@ -69,6 +76,8 @@ def owners() -> dict[str, list[str]]:
 
 def published_schema(selected: Iterable[str], version: KubeVersion) -> dict[str, Any]:
     """Return the JSON Schema of the job file for editors, with that of pod templates in it."""
+    from mlgen.jobfile.schema import with_kubernetes
+
     return with_kubernetes(schema(selected), version)
 
 
@@ -89,12 +98,17 @@ def validate(
         MlgenError: with every problem of the document, each with its place.
     """
     spec = document.data.get("spec")
-    name = spec.get("framework") if isinstance(spec, dict) else None
-    selected = [name] if name in names() else []
+    name: Any = spec.get("framework") if isinstance(spec, dict) else None
+    is_valid = accepts("jobs", str(name), document.data)
+    selected = [name] if is_valid or name in names() else []
     new_names = get(selected[0]).renamed_options if selected else {}
     collector = Collector(_renamed.conflicts(document, new_names))
-    with collector.catch():
-        require_valid(document, schema(selected), pod_fields.problems(document, version), owners)
+    further = pod_fields.problems(document, version)
+    if document.problems or further or not is_valid:
+        from mlgen.jobfile.violations import require_valid
+
+        with collector.catch():
+            require_valid(document, schema(selected), further, owners)
     collector.raise_errors()
     warnings = _renamed.deprecations(document, new_names)
     return _renamed.with_current_names(document, new_names), warnings

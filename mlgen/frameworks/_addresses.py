@@ -7,17 +7,17 @@ no such Service, so one is rendered for each of the other names that is used, an
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from mlgen.jobfile.model import RoleSpec, TrainingJob
 from mlgen.kubernetes.addresses import TEXTS, host_pattern, indexes, names_service
+from mlgen.records import replace
 from mlgen.topology import Role
 
 Replica = tuple[int, int]
 """The position of a `Role` in the topology, and the index of a replica of it."""
 
-SSH_ALIAS = re.compile("^Host .*", re.MULTILINE)
+SSH_ALIAS = "(?m)^Host .*"
 """A line of a configuration of ssh that names a host of its own: its address follows."""
 
 
@@ -28,14 +28,16 @@ def with_aliases(job: TrainingJob, roles: Sequence[Role]) -> list[Role]:
         job: the job file.
         roles: of the topology.
     """
-    replicas = _replicas(job, roles)
     plain_names = {job.name, job.part_of or job.name}
+    texts = dict.fromkeys(text for spec in job.roles.values() for text in _texts(spec))
+    replicas = _replicas(job, roles)
     role_names = {f"{name}-{role}": role for name in plain_names for role in replicas}
+    texts_with_name = [text for text in texts if any(f"{name}-" in text for name in role_names)]
+    if not texts_with_name:  # then the pattern need not be compiled
+        return list(roles)
     pattern = host_pattern(role_names)
     aliases: dict[int, dict[str, int]] = {}
-    for text in dict.fromkeys(text for spec in job.roles.values() for text in _texts(spec)):
-        if not any(name in text for name in plain_names):
-            continue
+    for text in texts_with_name:
         for match in pattern.finditer(text):
             role = role_names[match["name"]]
             if not all(names_service(match, n, job.namespace) for n in plain_names):
@@ -74,7 +76,7 @@ def _texts(spec: RoleSpec) -> Iterator[str]:
     yield from (*spec.command, *spec.args)
     yield from _strings(spec.env)
     for volume in spec.volumes.values():
-        yield from (SSH_ALIAS.sub("", text) for text in _strings(volume.get("files")))
+        yield from (re.sub(SSH_ALIAS, "", text) for text in _strings(volume.get("files")))
     for template in spec.templates:
         yield from _dialled(template)
 

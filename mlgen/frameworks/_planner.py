@@ -6,7 +6,6 @@ them here, once for all frameworks, and contradictions are collected as problems
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from mlgen.frameworks import _rules, _success, _supervision
@@ -15,8 +14,9 @@ from mlgen.frameworks._host_ports import Allocation
 from mlgen.frameworks._rules import endings
 from mlgen.frameworks._waits import with_ready_names, with_waits
 from mlgen.jobfile.model import RoleSpec, TrainingJob
-from mlgen.kubernetes.limits import overlong
+from mlgen.kubernetes.limits import ENV_SHORT, overlong
 from mlgen.problems import Collector, Problem, did_you_mean
+from mlgen.records import replace
 from mlgen.topology import (
     INDEX,
     PEERS,
@@ -71,7 +71,6 @@ def config(value: Mapping[str, Any]) -> str:
     return text.replace(f'"index":"{INDEX}"', f'"index":{INDEX}')
 
 
-@dataclass
 class Planner:
     """Builds the topology of one job, and collects its problems to report all of them at once.
 
@@ -88,17 +87,20 @@ class Planner:
         host_ports: the ports on the nodes, for host networking.
     """
 
-    job: TrainingJob
-    ports: Mapping[str, int] = field(default_factory=dict)
-    more_ports: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    roles: list[Role] = field(default_factory=list)
-    minimums: dict[str, int] = field(default_factory=dict)
-    files: dict[str, str] = field(default_factory=dict)
-    collector: Collector = field(default_factory=Collector)
-    host_ports: Allocation = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.host_ports = Allocation(self.job)
+    def __init__(
+        self,
+        job: TrainingJob,
+        ports: Mapping[str, int] | None = None,
+        more_ports: Mapping[str, Mapping[str, int]] | None = None,
+    ) -> None:
+        self.job = job
+        self.ports = ports or {}
+        self.more_ports = more_ports or {}
+        self.roles: list[Role] = []
+        self.minimums: dict[str, int] = {}
+        self.files: dict[str, str] = {}
+        self.collector = Collector()
+        self.host_ports = Allocation(job)
 
     def problem(
         self, path: tuple[str, ...], message: str, hint: str = "", *, warning: bool = False
@@ -201,8 +203,12 @@ class Planner:
 
     def addresses(self, spec: RoleSpec, viewer: Viewer = None) -> list[str]:
         """Return `host:port` of each replica of a role, as the viewer sees them."""
-        hosts = self.hosts(spec)
-        return [f"{host}:{self.port(spec, index, viewer)}" for index, host in enumerate(hosts)]
+        port = self.port(spec)
+        addresses = [f"{host}:{port}" for host in self.hosts(spec)]
+        if viewer and viewer[0] == spec.name:
+            host = addresses[viewer[1]].removesuffix(f":{port}")
+            addresses[viewer[1]] = f"{host}:{self.port(spec, viewer[1], viewer)}"
+        return addresses
 
     def own_port(self, spec: RoleSpec, viewer: Viewer) -> int:
         """Return the port on which a replica of a role listens, as it sees itself."""
@@ -297,10 +303,10 @@ class Planner:
             port=self.peer_port(spec),
             more_ports=self.more_ports.get(spec.name, {}),
         )
-        role = replace(role, **fields)
         if not self.is_split(spec):
-            self.roles.append(replace(role, **each(None)))
+            self.roles.append(replace(role, **{**fields, **each(None)}))
             return
+        role = replace(role, **fields)
         first = role.index or 0
         for index in range(first, first + replicas):
             if not self.env_too_large:
@@ -335,12 +341,11 @@ class Planner:
 
     def _overlong(self, role: Role) -> list[Problem]:
         """Return a problem for each variable of a role that exceeds Linux's limit."""
-        path = ("spec", "roles", role.spec.name)
         return [
             problem
             for name, value in role.env.items()
-            if isinstance(value, str)
-            for problem in overlong(path, name, value)
+            if isinstance(value, str) and len(value) > ENV_SHORT
+            for problem in overlong(("spec", "roles", role.spec.name), name, value)
         ]
 
     def _replica(self, role: Role, index: int) -> Role:
@@ -349,8 +354,8 @@ class Planner:
         ports = {name: self._host_port(spec, index, name) for name in self._service_ports(spec)}
         decides = role.decides and index == 0
         aliases = {name: i for name, i in role.aliases.items() if i == index}
-        role = replace(role, aliases=aliases, max_replicas=None)
-        return replace(role, replicas=1, index=index, decides=decides, host_ports=ports)
+        fields = {"index": index, "decides": decides, "host_ports": ports, "aliases": aliases}
+        return replace(role, replicas=1, max_replicas=None, **fields)
 
     def decider(self, default: str | None, candidates: Iterable[str]) -> str | None:
         """Return the name of the role that decides: `successPolicy.role`, or the default.
@@ -377,8 +382,7 @@ class Planner:
         Raises:
             MlgenError: with every problem that was reported.
         """
-        roles = with_ready_names([with_waits(self, role) for role in self.roles])
-        roles = _supervision.with_deciders(self.job, roles)
+        roles = _supervision.with_deciders(self.job, with_ready_names(with_waits(self)))
         self.roles = with_aliases(self.job, roles)
         topology = Topology(
             job=self.job,

@@ -5,12 +5,12 @@ current names only.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, TypeVar
 
-from mlgen.documents.document import Document
+from mlgen.documents.document import Document, changed
 from mlgen.frameworks._framework import Framework
 from mlgen.problems import Problem, ValuePath
+from mlgen.records import replace
 
 OPTIONS: ValuePath = ("spec", "options")
 
@@ -68,10 +68,10 @@ def with_current_names(document: Document, new_names: Mapping[str, str]) -> Docu
     return replace(
         document,
         data={**document.data, "spec": spec},
-        places=current(document.places),
-        keys=current(document.keys),
-        texts=current(document.texts),
-        origins=current(document.origins),
+        places=changed(document.places, current),
+        keys=changed(document.keys, current),
+        texts=changed(document.texts, current),
+        origins=changed(document.origins, current),
     )
 
 

@@ -1,13 +1,13 @@
 """Waits of the job file (`waitFor`), and the rule that roles do not wait for each other."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
 
 from mlgen.frameworks._launch.ports import rendezvous_port
 from mlgen.jobfile.model import WaitFor
 from mlgen.problems import Problem, did_you_mean
+from mlgen.records import replace
 from mlgen.topology import Order, Role, Topology, Wait
 
 if TYPE_CHECKING:
@@ -17,23 +17,40 @@ STATES = ("Complete", "Ready")
 """What an order waits for; waits in the pods are for names and ports."""
 
 
-def with_waits(planner: "Planner", role: Role) -> Role:
-    """Return a role with the waits and orders of its waitFor, which needs the ports of all roles.
+def with_waits(planner: "Planner") -> list[Role]:
+    """Return the roles with the waits and orders of their waitFor, which needs the ports of all.
 
     An order comes in addition to the waits of the framework, which an empty list removes.
     """
-    entries = role.spec.wait_for
-    if entries is None:
-        return role
+    of_specs: dict[str, tuple[tuple[Wait, ...], tuple[Order, ...]]] = {}
+    roles = []
+    for role in planner.roles:
+        entries = role.spec.wait_for
+        if entries is None:
+            roles.append(role)
+            continue
+        name = role.spec.name
+        if name not in of_specs:  # the same for each of its replicas
+            of_specs[name] = _of_entries(planner, role, entries)
+        more, orders = of_specs[name]
+        is_added = bool(entries) and all(entry.until in STATES for entry in entries)
+        waits = (*role.waits, *more) if is_added else more
+        roles.append(replace(role, waits=waits, orders=orders))
+    return roles
+
+
+def _of_entries(
+    planner: "Planner", role: Role, entries: Sequence[WaitFor]
+) -> tuple[tuple[Wait, ...], tuple[Order, ...]]:
+    """Return the waits and orders of the entries of a role's waitFor."""
     orders = [entry for entry in entries if entry.until in STATES]
     in_pods = [entry for entry in entries if entry.until not in STATES]
-    waits = () if in_pods or not orders else role.waits
     if not planner.job.watched:
         in_pods += [replace(entry, until="name") for entry in orders if entry.until == "Ready"]
         orders = [entry for entry in orders if entry.until == "Complete"]
-    more = (wait for entry in in_pods for wait in _waits(planner, role, entry))
+    waits = (wait for entry in in_pods for wait in _waits(planner, role, entry))
     found = (order for entry in orders for order in _orders(planner, role, entry))
-    return replace(role, waits=(*waits, *more), orders=tuple(found))
+    return tuple(waits), tuple(found)
 
 
 def with_ready_names(roles: Sequence[Role]) -> list[Role]:

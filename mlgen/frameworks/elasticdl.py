@@ -9,7 +9,6 @@ them, run `kubectl delete pods -l elasticdl-job-name=<job>`.
 """
 
 from collections.abc import Mapping
-from dataclasses import fields
 from math import ceil
 from typing import Any
 
@@ -17,6 +16,7 @@ from mlgen.frameworks._framework import Framework
 from mlgen.frameworks._planner import Planner
 from mlgen.jobfile.model import RoleSpec, TrainingJob
 from mlgen.kubernetes.quantity import parse
+from mlgen.records import compared_names
 from mlgen.topology import POD_IP, POD_NAMESPACE, Right, Topology
 
 ROLES = ("master", "ps", "worker")
@@ -101,8 +101,7 @@ def _check(planner: Planner, master: RoleSpec | None, spec: RoleSpec) -> None:
     Fields that are set for all roles, and so for the master too, are not reported.
     """
     defaults = RoleSpec(spec.name)
-    compared = (field.name for field in fields(RoleSpec) if field.compare)
-    for name in (name for name in compared if name not in SUPPORTED):
+    for name in (name for name in compared_names(RoleSpec) if name not in SUPPORTED):
         value = getattr(spec, name)
         if value not in (getattr(defaults, name), getattr(master, name, value)):
             first, *rest = name.split("_")

@@ -6,16 +6,16 @@ operators (training-operator pkg/controller.v1/mpi, mpi-operator pkg/controller)
 work unchanged.
 """
 
-from dataclasses import replace
 from typing import Any
 
 from mlgen.frameworks._framework import Framework
-from mlgen.frameworks._launch import words_of
+from mlgen.frameworks._launch import launches_of, words_of
 from mlgen.frameworks._launch.ports import ssh_port, sshd_port
 from mlgen.frameworks._planner import Planner, Viewer
 from mlgen.frameworks._rules import slots
 from mlgen.jobfile.model import TrainingJob
 from mlgen.problems import Problem
+from mlgen.records import replace
 from mlgen.topology import ConfigFiles, Helper, Hosts, Mount, Right, Scratch, SecretFiles, Topology
 
 SSH_PORT = 2222
@@ -154,15 +154,17 @@ def _kubectl_exec(planner: Planner, config: tuple[Mount, ...]) -> None:
     pods = tuple(reachable(planner, "worker", _max_workers(job)))
     awaited = str(reachable(planner, "worker", planner.minimums["worker"]))
     tools, timeout = Scratch("mpi-kubectl"), job.wait.timeout_seconds
+    bound = {} if timeout is None else {"MLGEN_TIMEOUT": str(timeout)}
+    agent_waits = _agent_waits(job)
     delivery = Helper(
         name="kubectl-delivery",
         script="deliver-kubectl.sh",
         image="kubectl",
         env={
             "MLGEN_TARGET": KUBECTL,
-            "MLGEN_PODS": awaited if launcher.wait_for is None else "",
+            "MLGEN_PODS": "" if agent_waits or launcher.wait_for is not None else awaited,
             "MLGEN_CONTAINER": worker.main_container,
-            **({} if timeout is None else {"MLGEN_TIMEOUT": str(timeout)}),
+            **bound,
         },
         mounts=(Mount(tools, KUBECTL, read_only=False),),
         last=True,
@@ -171,7 +173,9 @@ def _kubectl_exec(planner: Planner, config: tuple[Mount, ...]) -> None:
         launcher,
         decides=True,
         aliases=_launcher_name(planner),
-        env=_agent_env(job) | _gpu_env(job),
+        env=_agent_env(job)
+        | ({"MLGEN_CONTAINER": worker.main_container, **bound} if agent_waits else {})
+        | _gpu_env(job),
         helpers=(delivery,),
         mounts=(Mount(tools, KUBECTL), *config),
         rights=(Right("pods", ("get",), pods), Right("pods/exec", ("create",), pods)),
@@ -185,6 +189,18 @@ def _kubectl_exec(planner: Planner, config: tuple[Mount, ...]) -> None:
         mounts=(Mount(agent, CONFIG),),
         max_replicas=_max_workers(job),
     )
+
+
+def _agent_waits(job: TrainingJob) -> bool:
+    """Return whether kubexec.sh waits for each worker's container, not the launcher for all.
+
+    It does for mpirun of Open MPI, which waits for its agents for as long as it takes. Programs
+    that mlgen does not know may look for the workers before, and in other ways.
+    """
+    launcher = job.roles["launcher"]
+    programs = [launch.program for launch in launches_of(launcher)]
+    is_open_mpi = _implementation(job) == "OpenMPI"
+    return is_open_mpi and programs == ["mpirun"] and launcher.wait_for is None
 
 
 def _max_workers(job: TrainingJob) -> int:

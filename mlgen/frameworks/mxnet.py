@@ -5,6 +5,9 @@ MX_CONFIG, and DMLC_*, which ps-lite reads
 (https://mxnet.apache.org/versions/1.9.1/api/faq/distributed_training).
 Scheduler and servers exit when the workers are done, so all three roles are Jobs. The tuner's
 tracker and servers do not exit. A single worker needs neither scheduler nor servers.
+
+Servers and workers do not wait before they start: ps-lite connects to the scheduler for as long as
+it takes, also while its name does not resolve.
 """
 
 from functools import partial
@@ -52,15 +55,15 @@ def topology(job: TrainingJob) -> Topology:
     decider = planner.decider("tuner" if tuner_roles else first, candidates)
     if planner.collector.problems:
         return planner.topology()
-    # ps-lite (ZeroMQ) and the tuner's clients retry until the scheduler or the tracker listens.
-    first_wait = planner.wait(job.roles[first], until="name")
+    # The tuner's clients retry until the tracker listens, if its name resolves.
+    waits = (planner.wait(job.roles[first], until="name"),) if tuner_roles else ()
     for name in names:
         planner.add(
             job.roles[name],
             serves=name in SERVING,
             decides=name == decider,
             each=partial(_env, planner, name),
-            waits=() if name == first else (first_wait,),
+            waits=() if name == first else waits,
         )
     return planner.topology()
 

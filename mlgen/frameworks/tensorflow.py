@@ -4,6 +4,10 @@ Jobs with a chief (or master) and `ps` use ParameterServerStrategy or the estima
 TensorFlow 1; jobs with workers only use MultiWorkerMirroredStrategy. The content of TF_CONFIG:
 https://www.tensorflow.org/guide/distributed_training#setting_up_the_tf_config_environment_variable.
 Its format is that of Kubeflow's training operator (pkg/controller.v1/tensorflow).
+
+Replicas do not wait before they start: TensorFlow waits for its peers, whether their names do not
+resolve yet or their ports refuse connections. Servers and sessions do so for ever, and all-reduce
+for an hour (tsl/distributed_runtime/coordination/coordination_service_agent.cc).
 """
 
 from functools import partial
@@ -13,7 +17,7 @@ from mlgen.frameworks._framework import Framework
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer, config
 from mlgen.frameworks._success import FIRST
 from mlgen.jobfile.model import TrainingJob
-from mlgen.topology import INDEX, Topology, Wait
+from mlgen.topology import INDEX, Topology
 
 PORT = 2222
 
@@ -53,26 +57,8 @@ def topology(job: TrainingJob) -> Topology:
             success=FIRST if name == "worker" else None,
             tolerates_failure=sparse and name == "worker",
             each=partial(_env, planner, name, sparse),
-            waits=_waits(planner, name, leader, sparse=sparse),
         )
     return planner.topology()
-
-
-def _waits(planner: Planner, name: str, leader: str, *, sparse: bool) -> tuple[Wait, ...]:
-    """Return the waits of a role: for the names of parameter servers and workers.
-
-    gRPC gives up if a name does not resolve yet, but retries a connection that is refused.
-    """
-    roles = planner.job.roles
-    waits: list[Wait] = []
-    if name == "evaluator":  # it only reads checkpoints
-        return ()
-    if name != "ps" and "ps" in roles:
-        waits.append(planner.wait(roles["ps"]))
-    # The cluster of a sparse job does not list the workers: it trains with those that come.
-    if name == leader and "worker" in roles and planner.job.replicas > 1 and not sparse:
-        waits.append(planner.wait(roles["worker"], until="name"))
-    return tuple(waits)
 
 
 def _env(planner: Planner, name: str, sparse: bool, viewer: Viewer) -> RoleFields:  # noqa: FBT001

@@ -6,14 +6,14 @@ the user chooses, such as that of a role, may be any: `spec.roles.worker.templat
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 from mlgen import frameworks
-from mlgen.jobfile.schema import KIND
+from mlgen.jobfile.model import KIND
 from mlgen.kubernetes.definitions import definition, element, is_definition
 from mlgen.problems import did_you_mean
+from mlgen.records import record, replace
 
 STEP = re.compile(r"(?:\\.|[^.\[\]\\])+")
 """A step of a path, in which a backslash escapes a dot."""
@@ -36,7 +36,7 @@ PLACEHOLDERS = {"roles": "<role>"}
 """What stands for the names that a user chooses, if not `<name>`."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Field:
     """A field of the job file.
 

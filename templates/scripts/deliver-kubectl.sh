@@ -34,7 +34,7 @@ started() {  # PODS...: prints name=true for each that has started; ignores pods
 }
 
 start=$(date +%s)
-missing=$(names "$MLGEN_PODS") told='' pause=1
+missing=$(names "$MLGEN_PODS") told=''
 while [ -n "$missing" ]; do
   # shellcheck disable=SC2086  # a list of words
   up=$(started $missing)
@@ -55,7 +55,10 @@ while [ -n "$missing" ]; do
     echo "waiting for workers to start:$missing"
     told=$missing told_at=$now
   fi
-  sleep "$pause"
-  [ "$pause" -ge 5 ] || pause=$((pause + 1))
+  elapsed=$((now - start))
+  if [ "$elapsed" -lt 4 ]; then sleep 0.5 2>/dev/null || sleep 1
+  elif [ "$elapsed" -lt 40 ]; then sleep $((1 + elapsed / 10))
+  else sleep 5
+  fi
 done
 [ -z "$MLGEN_PODS" ] || echo "all workers have started"

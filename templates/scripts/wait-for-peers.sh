@@ -1,6 +1,6 @@
 #!/bin/sh
-# Waits until every peer is reachable, and reports those that are not: at first, on every change,
-# and at least once a minute.
+# Waits until every peer is reachable, and reports those that are not: at first, when one more is
+# reachable, but not more than once in five seconds, and at least once a minute.
 #
 #   MLGEN_PEERS    host:port must accept connections, host must resolve; host-[0-3].x is four hosts
 #   MLGEN_SELF     own host name, without a domain, if it is a peer with a port; only its name counts
@@ -29,7 +29,12 @@ reached() {  # PEER
 }
 
 is_over() {
-  [ -n "${MLGEN_TIMEOUT-}" ] && [ "$(date +%s)" -ge $((start + MLGEN_TIMEOUT)) ]
+  [ -n "${MLGEN_TIMEOUT-}" ] && [ "$now" -ge $((start + MLGEN_TIMEOUT)) ]
+}
+
+is_due() {
+  elapsed=$((now - ${told_at:-0}))
+  [ "$elapsed" -ge 60 ] || { [ "$elapsed" -ge 5 ] && [ "$pending" != "$told" ]; }
 }
 
 summary() {  # PEERS...: prints how many of all peers these are, and names the first ten
@@ -39,11 +44,21 @@ summary() {  # PEERS...: prints how many of all peers these are, and names the f
   echo "$count of $total peers: $shown"
 }
 
+# Pods that start together have their names within two seconds. After that, the pause is about a
+# tenth of the time waited so far, up to five seconds.
+pause() {
+  elapsed=$((now - start))
+  if [ "$elapsed" -lt 4 ]; then sleep 0.25 2>/dev/null || sleep 1
+  elif [ "$elapsed" -lt 40 ]; then sleep $((1 + elapsed / 10))
+  else sleep 5
+  fi
+}
+
 command -v nc >/dev/null || {
   echo "this image has no nc; set spec.helpers.waitImage to an image that has it" >&2
   exit 127
 }
-start=$(date +%s) missing='' told='' total=0 pause=1
+start=$(date +%s) missing='' told='' total=0
 for peer in $(for each in $MLGEN_PEERS; do expand "$each"; done); do
   # This replica listens only after the wait, but a program may dial its own name at startup.
   [ "${peer%%[.:]*}" != "${MLGEN_SELF-}" ] || peer=${peer%:*}
@@ -51,20 +66,24 @@ for peer in $(for each in $MLGEN_PEERS; do expand "$each"; done); do
 done
 # shellcheck disable=SC2086  # $missing is a list of words
 while [ -n "$missing" ]; do
-  pending=$missing missing=''
+  now=$(date +%s) all='' pending=$missing missing=''
+  if is_over || is_due; then all=yes; fi
   for peer in $pending; do
-    reached "$peer" || missing="$missing $peer"
+    # One that is missing is reason enough to wait; all are tried only to be reported. A name that
+    # does not resolve costs DNS several queries, and thousands of replicas may wait for it.
+    if { [ -n "$missing" ] && [ -z "$all" ]; } || ! reached "$peer"; then
+      missing="$missing $peer"
+    fi
   done
   [ -n "$missing" ] || break
   if is_over; then
     echo "timed out after ${MLGEN_TIMEOUT}s waiting for $(summary $missing)" >&2
     exit 75
   fi
-  if [ "$missing" != "$told" ] || [ $(($(date +%s) - told_at)) -ge 60 ]; then
+  if [ -n "$all" ]; then
     echo "waiting for $(summary $missing)"
-    told=$missing told_at=$(date +%s)
+    told=$missing told_at=$now
   fi
-  sleep "$pause"  # not too often: resolvers cache negative answers
-  [ "$pause" -ge 5 ] || pause=$((pause + 1))
+  pause
 done
 echo "all peers are reachable"

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -45,21 +46,68 @@ def test_ranks_download_side_by_side_and_meet_at_a_port_of_their_own(namespace):
         assert downloaded <= waited
 
 
-def test_a_job_waits_until_its_parameter_servers_have_room(namespace, jobs):
-    gates = "spec.roles.ps.template.spec.schedulingGates=[{name: example.com/room}]"
-    namespace.apply(jobs / "tensorflow-ps.yaml", "--set", gates)
+GATES = ("--set", "spec.template.spec.schedulingGates=[{name: example.com/room}]")
+"""Settings with which no pod of a job is scheduled before its gates are lifted."""
 
-    def chief_reports_them():
-        pods = namespace.pods("mnist-chief")
-        return pods and "waiting for 1 of" in namespace.log(pods[0], "wait-for-peers")
+LIFT = json.dumps([{"op": "remove", "path": "/spec/schedulingGates"}])
 
-    namespace.until("the chief waits", chief_reports_them)
-    lift = json.dumps([{"op": "remove", "path": "/spec/schedulingGates"}])
-    namespace.kubectl("patch", "pod", "mnist-ps-0", "--type=json", "-p", lift)
-    (lines,) = namespace.completed("mnist-chief", 300)
+LATE = 45
+"""Seconds for which a late replica has no address, and its name does not resolve."""
 
-    (weight,) = [line for line in lines if line.startswith("weight")]
-    assert abs(float(weight.split()[1]) - 3) < 0.2
+
+def lift(namespace, selected):
+    """Lift the gates of the pods whose names are selected, once their controllers made them."""
+    for pod in namespace.get("pods")["items"]:
+        name, gated = pod["metadata"]["name"], pod["spec"].get("schedulingGates")
+        if gated and selected(name):
+            namespace.kubectl("patch", "pod", name, "--type=json", "-p", LIFT)
+
+
+def test_a_rank_waits_until_rank_0_has_room(namespace, jobs):
+    namespace.apply(jobs / "pytorch.yaml", *GATES)
+    namespace.until("three pods", lambda: len(namespace.pods("bert-rank")) == 3)
+    lift(namespace, lambda name: "rank-0" not in name)
+
+    def a_rank_reports_it():
+        logs = [namespace.log(pod, "wait-for-peers") for pod in namespace.pods("bert-rank")]
+        return "waiting for 1 of 1 peers: bert-rank-0\n" in logs
+
+    namespace.until("a rank reports it", a_rank_reports_it)
+    lift(namespace, bool)
+
+    assert len(namespace.completed("bert-rank", 300)) == 3
+
+
+@pytest.fixture(scope="module")
+def late(shared_namespace):
+    """A namespace with jobs that wait themselves, of each of which one replica came late."""
+    folder, namespace = Path(__file__).parent / "jobs", shared_namespace
+    files = ("tensorflow-ps", "tensorflow-allreduce", "mxnet", "mpi")
+    for file in files:
+        namespace.apply(folder / f"{file}.yaml", *GATES)
+    pods = ("mnist-ps-0", "resnet-worker-0", "cifar-scheduler-0", "pi-worker-1")
+    begin = time.monotonic()
+    while time.monotonic() < begin + LATE:
+        lift(namespace, lambda name: not name.startswith(pods))
+        time.sleep(1)
+    lift(namespace, bool)
+    return namespace
+
+
+@pytest.mark.parametrize(
+    ("job", "words"),
+    [
+        ("mnist-chief", "workers 2 total 200.0"),
+        ("resnet-worker", "sum 3.0"),
+        ("cifar-worker", "workers 2 weight 1.0"),
+        ("pi-launcher", "rank 3 sum 10 on pi-worker-1"),
+    ],
+)
+def test_what_waits_itself_trains_with_a_peer_that_comes_late(late, job, words):
+    printed = late.completed(job, 300)
+
+    assert all(any(line.startswith(words) for line in lines) for lines in printed)
+    assert "wait-for-peers" not in json.dumps(late.pods(job))
 
 
 def test_mpirun_reaches_an_sshd_with_the_configuration_of_the_image(namespace):

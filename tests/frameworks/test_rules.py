@@ -32,7 +32,7 @@ def reported(*roles, supervised=False, **fields):
     """Return the path below `spec` and the message of each problem."""
     job = TrainingJob("ctr", "generic", {}, **fields)
     problems = _rules.problems(Topology(job, roles or (role(decides=True),), supervised))
-    assert all(p.code in ("combination", "secret-in-env") and p.hint for p in problems)
+    assert all(p.code in ("combination", "no-effect", "secret-in-env") and p.hint for p in problems)
     return [(".".join(p.path[1:]), p.message) for p in problems]
 
 
@@ -120,6 +120,21 @@ def test_a_deadline_is_longer_than_the_wait_for_peers(waiting, own, whole, wrong
 
 def test_a_role_that_waits_for_nobody_can_have_any_deadline():
     assert paths(role(spec={"active_deadline_seconds": 1})) == []
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"waits": WAITS},
+        {"helpers": HELPERS},
+        {"spec": {"volumes": {"code": {"git": {}, "mountPath": "/code"}}}},
+    ],
+)
+def test_a_limit_of_the_wait_needs_somebody_who_waits(fields):
+    job = {"wait": WaitPolicy(60)}
+
+    assert paths(role(**fields), **job) == []
+    assert paths(role(), **job) == ["wait.timeoutSeconds"]
 
 
 def test_a_job_with_another_manager_is_an_error():

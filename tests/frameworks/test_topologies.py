@@ -29,15 +29,15 @@ LAYOUTS = {
     "tensorflow-ps": (
         ("tensorflow", {"chief": 1, "ps": 2, "worker": 2, "evaluator": 1}),
         [
-            "chief x1 decides with Never after ctr-ps-[0-1].ctr after ctr-worker-[0-1].ctr",
+            "chief x1 decides with Never",
             "ps x2 serves",
-            "worker x2 runs with Never after ctr-ps-[0-1].ctr",
+            "worker x2 runs with Never",
             "evaluator x1 runs with Never",
         ],
     ),
     "tensorflow-workers": (
         ("tensorflow", {"worker": 2}),
-        ["worker x2 decides with Never after ctr-worker-[0-1].ctr"],
+        ["worker x2 decides with Never"],
     ),
     "tensorflow-single": (
         ("tensorflow", {"worker": 1}),
@@ -82,8 +82,8 @@ LAYOUTS = {
         ("mxnet", {"scheduler": 1, "server": 2, "worker": 3}),
         [
             "scheduler x1 decides with Never",
-            "server x2 runs with Never after ctr-scheduler-0.ctr",
-            "worker x3 runs with Never after ctr-scheduler-0.ctr",
+            "server x2 runs with Never",
+            "worker x3 runs with Never",
         ],
     ),
     "mxnet-tune": (
@@ -222,6 +222,26 @@ def test_a_launcher_with_waits_of_its_own_does_not_wait_for_pods(topology):
     assert roles[0].helpers[0].env["MLGEN_PODS"] == ""
 
 
+@pytest.mark.parametrize(
+    ("command", "options", "agent_waits"),
+    [
+        (("mpirun", "-np", "2", "train"), {}, True),
+        (("sh", "-c", "cp a b && mpirun train"), {}, True),
+        (("mpirun", "train"), {"implementation": "MPICH"}, False),
+        (("python", "launch.py"), {}, False),
+        (("sh", "-c", "mpirun a; horovodrun b"), {}, False),
+    ],
+)
+def test_the_agent_waits_for_each_worker_where_mpirun_waits_for_its_agents(
+    topology, command, options, agent_waits
+):
+    launcher = RoleSpec("launcher", command=command)
+    first, _ = topology("mpi", {"launcher": launcher, "worker": 2}, **options).roles
+
+    assert first.helpers[0].env["MLGEN_PODS"] == ("" if agent_waits else "ctr-worker-[0-1]")
+    assert ("MLGEN_CONTAINER" in first.env) == agent_waits
+
+
 def test_deepspeed_has_its_hostfile_in_two_folders(topology):
     launcher, _ = topology("deepspeed", LAUNCHED).roles
 
@@ -281,13 +301,6 @@ def test_dynamic_tensorflow_workers_may_fail(topology):
     roles = topology("tensorflow", {"chief": 1, "ps": 1, "worker": 1}, **options).roles
 
     assert [role.name for role in roles if role.tolerates_failure] == ["worker"]
-    assert [wait.role for wait in roles[0].waits] == ["ps"]
-
-
-def test_with_host_networking_tensorflow_waits_for_ports_of_ps_only(topology):
-    first, *_ = topology("tensorflow", {"ps": 1, "worker": 2}, host=True).roles[1:]
-
-    assert [(wait.role, wait.port) for wait in first.waits] == [("ps", 2222), ("worker", None)]
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from mlgen import frameworks
-from mlgen.dialects import kinds
-from mlgen.dialects._schemas import resource
+from mlgen import dialects, frameworks
 from mlgen.flow import MAX_FLOW, flow, words
 from mlgen.jobfile import confusions, value_cures
 from mlgen.jobfile.cures import JobFile, for_field, for_resource_field, normalized
@@ -198,7 +196,7 @@ def test_a_name_that_nothing_resembles_has_the_possible_ones():
     ],
 )
 def test_a_field_of_a_custom_resource_has_its_place(path, name, expected):
-    schema = resource(kinds()["kubeflow.org/v2beta1", "MPIJob"].spec)
+    schema = dialects.schema("kubeflow.org/v2beta1", "MPIJob")
     job = JobFile({}, schema)
     fields = {SPEC: list(schema["properties"]["spec"]["properties"])}
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from mlgen import frameworks
-from mlgen.dialects import kinds
+from mlgen import dialects, frameworks
 from mlgen.documents.files import Text
 from mlgen.documents.reader import read_documents
 from mlgen.jobfile.violations import PATTERNS, require_valid, violations
@@ -261,7 +260,8 @@ def patterns(node):
             yield from patterns(child)
 
 
-SCHEMAS = [frameworks.schema(frameworks.names()), *(kind.spec for kind in kinds().values())]
+SPECS = [dialects.kind(*key).spec for key in dialects.kinds()]
+SCHEMAS = [frameworks.schema(frameworks.names()), *SPECS]
 
 
 def test_every_pattern_of_every_schema_has_a_description_or_examples():

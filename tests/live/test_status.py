@@ -241,6 +241,15 @@ def test_whom_a_replica_waits_for(cluster, hosts, port, started, line):
     assert waits_for(role, Peers(snapshot)).startswith(line)
 
 
+def test_pods_of_an_earlier_version_may_wait_where_the_job_does_not(cluster):
+    cluster.show("waiting")
+    (snapshot,) = snapshots(Kubectl(), validate("waiting.yaml").jobs)
+    chief = replace(snapshot.rendered.topology.roles[0], waits=())
+
+    line = "waits for its peers, as its container wait-for-peers logs"
+    assert line == waits_for(chief, Peers(snapshot))
+
+
 def test_many_pods_with_the_same_reason_are_one_row(cluster):
     cluster.show("waiting")
 

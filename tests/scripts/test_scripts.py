@@ -208,6 +208,26 @@ def test_a_peer_pattern_is_not_expanded_to_file_names(wait, tmp_path, monkeypatc
     assert wait("n[1].invalid", timeout=0)[2].endswith("waiting for 1 of 1 peers: n[1].invalid\n")
 
 
+@pytest.mark.skipif(not SHELLS["dash"][0], reason="busybox runs its own nc, not the test's")
+def test_only_one_missing_peer_is_tried_until_there_is_something_to_report(tools, tmp_path):
+    """Nobody sleeps, and the first peer is reachable when it is tried for the fourth time."""
+    program(tools / "sleep", "")
+    program(
+        tools / "nc",
+        f'cd "{tmp_path}"; for host; do case $host in p*) echo $host >>tries;; esac; done\n'
+        "[ $(wc -l <tries) -ge 8 ] || { echo bad address; exit 1; }",
+    )
+    path = f"{tools}:{os.environ['PATH']}"
+    command = [*SHELLS["dash"], str(ROOT / "templates/scripts/wait-for-peers.sh")]
+    env = {"PATH": path, "MLGEN_PEERS": "p[0-4]"}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+
+    waiting = "waiting for 5 of 5 peers: p0, p1, p2, p3, p4\n"
+    assert f"{waiting}all peers are reachable\n" == done.stdout
+    tries = (tmp_path / "tries").read_text().split()
+    assert ["p0", "p1", "p2", "p3", "p4", *["p0"] * 3, "p1", "p2", "p3", "p4"] == tries
+
+
 @pytest.mark.usefixtures("wait")
 def test_the_script_waits_for_a_peer_that_listens_late(start):
     script = ROOT / "templates/scripts/wait-for-peers.sh"
@@ -457,6 +477,59 @@ def test_mpirun_gets_the_output_and_exit_status_of_the_command(run, tmp_path):
     assert (7, "to stdout\n", "to stderr\n") == run(
         script, "pi-worker-0", "echo", "to stdout;", "echo to stderr >&2;", "exit 7"
     )
+
+
+@pytest.fixture
+def agent(run, tmp_path):
+    """Run kubexec.sh with a stub kubectl, which answers `get` with the next of `answers`."""
+    script = relocated("kubexec.sh", tmp_path, **{"/opt/kube/kubectl": tmp_path / "kubectl"})
+
+    def agent(answers, **env):
+        for number, answer in enumerate(answers, 1):
+            (tmp_path / f"answer{number}").write_text(answer)
+        program(
+            tmp_path / "kubectl",
+            f'cd "{tmp_path}"; [ $1 = get ] || {{ echo "$@"; exit; }}; echo "$@" >>calls\n'
+            f"n=$(wc -l <calls); cat answer$((n < {len(answers)} ? n : {len(answers)}))",
+        )
+        result = run(script, "pi-worker-0", "orted", MLGEN_CONTAINER="mpi", **env)
+        return result, (tmp_path / "calls").read_text().splitlines()
+
+    return agent
+
+
+def test_the_agent_waits_until_the_container_has_started(agent):
+    (status, out, err), calls = agent(["", "false", "true"])
+
+    assert (0, "exec pi-worker-0 -- /bin/sh -c orted\n", "") == (status, out, err)
+    assert 3 == len(calls)
+    assert "get pod --ignore-not-found pi-worker-0" in calls[0]
+    assert '?(@.name=="mpi")' in calls[0]
+
+
+def test_the_agent_reports_a_worker_that_never_starts(agent):
+    (status, out, err), _ = agent([""], MLGEN_TIMEOUT="1")
+
+    expected = (75, "", "timed out after 1s waiting for pi-worker-0 to start\n")
+    assert expected == (status, out, err)
+
+
+@pytest.mark.skipif(not SHELLS["dash"][0], reason="busybox runs its own date, not the test's")
+def test_the_agent_reports_a_missing_worker_once_a_minute(tools, tmp_path):
+    """The clock gains 5 s whenever it is read, and nobody sleeps."""
+    program(
+        tools / "date",
+        f'cd "{tmp_path}"; echo >>reads; echo $((1000 + $(wc -l <reads) * 5))\n'
+        "[ $(wc -l <reads) -lt 40 ] || kill $PPID",
+    )
+    program(tools / "sleep", "")
+    program(tmp_path / "kubectl", "")
+    script = relocated("kubexec.sh", tmp_path, **{"/opt/kube/kubectl": tmp_path / "kubectl"})
+    env = {"PATH": f"{tools}:{os.environ['PATH']}", "MLGEN_CONTAINER": "mpi"}
+    command = [*SHELLS["dash"], str(script), "pi-worker-0", "orted"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+
+    assert ["waiting for pi-worker-0 to start"] * 4 == done.stderr.splitlines()
 
 
 @pytest.fixture

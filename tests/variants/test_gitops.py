@@ -257,7 +257,7 @@ def test_the_user_s_own_annotations_win(tmp_path):
 
 
 def test_flux_substitutes_no_variables_in_scripts():
-    config_maps = of_kind(manifests(ROOT / "fixtures/tensorflow-ps.yaml", "flux"), "ConfigMap")
+    config_maps = of_kind(manifests(ROOT / "fixtures/xgboost.yaml", "flux"), "ConfigMap")
     scripts = [item for item in config_maps if "${" in json.dumps(item.get("data"))]
 
     assert scripts

@@ -5,12 +5,13 @@ of `sh -c`. The text is split as a shell splits it, but nothing in it is expande
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from mlgen.jobfile.model import RoleSpec
 from mlgen.kubernetes.merge import merged
 from mlgen.problems import ValuePath
+from mlgen.records import record
 from mlgen.shell import is_python, is_shell, program, simple_commands, text_index
 
 
@@ -112,7 +113,7 @@ WRAPPERS = _names(
 """Words before a program: programs that run another one, and words of the shell."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Launch:
     """A launcher and its options.
 
@@ -151,13 +152,20 @@ def words_of(spec: RoleSpec) -> tuple[str, ...]:
 def launches_of(spec: RoleSpec) -> tuple[Launch, ...]:
     """Return all launchers that a role runs, in the order of its command line."""
     command, args, templated = _merged(spec)
-    words = (*command, *args)
+    return _launches_in(tuple(command), tuple(args), frozenset(templated))
+
+
+@lru_cache
+def _launches_in(
+    command: tuple[str, ...], args: tuple[str, ...], templated: frozenset[str]
+) -> tuple[Launch, ...]:
+    """Return the launchers of a command line; several checks ask for those of each role."""
 
     def path(index: int) -> ValuePath:
         name = "command" if index < len(command) else "args"
         return ("template",) if name in templated else (name,)
 
-    return tuple(_launches(words, path))
+    return tuple(_launches((*command, *args), path))
 
 
 def _merged(spec: RoleSpec) -> tuple[list[str], list[str], set[str]]:

@@ -100,6 +100,17 @@ def _deadlines(topology: Topology) -> Iterator[Problem]:
             )
 
 
+def _wait_bound(topology: Topology) -> Iterator[Problem]:
+    """A limit of the wait is without effect where nothing waits."""
+    roles = topology.roles
+    clones = any("git" in volume for role in roles for volume in role.spec.volumes.values())
+    waits = clones or any(role.waits or role.helpers for role in roles)
+    if topology.job.wait.timeout_seconds is not None and not waits:
+        message = "no role waits for its peers before it starts, so the limit has no effect"
+        hint = "remove it, or add waitFor to a role"
+        yield Problem(("spec", "wait", "timeoutSeconds"), message, "no-effect", hint, warning=True)
+
+
 def _managed_by(topology: Topology) -> Iterator[Problem]:
     """The Job controller ignores a Job with another manager, and mlgen has no controller."""
     if topology.job.run_policy.managed_by is not None:
@@ -284,10 +295,10 @@ def _files(topology: Topology) -> Iterator[Problem]:
                 yield _wrong(*path, message=message, hint="rename one of the two volumes")
 
 
-SECRET = re.compile(
+CONFIDENTIAL = (
     r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|(API|ACCESS|PRIVATE|SIGNING)_?KEY)(_|$)"
 )
-HARMLESS = re.compile(r"|[\d.]+|(?i:true|false|none)|/.*|.*\$\(.*")
+HARMLESS = r"|[\d.]+|(?i:true|false|none)|/.*|.*\$\(.*"
 """Values that are not secrets: a number, a switch, a path, a reference to another variable."""
 
 
@@ -295,7 +306,7 @@ def _secrets(topology: Topology) -> Iterator[Problem]:
     """More people can read manifests than Secrets. The message does not repeat the value."""
     for role in topology.roles:
         for path, name, value in _literal_env(role):
-            if SECRET.search(name.upper()) and not HARMLESS.fullmatch(value):
+            if re.search(CONFIDENTIAL, name.upper()) and not re.fullmatch(HARMLESS, value):
                 yield Problem(
                     ("spec", "roles", role.spec.name, *path),
                     f"{name} looks like a secret, and everyone who can read the manifests sees it",
@@ -323,6 +334,7 @@ CHECKS: tuple[Callable[[Topology], Iterator[Problem]], ...] = (
     _exit_codes,
     _limits,
     _deadlines,
+    _wait_bound,
     _managed_by,
     endings.problems,
     sidecars.problems,

@@ -7,7 +7,6 @@ variables is its own affair, so most of these contradictions are warnings.
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import dropwhile
 
 from mlgen.frameworks._launch import Launch, launches_of, words_of
@@ -16,6 +15,7 @@ from mlgen.frameworks._rules.rank_variables import roles_of
 from mlgen.jobfile import gpus
 from mlgen.jobfile.model import RoleSpec
 from mlgen.problems import Problem
+from mlgen.records import record
 from mlgen.shell import is_python, is_shell, simple_commands, text_index
 from mlgen.topology import INDEX, INDEX_NAME, Topology
 
@@ -25,7 +25,7 @@ NODES = "PET_NNODES"
 """The variable that tells torchrun the number of replicas. Frameworks with it have ranks."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Launched:
     """A launcher that the replicas of a role run.
 
@@ -167,15 +167,15 @@ def _deepspeed(launched: Launched) -> Iterator[Problem]:
 
 def _processes_option(spec: RoleSpec, env: Mapping[str, object]) -> Iterator[Problem]:
     """Compare `nprocPerNode` with the GPUs, and with a program that is started only once."""
-    script, command = _lone_script(spec), ("spec", "roles", spec.name, "command")
-    if script and "PET_RDZV_ENDPOINT" in env:
+    command = ("spec", "roles", spec.name, "command")
+    if "PET_RDZV_ENDPOINT" in env and (script := _lone_script(spec)):
         message = f"elasticPolicy needs torchrun: python starts {script} without a rank"
         yield Problem(command, message, "launch", f"write torchrun {script}", warning=True)
     value = str(env.get(PROCESSES, ""))
     processes, count = int(value) if value.isdigit() else 0, gpus.count(spec)
     if processes in (0, 1) or PROCESSES in spec.env:
         return
-    if script and "WORLD_SIZE" in env:
+    if "WORLD_SIZE" in env and (script := _lone_script(spec)):
         message = (
             f"python starts one process of {script} in each replica, but because of nprocPerNode:"
             f" {processes}, WORLD_SIZE is {env['WORLD_SIZE']}"
@@ -196,7 +196,7 @@ def _lone_script(spec: RoleSpec) -> str | None:
     commands = [words]
     if words and is_shell(words[0]):
         text = text_index(words)
-        if text is None or text + 1 < len(words) or SEVERAL.search(words[text]):
+        if text is None or text + 1 < len(words) or re.search(SEVERAL, words[text]):
             return None
         commands = simple_commands(words[text])
     scripts = [script for command in commands for script in _scripts(command)]
@@ -205,19 +205,19 @@ def _lone_script(spec: RoleSpec) -> str | None:
 
 def _scripts(command: list[str]) -> Iterator[str]:
     """Yield the script of a simple command `python script.py`."""
-    words = list(dropwhile(PREFIX.fullmatch, command))
+    words = list(dropwhile(lambda word: re.fullmatch(PREFIX, word), command))
     program, *arguments = words or [""]
-    if not is_python(program) or any(map(SEVERAL.search, arguments)):
+    if not is_python(program) or any(re.search(SEVERAL, word) for word in arguments):
         return
     script = next((word for word in arguments if not word.startswith("-")), "")
     if script.endswith(".py"):
         yield script
 
 
-PREFIX = re.compile(r"exec|nohup|time|[A-Za-z_]\w*=.*", re.DOTALL)
+PREFIX = r"(?s)exec|nohup|time|[A-Za-z_]\w*=.*"
 """A word before a program: another that runs it, or a variable for it."""
 
-SEVERAL = re.compile(
+SEVERAL = (
     r"nproc|gpu|device|process|spawn|launch|strategy|xargs|parallel|(?<!&)&(?!&)|\b(for|while)\b"
 )
 """Words of a command line that may start several processes."""
