@@ -23,13 +23,15 @@ GROUPS = {"Job": "apis/batch/v1", "StatefulSet": "apis/apps/v1"}
 
 MANAGER = {"fieldManager": "mlgen-supervisor"}
 TIMEOUT, WATCH_SECONDS, MAX_DELAY = 30.0, 300, 30.0
-PAGE = "100"
+PAGE = "500"
+"""As kubectl: a page of pods is some MB."""
 
 NOT_FOUND, CONFLICT, GONE = 404, 409, 410
 REFUSED = (400, 403, 405, 413, 415, 422)
 """Statuses of a request that is not allowed, or invalid. A 401 passes with the next token."""
 
 Object = dict[str, Any]
+Objects = list[Object]
 
 
 def message(answer: str) -> str:
@@ -67,16 +69,22 @@ class Api:
         """Return an object."""
         return self._request("GET", self._path(kind, name))
 
-    def list(self, kind: str, keep: Callable[[Object], Object], **selectors: str) -> list[Object]:
+    def list(self, kind: str, keep: Callable[[Object], Object], **selectors: str) -> Objects:
         """Return what `keep` returns for each object; the selectors are those of the API."""
-        items: list[Object] = []
+        return self._list(kind, keep, selectors)[0]
+
+    def _list(
+        self, kind: str, keep: Callable[[Object], Object], selectors: dict[str, str]
+    ) -> tuple[Objects, str]:
+        """Return the objects, and the resource version at which they were so."""
+        items: Objects = []
         query = {**selectors, "limit": PAGE}
         while True:
             page = self._request("GET", self._path(kind, **query))
             items += map(keep, page["items"])
             query["continue"] = page["metadata"].get("continue", "")
             if not query["continue"]:
-                return items
+                return items, page["metadata"].get("resourceVersion", "")
 
     def create(self, kind: str, body: Object) -> Object:
         """Create an object."""
@@ -100,24 +108,25 @@ class Api:
         """Delete an object with DeleteOptions, which hold the preconditions."""
         return self._request("DELETE", self._path(kind, name), body)
 
-    def watch(self, kind: str, **selectors: str) -> Iterator[str]:
-        """Yield the type of each change, without end, and `LISTED` after each fresh list.
+    def watch(
+        self, kind: str, keep: Callable[[Object], Object], **selectors: str
+    ) -> Iterator[tuple[str, Objects]]:
+        """Yield `LISTED` with all objects, then each change, its type with the object, without end.
 
-        The caller then reads the objects itself. Bookmarks only move the resource version on.
+        After a gap they are listed again. Bookmarks only move the resource version on.
         https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes
         """
         version, failures = "", 0
         while True:
             try:
                 if not version:
-                    page = self._request("GET", self._path(kind, **selectors, limit="1"))
-                    version = page["metadata"]["resourceVersion"]
-                    yield "LISTED"
+                    objects, version = self._list(kind, keep, selectors)
+                    yield "LISTED", objects
                 started = version
                 for event in self._events(kind, version, selectors):
                     version, failures = event["object"]["metadata"]["resourceVersion"], 0
                     if event["type"] != "BOOKMARK":
-                        yield event["type"]
+                        yield event["type"], [keep(event["object"])]
                 if version == started:
                     self._sleep(1.0)  # a server that ends watches at once must not be hammered
             except ApiError as problem:

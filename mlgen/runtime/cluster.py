@@ -6,7 +6,6 @@ Field names are those of https://kubernetes.io/docs/reference/generated/kubernet
 from __future__ import annotations
 
 import calendar
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +34,15 @@ TRACKING = "batch.kubernetes.io/job-tracking"
 METADATA = ("name", "uid", "creationTimestamp", "ownerReferences", "finalizers",
             "deletionTimestamp", "deletionGracePeriodSeconds")  # fmt: skip
 
+CONDITION = ("type", "status", "message", "lastTransitionTime")
+CONTAINER = ("name", "image", "restartCount", "state", "lastState")
+LISTS = {
+    "conditions": CONDITION,
+    "initContainerStatuses": CONTAINER,
+    "containerStatuses": CONTAINER,
+}
+"""The fields of a pod that are used here."""
+
 
 @dataclass(frozen=True)
 class Seen:
@@ -59,14 +67,21 @@ class Failure:
 
 
 def trimmed(pod: Object) -> Object:
-    """Return the fields of a pod that are used here; a large job has a thousand pods."""
-    metadata = {key: pod["metadata"][key] for key in METADATA if key in pod["metadata"]}
-    return {"metadata": metadata, "status": pod["status"]}
+    """Return the fields of a pod that are used here; a large job has thousands of pods."""
+    status = _picked(pod["status"], ("phase",))
+    for key, names in LISTS.items():
+        status[key] = [_picked(each, names) for each in pod["status"].get(key) or ()]
+    return {"metadata": _picked(pod["metadata"], METADATA), "status": status}
+
+
+def _picked(values: Object, keys: tuple[str, ...]) -> Object:
+    return {key: values[key] for key in keys if key in values}
 
 
 def seconds(timestamp: str) -> float:
-    """Return an RFC 3339 time of the API server in seconds since the epoch."""
-    return float(calendar.timegm(time.strptime(timestamp[:19], "%Y-%m-%dT%H:%M:%S")))
+    """Return an RFC 3339 time of the API server, `2026-11-22T15:34:33Z`, in s since the epoch."""
+    fields = (timestamp[:4], *(timestamp[at : at + 2] for at in (5, 8, 11, 14, 17)))
+    return float(calendar.timegm(tuple(map(int, fields))))
 
 
 def condition(observed: Object, name: str, status: str = "True") -> Object | None:
@@ -210,13 +225,15 @@ def failures(plan: Plan, workloads: tuple[Workload, ...], seen: Seen, mark: str)
 
 
 def _failures(plan: Plan, item: Workload, pod: Object) -> Iterator[Failure]:
+    ends = [(each["name"], last_end(each)) for each in containers(pod)]
+    failed = [(name, end) for name, end in ends if end.get("exitCode")]
+    if not failed or is_disrupted(pod):
+        return
     init = [each["name"] for each in pod["status"].get("initContainerStatuses", ())]
-    for container in [] if is_disrupted(pod) else containers(pod):
-        end, name = last_end(container), container["name"]
+    for name, end in failed:
         at = end.get("finishedAt") or pod["metadata"]["creationTimestamp"]
         # Helpers beside the training container do not count, nor does a pod that was told to end.
-        is_own = name in (*init, item.container) and deleted_at(pod) > seconds(at)
-        if is_own and end.get("exitCode"):
+        if name in (*init, item.container) and deleted_at(pod) > seconds(at):
             code, reason = end["exitCode"], end.get("reason") or "Error"
             oom = reason == "OOMKilled" and not plan.retry_oom and item.retryable != ANY
             # Init containers fetch code or wait for peers, and may succeed on the next attempt.
@@ -240,12 +257,14 @@ def _obstacles(
     plan: Plan, item: Workload, pod: Object, now: float
 ) -> Iterator[tuple[int, str, str, str]]:
     """Yield an exit code, a reason, what the pod does, and the field of the bound."""
+    gate = condition(pod, "PodScheduled", "False") if plan.pending_seconds else None
+    if not gate and not any("waiting" in each["state"] for each in containers(pod)):
+        return
     times = [each.get("lastTransitionTime") for each in pod["status"].get("conditions") or ()]
     times += [last_end(each).get("finishedAt") for each in containers(pod)]
     since = max(filter(None, times), default=pod["metadata"]["creationTimestamp"])
     waited = now - seconds(since)  # since the last thing that has happened to the pod
-    gate = condition(pod, "PodScheduled", "False")
-    if plan.pending_seconds and gate and waited >= plan.pending_seconds:
+    if gate and waited >= plan.pending_seconds:
         text = f"is not scheduled for {waited:.0f} s: {gate.get('message', '')}"
         yield 1, "Unschedulable", text, "pendingSeconds"
     for each in containers(pod):

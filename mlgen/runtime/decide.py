@@ -197,11 +197,11 @@ def _running(plan: Plan, seen: Seen, state: State, now: float) -> State:
         return replace(state, members=())  # by its user
     pods = [pod for _, pod in pods_of(tuple(item for item, _ in gang), seen, state.mark)]
     cause = _first_failure(plan, seen, state)
-    gone = {*state.members} - {pod["metadata"]["uid"] for pod in seen.pods}
+    gone = {*state.members} - {job_status.member(pod["metadata"]["uid"]) for pod in seen.pods}
     disrupted = bool(gone) or any(is_disrupted(pod) or is_deleted(pod) for pod in pods)
     if not cause and not disrupted:
         running = [pod for pod in pods if pod["status"].get("phase") == "Running"]
-        members = sorted(pod["metadata"]["uid"] for pod in running)
+        members = sorted(job_status.member(pod["metadata"]["uid"]) for pod in running)
         return replace(state, members=tuple(members), settled=0.0)
     settled = state.settled or now + SETTLE_SECONDS
     if cause and not disrupted and now < settled and _may_change(cause, plan, seen):

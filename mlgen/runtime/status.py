@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from mlgen.runtime.cluster import Failure, Object, Seen, seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from mlgen.runtime.plan import Plan
 
@@ -48,7 +48,8 @@ class State:
     mark: str = ""
     """The creationTimestamp of the last pod before the last restart."""
     members: tuple[str, ...] = ()
-    """The UIDs of the gang's running pods. One that disappears was deleted, or lost its node."""
+    """The gang's running pods, each as `member` names it. One that disappears was deleted, or lost
+    its node."""
     settled: float = 0.0
     """Until when the gang may go on after a failure."""
     cause: Failure | None = None
@@ -62,8 +63,26 @@ class State:
 
     def text(self) -> str:
         """Return the state as JSON, without defaults."""
-        default = asdict(State(""))
-        return json.dumps({k: v for k, v in asdict(self).items() if v != default[k]})
+        values, default = asdict(self), asdict(State(""))
+        known = {key: value for key, value in values.items() if value != default[key]}
+        if self.members:
+            known["members"] = " ".join(self.members)
+        return json.dumps(known)
+
+
+def member(uid: str) -> str:
+    """Return the start of a pod's UID, which is random.
+
+    A ConfigMap has room for 1 MiB, and a job may have 100,000 pods. A pod that disappears goes
+    unnoticed if another one of the job has the same 32 bits.
+    """
+    return uid[:8]
+
+
+def phase(data: Mapping[str, str | None]) -> str:
+    """Return the phase of a stored state."""
+    found: str = json.loads(data.get("state") or "{}").get("phase", State("").phase)
+    return found
 
 
 def is_stored(data: dict[str, str], run: str, uid: str = "") -> bool:
@@ -80,7 +99,9 @@ def load(data: dict[str, str], run: str, uid: str = "") -> State:
     if not is_stored(data, run, uid):
         return State(run)
     values: dict[str, Any] = json.loads(data["state"])
-    values["members"] = tuple(values.get("members", ()))
+    members = values.get("members", ())
+    members = members.split() if isinstance(members, str) else members
+    values["members"] = tuple(member(uid) for uid in members)  # an earlier version wrote UIDs
     values["cause"] = Failure(**values["cause"]) if values.get("cause") else None
     known = asdict(State(run))  # another version of this program may have written it
     values = {name: value for name, value in values.items() if name in known}

@@ -333,8 +333,7 @@ def supervised(
 ) -> tuple[int, State]:
     """Supervise until the decision is to finish; return an exit code, and the state."""
     bell, supervisor = threading.Event(), Supervisor(job, client, decide=decision)
-    for kind, selectors in supervise.watches(job):
-        supervise.start(supervise.ring, client, bell, kind, selectors)
+    supervise.follow(job, client, bell, supervisor.pods)
     return supervise.run(supervisor, bell), status.load(supervisor.data, job.run)
 
 

@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 import traceback
+from dataclasses import replace
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -38,6 +39,10 @@ GAP = 0.2
 RESYNC = 60.0
 """Seconds after which the objects are read again, even if no event has been received."""
 
+LIST_SHARE, MAX_AGE = 200.0, 600.0
+"""Pods are listed again after so many times what that takes, and at the latest after so many
+seconds, even if their watch tells of no change."""
+
 MAX_DELAY = 30.0
 MAX_REFUSALS = 30
 """A Role may be applied a moment later than the Job, so a refusal is not final at once."""
@@ -53,6 +58,54 @@ JOB = "mlgen.dev/job"
 log_line = partial(print, flush=True)
 
 
+class Pods:
+    """The pods of a job: as they are when they are listed, and as a watch tells since."""
+
+    def __init__(self, client: api.Api, job: str) -> None:
+        self._client = client
+        self._selector = f"{JOB}={job}"
+        self._lock = threading.Lock()
+        self._pods: dict[str, Object] = {}
+        self._changes: list[tuple[str, list[Object]]] = []
+        """Those that were heard while the pods were being listed."""
+        self._is_told = False
+
+    def hear(self, change: str, pods: list[Object]) -> None:
+        """Take in what `Api.watch` yields."""
+        with self._lock:
+            self._is_told = True
+            self._changes.append((change, pods))
+            self._apply(change, pods)
+
+    def told(self) -> list[Object] | None:
+        """Return the pods as the watch tells them, a moment late; None before it has begun."""
+        with self._lock:
+            self._changes.clear()
+            return list(self._pods.values()) if self._is_told else None
+
+    def listed(self) -> list[Object]:
+        """Return the pods as they are now."""
+        with self._lock:
+            self._changes.clear()
+        pods = self._client.list("Pod", trimmed, labelSelector=self._selector)
+        with self._lock:
+            self._apply("LISTED", pods)
+            # They may be newer than the list; those that are older will be followed by newer ones.
+            for each in self._changes:
+                self._apply(*each)
+        return pods
+
+    def _apply(self, change: str, pods: list[Object]) -> None:
+        named = {pod["metadata"]["name"]: pod for pod in pods}
+        if change == "LISTED":
+            self._pods = named
+        elif change == "DELETED":
+            for name in named:
+                self._pods.pop(name, None)
+        else:
+            self._pods.update(named)
+
+
 class Supervisor:
     """Supervises one job. It holds nothing that a new one would miss."""
 
@@ -64,6 +117,8 @@ class Supervisor:
         log: Callable[[str], None] = log_line,
         decide: Callable[[Plan, Seen, float], Decision] = decide,
     ) -> None:
+        self.pods = Pods(client, plan.job)
+        self._listed_until = 0.0
         self._decide = decide
         self._plan = plan
         self._client = client
@@ -103,10 +158,14 @@ class Supervisor:
         if mine and not self._is_mine():
             self._log(f"{self._status} is that of another run")
             sys.exit(OWN_FAILURE)
-        seen = self._observe()
+        seen, fresh = self._observe()
         self._report(seen)
         now = self._clock()
         decision = self._decide(self._plan, seen, now)
+        if not fresh and _is_step(decision, self.data):
+            # What the watch tells is a moment old: enough to count replicas, and not to go on.
+            seen = replace(seen, pods=self._list_pods())
+            decision = self._decide(self._plan, seen, now)
         if decision.status:
             body = {"metadata": {"resourceVersion": version}, "data": decision.status}
             self._client.patch("ConfigMap", self._status, body)
@@ -133,11 +192,20 @@ class Supervisor:
         found = self._found("ConfigMap", self._status)
         return found or self._client.create("ConfigMap", body)
 
-    def _observe(self) -> Seen:
+    def _observe(self) -> tuple[Seen, bool]:
+        """Return what is observed, and whether the pods were listed after all else was read."""
         workloads = {item.name: self._found(item.kind, item.name) for item in self._plan.workloads}
-        selector = f"{JOB}={self._plan.job}"
-        pods = self._client.list("Pod", trimmed, labelSelector=selector)
-        return Seen(workloads, pods, self.data)
+        told = self.pods.told() if self._clock() < self._listed_until else None
+        pods = self._list_pods() if told is None else told
+        return Seen(workloads, pods, self.data), told is None
+
+    def _list_pods(self) -> list[Object]:
+        started = self._clock()
+        pods = self.pods.listed()
+        now = self._clock()
+        age = max(RESYNC / 2, LIST_SHARE * (now - started))
+        self._listed_until = now + min(age, MAX_AGE)
+        return pods
 
     def _found(self, kind: str, name: str) -> Object | None:
         try:
@@ -203,10 +271,26 @@ class Supervisor:
             time.sleep(1.0)
 
 
-def ring(client: api.Api, bell: threading.Event, kind: str, selectors: Mapping[str, str]) -> None:
-    """Set the bell at each change of the selected objects, for ever."""
-    for _ in client.watch(kind, **selectors):
+def _is_step(decision: Decision, data: dict[str, str]) -> bool:
+    """Return whether a decision does more than record what is observed."""
+    changed = decision.status or {}
+    return status.phase({**data, **changed}) != status.phase(data)
+
+
+def ring(
+    client: api.Api, bell: threading.Event, pods: Pods, kind: str, selectors: Mapping[str, str]
+) -> None:
+    """Take in each change of the selected objects and set the bell, for ever."""
+    for change, objects in client.watch(kind, trimmed, **selectors):
+        if kind == "Pod":
+            pods.hear(change, objects)
         bell.set()
+
+
+def follow(job: Plan, client: api.Api, bell: threading.Event, pods: Pods) -> None:
+    """Watch the Jobs and pods of a job, in threads of their own."""
+    for kind, selectors in watches(job):
+        start(ring, client, bell, pods, kind, selectors)
 
 
 def run(supervisor: Supervisor, bell: threading.Event) -> int:
@@ -261,8 +345,7 @@ def main(env: Mapping[str, str]) -> int:
     # Process 1 of a container ignores signals that it does not handle.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     bell, supervisor = threading.Event(), Supervisor(job, client)
-    for kind, selectors in watches(job):
-        start(ring, client, bell, kind, selectors)
+    follow(job, client, bell, supervisor.pods)
     if job.metrics_port:
         start(serve, job.metrics_port, lambda: status.metrics(job, supervisor.data))
     try:

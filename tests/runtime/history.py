@@ -1,5 +1,6 @@
 """One random history of one job, and what must hold after it."""
 
+import copy
 import json
 from dataclasses import replace
 from functools import partial
@@ -7,7 +8,9 @@ from random import Random
 
 from runtime.world import EPOCH, Client, Killed, World
 
+from mlgen.runtime.cluster import trimmed
 from mlgen.runtime.plan import Order, Plan, Workload
+from mlgen.runtime.status import member
 from mlgen.runtime.supervise import Supervisor
 
 LIMIT = 3 * 3600.0
@@ -30,6 +33,27 @@ WORKER = Workload("Job", "mnist-worker", "worker", retryable=">=128")
 MASTER = Workload("Job", "mnist-master", "master", retryable=">=128")
 SERVER = Workload("StatefulSet", "mnist-ps", "ps", retryable="any")
 INITIALIZER = Workload("Job", "mnist-initializer", "initializer")
+
+
+class Watch:
+    """Tells a supervisor of each change of a pod: at once, late, or never."""
+
+    def __init__(self, world, late, pods, ring):
+        self.world, self.late, self.pods, self.ring = world, late, pods, ring
+        pods.hear("LISTED", world.list("Pod", trimmed, labelSelector="mlgen.dev/job=mnist"))
+        world.watches.append(self)
+
+    def see(self, pod):
+        if self.late is None:
+            self.world.faults["event of a watch that is dead"] += 1
+        elif pod["metadata"]["labels"]["mlgen.dev/job"] == "mnist":
+            change = "MODIFIED" if self.world.exists(pod) else "DELETED"
+            self.world.faults[f"event of a watch that is {self.late} s late"] += 1
+            self.world.after(self.late, self.tell, change, trimmed(copy.deepcopy(pod)))
+
+    def tell(self, change, pod):
+        self.pods.hear(change, [pod])
+        self.ring()
 
 
 class History:
@@ -226,8 +250,8 @@ class History:
         world, random = self.world, self.random
         together = all(world.is_running(p) and not p.get("exiting") for p in running)
         # A pod that is replaced before any supervisor has seen it is not noticed.
-        members = self.state().get("members", ())
-        seen = all(pod["metadata"]["uid"] in members for pod in running)
+        members = self.state().get("members", "").split()
+        seen = all(member(pod["metadata"]["uid"]) in members for pod in running)
         unseen = kind not in ("code", "crash") and not seen
         if together and (unseen or self.state().get("phase") not in ("Starting", "Running", None)):
             world.after(5.0, self.fail_gang, running, kind)
@@ -292,7 +316,10 @@ class History:
             if self.random.random() < self.lost_bells:
                 self.world.faults["event of a watch lost"] += 1
             else:
-                each["at"] = min(each["at"], self.world.now + 0.2)
+                self.wake(each)
+
+    def wake(self, each):
+        each["at"] = min(each["at"], self.world.now + 0.2)
 
     def between(self, current):
         """Let time pass between two requests of a supervisor, or another supervisor act."""
@@ -316,10 +343,13 @@ class History:
             each["self"] = Supervisor(
                 self.plan, each["client"], lambda: world.now + each["skew"], self.log
             )
+            late = self.random.choice((0.0, 0.0, 0.5, 9.0, None))
+            each["watch"] = Watch(world, late, each["self"].pods, partial(self.wake, each))
         try:
             delay = each["self"].step()
         except Killed:
             each["self"] = None
+            world.watches.remove(each["watch"])
             each["at"] = world.now + self.random.choice((0.0, 2.0, 40.0))
             return
         if each["self"].exit_code is not None:
@@ -389,7 +419,7 @@ class History:
         self.world.faults["the manifests are applied again"] += 1
         held = {order.role for order in self.plan.order}
         # A gang whose user stops it right after a failure starts again.
-        self.ambiguous |= bool(held and self.state().get("settled"))
+        self.ambiguous |= bool(held and self.failed_attempt == self.attempt())
         for item in self.plan.gang:
             body = self.world.objects.get((item.kind, item.name))
             if body:

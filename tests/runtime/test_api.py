@@ -140,10 +140,10 @@ def test_requests_have_the_path_of_their_kind(client, server):
 
     assert [
         ("GET", "/apis/batch/v1/namespaces/team/jobs/a", None),
-        ("GET", "/api/v1/namespaces/team/pods?labelSelector=a%3Db&limit=100", None),
+        ("GET", "/api/v1/namespaces/team/pods?labelSelector=a%3Db&limit=500", None),
         (
             "GET",
-            "/api/v1/namespaces/team/pods?labelSelector=a%3Db&limit=100&continue=next+page",
+            "/api/v1/namespaces/team/pods?labelSelector=a%3Db&limit=500&continue=next+page",
             None,
         ),
         (
@@ -199,16 +199,31 @@ def test_nobody_listens(account):
         client.get("Job", "a")
 
 
+def changes(client, kind, **selectors):
+    """Yield the types of what a watch yields."""
+    return (change for change, _ in client.watch(kind, len, **selectors))
+
+
+def test_a_watch_tells_all_objects_and_then_each_change(client, server):
+    first = {"items": [{"a": 1}], "metadata": {"continue": "next", "resourceVersion": "10"}}
+    last = {"items": [{"a": 1, "b": 2}], "metadata": {"resourceVersion": "10"}}
+    server.answers += [answer(first), answer(last), chunks(event("ADDED", "11"))]
+    watch = client.watch("Pod", len)
+
+    assert [("LISTED", [1, 2]), ("ADDED", [1])] == [next(watch), next(watch)]
+    assert "resourceVersion=10" in server.requests[2][1]
+
+
 def test_a_watch_goes_on_from_the_last_bookmark(client, server, slept):
     server.answers += [
         listed("10"),
         chunks(event("ADDED", "11"), event("BOOKMARK", "15")),
         chunks(event("MODIFIED", "16")),
     ]
-    watch = client.watch("Pod", labelSelector="a=b")
+    watch = changes(client, "Pod", labelSelector="a=b")
 
     assert ["LISTED", "ADDED", "MODIFIED"] == [next(watch) for _ in range(3)]
-    assert "limit=1" in server.requests[0][1]
+    assert "limit=500" in server.requests[0][1]
     assert "resourceVersion=10" in server.requests[1][1]
     assert "resourceVersion=15" in server.requests[2][1]
     assert "allowWatchBookmarks=true" in server.requests[2][1]
@@ -223,7 +238,7 @@ GONE = {"type": "ERROR", "object": {"code": 410, "message": "too old"}}
 @pytest.mark.parametrize("gone", [chunks(GONE), answer({}, 410)], ids=["an event", "a status"])
 def test_a_version_that_is_too_old_needs_a_fresh_list(client, server, slept, gone):
     server.answers += [listed("10"), gone, listed("90"), chunks(event("DELETED", "91"))]
-    watch = client.watch("Job")
+    watch = changes(client, "Job")
 
     assert ["LISTED", "LISTED", "DELETED"] == [next(watch) for _ in range(3)]
     assert "resourceVersion=90" in server.requests[3][1]
@@ -240,7 +255,7 @@ def test_a_broken_watch_backs_off_and_goes_on(client, server, slept):
         chunks({"type": "ERROR", "object": {}}),
         chunks(event("MODIFIED", "12")),
     ]
-    watch = client.watch("Job")
+    watch = changes(client, "Job")
 
     assert ["LISTED", "ADDED", "MODIFIED"] == [next(watch) for _ in range(3)]
     assert [0.5, 0.5, 9.0, 2.0, 4.0] == slept
@@ -249,7 +264,7 @@ def test_a_broken_watch_backs_off_and_goes_on(client, server, slept):
 
 def test_a_server_that_ends_watches_at_once_is_not_hammered(client, server, slept):
     server.answers += [listed("10"), chunks(), chunks(event("ADDED", "11"))]
-    watch = client.watch("Job")
+    watch = changes(client, "Job")
 
     assert ["LISTED", "ADDED"] == [next(watch), next(watch)]
     assert [1.0] == slept

@@ -17,8 +17,9 @@ import pytest
 from runtime.world import Client, World
 from support import ROOT
 
-from mlgen.runtime import api, plan, supervise
+from mlgen.runtime import api, plan, status, supervise
 from mlgen.runtime.api import ApiError
+from mlgen.runtime.cluster import trimmed
 from mlgen.runtime.supervise import Supervisor
 
 PLAN = {
@@ -145,6 +146,99 @@ def test_a_job_of_another_set_does_not_exist(world):
         assert phase == state.get("phase", "Running")
 
 
+class Counting(World):
+    """An API server that counts how often pods are listed."""
+
+    lists = 0
+
+    def list(self, *arguments, **selectors):
+        self.lists += 1
+        return super().list(*arguments, **selectors)
+
+
+@pytest.fixture
+def told():
+    """A supervisor of a job with one replica that runs, which a watch has told of; and its pod."""
+    world = Counting(Random(1))
+    labels = {"labels": {"mlgen.dev/job": "mnist"}}
+    spec = {"completions": 1, "parallelism": 1, "backoffLimit": 9}
+    world.put("Job", "mnist-worker", metadata=labels, spec=spec)
+    world.advance(world.now + 10)
+    document = {**PLAN, "workloads": PLAN["workloads"][:1], "order": []}
+    job = plan.load(json.dumps(document), "r")
+    supervisor = Supervisor(job, world, lambda: world.now, log=lambda _: None)
+    supervisor.step()
+    (pod,) = world.all("Pod")
+    supervisor.pods.hear("LISTED", [trimmed(pod)])
+    world.lists = 0
+    return supervisor, world, pod
+
+
+def phase(world):
+    state = json.loads(world.get("ConfigMap", "mnist-status")["data"]["state"])
+    return state.get("phase", "Running"), state.get("members", "").split()
+
+
+def test_pods_are_listed_again_only_before_the_job_goes_on(told):
+    supervisor, world, pod = told
+    for _ in range(4):
+        supervisor.step()
+        world.advance(world.now + 5)
+    assert (0, ("Running", [pod["metadata"]["uid"]])) == (world.lists, phase(world))
+
+    world.end_pod(pod, 137)
+    world.advance(world.now + 5)
+    supervisor.step()
+    assert 0 == world.lists
+    supervisor.pods.hear("MODIFIED", [trimmed(pod)])
+    supervisor.step()
+    assert (1, ("Stopping", [])) == (world.lists, phase(world))
+
+
+def test_a_watch_that_is_behind_does_not_let_the_job_go_on(told):
+    supervisor, world, pod = told
+    supervisor.step()
+    supervisor.pods.hear("DELETED", [trimmed(pod)])
+    supervisor.step()
+
+    assert (1, ("Running", [pod["metadata"]["uid"]])) == (world.lists, phase(world))
+    assert [trimmed(pod)] == supervisor.pods.told()
+
+
+def test_what_a_watch_tells_during_a_list_is_not_lost(told):
+    supervisor, world, pod = told
+    list_pods = world.list
+
+    def slow(*arguments, **selectors):
+        found = list_pods(*arguments, **selectors)
+        supervisor.pods.hear("DELETED", [trimmed(pod)])
+        return found
+
+    world.list = slow
+
+    assert [trimmed(pod)] == supervisor.pods.listed()
+    assert [] == supervisor.pods.told()
+
+
+def test_pods_are_listed_after_a_while_even_if_the_watch_tells_nothing(told):
+    supervisor, world, _ = told
+    supervisor.step()
+    world.advance(world.now + 60)
+    supervisor.step()
+
+    assert 1 == world.lists
+
+
+def test_members_are_short_and_an_earlier_version_wrote_whole_uids():
+    uids = ("2f1c8a9e-0000-4000-8000-000000000000", "77aa0b1c-0000-4000-8000-000000000000")
+    state = status.State("r", members=tuple(map(status.member, uids)))
+    earlier = json.dumps({"run": "r", "members": uids})
+
+    assert '"2f1c8a9e 77aa0b1c"' in state.text()
+    assert state == status.load({"state": state.text()}, "r")
+    assert state == status.load({"state": earlier}, "r")
+
+
 class Forbidding(World):
     """An API server that allows no deletion."""
 
@@ -173,7 +267,7 @@ def test_main(monkeypatch, tmp_path, capsys, exits, code, expected):  # noqa: PL
     class Fake:
         def watch(self, *_, **__):
             rung.set()
-            yield "LISTED"
+            yield "LISTED", []
 
     class Fast(Supervisor):
         def step(self):

@@ -44,6 +44,7 @@ class World:
         self.order = itertools.count()
         self.events = []
         self.bells = []
+        self.watches = []
         self.writes = []
         self.dirty = True
         self.tick_at = self.now
@@ -78,6 +79,8 @@ class World:
     def touch(self, body):
         body["metadata"]["resourceVersion"] = str(next(self.versions))
         self.dirty = True
+        for watch in self.watches if body["kind"] == "Pod" else ():
+            watch.see(body)
         for bell in self.bells:
             bell()
 
