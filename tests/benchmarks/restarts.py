@@ -1,20 +1,21 @@
-"""Measure how long training stands still when a rank is killed.
+"""Seconds for which training stands still when a rank is killed, against the Job controller alone.
 
-Usage: `python tests/benchmarks/restarts.py`, on the only node of the cluster of KUBECONFIG, which
-has the images of tests/cluster.
+Runs on the only node of the cluster of KUBECONFIG, which has the images of tests/cluster.
 
-Prints the seconds from the death of a rank until all ranks train again, of which the first back-off
-takes 10 and the second 20, next to the seconds in which the Job controller alone replaces a pod
+The seconds are those from the death of a rank until all ranks train again, of which the first
+back-off takes 10 and the second 20, next to those in which the Job controller alone replaces a pod
 that only imports PyTorch, of which its back-off takes 10.
 """
 
 import json
+import os
 import secrets
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
+
+from measure import MLGEN, MissingError, arguments, number, ratio, script, table
 
 JOBS = Path(__file__).parent.parent / "cluster/jobs/restarts.yaml"
 KILLS = {"3": 10, "6": 20}
@@ -44,7 +45,7 @@ def run(job, namespace, done):
     with tempfile.TemporaryDirectory() as folder:
         volume = f"spec.volumes.data={{mountPath: /data, hostPath: {folder}}}"
         image = "spec.helpers.pythonImage=mlgen.test/python:3"
-        render = [sys.executable, "-m", "mlgen", "render", "-", "--set", volume, "--set", image]
+        render = [*MLGEN, "render", "-", "--set", volume, "--set", image]
         manifests = subprocess.run(render, input=job, check=True, stdout=subprocess.PIPE, text=True)
         apply = ["kubectl", "-n", namespace, "apply", "-f", "-"]
         subprocess.run(
@@ -58,18 +59,22 @@ def run(job, namespace, done):
         return deaths, [line.split() for line in starts.read_text().splitlines()]
 
 
-def main():
+def main(argv):
+    if arguments(__doc__, argv).small or "KUBECONFIG" not in os.environ:
+        raise MissingError("needs the cluster of KUBECONFIG")
     namespace = f"mlgen-{secrets.token_hex(4)}"
     subprocess.run(["kubectl", "create", "namespace", namespace], check=True)
     try:
+        deaths, ((_, _, at),) = run(json.dumps(BARE), namespace, 1)
+        bare = float(at) - float(deaths["0"])
+        rows = [["one bare pod", ratio(bare, bare), number(bare), 10]]
         ddp = next(text for text in JOBS.read_text().split("\n---\n") if "{name: ddp}" in text)
         deaths, starts = run(ddp, namespace, 9)
         for step, backoff in KILLS.items():
             last = max(float(at) for _, first, at in starts if first == step)
             seconds = last - float(deaths[step])
-            print(f"all ranks:   {seconds:5.1f} s, of which the back-off takes {backoff}")
-        deaths, ((_, _, at),) = run(json.dumps(BARE), namespace, 1)
-        print(f"one bare pod: {float(at) - float(deaths['0']):4.1f} s, of which 10")
+            rows.append(["all ranks", ratio(seconds, bare), number(seconds), backoff])
+        table(["", "ratio", "seconds", "of which the back-off"], *rows)
     finally:
         delete = ["kubectl", "-n", namespace, "delete", "jobs", "--all", "--wait=false"]
         subprocess.run(delete, check=True, stdout=subprocess.DEVNULL)
@@ -77,4 +82,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    script(main)

@@ -1,16 +1,12 @@
-"""Measure the cost of the Helm post-renderer for manifests without jobs.
+"""Compare the Helm post-renderer with `cat`, for other objects than jobs.
 
-Usage: `python tests/benchmarks/streams.py`
-
-Prints the CPU seconds and peak memory of `mlgen helm-post-render` for 10 MB and 100 MB of other
-objects, and the ratios: 10 means linear time, and 1 means constant memory.
+Prints the CPU seconds and the peak memory of `mlgen helm-post-render` for ever longer streams of
+ConfigMaps. The ratios are to the first row: linear time is 10x, and constant memory 1x.
 """
 
-import os
-import resource
-import subprocess
-import sys
 import tempfile
+
+from measure import MLGEN, arguments, cost, number, ratio, script, table
 
 DOCUMENT = (
     b"""\
@@ -25,30 +21,33 @@ data:
     + b"    a line as it stands in many a chart\n" * 50
 )
 
-SIZES = (10_000_000, 100_000_000)
+
+def costs(size):
+    """Return the Costs of the post-renderer and of cat for so many MB."""
+    with tempfile.NamedTemporaryFile() as stream:
+        stream.writelines([DOCUMENT] * (size * 1_000_000 // len(DOCUMENT) + 1))
+        stream.flush()
+        commands = ([*MLGEN, "helm-post-render"], ["cat"])
+        return [cost(command, stdin=stream.name) for command in commands]
 
 
-def cost(size):
-    """Return the CPU seconds, and the peak memory in MB of all children so far."""
-    with tempfile.TemporaryFile() as stream:
-        stream.writelines([DOCUMENT] * (size // len(DOCUMENT)))
-        stream.seek(0)
-        before = os.times()
-        command = [sys.executable, "-m", "mlgen", "helm-post-render"]
-        subprocess.run(command, stdin=stream, stdout=subprocess.DEVNULL, check=True)
-        after = os.times()
-    user = after.children_user - before.children_user
-    seconds = user + after.children_system - before.children_system
-    return seconds, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-
-
-def main():
-    small, large = map(cost, SIZES)  # small first, as the peak includes earlier runs
-    print(f"{'':8} {'10 MB':>8} {'100 MB':>8} {'ratio':>6}")
-    for number, unit in enumerate(("seconds", "MB")):
-        ratio = large[number] / small[number]
-        print(f"{unit:8} {small[number]:8.2f} {large[number]:8.2f} {ratio:6.1f}")
+def main(argv):
+    sizes = (1, 2) if arguments(__doc__, argv).small else (10, 100)
+    found = [costs(size) for size in sizes]
+    start = found[0][0].cpu
+    rows = [
+        [
+            f"{size} MB",
+            ratio(ours.cpu, start),
+            ratio(ours.peak, found[0][0].peak),
+            number(ours.cpu),
+            number(theirs.cpu),
+            number(ours.peak),
+        ]
+        for size, (ours, theirs) in zip(sizes, found, strict=True)
+    ]
+    table(["", "CPU", "memory", "CPU seconds", "of cat", "MB"], *rows)
 
 
 if __name__ == "__main__":
-    main()
+    script(main)

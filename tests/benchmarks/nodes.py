@@ -1,0 +1,309 @@
+"""A job of 5,000 replicas on 1,000 nodes: mlgen's manifests against the training operator.
+
+Both run one after the other on the same control plane; KWOK plays the nodes. The table says what
+it takes until all pods run, and what the death of one replica leads to: mlgen's supervisor restarts
+all replicas together (`restartScope: All`), and the operator replaces the one that died.
+
+The supervisor is the rendered program with the rights of its service account. There is no kubelet,
+so it runs as a process beside the API server.
+"""
+
+import json
+import re
+import subprocess
+import sys
+import time
+from collections import Counter
+from typing import NamedTuple
+
+import yaml
+from measure import MLGEN, arguments, number, ratio, script, table
+from plane import memory, plane, start_training_operator
+
+REPLICAS, NODES = 5000, 1000
+IDLE = 150
+"""Seconds in which nothing happens."""
+
+SETTLE = 30
+"""Seconds after which the last Events are written."""
+
+JOB = """\
+apiVersion: mlgen.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: ddp}
+spec:
+  framework: pytorch
+  image: example/ddp:1
+  command: [python3, train.py]
+  restartPolicy: ExitCode
+  roles: {master: {}, worker: {replicas: WORKERS}}
+  runPolicy: {restartScope: All}
+"""
+
+PYTORCHJOB = """\
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: ddp}
+spec:
+  pytorchReplicaSpecs:
+    Master:
+      restartPolicy: ExitCode
+      template: &template
+        spec:
+          containers:
+          - {name: pytorch, image: example/ddp:1, command: [python3, train.py]}
+    Worker: {replicas: WORKERS, restartPolicy: ExitCode, template: *template}
+"""
+
+KINDS = ("pods", "services", "endpoints", "configmaps", "serviceaccounts", "events")
+"""The kinds of the core group that are counted, beside those of other groups."""
+
+PATHS = (
+    *(f"/api/v1/namespaces/default/{kind}" for kind in KINDS),
+    "/apis/batch/v1/namespaces/default/jobs",
+    "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices",
+    "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles",
+    "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings",
+)
+
+SUPERVISOR = """\
+import http.client, sys, time
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from mlgen.runtime import api, supervise
+api.ACCOUNT = Path(sys.argv[1])
+send = http.client.HTTPSConnection.request
+def request(self, method, path, *others):
+    print(time.time(), method, path, file=sys.stderr, flush=True)
+    return send(self, method, path, *others)
+http.client.HTTPSConnection.request = request
+sys.exit(supervise.guarded(supervise.main))
+"""
+"""Runs the program, and logs its requests."""
+
+
+class Moment(NamedTuple):
+    """What the control plane has done so far."""
+
+    requests: Counter
+    objects: Counter
+    cpu: Counter
+    time: float
+
+
+def moment(created):
+    """Return the present Moment of a Plane."""
+    objects = Counter({path.rpartition("/")[2]: created.count(path) for path in PATHS})
+    return Moment(created.requests(), objects, created.cpu(), time.time())
+
+
+class Phase(NamedTuple):
+    """What has happened between two moments."""
+
+    requests: int
+    objects: int
+    events: int
+    seconds: float
+    controllers: float
+    """CPU seconds of what decides: controller manager, operator and supervisor."""
+    server: float
+    """CPU seconds of API server and etcd."""
+    details: Counter
+    """Requests by verb and resource."""
+
+
+def phase(before, after, seconds):
+    requests, objects = after.requests - before.requests, after.objects - before.objects
+    cpu = after.cpu - before.cpu
+    return Phase(
+        requests.total(),
+        objects.total() - objects["events"],
+        objects["events"],
+        seconds,
+        cpu["manager"] + cpu["operator"] + cpu["supervisor"],
+        cpu["apiserver"] + cpu["etcd"],
+        requests,
+    )
+
+
+def measured(created, act, is_done):
+    """Return the Phase in which something is done, until a condition holds."""
+    before, started = moment(created), time.monotonic()
+    act()
+    created.until(is_done)
+    return phase(before, moment(created), time.monotonic() - started)
+
+
+def kill(created, pod):
+    """Let the first container of a pod exit with 137, as its kubelet would report it."""
+    container = created.get("pod", pod)["status"]["containerStatuses"][0]
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    end = {"exitCode": 137, "reason": "Error", "finishedAt": now}
+    container |= {"ready": False, "state": {"terminated": end}}
+    patch = json.dumps({"status": {"phase": "Failed", "containerStatuses": [container]}})
+    created.kubectl("patch", "pod", pod, "--subresource=status", "--type=merge", "-p", patch)
+
+
+def first_pod(created, selector):
+    """Return the name of a pod."""
+    path = "/api/v1/namespaces/default/pods?limit=1&labelSelector="
+    listed = json.loads(created.kubectl("get", "--raw", path + selector.replace("=", "%3D")))
+    return listed["items"][0]["metadata"]["name"]
+
+
+class Supervisor:
+    """The supervisor of the job `ddp` as a process, with a log of its requests."""
+
+    def __init__(self, created, manifests):
+        self.created = created
+        self.folder = created.folder / "supervisor"
+        documents = {(d["kind"], d["metadata"]["name"]): d for d in yaml.safe_load_all(manifests)}
+        program = self.folder / "mlgen/runtime"
+        program.mkdir(parents=True)
+        for name, text in documents["ConfigMap", "ddp-supervisor"]["data"].items():
+            (program / name).write_text(text)
+        (self.folder / "namespace").write_text("default")
+        certificate = (created.folder / "pki/ca.crt").read_text()
+        (self.folder / "ca.crt").write_text(certificate)
+
+    def start(self):
+        """Start it as soon as its Job exists."""
+        token = self.created.kubectl("create", "token", "ddp-supervisor", "--duration=4h")
+        (self.folder / "token").write_text(token)
+        host, port = self.created.address
+        variables = {
+            "MLGEN_PLAN": str(self.folder / "mlgen/runtime/plan.json"),
+            "MLGEN_RUN": self.created.get("job", "ddp-supervisor")["metadata"]["uid"],
+            "KUBERNETES_SERVICE_HOST": host,
+            "KUBERNETES_SERVICE_PORT": port,
+        }
+        # Without site-packages, as in its pod.
+        command = [sys.executable, "-S", "-c", SUPERVISOR, str(self.folder)]
+        self.created.run("supervisor", command, env=variables)
+
+    def requests(self):
+        """Return the times, methods and paths of its requests so far."""
+        text = (self.created.folder / "log/supervisor.log").read_text()
+        return [
+            (float(at), method, path)
+            for at, method, path in re.findall(r"^(\d+\.\d+) ([A-Z]+) (\S+)$", text, re.MULTILINE)
+        ]
+
+    COLUMNS = ("requests", "MB of pods", "CPU s", "seconds", "MB", "MB at most")
+
+    def mark(self):
+        """Return the time, the CPU seconds and the MB of listed pods so far."""
+        cpu = self.created.cpu()["supervisor"]
+        return time.time(), cpu, self.created.megabytes("pods", "LIST")
+
+    def since(self, mark):
+        """Return cells for COLUMNS."""
+        seconds, cpu, answers = (b - a for a, b in zip(mark, self.mark(), strict=True))
+        requests = sum(at >= mark[0] for at, _, _ in self.requests())
+        rss, peak = memory(self.created.processes["supervisor"])
+        return map(number, (requests, answers, cpu, seconds, rss, peak))
+
+    def patches(self, since):
+        """Return when it has patched the Job: first to suspend it, and then to resume it."""
+        requests = [each for each in self.requests() if each[0] > since]
+        return [at for at, method, path in requests if method == "PATCH" and "/jobs/" in path]
+
+
+def with_mlgen(created, replicas, idle):
+    """Return two Phases of mlgen's job: its start, and the restart of all replicas.
+
+    Prints what its supervisor costs meanwhile.
+    """
+    document = JOB.replace("WORKERS", str(replicas - 1))
+    done = subprocess.run(
+        [*MLGEN, "render", "-"], input=document, stdout=subprocess.PIPE, check=True, text=True
+    )
+    supervisor, rows = Supervisor(created, done.stdout), []
+
+    def begin():
+        created.kubectl("apply", "--server-side", "-f", "-", stdin=done.stdout)
+        supervisor.start()
+
+    def is_complete():
+        return created.get("job", "ddp-rank")["status"].get("ready", 0) == replicas
+
+    mark = supervisor.mark()
+    start = measured(created, begin, is_complete)
+    time.sleep(SETTLE)
+    rows.append(["all pods start", *supervisor.since(mark), ""])
+    mark = supervisor.mark()
+    time.sleep(idle)
+    rows.append(["nothing happens", *supervisor.since(mark), ""])
+    mark = supervisor.mark()
+    pod = first_pod(created, "mlgen.dev/job=ddp")
+    killed = time.time()
+
+    def is_restarted():
+        return len(supervisor.patches(killed)) > 1 and is_complete()
+
+    restart = measured(created, lambda: kill(created, pod), is_restarted)
+    suspended, resumed, *_ = (at - killed for at in supervisor.patches(killed))
+    reaction = f"suspends after {number(suspended)} s, resumes after {number(resumed)} s"
+    rows.append(["a replica dies", *supervisor.since(mark), reaction])
+    table(["supervisor", *supervisor.COLUMNS, "reaction"], *rows)
+    return start, restart
+
+
+def with_operator(created, replicas):
+    """Return two Phases of the operator's job: its start, and the replacement of a replica."""
+    document = PYTORCHJOB.replace("WORKERS", str(replicas - 1))
+    start_training_operator(created)
+
+    def is_complete():
+        status = created.get("pytorchjob", "ddp").get("status", {}).get("replicaStatuses", {})
+        return sum(each.get("active", 0) for each in status.values()) == replicas
+
+    def begin():
+        created.kubectl("apply", "--server-side", "-f", "-", stdin=document)
+
+    start = measured(created, begin, is_complete)
+    time.sleep(SETTLE)
+    get = ("get", "pod", "ddp-worker-0", "--ignore-not-found", "-o", "jsonpath={.metadata.uid}")
+    uid = created.kubectl(*get)
+
+    def is_replaced():
+        return created.kubectl(*get) not in ("", uid) and is_complete()
+
+    return start, measured(created, lambda: kill(created, "ddp-worker-0"), is_replaced)
+
+
+MEASURES = {
+    "requests": "requests to the API server",
+    "objects": "objects",
+    "events": "Events",
+    "seconds": "seconds until all pods run",
+    "controllers": "CPU s of the controllers",
+    "server": "CPU s of API server and etcd",
+}
+
+
+def compare(title, ours, theirs):
+    """Print the measures of two Phases, and the requests that make the difference."""
+    rows = []
+    for key, name in MEASURES.items():
+        own, other = getattr(ours, key), getattr(theirs, key)
+        rows.append([name, ratio(own, other) if other else "", number(own), number(other)])
+    table([title, "ratio", "mlgen", "operator"], *rows)
+    names = {name for each in (ours, theirs) for name, n in each.details.items() if n >= 20}
+    rows = [[f"{v} {k}", ours.details[v, k], theirs.details[v, k]] for v, k in sorted(names)]
+    table(["requests", "mlgen", "operator"], *rows)
+
+
+def main(argv):
+    small = arguments(__doc__, argv).small
+    replicas, nodes, idle = (50, 20, 10) if small else (REPLICAS, NODES, IDLE)
+    with plane(nodes) as created:
+        start, restart = with_mlgen(created, replicas, idle)
+    with plane(nodes) as created:
+        start_of_operator, replaced = with_operator(created, replicas)
+    compare(f"{replicas:,} replicas", start, start_of_operator)
+    compare("a replica dies", restart, replaced)
+
+
+if __name__ == "__main__":
+    script(main)
