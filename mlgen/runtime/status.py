@@ -79,10 +79,18 @@ def member(uid: str) -> str:
     return uid[:8]
 
 
-def phase(data: Mapping[str, str | None]) -> str:
-    """Return the phase of a stored state."""
-    found: str = json.loads(data.get("state") or "{}").get("phase", State("").phase)
-    return found
+def goes_on(data: Mapping[str, str | None], changes: Mapping[str, str | None]) -> bool:
+    """Return whether changes of a stored state go on to another phase, or forget a running pod."""
+    before, after = (json.loads(each.get("state") or "{}") for each in (data, {**data, **changes}))
+    default = State("").phase
+    is_same = before.get("phase", default) == after.get("phase", default)
+    return not is_same or not {*_members(before)} <= {*_members(after)}
+
+
+def _members(values: Mapping[str, Any]) -> tuple[str, ...]:
+    members = values.get("members", "")
+    # An earlier version wrote a list of UIDs.
+    return tuple(members.split() if isinstance(members, str) else map(member, members))
 
 
 def is_stored(data: dict[str, str], run: str, uid: str = "") -> bool:
@@ -99,9 +107,7 @@ def load(data: dict[str, str], run: str, uid: str = "") -> State:
     if not is_stored(data, run, uid):
         return State(run)
     values: dict[str, Any] = json.loads(data["state"])
-    members = values.get("members", ())
-    members = members.split() if isinstance(members, str) else members
-    values["members"] = tuple(member(uid) for uid in members)  # an earlier version wrote UIDs
+    values["members"] = _members(values)
     values["cause"] = Failure(**values["cause"]) if values.get("cause") else None
     known = asdict(State(run))  # another version of this program may have written it
     values = {name: value for name, value in values.items() if name in known}

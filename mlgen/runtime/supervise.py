@@ -162,8 +162,9 @@ class Supervisor:
         self._report(seen)
         now = self._clock()
         decision = self._decide(self._plan, seen, now)
-        if not fresh and _is_step(decision, self.data):
-            # What the watch tells is a moment old: enough to count replicas, and not to go on.
+        if not fresh and status.goes_on(self.data, decision.status or {}):
+            # What the watch tells is a moment old, or older, if another supervisor has heard more:
+            # enough to count replicas, and not to go on.
             seen = replace(seen, pods=self._list_pods())
             decision = self._decide(self._plan, seen, now)
         if decision.status:
@@ -269,12 +270,6 @@ class Supervisor:
                     self._act(action, ())
                 return
             time.sleep(1.0)
-
-
-def _is_step(decision: Decision, data: dict[str, str]) -> bool:
-    """Return whether a decision does more than record what is observed."""
-    changed = decision.status or {}
-    return status.phase({**data, **changed}) != status.phase(data)
 
 
 def ring(
