@@ -184,11 +184,11 @@ def waiting(commands, namespace):
 def restarting(commands, namespace):
     def page():
         stdout = commands.run("status", jobs=["gang"])[1]
-        return stdout if "exited with 137" in stdout.splitlines()[1] else None
+        row = stdout.splitlines()[1]
+        return stdout if "exited with 137" in row and "Restarting" in row else None
 
     stdout = namespace.until("the gang restarts", page)
     assert "gang-rank-1-" in stdout
-    assert "Restarting" in stdout.splitlines()[1]
 
 
 def failed(commands):
