@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from mlgen.problems import Place, Problem
 from mlgen.records import record
@@ -55,18 +55,30 @@ def texts(names: tuple[str, ...]) -> Iterator[Text]:
     Files in a folder are sorted by name; its subfolders and the file of kustomize are ignored. A
     file that cannot be read is returned as a `Text` with a problem.
     """
-    for source in opened(names):
+    return read(names, lambda name, stream: [decode(name, stream.read())])
+
+
+def read(
+    names: tuple[str, ...], texts_of: "Callable[[str, IO[bytes]], Iterable[Text]]"
+) -> Iterator[Text]:
+    """Yield the texts of each file, and one with a problem for what cannot be read.
+
+    Args:
+        names: as for `texts`.
+        texts_of: returns the texts of a file, given its name and its content.
+    """
+    for source in _opened(names):
         if isinstance(source, Text):
             yield source
             continue
         name, stream = source
         try:
-            yield decode(name, stream.read())
+            yield from texts_of(name, stream)
         except OSError as error:
-            yield unreadable(name, error)
+            yield _unreadable(name, error)
 
 
-def opened(names: tuple[str, ...]) -> "Iterator[tuple[str, IO[bytes]] | Text]":
+def _opened(names: tuple[str, ...]) -> "Iterator[tuple[str, IO[bytes]] | Text]":
     """Open files, folders and standard input as `texts` does; yield each name with its stream."""
     for name in names:
         if name == "-":
@@ -75,7 +87,7 @@ def opened(names: tuple[str, ...]) -> "Iterator[tuple[str, IO[bytes]] | Text]":
         try:
             files = _names(name)
         except OSError as error:
-            yield unreadable(name, error)
+            yield _unreadable(name, error)
             continue
         if isinstance(files, Problem):
             yield Text(name, problem=files)
@@ -84,7 +96,7 @@ def opened(names: tuple[str, ...]) -> "Iterator[tuple[str, IO[bytes]] | Text]":
             try:
                 stream = open(file, "rb")  # noqa: PTH123, SIM115 - as in `_names`; closed below
             except OSError as error:
-                yield unreadable(file, error)
+                yield _unreadable(file, error)
                 continue
             with stream:
                 yield file, stream
@@ -136,7 +148,7 @@ def _unsuitable(path: "Path", files: "list[Path]") -> Problem | None:
     return Problem((), message, "unreadable", hint, place=Place(str(path))) if hint else None
 
 
-def unreadable(name: str, error: OSError) -> Text:
+def _unreadable(name: str, error: OSError) -> Text:
     """Return a text whose problem is an error of the operating system."""
     message = f"cannot be read: {error.strerror or error}"
     return Text(name, problem=Problem((), message, "unreadable", place=Place(name)))

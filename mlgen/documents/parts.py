@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from mlgen.documents.chunks import chunks, is_blank, split
-from mlgen.documents.files import Text, decode, manifests, opened, unreadable
+from mlgen.documents.files import Text, decode, manifests, read
 
 LONE_RETURN = re.compile(r"\r(?!\n)")
 
@@ -19,15 +19,7 @@ def parts(names: tuple[str, ...]) -> Iterator[Text]:
 
     Blank documents are passed over; a file without any other is yielded as an empty text.
     """
-    for source in opened(names):
-        if isinstance(source, Text):
-            yield source
-            continue
-        name, stream = source
-        try:
-            yield from _parts(name, stream)
-        except OSError as error:
-            yield unreadable(name, error)
+    return read(names, _parts)
 
 
 def size(names: tuple[str, ...]) -> int | None:
