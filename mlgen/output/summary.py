@@ -39,7 +39,7 @@ def needs(prerequisites: Iterable[Prerequisite]) -> list[str]:
 
 
 def _wrapped(text: str) -> list[str]:
-    """Return the lines of a paragraph of a heading; to import `textwrap` takes longer."""
+    """Return the lines of a paragraph of a heading; importing `textwrap` would take longer."""
     lines = [" "]
     for word in text.split(" "):
         longer = f"{lines[-1]} {word}"
