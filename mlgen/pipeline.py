@@ -5,6 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from mlgen import checks, dialects, frameworks, objects
+from mlgen.bounds import OBJECTS_AT_ONCE
 from mlgen.checks import prerequisites
 from mlgen.documents.document import Document
 from mlgen.documents.files import Text
@@ -99,6 +100,8 @@ def _rendered(
     taken: set[Key],
 ) -> Iterator[Sequence[Rendered | Foreign]]:
     """Return the parts of each document that can be rendered; see `render_documents`."""
+    if len(taken) > OBJECTS_AT_ONCE:  # reported already
+        return
     render_one = partial(render_document, options=options)
     for document, parts in dialects.each_document(name, documents, render_one, collector):
         collisions: list[Problem] = []
@@ -107,8 +110,17 @@ def _rendered(
             collisions += map(document.located, checks.collisions(identities, taken))
             taken.update(identities)
         collector.extend(collisions)
+        if len(taken) > OBJECTS_AT_ONCE:
+            collector.add(document.located(too_many(OBJECTS_AT_ONCE)))
+            return
         if not collisions:
             yield parts
+
+
+def too_many(limit: int) -> Problem:
+    """Return the problem of the job with which a command renders more objects than it can."""
+    message = f"the jobs up to this one have more than {limit:,} objects"
+    return Problem(("metadata", "name"), message, "too-large", "render fewer jobs at a time")
 
 
 def render_document(
@@ -121,6 +133,8 @@ def render_document(
     """
     native, warnings = dialects.native(document)
     if native is None:
+        if options.only_jobs:
+            raise MlgenError([document.located(checks.foreign(document.data["kind"]))])
         return [Foreign(document)], []
     rendered, more = _render_jobs(name, native, options)
     return rendered, warnings + more
@@ -148,6 +162,8 @@ def _render_combinations(
     jobs: list[Rendered] = []
     problems: list[tuple[Combination | None, Problem]] = []
     for combination in combinations:
+        if len(jobs) == 1:
+            _require_small(document, len(combinations), jobs[0])
         try:
             one = matrix.applied(document, combination)
             job, more = _render_job(name, one, options, combination)
@@ -160,6 +176,14 @@ def _render_combinations(
     sets = matrix.with_shared_claims([job.objects for job in jobs])
     together = zip(jobs, sets, strict=True)
     return [replace(job, objects=tuple(items)) for job, items in together], [*collector.problems]
+
+
+def _require_small(document: Document, count: int, job: Rendered) -> None:
+    """Check that so many combinations like this one are not too large together."""
+    try:
+        objects.size.require_combinations(count, job.objects)
+    except MlgenError as error:
+        raise MlgenError(_located(document, error.problems)) from None
 
 
 def _render_job(

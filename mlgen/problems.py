@@ -5,8 +5,10 @@ Every room reports problems as these values. Only the command line prints them.
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any, Literal, NamedTuple
 
+from mlgen.bounds import CHOICES, PROBLEMS
 from mlgen.records import record
 
 ValuePath = tuple[str | int, ...]
@@ -24,6 +26,7 @@ Code = Literal[
     "duplicate-key",
     "empty",
     "foreign-file",
+    "foreign-object",
     "kubectl",
     "large-object",
     "launch",
@@ -50,6 +53,7 @@ Code = Literal[
     "reference",
     "refused",
     "resource-list",
+    "rights",
     "secret-in-env",
     "selector",
     "too-large",
@@ -128,6 +132,19 @@ class MlgenError(Exception):
         super().__init__("\n".join(map(str, self.problems)))
 
 
+def bounded(problems: Iterable[Problem]) -> Iterator[Problem]:
+    """Yield the first `PROBLEMS` problems of a document, and then one that says there are more.
+
+    That one is an error: among the others may be one.
+    """
+    for count, problem in enumerate(problems):
+        if count == PROBLEMS:
+            message = f"the document has more than {PROBLEMS:,} problems; the others are not listed"
+            yield Problem((), message, "too-large", "mend these first")
+            return
+        yield problem
+
+
 class Collector:
     """Gathers problems over several steps, so that all of them are reported at once."""
 
@@ -179,12 +196,13 @@ def did_you_mean(word: str, known: Iterable[Any], cutoff: float = 0.6) -> str:
 
     Args:
         word: what was written.
-        known: the words that are possible.
+        known: the words that are possible, of which only the first `CHOICES` are looked at.
         cutoff: how close they must be, from 0 to 1, as measured by difflib.
     """
     from difflib import get_close_matches
 
-    close = get_close_matches(word, [str(name) for name in known], n=1, cutoff=cutoff)
+    possible = [str(name) for name in islice(known, CHOICES)]
+    close = get_close_matches(word, possible, n=1, cutoff=cutoff)
     return f'did you mean "{close[0]}"?' if close else ""
 
 

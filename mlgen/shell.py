@@ -17,7 +17,7 @@ OPTION = r"[-+][a-zA-Z]+|--\w[\w-]*"
 
 WORD = (
     r"""(?:\\.|'[^']*'|"(?:\\.|[^"\\])*"|`[^`]*`|\$\((?:[^()]|\([^()]*\))*\)|\$\{[^}]*\}"""
-    r"""|[^\s;&|()<>'"\\`])+"""
+    r"""|\$(?!\{)|[^\s;&|()<>'"\\`$])+"""
 )
 TOKEN = rf"\\\n|[ \t\r]+|\#[^\n]*|(?P<end>[;&|()<>\n]+)|(?P<word>{WORD})"
 QUOTED = r"""'([^']*)'|"((?:\\.|[^"\\])*)"|\\(.)"""
@@ -63,7 +63,7 @@ def text_index(words: Sequence[str], start: int = 0) -> int | None:
 def simple_commands(text: str) -> list[list[str]]:
     """Return the words of each simple command in a shell's text; quotes are removed.
 
-    The rest of a text is left out where a quote has no end, as the shell rejects it.
+    The rest of a text is left out where a quote or `${` has no end, as the shell rejects it.
     """
     commands: list[list[str]] = [[]]
     position = 0

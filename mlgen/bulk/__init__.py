@@ -38,6 +38,8 @@ def gather(
     if jobs == 1:
         for text in texts:
             gathered.add(text, work(text))
+            if gathered.is_full:
+                break
     else:
         from contextlib import closing
 
@@ -46,5 +48,7 @@ def gather(
         with closing(results(work, texts, jobs or cores())) as pairs:
             for text, result in pairs:
                 gathered.add(text, result)
+                if gathered.is_full:
+                    break
     gathered.finish()
     return gathered

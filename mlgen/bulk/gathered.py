@@ -1,8 +1,10 @@
 """The outcomes of documents, in their order → all manifests, and all problems."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from mlgen import checks, dialects
+from mlgen.bounds import OBJECTS
 from mlgen.bulk.outcomes import Outcome, Part, lines_of
 from mlgen.bulk.spool import Spool
 from mlgen.checks.passthrough import Trainings, not_run
@@ -10,7 +12,11 @@ from mlgen.checks.prerequisites import Prerequisite, missing
 from mlgen.documents.files import Text
 from mlgen.kubernetes.objects import Identities
 from mlgen.output.manifests import Piece
+from mlgen.pipeline import too_many
 from mlgen.problems import Problem
+
+if TYPE_CHECKING:
+    from mlgen.documents.document import Document
 
 
 class Gathered:
@@ -37,6 +43,13 @@ class Gathered:
         self._pieces = Spool()
         self._files: dict[str, int] = {}
         self._needs: dict[tuple[Prerequisite, ...], int] = {}
+        self._objects = 0
+        self._read: tuple[Text | None, list[Document | list[Problem]]] = (None, [])
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there are more objects than one command renders."""
+        return self._objects > OBJECTS
 
     @property
     def has_errors(self) -> bool:
@@ -46,6 +59,11 @@ class Gathered:
     def add(self, text: Text, outcomes: Sequence[Outcome]) -> None:
         """Add the outcome of each document of a text."""
         for number, outcome in enumerate(outcomes):
+            if self.is_full:
+                return
+            self._objects += sum(len(part.keys) for part in outcome.parts)
+            if self.is_full:
+                self.problems += self._located([too_many(OBJECTS)], text, number)
             self.problems += outcome.problems
             self.lines += outcome.lines
             collisions = list(self._collisions(outcome.parts))
@@ -85,7 +103,9 @@ class Gathered:
         """Return problems of a document of a text, which is read again for their places."""
         if not problems:
             return []
-        document = list(dialects.documents(text))[number]
+        if self._read[0] is not text:
+            self._read = text, list(dialects.documents(text))
+        document = self._read[1][number]
         if isinstance(document, list):
             raise TypeError(document)
         located = [document.located(problem) for problem in problems]

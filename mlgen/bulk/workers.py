@@ -138,6 +138,7 @@ def _started(work: Callable[[Text], Any], number: int) -> Iterator[list[Connecti
 def _serve(connection: Connection, work: Callable[[Text], Any]) -> None:
     """Work on batches until the process that sends them is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of Ctrl-C, which that process gets as well
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # that process has files to remove, this one not
     parent = multiprocessing.parent_process()
     streams: list[Any] = [connection, *([parent.sentinel] if parent else [])]
     while wait(streams) == [connection]:

@@ -19,7 +19,7 @@ from mlgen.jobfile.checkers import accepts
 from mlgen.jobfile.model import API_VERSION, KIND
 from mlgen.kubernetes.groups import group_of
 from mlgen.kubernetes.objects import without_nulls
-from mlgen.problems import Collector, MlgenError, Problem, did_you_mean, one_of
+from mlgen.problems import Collector, MlgenError, Problem, described, did_you_mean, one_of
 from mlgen.records import replace
 from mlgen.resources import prepared
 
@@ -97,7 +97,7 @@ def documents(text: Text) -> Iterator[Document | list[Problem]]:
         for document in read_documents(part):
             items = _list_items(document) if isinstance(document, Document) else []
             if isinstance(document, Document) and any(map(_is_job, items)):
-                yield from (document.item("items", i) for i in range(len(items)))
+                yield from document.items("items")
             elif isinstance(document, Document) and part.item:
                 yield document.item()
             else:
@@ -193,7 +193,7 @@ def _untyped(document: Document, field: str) -> Problem:
 
     Args:
         document: a mapping.
-        field: the field that it lacks.
+        field: the field that it lacks, or that is no string.
     """
     from pathlib import Path
 
@@ -203,7 +203,11 @@ def _untyped(document: Document, field: str) -> Problem:
         hint = HELM_HINT
     elif file in KUSTOMIZATIONS:
         hint = KUSTOMIZE_HINT
-    return Problem((field,), f'field "{field}" is missing', "unknown-kind", hint)
+    value = document.data.get(field)
+    message = f'field "{field}" is missing'
+    if value is not None:
+        message = f"expected a string, got {described(value, document.texts.get((field,)))}"
+    return Problem((field,), message, "unknown-kind", hint)
 
 
 def _of_kustomize(version: str, name: str) -> Problem | None:

@@ -9,8 +9,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from mlgen.bounds import ROLES
 from mlgen.dialects._builder import ENDLESS, Builder
-from mlgen.dialects._schemas import COUNT, SWITCH, TEMPLATE, TEXT, mapping
+from mlgen.dialects._schemas import COUNT, PODS, SWITCH, TEMPLATE, TEXT, mapping
 from mlgen.dialects._source_value import SourceValue
 from mlgen.problems import choice
 from mlgen.records import record
@@ -47,11 +48,16 @@ POLICIES: dict[str, Any] = INLINE | {"runPolicy": RUN_POLICY, "RunPolicy": RUN_P
 """Every place in `spec` where a version of the operator has the run policy."""
 
 REPLICA: dict[str, Any] = mapping(
-    {"replicas": COUNT, "restartPolicy": {"enum": list(RESTART_POLICIES)}, "template": TEMPLATE},
+    {"replicas": PODS, "restartPolicy": {"enum": list(RESTART_POLICIES)}, "template": TEMPLATE},
     "template",
 )
 
-REPLICAS: dict[str, Any] = {"type": "object", "minProperties": 1, "additionalProperties": REPLICA}
+REPLICAS: dict[str, Any] = {
+    "type": "object",
+    "minProperties": 1,
+    "maxProperties": ROLES,
+    "additionalProperties": REPLICA,
+}
 
 
 @record

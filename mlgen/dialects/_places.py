@@ -1,12 +1,12 @@
 """The places of a TrainingJob's values in the custom resource that it was converted from."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
-from mlgen.documents.document import Document, Later
-from mlgen.problems import Place, ValuePath
-from mlgen.records import replace
+from mlgen.documents.document import Document
+from mlgen.documents.marks import UNWRITTEN, Mark
+from mlgen.problems import ValuePath
 
 
 def placed(data: Any, origins: Mapping[ValuePath, ValuePath], resource: Document) -> Document:
@@ -17,43 +17,44 @@ def placed(data: Any, origins: Mapping[ValuePath, ValuePath], resource: Document
         origins: the paths in the custom resource of its values, or of values that contain them.
         resource: the custom resource.
     """
-    source = replace(resource, data=None)  # places are read later, if at all
+    read = resource.marks  # the data of the resource need not be kept
 
     @cache
-    def found() -> dict[ValuePath, ValuePath]:
-        pairs = ((path, _origin(path, origins)) for path in _paths(data, ()))
-        return {
-            path: origin for path, origin in pairs if origin is not None and origin in source.places
-        }
+    def marks() -> Mark:
+        root = read()
+        job = _mark(data, (), None, origins, root)
+        return Mark(root.place, origin=(), inner=job.inner)
 
-    def places() -> dict[ValuePath, Place]:
-        return {(): source.place(())} | {p: source.places[o] for p, o in found().items()}
-
-    return Document(
-        data,
-        places=Later(places),
-        keys=Later(lambda: {path: source.key_place(origin) for path, origin in found().items()}),
-        texts=Later(lambda: {p: source.texts[o] for p, o in found().items() if o in source.texts}),
-        origins=Later(found),
-        converted=True,
-        text=source.text,
-    )
+    return Document(data, marks, converted=True, text=resource.text)
 
 
-def _origin(path: ValuePath, origins: Mapping[ValuePath, ValuePath]) -> ValuePath | None:
-    """Return the path in the custom resource of a path in the TrainingJob."""
-    for length in range(len(path), 0, -1):
-        if path[:length] in origins:
-            return (*origins[path[:length]], *path[length:])
-    return None
+def _mark(
+    value: Any,
+    path: ValuePath,
+    source: Mark | None,
+    origins: Mapping[ValuePath, ValuePath],
+    root: Mark,
+) -> Mark:
+    """Return the mark of a value of the TrainingJob, and of all that is in it.
 
-
-def _paths(value: Any, path: ValuePath) -> Iterator[ValuePath]:
-    """Yield the path of a value and of everything in it."""
-    yield path
+    Args:
+        value: of the TrainingJob.
+        path: of that value.
+        source: the mark in the custom resource, if its place follows from that of what is around.
+        origins: those of `placed`.
+        root: the marks of the custom resource.
+    """
+    origin = origins.get(path)
+    if origin is not None:
+        source = root.at(origin)
+    items: Iterable[tuple[Any, Any]] = ()
     if isinstance(value, dict):
-        for name, inner in value.items():
-            yield from _paths(inner, (*path, name))
+        items = value.items()
     elif isinstance(value, list):
-        for i, inner in enumerate(value):
-            yield from _paths(inner, (*path, i))
+        items = enumerate(value)
+    inner = {
+        step: _mark(item, (*path, step), source and source.inner.get(step), origins, root)
+        for step, item in items
+    }
+    around = source or UNWRITTEN
+    return Mark(around.place, around.key, around.text, origin, inner)

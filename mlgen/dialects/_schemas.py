@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
+from mlgen import bounds
 from mlgen.jobfile.schema import base
 
 TEXTS: dict[str, Any] = {"type": "object", "additionalProperties": {"type": "string"}}
 COUNT: dict[str, Any] = {"type": "integer", "minimum": 0}
+PODS: dict[str, Any] = COUNT | {"maximum": bounds.REPLICAS}
 SWITCH: dict[str, Any] = {"type": "boolean"}
 TEXT: dict[str, Any] = {"type": "string"}
 

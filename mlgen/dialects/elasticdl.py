@@ -16,8 +16,9 @@ from typing import Any
 
 from mlgen.dialects._builder import Builder
 from mlgen.dialects._dialect import Dialect, Kind
-from mlgen.dialects._schemas import COUNT, TEXT, mapping
+from mlgen.dialects._schemas import PODS, TEXT, mapping
 from mlgen.dialects._source_value import SourceValue
+from mlgen.kubernetes.quantity import natural
 from mlgen.problems import ValuePath, choice, did_you_mean
 
 WORKERS = 2
@@ -103,7 +104,7 @@ _BLOCK = {"image": TEXT, "priority": TEXT, "resource_request": TEXT, "volume": T
 
 def _counted_block(minimum: int) -> dict[str, Any]:
     """Return the JSON Schema of a block with a number of replicas."""
-    count = {**COUNT, "minimum": minimum, "examples": [2]}
+    count = {**PODS, "minimum": minimum, "examples": [2]}
     return mapping({"count": count, **_BLOCK}, "count")
 
 
@@ -140,11 +141,12 @@ class Arguments:
     def number(self, source: SourceValue) -> SourceValue:
         """Return an argument as an integer."""
         if isinstance(source.value, str):
-            if not source.value.isdecimal():
+            number = natural(source.value)
+            if number is None:
                 message = f'expected an integer, got "{source.value}"'
                 self.builder.refuse(source, message, "use digits only")
                 return SourceValue(0, source.path)
-            return SourceValue(int(source.value), source.path)
+            return SourceValue(number, source.path)
         return source
 
 
@@ -375,7 +377,8 @@ def _option_value(source: SourceValue) -> str | int | bool:
     if source.value in (True, "True", False, "False"):
         return source.value in (True, "True")
     text = str(source.value)
-    return int(text) if text.isdecimal() and str(int(text)) == text else text
+    number = natural(text)
+    return text if number is None or str(number) != text else number
 
 
 DIALECT = Dialect(

@@ -7,6 +7,8 @@ import math
 import re
 from typing import Any
 
+from mlgen.bounds import NUMBER_DIGITS
+
 WORDS: dict[str, bool | None] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
     **dict.fromkeys(("true", "True", "TRUE"), True),
@@ -38,8 +40,8 @@ def plain(text: str) -> Any:
         return WORDS[text]
     if text[0] not in "0123456789-+." or text.startswith("--"):
         return text
-    if text.isdecimal() and text.isascii() and text[0] != "0":  # the most frequent
-        return int(text)
+    if text[0] != "0" and len(text) < NUMBER_DIGITS and text.isascii() and text.isdecimal():
+        return int(text)  # the most frequent
     if re.fullmatch(INTEGER, text):
         return integer(text)
     return number(text) if re.fullmatch(FLOAT, text) else text
@@ -62,8 +64,10 @@ def integer(text: str) -> int:
     Kubernetes reads `0644`, a file mode, as octal, like YAML 1.1 (sigs.k8s.io/yaml).
 
     Raises:
-        ValueError: it is no number, or Python refuses one of its size.
+        ValueError: it is no number, or too long.
     """
+    if len(text) > NUMBER_DIGITS:
+        raise ValueError
     text = text.replace("_", "").lower()
     digits = text.lstrip("+-")
     if re.fullmatch(OCTAL, digits):
@@ -76,8 +80,10 @@ def number(text: str) -> int | float:
 
     Raises:
         ValueError: it is infinity or NaN, of which JSON, in which the API server gets objects, has
-            neither; or it is no number.
+            neither; or it is no number, or too long.
     """
+    if len(text) > NUMBER_DIGITS:
+        raise ValueError
     text = text.replace("_", "").lower()
     value = float(text.replace(".inf", "inf").replace(".nan", "nan"))
     if not math.isfinite(value):

@@ -6,6 +6,16 @@ from typing import AnyStr
 
 MARKERS = ("---", b"---")
 
+AFTER = ("", " ", "\t", "\n", "\r", b"", b" ", b"\t", b"\n", b"\r")
+"""What follows a `---` that starts a document (https://yaml.org/spec/1.2.2/#912-document-markers).
+"""
+
+IGNORED = ("", "#", b"", b"#")
+"""What a line starts with that has no content."""
+
+VERSION = ("%YAML 1.2", b"%YAML 1.2")
+"""The directive that changes nothing."""
+
 
 def chunks(lines: Iterable[AnyStr]) -> Iterator[tuple[int, AnyStr]]:
     """Split a stream before each `---` line.
@@ -37,7 +47,7 @@ def split(text: str) -> Iterator[tuple[int, str]]:
     start = line = 0
     end = text.find("\n---")
     while end >= 0:
-        if not text[end + 4 : end + 5].strip():
+        if text[end + 4 : end + 5] in AFTER:
             yield line, text[start : end + 1]
             line += text.count("\n", start, end + 1)
             start = end + 1
@@ -47,10 +57,14 @@ def split(text: str) -> Iterator[tuple[int, str]]:
 
 
 def is_blank(chunk: AnyStr) -> bool:
-    """Return whether a document has nothing but its `---`, comments and directives."""
-    ignored = ("", "#", "%") if isinstance(chunk, str) else (b"", b"#", b"%")
-    rows = without_marker(chunk).splitlines()
-    return all(row.lstrip()[:1] in ignored for row in rows)
+    """Return whether a document has nothing but its `---`, comments and `%YAML 1.2`.
+
+    A comment also ends at the line breaks of YAML 1.1, such as U+2028, because kubectl's reader
+    ends it there (go-yaml, yamlprivateh.go, is_break).
+    """
+    text = chunk if isinstance(chunk, str) else chunk.decode(errors="replace")
+    rows = without_marker(text).splitlines()
+    return all(row.lstrip()[:1] in IGNORED or row[:9] in VERSION for row in rows)
 
 
 def without_marker(chunk: AnyStr) -> AnyStr:
@@ -63,7 +77,17 @@ def without_marker(chunk: AnyStr) -> AnyStr:
     return f"   {chunk[3:]}" if isinstance(chunk, str) else b"   " + chunk[3:]
 
 
+def is_marked(chunk: str) -> bool:
+    """Return whether a document starts with a line of `---`, with no more than a comment after it.
+
+    kubectl and YAML agree on these lines. kubectl does not see `--- {}` or `---` before a lone
+    carriage return.
+    """
+    line, end, _ = chunk.partition("\n")
+    rest = line[3:].removesuffix("\r" if end else "")
+    return _starts_with_marker(chunk) and "\r" not in rest and rest.lstrip(" \t")[:1] in ("", "#")
+
+
 def _starts_with_marker(text: AnyStr) -> bool:
     """Return whether a text starts with `---`, followed by white space or nothing."""
-    marker = "---" if isinstance(text, str) else b"---"
-    return text.startswith(marker) and not text[3:4].strip()
+    return text[:3] in MARKERS and text[3:4] in AFTER

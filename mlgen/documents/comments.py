@@ -15,7 +15,8 @@ from mlgen.documents.files import Text
 from mlgen.documents.reader import read_documents
 from mlgen.problems import ValuePath
 
-COMMENT = re.compile(r"(?:^|(?<=\s))#.*")
+COMMENT = re.compile(r"(?:^|(?<=\s))#")
+"""The start of a comment, unless it is in a scalar."""
 
 END: ValuePath = ("…",)
 """The path of comments below the last value."""
@@ -82,12 +83,16 @@ def _values_by_line(text: str) -> dict[int, tuple[ValuePath, ValuePath]]:
     if not isinstance(document, Document):
         return {}
     starts: dict[int, list[tuple[int, int, ValuePath]]] = defaultdict(list)
-    items = {path: place for path, place in document.places.items() if _is_item(path)}
-    for path, place in (*document.keys.items(), *items.items()):
-        starts[place.line].append((place.column, len(path), path))
+    for path, mark in document.marks().walk():
+        place = mark.place if _is_item(path) else mark.key
+        if place:
+            on_line = starts[place.line]
+            on_line.append((place.column, len(path), path))
+            # The first two are enough.
+            on_line.sort(key=lambda value: value[:2])
+            del on_line[2:]
     values = {}
-    for line, on_line in starts.items():
-        first, *rest = sorted(on_line, key=lambda value: value[:2])
+    for line, (first, *rest) in starts.items():
         # The comment in `- name: x  # …` is about the name, in `- {name: x}  # …` about the item.
         inner = rest[0] if rest and _is_item(first[2]) and rest[0][0] == first[0] else first
         values[line] = (first[2], inner[2])
@@ -105,11 +110,14 @@ def _comments(text: str) -> Iterator[tuple[int, bool, str]]:
 
     tokens = YAML(typ="safe", pure=True).scan(text)
     scalars = [(t.start_mark.index, t.end_mark.index) for t in tokens if hasattr(t, "value")]
+    starts = [start for start, _ in scalars]
     line_start = 0
     for number, line in enumerate(text.splitlines(keepends=True), 1):
-        for match in COMMENT.finditer(line.rstrip("\r\n")):
+        for match in COMMENT.finditer(line):
             at = line_start + match.start()
-            if not any(start <= at < end for start, end in scalars):
-                yield number, not line[: match.start()].strip(), match.group()
+            before = bisect_right(starts, at) - 1
+            if before < 0 or scalars[before][1] <= at:
+                comment = line[match.start() :].rstrip("\r\n")
+                yield number, not line[: match.start()].strip(), comment
                 break
         line_start += len(line)

@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 
+from mlgen.bounds import DOCUMENTS, TEXT_BYTES
 from mlgen.problems import Place, Problem
 from mlgen.records import record
 
@@ -55,7 +56,47 @@ def texts(names: tuple[str, ...]) -> Iterator[Text]:
     Files in a folder are sorted by name; its subfolders and the file of kustomize are ignored. A
     file that cannot be read is returned as a `Text` with a problem.
     """
-    return read(names, lambda name, stream: [decode(name, stream.read())])
+    return bounded(read(names, _whole))
+
+
+def bounded(texts: Iterable[Text]) -> Iterator[Text]:
+    """Yield texts, and a problem in place of that with which they have too many documents."""
+    documents = 0
+    for text in texts:
+        documents += 1 + text.text.count("\n---")
+        if documents > DOCUMENTS:
+            yield Text(text.name, problem=too_many(text.name))
+            return
+        yield text
+
+
+def too_many(name: str) -> Problem:
+    """Return the problem of too many documents, of which the last ones are in a file."""
+    hint = "read fewer files at once"
+    message = f"more than {DOCUMENTS} documents"
+    return Problem((), message, "too-large", hint, place=Place(name))
+
+
+def too_large(name: str) -> Problem:
+    """Return the problem of a file that is too large."""
+    message, hint = f"is larger than {TEXT_BYTES >> 20} MiB", "split it into several files"
+    return Problem((), message, "too-large", hint, place=Place(name))
+
+
+class TooLargeError(Exception):
+    """A text has more bytes than are read."""
+
+
+def _whole(name: str, stream: "IO[bytes]") -> list[Text]:
+    """Return the text of a file, in a list.
+
+    Raises:
+        TooLargeError: it has too many bytes; no more than that are read.
+    """
+    data = stream.read(TEXT_BYTES + 1)
+    if len(data) > TEXT_BYTES:
+        raise TooLargeError
+    return [decode(name, data)]
 
 
 def read(
@@ -65,7 +106,8 @@ def read(
 
     Args:
         names: as for `texts`.
-        texts_of: returns the texts of a file, given its name and its content.
+        texts_of: returns the texts of a file, given its name and its content; or raises
+            `TooLargeError`.
     """
     for source in _opened(names):
         if isinstance(source, Text):
@@ -76,6 +118,8 @@ def read(
             yield from texts_of(name, stream)
         except OSError as error:
             yield _unreadable(name, error)
+        except TooLargeError:
+            yield Text(name, problem=too_large(name))
 
 
 def _opened(names: tuple[str, ...]) -> "Iterator[tuple[str, IO[bytes]] | Text]":
@@ -115,10 +159,13 @@ def _names(name: str) -> list[str] | Problem:
 
 def _standard_input() -> "tuple[str, IO[bytes]] | Text":
     """Return the name and the stream of standard input, which may be closed."""
-    if sys.stdin is None:
-        message, hint = "cannot be read: standard input is closed", "pass a file, or pipe one in"
-        return Text(STDIN, problem=Problem((), message, "unreadable", hint, place=Place(STDIN, 0)))
-    return STDIN, sys.stdin.buffer
+    return Text(STDIN, problem=closed()) if sys.stdin is None else (STDIN, sys.stdin.buffer)
+
+
+def closed() -> Problem:
+    """Return the problem of standard input that is closed."""
+    message, hint = "cannot be read: standard input is closed", "pass a file, or pipe one in"
+    return Problem((), message, "unreadable", hint, place=Place(STDIN, 0))
 
 
 def manifests(path: "Path") -> "list[Path]":
@@ -129,8 +176,18 @@ def manifests(path: "Path") -> "list[Path]":
     return sorted(file for file in files if file.name not in KUSTOMIZATIONS)
 
 
+def leads_out(path: "Path", folder: "Path") -> bool:
+    """Return whether a path is that of a file outside of a folder, once links are followed."""
+    from pathlib import Path
+
+    return not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
+
+
 def _unsuitable(path: "Path", files: "list[Path]") -> Problem | None:
     """Return the problem of a folder of Helm or kustomize, or of one without manifests, or None.
+
+    A link may lead to a file of somebody else, which whoever wrote the folder could not read. So no
+    link out of a folder is followed; who names a link on the command line wants the file.
 
     Args:
         path: the folder, or a file.
@@ -145,6 +202,10 @@ def _unsuitable(path: "Path", files: "list[Path]") -> Problem | None:
     elif not files:
         message = "the folder contains no manifests"
         hint = f"specify a folder with {', '.join(SUFFIXES)} files"
+    links = (file for file in files if file != path and file.is_symlink())
+    if outside := next((file for file in links if leads_out(file, path)), None):
+        message, hint = "is a link out of the folder", "copy the file into the folder"
+        return Problem((), message, "unreadable", hint, place=Place(str(outside)))
     return Problem((), message, "unreadable", hint, place=Place(str(path))) if hint else None
 
 
@@ -179,4 +240,4 @@ def decode(name: str, data: bytes, line: int = 0, offset: int = 0) -> Text:
             "save it as UTF-8, or omit it",
             place=Place(name, row, column),
         )
-        return Text(name, problem=problem)
+        return Text(name, problem=problem, line=line)

@@ -2,17 +2,17 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
+from mlgen.bounds import DEPTH
 from mlgen.documents import flags
-from mlgen.documents.document import Document, changed
+from mlgen.documents.document import Document, is_too_deep
+from mlgen.documents.marks import Mark
 from mlgen.documents.reader import value_document
 from mlgen.problems import Place, Problem, ValuePath, dotted
 from mlgen.records import replace
-
-T = TypeVar("T")
 
 KEY = r"(?:\\.|[^.\[\]\\])+"
 STEP = re.compile(rf"{KEY}|\[(\d+)\]")
@@ -152,7 +152,7 @@ def apply(document: Document, path: ValuePath, value: Any, place: Place = SETTIN
 
     Raises:
         ValueError: the path leads through a scalar, or skips items of a list; or it is that of a
-            flag that is not there exactly once.
+            flag that is not there exactly once; or the value is nested too deeply.
     """
     settings = flags.resolved(document.data, path, value) if flags.is_flag(path) else None
     for plain_path, plain_value in settings or [(path, value)]:
@@ -164,6 +164,8 @@ def _with_value(document: Document, path: ValuePath, value: Any, place: Place) -
     """Return a copy of a document with the value at a plain path set; see `apply`."""
     import copy
 
+    if len(path) > DEPTH or is_too_deep(value, DEPTH - len(path)):
+        raise ValueError(f"the value would be nested more than {DEPTH} levels deep")
     data = copy.deepcopy(document.data)
     parent = data
     for depth, (step, following) in enumerate(pairwise(path)):
@@ -176,17 +178,8 @@ def _with_value(document: Document, path: ValuePath, value: Any, place: Place) -
         else:
             raise _no_such_value(path[:depth], step, parent)
     _put(parent, path, value)
-    return replace(
-        document,
-        data=data,
-        places=changed(document.places, lambda places: _outside(places, path) | {path: place}),
-        keys=changed(document.keys, lambda keys: {**keys, path: place}),
-        texts=changed(document.texts, lambda texts: _outside(texts, path)),
-        origins=changed(
-            document.origins,
-            lambda origins: _outside(origins, path) | {path: path} if origins else origins,
-        ),
-    )
+    mark = Mark(place, place, origin=path if document.converted else None)
+    return replace(document, data=data, marks=document.changed(lambda marks: marks.put(path, mark)))
 
 
 def _put(parent: Any, path: ValuePath, value: Any) -> None:
@@ -208,8 +201,3 @@ def _no_such_value(path: ValuePath, step: str | int, parent: Any) -> ValueError:
     if isinstance(parent, list):
         return ValueError(f"{holder} has {len(parent)} items, so [{step}] cannot be set")
     return ValueError(f"{holder} is not a list, so [{step}] cannot be set in it")
-
-
-def _outside(values: Mapping[ValuePath, T], path: ValuePath) -> dict[ValuePath, T]:
-    """Return the entries that are neither at a path nor below it."""
-    return {p: value for p, value in values.items() if p[: len(path)] != path}

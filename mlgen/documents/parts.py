@@ -8,8 +8,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+from mlgen.bounds import TEXT_BYTES
 from mlgen.documents.chunks import chunks, is_blank, split
-from mlgen.documents.files import Text, decode, manifests, read
+from mlgen.documents.files import (
+    STDIN,
+    Text,
+    TooLargeError,
+    bounded,
+    closed,
+    decode,
+    manifests,
+    read,
+    too_large,
+)
+from mlgen.problems import MlgenError
 
 LONE_RETURN = re.compile(r"\r(?!\n)")
 
@@ -19,7 +31,7 @@ def parts(names: tuple[str, ...]) -> Iterator[Text]:
 
     Blank documents are passed over; a file without any other is yielded as an empty text.
     """
-    return read(names, _parts)
+    return bounded(read(names, _parts))
 
 
 def size(names: tuple[str, ...]) -> int | None:
@@ -44,11 +56,27 @@ def documents(text: Text) -> Iterator[Text]:
         yield text
 
 
+def standard_input() -> Iterator[bytes]:
+    """Yield the lines of standard input, of which each document has a bound, and not the whole.
+
+    Raises:
+        MlgenError: it is closed, or a document is too large.
+    """
+    if sys.stdin is None:
+        raise MlgenError([closed()])
+    left = TEXT_BYTES
+    while line := sys.stdin.buffer.readline(left + 1):
+        left = (TEXT_BYTES if line.startswith(b"---") else left) - len(line)
+        if left < 0:
+            raise MlgenError([too_large(STDIN)])
+        yield line
+
+
 def _parts(name: str, stream: IO[bytes]) -> Iterator[Text]:
     """Yield the documents of a file."""
     line = offset = 0
     empty = True
-    for _, chunk in chunks(stream):
+    for _, chunk in chunks(_lines(stream)):
         text = decode(name, chunk, line, offset)
         if text.problem or not is_blank(text.text):
             empty = False
@@ -58,3 +86,17 @@ def _parts(name: str, stream: IO[bytes]) -> Iterator[Text]:
         offset += len(chunk)
     if empty:
         yield Text(name)
+
+
+def _lines(stream: IO[bytes]) -> Iterator[bytes]:
+    """Yield the lines of a file.
+
+    Raises:
+        TooLargeError: they have too many bytes; no more than that are read.
+    """
+    left = TEXT_BYTES
+    while line := stream.readline(left + 1):
+        left -= len(line)
+        if left < 0:
+            raise TooLargeError
+        yield line

@@ -12,10 +12,12 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from mlgen.bounds import DOCUMENT_BYTES, DOCUMENTS, VALUES
 from mlgen.documents import _lines
-from mlgen.documents.chunks import is_blank, split, without_marker
-from mlgen.documents.document import MAX_BYTES, MAX_VALUES, Document, Later
-from mlgen.documents.files import Text
+from mlgen.documents.chunks import is_blank, is_marked, split, without_marker
+from mlgen.documents.document import Document, unmarked
+from mlgen.documents.files import Text, too_many
+from mlgen.documents.marks import Mark
 from mlgen.problems import Place, Problem
 from mlgen.records import replace
 
@@ -32,13 +34,16 @@ def read_documents(text: Text) -> Iterator[Document | list[Problem]]:
     if text.problem:
         yield [text.problem]
         return
-    empty = True
+    documents = 0
     for line, chunk in split(text.text):
         if is_blank(chunk):
             continue
-        empty = False
+        documents += 1
+        if documents > DOCUMENTS:
+            yield [too_many(text.name)]
+            return
         yield _document(text.name, text.line + line, chunk)
-    if empty:
+    if not documents:
         hint = "write a TrainingJob, or omit the file"
         yield [Problem((), "the file contains no documents", "empty", hint, place=Place(text.name))]
 
@@ -65,40 +70,34 @@ def value_document(text: str) -> Document:
 
 def _document(file: str, first_line: int, chunk: str) -> Document | list[Problem]:
     """Return the document of a chunk, or its problems."""
-    text = without_marker(chunk)
+    text = without_marker(chunk) if is_marked(chunk) else chunk
     try:
         if not _is_small(text):
             raise _lines.Unusual
         document: Document | list[Problem]
         document = _placed(_lines.data(text), file, first_line, chunk)
     except _lines.Unusual:
-        document = _reader(file, first_line).read(text)
+        document = _reader(file, first_line).read(chunk)
     return replace(document, text=chunk) if isinstance(document, Document) else document
 
 
 def _placed(data: Any, file: str, first_line: int, chunk: str) -> Document:
-    """Return data as a document, without its text; the thorough reader finds places if needed."""
+    """Return data as a document, without its text; the thorough reader finds marks if needed."""
 
     @cache
-    def read() -> "_thorough.Reader":
-        reader = _reader(file, first_line)
-        reader.read(without_marker(chunk))
-        return reader
+    def marks() -> Mark:
+        document = _reader(file, first_line).read(chunk)
+        return document.marks() if isinstance(document, Document) else unmarked()
 
-    return Document(
-        data,
-        places=Later(lambda: read().places),
-        keys=Later(lambda: read().keys),
-        texts=Later(lambda: read().texts),
-    )
+    return Document(data, marks)
 
 
 def _is_small(text: str) -> bool:
     """Return False if a document may have more bytes or values than are read."""
-    if len(text) <= min(MAX_VALUES, MAX_BYTES // 4):  # a character has up to 4 bytes
+    if len(text) <= min(VALUES, DOCUMENT_BYTES // 4):  # a character has up to 4 bytes
         return True
     values = sum(map(text.count, ("\n", "- ", "[", "{", ",")))
-    return values < MAX_VALUES and len(text.encode()) <= MAX_BYTES
+    return values < VALUES and len(text.encode()) <= DOCUMENT_BYTES
 
 
 def _reader(file: str, first_line: int) -> "_thorough.Reader":

@@ -7,33 +7,30 @@ Spans let `output.resource_list` keep the text of items that it does not replace
 differ: `defaultMode: 0644` is 420 to Kubernetes, and 644 in YAML 1.2.
 """
 
-import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
+from mlgen.documents.events import walk
 from mlgen.documents.files import Text
+from mlgen.documents.list_reading import (
+    ANNOTATIONS,
+    ITEMS,
+    LENGTH,
+    LOCAL,
+    MAPPING,
+    PATHS,
+    RESULTS,
+    Part,
+    Reading,
+)
 from mlgen.kubernetes.groups import group_of
 from mlgen.kubernetes.objects import Key
 from mlgen.problems import MlgenError, Place, Problem
-from mlgen.records import record, replace
+from mlgen.records import record
 
-Object = dict[str, Any]
+CONFIG = "functionConfig"
 
-KIND = "ResourceList"
-VERSIONS = tuple(f"config.kubernetes.io/{version}" for version in ("v1", "v1beta1", "v1alpha1"))
-
-PATHS = ("internal.config.kubernetes.io/path", "config.kubernetes.io/path")
-"""Annotations with the path of an item's file: kustomize, kyaml/kio/kioutil/kioutil.go."""
-
-LOCAL = "config.kubernetes.io/local-config"
-"""The annotation of items that are not applied, such as kustomize's copy of the functionConfig."""
-
-HINT = "run this as a function of kustomize or kpt, or pass manifests to mlgen render -"
-
-DASH = re.compile(r"(?:\s|#[^\n]*)*-")
-"""Comments and white space between two items of a list, up to the dash of the second."""
+BYTE_ORDER_MARK = "\ufeff"
 
 
 @record
@@ -41,9 +38,10 @@ class Item:
     """An item of the list, or the functionConfig.
 
     Attributes:
-        start: the offset of its text in the list; in block style, of the line of its dash.
-        end: the offset of the end of its text.
-        text: its text as a document of its own.
+        source: the text of the list.
+        start: the offset of its own text in the list.
+        end: the offset of the end of that.
+        margin: the column at which its lines start; 0 in flow style: `{…}`.
         version: its apiVersion.
         kind: its kind.
         name: metadata.name, or "".
@@ -52,15 +50,21 @@ class Item:
         local: it is not to be applied to a cluster.
     """
 
+    source: str
     start: int
     end: int
-    text: str
+    margin: int
     version: str
     kind: str
     name: str
     namespace: str
     path: str
     local: bool
+
+    @property
+    def text(self) -> str:
+        """Its text as a document of its own."""
+        return " " * self.margin + self.source[self.start : self.end]
 
     @property
     def origin(self) -> str:
@@ -74,217 +78,154 @@ class Item:
 
 
 @record
-class ResourceList:
-    """A ResourceList: its text, its items, and where text can be inserted.
+class Field:
+    """A field of the list: its name, and the offsets of its key, its value, and the end of that."""
+
+    name: str
+    key: int
+    start: int
+    end: int
+
+
+@record
+class Lines:
+    """Where whole lines can be replaced, in a list that is written as kustomize and kpt do it.
 
     Attributes:
-        text: the whole list, with a newline at its end.
+        items: the offset of the line of each item, and of the line after the last one.
+        item_column: the column of their dashes.
+        results: the start and end of each field `results` of an earlier function.
+        column: the column of the list's own fields.
+        end: the offset at which the field `results` can be inserted.
+    """
+
+    items: tuple[int, ...]
+    item_column: int
+    results: tuple[tuple[int, int], ...]
+    column: int
+    end: int
+
+
+@record
+class ResourceList:
+    """A ResourceList.
+
+    Attributes:
+        text: the whole list.
         items: the items in their order.
         config: the functionConfig.
-        item_column: the column of the items' dashes; None in flow style: `[{…}, {…}]`.
-        column: the column of the list's own fields; None in flow style.
-        append_at: the offset at which another item can be inserted.
-        results_at: the offset at which the field `results` can be inserted.
+        fields: those of the list in their order.
+        lines: None if the list is written in any other way than by kustomize and kpt.
+        flow: it is written as `{…}`, such as JSON, and nothing is around that.
     """
 
     text: str
     items: tuple[Item, ...]
     config: Item | None
-    item_column: int | None
-    column: int | None
-    append_at: int
-    results_at: int
+    fields: tuple[Field, ...]
+    lines: Lines | None
+    flow: bool
 
 
 def read(text: Text) -> ResourceList:
-    """Return the ResourceList in a text, without the results of earlier functions.
+    """Return the ResourceList in a text.
 
     Raises:
-        MlgenError: the text is not valid YAML, or not a ResourceList.
-    """
-    root = _root(text)
-    version, kind = _word(root, "apiVersion"), _word(root, "kind")
-    if kind != KIND or version not in VERSIONS:
-        actual = f"{version} {kind}".strip() if kind else "a document without kind"
-        raise _error(text, f"expected a {VERSIONS[0]} {KIND}, got {actual}", root, HINT)
-    results = _results(root)
-    if results:
-        start, end = results
-        return read(replace(text, text=text.text[:start] + text.text[end:]))
-    nodes, config = _field(root, "items"), _field(root, "functionConfig")
-    if nodes is None or nodes.kind != "list":
-        raise _error(text, "items: expected a list", nodes or root)
-    for node in nodes.parts:
-        if node.kind != "mapping":
-            raise _error(text, f"items: expected an object, got a {node.kind}", node)
-    whole = text.text if text.text.endswith("\n") else f"{text.text}\n"
-    spans = _spans(whole, nodes)
-    items = tuple(_item(whole, node, span) for node, span in zip(nodes.parts, spans, strict=True))
-    end = root.parts[-1].end.index if root.flow else root.end.index
-    return ResourceList(
-        text=whole,
-        items=items,
-        config=_item(whole, config, (0, 0)) if config and config.kind == "mapping" else None,
-        item_column=None if nodes.flow else nodes.start.column,
-        column=None if root.flow else root.start.column,
-        append_at=items[-1].end if items else nodes.end.index - 1,
-        results_at=end if root.flow else _line_start(whole, end),
-    )
-
-
-@dataclass(slots=True)
-class _Node:
-    """A value in the text.
-
-    PyYAML's own composer rejects an anchor that two items use, and fails on deep nesting.
-
-    Attributes:
-        kind: mapping, list, scalar or alias.
-        start: PyYAML's mark of its first character.
-        end: PyYAML's mark of the end.
-        flow: it is written as `{…}` or `[…]`.
-        text: the text of a scalar.
-        parts: the items of a list; the keys and values of a mapping, alternating.
-    """
-
-    kind: str
-    start: Any
-    end: Any
-    flow: bool = False
-    text: str = ""
-    parts: list["_Node"] = field(default_factory=list)
-
-    @property
-    def fields(self) -> list[tuple["_Node", "_Node"]]:
-        """The keys of a mapping with their values; nothing for another kind."""
-        parts = self.parts if self.kind == "mapping" else []
-        return list(zip(parts[::2], parts[1::2], strict=True))
-
-
-def _root(text: Text) -> _Node:
-    """Return the only document of a text.
-
-    Raises:
-        MlgenError: the text is not valid YAML, or does not have exactly one document.
+        MlgenError: the text is not valid YAML, or not a ResourceList; or an alias stands for a
+            value of another item, so that items cannot be replaced one by one.
     """
     import yaml
 
     if text.problem:
         raise MlgenError([text.problem])
+    source = text.text.lstrip(BYTE_ORDER_MARK)
+    reading = Reading(text.name)
     try:
-        documents = _documents(text.text)
+        for step in walk(source, LENGTH):
+            reading.add(step)
     except yaml.YAMLError as error:
         mark: Any = getattr(error, "problem_mark", None)
         place = Place(text.name, mark.line + 1, mark.column + 1) if mark else Place(text.name)
         reason = getattr(error, "problem", None) or str(error).splitlines()[0]
         problem = Problem((), f"is not valid YAML: {reason}", "not-yaml", place=place)
         raise MlgenError([problem]) from None
-    if not documents:
-        raise MlgenError(
-            [Problem((), "the file contains no documents", "empty", HINT, place=Place(text.name))]
-        )
-    if len(documents) > 1:
-        message = f"expected one {KIND}, got {len(documents)} documents"
-        raise _error(text, message, documents[1], HINT)
-    return documents[0]
-
-
-def _documents(text: str) -> list[_Node]:
-    """Return the documents of a text.
-
-    Raises:
-        yaml.YAMLError: the text is not valid YAML.
-    """
-    import yaml
-
-    # libyaml's parser is ten times as fast, with the same marks.
-    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    documents: list[_Node] = []
-    ancestors: list[_Node] = []
-    for event in yaml.parse(text, loader):
-        if not isinstance(event, yaml.NodeEvent | yaml.CollectionEndEvent):
-            continue
-        if isinstance(event, yaml.CollectionEndEvent):
-            ancestors.pop().end = event.end_mark
-            continue
-        kind = KINDS[type(event).__name__]
-        flow = bool(getattr(event, "flow_style", False))
-        node = _Node(kind, event.start_mark, event.end_mark, flow, getattr(event, "value", ""))
-        (ancestors[-1].parts if ancestors else documents).append(node)
-        if isinstance(event, yaml.CollectionStartEvent):
-            ancestors.append(node)
-    return documents
-
-
-KINDS = {
-    "MappingStartEvent": "mapping",
-    "SequenceStartEvent": "list",
-    "ScalarEvent": "scalar",
-    "AliasEvent": "alias",
-}
-"""The kinds of nodes, by PyYAML's events."""
-
-
-def _error(text: Text, message: str, node: _Node, hint: str = "") -> MlgenError:
-    """Return an error at the place of a node."""
-    place = Place(text.name, node.start.line + 1, node.start.column + 1)
-    return MlgenError([Problem((), message, "resource-list", hint, place=place)])
-
-
-def _field(node: _Node | None, *names: str) -> _Node | None:
-    """Return the node at a path of keys, or None."""
-    for name in names:
-        fields = node.fields if node else []
-        node = next((value for key, value in fields if key.text == name), None)
-    return node
-
-
-def _word(node: _Node | None, *names: str) -> str:
-    """Return the text at a path of keys, or ""."""
-    scalar = _field(node, *names)
-    return scalar.text if scalar else ""
-
-
-def _item(text: str, node: _Node, span: tuple[int, int]) -> Item:
-    """Return the item at a node; its span may be wider than the node."""
-    annotations = _field(node, "metadata", "annotations")
-    start, end = node.start, node.end
-    return Item(
-        *span,
-        text=" " * start.column + text[start.index : end.index],
-        version=_word(node, "apiVersion"),
-        kind=_word(node, "kind"),
-        name=_word(node, "metadata", "name"),
-        namespace=_word(node, "metadata", "namespace"),
-        path=next(filter(None, (_word(annotations, name) for name in PATHS)), ""),
-        local=_word(annotations, LOCAL) == "true",
+    root = reading.check()
+    items = tuple(_item(source, part) for part in reading.items)
+    config = reading.fields.get(CONFIG)
+    return ResourceList(
+        text=source,
+        items=items,
+        config=_item(source, config) if config and config.kind == MAPPING else None,
+        fields=tuple(Field(name, p.key, p.start, p.end) for name, p in reading.values),
+        lines=_lines(source, root, reading),
+        flow=root.flow and source.strip() == source[root.start : root.end],
     )
 
 
-def _spans(text: str, items: _Node) -> Iterable[tuple[int, int]]:
-    """Return the start and end offset of each item; in block style, items are whole lines."""
-    if items.flow:
-        return [(node.start.index, node.end.index) for node in items.parts]
-    starts, end = [], items.start.index
-    for node in items.parts:
-        dash = DASH.match(text, end)
-        starts.append(_line_start(text, dash.end() if dash else end))
-        end = node.end.index
-    return pairwise([*starts, _line_start(text, items.end.index)])
+def _item(text: str, part: Part) -> Item:
+    """Return the item that a part is."""
+    words = part.words
+    paths = (words.get((*ANNOTATIONS, name), "") for name in PATHS)
+    return Item(
+        source=text,
+        start=part.start,
+        end=part.end,
+        margin=0 if part.flow else part.place[1],
+        version=words.get(("apiVersion",), ""),
+        kind=words.get(("kind",), ""),
+        name=words.get(("metadata", "name"), ""),
+        namespace=words.get(("metadata", "namespace"), ""),
+        path=next(filter(None, paths), ""),
+        local=words.get((*ANNOTATIONS, LOCAL)) == "true",
+    )
 
 
-def _line_start(text: str, index: int) -> int:
-    """Return the offset of the start of the line that contains an offset."""
-    return text.rfind("\n", 0, index) + 1
+def _lines(text: str, root: Part, reading: Reading) -> Lines | None:
+    """Return the lines of a list; None unless each field and item starts a line of its own.
+
+    A text without a newline at its end has no line after the last one; and if a block of lines is
+    the last value, a newline would change it.
+    """
+    if root.flow or reading.fields[ITEMS].flow or not text.endswith("\n") or "\r" in text:
+        return None
+    offsets = [*(part.key for _, part in reading.values), root.end]
+    starts = [_line(text, offset) for offset in offsets]
+    dashes = [_line_of_dash(text, part.start) for part in reading.items]
+    if -1 in (*starts, *dashes):
+        return None
+    spans = [
+        (name, *span) for (name, _), span in zip(reading.values, pairwise(starts), strict=True)
+    ]
+    (after,) = (end for name, _, end in spans if name == ITEMS)
+    return Lines(
+        items=(*dashes, after),
+        item_column=text.index("-", dashes[0]) - dashes[0],
+        results=tuple((start, end) for name, start, end in spans if name == RESULTS),
+        column=offsets[0] - starts[0],
+        end=starts[-1],
+    )
 
 
-def _results(root: _Node) -> tuple[int, int] | None:
-    """Return the start and end offset of the field `results` of an earlier function, or None."""
-    fields = root.fields
-    for number, (key, value) in enumerate(fields):
-        if key.text == "results" and number + 1 < len(fields):
-            return key.start.index, fields[number + 1][0].start.index
-        if key.text == "results":
-            # In flow style, the comma before the field goes too.
-            return fields[number - 1][1].end.index, value.end.index
-    return None
+def _line(text: str, index: int) -> int:
+    """Return the offset of the line of a value; -1 if more than spaces is before the value."""
+    start = text.rfind("\n", 0, index) + 1
+    return -1 if text[start:index].strip(" ") else start
+
+
+def _line_of_dash(text: str, index: int) -> int:
+    """Return the offset of the line of an item's dash; -1 if more than spaces is before the dash.
+
+    Between the dash and the item, there are only comments and empty lines.
+
+    Args:
+        text: the list.
+        index: the offset of the item.
+    """
+    start = text.rfind("\n", 0, index) + 1
+    before = text[start:index].strip(" ")
+    while start and (not before or before.startswith("#")):
+        end = start - 1
+        start = text.rfind("\n", 0, end) + 1
+        before = text[start:end].strip(" ")
+    after_dash = before.removeprefix("-").strip(" ")
+    return start if before.startswith("-") and after_dash[:1] in ("", "#") else -1

@@ -12,9 +12,9 @@ from mlgen.frameworks import _rules, _success, _supervision
 from mlgen.frameworks._addresses import with_aliases
 from mlgen.frameworks._host_ports import Allocation
 from mlgen.frameworks._rules import endings
+from mlgen.frameworks._size import Size
 from mlgen.frameworks._waits import with_ready_names, with_waits
 from mlgen.jobfile.model import RoleSpec, TrainingJob
-from mlgen.kubernetes.limits import ENV_SHORT, overlong
 from mlgen.problems import Collector, Problem, did_you_mean
 from mlgen.records import replace
 from mlgen.topology import (
@@ -85,6 +85,7 @@ class Planner:
         files: the files of the job's ConfigMap that the framework writes: text by name.
         collector: the problems reported so far.
         host_ports: the ports on the nodes, for host networking.
+        size: the size of the roles added so far.
     """
 
     def __init__(
@@ -101,6 +102,7 @@ class Planner:
         self.files: dict[str, str] = {}
         self.collector = Collector()
         self.host_ports = Allocation(job)
+        self.size = Size(job)
 
     def problem(
         self, path: tuple[str, ...], message: str, hint: str = "", *, warning: bool = False
@@ -281,6 +283,9 @@ class Planner:
                 replicas have.
             each: a function that returns the fields that depend on the viewer.
             **fields: the other fields of the `Role`; `waits` is the default for waitFor.
+
+        Raises:
+            MlgenError: the job is too large.
         """
         replicas = fields.get("replicas", spec.replicas)
         if fields.get("decides"):
@@ -304,13 +309,18 @@ class Planner:
             more_ports=self.more_ports.get(spec.name, {}),
         )
         if not self.is_split(spec):
-            self.roles.append(replace(role, **{**fields, **each(None)}))
+            self._append(replace(role, **{**fields, **each(None)}))
             return
+        self.size.require(spec, 2 * replicas)
         role = replace(role, **fields)
         first = role.index or 0
         for index in range(first, first + replicas):
-            if not self.env_too_large:
-                self.roles.append(self._replica(replace(role, **each((spec.name, index))), index))
+            self._append(self._replica(replace(role, **each((spec.name, index))), index))
+
+    def _append(self, role: Role) -> None:
+        """Add a finished role, unless the job becomes too large."""
+        self.size.add(role)
+        self.roles.append(role)
 
     def _restart_policy(self, spec: RoleSpec, restart: str | None, *, serves: bool) -> str:
         """Return the restart policy of a role; `Always` only for a role that serves.
@@ -329,24 +339,6 @@ class Planner:
             warning=True,
         )
         return "OnFailure"
-
-    @property
-    def env_too_large(self) -> bool:
-        """True if a variable of the last role exceeds Linux's limit, so the job is rejected.
-
-        Stop adding replicas then: if each one has a variable with the addresses of all others,
-        the memory they take grows with the square of their number.
-        """
-        return bool(self.roles and self._overlong(self.roles[-1]))
-
-    def _overlong(self, role: Role) -> list[Problem]:
-        """Return a problem for each variable of a role that exceeds Linux's limit."""
-        return [
-            problem
-            for name, value in role.env.items()
-            if isinstance(value, str) and len(value) > ENV_SHORT
-            for problem in overlong(("spec", "roles", role.spec.name), name, value)
-        ]
 
     def _replica(self, role: Role, index: int) -> Role:
         """Return a role of one replica with ports of its node; only replica 0 can decide."""
@@ -393,8 +385,6 @@ class Planner:
         )
         self.collector.extend(_supervision.problems(self.job, roles))
         self.collector.extend(_rules.problems(topology))
-        for role in self.roles:
-            self.collector.extend(self._overlong(role))
         self.collector.raise_errors()
         cleanup = endings.cleanup(topology)
         return replace(topology, warnings=self.collector.problems, cleanup=cleanup)

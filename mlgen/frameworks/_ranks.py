@@ -178,9 +178,8 @@ def ranked(
             return waits
         return (*waits, planner.wait_for_start(first.spec))
 
+    planner.size.require(last.spec, len(replicas_by_rank))
     for member in replicas_by_rank:
-        if planner.env_too_large:
-            break
         planner.add(
             member.spec,
             replicas=member.replicas,

@@ -5,16 +5,15 @@ current names only.
 """
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any
 
-from mlgen.documents.document import Document, changed
+from mlgen.documents.document import Document
+from mlgen.documents.marks import UNWRITTEN, Mark
 from mlgen.frameworks._framework import Framework
 from mlgen.problems import Problem, ValuePath
 from mlgen.records import replace
 
 OPTIONS: ValuePath = ("spec", "options")
-
-Value = TypeVar("Value")
 
 
 def with_deprecated(framework: Framework) -> dict[str, Any]:
@@ -62,17 +61,12 @@ def with_current_names(document: Document, new_names: Mapping[str, str]) -> Docu
     current_options = {new_names.get(name, name): value for name, value in options.items()}
     spec = {**document.data["spec"], "options": current_options}
 
-    def current(values: Mapping[ValuePath, Value]) -> dict[ValuePath, Value]:
-        return {_current_path(path, new_names): value for path, value in values.items()}
+    def renamed(marks: Mark) -> Mark:
+        mark = marks.at(OPTIONS) or UNWRITTEN
+        inner = {new_names.get(str(name), name): option for name, option in mark.inner.items()}
+        return marks.put(OPTIONS, Mark(mark.place, mark.key, mark.text, mark.origin, inner))
 
-    return replace(
-        document,
-        data={**document.data, "spec": spec},
-        places=changed(document.places, current),
-        keys=changed(document.keys, current),
-        texts=changed(document.texts, current),
-        origins=changed(document.origins, current),
-    )
+    return replace(document, data={**document.data, "spec": spec}, marks=document.changed(renamed))
 
 
 def _options(document: Document) -> dict[str, Any]:
@@ -85,12 +79,3 @@ def _options(document: Document) -> dict[str, Any]:
 def _problem(document: Document, name: str, message: str, hint: str) -> Problem:
     """Return an error at the key of an option."""
     return document.located(Problem((*OPTIONS, name), message, "combination", hint), key=True)
-
-
-def _current_path(path: ValuePath, new_names: Mapping[str, str]) -> ValuePath:
-    """Return a path with the current name of the option that it leads through."""
-    length = len(OPTIONS)
-    if path[:length] != OPTIONS or len(path) == length:
-        return path
-    name = str(path[length])
-    return (*OPTIONS, new_names.get(name, name), *path[length + 1 :])

@@ -2,7 +2,7 @@
 
 The roles ps and worker are not rendered as objects, but as arguments of the master: their replicas,
 resources, volumes and image, in ElasticDL's syntax (elasticdl_client/common/{args,k8s_resource,
-k8s_volume}.py). The master's permissions are those of elasticdl/manifests/elasticdl-rbac.yaml.
+k8s_volume}.py).
 It looks up its own pod by a fixed name to make it the owner of the other pods. The pod of a Job
 has another name, so the other pods have no owner, and are not deleted with the job. To delete
 them, run `kubectl delete pods -l elasticdl-job-name=<job>`.
@@ -15,6 +15,7 @@ from typing import Any
 from mlgen.frameworks._framework import Framework
 from mlgen.frameworks._planner import Planner
 from mlgen.jobfile.model import RoleSpec, TrainingJob
+from mlgen.jobfile.patterns import LINE, TEXT
 from mlgen.kubernetes.quantity import parse
 from mlgen.records import compared_names
 from mlgen.topology import POD_IP, POD_NAMESPACE, Right, Topology
@@ -23,7 +24,16 @@ ROLES = ("master", "ps", "worker")
 
 MAIN = ("python", "-m", "elasticdl.python.master.main")
 
-VERBS = ("create", "get", "list", "watch", "update", "patch", "delete")
+RIGHTS = (
+    Right("pods", ("create", "get", "list", "watch", "delete")),
+    Right("services", ("create", "get", "patch")),
+)
+"""What the master asks of the API server (elasticdl/python/common/{k8s_client,
+k8s_tensorboard_client}.py); elasticdl/manifests/elasticdl-rbac.yaml has more, such as pods/exec.
+
+Names would not limit it, as it creates pods: of any labels, which a Service then selects. It also
+tries to label a pod elasticdl-<job>-master, which does not exist here, and goes on when that fails.
+"""
 
 SUPPORTED = {"name", "replicas", "image", "resources", "volumes", "env", "gpus"}
 """The fields of ps and worker that have an argument of the master."""
@@ -44,12 +54,14 @@ OPTIONS: dict[str, Any] = {
             "ps": {
                 "type": "string",
                 "minLength": 1,
+                "pattern": LINE,
                 "description": "The PriorityClass of the parameter servers.",
                 "examples": ["high"],
             },
             "worker": {
                 "type": "string",
                 "minLength": 1,
+                "pattern": LINE,
                 "description": "The PriorityClass of the workers, or the share of workers that has"
                 " high priority, while the others have low priority.",
                 "examples": ["high=0.5"],
@@ -62,7 +74,7 @@ OPTIONS: dict[str, Any] = {
         " `elasticdl train --help`.",
         "examples": [{"model_zoo": "/model_zoo", "num_epochs": 2, "use_async": True}],
         "propertyNames": {"pattern": "^[a-z][a-z0-9_]*$"},
-        "additionalProperties": {"type": ["string", "number", "boolean"]},
+        "additionalProperties": {"type": ["string", "number", "boolean"], "pattern": TEXT},
     },
 }
 
@@ -90,7 +102,7 @@ def topology(job: TrainingJob) -> Topology:
         env={"MY_POD_IP": POD_IP, "MY_POD_NAMESPACE": POD_NAMESPACE},
         command=MAIN,
         args=_arguments(job),
-        rights=tuple(Right(name, VERBS) for name in ("pods", "pods/exec", "services")),
+        rights=RIGHTS,
     )
     return planner.topology()
 

@@ -7,6 +7,7 @@ https://horovod.readthedocs.io/en/stable/elastic_include.html
 from collections.abc import Iterator
 from typing import Any
 
+from mlgen import bounds
 from mlgen.frameworks import mpi
 from mlgen.frameworks._framework import Framework
 from mlgen.frameworks._planner import Planner
@@ -29,12 +30,14 @@ OPTIONS: dict[str, Any] = {
             "minReplicas": {
                 "type": "integer",
                 "minimum": 1,
+                "maximum": bounds.REPLICAS,
                 "description": "The number of workers that must run before the launcher starts.",
                 "examples": [2],
             },
             "maxReplicas": {
                 "type": "integer",
                 "minimum": 1,
+                "maximum": bounds.REPLICAS,
                 "description": "The maximum number of workers that discover_hosts.sh looks up.",
                 "examples": [8],
             },

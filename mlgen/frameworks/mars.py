@@ -11,6 +11,7 @@ from typing import Any
 from mlgen.frameworks._framework import Framework
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer, config
 from mlgen.jobfile.model import RoleSpec, TrainingJob
+from mlgen.jobfile.patterns import PATH
 from mlgen.kubernetes.quantity import parse
 from mlgen.topology import INDEX, POD_IP, POD_NAME, POD_NAMESPACE, Env, Mount, Scratch, Topology
 
@@ -29,7 +30,7 @@ OPTIONS: dict[str, Any] = {
         "properties": {
             "plasmaStore": {
                 "type": "string",
-                "pattern": "^/",
+                "pattern": PATH,
                 "default": PLASMA,
                 "description": "The folder of the Plasma store, a worker's shared memory.",
                 "examples": ["/plasma"],
@@ -43,7 +44,7 @@ OPTIONS: dict[str, Any] = {
             "spillDirs": {
                 "type": "array",
                 "minItems": 1,
-                "items": {"type": "string", "pattern": "^/", "examples": ["/spill"]},
+                "items": {"type": "string", "pattern": PATH, "examples": ["/spill"]},
                 "description": "Folders for data that does not fit into memory.",
                 "examples": [["/spill"]],
             },

@@ -14,6 +14,7 @@ from mlgen.frameworks._launch.ports import ssh_port, sshd_port
 from mlgen.frameworks._planner import Planner, Viewer
 from mlgen.frameworks._rules import slots
 from mlgen.jobfile.model import TrainingJob
+from mlgen.jobfile.patterns import LINE, SSH_FOLDER
 from mlgen.problems import Problem
 from mlgen.records import replace
 from mlgen.topology import ConfigFiles, Helper, Hosts, Mount, Right, Scratch, SecretFiles, Topology
@@ -60,12 +61,13 @@ OPTIONS: dict[str, Any] = {
     "sshSecret": {
         "type": "string",
         "minLength": 1,
+        "pattern": LINE,
         "description": "The Secret with ssh-privatekey and ssh-publickey. Defaults to <job>-ssh.",
         "examples": ["resnet-ssh"],
     },
     "sshAuthMountPath": {
         "type": "string",
-        "pattern": "^/",
+        "pattern": SSH_FOLDER,
         "default": "/root/.ssh",
         "description": "The .ssh folder of the user that the containers run as.",
         "examples": ["/home/mpiuser/.ssh"],
@@ -260,6 +262,15 @@ def _ssh_ports(job: TrainingJob) -> dict[str, int]:
     return {"worker": port} if port else {}
 
 
+def _has_our_host_key(job: TrainingJob) -> bool:
+    """Return whether the workers' sshd has the job's key as its host key.
+
+    It does if it reads mlgen's configuration itself, not one that the command makes of it.
+    """
+    words = words_of(job.roles["worker"])
+    return not words or f"-f {_ssh_folder(job)}/sshd_config" in " ".join(words)
+
+
 def _check_ssh_ports(planner: Planner) -> None:
     """Report a port of the worker that differs from the one in a command."""
     launcher, worker = planner.job.roles["launcher"], planner.job.roles["worker"]
@@ -296,6 +307,8 @@ def _ssh(planner: Planner, config: tuple[Mount, ...]) -> None:
         if port:
             own_port = planner.own_port(worker, viewer)
             env |= {"MLGEN_SSH_PORT": str(port), "MLGEN_SSHD_PORT": str(own_port)}
+        if _has_our_host_key(job):
+            env["MLGEN_SSH_HOSTS"] = f"{job.name}-worker-*"
         return (Helper("ssh-setup", "setup-ssh.sh", image="main", env=env, mounts=mounts),)
 
     auth = Mount(keys, folder)

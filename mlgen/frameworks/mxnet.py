@@ -16,6 +16,7 @@ from typing import Any
 from mlgen.frameworks._framework import Framework
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer, config
 from mlgen.jobfile.model import TrainingJob
+from mlgen.jobfile.patterns import LINE
 from mlgen.topology import INDEX, Topology
 
 PORT = 9091
@@ -33,7 +34,8 @@ OPTIONS: dict[str, Any] = {
         "description": "The device key of each role for the tuner's tracker: the labels in"
         " MX_CONFIG.",
         "examples": [{"tunerserver": "2080ti"}],
-        "additionalProperties": {"type": "string"},
+        "propertyNames": {"pattern": LINE},
+        "additionalProperties": {"type": "string", "pattern": LINE},
     }
 }
 

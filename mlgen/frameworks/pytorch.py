@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from mlgen import bounds
 from mlgen.frameworks._framework import Framework
 from mlgen.frameworks._launch import launches_of
 from mlgen.frameworks._launch.ports import rendezvous_port
@@ -16,6 +17,7 @@ from mlgen.frameworks._planner import Planner, RoleFields, Viewer
 from mlgen.frameworks._ranks import RANK, RankInfo, ranked
 from mlgen.frameworks._success import ANY
 from mlgen.jobfile.model import RoleSpec, TrainingJob
+from mlgen.jobfile.patterns import LINE
 from mlgen.problems import Problem
 from mlgen.records import replace
 from mlgen.topology import Topology
@@ -53,12 +55,14 @@ OPTIONS: dict[str, Any] = {
             "minReplicas": {
                 "type": "integer",
                 "minimum": 1,
+                "maximum": bounds.REPLICAS,
                 "description": "The minimum number of replicas. Defaults to all of them.",
                 "examples": [2],
             },
             "maxReplicas": {
                 "type": "integer",
                 "minimum": 1,
+                "maximum": bounds.REPLICAS,
                 "description": "The maximum number of replicas. Defaults to all of them.",
                 "examples": [4],
             },
@@ -72,12 +76,14 @@ OPTIONS: dict[str, Any] = {
             "rdzvId": {
                 "type": "string",
                 "minLength": 1,
+                "pattern": LINE,
                 "description": "The ID of the rendezvous. Defaults to the name of the job.",
                 "examples": ["bert-7"],
             },
             "rdzvConf": {
                 "type": "object",
-                "additionalProperties": {"type": "string"},
+                "propertyNames": {"pattern": LINE},
+                "additionalProperties": {"type": "string", "pattern": LINE},
                 "description": "Additional settings of the rendezvous, as strings.",
                 "examples": [{"join_timeout": "600"}],
             },

@@ -11,6 +11,7 @@ from typing import Any
 from mlgen.frameworks._framework import Framework
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer, config
 from mlgen.jobfile.model import TrainingJob
+from mlgen.jobfile.patterns import LINE
 from mlgen.topology import INDEX, Success, Topology
 
 PORT = 2222
@@ -38,6 +39,7 @@ OPTIONS: dict[str, Any] = {
     "zkAddr": {
         "type": "string",
         "minLength": 1,
+        "pattern": LINE,
         "description": "The ZooKeeper path of ZK_ADDR, to which the name of the job is appended.",
         "examples": ["zfs://zookeeper.example:2181/xdl"],
     },

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mlgen.jobfile.model import Resources, RoleSpec, containers_of
+from mlgen.kubernetes.quantity import natural
 from mlgen.records import replace
 
 Templates = tuple[Mapping[str, Any], ...]
@@ -36,7 +37,7 @@ def count(spec: RoleSpec) -> int:
     whole = [amount for name, amount in limits.items() if name.rpartition("/")[2] == "gpu"]
     if len(amounts) != len(whole):
         return 0
-    return sum(int(text) for text in amounts if text.isascii() and text.isdigit())
+    return sum(natural(text) or 0 for text in amounts)
 
 
 def without_gpus(spec: RoleSpec) -> RoleSpec:

@@ -9,7 +9,7 @@ from typing import Any
 
 from mlgen.documents.document import Document
 from mlgen.kubernetes.versions import KubeVersion
-from mlgen.problems import Problem, ValuePath, did_you_mean
+from mlgen.problems import Problem, ValuePath, bounded, did_you_mean
 
 KINDS = {"template": "PodTemplateSpec", "affinity": "Affinity"}
 """The type in Kubernetes' API of a field of a role. A template is a patch."""
@@ -27,14 +27,16 @@ def problems(document: Document, version: KubeVersion) -> list[Problem]:
         document: a TrainingJob, valid or not.
         version: of the cluster.
     """
-    return [
+    every = (
         problem
         for path, fields in _roles(document.data)
-        for problem in (
-            *_api_problems(document, path, fields, version),
-            *_amounts(document, path, fields),
+        for part in (
+            _api_problems(document, path, fields, version),
+            _amounts(document, path, fields),
         )
-    ]
+        for problem in part
+    )
+    return list(bounded(every))
 
 
 def problems_of_templates(document: Document) -> list[Problem]:
@@ -46,12 +48,13 @@ def problems_of_templates(document: Document) -> list[Problem]:
     Args:
         document: a custom resource, valid or not, without null fields.
     """
-    return [
+    every = (
         problem
         for path, template in _templates(document.data, ())
         for problem in _violations(document, path, "PodTemplateSpec", template, version=None)
         if problem.code != "missing-field"
-    ]
+    )
+    return list(bounded(every))
 
 
 def _templates(value: Any, path: ValuePath) -> Iterator[tuple[ValuePath, Mapping[str, Any]]]:

@@ -1,11 +1,15 @@
 """Validate a document against a JSON Schema, and report violations as problems with a place."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from mlgen import bounds
 from mlgen.documents.document import Document
-from mlgen.problems import Code, MlgenError, Problem, ValuePath, choice, described, shown
+from mlgen.jobfile.patterns import LINE, PATH, SSH_FOLDER, TEXT, python_pattern
+from mlgen.problems import Code, MlgenError, Problem, ValuePath, bounded, choice, described, shown
 
 if TYPE_CHECKING:
     from mlgen.jobfile.cures import JobFile, Owners
@@ -22,10 +26,23 @@ TYPES = {
 
 ROLES = ("spec", "roles")
 
+BOUNDS = {
+    ("maximum", bounds.REPLICAS): "Kubernetes runs no more pods of a Job at a time",
+    ("maxProperties", bounds.ROLES): "split it into several jobs",
+    ("maxItems", bounds.ROLES): "split it into several jobs",
+}
+"""The rules of schemas that are bounds of mlgen: what to do about each."""
+
 PATTERNS = {
-    r"^/": "use an absolute path",
+    LINE: "use a single line without control characters",
+    PATH: "use an absolute path",
+    SSH_FOLDER: "use an absolute path of letters, digits, dashes, underscores and dots",
+    r"^[-._/:@A-Za-z0-9]*$": "use a reference to an image",
+    TEXT: "remove the character U+0000, which no command line can have",
+    r"^(?!-|ext::)[^\x00-\x1f\x7f]*$": "use a URL that git can fetch",
+    r"^(?!-)[^\x00-\x1f\x7f]*$": "use a name that does not start with a dash",
     r"^[0-9]+$": "use digits only",
-    r"^[^=]+$": "use a name without =",
+    r"^[^=\x00-\x1f\x7f]+$": "use a name without =",
     r"^(?!mlgen[.]dev/)": "use another prefix; mlgen.dev/ is reserved",
     r"^[-._a-zA-Z0-9]+$": "use letters, digits, dashes, underscores and dots",
     r"^[a-z][a-z0-9_]*$": "use lower-case letters, digits and underscores, starting with a letter",
@@ -96,18 +113,31 @@ def violations(
     document: Document, schema: Mapping[str, Any], owners: "Owners" = dict
 ) -> list[Problem]:
     """Return a problem, with its place, for each violation of a JSON Schema (draft-07)."""
-    from jsonschema.validators import Draft7Validator
-
-    errors = list(Draft7Validator(schema).iter_errors(document.data))
+    errors = list(validator()(schema).iter_errors(document.data))
     if not errors:
         return []
     from mlgen.jobfile.cures import JobFile
 
     job = JobFile(document.data, schema, owners)
-    problems: dict[Problem, None] = {}
-    for error in errors:
-        problems.update(dict.fromkeys(_problems(error, document, job)))
-    return [problem for problem in problems if not job.repeats(problem)]
+    every = bounded(problem for error in errors for problem in _problems(error, document, job))
+    return [problem for problem in dict.fromkeys(every) if not job.repeats(problem)]
+
+
+@cache
+def validator() -> Any:
+    """Return the class that validates; importing `jsonschema` takes longer than a render."""
+    from jsonschema import validators
+
+    extend: Any = validators.extend
+    return extend(validators.Draft7Validator, {"pattern": _pattern})
+
+
+def _pattern(_: Any, pattern: str, instance: Any, __: Any) -> Iterator[Any]:
+    """The rule of `pattern`, as in `mlgen.build`."""
+    from jsonschema.exceptions import ValidationError
+
+    if isinstance(instance, str) and not re.search(python_pattern(pattern), instance):
+        yield ValidationError("does not match")
 
 
 def _problems(error: Any, document: Document, job: "JobFile") -> Iterator[Problem]:
@@ -214,7 +244,8 @@ def _bad_value(error: Any, text: str | None, job: "JobFile") -> tuple[str, str, 
     if rule == "oneOf":
         fields = [name for alternative in limit for name in alternative["required"]]
         return *_bad_alternative(fields, value), "bad-value"
-    return *_bad_amount(rule, limit, value, repeated), "bad-value"
+    code: Code = "too-large" if (rule, limit) in BOUNDS else "bad-value"
+    return *_bad_amount(rule, limit, value, repeated), code
 
 
 def _pattern_hint(pattern: str, schema: Mapping[str, Any]) -> str:
@@ -240,11 +271,13 @@ def _bad_amount(rule: str, limit: Any, value: Any, shown: str) -> tuple[str, str
         return "duplicate items", "remove the duplicates"
     if rule == "minLength":
         return 'expected a non-empty string, got ""', ""
+    hint = BOUNDS.get((rule, limit), "")
     bound = "at least" if rule.startswith("min") else "at most"
     if rule in ("minimum", "maximum"):
-        return f"expected {bound} {limit}, got {shown}", ""
+        return f"expected {bound} {limit}, got {shown}", hint
     unit = {"Length": "character", "Items": "item", "Properties": "field"}[rule[len("min") :]]
-    return f"expected {bound} {limit} {unit}{'' if limit == 1 else 's'}, got {len(value)}", ""
+    message = f"expected {bound} {limit} {unit}{'' if limit == 1 else 's'}, got {len(value)}"
+    return message, hint
 
 
 def _listed(names: list[str], word: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 LABEL = "[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"
 
-NUMBER, RANGE = r"0|[1-9]\d*", r"\[\d+-\d+\]"
+NUMBER, RANGE = r"0|[1-9]\d{0,8}", r"\[\d{1,9}-\d{1,9}\]"
 
 PLACEHOLDER = r"\$\([^()]*\)|\$\{[^{}]*\}|\$\w+|\{[^{}]*\}|%[ds]|(?=[\"'`\s,]|\Z)"
 """What a program or a shell replaces with an index; nothing if a program appends the index."""
@@ -39,7 +39,7 @@ def host_pattern(names: Iterable[str]) -> re.Pattern[str]:
     return re.compile(
         rf"(?:(?P<url>(?<=//))|(?<![\w./)}}-]))(?P<name>{any_name})-"
         rf"(?P<index>{NUMBER}|{RANGE}|{PLACEHOLDER})(?P<domain>(?:\.{LABEL})*)\.?"
-        r"(?::(?P<port>\d+))?(?!\.?[\w-])(?(url)|(?!/))"
+        r"(?::(?P<port>\d{1,9}))?(?!\.?[\w-])(?(url)|(?!/))"
     )
 
 

@@ -66,18 +66,24 @@ def _items(base: list[Any], patch: list[Any], key: str) -> list[Any]:
     """Return a list with a patch applied, item by item."""
     directives = [item.get("$patch") if isinstance(item, dict) else None for item in patch]
     result = [] if "replace" in directives else list(base)
+    places: dict[Any, list[int]] = {}
+    for place, item in enumerate(result):
+        places.setdefault(_key(item, key), []).append(place)
+    deleted: set[int] = set()
     for item, directive in zip(patch, directives, strict=True):
         value = _key(item, key)
-        at = next((i for i, old in enumerate(result) if _key(old, key) == value), None)
-        if directive == "delete" and at is not None:
-            del result[at]
-        elif directive is None and (at is None or value is None):
+        if directive == "delete":
+            deleted.update(places.pop(value, ()))
+        elif directive is None and value is not None and value in places:
+            first = places[value][0]
+            result[first] = merged(result[first], item)
+        elif directive is None:
+            places.setdefault(value, []).append(len(result))
             result.append(merged({}, item))
-        elif directive is None and at is not None:
-            result[at] = merged(result[at], item)
-    return result
+    return [item for place, item in enumerate(result) if place not in deleted]
 
 
 def _key(item: Any, key: str) -> Any:
-    """Return the value of an item's key, or None."""
-    return item.get(key) if isinstance(item, dict) else None
+    """Return the value of an item's key, or None if it has none that can be one."""
+    value = item.get(key) if isinstance(item, dict) else None
+    return value if isinstance(value, str | int) else None

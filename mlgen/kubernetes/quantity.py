@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from decimal import ROUND_FLOOR, ROUND_UP, Context, Decimal
 from functools import reduce
 
+from mlgen.bounds import NUMBER_DIGITS
+
 Quantity = str | int | float
 """A quantity as in a job file: 500m, 16Gi, 8, 0.5."""
 
@@ -28,6 +30,16 @@ _QUANTITY = re.compile(
 
 _CONTEXT = Context(prec=100, rounding=ROUND_UP)
 """Enough digits for multiples of a sum as large as MAX and as fine as FINEST."""
+
+
+def natural(text: str) -> int | None:
+    """Return a text of digits as a number; None for any other, and for more digits than allowed.
+
+    Python refuses to convert thousands of digits:
+    https://docs.python.org/3/library/stdtypes.html#integer-string-conversion-length-limitation
+    """
+    is_number = text.isascii() and text.isdigit() and len(text) <= NUMBER_DIGITS
+    return int(text) if is_number else None
 
 
 def parse(quantity: Quantity) -> Decimal:

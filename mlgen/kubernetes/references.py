@@ -168,7 +168,7 @@ def _networks(annotation: str) -> Iterator[Reference]:
     if annotation.lstrip().startswith("["):
         try:
             entries = json.loads(annotation)
-        except ValueError:
+        except (RecursionError, ValueError):
             return
         for entry in entries:
             if isinstance(entry, dict) and isinstance(entry.get("name"), str):

@@ -360,22 +360,22 @@ def _combined(document: Document, axes: Axes) -> tuple[list[Values], list[Proble
     listed |= {
         path: [Value(_typed(path, value), OPTION) for value in values] for path, values in axes
     }
-    count = math.prod(map(len, listed.values()))
+    count = max(math.prod(map(len, listed.values())), len(extra))
     if count > MAX:
         message = f"the matrix has {count} combinations; at most {MAX} are rendered"
         raise _error(document, PATH, message, "too-large", "use fewer values")
     crossed = [dict(zip(listed, values, strict=True)) for values in product(*listed.values())]
-    combined = [values for values in crossed if values]
+    combined = [(_texts(values), values) for values in crossed if values]
     warnings = []
     for (kind, entry), values in sorted(extra.items(), key=itemgetter(0)):  # exclude comes first
-        at = (*PATH, kind, entry)
+        at, texts = (*PATH, kind, entry), _texts(values)
         if kind == "include":
-            if any(_texts(values) == _texts(other) for other in combined):
+            if any(texts == others for others, _ in combined):
                 message = "the matrix has this combination already"
                 raise _error(document, at, message, "combination", "remove it")
-            combined.append(values)
+            combined.append((texts, values))
             continue
-        left = [other for other in combined if not _texts(values).items() <= _texts(other).items()]
+        left = [pair for pair in combined if not texts.items() <= pair[0].items()]
         if len(left) == len(combined):
             message = "excludes nothing, because no combination has these values"
             problem = Problem(at, message, "no-effect", "remove it", warning=True)
@@ -384,7 +384,7 @@ def _combined(document: Document, axes: Axes) -> tuple[list[Values], list[Proble
     if not combined:
         message = "the matrix has no combinations"
         raise _error(document, PATH, message, "combination", "add values, or remove it")
-    return combined, warnings
+    return [values for _, values in combined], warnings
 
 
 def _error(document: Document, path: ValuePath, message: str, code: Code, hint: str) -> MlgenError:

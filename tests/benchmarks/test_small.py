@@ -8,7 +8,16 @@ import pytest
 
 FOLDER = Path(__file__).parent
 CLUSTER = ("first_step", "nodes", "restarts")
-OTHERS = ("__main__", "chart", "installed", "measure", "plane", Path(__file__).stem, *CLUSTER)
+OTHERS = (
+    "__main__",
+    "chart",
+    "installed",
+    "measure",
+    "plane",
+    "shapes",
+    Path(__file__).stem,
+    *CLUSTER,
+)
 NAMES = sorted({file.stem for file in FOLDER.glob("*.py")} - {*OTHERS})
 
 

@@ -48,3 +48,11 @@ def test_a_document_of_comments_and_directives_is_blank(chunk, blank):
 def test_a_document_without_its_marker_keeps_its_columns(chunk, text):
     assert text == without_marker(chunk)
     assert text.encode() == without_marker(chunk.encode())
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\x85", "\u2028", "\u2029"])
+def test_a_comment_ends_where_kubectl_ends_it(end):
+    for start in ("# a", "%YAML 1.2"):
+        chunk = f"{start}{end}kind: Secret\n"
+
+        assert (False, False) == (is_blank(chunk), is_blank(chunk.encode()))

@@ -2,16 +2,18 @@
 
 import pytest
 
-from mlgen.documents.document import Document
+from mlgen.documents.document import Document, is_too_deep
+from mlgen.documents.marks import Mark
 from mlgen.problems import Place, Problem
 
 ROOT, SPEC, NAME, KEY = (Place("job.yaml", line) for line in (1, 2, 3, 4))
 
 
 def document(**fields):
-    places = {(): ROOT, ("items", 0): SPEC, ("items", 0, "name"): NAME}
-    data = {"items": [{"name": "x"}]}
-    return Document(data, places, keys={("items", 0, "name"): KEY}, **fields)
+    name = Mark(NAME, KEY, "08", origin=("a", "b"))
+    items = Mark(inner={0: Mark(SPEC, inner={"name": name})}, origin=("a",))
+    root = Mark(ROOT, inner={"items": items})
+    return Document({"items": [{"name": "x"}]}, lambda: root, **fields)
 
 
 def problem(*path, place=None):
@@ -20,19 +22,26 @@ def problem(*path, place=None):
 
 def test_a_part_of_a_document_has_paths_of_its_own():
     whole = document(
-        texts={("items", 0, "name"): "08", ("other",): "1"},
         problems=[problem("items", 0, "name"), problem("items", 1), problem("other")],
-        origins={(): ("x",)},
+        converted=True,
         text="items: …",
     )
+    part = whole.item("items", 0)
 
-    assert Document(
-        data={"name": "x"},
-        places={(): SPEC, ("name",): NAME},
-        keys={("name",): KEY},
-        texts={("name",): "08"},
-        problems=[problem("name")],
-    ) == whole.item("items", 0)
+    assert Document({"name": "x"}, problems=[problem("name")]) == part
+    assert {(): SPEC, ("name",): NAME} == part.places
+    assert ({("name",): KEY}, {("name",): "08"}) == (part.keys, part.texts)
+    assert [part] == list(whole.items("items"))
+    assert SPEC == next(whole.items("items")).place(())
+
+
+def test_a_part_without_a_place_has_that_of_what_contains_it():
+    assert {(): ROOT, (0,): SPEC, (0, "name"): NAME} == document().item("items").places
+
+
+def test_values_without_a_file_have_no_places():
+    with pytest.raises(KeyError):
+        Document({}).place(("a",))
 
 
 @pytest.mark.parametrize(
@@ -60,11 +69,18 @@ def test_a_problem_with_a_place_keeps_it():
     [
         (("items", 0, "name"), ("a", "b")),
         (("items", 0, "name", "x"), ("a", "b")),
-        (("items", 0, "image"), ("a",)),
+        (("items", 0, "image"), ("a", 0)),
         (("kind",), ()),
     ],
 )
 def test_a_problem_of_a_converted_document_has_its_path_in_the_custom_resource(path, origin):
-    converted = document(origins={("items",): ("a",), ("items", 0, "name"): ("a", "b")})
+    converted = document(converted=True)
 
     assert origin == converted.located(problem(*path)).path
+
+
+@pytest.mark.parametrize(
+    ("value", "depth"), [(1, 0), ([], 1), ({}, 1), ([1, {"a": [2]}], 3), ({"a": [[[]]], "b": 1}, 4)]
+)
+def test_depth_is_that_of_mappings_and_lists_within_each_other(value, depth):
+    assert [True] * depth + [False] == [is_too_deep(value, limit) for limit in range(depth + 1)]

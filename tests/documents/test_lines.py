@@ -15,12 +15,14 @@ from support import FILES, FIXTURES, RESOURCES, ROOT, stem
 from yaml_texts import PLAIN, QUOTED, damaged, text
 
 from mlgen import Options
-from mlgen.documents import _lines, _thorough, reader
+from mlgen.documents import _composer, _lines, _thorough, reader
 from mlgen.documents._thorough import Reader
 from mlgen.documents.chunks import chunks, is_blank, without_marker
 from mlgen.documents.document import Document
 from mlgen.documents.files import Text, texts
+from mlgen.documents.marks import Mark
 from mlgen.pipeline import attempt
+from mlgen.problems import Place
 
 MUTANTS = int(os.environ.get("MLGEN_MUTANTS", "3000"))
 SEED = os.environ.get("MLGEN_SEED", "lines")
@@ -136,13 +138,18 @@ def test_to_render_without_a_problem_needs_no_places(file, monkeypatch):
 
 def test_places_are_read_when_one_is_used(monkeypatch):
     reads = []
-    monkeypatch.setattr(Reader, "read", lambda _, text: reads.append(text))
+
+    def read(_, text):
+        reads.append(text)
+        return Document({}, lambda: Mark(Place("job.yaml")))
+
+    monkeypatch.setattr(Reader, "read", read)
     (document,) = reader.read_documents(Text("job.yaml", "--- # job\na: 1\n"))
     item = document.item("a")
 
     assert ({"a": 1}, 1, []) == (document.data, item.data, reads)
     assert ("job.yaml", "job.yaml") == (document.place(()).file, document.key_place(("a",)).file)
-    assert ["    # job\na: 1\n"] == reads
+    assert ["--- # job\na: 1\n"] == reads
 
 
 @pytest.mark.parametrize(
@@ -166,8 +173,9 @@ def test_limits_are_those_of_the_thorough_reader(text, monkeypatch):
 
     if len(text) < 200:
         for module in (reader, _thorough):
-            monkeypatch.setattr(module, "MAX_BYTES", 100)
-            monkeypatch.setattr(module, "MAX_VALUES", 20)
+            monkeypatch.setattr(module, "DOCUMENT_BYTES", 100)
+        for module in (reader, _composer):
+            monkeypatch.setattr(module, "VALUES", 20)
     either = result()
     monkeypatch.setattr(_lines, "data", unusual)
 

@@ -7,6 +7,7 @@ import pytest
 
 from mlgen.documents.document import Document
 from mlgen.documents.files import Text
+from mlgen.documents.marks import Mark, marked
 from mlgen.documents.overrides import apply, parse, written
 from mlgen.documents.reader import read_documents
 from mlgen.problems import MlgenError, Place
@@ -222,7 +223,7 @@ def test_a_path_that_does_not_exist_is_an_error(path, message, document):
 @pytest.mark.parametrize("data", [None, "text", ["item"]])
 def test_nothing_can_be_set_in_a_document_that_is_not_a_mapping(data):
     with pytest.raises(ValueError, match='the document is not a mapping, so "spec" cannot be set'):
-        apply(Document(data, {(): Place("job.yaml")}), ("spec", "image"), "x")
+        apply(Document(data, lambda: marked({(): Place("job.yaml")})), ("spec", "image"), "x")
 
 
 def test_an_overridden_value_is_placed_at_set_and_the_others_in_the_file(document):
@@ -233,20 +234,27 @@ def test_an_overridden_value_is_placed_at_set_and_the_others_in_the_file(documen
     assert "job.yaml:4:10" == str(changed.place(("spec", "image")))
 
 
-@pytest.mark.parametrize(
-    ("origins", "expected"),
-    [
-        ({}, {}),
-        (
-            {("spec",): ("a",), ("spec", "roles"): ("b",), ("spec", "roles", "ps"): ("c",)},
-            {("spec",): ("a",), ("spec", "roles"): ("spec", "roles")},
-        ),
-    ],
-)
-def test_an_overridden_value_of_a_custom_resource_keeps_its_own_path(origins, expected, document):
-    converted = replace(document, origins=origins)
+def test_an_overridden_value_of_a_custom_resource_keeps_its_own_path(document):
+    place = document.place(())
+    inner = {"roles": Mark(place, origin=("b",), inner={"ps": Mark(place)}), "image": Mark(place)}
+    marks = Mark(place, inner={"spec": Mark(place, origin=("a",), inner=inner)})
+    converted = replace(document, marks=lambda: marks, converted=True)
 
-    assert expected == apply(converted, ("spec", "roles"), {}).origins
+    assert {
+        (): (),
+        ("spec",): ("a",),
+        ("spec", "roles"): ("spec", "roles"),
+        ("spec", "image"): ("a", "image"),
+    } == dict(apply(converted, ("spec", "roles"), {}).origins())
+
+
+@pytest.mark.parametrize("setting", [f"{'.a' * 101}=1", f"{'.a' * 51}={'[' * 50}1{']' * 50}"])
+def test_a_setting_cannot_make_a_document_deeper_than_one_may_be(setting, document):
+    path, value = parse(setting[1:])
+
+    with pytest.raises(ValueError, match="would be nested more than 100 levels deep"):
+        apply(document, path, value)
+    assert apply(document, path[1:], value)
 
 
 def test_the_source_text_of_an_overridden_value_is_dropped(document):

@@ -1,7 +1,10 @@
 """Files that are read document by document, and Lists that are read item by item."""
 
 import io
+import os
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -137,3 +140,72 @@ def test_a_list_that_is_written_in_another_way_is_read_as_a_whole(old, new):
     text = Text("a", LIST.replace("wrong: [1", "a: 1}").replace(old, new))
 
     assert [text.text] == [part.text for part in dialects.pieces(text)]
+
+
+@pytest.mark.parametrize("read", [texts, parts])
+def test_no_link_out_of_a_folder_is_followed(read, tmp_path, monkeypatch):
+    """Who wrote the folder may not be able to read what the link leads to; who names a link may."""
+    monkeypatch.chdir(tmp_path)
+    Path("jobs/data").mkdir(parents=True)
+    for name in ("secret.yaml", "jobs/data/a.yaml"):
+        Path(name).write_text("kind: A\n")
+    Path("jobs/a.yaml").symlink_to("data/a.yaml")  # as in a mounted ConfigMap
+    os.mkfifo("jobs/pipe.yaml")
+
+    assert ["kind: A\n"] == [text.text for text in read(("jobs",))]
+
+    Path("jobs/link.yaml").symlink_to("../secret.yaml")
+    (text,) = read(("jobs",))
+    assert "jobs/link.yaml:1:1: is a link out of the folder" in str(text.problem)
+    assert ["kind: A\n"] == [text.text for text in read(("jobs/link.yaml",))]
+
+
+@pytest.mark.parametrize("read", [texts, parts])
+def test_a_file_that_is_too_large_is_an_error(read, monkeypatch, tmp_path):
+    for module in ("files", "parts"):
+        monkeypatch.setattr(f"mlgen.documents.{module}.TEXT_BYTES", 1 << 20)
+    (tmp_path / "large.yaml").write_bytes(b"a: 1\n---\n" + b"#" * (1 << 20))
+    (tmp_path / "next.yaml").write_bytes(b"b: 1\n---\n" + b"#" * ((1 << 20) - 9))
+
+    *_, error, following = [
+        text for text in read((str(tmp_path),)) if text.problem or "b: 1" in text.text
+    ]
+
+    assert f"{tmp_path}/large.yaml" == error.name
+    assert str(error.problem).endswith(
+        "large.yaml:1:1: is larger than 1 MiB; split it into several files [too-large]"
+    )
+    assert "b: 1" in following.text
+
+
+def test_no_more_of_a_stream_is_read_than_may_be(monkeypatch):
+    monkeypatch.setattr("mlgen.documents.parts.TEXT_BYTES", 1000)
+    monkeypatch.setattr("mlgen.documents.files.TEXT_BYTES", 1000)
+    for read in (texts, parts):
+        stream = io.BytesIO(b"x" * 5000)
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=stream))
+        (text,) = read(("-",))
+
+        assert "too-large" == text.problem.code
+        assert 1001 == stream.tell()
+
+
+@pytest.mark.parametrize("read", [texts, parts])
+def test_too_many_documents_are_an_error(read, monkeypatch, tmp_path):
+    monkeypatch.setattr("mlgen.documents.files.DOCUMENTS", 5)
+    for name in ("a", "b", "c", "d"):
+        (tmp_path / f"{name}.yaml").write_text("a: 1\n---\nb: 1\n")
+
+    *_, last = read((str(tmp_path),))
+
+    assert str(last.problem).endswith(
+        "c.yaml:1:1: more than 5 documents; read fewer files at once [too-large]"
+    )
+
+
+def test_too_many_documents_of_one_text_are_an_error(monkeypatch):
+    monkeypatch.setattr("mlgen.documents.reader.DOCUMENTS", 2)
+
+    *documents, (problem,) = read_documents(Text("a.yaml", "a\n" + "--- # a\r---\rb\n" * 9))
+
+    assert (2, "too-large") == (len(documents), problem.code)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mlgen.documents.document import Document
+from mlgen.documents.document import Document, is_too_deep
 from mlgen.documents.files import Text, decode, texts
 from mlgen.documents.reader import read_documents, value_document
 from mlgen.problems import Place, Problem
@@ -179,8 +179,28 @@ def test_three_dashes_within_a_string_do_not_start_a_document(text, value):
         assert value.strip() == documents[0].data["a"].strip()
 
 
-def test_directives_are_ignored():
-    assert {"a": "yes"} == data("%YAML 1.1\n---\na: yes\n")
+def test_the_directive_of_this_version_is_ignored():
+    assert {"a": "yes"} == data("%YAML 1.2\n---\na: yes\n")
+
+
+@pytest.mark.parametrize("directive", ["%YAML 1.1", "# a\n \n%TAG ! x", "%YAML 1.2\n%YAML 1.1"])
+def test_a_directive_that_may_change_values_is_an_error(directive):
+    (problem,), _ = read_documents(Text("job.yaml", f"{directive}\n---\na: yes\n"))
+
+    line = len(directive.splitlines())
+    assert f"job.yaml:{line}:1: directives other than %YAML 1.2 are" in str(problem)
+
+
+@pytest.mark.parametrize("line", ["---#", "---# a", "---\xa0", "---\x85# a", "---\u3000"])
+def test_a_line_that_only_kubectl_takes_for_a_marker_is_an_error(line):
+    assert "job.yaml:2:1: kubectl starts a document at" in rejected(f"a: 1\n{line}\nb: 1\n")
+
+
+@pytest.mark.parametrize(
+    "text", ["--- a: 1", "a: 1\n...\nb: 1\n", "a: 1\n\ufeff---\nb: 1\n", "a: 1\x85---\x85b: 1"]
+)
+def test_what_other_readers_divide_in_other_ways_is_an_error(text):
+    assert "is not valid YAML" in rejected(text)
 
 
 def test_windows_line_endings_can_be_read():
@@ -333,15 +353,73 @@ def test_documents_next_to_a_document_that_is_too_large_are_read():
     assert 2 == problem.place.line
 
 
-@pytest.mark.parametrize("text", ["a: " + "[" * 5000, "- " * 5000 + "a"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("a: " + "[" * 5000, "- " * 5000 + "a", "? " * 5000, f"a: {'[' * 100}{']' * 100}"),
+        *(f"{{a: &a [[]], b: {'[' * 98}*a{']' * 98}}}", "&a [*a, " + "[" * 100),
+        "a0: &a0 []\n" + "".join(f"a{i}: &a{i} [*a{i - 1}]\n" for i in range(1, 200)),
+        "a0: &a0 {}\n" + "".join(f"a{i}: &a{i} {{<<: *a{i - 1}}}\n" for i in range(1, 200)),
+    ],
+)
 def test_deep_nesting_is_an_error(text):
-    assert rejected(text).endswith("is nested too deeply [too-large]")
+    assert rejected(text).endswith("is nested more than 100 levels deep [too-large]")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"a: {'[' * 99}{']' * 99}",
+        f"{{a: &a [[]], b: {'[' * 97}*a{']' * 97}}}",
+        "".join(f"{' ' * depth}a:\n" for depth in range(100)),
+    ],
+)
+def test_nesting_up_to_the_bound_can_be_read(text):
+    assert not is_too_deep(data(text))
+    assert is_too_deep(data(text), 99)
 
 
 def test_aliases_that_expand_to_too_many_values_are_an_error():
     levels = "".join(f"l{i}: &l{i} [{', '.join([f'*l{i - 1}'] * 10)}]\n" for i in range(1, 12))
 
-    assert "aliases expand to more than 200000 values" in rejected("l0: &l0 [a]\n" + levels)
+    assert "has more than 200000 values after aliases are expanded" in rejected(
+        "l0: &l0 [a]\n" + levels
+    )
+
+
+def test_merged_keys_count_as_often_as_they_are_merged():
+    levels = "".join(
+        f"l{i}: &l{i} {{<<: [{', '.join([f'*l{i - 1}'] * 10)}]}}\n" for i in range(1, 12)
+    )
+
+    assert "has more than 200000 values" in rejected("l0: &l0 {a: 1}\n" + levels)
+
+
+def test_aliases_that_repeat_too_long_a_text_are_an_error():
+    message = "has more than 4194304 characters after aliases are expanded"
+
+    assert message in rejected(f"a: &a {'x' * 500_000}\nb: [{'*a, ' * 10}]\n")
+
+
+def test_an_anchor_can_be_used_twice():
+    assert {"a": 1, "b": 2, "c": 2} == data("a: &a 1\nb: &a 2\nc: *a\n")
+
+
+@pytest.mark.parametrize("escape", [r"\U00110000", r"\UFFFFFFFF"])
+def test_an_escape_sequence_that_stands_for_no_character_is_an_error(escape):
+    assert "an escape sequence stands for no character" in rejected(f'a: "{escape}"')
+
+
+@pytest.mark.parametrize(
+    "number", ["1" * 101, "0x" + "f" * 100, f"1.{'0' * 100}", "1e" + "9" * 5000]
+)
+def test_a_number_of_too_many_digits_is_an_error(number):
+    message = f"a: the number has {len(number)} characters, the limit is 100"
+
+    assert f"job.yaml:1:4: {message}; quote it if it is a string [too-large]" == rejected(
+        f"a: {number}"
+    )
+    assert {"a": number} == data(f'a: "{number}"')
 
 
 @pytest.mark.parametrize(
@@ -363,7 +441,7 @@ def test_an_alias_can_be_used_twice():
         ("a: .inf", ".inf is not a number that a manifest can hold"),
         ("a: -.INF", "-.INF is not a number that a manifest can hold"),
         ("a: .nan", ".nan is not a number that a manifest can hold"),
-        (f"a: {'1' * 5000}", f"{'1' * 60} is not an integer that a manifest can hold"),
+        ("a: 1e999", "1e999 is not a number that a manifest can hold"),
         ("a: !!int x", "x is not an integer that a manifest can hold"),
         ("a: !!bool x", "x is not a boolean that a manifest can hold"),
     ],

@@ -2,8 +2,10 @@
 
 import pytest
 
+from mlgen.documents import list_reading
 from mlgen.documents.files import Text
-from mlgen.documents.resource_list import Item, read
+from mlgen.documents.list_reading import VERSIONS
+from mlgen.documents.resource_list import read
 from mlgen.problems import MlgenError, Problem
 
 HEAD = "apiVersion: config.kubernetes.io/v1\nkind: ResourceList\n"
@@ -36,24 +38,23 @@ def error(text):
 def test_items_in_block_style_are_whole_lines():
     source = parsed(f"{HEAD}items:\n{JOB}{DATA}functionConfig: {LOCAL}\n")
     job, data = source.items
+    first, second, end = source.lines.items
 
-    assert [JOB.partition("\n")[2], DATA] == [source.text[i.start : i.end] for i in source.items]
+    assert (JOB.partition("\n")[2], DATA) == (source.text[first:second], source.text[second:end])
     assert ("batch/v1", "Job", "mnist", "a") == (job.version, job.kind, job.name, job.namespace)
     assert ("job.yaml", False, "job.yaml") == (job.path, job.local, job.origin)
     assert ("batch", "Job", "a", "mnist") == job.key
     assert ("", "ConfigMap", "", "x") == data.key
     assert ("", "ConfigMap/x") == (data.path, data.origin)
-    assert "  {kind: ConfigMap, apiVersion: v1, metadata: {name: x}}" == data.text
-    assert (0, 0) == (source.item_column, source.column)
-    assert source.append_at == data.end
-    assert source.results_at == len(source.text)
+    assert "{kind: ConfigMap, apiVersion: v1, metadata: {name: x}}" == data.text
+    assert (0, 0) == (source.lines.item_column, source.lines.column)
+    assert source.lines.end == len(source.text)
 
 
-def test_the_function_config_is_an_item_without_span():
+def test_the_function_config_is_an_item():
     config = parsed(f"{HEAD}functionConfig: {LOCAL}\nitems: []\n").config
 
-    text = " " * 16 + LOCAL
-    assert Item(0, 0, text, "", "A", "", "", "", local=True) == config
+    assert (LOCAL, "A", "", True) == (config.text, config.kind, config.name, config.local)
 
 
 @pytest.mark.parametrize("config", ["", "functionConfig: text\n"])
@@ -67,31 +68,31 @@ def test_items_in_flow_style_are_exact_spans():
     )
     source = parsed(text)
 
-    assert ["{}", '{"a": 1}'] == [source.text[item.start : item.end] for item in source.items]
-    assert (None, None) == (source.item_column, source.column)
-    assert ("]}\n", "}\n") == (source.text[source.append_at :], source.text[source.results_at :])
-
-
-def test_an_item_can_be_inserted_into_an_empty_list():
-    source = parsed(f"{HEAD}items: []")
-
-    assert "]\n" == source.text[source.append_at :]
-    assert (None, 0) == (source.item_column, source.column)
+    assert ["{}", '{"a": 1}'] == [item.text for item in source.items]
+    assert (True, None) == (source.flow, source.lines)
 
 
 @pytest.mark.parametrize(
-    ("with_results", "without"),
+    "text",
     [
-        (f"{HEAD}results:\n- message: a\nitems: []\n", f"{HEAD}items: []\n"),
-        (f"{HEAD}items: []\nresults: []", f"{HEAD}items: []\n"),
-        (
-            "{apiVersion: config.kubernetes.io/v1, kind: ResourceList, items: [], results: [a]}",
-            "{apiVersion: config.kubernetes.io/v1, kind: ResourceList, items: []}\n",
-        ),
+        f"{HEAD}items: []\n",
+        f"{HEAD}items: &a\n- {{a: b}}",
+        f"{HEAD}items:\n- {{a: b}}",
+        f"{HEAD}items:\r\n- {{a: b}}\r\n",
+        f"---\n{{apiVersion: {VERSIONS[0]}, kind: ResourceList, items: [{{a: b}}]}}\n",
     ],
 )
-def test_results_of_earlier_functions_are_removed(with_results, without):
-    assert without == parsed(with_results).text
+def test_a_list_in_another_style_has_no_places_for_edits(text):
+    source = parsed(text)
+
+    assert (None, False) == (source.lines, source.flow)
+
+
+@pytest.mark.parametrize("dash", ["- ", "-   ", "- # c\n  ", "-\n  # c\n\n  ", "- &a\n  "])
+def test_the_line_of_an_item_is_that_of_its_dash(dash):
+    source = parsed(f"{HEAD}items:\n{dash}a: b\n")
+
+    assert source.lines.items == (len(f"{HEAD}items:\n"), len(source.text))
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1", "v1alpha1"])
@@ -113,9 +114,11 @@ HINT = "run this as a function of kustomize or kpt, or pass manifests to mlgen r
         ("[]\n", f"1:1: {EXPECTED} a document without kind; {HINT} [resource-list]"),
         (HEAD, "1:1: items: expected a list [resource-list]"),
         (f"{HEAD}items: {{}}\n", "3:8: items: expected a list [resource-list]"),
+        (f"{HEAD}items: {{? {{kind: b}} : c}}\n", "3:8: items: expected a list [resource-list]"),
         (f"{HEAD}items: [{{}}, a]\n", "3:13: items: expected an object, got a scalar [resource"),
         (f"{HEAD}items:\n- []\n", "4:3: items: expected an object, got a list [resource-list]"),
-        ("a: 1\n---\nb: 1\n", "3:1: expected one ResourceList, got 2 documents"),
+        ("a: 1\n---\nb: 1\n", f"3:1: expected one ResourceList alone; {HINT} [resource-list]"),
+        ("? {a: b}\n: c\n", f"1:1: {EXPECTED} a document without kind"),
         ("a: [\n", "2:1: is not valid YAML: "),
         ("", f"1:1: the file contains no documents; {HINT} [empty]"),
     ],
@@ -132,8 +135,39 @@ def test_an_unreadable_file_is_an_error():
     assert (problem,) == caught.value.problems
 
 
-def test_an_anchor_can_be_used_by_several_items_and_nesting_can_be_deep():
-    nested = "[" * 3000 + "]" * 3000
-    source = parsed(f"{HEAD}items:\n- &a {{kind: A, x: {nested}}}\n- &a {{kind: B}}\n")
+def test_an_anchor_can_be_defined_by_several_items():
+    source = parsed(f"{HEAD}items:\n- &a {{kind: A, x: [&b c, *b]}}\n- &a {{kind: B}}\n")
 
     assert ["A", "B"] == [item.kind for item in source.items]
+
+
+@pytest.mark.parametrize(
+    ("items", "place"),
+    [("- {a: &x b}\n- {a: *x}\n", "5:7"), ("- {a: *x}\n", "4:7"), ("&x\n- {a: *x}\n", "4:7")],
+)
+def test_an_alias_of_a_value_in_another_item_is_an_error(items, place):
+    expected = f"<stdin>:{place}: the anchor of *x is not in the same item [resource-list]"
+
+    assert error(f"{HEAD}items:{' ' if items[0] == '&' else chr(10)}{items}") == expected
+
+
+def test_a_field_of_the_list_is_there_once():
+    assert 'duplicate key "items" [resource-list]' in error(f"{HEAD}items: []\nitems: []\n")
+
+
+@pytest.mark.parametrize("nested", ["[" * 99 + "]" * 99, "{x: " * 99 + "}" * 99])
+def test_nesting_has_a_bound(nested):
+    """Of 100 levels within an item, which is one of them."""
+    assert 1 == len(parsed(f"{HEAD}items:\n- {{x: {nested}}}\n").items)
+    assert "has more than 100 levels [too-large]" in error(f"{HEAD}items:\n- {{x: [{nested}]}}\n")
+
+
+def test_the_number_of_items_has_a_bound(monkeypatch):
+    monkeypatch.setattr(list_reading, "DOCUMENTS", 2)
+
+    assert 2 == len(parsed(f"{HEAD}items: [{{}}, {{}}]\n").items)
+    assert "has more than 2 items [too-large]" in error(f"{HEAD}items: [{{}}, {{}}, {{}}]\n")
+
+
+def test_a_second_byte_order_mark_is_not_counted():
+    assert ["{kind: A}"] == [i.text for i in parsed(f"\ufeff{HEAD}items:\n- {{kind: A}}\n").items]

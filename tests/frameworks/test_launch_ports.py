@@ -120,6 +120,27 @@ def test_ssh_has_a_port_only_if_it_is_known(topology, launcher, worker, fields, 
     assert first.env["OMPI_MCA_plm_rsh_args"].endswith("10" if port else "300")
 
 
+MADE = "sh -c 'grep -v HostKey /root/.ssh/sshd_config >/tmp/own; /usr/sbin/sshd -De -f /tmp/own'"
+
+
+@pytest.mark.parametrize(
+    ("worker", "hosts"),
+    [
+        ("", "ctr-worker-*"),
+        ("sshd -De -f /root/.ssh/sshd_config", "ctr-worker-*"),
+        (OWN, None),
+        (MADE, None),
+    ],
+)
+def test_host_keys_are_checked_only_if_they_are_known(topology, worker, hosts):
+    roles = {"launcher": spec("launcher", "mpirun a"), "worker": spec("worker", worker)}
+
+    first, second = topology("mpi", roles, transport="ssh").roles
+
+    for role in (first, second):
+        assert role.helpers[0].env.get("MLGEN_SSH_HOSTS") == hosts
+
+
 @pytest.mark.parametrize(
     ("launcher", "worker", "message"),
     [

@@ -1,8 +1,11 @@
 """The planner: addresses, ports, waits, the deciding role, and what the job file overrides."""
 
+from dataclasses import replace
+
 import pytest
 
 from mlgen import MlgenError
+from mlgen.frameworks import _size
 from mlgen.frameworks._planner import Planner, config
 from mlgen.frameworks._success import ANY, FIRST
 from mlgen.jobfile.model import (
@@ -352,13 +355,33 @@ def test_too_few_ports_on_the_nodes_are_reported_once():
 
 def test_replicas_with_a_variable_that_is_too_large_are_not_added():
     plan = planner(network=HOST)
-    plan.add(WORKER, env={"LIST": "x" * (128 << 10)})
-
-    assert len(plan.roles) == 1
-    assert plan.env_too_large
     with pytest.raises(MlgenError) as caught:
-        plan.topology()
+        plan.add(WORKER, env={"LIST": "x" * (128 << 10)})
+    assert not plan.roles
     assert [p.code for p in caught.value.problems] == ["too-large"]
+
+
+def test_replicas_with_a_job_and_a_service_each_are_bounded():
+    plan = planner(network=HOST)
+    with pytest.raises(MlgenError, match=r"a Job and a Service of its own.*remove network\.host"):
+        plan.add(replace(WORKER, replicas=12_501))
+    assert not plan.roles
+
+
+def test_variables_of_all_replicas_are_bounded_together(monkeypatch):
+    monkeypatch.setattr(_size, "JOB_BYTES", 3 << 20)
+    plan = planner()
+    specs = [replace(WORKER, name=f"w-{number}") for number in range(100)]
+    for spec in specs[:30]:
+        plan.add(spec, env={"LIST": "x" * (100 << 10)})
+    with pytest.raises(MlgenError, match="more than 3 MiB together; use fewer replicas, or give"):
+        plan.add(specs[30], env={"LIST": "x" * (100 << 10)})
+    assert len(plan.roles) == 30
+
+
+def test_the_pods_of_a_job_are_bounded():
+    with pytest.raises(MlgenError, match="has 200,000 replicas; a cluster runs at most 150,000"):
+        planner(replace(PS, replicas=100_000), replace(WORKER, replicas=100_000))
 
 
 @pytest.mark.parametrize(

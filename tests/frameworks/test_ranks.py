@@ -181,11 +181,22 @@ def test_the_role_of_rank_0_is_the_deciding_role(specs, role, is_valid):
     assert (planner.collector.problems == ()) is is_valid
 
 
-def test_no_more_replicas_are_added_after_a_variable_that_is_too_large():
+def test_no_replicas_are_added_after_a_variable_that_is_too_large():
     planner = Planner(job(LEADER, OTHER), {"master": 1, "worker": 2})
-    ranked(planner, "master", "worker", lambda _info: {"X": "x" * (128 << 10)})
+    with pytest.raises(MlgenError, match="X has 131072 bytes"):
+        ranked(planner, "master", "worker", lambda _info: {"X": "x" * (128 << 10)})
 
-    assert [role.name for role in planner.roles] == ["master"]
+    assert not planner.roles
+
+
+def test_no_replicas_are_added_if_each_would_need_one_object_too_many():
+    many = replace(FOLLOWER, image="other", replicas=25_000)
+    planner = Planner(job(LEADER, many), {"master": 1, "worker": 2})
+    with pytest.raises(MlgenError, match="25,000 replicas needs a Job of its own") as caught:
+        ranked(planner, "master", "worker", lambda _info: {})
+
+    assert not planner.roles
+    assert [problem.code for problem in caught.value.problems] == ["too-large"]
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,11 @@ import pytest
 
 from mlgen import MlgenError, convert, frameworks, validate
 from mlgen.documents.files import Text
+from mlgen.documents.marks import Mark
 from mlgen.documents.reader import read_documents
 from mlgen.frameworks import _renamed
 from mlgen.problems import Place
+from mlgen.records import replace
 
 JOB = """\
 apiVersion: mlgen.dev/v1alpha1
@@ -132,15 +134,13 @@ def test_a_document_without_options_has_no_old_names(spec):
 def test_origins_in_a_custom_resource_follow_the_current_name():
     path = ("spec", "options", "elastic")
     original = document(OLD)
-    original.origins[path] = ("spec", "elastic")
-    original.origins["spec", "options"] = ("spec",)
+    marks = original.marks().put(path, Mark(original.place(path), origin=("spec", "elastic")))
+    converted = replace(original, marks=lambda: marks, converted=True)
 
-    current = _renamed.with_current_names(original, {"elastic": "elasticPolicy"})
+    current = _renamed.with_current_names(converted, {"elastic": "elasticPolicy"})
 
-    assert current.origins == {
-        ("spec", "options", "elasticPolicy"): ("spec", "elastic"),
-        ("spec", "options"): ("spec",),
-    }
+    assert ("spec", "elastic") == current.origin(("spec", "options", "elasticPolicy"))
+    assert ("spec", "options") == current.origin(("spec", "options", "elastic"))
 
 
 def test_a_job_with_the_old_name_renders_to_the_same_objects():

@@ -18,7 +18,7 @@ from mlgen.jobfile.model import (
     TrainingJob,
     WaitPolicy,
 )
-from mlgen.topology import Helper, Hosts, Role, Success, Topology, Wait
+from mlgen.topology import RESERVED, Helper, Hosts, Role, Success, Topology, Wait
 
 WAITS = (Wait("ps", Hosts("ctr-ps-", 1, ".ctr"), 2222),)
 HELPERS = (Helper("ssh-setup", "setup-ssh.sh", "main"),)
@@ -469,11 +469,16 @@ def test_files_of_one_volume_name_are_the_same_in_all_roles():
     ]
 
 
-def test_the_name_of_mlgens_own_files_is_reserved():
-    message = "the ConfigMap ctr-config is reserved for mlgen's own files"
+@pytest.mark.parametrize("name", RESERVED)
+def test_the_names_of_mlgens_own_objects_are_reserved(name):
+    files_of_mlgen = f"the ConfigMap ctr-{name} is reserved for mlgen's own files"
+    objects_of_mlgen = f"the name ctr-{name} is reserved for mlgen's own objects"
 
-    assert reported(role(spec=files({}, "config"))) == [("roles.worker.volumes.config", message)]
-    assert reported(role(spec={"volumes": {"config": {"mountPath": "/c", "pvc": "c"}}})) == []
+    assert reported(role(spec=files({}, name))) == [
+        (f"roles.worker.volumes.{name}", files_of_mlgen)
+    ]
+    assert reported(role(spec={"volumes": {name: {"mountPath": "/c", "pvc": "c"}}})) == []
+    assert reported(role(name)) == [(f"roles.{name}", objects_of_mlgen)]
 
 
 @pytest.mark.parametrize(

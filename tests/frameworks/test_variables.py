@@ -250,4 +250,4 @@ def test_elasticdl_passes_ps_and_workers_to_the_master(topology):
         "--use_async": "True",
     }
     assert role.workload == "elasticdl-ctr-master"
-    assert [right.resource for right in role.rights] == ["pods", "pods/exec", "services"]
+    assert [right.resource for right in role.rights] == ["pods", "services"]

@@ -2,12 +2,14 @@
 
 import dataclasses
 import json
+import re
 
 import pytest
 from jsonschema import Draft7Validator, Draft202012Validator
 
-from mlgen import frameworks
+from mlgen import dialects, frameworks
 from mlgen.jobfile import model as job
+from mlgen.jobfile.patterns import TEXT, python_pattern
 from mlgen.kubernetes.versions import DEFAULT
 
 MERGED = frameworks.schema(frameworks.names())
@@ -212,3 +214,46 @@ def test_an_option_left_out_means_its_default(name, option, default, render, tmp
         return render(tmp_path / "job.json")
 
     assert rendered(others) == rendered({**others, option: default})
+
+
+FREE = {"annotations", "files"}
+"""Fields whose values are texts of any kind."""
+
+
+def texts():
+    """Every schema of a text, with its path, in the job file and in the options of frameworks."""
+    for path, node in subschemas(MERGED):
+        types = node.get("type", ())
+        if "string" in ([types] if isinstance(types, str) else types) and "enum" not in node:
+            yield path, node
+
+
+def test_no_name_path_or_argument_has_control_characters():
+    """Arguments and variables are processed by programs, which take any text but U+0000."""
+    for path, node in texts():
+        if not FREE & set(path):
+            pattern = re.compile(python_pattern(node["pattern"]))
+            example = next(iter(node.get("examples", ["x"])))
+            characters = "\x00" if node["pattern"] == TEXT else "\x00\n\r\x1b\x7f"
+            texts_with = [text for c in characters for text in (f"{example}{c}", f"/{c}", c)]
+
+            assert not list(filter(pattern.search, texts_with)), path
+
+
+@pytest.mark.parametrize("name", ["cpu", "cpu\n", "\ncpu"])
+def test_a_dollar_is_the_end_of_the_text(name):
+    assert bool(re.search(python_pattern("^[a-z]+$"), name)) == (name == "cpu")
+
+
+def test_a_dollar_in_a_pattern_is_at_its_end():
+    """python_pattern looks nowhere else."""
+    schemas = [
+        MERGED,
+        *(dialects.schema(*k) for n in dialects.names() for k in dialects.get(n).kinds),
+    ]
+    patterns = {
+        node["pattern"] for each in schemas for _, node in subschemas(each) if "pattern" in node
+    }
+
+    assert 10 < len(patterns)
+    assert not [pattern for pattern in patterns if "$" in pattern[:-1]]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlgen.kubernetes.quantity import cure, half, parse, times, total
+from mlgen.kubernetes.quantity import cure, half, natural, parse, times, total
 
 
 @pytest.mark.parametrize(
@@ -173,3 +173,11 @@ def test_a_multiple_is_a_repeated_sum(quantity, count):
 @given(QUANTITIES)
 def test_the_canonical_form_does_not_change_again(quantity):
     assert total([quantity]) == total([total([quantity])])
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("0", 0), ("007", 7), ("", None), ("-1", None), ("²", None), ("٣", None), ("9" * 5000, None)],
+)
+def test_a_natural_number_has_a_few_ascii_digits(text, number):
+    assert number == natural(text)

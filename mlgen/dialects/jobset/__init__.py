@@ -10,7 +10,11 @@ from mlgen.dialects._dialect import Dialect, Kind
 from mlgen.dialects.jobset.network import check_network, check_v1alpha1_addresses
 from mlgen.dialects.jobset.pod_labels import drop_placement_annotations
 from mlgen.dialects.jobset.policies import write_policies
-from mlgen.dialects.jobset.replicated_jobs import ReplicatedJob, read_replicated_jobs
+from mlgen.dialects.jobset.replicated_jobs import (
+    ReplicatedJob,
+    are_too_many,
+    read_replicated_jobs,
+)
 from mlgen.dialects.jobset.restarts import read_restarts, write_restarts
 from mlgen.dialects.jobset.roles import write_roles
 from mlgen.dialects.jobset.schema import V1ALPHA1, V1ALPHA2
@@ -37,6 +41,8 @@ def _convert_v1alpha1(builder: Builder) -> None:
 
 def _convert(builder: Builder, replicated_jobs: list[ReplicatedJob]) -> None:
     """Write the parts of a TrainingJob that are the same in both versions."""
+    if are_too_many(builder, replicated_jobs):
+        return
     kind = builder.resource.get("kind")
     builder.put(("spec", "framework"), kind, "generic")
     builder.put(("spec", "options", "addresses"), kind, value=False)

@@ -24,9 +24,10 @@ def check_network(builder: Builder) -> None:
 
 def check_v1alpha1_addresses(builder: Builder, replicated_jobs: list[ReplicatedJob]) -> None:
     """Report addresses in v1alpha1's own form, with a subdomain for each replicated Job."""
+    texts = [json.dumps(replicated.pod_template.value) for replicated in replicated_jobs]
     for subdomain in [f"{builder.name}-{replicated.name}" for replicated in replicated_jobs]:
-        for replicated in replicated_jobs:
-            if f".{subdomain}" in json.dumps(replicated.pod_template.value):
+        for replicated, text in zip(replicated_jobs, texts, strict=True):
+            if f".{subdomain}" in text:
                 message = f"here the subdomain of the pods is {builder.name}, not {subdomain}"
                 hint = f"replace .{subdomain} with .{builder.name} in addresses"
                 builder.differs(replicated.pod_template, message, hint)

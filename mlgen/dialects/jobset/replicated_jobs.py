@@ -6,6 +6,7 @@ Source: kubernetes-sigs/jobset, pkg/webhooks/jobset_webhook.go, for names and de
 import re
 from collections.abc import Iterable
 
+from mlgen.bounds import ROLES
 from mlgen.dialects._builder import Builder
 from mlgen.dialects._source_value import SourceValue
 from mlgen.problems import did_you_mean
@@ -99,6 +100,18 @@ def read_replicated_jobs(builder: Builder) -> list[ReplicatedJob]:
         pod_count = _pod_count(builder, source.get("template", "spec"))
         replicated_jobs.append(ReplicatedJob(name, source, job_count, pod_count, first_index))
     return replicated_jobs
+
+
+def are_too_many(builder: Builder, replicated_jobs: list[ReplicatedJob]) -> bool:
+    """Return whether there are more Jobs than roles in a job, and report it."""
+    total = sum(replicated.job_count for replicated in replicated_jobs)
+    if total <= ROLES:
+        return False
+    largest = max(replicated_jobs, key=lambda replicated: replicated.job_count).source
+    message = f"the JobSet has {total:,} Jobs; at most {ROLES} are rendered"
+    hint = "use fewer Jobs, each with more pods, or several JobSets"
+    builder.refuse(largest.get("replicas") or largest, message, hint, "too-large")
+    return True
 
 
 def _pod_count(builder: Builder, spec: SourceValue) -> int:

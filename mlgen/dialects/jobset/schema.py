@@ -5,7 +5,8 @@ Source: kubernetes-sigs/jobset, api/jobset/v1alpha2 and v1alpha1.
 
 from typing import Any
 
-from mlgen.dialects._schemas import COUNT, METADATA, SWITCH, TEMPLATE, TEXT, mapping
+from mlgen.bounds import ROLES
+from mlgen.dialects._schemas import COUNT, METADATA, PODS, SWITCH, TEMPLATE, TEXT, mapping
 
 
 def _list(item: dict[str, Any]) -> dict[str, Any]:
@@ -37,8 +38,8 @@ JOB_SUCCESS_RULE = mapping({"succeededIndexes": TEXT, "succeededCount": COUNT})
 JOB = mapping(
     {
         "template": TEMPLATE,
-        "completions": COUNT,
-        "parallelism": COUNT,
+        "completions": PODS,
+        "parallelism": PODS,
         "completionMode": {"enum": ["Indexed", "NonIndexed"]},
         "activeDeadlineSeconds": COUNT,
         "backoffLimit": COUNT,
@@ -61,10 +62,11 @@ def _replicated_jobs(**version_fields: Any) -> dict[str, Any]:
     """Return the JSON Schema of `replicatedJobs`, with the fields that only one version has."""
     fields = {
         "name": {**TEXT, "minLength": 1, "examples": ["worker"]},
-        "replicas": COUNT,
+        "replicas": PODS,
         "template": mapping({"metadata": METADATA, "spec": JOB}, "spec"),
     }
-    return _list(mapping(fields | version_fields, "name", "template")) | {"minItems": 1}
+    items = mapping(fields | version_fields, "name", "template")
+    return _list(items) | {"minItems": 1, "maxItems": ROLES}
 
 
 SUCCESS_POLICY = mapping(

@@ -4,6 +4,7 @@ A claim has the name `<claim template>-<JobSet>`; in pods, its volume has the te
 Source: kubernetes-sigs/jobset, pkg/controllers/volume_claim_policy.go.
 """
 
+from shlex import quote
 from typing import Any
 
 from mlgen.dialects._builder import Builder
@@ -55,7 +56,7 @@ def _report_differences(builder: Builder, claim: SourceValue, name: str, *, is_k
         builder.differs(claim, message, hint)
     elif ttl:
         message = f"JobSet deletes {name} {ttl.value} s after the end; here it is kept"
-        builder.differs(claim, message, f"run kubectl delete pvc {name}")
+        builder.differs(claim, message, f"run kubectl delete pvc {quote(name)}")
     for field in ("labels", "annotations"):
         value = claim.get("metadata", field)
         if value.value:

@@ -6,8 +6,10 @@ An annotation that has become a part of the TrainingJob is removed from its meta
 import json
 from collections.abc import Mapping
 
+from mlgen.bounds import DEPTH
 from mlgen.dialects._builder import Builder
 from mlgen.dialects._source_value import SourceValue
+from mlgen.documents.document import is_too_deep
 from mlgen.problems import did_you_mean
 
 NETWORK_MODE = "kubedl.io/network-mode"
@@ -61,6 +63,8 @@ def read_json(builder: Builder, name: str, types: Mapping[str, type], example: s
     try:
         content = json.loads(source.value)
         json.dumps(content, ensure_ascii=False).encode()  # fails for half of a surrogate pair
+        if is_too_deep(content):
+            raise RecursionError(f"nested more than {DEPTH} levels deep")
     except (ValueError, RecursionError) as error:
         builder.refuse(source, f"invalid JSON: {error}", hint)
         return SourceValue(None)

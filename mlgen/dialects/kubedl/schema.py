@@ -7,7 +7,7 @@ apis/cache/v1alpha1 and pkg/job_controller/api/v1.
 from typing import Any
 
 from mlgen.dialects._kubeflow_common import INLINE, REPLICA, Rules
-from mlgen.dialects._schemas import COUNT, SWITCH, TEMPLATE, TEXT, TEXTS, mapping
+from mlgen.dialects._schemas import COUNT, PODS, SWITCH, TEMPLATE, TEXT, TEXTS, mapping
 
 _SCHEDULING_POLICY = mapping(
     {
@@ -96,7 +96,7 @@ MPIJOB: dict[str, Any] = {
     "processingUnitsPerNode": COUNT,
     "processingResourceType": TEXT,
     "launcherOnMaster": SWITCH,
-    "replicas": COUNT,
+    "replicas": PODS,
     "template": TEMPLATE,
 }
 

@@ -3,6 +3,7 @@
 Source: kubedl-io/kubedl at b93a2b4, pkg/tensorboard.
 """
 
+from shlex import quote
 from typing import Any
 
 from mlgen.dialects._builder import Builder
@@ -57,7 +58,7 @@ def _report_differences(builder: Builder, config: SourceValue) -> None:
     seconds, ingress = config.get("ttlSecondsAfterJobFinished"), config.get("ingressSpec")
     if seconds:
         message = f"KubeDL deletes TensorBoard {seconds.value} s after training; here it remains"
-        hint = f"to delete it, run kubectl delete deployment,service {name}"
+        hint = f"to delete it, run kubectl delete deployment,service {quote(name)}"
         builder.differs(seconds, message, hint)
     if ingress:
         message = "no Ingress is rendered for TensorBoard"

@@ -14,7 +14,7 @@ from mlgen.dialects._kubeflow_common import (
     REPLICAS,
     Rules,
 )
-from mlgen.dialects._schemas import COUNT, SWITCH, TEXT, mapping
+from mlgen.dialects._schemas import COUNT, PODS, SWITCH, TEXT, mapping
 from mlgen.dialects.kubeflow.kinds import MXNET
 
 TFJOB: dict[str, Any] = {
@@ -23,8 +23,8 @@ TFJOB: dict[str, Any] = {
 }
 
 ELASTIC_SIZES: dict[str, Any] = {
-    "minReplicas": COUNT,
-    "maxReplicas": COUNT,
+    "minReplicas": PODS,
+    "maxReplicas": PODS,
     "maxRestarts": COUNT,
     "metrics": {"type": "array"},
 }

@@ -33,6 +33,7 @@ from mlgen.dialects.kubeflow.kinds import (
     TUNER_KEY,
     XGBOOST_ENV,
 )
+from mlgen.kubernetes.quantity import natural
 
 
 def write_tfjob(builder: Builder, clean: str = "") -> None:
@@ -71,8 +72,8 @@ def write_pytorchjob(builder: Builder) -> None:
         # Without a Master the operator sets no ranks, so the user's variables take effect.
         drop_overwritten(builder, PYTORCH_ENV if "master" in replica_types else PET_ENV)
     if processes:
-        count = str(processes.value)
-        value = int(count) if count.isdecimal() else count
+        number = natural(str(processes.value))
+        value = str(processes.value) if number is None else number
         builder.put(("spec", "options", "nprocPerNode"), processes, value)
     run_policy(builder, replica_types, MANAGER)
 

@@ -9,6 +9,7 @@ training.
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from mlgen.bounds import ROLES
 from mlgen.dialects._builder import Builder
 from mlgen.dialects._kubeflow_common import (
     Rules,
@@ -17,9 +18,10 @@ from mlgen.dialects._kubeflow_common import (
     main_container,
     run_policy,
 )
-from mlgen.dialects._schemas import COUNT, TEMPLATE, TEXT, mapping
+from mlgen.dialects._schemas import COUNT, PODS, TEMPLATE, TEXT, mapping
 from mlgen.dialects._source_value import SourceValue
 from mlgen.dialects.kubeflow.kinds import MXNET, PYTORCH, TF
+from mlgen.kubernetes.quantity import natural
 from mlgen.records import record
 
 
@@ -52,11 +54,16 @@ class ListForm:
     def spec(self, **fields: Any) -> dict[str, Any]:
         """Return the JSON Schema of `spec`, with these additional fields."""
         names = {"enum": list(self.types)}
-        item = {"replicas": COUNT, self.port: COUNT, "template": TEMPLATE}
+        item = {"replicas": PODS, self.port: COUNT, "template": TEMPLATE}
         replica_specs = mapping(item | dict.fromkeys(self.type, names))
         decider = mapping({"replicaName": names, self.index: COUNT})
         common = {
-            "replicaSpecs": {"type": "array", "minItems": 1, "items": replica_specs},
+            "replicaSpecs": {
+                "type": "array",
+                "minItems": 1,
+                "maxItems": ROLES,
+                "items": replica_specs,
+            },
             "terminationPolicy": mapping({self.decider: decider}, self.decider),
             "schedulerName": TEXT,
             "RuntimeId": TEXT,
@@ -175,7 +182,9 @@ def _write_role(
     builder.role(role, template, main)
     builder.put((*path, "replicas"), replica_type.get("replicas"))
     port = replica_type.get(form.port) or builder.spec.get(form.port)
-    builder.put((*path, "port"), port, int(port.value) if port else None)
+    if port:
+        number = natural(str(port.value))
+        builder.put((*path, "port"), port, port.value if number is None else number)
     restart = template.get("spec", "restartPolicy")
     policy = _restart_policy(form, role, restart.value, decides=decides)
     builder.put((*path, "restartPolicy"), restart, policy)

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from mlgen.dialects._kubeflow_common import INLINE, REPLICA, RUN_POLICY, SCHEDULING
-from mlgen.dialects._schemas import COUNT, SWITCH, TEMPLATE, TEXT, mapping
+from mlgen.dialects._schemas import COUNT, PODS, SWITCH, TEMPLATE, TEXT, mapping
+from mlgen.jobfile.patterns import SSH_FOLDER
 
 DISTRIBUTIONS = {
     "OpenMPI": "OpenMPI",
@@ -50,7 +51,7 @@ V1ALPHA1 = mapping(
         "launcherOnMaster": SWITCH,
         "backoffLimit": COUNT,
         "activeDeadlineSeconds": COUNT,
-        "replicas": COUNT,
+        "replicas": PODS,
         "template": TEMPLATE,
     },
     "template",
@@ -70,7 +71,7 @@ V2BETA1 = mapping(
             mapping(REPLICA["properties"] | _RESTART_POLICY, "template")
         ),
         "runPolicy": mapping(RUN_POLICY["properties"] | _RUN_POLICY),
-        "sshAuthMountPath": {"type": "string", "pattern": "^/"},
+        "sshAuthMountPath": {"type": "string", "pattern": SSH_FOLDER},
         "launcherCreationPolicy": {"enum": ["AtStartup", "WaitForWorkersReady"]},
         "waitForWorkers": SWITCH,
         "mpiImplementation": {"enum": ["OpenMPI", "Intel", "MPICH"]},

@@ -7,6 +7,7 @@ pkg/controllers/v1; 0.2.3, pkg/controllers/v1alpha2.
 
 import re
 from collections.abc import Iterator, Mapping
+from shlex import quote
 from typing import Any
 
 from mlgen.dialects._builder import ENDLESS, Builder
@@ -62,7 +63,7 @@ HYDRA_ENV = {
 }
 """Variables for Intel MPI that the training operator sets too, unless the user does."""
 
-SSHD_PORT = re.compile(r"\bsshd\b.*?\s(?:-p\s*|-o\s*[\"']?Port[\s=]\s*)(\d+)", re.DOTALL)
+SSHD_PORT = re.compile(r"\bsshd\b.*?\s(?:-p\s*|-o\s*[\"']?Port[\s=]\s*)(\d{1,9}\b)", re.DOTALL)
 SSH_PORTS = (22, 2222)
 
 
@@ -276,7 +277,7 @@ def _write_elastic(builder: Builder, launcher: SourceValue, working_launchers: i
 
 def _processes(command_line: str, bound: str) -> int | None:
     """Return horovodrun's argument --min-np or --max-np (or -num-proc), if it is set."""
-    match = re.search(rf"--{bound}-(?:np|num-proc)[\s=]+(\d+)", command_line)
+    match = re.search(rf"--{bound}-(?:np|num-proc)[\s=]+(\d{{1,9}}\b)", command_line)
     return int(match[1]) if match else None
 
 
@@ -289,12 +290,12 @@ def _write_ssh(builder: Builder, worker: SourceValue) -> None:
     if port:
         builder.put(("spec", "roles", "worker", "port"), port)
     namespace = builder.resource.get("metadata", "namespace").value
-    option = f" -n {namespace}" if namespace else ""
+    option = f" -n {quote(str(namespace))}" if namespace else ""
     secret = f"{builder.name}-ssh"
     builder.differs(
         builder.spec,
         f"the operator creates SSH keys; here pods do not start until the Secret {secret} exists",
-        f"run once: mlgen ssh-secret{option} {secret} | kubectl apply -f -",
+        f"run once: mlgen ssh-secret{option} {quote(secret)} | kubectl apply -f -",
     )
 
 

@@ -12,6 +12,7 @@ from mlgen.dialects.mpi_operator.translation import (
     write_framework,
     write_launcher_restarts,
 )
+from mlgen.kubernetes.quantity import natural
 
 UNITS_PER_NODE = {"gpus": 8, "processingUnits": 1}
 """The number of units per node if the resource does not set it: an option of the operator.
@@ -61,8 +62,8 @@ def _workers_and_units(builder: Builder, main: SourceValue) -> tuple[SourceValue
     field = str(total.path[-1])
     if field == "replicas":
         limit = main.get("resources", "limits", _unit(spec))
-        count = str(limit.value)
-        return total, SourceValue(int(count), limit.path) if count.isdecimal() else nothing
+        count = natural(str(limit.value))
+        return total, nothing if count is None else SourceValue(count, limit.path)
     per_node = spec.get(f"{field}PerNode")
     most = per_node.value or UNITS_PER_NODE[field]
     if total.value > most and total.value % most:

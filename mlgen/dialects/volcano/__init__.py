@@ -4,6 +4,8 @@ Source: volcano-sh/volcano, staging/src/volcano.sh/apis/pkg/apis/batch for the f
 pkg/webhooks/admission/jobs for defaults and checks, pkg/controllers/job for the behaviour.
 """
 
+from shlex import quote
+
 from mlgen.dialects._builder import Builder
 from mlgen.dialects._dialect import Dialect, Kind
 from mlgen.dialects.volcano.admission import validate
@@ -68,7 +70,7 @@ def _report_ray_service(builder: Builder, plugins: Plugins, running: list[Task])
     workload = f"{'statefulset' if restarts_always else 'job'}/{builder.name}-{head}"
     message = f"Volcano creates the Service {builder.name}-{head}-svc for the head; mlgen does not"
     port = plugins.argument("ray", "dashboardPort")
-    hint = f"to reach the dashboard, run kubectl port-forward {workload} {port}"
+    hint = f"to reach the dashboard, run kubectl port-forward {quote(workload)} {quote(str(port))}"
     builder.differs(plugins.sources["ray"], message, hint)
 
 

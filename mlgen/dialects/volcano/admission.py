@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from graphlib import CycleError, TopologicalSorter
 
+from mlgen.bounds import JOB_PODS
 from mlgen.dialects._builder import Builder
 from mlgen.dialects._source_value import SourceValue
 from mlgen.dialects.volcano.plugins import Plugins
@@ -99,6 +100,10 @@ def _validate_partitions(builder: Builder, task: Task) -> None:
 
 def _validate_replicas(builder: Builder, tasks: Sequence[Task]) -> None:
     total, least = sum(task.replicas for task in tasks), builder.spec.get("minAvailable")
+    if total > JOB_PODS:
+        largest = max(tasks, key=lambda task: task.replicas).source.get("replicas")
+        message = f"the job has {total:,} replicas; a cluster runs at most {JOB_PODS:,} pods"
+        builder.refuse(largest, message, "use fewer replicas", "too-large")
     if least and least.value > total:
         message = f"{least.value} is more than the {total} replicas of all tasks"
         builder.refuse(least, message, f"write at most {total}")

@@ -10,6 +10,7 @@ from typing import Any
 
 from mlgen.dialects._builder import Builder
 from mlgen.dialects._source_value import SourceValue
+from mlgen.kubernetes.quantity import natural
 from mlgen.problems import did_you_mean
 from mlgen.records import field, record
 
@@ -152,5 +153,5 @@ def _value(text: str, default: Argument) -> Argument | None:
         words = {"1": True, "t": True, "true": True, "0": False, "f": False, "false": False}
         return words.get(text.lower())
     if isinstance(default, int):
-        return int(text) if text.isdecimal() else None
+        return natural(text)
     return text

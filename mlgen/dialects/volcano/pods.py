@@ -5,6 +5,7 @@ Source: volcano-sh/volcano, pkg/controllers/job/plugins.
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
+from shlex import quote
 from typing import Any
 
 from mlgen.dialects._builder import Builder
@@ -97,7 +98,7 @@ def _write_claims(builder: Builder, additions: PodAdditions) -> None:
             ttl = builder.spec.get("ttlSecondsAfterFinished")
             if ttl:
                 message = f"Volcano deletes the claim {ttl.value} s after the end; here it is kept"
-                builder.differs(claim, message, f"run kubectl delete pvc {claim_name}")
+                builder.differs(claim, message, f"run kubectl delete pvc {quote(claim_name)}")
         short_form = {"mountPath": path, "pvc": claim_name}
         builder.put(("spec", "volumes", name), volume, short_form)
         additions.claim_mounts.append({"name": name, "mountPath": path})
@@ -148,17 +149,17 @@ def _items(*files: tuple[str, str]) -> list[dict[str, str]]:
 def _report_keys(builder: Builder, plugins: Plugins, secret: str) -> None:
     """Warn that the user must create the Secret, because mlgen renders no private key."""
     namespace = builder.data["metadata"].get("namespace")
-    option = f" -n {namespace}" if namespace else ""
+    option = f" -n {quote(str(namespace))}" if namespace else ""
     keys = [plugins.arguments["ssh"][f"ssh-{name}-key"] for name in ("private", "public")]
     written = next((key for key in keys if key.value), None)
     if written is None:
         message = f"Volcano creates the Secret {secret} with SSH keys; mlgen does not"
-        hint = f"run mlgen ssh-secret{option} {secret} | kubectl apply -f -"
+        hint = f"run mlgen ssh-secret{option} {quote(secret)} | kubectl apply -f -"
         builder.differs(plugins.sources["ssh"], message, hint)
     else:
         message = f"mlgen renders no SSH keys; the pods use those of the Secret {secret}"
         files = " ".join(f"--from-file=ssh-{name}key=…" for name in ("private", "public"))
-        hint = f"run kubectl create secret generic{option} {secret} {files}"
+        hint = f"run kubectl create secret generic{option} {quote(secret)} {files}"
         builder.differs(written, message, hint)
 
 

@@ -5,7 +5,8 @@ Source: volcano-sh/volcano, staging/src/volcano.sh/apis/pkg/apis/batch/v1alpha1/
 
 from typing import Any
 
-from mlgen.dialects._schemas import COUNT, TEMPLATE, TEXT, mapping
+from mlgen.bounds import ROLES
+from mlgen.dialects._schemas import COUNT, PODS, TEMPLATE, TEXT, mapping
 from mlgen.dialects.volcano.policies import ACTIONS, ANY, EVENTS
 
 POSITIVE = COUNT | {"minimum": 1}
@@ -39,7 +40,7 @@ PARTITIONS = mapping(
 TASK = mapping(
     {
         "name": TEXT,
-        "replicas": COUNT,
+        "replicas": PODS,
         "minAvailable": COUNT,
         "template": TEMPLATE,
         "policies": POLICIES,
@@ -64,7 +65,7 @@ SPEC = mapping(
         "schedulerName": TEXT,
         "minAvailable": COUNT,
         "volumes": {"type": "array", "items": VOLUME},
-        "tasks": {"type": "array", "minItems": 1, "items": TASK},
+        "tasks": {"type": "array", "minItems": 1, "maxItems": ROLES, "items": TASK},
         "policies": POLICIES,
         "plugins": {"type": "object", "additionalProperties": NAMES},
         "runningEstimate": TEXT,

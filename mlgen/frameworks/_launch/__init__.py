@@ -10,6 +10,7 @@ from typing import Any
 
 from mlgen.jobfile.model import RoleSpec
 from mlgen.kubernetes.merge import merged
+from mlgen.kubernetes.quantity import natural
 from mlgen.problems import ValuePath
 from mlgen.records import record
 from mlgen.shell import is_python, is_shell, program, simple_commands, text_index
@@ -140,7 +141,7 @@ class Launch:
     def number(self, name: str) -> int | None:
         """Return the value of an option that is a whole number; else None."""
         value = self.literal(name)
-        return int(value) if value and value.isascii() and value.isdigit() else None
+        return natural(value or "")
 
 
 def words_of(spec: RoleSpec) -> tuple[str, ...]:

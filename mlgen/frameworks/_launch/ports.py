@@ -7,6 +7,7 @@ import re
 
 from mlgen.frameworks._launch import Launch, launches_of, words_of
 from mlgen.jobfile.model import RoleSpec
+from mlgen.kubernetes.quantity import natural
 
 C10D_PORT = 29400
 """Of `--rdzv_endpoint HOST` without a port: torch/distributed/elastic/rendezvous/
@@ -21,7 +22,7 @@ SSH_FLAGS = {"horovodrun": "ssh_port", "deepspeed": "ssh_port"}
 SSH_ARGUMENTS = "OMPI_MCA_plm_rsh_args"
 """Arguments that Open MPI gives to ssh; on mpirun's command line `--mca plm_rsh_args`."""
 
-SSH_PORT = r"""(?:^|\s)(?:-p\s*|-o\s*["']?Port[\s=]\s*)(\d+)"""
+SSH_PORT = r"""(?:^|\s)(?:-p\s*|-o\s*["']?Port[\s=]\s*)(\d{1,9}\b)"""
 SSHD_PORT = rf"\bsshd\b[^;&|\n]*?{SSH_PORT}"
 
 
@@ -46,8 +47,8 @@ def _rendezvous_port(launch: Launch) -> int | None:
     host, _, port = endpoint.rpartition(":")
     if backend not in MEETING_BACKENDS:
         return None
-    if port.isascii() and port.isdigit():
-        return int(port)
+    if natural(port) is not None:
+        return natural(port)
     return C10D_PORT if backend == "c10d" and not host else None
 
 

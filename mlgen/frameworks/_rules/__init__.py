@@ -11,13 +11,14 @@ from mlgen.frameworks._rules import command_lines, endings, kueue, localhost, si
 from mlgen.frameworks._waits import cycles
 from mlgen.jobfile.model import containers_of
 from mlgen.kubernetes.limits import EPHEMERAL_PORTS, NODE_PORTS, PORT_MAX
-from mlgen.problems import Problem
-from mlgen.topology import Role, Topology
+from mlgen.problems import Problem, bounded
+from mlgen.topology import RESERVED, Role, Topology
 
 
 def problems(topology: Topology) -> list[Problem]:
     """Return every contradiction; as warnings, values that do not have their full effect."""
-    return list(dict.fromkeys(problem for check in CHECKS for problem in check(topology)))
+    every = (problem for check in CHECKS for problem in check(topology))
+    return list(bounded(dict.fromkeys(every)))
 
 
 def _wrong(*path: str, message: str, hint: str, warning: bool = False) -> Problem:
@@ -277,6 +278,14 @@ def _mounts(topology: Topology) -> Iterator[Problem]:
                 yield _wrong(*path, message=message, hint="change the mountPath of one of them")
 
 
+def _role_names(topology: Topology) -> Iterator[Problem]:
+    """A role must not have the name of what mlgen adds to a job."""
+    for name in {role.spec.name: None for role in topology.roles}:
+        if name in RESERVED:
+            message = f"the name {topology.job.name}-{name} is reserved for mlgen's own objects"
+            yield _wrong("roles", name, message=message, hint="rename the role")
+
+
 def _files(topology: Topology) -> Iterator[Problem]:
     """A volume of files is one ConfigMap, `<job>-<volume>`, for all roles that have the volume."""
     job = topology.job
@@ -286,8 +295,8 @@ def _files(topology: Topology) -> Iterator[Problem]:
             if "files" not in volume:
                 continue
             path = ("roles", role.spec.name, "volumes", name)
-            if name == "config":
-                message = f"the ConfigMap {job.name}-config is reserved for mlgen's own files"
+            if name in RESERVED:
+                message = f"the ConfigMap {job.name}-{name} is reserved for mlgen's own files"
                 yield _wrong(*path, message=message, hint="rename the volume")
             other, files = definitions.setdefault(name, (role.spec.name, volume["files"]))
             if files != volume["files"]:
@@ -347,6 +356,7 @@ CHECKS: tuple[Callable[[Topology], Iterator[Problem]], ...] = (
     _scheduling,
     _tensorboard,
     _mounts,
+    _role_names,
     _files,
     _secrets,
 )

@@ -14,6 +14,7 @@ from mlgen.frameworks._rules import rank_variables
 from mlgen.frameworks._rules.rank_variables import roles_of
 from mlgen.jobfile import gpus
 from mlgen.jobfile.model import RoleSpec
+from mlgen.kubernetes.quantity import natural
 from mlgen.problems import Problem
 from mlgen.records import record
 from mlgen.shell import is_python, is_shell, simple_commands, text_index
@@ -75,7 +76,7 @@ def _nodes(launched: Launched) -> Iterator[Problem]:
     """Compare the number of nodes of a launcher with the replicas."""
     launch, replicas = launched.launch, launched.replicas
     option = "num_machines" if launch.program == "accelerate" else "nnodes"
-    bounds = [int(text) for text in re.findall(r"\d+", launch.literal(option) or "")]
+    bounds = [int(text) for text in re.findall(r"\d{1,9}", launch.literal(option) or "")]
     ranked = NODES in launched.env
     if ranked and "standalone" in launch.options and replicas > 1:
         yield launched.problem(*_alone("--standalone", replicas))
@@ -124,7 +125,7 @@ def _own_rank(launched: Launched) -> int | None:
     role = roles_of(launched.topology, name)[0]
     index = role.merged.index(name) if name in role.merged else role.index or 0
     rank = str(role.env.get("PET_NODE_RANK", "")).replace(INDEX, str(index))
-    return int(rank) if rank.isdigit() else None
+    return natural(rank)
 
 
 def _processes(launched: Launched) -> Iterator[Problem]:
@@ -172,7 +173,7 @@ def _processes_option(spec: RoleSpec, env: Mapping[str, object]) -> Iterator[Pro
         message = f"elasticPolicy needs torchrun: python starts {script} without a rank"
         yield Problem(command, message, "launch", f"write torchrun {script}", warning=True)
     value = str(env.get(PROCESSES, ""))
-    processes, count = int(value) if value.isdigit() else 0, gpus.count(spec)
+    processes, count = natural(value) or 0, gpus.count(spec)
     if processes in (0, 1) or PROCESSES in spec.env:
         return
     if "WORLD_SIZE" in env and (script := _lone_script(spec)):

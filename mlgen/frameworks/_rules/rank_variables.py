@@ -10,6 +10,7 @@ from typing import Any
 
 from mlgen.frameworks._launch import launches_of, words_of
 from mlgen.jobfile.model import RoleSpec
+from mlgen.kubernetes.quantity import natural
 from mlgen.problems import Problem, ValuePath
 from mlgen.topology import INDEX, Role, Topology
 
@@ -126,10 +127,11 @@ def _first(role: Role) -> str:
 
 def _other_size(roles: list[Role], name: str, value: str) -> str | None:
     """Return a message if a constant is another number than the framework's."""
-    own = str(roles[0].env.get(name, "")) if roles and name in SIZES else ""
-    if not own.isdigit() or not value.isdigit() or int(own) == 0:
+    own = natural(str(roles[0].env.get(name, ""))) if roles and name in SIZES else None
+    size = natural(value)
+    if not own or size is None:
         return None
-    fits = int(value) > 0 and int(value) % int(own) == 0 if SIZES[name] else value == own
+    fits = size > 0 and size % own == 0 if SIZES[name] else value == str(own)
     return None if fits else f'{name} is "{value}", but for this job it is {own}'
 
 

@@ -14,13 +14,16 @@ CONTAINERS = ("spec", "containers")
 
 def problems(topology: Topology) -> Iterator[Problem]:
     """Return a warning for each container of a Job that does not, or may not, end by itself."""
-    beside = [(spec, item) for spec in _specs_of_jobs(topology) for item in _beside(spec)]
-    if beside:
+    for spec in _specs_of_jobs(topology):
+        beside = _beside(spec)
+        if not beside:
+            continue
         from mlgen.kubernetes.sidecars import is_sidecar, may_be_sidecar  # few jobs need it
 
-        for spec, container in beside:
+        paths = _paths(spec)
+        for container in beside:
             name = str(container.get("name"))
-            path = _path(spec, name)
+            path = paths.get(name, ("spec", "roles", spec.name, "template"))
             if is_sidecar(container):
                 message = (
                     f"the container {name} does not end by itself, so no pod of the Job would"
@@ -43,15 +46,15 @@ def _specs_of_jobs(topology: Topology) -> Iterator[RoleSpec]:
             yield spec
 
 
-def _path(spec: RoleSpec, name: str) -> ValuePath:
-    """Return the path of a container in the role's template, else in that of all roles."""
+def _paths(spec: RoleSpec) -> dict[str, ValuePath]:
+    """Return the path of each container in the role's template, else in that of all roles."""
+    paths: dict[str, ValuePath] = {}
     of_role: ValuePath = ("spec", "roles", spec.name, "template")
-    for position, template in reversed(list(enumerate(spec.templates))):
+    for template in reversed(spec.templates):
+        holder = of_role if template is spec.templates[-1] else ("spec", "template")
         for index, container in enumerate(containers_of(template)):
-            if container.get("name") == name:
-                is_last = position + 1 == len(spec.templates)
-                return (*(of_role if is_last else ("spec", "template")), *CONTAINERS, index)
-    return of_role
+            paths.setdefault(str(container.get("name")), (*holder, *CONTAINERS, index))
+    return paths
 
 
 def _beside(spec: RoleSpec) -> list[dict[str, Any]]:

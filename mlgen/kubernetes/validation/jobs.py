@@ -51,7 +51,7 @@ GENERATED_LABELS = (
     *("job-name", "batch.kubernetes.io/job-name"),
 )
 
-_INTEGER = r"[+-]?[0-9]+\Z"
+_INTEGER = r"[+-]?[0-9]{1,10}\Z"
 
 
 def job(item: Object, version: KubeVersion) -> Iterator[Violation]:

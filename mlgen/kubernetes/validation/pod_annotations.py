@@ -5,6 +5,7 @@ Source: Kubernetes 1.34.4, pkg/apis/core/validation/validation.go (ValidatePodSp
 
 from collections.abc import Iterator
 
+from mlgen.kubernetes.quantity import natural
 from mlgen.kubernetes.validation._read import Object, items, text
 from mlgen.kubernetes.validation.syntax import invalid, relative
 from mlgen.kubernetes.violation import Violation
@@ -34,7 +35,7 @@ def pod_annotations(at: ValuePath, pairs: Object, spec: Object) -> Iterator[Viol
 def _is_cost(value: str) -> bool:
     """Return whether a text is a 32-bit integer: GetDeletionCostFromPodAnnotations."""
     digits = value.removeprefix("-")
-    if not (digits.isascii() and digits.isdecimal()) or digits[0] == "0" < digits[1:]:
+    if natural(digits) is None or digits[0] == "0" < digits[1:]:
         return False
     return -(2**31) <= int(value) < 2**31 and value != "-0"
 

@@ -7,6 +7,7 @@ pkg/apis/apps/validation/validation.go (ValidateStatefulSetSpec, ValidateDeploym
 from collections.abc import Iterator
 from typing import Any
 
+from mlgen.kubernetes.quantity import natural
 from mlgen.kubernetes.validation import claims
 from mlgen.kubernetes.validation._read import Object, items, mapping, number, text
 from mlgen.kubernetes.validation.metadata import matches, selector
@@ -123,11 +124,12 @@ def _share(path: ValuePath, value: Any, *, limited: bool = True) -> Iterator[Vio
     """The rules of ValidatePositiveIntOrPercent, IsNotMoreThan100Percent."""
     if isinstance(value, str):
         digits = value.removesuffix("%")
-        if not (digits.isascii() and digits.isdecimal()) or digits == value:
+        share = natural(digits)
+        if share is None or digits == value:
             hint = "write a number, or a percentage such as 25%"
             yield Violation(path, f'"{value}" is not a percentage', hint, "bad-value")
             return
-        value = int(digits)
+        value = share
         if limited and value > 100:  # noqa: PLR2004
             yield Violation(path, f"expected at most 100%, got {value}%", "", "bad-value")
     if isinstance(value, int):

@@ -1,0 +1,61 @@
+"""How much of anything mlgen reads and renders: what keeps a hostile text from hurting.
+
+Each bound is checked before the work that it bounds. What exceeds one is an error with the code
+`too-large`. docs/limits.md lists all. They are no options: whoever writes a job file must not
+be able to raise them.
+"""
+
+TEXT_BYTES = 64 << 20
+"""Bytes of one text: a file, standard input, a ResourceList. No cluster takes a stream as large."""
+
+DOCUMENT_BYTES = 1 << 20
+"""Bytes of one document that is read whole. A larger object hardly fits in etcd, which limits a
+request to 1.5 MiB by default."""
+
+DEPTH = 100
+"""Mappings and lists inside each other in one document. Python's recursion ends at about 300 of
+them in a recursive function, and a pod, the deepest of usual objects, has 12."""
+
+VALUES = 200_000
+"""Values of one document after aliases. Only aliases make a job of `DOCUMENT_BYTES` hold more."""
+
+CHARACTERS = 4 << 20
+"""Characters in the keys and values of one document after aliases, which can repeat a long text."""
+
+DOCUMENTS = 100_000
+"""Documents of one command, counted over all its files."""
+
+NUMBER_DIGITS = 100
+"""Characters of a number as written. Python refuses to print integers of more than 4,300 digits,
+and the largest number in Kubernetes has 19."""
+
+ROLES = 500
+"""Roles of one job. Each role has a Service, a workload and its addresses in all other roles."""
+
+REPLICAS = 100_000
+"""Replicas of one role. Kubernetes allows an Indexed Job no more pods at a time
+(`maxParallelismForIndexedJob` in kubernetes/pkg/apis/batch/validation)."""
+
+JOB_PODS = 150_000
+"""Replicas of one job. No more pods are supported in a cluster
+(https://kubernetes.io/docs/setup/best-practices/cluster-large/)."""
+
+JOB_OBJECTS = 25_000
+"""Objects rendered for one job, and for all combinations of a matrix."""
+
+JOB_BYTES = 256 << 20
+"""Bytes of the objects of one job, and of all combinations of a matrix: a text that thousands of
+pods repeat."""
+
+PROBLEMS = 1_000
+"""Problems reported for one document. Nobody reads more, and each has a hint that takes time."""
+
+CHOICES = 500
+"""Words among which "did you mean" looks for a similar one."""
+
+OBJECTS = 500_000
+"""Objects rendered by one command that drops each job as soon as it is written: `render` and
+`validate`."""
+
+OBJECTS_AT_ONCE = 50_000
+"""Objects rendered by any other command, which keeps all of them: 1 GB of Jobs."""

@@ -1,0 +1,136 @@
+"""A text that asks for too much is rejected at the value that asks, before the work."""
+
+import pytest
+
+import mlgen
+from mlgen import MlgenError, Options, bulk, pipeline
+from mlgen.bulk import gathered
+from mlgen.documents.files import Text
+from mlgen.objects import size
+
+JOB = "apiVersion: mlgen.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: a}\n"
+WORKER = JOB + "spec: {framework: generic, image: y, roles: {worker: {}}"
+MASTER = JOB + "spec: {framework: pytorch, roles: {master: {image: y}, worker: {image: z, replicas"
+TEMPLATE = "template: {spec: {containers: [{name: m, image: y}]}}"
+JOBSET = "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {name: a}\n"
+VOLCANO = "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: a}\n"
+ROLES = ", ".join(f"r{number}: {{}}" for number in range(501))
+MATRIX = "  matrix: {spec.env.SEED: [1, 2, 3]}\n"
+
+
+def rejected(text, **options):
+    with pytest.raises(MlgenError) as caught:
+        pipeline.render([Text("job.yaml", text)], Options(**options))
+    return [problem for problem in caught.value.problems if not problem.warning]
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "message"),
+    [
+        (f"{MASTER}: 100000}}}}}}", "roles.worker.replicas", "each of the 100,000 replicas needs"),
+        (f"{MASTER}: 1000000000}}}}}}", "roles.worker.replicas", "at most 100000, got 1000000000"),
+        (
+            f"{JOB}spec: {{framework: generic, image: y, roles: {{{ROLES}}}}}",
+            "roles",
+            "expected at most 500 fields, got 501",
+        ),
+        (
+            (
+                f"{JOB}spec: {{framework: horovod, image: y, command: [x], roles: {{launcher: {{}},"
+                " worker: {}}, options: {elasticPolicy: {minReplicas: 1, maxReplicas: 10000000}}}"
+            ),
+            "options.elasticPolicy.maxReplicas",
+            "expected at most 100000, got 10000000",
+        ),
+        (
+            (
+                f"{JOBSET}spec: {{replicatedJobs: [{{name: w, replicas: 501, template: {{spec:"
+                f" {{{TEMPLATE}}}}}}}]}}"
+            ),
+            "replicatedJobs[0].replicas",
+            "the JobSet has 501 Jobs; at most 500 are rendered",
+        ),
+        (
+            (
+                f"{JOBSET}spec: {{replicatedJobs: [{{name: w, template: {{spec:"
+                f" {{parallelism: 1000000, {TEMPLATE}}}}}}}]}}"
+            ),
+            "replicatedJobs[0].template.spec.parallelism",
+            "expected at most 100000, got 1000000",
+        ),
+        (
+            f"{VOLCANO}spec: {{tasks: [{{name: w, replicas: 1000000000, {TEMPLATE}}}]}}",
+            "tasks[0].replicas",
+            "expected at most 100000, got 1000000000",
+        ),
+        (
+            (
+                f"{VOLCANO}spec: {{tasks: [{{name: v, replicas: 90000, {TEMPLATE}}},"
+                f" {{name: w, replicas: 99999, {TEMPLATE}}}]}}"
+            ),
+            "tasks[1].replicas",
+            "the job has 189,999 replicas; a cluster runs at most 150,000 pods",
+        ),
+    ],
+)
+def test_numbers_that_are_too_large(text, path, message):
+    (problem,) = rejected(text)
+
+    assert problem.code == "too-large"
+    assert message in problem.message
+    assert mlgen.problems.dotted(problem.path) == f"spec.{path}"
+    assert problem.place.line == 4
+
+
+def test_a_document_with_many_problems_names_the_first_of_them():
+    wrong = "".join(f"  unknown{number}: 1\n" for number in range(1200))
+    problems = rejected(WORKER.replace("spec: {", "spec:\n  ").replace(", ", "\n  ") + "\n" + wrong)
+
+    assert len(problems) == 1001
+    assert [item.code for item in problems].count("too-large") == 1
+
+
+def test_workloads_that_repeat_a_text_too_often(monkeypatch):
+    monkeypatch.setattr(size, "JOB_BYTES", 1 << 20)
+    text = f"{MASTER}: 300, args: [{'x' * 5000}]}}}}}}"
+    (problem,) = rejected(text)
+
+    assert problem.message.startswith("the 301 workloads of the job have 2 MiB together")
+    assert problem.code == "too-large"
+
+
+@pytest.mark.parametrize(
+    ("name", "limit", "message"),
+    [("JOB_OBJECTS", 5, "6 objects together"), ("JOB_BYTES", 1000, "0 MiB together")],
+)
+def test_combinations_that_are_too_large_together(monkeypatch, name, limit, message):
+    monkeypatch.setattr(size, name, limit)
+    text = WORKER.replace("spec: {", "spec:\n  ").replace(", ", "\n  ") + "\n" + MATRIX
+    (problem,) = rejected(text)
+
+    assert message in problem.message
+    assert problem.path[0] == "spec"
+    assert problem.code == "too-large"
+
+
+def many(count):
+    return [
+        Text(f"{n}.yaml", f"{WORKER}}}".replace("name: a", f"name: a{n}")) for n in range(count)
+    ]
+
+
+def test_a_command_that_keeps_its_jobs_renders_no_more_than_fit(monkeypatch):
+    monkeypatch.setattr(pipeline, "OBJECTS_AT_ONCE", 5)
+    result = pipeline.attempt(many(9), Options())
+
+    assert [problem.code for problem in result.problems] == ["too-large"]
+    assert result.problems[0].place.file == "2.yaml"
+
+
+def test_a_command_that_drops_its_jobs_renders_no_more_than_fit(monkeypatch):
+    monkeypatch.setattr(gathered, "OBJECTS", 5)
+    result = bulk.gather(many(9), Options(), "yaml")
+
+    assert [problem.code for problem in result.problems] == ["too-large"]
+    assert result.problems[0].place.file == "2.yaml"
+    assert result.has_errors
