@@ -34,8 +34,9 @@ class Options:
         workflow: an Argo workflow runs each job, restarts it, cleans up and deletes it.
         target: the GitOps tool that applies the manifests, if one does.
         default_namespace: the namespace of a job that has none.
-        site: defaults of the fields that job files do not set; `kube_version` and `supervisor` are
-            decided already.
+        site: defaults of the fields that job files do not set; the other options here are decided
+            already.
+        only_jobs: any other object is an error, instead of passing through.
     """
 
     kube_version: KubeVersion = DEFAULT
@@ -47,6 +48,7 @@ class Options:
     target: "Target | None" = None
     default_namespace: str | None = None
     site: "Site | None" = None
+    only_jobs: bool = False
 
 
 @record

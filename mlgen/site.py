@@ -12,10 +12,13 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
+from mlgen.bounds import DEPTH
 from mlgen.documents import overrides
-from mlgen.documents.document import Document
+from mlgen.documents.document import Document, is_too_deep
+from mlgen.documents.marks import marked
 from mlgen.jobfile.schema import base
 from mlgen.jobfile.violations import require_valid
+from mlgen.kubernetes.pod_security import LEVELS
 from mlgen.kubernetes.versions import KubeVersion, parse
 from mlgen.problems import MlgenError, Place, Problem, ValuePath
 from mlgen.records import record, replace
@@ -38,6 +41,16 @@ FIELDS: dict[ValuePath, ValuePath] = {
 }
 """The keys that are defaults of a field of the job file, which describes them."""
 
+PROFILE = FIELDS["pod-security",]
+
+PREFIXES: dict[str, ValuePath] = {
+    "helpers": ("spec", "helpers"),
+    "labels": ("metadata", "labels"),
+    "namespace": NAMESPACE,
+    "pod-security": PROFILE,
+}
+"""The keys that can be enforced, and where their values are in a job file."""
+
 PULL_SECRETS: ValuePath = ("spec", "template", "spec", "imagePullSecrets")
 
 OTHERS: dict[str, dict[str, Any]] = {
@@ -51,6 +64,20 @@ OTHERS: dict[str, dict[str, Any]] = {
         "description": "Whether jobs may have a supervisor; false is that of `--no-supervisor`.",
         "default": True,
         "examples": [False],
+    },
+    "only-jobs": {
+        "type": "boolean",
+        "description": "Whether objects other than jobs are an error, as with `--only-jobs`.",
+        "default": False,
+        "examples": [True],
+    },
+    "enforce": {
+        "type": "array",
+        "description": "Keys of this file whose values job files cannot change: of `pod-security`,"
+        " only to a stricter level.",
+        "examples": [["pod-security", "namespace"]],
+        "uniqueItems": True,
+        "items": {"enum": [*PREFIXES], "examples": ["pod-security"]},
     },
     "image-pull-secrets": {
         "type": "array",
@@ -79,12 +106,16 @@ class Site:
         fields: defaults of fields of the job file, by path, each with its place in the file.
         kube_version: of the cluster; None if the file does not set it.
         supervisor: whether jobs may have one; None if the file does not set it.
+        only_jobs: whether other objects are an error; None if the file does not set it.
+        enforced: the keys whose values job files cannot change.
     """
 
     file: str
     fields: Mapping[ValuePath, tuple[Any, Place]]
     kube_version: KubeVersion | None = None
     supervisor: bool | None = None
+    only_jobs: bool | None = None
+    enforced: tuple[str, ...] = ()
 
     def without_namespace(self) -> "Site":
         """Return the same defaults without that of the namespace, where a tool decides on it."""
@@ -97,6 +128,9 @@ class Site:
 
         Args:
             document: a mapping, which need not be valid.
+
+        Raises:
+            MlgenError: it sets another value than one that is enforced.
         """
         parts = [document.data.get(name) for name in ("metadata", "spec")]
         if not all(isinstance(part, dict) for part in parts):
@@ -104,18 +138,38 @@ class Site:
         for path, (value, place) in self.fields.items():
             if _lacks(document.data, path):
                 document = overrides.apply(document, path, value, place)
+        changes = [*self._changes(document)]
+        if changes:
+            raise MlgenError(changes)
         return document
 
+    def _changes(self, document: Document) -> Iterator[Problem]:
+        """Return a problem for each value of a job file that changes one that is enforced."""
+        prefixes = [PREFIXES[key] for key in self.enforced]
+        for path, (value, _) in self.fields.items():
+            if not any(path[: len(prefix)] == prefix for prefix in prefixes):
+                continue
+            written = _value(document.data, path)
+            allowed = LEVELS[LEVELS.index(value) :] if path == PROFILE else (value,)
+            if written is not None and written not in allowed:
+                message = f"{self.file} enforces {value}, got {written}"
+                hint = f"write {value}, or remove it"
+                yield document.located(Problem(path, message, "combination", hint))
 
-def find(folder: Path) -> Site | None:
+
+def find(folder: Path, *, links: bool = True) -> Site | None:
     """Return the defaults for a folder; None if neither it nor those above it have a file of them.
+
+    Args:
+        folder: the working folder.
+        links: follow a file that is a link, which may lead to a file of somebody else.
 
     Raises:
         MlgenError: with every problem of the file, each with its place.
     """
     start = folder.resolve()
     for parent in (start, *start.parents):
-        files = [*_files(parent, start)]
+        files = [*_files(parent, start, links=links)]
         if len(files) > 1:
             message = f"both {files[0].name} and [tool.mlgen] in {PYPROJECT} set defaults"
             place = Place(os.path.relpath(parent / PYPROJECT, start))
@@ -161,10 +215,14 @@ class _File:
     document: Document
 
 
-def _files(folder: Path, start: Path) -> Iterator[_File]:
+def _files(folder: Path, start: Path, *, links: bool) -> Iterator[_File]:
     """Return the files of a folder that set defaults, by their names relative to another one."""
     for name in (NAME, PYPROJECT):
         path, shown = folder / name, os.path.relpath(folder / name, start)
+        if path.is_symlink() and not links:
+            hint = "replace it by the file that it leads to"
+            message = "is a link, which is not followed here"
+            raise MlgenError([Problem((), message, "unreadable", hint, place=Place(shown))])
         try:
             text = path.read_text(encoding="utf-8") if path.is_file() else ""
         except (OSError, UnicodeDecodeError) as error:
@@ -197,8 +255,14 @@ def _toml(text: str, shown: str) -> Document:
         place = Place(shown, *map(int, position.groups())) if position else Place(shown)
         message = f"is not valid TOML: {POSITION.sub('', str(error))}"
         raise MlgenError([Problem((), message, "not-toml", place=place)]) from None
+    except (RecursionError, ValueError):  # Python refuses integers of thousands of digits
+        message = "a value is nested too deeply, or has too many digits"
+        raise MlgenError([Problem((), message, "too-large", place=Place(shown))]) from None
+    if is_too_deep(data):
+        message = f"is nested more than {DEPTH} levels deep"
+        raise MlgenError([Problem((), message, "too-large", place=Place(shown))])
     places = dict(_places(text, shown))
-    return Document(data, places, places)
+    return Document(data, lambda: marked(places, places))
 
 
 def _places(text: str, shown: str) -> Iterator[tuple[ValuePath, Place]]:
@@ -237,7 +301,19 @@ def _site(file: _File) -> Site:
     secrets = [{"name": name} for name in data.get("image-pull-secrets", ())]
     if secrets:
         fields[PULL_SECRETS] = (secrets, document.place(("image-pull-secrets",)))
-    return Site(file.shown, fields, _version(document), data.get("supervisor"))
+    for number, key in enumerate(data.get("enforce", ())):
+        if key not in data:
+            message, hint = f"the file does not set {key}", f"set {key}, or remove it here"
+            problem = Problem(("enforce", number), message, "combination", hint)
+            raise MlgenError([document.located(problem)])
+    return Site(
+        file.shown,
+        fields,
+        _version(document),
+        data.get("supervisor"),
+        data.get("only-jobs"),
+        tuple(data.get("enforce", ())),
+    )
 
 
 def _version(document: Document) -> KubeVersion | None:
@@ -248,6 +324,13 @@ def _version(document: Document) -> KubeVersion | None:
     except ValueError as error:
         problem = Problem(("kube-version",), str(error), "bad-value")
         raise MlgenError([document.located(problem)]) from None
+
+
+def _value(data: Any, path: ValuePath) -> Any:
+    """Return the value at a path; None if there is none."""
+    for step in path:
+        data = data.get(step) if isinstance(data, dict) else None
+    return data
 
 
 def _lacks(data: Any, path: ValuePath) -> bool:

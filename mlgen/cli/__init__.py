@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from mlgen import __version__
-from mlgen.cli._process import interruptible, output_checked
+from mlgen.cli._process import interruptible, output_checked, terminable
 
 GROUPS = {
     "Start": {
@@ -57,12 +57,19 @@ class _Commands(click.Group):
     """A group that imports a command when it is called."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        with output_checked():
+        with terminable(), output_checked():
             return super().main(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
         with interruptible():
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            except click.ClickException as error:
+                from mlgen.output.terminal import safe_lines
+
+                # The message may have the name of a file.
+                vars(error).update(message=safe_lines(error.message))
+                raise
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(COMMANDS)

@@ -52,6 +52,6 @@ def jobs_in(files: Sequence[str], values: dict[str, Any]) -> "list[Rendered]":
 
 def tell(text: str) -> None:
     """Print a line on stderr: what is waited for."""
-    from mlgen.output.excerpt import safe
+    from mlgen.output.terminal import safe
 
     click.echo(safe(text), err=True)

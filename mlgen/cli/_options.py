@@ -106,7 +106,9 @@ def _parsed(parse: Callable[[str], T], value: str) -> T:
     try:
         return parse(value)
     except ValueError as error:
-        raise click.BadParameter(str(error)) from None
+        from mlgen.output.terminal import safe
+
+        raise click.BadParameter(safe(str(error))) from None
 
 
 FILES = click.argument(
@@ -184,6 +186,13 @@ SUPERVISOR = click.option(
     show_default=True,
     help="Add a supervisor to each job in which some role does not decide: it restarts replicas"
     " together, starts roles in order, ends the job if it cannot go on, and cleans up.",
+)
+
+ONLY_JOBS = click.option(
+    "--only-jobs",
+    is_flag=True,
+    help="Refuse all objects but jobs, instead of passing them through: what somebody else writes"
+    " then cannot bring a ClusterRoleBinding.",
 )
 
 TARGET = click.option(
@@ -307,7 +316,8 @@ def written_options() -> list[str]:
 def _with_site(values: dict[str, Any]) -> dict[str, Any]:
     """Return the values of a command's options, with the defaults of the site.
 
-    They replace those of --kube-version and --supervisor, unless the command line has these.
+    They replace those of --kube-version, --supervisor and --only-jobs, unless the command line has
+    these.
     """
     from mlgen.cli._report import checked, note
     from mlgen.problems import MlgenError
@@ -326,7 +336,8 @@ def _with_site(values: dict[str, Any]) -> dict[str, Any]:
     if site is None:
         return values
     note(f"using the defaults in {site.file}")
-    defaults = {"kube_version": site.kube_version, "supervisor": site.supervisor}
+    names = ("kube_version", "supervisor", "only_jobs")
+    defaults = {name: getattr(site, name) for name in names}
     for name, default in defaults.items():
         written = context.get_parameter_source(name) == ParameterSource.COMMANDLINE
         if name in values and default is not None and not written:

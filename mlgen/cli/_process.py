@@ -1,13 +1,18 @@
 """How the process ends when its output cannot be written, or when a person interrupts it."""
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import click
 
 from mlgen.output.streams import failed, interrupted
+
+SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+"""What ends a program, apart from Ctrl-C; Windows does not know the second one."""
 
 
 @contextmanager
@@ -24,6 +29,36 @@ def output_checked() -> Iterator[None]:
         if error.filename is not None or error.errno is None:
             raise
         sys.exit(failed(error))
+
+
+class _TerminatedError(BaseException):
+    """A signal is to end the process."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def _end(number: int, _frame: Any) -> None:
+    raise _TerminatedError(number)
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """Let a signal end the process only after all temporary files are removed."""
+    numbers = [number for number in SIGNALS if signal.getsignal(number) is signal.SIG_DFL]
+    try:
+        for number in numbers:
+            signal.signal(number, _end)
+    except ValueError:  # only the main thread can; in another, mlgen is a part of a program
+        numbers = []
+    try:
+        yield
+    except _TerminatedError as end:
+        signal.signal(end.number, signal.SIG_DFL)
+        os.kill(os.getpid(), end.number)
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
 
 
 @contextmanager

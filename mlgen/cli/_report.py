@@ -169,9 +169,11 @@ def without_totals() -> None:
 
 def note(line: str) -> None:
     """Print a line on stderr with --verbose."""
+    from mlgen.output.terminal import safe
+
     reporter = _reporter()
     if reporter.verbose and reporter.for_people:
-        click.echo(line, err=True)
+        click.echo(safe(line), err=True)
 
 
 def footer(text: Callable[[], str]) -> None:
@@ -182,11 +184,9 @@ def footer(text: Callable[[], str]) -> None:
 
 def findings(lines: Iterable[str]) -> None:
     """Print what else was found, one finding per line, where problems are text as well."""
-    from mlgen.output.excerpt import safe
-
     reporter = _reporter()
     if reporter.form == "text" and not reporter.quiet:
-        write("-", "".join(f"{safe(line)}\n" for line in lines))
+        write_page("".join(f"{line}\n" for line in lines))
 
 
 def report(problems: "Iterable[Problem]") -> None:
@@ -352,7 +352,7 @@ def progress(
     return nullcontext(iter(texts))
 
 
-def refuse_inputs(outputs: Iterable[str | Path], files: Iterable[str]) -> None:
+def refuse_inputs(outputs: Iterable[str | Path], files: Sequence[str]) -> None:
     """Check that no output is an input; `-` is stdout.
 
     Raises:
@@ -368,6 +368,13 @@ def refuse_inputs(outputs: Iterable[str | Path], files: Iterable[str]) -> None:
         raise click.UsageError(reason)
 
 
+def write_page(text: str) -> None:
+    """Print lines for a person on stdout: no text in them reaches a terminal as a command."""
+    from mlgen.output.terminal import safe_lines
+
+    write("-", safe_lines(text))
+
+
 def write(output: str, texts: str | Iterable[str]) -> None:
     """Write a text, or several in a row, to a file, or to stdout if the output is `-`.
 
@@ -379,8 +386,10 @@ def write(output: str, texts: str | Iterable[str]) -> None:
         for text in texts:
             click.echo(text.encode(), nl=False)  # bytes do not depend on the locale
         return
+    from mlgen.output.files import remove_drafts
     from mlgen.output.files import write as write_file
 
+    remove_drafts(Path(output).parent)
     try:
         write_file(output, texts)
     except OSError as error:

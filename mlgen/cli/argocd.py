@@ -4,7 +4,7 @@ import os
 
 import click
 
-from mlgen.cli._options import reporting
+from mlgen.cli._options import ONLY_JOBS, reporting
 from mlgen.cli._report import checked, write
 
 
@@ -23,8 +23,9 @@ def command() -> None:
 
 
 @command.command("init")
+@ONLY_JOBS
 @reporting
-def init() -> None:
+def init(*, only_jobs: bool) -> None:
     """Fail if generate cannot succeed.
 
     Check the parameters, the version of the cluster and the names of the files. Do not read the
@@ -32,12 +33,13 @@ def init() -> None:
     """
     from mlgen.integrations import argocd
 
-    checked(lambda: argocd.init(os.environ), lambda warnings: warnings)
+    checked(lambda: argocd.init(os.environ, only_jobs=only_jobs), lambda warnings: warnings)
 
 
 @command.command("generate")
+@ONLY_JOBS
 @reporting
-def generate() -> None:
+def generate(*, only_jobs: bool) -> None:
     """Print the manifests of the folder.
 
     They are those of render --for argocd. A folder without a job is an error, because Argo CD
@@ -45,7 +47,9 @@ def generate() -> None:
     """
     from mlgen.integrations import argocd
 
-    text, _ = checked(lambda: argocd.generate(os.environ), lambda result: result[1])
+    text, _ = checked(
+        lambda: argocd.generate(os.environ, only_jobs=only_jobs), lambda result: result[1]
+    )
     write("-", text)
 
 

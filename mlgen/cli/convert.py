@@ -3,7 +3,7 @@
 import click
 
 from mlgen.cli._options import FILES, OUTPUT, reporting
-from mlgen.cli._report import checked, read, write
+from mlgen.cli._report import checked, read, refuse_inputs, write
 
 
 @click.command("convert")
@@ -23,5 +23,6 @@ def command(files: tuple[str, ...], output: str) -> None:
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.conversion import convert
 
+    refuse_inputs([output], files)
     text, _ = checked(lambda: convert(read(files)), lambda result: result[1])
     write(output, text)

@@ -7,7 +7,7 @@ import click
 
 from mlgen.cli._cluster import cluster, jobs_in, tell, through_kubectl
 from mlgen.cli._options import FILES, SUPERVISOR, rendering, reporting
-from mlgen.cli._report import checked, write
+from mlgen.cli._report import checked, write_page
 
 if TYPE_CHECKING:
     from mlgen.live.delete import Deletion
@@ -57,13 +57,13 @@ def command(
     ask = not (yes or dry_run)
     if ask or dry_run:
         verb = "would be deleted" if dry_run else "will be deleted"
-        write("-", "".join(f"{named(item)} {verb}\n" for item in found.objects))
+        write_page("".join(f"{named(item)} {verb}\n" for item in found.objects))
     if dry_run:
         return
     if ask:
         click.confirm(f"Delete {len(found.objects)} objects?", abort=True, err=True)
     checked(lambda: delete(kubectl, found.objects, tell))
-    write("-", "".join(f"{named(item)} deleted\n" for item in found.objects))
+    write_page("".join(f"{named(item)} deleted\n" for item in found.objects))
 
 
 def _tell_kept(found: "Deletion") -> None:

@@ -7,7 +7,7 @@ import click
 
 from mlgen.cli import _complete
 from mlgen.cli._options import SUPERVISOR, TARGET, rendering, reporting
-from mlgen.cli._report import checked, reading, write
+from mlgen.cli._report import checked, reading, write_page
 
 
 @click.command("diff")
@@ -47,5 +47,5 @@ def command(sides: tuple[str, ...], *, live: bool, **values: Any) -> None:
             lambda comparison: comparison.warnings,
         )
     if comparison.text:
-        write("-", comparison.text)
+        write_page(comparison.text)
         sys.exit(3)

@@ -8,7 +8,7 @@ import click
 from mlgen.cli import _complete
 from mlgen.cli._cluster import cluster, jobs_in, through_kubectl
 from mlgen.cli._options import SUPERVISOR, rendering, reporting
-from mlgen.cli._report import checked, write
+from mlgen.cli._report import checked, write_page
 
 
 @click.command("doctor")
@@ -41,6 +41,6 @@ def command(files: tuple[str, ...], **values: Any) -> None:
     jobs = jobs_in(files, values) if files else []
     target = values["kube_version"]
     sections = checked(lambda: examine(kubectl, jobs, __version__, target))
-    write("-", page(sections))
+    write_page(page(sections))
     if has_missing(sections):
         sys.exit(1)

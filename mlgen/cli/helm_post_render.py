@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from mlgen.cli._options import SUPERVISOR, rendering, reporting
+from mlgen.cli._options import ONLY_JOBS, SUPERVISOR, rendering, reporting
 from mlgen.cli._report import checked, hint_at_stdin
 
 
@@ -31,6 +31,7 @@ class _ForHelm(click.Command):
 @click.command("helm-post-render", cls=_ForHelm)
 @rendering
 @SUPERVISOR
+@ONLY_JOBS
 @reporting
 def command(**values: Any) -> None:
     """Run as a Helm post-renderer.
@@ -46,10 +47,13 @@ def command(**values: Any) -> None:
       helm template CHART | mlgen helm-post-render
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen import Options
+    from mlgen.documents.parts import standard_input
     from mlgen.integrations.helm import run
 
     hint_at_stdin()
-    lines, options = sys.stdin.buffer, Options(**values)
-    stream, _ = checked(lambda: run(lines, options, os.environ), lambda result: result[1])
+    options = Options(**values)
+    stream, _ = checked(
+        lambda: run(standard_input(), options, os.environ), lambda result: result[1]
+    )
     shutil.copyfileobj(stream, sys.stdout.buffer)
     sys.stdout.buffer.flush()

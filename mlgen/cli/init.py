@@ -73,6 +73,9 @@ def command(output: str, *, force: bool, schema: bool, **values: Any) -> None:
       mlgen init pytorch --image example/bert:2 --replicas 2 --gpus 8
       mlgen init tensorflow --image example/mnist:1 -o mnist.yaml
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+    from shlex import quote
+
+    from mlgen.output.next_steps import file_argument
     from mlgen.scaffold import SCHEMA, job_file
 
     if output != "-" and Path(output).exists() and not force:
@@ -86,8 +89,9 @@ def command(output: str, *, force: bool, schema: bool, **values: Any) -> None:
     if choices.schema:
         written.append(_write_schema(Path(output).parent / SCHEMA))
     if not is_quiet():
-        click.echo(f"wrote {' and '.join(written)}; next:\n  mlgen validate {output}", err=True)
-        click.echo(f"  mlgen render {output} | kubectl apply -f -", err=True)
+        file = quote(file_argument(output))
+        click.echo(f"wrote {' and '.join(written)}; next:\n  mlgen validate {file}", err=True)
+        click.echo(f"  mlgen render {file} | kubectl apply -f -", err=True)
 
 
 def _choices(schema: bool, values: dict[str, Any]) -> "Choices":  # noqa: FBT001

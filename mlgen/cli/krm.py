@@ -5,13 +5,14 @@ from typing import Any
 
 import click
 
-from mlgen.cli._options import SUPERVISOR, TARGET, rendering, reporting
+from mlgen.cli._options import ONLY_JOBS, SUPERVISOR, TARGET, rendering, reporting
 from mlgen.cli._report import hint_at_stdin, report, write
 
 
 @click.command("krm")
 @rendering
 @SUPERVISOR
+@ONLY_JOBS
 @TARGET
 @reporting
 def command(**values: Any) -> None:

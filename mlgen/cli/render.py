@@ -10,6 +10,7 @@ from mlgen.cli import _complete
 from mlgen.cli._options import (
     FILES,
     JOBS,
+    ONLY_JOBS,
     SUPERVISOR,
     TARGET,
     rendering,
@@ -24,6 +25,7 @@ from mlgen.cli._report import (
     report,
     without_totals,
     write,
+    write_page,
 )
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 @FILES
 @rendering
 @SUPERVISOR
+@ONLY_JOBS
 @TARGET
 @JOBS
 @click.option(
@@ -135,7 +138,9 @@ def _write_folder(folder: Path, result: "Gathered", files: tuple[str, ...], *, c
         action = "read" if check else "written"
         raise click.ClickException(f"{folder}: cannot be {action}: {error.strerror}") from None
     if change.names:
-        write("-", diff(folder, change))
+        # A patch keeps every character, but a terminal must not obey those of a file.
+        patch = diff(folder, change)
+        write_page(patch) if sys.stdout.isatty() else write("-", patch)
         count = f"{len(change.names)} file{'s' if len(change.names) > 1 else ''}"
         hint = f"to update it, use -o {folder}/ instead of --check"
         click.echo(f"{folder} is stale: {count} would change; {hint}", err=True)

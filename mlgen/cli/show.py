@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from mlgen.cli._options import FILES, SUPERVISOR, TARGET, rendering, reporting
-from mlgen.cli._report import rendered, write
+from mlgen.cli._report import rendered, write_page
 
 
 @click.command("show")
@@ -47,4 +47,4 @@ def command(files: tuple[str, ...], replica: str | None, defaults: bool, **value
         text = show.text(jobs, replica=replica, defaults=defaults)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    write("-", text)
+    write_page(text)

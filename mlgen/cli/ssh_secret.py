@@ -22,5 +22,7 @@ def command(name: str, namespace: str | None) -> None:
 
     try:
         click.echo(secret(name, namespace), nl=False)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="NAME") from None
     except RuntimeError as error:
         raise click.ClickException(str(error)) from None

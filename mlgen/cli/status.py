@@ -7,7 +7,7 @@ import click
 
 from mlgen.cli._cluster import cluster, jobs_in, tell, through_kubectl
 from mlgen.cli._options import FILES, rendering, reporting, written_options
-from mlgen.cli._report import checked, report, write
+from mlgen.cli._report import checked, report, write_page
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,7 +54,7 @@ def command(files: tuple[str, ...], *, watch: bool, **values: Any) -> None:
         states = checked(lambda: watching.states(kubectl, jobs))
         present = [each for each in states if each.phase != "NotFound"]
         if present:
-            write("-", text.page(present, time.time()) + "\n")
+            write_page(text.page(present, time.time()) + "\n")
     else:
         found = watching.looks(kubectl, jobs, tell)
         if sys.stdout.isatty():
@@ -64,8 +64,12 @@ def command(files: tuple[str, ...], *, watch: bool, **values: Any) -> None:
             console = Console(highlight=False, no_color=True if plain else None)
             states = checked(lambda: watching.show(found, console))
         else:
-            states = checked(lambda: watching.print_changes(found, click.echo))
+            states = checked(lambda: watching.print_changes(found, _print_line))
     _report_missing(jobs, states)
+
+
+def _print_line(text: str) -> None:
+    write_page(f"{text}\n")
 
 
 def _report_missing(jobs: "Sequence[Rendered]", states: "Sequence[JobState]") -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from mlgen.cli._options import FILES, JOBS, SUPERVISOR, TARGET, rendering, reporting
+from mlgen.cli._options import FILES, JOBS, ONLY_JOBS, SUPERVISOR, TARGET, rendering, reporting
 from mlgen.cli._report import findings, gathered, report
 
 
@@ -13,6 +13,7 @@ from mlgen.cli._report import findings, gathered, report
 @FILES
 @rendering
 @SUPERVISOR
+@ONLY_JOBS
 @TARGET
 @JOBS
 @reporting

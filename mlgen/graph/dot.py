@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 
 from mlgen.graph.model import Arrow, Box, Picture
+from mlgen.output.terminal import safe
 
 STYLES = {
     "Job": 'style="rounded,filled" fillcolor="#e8f0fe" color="#3367d6"',
@@ -51,7 +52,7 @@ def _lines(picture: Picture) -> Iterator[str]:
 
 def _box(box: Box) -> str:
     border = " penwidth=2.5" if box.badge else ""
-    label = _quoted("\n".join(box.texts))
+    label = _quoted(*box.texts)
     return f"{box.name} [label={label} {STYLES[box.shape]}{border}]"
 
 
@@ -60,6 +61,6 @@ def _arrow(arrow: Arrow) -> str:
     return f"{arrow.source} -> {arrow.target} [{label}style={ARROWS[arrow.kind]}]"
 
 
-def _quoted(text: str) -> str:
-    """Return a text as a string of Graphviz, which has the escapes of JSON."""
-    return json.dumps(text, ensure_ascii=False)
+def _quoted(*lines: str) -> str:
+    """Return lines as a string of Graphviz, which has the escapes of JSON."""
+    return json.dumps("\n".join(map(safe, lines)), ensure_ascii=False)

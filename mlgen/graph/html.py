@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from string import Template
-from xml.sax.saxutils import escape
+from xml.sax import saxutils
 
 from mlgen.graph.model import Box, Picture
-from mlgen.graph.svg import svg
+from mlgen.graph.svg import escape, svg
 from mlgen.output.yaml import yaml_text
 from mlgen.resources import folder
 from mlgen.result import Object
@@ -38,7 +38,8 @@ def _section(box: Box) -> Iterator[str]:
         if len(shown) < len(objects):
             yield f"<p>{escape(_rest(kind, objects))}</p>"
         for item in shown:
-            yield f"<pre>{escape(yaml_text([item]).removeprefix('---').strip())}</pre>"
+            text = yaml_text([item]).removeprefix("---").strip()  # YAML has escapes of its own
+            yield f"<pre>{saxutils.escape(text)}</pre>"
     yield "</section>"
 
 

@@ -6,6 +6,7 @@ https://mermaid.js.org/syntax/flowchart.html
 from collections.abc import Iterator
 
 from mlgen.graph.model import Arrow, Box, Picture
+from mlgen.output.terminal import safe
 
 LINES = {"waits": "-->", "starts": "==>", "uses": "-.->"}
 """Arrows: what depends on what."""
@@ -14,6 +15,11 @@ BRACKETS = {"supervisor": ("(", ")"), "storage": ("[(", ")]")}
 """Around the text of a box, by its shape."""
 
 SQUARE = ("[", "]")
+
+ENTITIES = str.maketrans(
+    {"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "%": "#37;", "`": "#96;"}
+)
+"""What Mermaid reads as its own, also in quotes: entities, tags, `%%{directives}%%`, Markdown."""
 
 CLASSES = {
     "Job": "fill:#e8f0fe,stroke:#3367d6,color:#102a56",
@@ -32,7 +38,7 @@ def mermaid(picture: Picture) -> str:
 def _lines(picture: Picture) -> Iterator[str]:
     frame = picture.frame
     yield "flowchart TB"
-    yield f"  accTitle: {picture.title}"
+    yield f"  accTitle: {safe(picture.title)}"
     yield f'  subgraph {frame.name}["{_text(frame, ", ")}"]'
     yield "    direction TB"
     for box in picture.roles:
@@ -74,6 +80,4 @@ def _arrow(arrow: Arrow) -> str:
 
 def _escaped(text: str) -> str:
     """Return a text with the characters that Mermaid reads as its own written as entities."""
-    for character, entity in (("#", "#35;"), ('"', "#quot;"), ("<", "#lt;"), (">", "#gt;")):
-        text = text.replace(character, entity)
-    return text
+    return safe(text).translate(ENTITIES)

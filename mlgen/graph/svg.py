@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from xml.sax.saxutils import escape, quoteattr
+from xml.sax import saxutils
 
 from mlgen.graph.layout import Point
 from mlgen.graph.model import Box, Picture
@@ -24,9 +24,15 @@ from mlgen.graph.places import (
     subtitle,
 )
 from mlgen.graph.text import BOLD, shortened, width
+from mlgen.output.terminal import safe
 from mlgen.resources import folder
 
 HEADING_Y = 38.0
+
+
+def escape(text: str) -> str:
+    """Return a text as it is written in XML, which has no control characters."""
+    return saxutils.escape(safe(text))
 
 
 def svg(picture: Picture, *, standalone: bool = True) -> str:
@@ -93,7 +99,7 @@ def _group(box: Box, classes: str, *, standalone: bool) -> str:
     """Return the opening tag of a box; in a page, it is a button."""
     if standalone or not box.objects:
         return f'<g class="{classes}">'
-    label = quoteattr(f"{box.heading}: show manifests")
+    label = saxutils.quoteattr(safe(f"{box.heading}: show manifests"))
     return (
         f'<g class="{classes}" id="box-{box.name}" data-box="{box.name}" tabindex="0"'
         f' role="button" aria-controls="manifests-{box.name}" aria-label={label}>'

@@ -7,16 +7,18 @@ An empty output is therefore an error: with pruning, Argo CD would delete everyt
 """
 
 import json
-import os
+import re
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from mlgen import dialects, pipeline
+from mlgen.bounds import DEPTH
 from mlgen.documents import overrides
-from mlgen.documents.document import Document
-from mlgen.documents.files import SUFFIXES, texts
-from mlgen.kubernetes import versions
+from mlgen.documents.document import Document, is_too_deep
+from mlgen.documents.files import leads_out, texts
+from mlgen.kubernetes import names, versions
 from mlgen.kubernetes.groups import is_built_in
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.output.manifests import text
@@ -52,6 +54,9 @@ ANNOUNCEMENT: tuple[dict[str, Any], ...] = (
 COLLECTIONS: dict[str, tuple[type, str]] = {"array": (list, "a list"), "map": (dict, "a mapping")}
 """The Python type of each `collectionType`, and its name in messages."""
 
+NO_TEXT = re.compile("[\\0\ud800-\udfff]")
+"""What JSON can escape, and neither a file name nor a manifest can have."""
+
 TUNABLE = ("image", "replicas")
 """The fields of `spec` and of a role that the user interface offers for editing."""
 
@@ -73,8 +78,12 @@ class Application:
     warnings: tuple[Problem, ...] = ()
 
 
-def read(environment: Mapping[str, str]) -> Application:
+def read(environment: Mapping[str, str], *, only_jobs: bool = False) -> Application:
     """Return the settings of an Application from its environment, without reading its files.
+
+    Args:
+        environment: whoever writes the Application writes the parameters in it.
+        only_jobs: as `Options.only_jobs`; the site can set it too, and neither can undo the other.
 
     Raises:
         MlgenError: with every problem of the parameters and of the cluster's version.
@@ -82,14 +91,14 @@ def read(environment: Mapping[str, str]) -> Application:
     collector = Collector()
     values = _parameters(environment.get(PARAMETERS, ""), collector)
     files = tuple(values.get("files") or ["."])
-    collector.extend(problem for name in files for problem in _outside(name))
+    collector.extend(problem for name in files for problem in _unsafe(name))
     settings = tuple(_settings(values.get("set") or {}, collector))
     version = _version(environment.get(VERSION, ""), collector)
     site = None
     with collector.catch():
-        site = find(Path.cwd())
+        site = find(Path.cwd(), links=False)
+    namespace = _namespace(environment.get(NAMESPACE, ""), collector)
     collector.raise_errors()
-    namespace = environment.get(NAMESPACE) or None
     if site and namespace:
         site = site.without_namespace()
     options = Options(
@@ -99,31 +108,36 @@ def read(environment: Mapping[str, str]) -> Application:
         target="argocd",
         default_namespace=namespace,
         site=site,
+        only_jobs=only_jobs or bool(site and site.only_jobs),
     )
     apis = tuple(name for name in environment.get(APIS, "").split(",") if name)
     return Application(files, options, apis, collector.problems)
 
 
-def init(environment: Mapping[str, str]) -> tuple[Problem, ...]:
+def init(environment: Mapping[str, str], *, only_jobs: bool = False) -> tuple[Problem, ...]:
     """Check the parameters, the version of the cluster and the names of files; return warnings.
 
     Raises:
         MlgenError: a parameter or the version is wrong, or a file cannot be read.
     """
-    application = read(environment)
+    application = read(environment, only_jobs=only_jobs)
     problems = [text.problem for text in texts(application.files) if text.problem]
     if problems:
         raise MlgenError(problems)
     return application.warnings
 
 
-def generate(environment: Mapping[str, str]) -> tuple[str, tuple[Problem, ...]]:
+def generate(
+    environment: Mapping[str, str], *, only_jobs: bool = False
+) -> tuple[str, tuple[Problem, ...]]:
     """Return the manifests of the folder as YAML, which is never empty, and all warnings.
+
+    The arguments are those of `read`.
 
     Raises:
         MlgenError: with every problem and its place.
     """
-    application = read(environment)
+    application = read(environment, only_jobs=only_jobs)
     result = pipeline.render(texts(application.files), application.options)
     warnings = (*application.warnings, *result.warnings)
     problems = [problem for job in result.jobs for problem in _missing_apis(job, application.apis)]
@@ -185,9 +199,13 @@ def _parameters(text: str, collector: Collector) -> dict[str, Any]:
     """Return the values of the valid parameters by name; report the others."""
     try:
         listed = json.loads(text or "[]") or []
-    except json.JSONDecodeError as error:
-        message = f"invalid JSON at character {error.pos + 1}"
+    except (ValueError, RecursionError) as error:
+        where = f" at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else ""
+        message = f"invalid JSON{where}"
         collector.add(_wrong((), message, "set the parameters in the Application"))
+        return {}
+    if is_too_deep(listed):
+        collector.add(_wrong((), f"nested more than {DEPTH} levels deep", ""))
         return {}
     if not isinstance(listed, list) or not all(isinstance(item, dict) for item in listed):
         collector.add(_wrong((), "expected a list of mappings", 'write [{"name": "files", …}]'))
@@ -217,12 +235,15 @@ def _wrong_parameter(number: int, name: str, item: Mapping[str, Any]) -> Problem
         return _wrong((number, "name"), f'unknown parameter "{name}"', hint)
     collection_type, title = COLLECTIONS[collection]
     value = item.get(collection)
-    strings = value.values() if isinstance(value, dict) else value or ()
+    strings = (*value, *value.values()) if isinstance(value, dict) else value or ()
     message, hint = f"expected {title} of strings for {name}", f"set it under {collection}:"
     if not isinstance(value, (collection_type, type(None))) or not all(
         isinstance(string, str) for string in strings
     ):
         return _wrong((number, collection), message, hint)
+    if any(NO_TEXT.search(string) for string in strings):
+        message = f"{name} contains a character that no text has"
+        return _wrong((number, collection), message, "remove characters such as \\u0000")
     others = [key for key in ("string", *COLLECTIONS) if key != collection and item.get(key)]
     return _wrong((number, others[0]), message, hint) if others else None
 
@@ -231,16 +252,35 @@ def _wrong(path: ValuePath, message: str, hint: str) -> Problem:
     return Problem(path, message, "bad-parameter", hint, place=Place(PARAMETERS, 0))
 
 
-def _outside(name: str) -> Iterator[Problem]:
-    """Report a file outside of the Application's folder, such as one of another Application."""
-    here = Path(os.path.realpath("."))
-    paths = [] if name == "-" else [here / name]
-    if paths and paths[0].is_dir():
-        paths += [file for file in paths[0].iterdir() if file.suffix in SUFFIXES]
-    if not paths or not all(Path(os.path.realpath(p)).is_relative_to(here) for p in paths):
+def _unsafe(name: str) -> Iterator[Problem]:
+    """Report what is not in the Application's folder, such as a file of another Application.
+
+    It may be a link, which Argo CD copies as it is in the repository.
+    """
+    if name == "-" or leads_out(Path(name), Path()):
         message = f"{name!r} is outside of the Application's folder"
         hint = "move it into the folder, or set the Application's path to a folder that has both"
         yield _wrong(("files",), message, hint)
+    elif _is_special(Path(name)):
+        yield _wrong(("files",), f"{name!r} is neither a file nor a folder", "list another file")
+
+
+def _is_special(path: Path) -> bool:
+    """Return whether a path is that of a pipe or a device, which may never end."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:  # reported when it is read
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def _namespace(text: str, collector: Collector) -> str | None:
+    """Return the namespace of the Application; None if it has none."""
+    try:
+        return names.namespace(text) if text else None
+    except ValueError as error:
+        collector.add(Problem((), str(error), "bad-value", place=Place(NAMESPACE, 0)))
+        return None
 
 
 def _settings(values: Mapping[str, str], collector: Collector) -> Iterator[tuple[ValuePath, Any]]:

@@ -15,8 +15,10 @@ import re
 import stat
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from typing import IO, Any
 
 from mlgen import dialects
@@ -26,7 +28,9 @@ from mlgen.documents.files import Text, decode
 from mlgen.jobfile.model import KIND
 from mlgen.kubernetes.groups import group_of
 from mlgen.kubernetes.objects import Key
+from mlgen.output.files import write
 from mlgen.output.summary import heading
+from mlgen.output.terminal import safe_lines
 from mlgen.output.yaml import yaml_text
 from mlgen.pipeline import render_documents
 from mlgen.problems import Collector, Place, Problem
@@ -53,7 +57,8 @@ PLUGIN = "HELM_PLUGIN_NAME"
 """The variable that Helm 4 sets for a plugin (internal/plugin/runtime_subprocess.go)."""
 
 LOG = "MLGEN_LOG"
-LOG_NAME = "mlgen-last-error.txt"
+LOG_NAME = ("mlgen", "last-error.txt")
+"""The folder and the file, in the folder of the user's caches."""
 
 Object = dict[str, Any]
 
@@ -100,12 +105,12 @@ def _replaced(
     taken: set[Key],
 ) -> bytes:
     """Return the manifests of a document with a job; any other document as it is."""
-    if not _api_version().search(chunk):
+    if is_blank(chunk) or not (options.only_jobs or _api_version().search(chunk)):
         return chunk
     origin = _origin(chunk)
     text = _text(line, chunk, origin)
     documents = list(dialects.documents(text))
-    if not any(_is_job(document, chunk) for document in documents):
+    if not (options.only_jobs or any(_is_job(document, chunk) for document in documents)):
         return chunk
     parts = list(render_documents(text.name, documents, options, collector, taken))
     for part in parts:
@@ -230,8 +235,9 @@ def run(
 def report_failure(message: str, environ: Mapping[str, str]) -> None:
     """Report a failure to the user of Helm 4, which discards the stderr of a plugin.
 
-    Write it to the file that `MLGEN_LOG` names, by default mlgen-last-error.txt in the folder for
-    temporary files, and to Helm's own stderr, or else the terminal.
+    Write it to the file that `MLGEN_LOG` names, by default in the user's own folder for caches,
+    because in one that users share, the file could be another's. And write it to Helm's own stderr,
+    or else the terminal.
 
     Args:
         message: one or more lines.
@@ -239,12 +245,26 @@ def report_failure(message: str, environ: Mapping[str, str]) -> None:
     """
     if not environ.get(PLUGIN):
         return
-    log = environ.get(LOG) or os.path.join(tempfile.gettempdir(), LOG_NAME)  # noqa: PTH118 - for os
-    # Other users can create links in the folder for temporary files, so none is followed.
-    _write(log, message, os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0))
+    text = f"{safe_lines(message)}\n"
+    _write_log(text, environ)
     stderr_of_helm = f"/proc/{os.getppid()}/fd/2"
-    if not (_is_pipe_or_terminal(stderr_of_helm) and _write(stderr_of_helm, message)):
-        _write("/dev/tty", message)
+    if not (_is_pipe_or_terminal(stderr_of_helm) and _write(stderr_of_helm, text)):
+        _write("/dev/tty", text)
+
+
+def _write_log(text: str, environ: Mapping[str, str]) -> None:
+    """Write the file with the error, as a new one that only its user can read.
+
+    A link or another's file of its name is replaced, or stays as it is.
+    """
+    log = environ.get(LOG)
+    with suppress(OSError):
+        if not log:
+            caches = environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME") or "/", ".cache")
+            file = Path(caches, *LOG_NAME)
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            log = str(file)
+        write(log, [text], mode=0o600)
 
 
 def _is_pipe_or_terminal(path: str) -> bool:
@@ -256,11 +276,13 @@ def _is_pipe_or_terminal(path: str) -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)
 
 
-def _write(path: str, text: str, flags: int = 0) -> bool:
-    """Write a text and a line end to a path; return False if that is not possible."""
+def _write(path: str, text: str) -> bool:
+    """Write a text to a terminal or pipe; return False if that is not possible at once."""
+    names = ("O_WRONLY", "O_NONBLOCK", "O_NOCTTY")  # Windows has only the first
+    flags = sum(getattr(os, name, 0) for name in names)
     try:
-        with open(os.open(path, os.O_WRONLY | flags, 0o600), "wb") as stream:  # noqa: PTH123 - flags
-            stream.write(f"{text}\n".encode())
+        with open(os.open(path, flags), "wb") as stream:  # noqa: PTH123 - flags
+            stream.write(text.encode())
     except OSError:
         return False
     return True

@@ -21,7 +21,7 @@ from mlgen.records import replace
 from mlgen.result import Options
 from mlgen.variants import gitops
 
-OPTIONS = ("for", "kube-version", "namespace", "set", "supervisor")
+OPTIONS = ("for", "kube-version", "namespace", "only-jobs", "set", "supervisor")
 """The options of the command line that the data of a ConfigMap can set."""
 
 Object = dict[str, Any]
@@ -63,7 +63,10 @@ def _rendered(
             options = _options(config, options)
         except MlgenError as error:
             problems += _located(config, error.problems)
-    taken = {item.key for item in resource_list.items if _is_foreign(item) and not item.local}
+    others = [item for item in resource_list.items if _is_foreign(item) and not item.local]
+    if options.only_jobs:
+        problems += [(item, _at(item, checks.foreign(item.kind))) for item in others]
+    taken = {item.key for item in others}
     manifests: dict[int, list[Object]] = {}
     for index, item in _jobs(resource_list):
         try:
@@ -159,10 +162,12 @@ def _with(options: Options, name: str, text: str) -> Options:
     if name == "set":
         lines = filter(None, map(str.strip, text.splitlines()))
         return replace(options, settings=(*options.settings, *map(overrides.parse, lines)))
-    if name != "supervisor":
+    if name not in ("supervisor", "only-jobs"):
         raise KeyError(name)
     if text not in ("true", "false"):
         raise ValueError(f'expected true or false, got "{text}"')
+    if name == "only-jobs":  # the author of the list cannot allow what the caller refuses
+        return replace(options, only_jobs=options.only_jobs or text == "true")
     return replace(options, supervisor=text == "true")
 
 

@@ -10,6 +10,7 @@ from mlgen.live.replicas import Replica, age, pod_index
 from mlgen.live.snapshot import Snapshot, snapshots
 from mlgen.live.state import state
 from mlgen.live.watch import Tell
+from mlgen.output.next_steps import file_argument
 from mlgen.problems import MlgenError, Problem, choice
 from mlgen.records import record
 from mlgen.result import Rendered
@@ -146,7 +147,7 @@ def not_found(rendered: Rendered, namespace: str, options: Sequence[str]) -> Pro
         options: those with which the job was rendered.
     """
     where = f"namespace {namespace}" if namespace else "the namespace of kubectl's context"
-    command = shlex.join(["mlgen", "render", rendered.file, *options])
+    command = shlex.join(["mlgen", "render", file_argument(rendered.file), *options])
     hint = f"to create it: {command} | kubectl apply -f -"
     return Problem((), f"{rendered.job.name} is not in {where}", "kubectl", hint)
 

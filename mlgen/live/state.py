@@ -196,9 +196,7 @@ def _record(snapshot: Snapshot) -> status.State | None:
 
 def _run(data: dict[str, str]) -> str:
     """Return the run of a record."""
-    import json
-
-    return str(json.loads(data["state"]).get("run", ""))
+    return str(status.stored({**data}).get("run", ""))
 
 
 def _phase(snapshot: Snapshot, record: status.State | None) -> tuple[Phase, float, str, int]:

@@ -2,12 +2,18 @@
 
 from collections.abc import Iterable, Sequence
 
+from mlgen.output.terminal import safe
+
 GAP = "   "
 """Between two columns, as in the output of `kubectl get`."""
 
 
 def columns(rows: Sequence[Sequence[str]], indent: str = "") -> list[str]:
-    """Return one line per row; each column is as wide as its longest text."""
+    """Return one line per row; each column is as wide as its longest text.
+
+    No text breaks the table: see `terminal.safe`.
+    """
+    rows = [[safe(text) for text in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         (

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from mlgen.documents.files import Text
+from mlgen.output.terminal import safe
 from mlgen.problems import Place
 
 MAX_WIDTH = 100
@@ -20,28 +21,6 @@ QUOTED = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\'\'|[^\'])*\'')
 PLAIN = re.compile(r".+?(?=:(?:\s|$)|\s+#|\s*$)")
 PLAIN_IN_FLOW = re.compile(r".+?(?=:(?:\s|$)|\s+#|\s*[,\[\]{}]|\s*$)")
 BRACKETS = {"{": "}", "[": "]"}
-
-UNSAFE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
-)
-"""Control characters of terminals, and those that hide or reorder text (Unicode, UAX 9)."""
-
-
-PICTURES = 0x2400
-"""The first of Unicode's pictures of the control characters below the space."""
-
-
-def safe(text: str) -> str:
-    """Return a text on one line, with a visible character in place of each that is not safe."""
-    return UNSAFE.sub(_visible, text)
-
-
-def _visible(match: re.Match[str]) -> str:
-    """Return a space for a tab, and for others a picture or the replacement character."""
-    code = ord(match[0])
-    if match[0] == "\t":
-        return " "
-    return chr(PICTURES + code) if code < ord(" ") else "\N{REPLACEMENT CHARACTER}"
 
 
 def excerpt(place: Place, sources: Sequence[Text]) -> tuple[str, str]:

@@ -7,7 +7,7 @@ all other files in the folder are left alone.
 import difflib
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,10 @@ MARKER = "# Made by mlgen render"
 HEAD = f"{MARKER}. Change the job, not this file: it is written anew.\n"
 
 NAME_MAX = 245
-"""Bytes of a file name: 255 on most file systems, minus what `files.write` adds to a draft's."""
+"""Bytes of a file name: 255 on most file systems, minus what editors and `patch` add to one."""
+
+SECRET = re.compile(r"""kind["']?\s*:\s*["']?Secret(?:List)?\b""")
+"""What the text of a Secret contains."""
 
 Object = Mapping[str, Any]
 
@@ -164,7 +167,7 @@ class _Selection(Mapping[str, str]):
 
 def _content(file: Path) -> bytes | None:
     """Return the content of a file that mlgen wrote, or None; other files are not read further."""
-    if file.suffix != ".yaml" or not file.is_file():
+    if file.suffix != ".yaml" or file.is_symlink() or not file.is_file():
         return None
     with file.open("rb") as stream:
         start = stream.read(len(MARKER))
@@ -178,6 +181,7 @@ def update(folder: Path, change: Changes) -> None:
         OSError: a file cannot be written or removed.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    files.remove_drafts(folder)
     for name, text in change.new.items():
         files.write(str(folder / name), [text])
     for name in change.old:
@@ -186,7 +190,10 @@ def update(folder: Path, change: Changes) -> None:
 
 
 def diff(folder: Path, change: Changes) -> str:
-    """Return changes as a unified diff for `patch -p0`, or "" if there are none."""
+    """Return changes as a unified diff for `patch -p0`, or "" if there are none.
+
+    Of a Secret, only its name is shown.
+    """
     return "".join(line for name in change.names for line in _diff(folder, change, name))
 
 
@@ -194,9 +201,18 @@ def _diff(folder: Path, change: Changes, name: str) -> Iterator[str]:
     """Return the lines of the unified diff of one file."""
     path = (folder / name).as_posix()
     before, after = (path if name in side else "/dev/null" for side in (change.old, change.new))
-    old, new = (_lines(side.get(name, "")) for side in (change.old, change.new))
+    texts = [side.get(name, "") for side in (change.old, change.new)]
+    if _is_secret(name, texts):
+        yield f"--- {before}\n+++ {after}\n# a Secret, which is not shown\n"
+        return
+    old, new = map(_lines, texts)
     for line in difflib.unified_diff(old, new, before, after):
         yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+
+
+def _is_secret(name: str, texts: Iterable[str]) -> bool:
+    """Return whether a file is that of a Secret, or was, whatever its name is now."""
+    return "secret" in name.split("_")[-2:-1] or any(map(SECRET.search, texts))
 
 
 def _lines(text: str) -> list[str]:

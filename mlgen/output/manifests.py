@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 from mlgen.output.summary import needs, summary
+from mlgen.output.terminal import safe_json
 from mlgen.output.yaml import commented, verbatim, yaml_text
 from mlgen.records import record
 from mlgen.result import Foreign, Rendered
@@ -70,7 +71,7 @@ def headed(job: Rendered, objects: Iterable[Any]) -> Piece:
 
 def _json(item: Any) -> Piece:
     """Return an object as an item of a List."""
-    lines = json.dumps(item, indent=2, ensure_ascii=False).replace("\n", "\n    ")
+    lines = safe_json(json.dumps(item, indent=2, ensure_ascii=False)).replace("\n", "\n    ")
     return Piece(f"    {lines}")
 
 

@@ -6,6 +6,11 @@ from collections.abc import Iterable, Sequence
 from mlgen.problems import Problem
 
 
+def file_argument(name: str) -> str:
+    """Return the name of a file as an argument, which no program takes for an option."""
+    return f"./{name}" if name.startswith("-") and name != "-" else name
+
+
 def next_steps(
     jobs: int,
     files: Sequence[str],
@@ -28,9 +33,9 @@ def next_steps(
     if output is not None:
         large = any(problem.code == "large-object" for problem in warnings)
         apply = ["kubectl", "apply", *(["--server-side"] if large else []), "-f"]
-        steps.append([*apply, output])
+        steps.append([*apply, file_argument(output)])
     if "-" not in files:
-        words = [*files, *options]
+        words = [*map(file_argument, files), *options]
         steps.append(["mlgen", "status", *words])
         if jobs == len(files) == 1:
             steps.append(["mlgen", "logs", *words, "--follow"])

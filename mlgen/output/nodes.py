@@ -34,8 +34,14 @@ KEY_MAX = 128
 BREAKS = "\n\r\x85\u2028\u2029"
 """What YAML 1.1 takes for the end of a line."""
 
-ESCAPED = r'["\\]|[^ -~\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd]'
-"""The characters that libyaml escapes in double quotes; a pattern."""
+ESCAPED = (
+    r'["\\]|[^ -~\xa0-\u061b\u061d-\u200a\u2010-\u2027\u202f-\u205f\u206a-\ud7ff'
+    r"\ue000-\ufefe\uff00-\ufffd]"
+)
+"""The characters that are escaped in double quotes; a pattern.
+
+Those that libyaml escapes, and those that hide or reorder text, so that a reviewer sees the value.
+"""
 
 ESCAPES = dict(zip('\0\a\b\t\n\v\f\r\x1b"\\\x85\u2028\u2029', '0abtnvfre"\\NLP', strict=True))
 """The characters that have a short escape in double quotes, and its letter."""

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from mlgen.documents.files import Text
-from mlgen.output.excerpt import excerpt, safe
+from mlgen.output.excerpt import excerpt
+from mlgen.output.terminal import safe, safe_json
 from mlgen.problems import Place, Problem, dotted
 from mlgen.records import record
 
@@ -66,7 +67,7 @@ class Count:
         if self.others:
             kinds = list(dict.fromkeys(self.others))
             listed = ", ".join([*kinds[:MAX_KINDS], *(["…"] if len(kinds) > MAX_KINDS else [])])
-            parts.append(f"{_number(len(self.others), 'other object')} ({listed})")
+            parts.append(f"{_number(len(self.others), 'other object')} ({safe(listed)})")
         problems, warnings = len(self.problems), self.warnings
         if problems == warnings:
             parts += [_number(warnings, "warning")] if warnings else []
@@ -130,7 +131,7 @@ def json_text(count: Count) -> str:
         "warnings": count.warnings,
     }
     document = {"problems": [_fields(problem) for problem in count.problems], "totals": totals}
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    return safe_json(json.dumps(document, indent=2, ensure_ascii=False)) + "\n"
 
 
 def _fields(problem: Problem) -> dict[str, Any]:
@@ -164,7 +165,7 @@ def _command(problem: Problem) -> str:
     properties["title"] = f"mlgen: {problem.code}"
     listed = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
     command = "warning" if problem.warning else "error"
-    return f"::{command} {listed}::{_data(str(problem))}\n"
+    return f"::{command} {listed}::{_data(safe(str(problem)))}\n"
 
 
 def _data(value: str) -> str:
@@ -174,4 +175,4 @@ def _data(value: str) -> str:
 
 def _property(value: str) -> str:
     """Return a property of a workflow command, escaped."""
-    return _data(value).replace(":", "%3A").replace(",", "%2C")
+    return _data(safe(value)).replace(":", "%3A").replace(",", "%2C")

@@ -1,26 +1,37 @@
 """A ResourceList and replacements for its items → the text of the new list.
 
-Items that are not replaced keep their text, because YAML readers differ: `defaultMode: 0644` is 420
-to Kubernetes, and 644 in YAML 1.2.
+Items that are not replaced keep the spelling of their values, because YAML readers differ:
+`defaultMode: 0644` is 420 to Kubernetes, and 644 in YAML 1.2. They keep their whole text if the
+list is written as kustomize and kpt do it, or as JSON. Any other list is written anew.
 """
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
-from mlgen.documents.resource_list import ResourceList
+from mlgen.documents.events import walk
+from mlgen.documents.list_reading import ITEMS, RESULTS
+from mlgen.documents.resource_list import Lines, ResourceList
 from mlgen.output.yaml import yaml_text
 
 Object = dict[str, Any]
+Replacements = Mapping[int, Sequence[Object]]
+
+NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
+"""Characters that JSON can have in a string, and YAML cannot, or takes for the end of a line."""
+
+WIDTH = 1 << 30
+"""Lines are not folded."""
 
 
 def resource_list_text(
-    source: ResourceList,
-    replacements: Mapping[int, Sequence[Object]],
-    results: Sequence[Object],
+    source: ResourceList, replacements: Replacements, results: Sequence[Object]
 ) -> str:
     """Return the text of the list with some of its items replaced.
+
+    The field `results` of an earlier function is dropped.
 
     Args:
         source: the list as read.
@@ -28,39 +39,112 @@ def resource_list_text(
             appends objects.
         results: the content of the field `results`; the field is omitted if there are none.
     """
-    edits: list[tuple[int, int, str]] = []
+    had_results = any(field.name == RESULTS for field in source.fields)
+    if not (replacements or results or had_results):
+        return source.text
+    if source.lines:
+        return "".join(_edited(source.text, source.lines, replacements, results))
+    if source.flow:
+        return _flow(source, replacements, results)
+    return _anew(source, replacements, results)
+
+
+def _edited(
+    text: str, lines: Lines, replacements: Replacements, results: Sequence[Object]
+) -> Iterator[str]:
+    """Yield the stretches of a list in which whole lines are replaced."""
+    edits = [(start, end, "") for start, end in lines.results]
     for number, objects in replacements.items():
-        entries = _entries(objects, source.item_column)
-        if number < len(source.items):
-            item = source.items[number]
-            edits.append((item.start, item.end, entries))
-        else:
-            comma = ", " if source.items and source.item_column is None else ""
-            edits.append((source.append_at, source.append_at, comma + entries))
+        start, end = (*lines.items, lines.items[-1])[number : number + 2]
+        edits.append((start, end, _block(list(objects), lines.item_column)))
     if results:
-        edits.append((source.results_at, source.results_at, _results(results, source.column)))
-    text, done = "", 0
+        edits.append((lines.end, lines.end, _block({RESULTS: list(results)}, lines.column)))
+    done = 0
     for start, end, new in sorted(edits, key=lambda edit: edit[:2]):
-        text += source.text[done:start] + new
+        yield text[done:start]
+        yield new
         done = end
-    return text + source.text[done:]
-
-
-def _entries(objects: Sequence[Object], column: int | None) -> str:
-    """Return objects as the text of items: in flow style if the list has no column."""
-    if column is None:
-        return ", ".join(json.dumps(item, ensure_ascii=False) for item in objects)
-    return _block(list(objects), column)
-
-
-def _results(results: Sequence[Object], column: int | None) -> str:
-    """Return the field `results`: in flow style if the fields have no column."""
-    if column is None:
-        return f', "results": {json.dumps(results, ensure_ascii=False)}'
-    return _block({"results": list(results)}, column)
+    yield text[done:]
 
 
 def _block(value: Any, column: int) -> str:
     """Return a value in block style, indented to a column."""
     text = yaml_text([value]).removeprefix("---\n")
     return re.sub(r"^(?=.)", " " * column, text, flags=re.MULTILINE)
+
+
+def _flow(source: ResourceList, replacements: Replacements, results: Sequence[Object]) -> str:
+    """Return a list in flow style; new values are JSON, and what stays is as it was written."""
+    items = [[source.text[item.start : item.end]] for item in source.items] + [[]]
+    for number, objects in replacements.items():
+        items[number] = list(map(_json_text, objects))
+    fields = {
+        source.text[field.key : field.start]: f"[{', '.join(chain(*items))}]"
+        if field.name == ITEMS
+        else source.text[field.start : field.end]
+        for field in source.fields
+        if field.name != RESULTS
+    }
+    if results:
+        fields[f'"{RESULTS}": '] = _json_text(list(results))
+    return f"{{{', '.join(key + value for key, value in fields.items())}}}\n"
+
+
+def _json_text(value: Any) -> str:
+    """Return a value as JSON that is also YAML."""
+    text = json.dumps(value, ensure_ascii=False)
+    return NOT_IN_YAML.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def _anew(source: ResourceList, replacements: Replacements, results: Sequence[Object]) -> str:
+    """Return a list that is written anew, value by value, without its comments."""
+    import yaml
+
+    dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    events = [yaml.StreamStartEvent(), yaml.DocumentStartEvent(explicit=False)]
+    ends = [yaml.DocumentEndEvent(explicit=False), yaml.StreamEndEvent()]
+    written = (*events, *map(_as_block, _events(source, replacements, results)), *ends)
+    text: str = yaml.emit(written, Dumper=dumper, width=WIDTH, allow_unicode=True)
+    return text
+
+
+def _events(
+    source: ResourceList, replacements: Replacements, results: Sequence[Object]
+) -> Iterator[Any]:
+    """Yield the events of the new list."""
+    for step in walk(source.text, 2):
+        path, is_end = step.path, step.role == "end"
+        if path[:1] == (RESULTS,):
+            continue
+        if path[:1] == (ITEMS,) and path[1:] and path[1] in replacements:
+            if step.depth == len(path) and not is_end:
+                yield from _events_of(replacements[int(path[1])])
+            continue
+        if path == (ITEMS,) and is_end:
+            yield from _events_of(replacements.get(len(source.items), ()))
+        if step.depth == 0 and is_end and results:
+            yield from _events_of([RESULTS, list(results)])
+        yield step.event
+
+
+def _events_of(values: Sequence[Any]) -> Iterator[Any]:
+    """Yield the events of values, one after the other."""
+    return (step.event for value in values for step in walk(yaml_text([value]), 0))
+
+
+def _as_block(event: Any) -> Any:
+    """Return an event in a style in which every value can be written without a change.
+
+    Within brackets, a value such as `1:30` would have to be quoted, which makes it a string.
+    """
+    if hasattr(event, "flow_style"):
+        event.flow_style = False
+    if not hasattr(event, "style"):
+        return event
+    if event.style in (None, ""):
+        # What cannot be written without quotes, in any style, is a string.
+        event.implicit = (event.implicit[0], event.implicit[0] or event.implicit[1])
+        event.value = event.value or ("" if event.tag else "null")
+    elif event.style != "|" or event.value[:1] in ("", " ", "\n"):
+        event.style = '"'
+    return event

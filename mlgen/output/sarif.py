@@ -11,6 +11,7 @@ from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import quote
 
+from mlgen.output.terminal import safe_json
 from mlgen.problems import Problem, dotted
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -42,7 +43,7 @@ def sarif(problems: Sequence[Problem], explain: Explain, files: Sequence[str], v
         "results": [_result(problem, codes.index(problem.code), files) for problem in problems],
     }
     log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
-    return json.dumps(log, indent=2, ensure_ascii=False) + "\n"
+    return safe_json(json.dumps(log, indent=2, ensure_ascii=False)) + "\n"
 
 
 def _rule(code: str, meaning: str, remedy: str) -> dict[str, Any]:

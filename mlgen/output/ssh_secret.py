@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from mlgen.kubernetes.validation.syntax import is_subdomain
 from mlgen.output.yaml import yaml_text
 
 
@@ -16,8 +17,12 @@ def secret(name: str, namespace: str | None) -> str:
     It has the same data keys as the MPI operator's Secret (pkg/controller/mpi_job_controller.go).
 
     Raises:
+        ValueError: Kubernetes does not accept the name.
         RuntimeError: ssh-keygen is not installed, or failed; the message says what to do.
     """
+    if not is_subdomain(name):
+        message = f'"{name}" is not a valid name; use lower-case letters, digits, dashes and dots'
+        raise ValueError(message)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "key"
         command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(file)]

@@ -3,7 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from mlgen.documents.chunks import is_marked, without_marker
 from mlgen.output.nodes import Writer
+from mlgen.output.terminal import safe
 
 MANY = 20
 """Among so many objects, some may repeat others."""
@@ -36,7 +38,8 @@ def _repeats() -> Callable[[Any], str]:
 
 def commented(text: str) -> str:
     """Return the lines of a text as those of a comment."""
-    return "".join(f"# {line}".rstrip() + "\n" for line in text.splitlines())
+    lines = text.split("\n") if text else []
+    return "".join(f"# {safe(line)}".rstrip() + "\n" for line in lines)
 
 
 def verbatim(text: str, data: Mapping[str, Any]) -> str:
@@ -48,5 +51,6 @@ def verbatim(text: str, data: Mapping[str, Any]) -> str:
     """
     if not text:
         return yaml_text([data])
-    document = text if text.startswith("---") else f"---\n{text}"
+    # A line such as `--- {…}` starts a document in YAML, but not for kubectl.
+    document = text if is_marked(text) else f"---\n{without_marker(text)}"
     return document if document.endswith("\n") else f"{document}\n"

@@ -104,7 +104,8 @@ def expanded(text: str, values: Mapping[str, str]) -> str:
         name = match[1]
         return "$" if name is None else values.get(name, match[0])
 
-    return REFERENCE.sub(replacement, text)
+    end = text.rfind(")") + 1  # beyond it, each `$(` would be looked at up to the end
+    return REFERENCE.sub(replacement, text[:end]) + text[end:].replace("$$", "$")
 
 
 def words(texts: Sequence[str], variables: Sequence[Variable]) -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from mlgen.checks.pods import Pods, pods_of, workloads
 from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
+from mlgen.kubernetes.quantity import natural
 from mlgen.objects.labels import workload_name
 from mlgen.output.columns import columns, named
 from mlgen.result import Object, Rendered
@@ -59,8 +60,8 @@ def _candidates(rendered: Rendered, name: str) -> Iterator[tuple[str, int]]:
         counts[role.name] += role.replicas
     before, _, index = name.replace("/", "-").rpartition("-")
     pairs = [(name, 0)] if rendered.job.roles.get(name) or counts.get(name) == 1 else []
-    if index.isdecimal():
-        pairs.append((before, int(index)))
+    if (number := natural(index)) is not None:
+        pairs.append((before, number))
     for role_name, number in pairs:
         only = role_name == name
         if not only or counts.get(role_name) == 1:

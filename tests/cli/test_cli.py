@@ -350,7 +350,7 @@ def test_what_passes_through_is_said_on_stderr(command, tmp_path):
     assert run(command, "-", stdin=text)[2] == ""
 
 
-@pytest.mark.parametrize("command", ["render", "argo"])
+@pytest.mark.parametrize("command", ["render", "argo", "convert"])
 def test_an_input_is_not_overwritten(command, tmp_path):
     job = tmp_path / "job.yaml"
     shutil.copy(GOOD, job)
@@ -360,6 +360,17 @@ def test_an_input_is_not_overwritten(command, tmp_path):
     assert (2, "") == (status, out)
     assert err.endswith(f"Error: {job} is both input and output; write to another file\n")
     assert job.read_text() == (ROOT / GOOD).read_text()
+
+
+def test_only_jobs_refuses_every_other_object():
+    text = (ROOT / GOOD).read_text()
+    expected = "kind: expected a job, got Secret; remove it: with --only-jobs, no other object"
+
+    for command in ("render", "validate"):
+        status, out, err = run(command, "-", "--only-jobs", stdin=text + SECRET)
+        assert 1 == status
+        assert expected in out + err
+        assert 0 == run(command, "-", "--only-jobs", stdin=text)[0]
 
 
 def test_an_input_in_the_folder_of_the_output_is_not_removed(tmp_path):

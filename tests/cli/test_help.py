@@ -13,7 +13,8 @@ from mlgen.cli import COMMANDS, GROUPS, main
 
 IMPERATIVES = {
     "Add", "Color", "Compare", "Delete", "Ignore", "Omit", "Override", "Overwrite", "Print",
-    "Render", "Retry", "Run", "Select", "Set", "Show", "Start", "Target", "Use", "Wait", "Write",
+    "Refuse", "Render", "Retry", "Run", "Select", "Set", "Show", "Start", "Target", "Use", "Wait",
+    "Write",
 }  # fmt: skip
 """The verbs with which the help of an option starts."""
 

@@ -2,6 +2,10 @@
 
 import errno
 import io
+import json
+import os
+import signal
+import subprocess
 import sys
 
 import click
@@ -10,7 +14,7 @@ from click.testing import CliRunner
 from support import ROOT
 
 from mlgen.cli import _progress, _report, main
-from mlgen.cli._process import interruptible, output_checked
+from mlgen.cli._process import interruptible, output_checked, terminable
 from mlgen.documents.files import Text
 from mlgen.output.streams import INTERRUPTED
 
@@ -146,3 +150,119 @@ def test_the_progress_bar_ends_if_the_work_fails(monkeypatch):
         work()
 
     assert stderr.getvalue().endswith("\x1b[?25h\n")  # the cursor is visible again
+
+
+WRITING = """
+import os, signal, sys
+from mlgen.cli._process import terminable
+from mlgen.output.files import write
+
+def texts():
+    yield "half of it"
+    assert len(os.listdir()) == 1
+    os.kill(os.getpid(), getattr(signal, sys.argv[1]))
+    yield "the other half"
+
+with terminable():
+    write("a.yaml", texts())
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
+def test_a_signal_leaves_no_file_behind(name, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", WRITING, name], cwd=tmp_path, capture_output=True, check=False
+    )
+
+    assert (-getattr(signal, name), []) == (done.returncode, list(tmp_path.iterdir()))
+
+
+KEYGEN = """#!/bin/sh
+for file; do :; done
+echo private > "$file"
+kill -TERM "$PPID"
+exec sleep 60
+"""
+"""In place of ssh-keygen: it ends mlgen when the private key is written."""
+
+
+def test_a_signal_leaves_no_private_key_behind(tmp_path):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/ssh-keygen").write_text(KEYGEN)
+    (tmp_path / "bin/ssh-keygen").chmod(0o755)
+    (tmp_path / "tmp").mkdir()
+    paths = {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "TMPDIR": str(tmp_path / "tmp")}
+
+    done = subprocess.run(
+        [sys.executable, "-m", "mlgen", "ssh-secret", "keys"],
+        env=os.environ | paths,
+        capture_output=True,
+        check=False,
+    )
+
+    assert (-signal.SIGTERM, b"", b"") == (done.returncode, done.stdout, done.stderr)
+    assert [] == list((tmp_path / "tmp").iterdir())
+
+
+def test_signals_end_the_process_as_before_after_a_command():
+    with terminable():
+        assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+COMMANDS = (
+    ["render", GOOD],
+    ["validate", GOOD],
+    ["show", GOOD],
+    ["graph", GOOD],
+    ["diff", GOOD, "fixtures/mars.yaml"],
+    ["frameworks"],
+    ["argocd", "parameters"],
+    ["init", "generic", "--image", "a", "-o", "-"],
+    ["helm-post-render"],
+    ["krm"],
+    ["--help"],
+)
+
+EVERY_COMMAND = """
+import json, os, sys
+import mlgen.cli
+from mlgen.__main__ import main
+mlgen.render("fixtures/tensorflow-single.yaml")  # imports what each command would
+for words in json.loads(sys.argv[1]):
+    for output in (None, "/dev/full"):
+        child = os.fork()
+        if child == 0:
+            name = sys.argv[2] if words == ["krm"] else "fixtures/tensorflow-single.yaml"
+            os.dup2(os.open(name, os.O_RDONLY), 0)
+            sys.argv[:] = ["mlgen", *words]
+            os.close(1)
+            if output:
+                os.dup2(os.open(output, os.O_WRONLY), 1)
+            else:
+                sys.stdout = None
+            main()
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), *words, output, file=sys.stderr)
+"""
+"""Run each command with standard output closed, and on a full disk; each prints one line."""
+
+
+def test_no_command_succeeds_whose_output_cannot_be_written(tmp_path):
+    resources = tmp_path / "list.yaml"
+    resources.write_text("apiVersion: config.kubernetes.io/v1\nkind: ResourceList\nitems: []\n")
+    done = subprocess.run(
+        [sys.executable, "-c", EVERY_COMMAND, json.dumps(COMMANDS), resources],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    lines = done.stderr.splitlines()
+    ends = [line for line in lines if line.startswith(("0 ", "1 ", "2 ", "3 ", "-"))]
+    errors = [line for line in lines if line.startswith("Error: cannot write to standard output:")]
+    assert [f"1 {' '.join(w)} {o}" for w in COMMANDS for o in (None, "/dev/full")] == ends
+    assert "Traceback" not in done.stderr
+    assert len(errors) == len(ends)

@@ -56,6 +56,17 @@ def printed(path, form=None):
     return outer, [item for items in inner for item in items]
 
 
+@pytest.mark.parametrize("image", ["{{=toJson(workflow)}}", "{{workflow.uid}}", "python:3\\n"])
+def test_no_image_is_an_expression_of_argo(image, tmp_path):
+    """Argo evaluates it with the rights of the Workflow."""
+    path = job_file(tmp_path, f'  helpers: {{pythonImage: "{image}"}}\n')
+
+    status, stdout, stderr = run(path)
+
+    assert (1, "") == (status, stdout)
+    assert "spec.helpers.pythonImage: invalid value" in stderr
+
+
 def parameters(item):
     (((step,),),) = (t["steps"] for t in item["spec"]["templates"])
     return {p["name"]: p["value"] for p in step["arguments"]["parameters"]}

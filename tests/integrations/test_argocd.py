@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +11,8 @@ import pytest
 import yaml
 from support import ROOT, load_all
 
-from mlgen.integrations.argocd import Application, read
+from mlgen import MlgenError
+from mlgen.integrations.argocd import Application, generate, read
 from mlgen.kubernetes.versions import SUPPORTED, KubeVersion
 from mlgen.result import Options
 
@@ -168,9 +168,11 @@ WRONG = {
     "not-texts": [{"name": "set", "map": {"spec.suspend": True}}, {"name": "files", "array": [1]}],
     "no-path": [{"name": "set", "map": {"spec..image": "x", "spec.image": "[x"}}],
     "out-of-the-folder": [
-        {"name": "files", "array": ["../job.yaml", "/etc/passwd", "link.yaml", "linked", "-"]}
+        {"name": "files", "array": ["../job.yaml", "/etc/passwd", "link.yaml", "-"]}
     ],
-    "not-there": [{"name": "files", "array": ["job.yaml", "empty"]}],
+    "link-in-a-folder": [{"name": "files", "array": ["linked"]}],
+    "pipe": [{"name": "files", "array": ["pipe"]}],
+    "not-there": [{"name": "files", "array": ["job.yaml", "empty", "a" * 300, "~", "--help"]}],
 }
 
 
@@ -179,6 +181,7 @@ def test_invalid_parameters(case, app, message):
     (app / "empty").mkdir()
     (app.parent / "secret.yaml").write_text("kind: Secret\n")
     (app / "linked").mkdir()
+    os.mkfifo(app / "pipe")
     for link in ("link.yaml", "linked/a.yaml"):
         (app / link).symlink_to(app.parent / "secret.yaml")
     code, _, err = run(app, "init", WRONG[case])
@@ -188,7 +191,25 @@ def test_invalid_parameters(case, app, message):
 
 
 @pytest.mark.parametrize(
-    "text", ["{", '{"name": "files"}', '["files"]'], ids=["cut", "one", "bare"]
+    ("parameter", "message"),
+    [
+        ({"name": "files", "array": ["a\0b"]}, "files contains a character that no text has"),
+        ({"name": "set", "map": {"spec.image": "\0"}}, "set contains a character that no text has"),
+        ({"name": "set", "map": {"a\ud800": ""}}, "set contains a character that no text has"),
+    ],
+)
+def test_characters_that_only_json_can_have(parameter, message):
+    """The variable has them as escapes, and neither a file nor a manifest can have them."""
+    with pytest.raises(MlgenError) as caught:
+        read({"ARGOCD_APP_PARAMETERS": json.dumps([parameter])})
+
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{", '{"name": "files"}', '["files"]', "[" * 100_000, "1" * 5000],
+    ids=["cut", "one", "bare", "deep", "long"],
 )
 def test_parameters_that_are_not_a_list(text, app, message):
     put(app, JOB)
@@ -224,9 +245,48 @@ def test_nothing_is_printed_if_one_file_is_wrong(app):
     assert run(app)[:2] == (1, "")
 
 
+def test_defaults_of_a_site_are_in_no_link(app):
+    put(app, JOB)
+    (app.parent / "mlgen.toml").symlink_to("/etc/passwd")
+
+    code, out, err = run(app)
+
+    assert (1, "") == (code, out)
+    assert err == (
+        "../mlgen.toml:1:1: is a link, which is not followed here; replace it by the file that it"
+        " leads to [unreadable]\n"
+    )
+
+
+def test_the_namespace_of_the_application_is_checked(app):
+    put(app, JOB)
+
+    code, out, err = run(app, ARGOCD_APP_NAMESPACE="a/b")
+
+    assert (1, "") == (code, out)
+    assert err.startswith('ARGOCD_APP_NAMESPACE: "a/b" is not a valid namespace; use at most')
+
+
+@pytest.mark.parametrize("by", ["option", "site"])
+def test_only_jobs_refuses_every_other_object(by, app, monkeypatch):
+    monkeypatch.chdir(app)
+    put(app, JOB)
+    (app / "a.yaml").write_text("apiVersion: v1\nkind: List\nitems: [{kind: ClusterRoleBinding}]\n")
+    if by == "site":
+        (app / "mlgen.toml").write_text("only-jobs = true\n")
+
+    with pytest.raises(MlgenError) as caught:
+        generate({}, only_jobs=by == "option")
+
+    assert "a.yaml:2:7: kind: expected a job, got List; remove it" in str(caught.value)
+    (app / "a.yaml").unlink()
+    assert generate({}, only_jobs=True) == generate({})
+
+
 def test_generate_reports_the_same_invalid_parameters_as_init(app):
     put(app, JOB)
-    wrong = [problem for case in WRONG if case != "not-there" for problem in WRONG[case]]
+    unread = ("not-there", "link-in-a-folder")
+    wrong = [problem for case in WRONG if case not in unread for problem in WRONG[case]]
 
     assert run(app, "generate", wrong) == run(app, "init", wrong)
     assert run(app, "generate", wrong)[0] == 1
@@ -336,24 +396,6 @@ def test_values_of_an_invalid_job_are_announced(app):
 
     assert run(app)[0] == 1
     assert "spec.image" in shown(app)["set"]["map"]
-
-
-def test_sigterm_stops_generate_without_output(app):
-    """Argo CD kills the process group on a timeout; here mlgen waits to read from a pipe."""
-    os.mkfifo(app / "pipe.yaml")
-    mlgen = subprocess.Popen(
-        COMMANDS["generate"],
-        cwd=app,
-        env=environment([{"name": "files", "array": ["pipe.yaml"]}]),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
-    with (app / "pipe.yaml").open("w"):  # opens once mlgen reads
-        os.killpg(mlgen.pid, signal.SIGTERM)
-        out, err = mlgen.communicate()
-
-    assert (mlgen.returncode, out, err) == (-signal.SIGTERM, b"", b"")
 
 
 def test_the_plugin_configuration_is_valid():

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shlex
+import stat
 import subprocess
 import sys
 import threading
@@ -18,6 +19,7 @@ from support import FIXTURES, RESOURCES, ROOT, load_all
 
 from mlgen import MlgenError, Options, __version__
 from mlgen.cli import main
+from mlgen.documents import parts
 from mlgen.integrations.helm import ANNOTATION, post_render, report_failure
 
 JOB = """\
@@ -319,7 +321,7 @@ BAD = JOB.replace("main: {}", "main: {replica: 1}").encode()
 
 
 def helm(folder, *words, stdin=BAD, **env):
-    env = {"TMPDIR": folder, "HELM_PLUGIN_NAME": "mlgen", **env}
+    env = {"XDG_CACHE_HOME": folder, "HELM_PLUGIN_NAME": "mlgen", **env}
     return subprocess.run(
         [sys.executable, "-c", HELM, *words],
         input=stdin,
@@ -335,7 +337,7 @@ def test_a_failure_is_shown_although_helm_4_discards_stderr(tmp_path):
     done = helm(tmp_path)
 
     assert (1, b"", expected) == (done.returncode, done.stdout, done.stderr)
-    assert expected == (tmp_path / "mlgen-last-error.txt").read_bytes()
+    assert expected == (tmp_path / "mlgen/last-error.txt").read_bytes()
 
 
 def test_a_wrong_command_line_is_shown_although_helm_4_discards_stderr(tmp_path):
@@ -343,7 +345,7 @@ def test_a_wrong_command_line_is_shown_although_helm_4_discards_stderr(tmp_path)
 
     assert (2, b"") == (done.returncode, done.stdout)
     assert b"expected a version from 1.31" in done.stderr
-    assert done.stderr == (tmp_path / "mlgen-last-error.txt").read_bytes()
+    assert done.stderr == (tmp_path / "mlgen/last-error.txt").read_bytes()
 
 
 def test_mlgen_log_names_the_file_with_the_last_failure(tmp_path):
@@ -356,13 +358,36 @@ def test_mlgen_log_names_the_file_with_the_last_failure(tmp_path):
     assert [log] == list(tmp_path.iterdir())
 
 
-def test_a_link_in_the_folder_for_temporary_files_is_not_followed(tmp_path):
-    (tmp_path / "mlgen-last-error.txt").symlink_to(tmp_path / "precious")
+def test_the_file_with_the_last_failure_is_a_new_one_of_its_user(tmp_path):
+    """A link that is there is replaced, so that what it leads to stays as it is."""
+    log = tmp_path / "mlgen/last-error.txt"
+    log.parent.mkdir()
+    log.symlink_to(tmp_path / "precious")
 
-    done = helm(tmp_path)
+    report_failure("a\x1b[2J\nb", {"HELM_PLUGIN_NAME": "mlgen", "XDG_CACHE_HOME": str(tmp_path)})
 
-    assert run(BAD)[2].encode() == done.stderr
-    assert not (tmp_path / "precious").exists()
+    assert (r"a\x1b[2J" + "\nb\n", False) == (log.read_text(), (tmp_path / "precious").exists())
+    assert 0o600 == stat.S_IMODE(log.lstat().st_mode)
+
+
+def test_only_jobs_refuses_every_other_object(message):
+    chart = f"---\n# Source: shop/templates/a.yaml\n# nothing\n{HELM_3}".encode()
+
+    code, out, err = run(chart, "--only-jobs")
+
+    assert (1, b"") == (code, out)
+    assert err == message
+    assert 0 == run(f"---\n# Source: shop/templates/job.yaml\n{JOB}".encode(), "--only-jobs")[0]
+
+
+def test_standard_input_may_be_closed_or_too_large(monkeypatch):
+    monkeypatch.setattr(parts, "TEXT_BYTES", 10)
+    code, out, err = run(JOB)
+    monkeypatch.setattr(sys, "stdin", None)
+
+    assert (1, b"", "too-large") == (code, out, err.rpartition("[")[2].strip("]\n"))
+    with pytest.raises(MlgenError, match="standard input is closed"):
+        next(parts.standard_input())
 
 
 TERMINAL = """

@@ -331,6 +331,21 @@ def test_variables_come_after_those_that_they_refer_to(env, order):
             assert ["MLGEN_REPLICA_INDEX", *order] == [names[0], *names[-len(order) :]]
 
 
+@pytest.mark.parametrize("by", ["option", "config"])
+def test_only_jobs_refuses_every_other_item(by):
+    data = {"only-jobs": "true" if by == "config" else "false"}
+    local = "{metadata: {annotations: {config.kubernetes.io/local-config: 'true'}}}"
+    rest = f"functionConfig: {{apiVersion: v1, kind: ConfigMap, data: {json.dumps(data)}}}\n"
+    options = ["--only-jobs"] if by == "option" else []
+    text = resource_list(item(JOB), FOREIGN, f"- {local}\n", rest=rest)
+
+    status, out, err = krm(text, *options)
+
+    assert (1, 2, True) == (status, err.count("[foreign-object]"), out.startswith(text))
+    assert "Deployment/web: kind: expected a job, got Deployment; remove it" in err
+    assert 0 == krm(resource_list(item(JOB), rest=rest), *options)[0]
+
+
 CONFIGS = {
     "of-another-kind": "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}}",
     "of-a-near-kind": "{apiVersion: mlgen.dev/v1, kind: TrainingJob, metadata: {name: mnist}}",

@@ -365,3 +365,29 @@ def test_plurals():
     assert ["jobs", "networkpolicies", "priorityclasses"] == [
         plural(kind) for kind in ("Job", "NetworkPolicy", "PriorityClass")
     ]
+
+
+@pytest.mark.parametrize(
+    ("keys", "row"),
+    [
+        (
+            ("ssh-privatekey",),
+            "Secret sam-git has no known_hosts, so the host key of the Git server",
+        ),
+        (("ssh-privatekey", "known_hosts"), "ok Secret sam-git for main"),
+        (("username", "password"), "ok Secret sam-git for main"),
+    ],
+)
+def test_a_secret_without_the_host_keys_of_the_git_server_is_a_warning(keys, row, healthy, run):
+    healthy.answers["get secrets"] = [named("sam-git", data=dict.fromkeys(keys, ""))]
+
+    stdout = run("doctor", "git.yaml")[1]
+
+    assert row in " ".join(stdout.split())
+
+
+def test_no_name_is_an_option_of_kubectl(healthy, run):
+    stdout = run("doctor", "git.yaml")[1]
+
+    assert "missing Queue --as=admin not found" in " ".join(stdout.split())
+    assert not [call for call in healthy.calls if "--as" in call]

@@ -2,11 +2,12 @@
 
 import os
 import stat
+import sys
 from pathlib import Path
 
 import pytest
 
-from mlgen.output.files import conflict, write
+from mlgen.output.files import DRAFT, conflict, remove_drafts, write
 
 posix = pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
 
@@ -114,3 +115,51 @@ AGAIN = (
 )
 def test_an_input_is_not_overwritten(output, inputs, message):
     assert message.format(output) == conflict([Path("other"), Path(output)], inputs)
+
+
+@posix
+def test_a_link_is_replaced_and_what_it_leads_to_stays(tmp_path):
+    (tmp_path / "other").write_text("other")
+    (tmp_path / "other").chmod(0o600)
+    (tmp_path / "a.yaml").symlink_to("other")
+
+    write(str(tmp_path / "a.yaml"), "new")
+
+    assert ("other", "new") == tuple((tmp_path / n).read_text() for n in ("other", "a.yaml"))
+    assert not (tmp_path / "a.yaml").is_symlink()
+    assert stat.S_IMODE((tmp_path / "a.yaml").stat().st_mode) != 0o600
+
+
+@posix
+def test_a_pipe_of_another_user_is_not_written(tmp_path, monkeypatch):
+    os.mkfifo(tmp_path / "fifo")
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+
+    with pytest.raises(PermissionError, match="a pipe of another user"):
+        write(str(tmp_path / "fifo"), "secret")
+
+
+def test_the_drafts_of_processes_that_were_killed_are_removed(tmp_path):
+    old, new, link = (tmp_path / f"{DRAFT}{name}" for name in ("old", "new", "link"))
+    for file in (old, new, tmp_path / "a.yaml"):
+        file.write_text("")
+        os.utime(file, (0, 0))
+    new.touch()
+    link.symlink_to("a.yaml")
+
+    remove_drafts(tmp_path)
+    remove_drafts(tmp_path / "missing")
+
+    assert {new, link, tmp_path / "a.yaml"} == set(tmp_path.iterdir())
+
+
+def test_standard_input_may_be_a_file(tmp_path, monkeypatch):
+    file = tmp_path / "a.yaml"
+    file.write_text("a: 1\n")
+    with file.open() as stream:
+        monkeypatch.setattr(sys, "stdin", stream)
+
+        assert f"{file} is both input and output" in conflict([file], ("-",))
+        assert "" == conflict([tmp_path / "b.yaml"], ("-",))
+    monkeypatch.setattr(sys, "stdin", None)
+    assert "" == conflict([file], ("-",))

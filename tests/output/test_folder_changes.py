@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from mlgen.documents.document import Document
+from mlgen.documents.marks import marked
 from mlgen.output import folder
 from mlgen.problems import MlgenError, Place, Problem
 from mlgen.result import Foreign
@@ -14,7 +15,7 @@ HEAD = "# Made by mlgen render. Change the job, not this file: it is written ane
 
 def foreign(name, kind="ConfigMap", text=""):
     data = {"apiVersion": "v1", "kind": kind, "metadata": {"name": name} if name else {}}
-    return Foreign(Document(data, {(): Place("x.yaml", 7)}, text=text))
+    return Foreign(Document(data, lambda: marked({(): Place("x.yaml", 7)}), text=text))
 
 
 def test_an_object_without_a_source_text_is_written_from_its_data():
@@ -132,3 +133,29 @@ def test_the_difference_is_a_unified_diff():
         "--- out/c\n+++ /dev/null\n@@ -1 +0,0 @@\n-z\n\\ No newline at end of file\n"
     )
     assert "" == folder.diff(Path("out"), folder.Changes({}, {}))
+
+
+SECRET = "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\nstrngData: {key: hunter2}\n"
+
+
+@pytest.mark.parametrize("side", ["old", "new"])
+@pytest.mark.parametrize("name", ["secret_a.yaml", "x_secret_a.yaml", "mine.yaml"])
+def test_a_check_shows_nothing_of_a_secret_but_its_name(name, side):
+    change = folder.Changes(**{"old": {}, "new": {}, side: {name: SECRET}})
+
+    shown = folder.diff(Path("k8s"), change)
+
+    assert f"k8s/{name}\n" in shown
+    assert shown.endswith("# a Secret, which is not shown\n")
+    assert "hunter2" not in shown
+
+
+def test_a_link_in_the_folder_is_not_followed(tmp_path):
+    """It is another's file, even if it looks like one of mlgen's."""
+    (tmp_path / "else").write_text(f"{HEAD}kind: A\n")
+    (tmp_path / "k8s").mkdir()
+    (tmp_path / "k8s/configmap_a.yaml").symlink_to("../else")
+
+    assert folder.Changes({}, {}) == folder.changes(tmp_path / "k8s", {})
+    with pytest.raises(MlgenError, match="already exists, but was not written by mlgen"):
+        folder.changes(tmp_path / "k8s", {"configmap_a.yaml": "kind: A\n"})

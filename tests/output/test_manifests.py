@@ -2,10 +2,14 @@
 
 import json
 
+import pytest
+import yaml
 from support import ROOT
 
 from mlgen import validate
 from mlgen.documents.document import Document
+from mlgen.documents.files import Text
+from mlgen.documents.reader import read_documents
 from mlgen.output.manifests import text
 from mlgen.output.summary import heading
 from mlgen.output.yaml import verbatim, yaml_text
@@ -40,5 +44,24 @@ def test_json_is_one_list_of_all_objects():
 
 def test_a_document_as_written_can_follow_another():
     assert "---\na: 1\n" == verbatim("a: 1", {}) == verbatim("---\na: 1", {})
-    assert "--- {a: 1}\n" == verbatim("--- {a: 1}\n", {})
     assert "---\na: 1\n" == verbatim("", {"a": 1})
+
+
+@pytest.mark.parametrize(
+    ("written", "printed"),
+    [
+        ("a: 1\n", "---\na: 1\n"),
+        ("--- # c\na: 1", "--- # c\na: 1\n"),
+        ("---\r\na: 1\r\n", "---\r\na: 1\r\n"),
+        ("---x: 1\na: 1\n", "---\n---x: 1\na: 1\n"),
+        ("--- {a: 1}\n", "---\n    {a: 1}\n"),
+        ("--- &b\na: 1\n", "---\n    &b\na: 1\n"),
+        ("---\ra: 1\r", "---\n   \ra: 1\r\n"),
+    ],
+)
+def test_every_document_starts_with_a_marker_that_kubectl_sees(written, printed):
+    (document,) = read_documents(Text("a.yaml", written))
+    manifests = text([Foreign(document), Foreign(document)], "yaml")
+
+    assert printed * 2 == manifests
+    assert [document.data] * 2 == list(yaml.load_all(manifests, yaml.CSafeLoader))

@@ -12,8 +12,10 @@ from syrupy.extensions.json import JSONSnapshotExtension
 from mlgen import __version__
 from mlgen.cli import COMMANDS, main
 from mlgen.documents.files import Text
-from mlgen.output.excerpt import MAX_WIDTH, excerpt, safe, width
-from mlgen.output.problems import Count, Style, github, text
+from mlgen.output.excerpt import MAX_WIDTH, excerpt, width
+from mlgen.output.problems import Count, Style, github, json_text, text
+from mlgen.output.sarif import sarif
+from mlgen.output.terminal import safe, safe_lines
 from mlgen.problems import Place, Problem
 
 GOOD, WARNED = "fixtures/tensorflow-single.yaml", "fixtures/tensorflow-estimator.yaml"
@@ -98,7 +100,35 @@ def test_control_characters_of_a_message_do_not_reach_the_terminal():
         (line, *more) = text([problem], [], style).replace("\x1b[", "<").splitlines()
         assert more == []
         assert line.isprintable()
-    assert "␛]0;owned␇�2J�txt␊last" == safe(message)[15:-1]
+    assert r"\x1b]0;owned\x07\x9b2J\u202etxt\nlast" == safe(message)[15:-1]
+
+
+def test_the_lines_of_a_page_stay_lines():
+    text = "name\tvalue\n  a\x1b[2J\r\n\ud800 é\n"
+
+    assert "name value\n  a\\x1b[2J\\r\n\\ud800 é\n" == safe_lines(text)
+
+
+def as_sarif(count):
+    return sarif(count.problems, lambda code: (f"{code}.", "Mend it."), ["a.yaml"], "1")
+
+
+@pytest.mark.parametrize("form", [json_text, as_sarif])
+def test_json_is_safe_to_print_and_has_the_same_value(form):
+    message = "\x9b2J \u202e \x7f \ud800 \\ é"
+    problem = Problem((), message, "no-job", place=Place("a.yaml", 1, 1))
+
+    document = form(Count(1, 1, (), (problem,)))
+
+    assert document.replace("\n", "").isprintable()
+    assert message in _strings(json.loads(document))
+
+
+def _strings(value):
+    """Return the scalars in a value."""
+    if not isinstance(value, (dict, list)):
+        return [value]
+    return [each for item in getattr(value, "values", value.__iter__)() for each in _strings(item)]
 
 
 def test_a_workflow_command_escapes_what_would_end_it():
@@ -107,7 +137,7 @@ def test_a_workflow_command_escapes_what_would_end_it():
     warning = Problem((), "no place", "no-job", warning=True, place=Place("--set", 0))
 
     properties = "file=jobs/a%2Cb%3Ac.yaml,line=3,col=5,title=mlgen%3A bad-value"
-    line = "jobs/a,b:c.yaml:3:5: spec.env: 100 %25%0D%0A::error::no [bad-value]"
+    line = "jobs/a,b:c.yaml:3:5: spec.env: 100 %25\\r\\n::error::no [bad-value]"
     assert github([problem, warning]).splitlines() == [
         f"::error {properties}::{line}",
         "::warning title=mlgen%3A no-job::--set: warning: no place [no-job]",

@@ -33,6 +33,14 @@ def test_every_secret_has_another_key():
     assert secret("keys", None) != secret("keys", None)
 
 
+@pytest.mark.parametrize("name", ["", "-a", "A", "a b", "a\n", "a" * 254])
+def test_a_name_that_kubernetes_rejects_is_an_error(name, monkeypatch):
+    monkeypatch.setenv("PATH", "")  # before ssh-keygen runs
+
+    with pytest.raises(ValueError, match="is not a valid name; use lower-case"):
+        secret(name, None)
+
+
 def program(folder, text):
     (folder / "ssh-keygen").write_text(text)
     (folder / "ssh-keygen").chmod(0o755)

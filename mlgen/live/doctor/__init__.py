@@ -1,6 +1,7 @@
 """mlgen doctor: whether this machine and the cluster have what jobs need, and what to do if not."""
 
 from collections.abc import Iterator, Sequence
+from shlex import quote
 
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.live.doctor.capacity import capacity
@@ -97,7 +98,7 @@ def _job(kubectl: Kubectl, rendered: Rendered, context: str, served: frozenset[s
 def _findings(patient: Patient, found: list[Object] | None) -> Iterator[Finding]:
     name = patient.namespace
     if not patient.exists:
-        cure = f"kubectl create namespace {name}"
+        cure = f"kubectl create namespace {quote(name)}"
         yield Finding("missing", f"namespace {name}", "not found", cure)
     yield from rights(patient)
     if found is None:

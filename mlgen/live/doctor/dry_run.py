@@ -4,11 +4,13 @@ https://kubernetes.io/docs/reference/using-api/api-concepts/#dry-run
 """
 
 import re
+import shlex
 from collections.abc import Iterator
 
 from mlgen.live.doctor.findings import Finding, Patient
 from mlgen.live.kubectl import Outcome, listed
 from mlgen.live.reasons import shortened
+from mlgen.output.next_steps import file_argument
 
 SUBJECT = "dry run"
 
@@ -34,7 +36,7 @@ def dry_run(patient: Patient) -> Iterator[Finding]:
         return
     for error in _errors(outcome):
         if IMMUTABLE in error:
-            cure = f"mlgen diff --live {patient.rendered.file}"
+            cure = shlex.join(["mlgen", "diff", "--live", file_argument(patient.rendered.file)])
             text = "the job is in the cluster, with fields that cannot change"
             yield Finding("warning", SUBJECT, text, cure)
         else:

@@ -5,7 +5,7 @@ The list is that of `mlgen.checks.prerequisites`.
 
 from collections.abc import Iterable, Iterator
 
-from mlgen.checks.prerequisites import CLUSTER_SCOPED, SCHEDULER, Prerequisite
+from mlgen.checks.prerequisites import CLUSTER_SCOPED, SCHEDULER, Prerequisite, git_volumes
 from mlgen.kubernetes import references
 from mlgen.live.doctor.findings import Finding, Level, Object, Patient, allowed, pod_templates
 from mlgen.live.doctor.rights import plural
@@ -60,15 +60,42 @@ def _of_kind(
     if kind not in CLUSTER_SCOPED and not patient.exists:
         yield from (_row("missing", item, "not found", item.command) for item in items)
         return
-    names = [item.name for item in items]
+    # No object has a name that kubectl would take for an option.
+    names = [item.name for item in items if not item.name.startswith("-")]
     words = ("get", resource, *names, "--ignore-not-found")
-    found = allowed(patient.kubectl, *words, namespace=_namespace(patient, items[0]))
+    space = _namespace(patient, items[0])
+    found = allowed(patient.kubectl, *words, namespace=space) if names else []
     for item in items:
         if found is None:
             yield _row("note", item, "cannot be read with your rights")
             continue
         live = next((each for each in found if each["metadata"]["name"] == item.name), None)
-        yield _state(item, live, keys.get((kind, item.name), set()))
+        row = _state(item, live, keys.get((kind, item.name), set()))
+        unchecked = row.level == "ok" and kind == "Secret" and _trusts_any_host(patient, live)
+        yield _row("warning", item, *UNCHECKED) if unchecked else row
+
+
+UNCHECKED = (
+    "has no known_hosts, so the host key of the Git server is not checked",
+    "add the key known_hosts to it, with what your Git server publishes as its host keys",
+)
+
+
+def _trusts_any_host(patient: Patient, live: Object | None) -> bool:
+    """Return whether a Secret has a key for Git over ssh, but not the host keys of the server."""
+    data = (live or {}).get("data") or {}
+    name = live and live["metadata"]["name"]
+    return "ssh-privatekey" in data and "known_hosts" not in data and name in _git_secrets(patient)
+
+
+def _git_secrets(patient: Patient) -> set[str]:
+    """Return the names of the Secrets with keys for Git."""
+    return {
+        reference.name
+        for _, template in pod_templates(patient.rendered)
+        for reference in references.of_pod(template)
+        if reference.volume in set(git_volumes(template["spec"]))
+    }
 
 
 def _namespace(patient: Patient, item: Prerequisite) -> str | None:
