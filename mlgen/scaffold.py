@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Mapping
+from shlex import quote
 from typing import Any
 
 from mlgen import frameworks, pipeline
@@ -77,7 +78,7 @@ def job_file(choices: Choices, file: str) -> str:
         [MODELINE] if choices.schema else [],
         [f"# {framework.title}. {framework.summary}"],
         [f"# mlgen explain {choices.framework}: its roles, options and variables"],
-        [f"# mlgen show {file}: its pods, resources and restarts"],
+        [f"# mlgen show {quote(file)}: its pods, resources and restarts"],
         _lines(_head(choices)),
         ["spec:"],
         _indented(_lines(spec)),

@@ -40,7 +40,10 @@ def test_every_python_version_renders_the_same_bytes(version, tmp_path):
         pytest.skip(f"there is no Python {version} here")
     subprocess.run([program, "-m", "venv", tmp_path], check=True)
     python = tmp_path / "bin" / "python"
-    subprocess.run([python, "-m", "pip", "install", "-q", ROOT], check=True)
+    install = [python, "-m", "pip", "install", "-q"]
+    pins = ROOT / ".ci/pins/build.txt"
+    subprocess.run([*install, "--require-hashes", "-r", pins], check=True)
+    subprocess.run([*install, "--no-index", "--no-build-isolation", ROOT], check=True)
 
     command = [python, "-c", RENDER, tmp_path, *FIXTURES]
     subprocess.run(command, check=True, capture_output=True, cwd=tmp_path)

@@ -61,3 +61,17 @@ def test_quotes_are_removed():
     text = """a "b \\" $c" 'd "e' f\\ g"h" `i j` $(k l) # m\n n"""
     expected = [["a", 'b " $c', 'd "e', "f gh", "`i j`", "$(k l)"], ["n"]]
     assert simple_commands(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "commands"),
+    [
+        ("a ${b}c $d", [["a", "${b}c", "$d"]]),
+        ("a $(b $(c)) e", [["a", "$(b $(c))", "e"]]),
+        ("a; b ${c d", [["a"], ["b"]]),
+        ("a; b${c d", [["a"], ["b"]]),
+        ("a '$' $", [["a", "$", "$"]]),
+    ],
+)
+def test_the_rest_after_an_expansion_without_end_is_left_out(text, commands):
+    assert simple_commands(text) == commands

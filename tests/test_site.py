@@ -34,6 +34,8 @@ kube-version = "1.33"
 namespace = "training"
 pod-security = "baseline"
 supervisor = false
+only-jobs = true
+enforce = ["pod-security"]
 image-pull-secrets = ["registry"]
 
 [labels]
@@ -142,6 +144,53 @@ def test_a_setting_takes_precedence(repository):
     data = rendered(repository, settings=settings)
 
     assert data["spec"]["helpers"]["waitImage"] == "set/busybox:1"
+
+
+ENFORCED = """\
+namespace = "training"
+pod-security = "baseline"
+enforce = ["pod-security", "namespace", "helpers", "labels"]
+[labels]
+team = "vision"
+[helpers]
+wait-image = "registry.example/busybox:1"
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "enforced"),
+    [
+        (("spec", "security"), {"profile": "privileged"}, "baseline"),
+        (("spec", "security"), {"profile": "restricted"}, None),
+        (("spec", "security"), {"profile": "baseline"}, None),
+        (("metadata", "namespace"), "other", "training"),
+        (("metadata", "namespace"), "training", None),
+        (("metadata", "labels"), {"team": "speech"}, "vision"),
+        (("metadata", "labels"), {"cost": "1"}, None),
+        (("spec", "helpers"), {"waitImage": "evil/busybox"}, "registry.example/busybox:1"),
+        (("spec", "helpers"), {"gitImage": "other/git"}, None),
+    ],
+)
+def test_a_job_file_cannot_change_what_is_enforced(path, value, enforced, repository):
+    (repository / "mlgen.toml").write_text(ENFORCED)
+    job = JOB | {path[0]: JOB[path[0]] | {path[1]: value}}
+    text = ""
+    try:
+        rendered(repository, job)
+    except MlgenError as error:
+        text = str(error)
+
+    assert (f"mlgen.toml enforces {enforced}, got" in text) == (enforced is not None)
+    assert "enforces None" not in text
+
+
+def test_what_is_not_set_cannot_be_enforced(repository):
+    text = 'enforce = ["pod-security"]\n'
+    message = "the file does not set pod-security; set pod-security, or remove it here"
+
+    assert messages(repository, mlgen=text) == [
+        f"mlgen.toml:1:1: enforce[0]: {message} [combination]"
+    ]
 
 
 def test_custom_resources_have_the_defaults_too(repository):

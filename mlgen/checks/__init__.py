@@ -8,9 +8,10 @@ import json
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
-from mlgen.checks import admission, claims, names, references, sense
+from mlgen.checks import admission, claims, names, references, rights, sense
 from mlgen.checks.job_file import path_in_job_file
 from mlgen.checks.pods import ROLES, WORKLOADS, Finding, Objects, Pods, pods_of, texts, title
 from mlgen.kubernetes.limits import (
@@ -25,7 +26,7 @@ from mlgen.kubernetes.objects import Key
 from mlgen.kubernetes.pod_security import LEVELS, Level, Violation, violations
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.objects.labels import DECIDES, REPLICA_INDEX, ROLE
-from mlgen.problems import Problem, ValuePath
+from mlgen.problems import Problem, ValuePath, bounded
 from mlgen.records import replace
 
 Object = dict[str, Any]
@@ -49,8 +50,9 @@ def problems(
     """
     job = Objects(name, objects, alike=bool(job_file))
     violations = findings(job, kube_version, job_file)
-    found = [_in_job_file(finding, job_file or {}) for finding in violations]
-    return list(dict.fromkeys([*found, *sense.problems(job, job_file), *claims.problems(job)]))
+    found = (_in_job_file(finding, job_file or {}) for finding in violations)
+    more = (sense.problems(job, job_file), claims.problems(job), rights.problems(job))
+    return list(dict.fromkeys(bounded(chain(found, *more))))
 
 
 def _in_job_file(finding: Finding, job_file: Mapping[str, Any]) -> Problem:
@@ -100,6 +102,13 @@ def collisions(identities: Iterable[Key], taken: Container[Key]) -> list[Problem
     more = f" (and {len(duplicates) - 1} more)" if len(duplicates) > 1 else ""
     message = f"{kind} {name} would be rendered twice{more}"
     return [Problem(NAME, message, "name-collision", "rename the job or its roles")]
+
+
+def foreign(kind: str) -> Problem:
+    """Return the problem of an object that is no job, where only jobs are accepted."""
+    message = f"expected a job, got {kind or 'an object without kind'}"
+    hint = "remove it: with --only-jobs, no other object passes through"
+    return Problem(("kind",), message, "foreign-object", hint)
 
 
 def obstacles(objects: Iterable[Object], kube_version: KubeVersion) -> dict[Violation, list[str]]:

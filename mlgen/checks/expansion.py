@@ -6,7 +6,7 @@ https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-e
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from mlgen.problems import Problem, ValuePath, did_you_mean
@@ -36,23 +36,25 @@ def problems(fields: ValuePath, container: dict[str, Any]) -> Iterator[Problem]:
     """
     env = container.get("env") or []
     names = [variable["name"] for variable in env]
+    last = {name: number for number, name in enumerate(names)}
     unknowable = bool(container.get("envFrom"))
+    before: set[str] = set()
     for number, variable in enumerate(env):
         for name in _references(str(variable.get("value") or "")):
             path = (*fields, "env", variable["name"])
-            if name in names[:number]:
+            if name in before:
                 continue
-            if name in names[number + 1 :]:
+            if last.get(name, -1) > number:
                 yield _warning(path, name, f"env defines {name} after it", f"define {name} first")
             elif not unknowable and _is_variable(name):
-                others = [other for other in names if other != name]
-                yield _undefined(path, name, others)
+                yield _undefined(path, name, (other for other in names if other != name))
+        before.add(variable["name"])
     if not unknowable:
-        yield from _in_command(fields, container, names)
+        yield from _in_command(fields, container, last)
 
 
 def _in_command(
-    fields: ValuePath, container: dict[str, Any], names: Sequence[str]
+    fields: ValuePath, container: dict[str, Any], names: Collection[str]
 ) -> Iterator[Problem]:
     """Return a warning for each reference in command and args to an undefined variable."""
     command, args = ([*map(str, container.get(name) or [])] for name in ("command", "args"))
@@ -75,10 +77,11 @@ def _is_variable(name: str) -> bool:
 
 def _references(text: str) -> Iterator[str]:
     """Yield the name in each reference of a text."""
-    return (match[1] for match in REFERENCE.finditer(text) if match[1] is not None)
+    end = text.rfind(")") + 1  # beyond it, each `$(` would be looked at up to the end
+    return (match[1] for match in REFERENCE.finditer(text, 0, end) if match[1] is not None)
 
 
-def _undefined(path: ValuePath, name: str, names: Sequence[str]) -> Problem:
+def _undefined(path: ValuePath, name: str, names: Iterable[str]) -> Problem:
     if path[-2:] == ("env", name):
         hint = "write its whole value; variables of the image do not count"
         return _warning(path, name, f"env does not define {name} before", hint)

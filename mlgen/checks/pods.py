@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
+from mlgen.kubernetes.quantity import natural
 from mlgen.objects.labels import MAX_REPLICAS, REPLICA_INDEX, ROLE
 from mlgen.problems import Problem, ValuePath
 from mlgen.records import record
@@ -102,10 +103,9 @@ class Pods:
         """
         if not self.indexed:
             return 0 if host == self.name else None
-        name, _, index = host.rpartition("-")
-        if name != self.name or not index.isdecimal() or str(int(index)) != index:
-            return None
-        return int(index)
+        name, _, text = host.rpartition("-")
+        index = natural(text) if name == self.name else None
+        return index if str(index) == text else None
 
     def selected(self, selector: Mapping[str, str]) -> bool:
         """Return whether a selector matches at least one pod; an empty one matches none."""
@@ -215,8 +215,7 @@ def pods_of(item: Object) -> Pods:
     # A suspended job has no parallelism or no replicas: how many there will be is unknown.
     together = spec.get("parallelism", 1) if kind == "Job" else count
     limit = item["metadata"].get("annotations", {}).get(MAX_REPLICAS, "")
-    limit = int(limit) if limit.isdecimal() else 0
-    return Pods(item, host, indexed, count or None, together or None, limit)
+    return Pods(item, host, indexed, count or None, together or None, natural(limit) or 0)
 
 
 def one_of_each(objects: Iterable[AnyObject]) -> list[AnyObject]:

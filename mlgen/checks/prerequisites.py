@@ -5,6 +5,7 @@ API server does not even accept them: see the admission plugins in kubernetes/pl
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from shlex import quote
 from typing import Any
 
 from mlgen.checks.pods import WORKLOADS, one_of_each, title
@@ -13,6 +14,7 @@ from mlgen.kubernetes.groups import group_of, is_built_in
 from mlgen.kubernetes.labels import KUEUE_PRIORITY, KUEUE_QUEUE
 from mlgen.kubernetes.objects import Identities, Key, keys
 from mlgen.kubernetes.references import Reference
+from mlgen.kubernetes.validation.syntax import is_subdomain
 from mlgen.objects.labels import COMPONENT, ROLE
 from mlgen.objects.storage import GIT_KEYS
 from mlgen.records import record
@@ -154,7 +156,9 @@ def _is_among(need: Prerequisite, together: Identities) -> bool:
 
 def _prerequisite(kind: str, name: str, namespace: str | None, uses: list[_Use]) -> Prerequisite:
     used_by = tuple(dict.fromkeys(use.user for use in uses))
-    command = _command(kind, name, f" -n {namespace}" if namespace else "", uses)
+    command = ""
+    if is_subdomain(name):  # no object has another name
+        command = _command(kind, name, f" -n {quote(namespace)}" if namespace else "", uses)
     return Prerequisite(kind, GROUPS[kind], name, namespace, used_by, command)
 
 
@@ -184,7 +188,7 @@ def _references(item: Object) -> Iterator[tuple[Reference, bool]]:
     if item["kind"] not in WORKLOADS:
         return
     template = item["spec"]["template"]
-    git = set(_git_volumes(template["spec"]))
+    git = set(git_volumes(template["spec"]))
     for reference in references.of_pod(template):
         yield reference, reference.volume in git
     scheduler = references.scheduler(template)
@@ -208,8 +212,8 @@ def _of_custom_resource(item: Object) -> Iterator[Reference]:
         yield Reference("PriorityClass", priority)
 
 
-def _git_volumes(pod: Object) -> Iterator[str]:
-    """Return the volumes with keys for Git."""
+def git_volumes(pod: Object) -> Iterator[str]:
+    """Return the volumes of a pod with keys for Git."""
     for container in pod.get("initContainers") or []:
         for mount in container.get("volumeMounts") or []:
             if mount.get("mountPath") == GIT_KEYS:
@@ -253,7 +257,7 @@ def _content(uses: list[_Use]) -> str:
     for use in uses:
         source = "--from-file" if use.reference.volume else "--from-literal"
         git = ("ssh-privatekey", "known_hosts") if use.is_git else ()
-        options |= dict.fromkeys(f"{source}={key}=…" for key in use.reference.keys or git)
+        options |= dict.fromkeys(f"{source}={quote(key)}=…" for key in use.reference.keys or git)
         if use.reference.use == "files" and not git:
             options["--from-file=…"] = None
     return " ".join(options)

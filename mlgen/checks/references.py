@@ -279,7 +279,7 @@ def _supervisor(job: Objects) -> Iterator[Finding]:
         if PLAN in item.get("data", {}):
             try:
                 messages = list(_wrong_in_plan(job, json.loads(item["data"][PLAN])))
-            except (AttributeError, KeyError, TypeError, ValueError):
+            except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
                 messages = ["is not a plan of the supervisor"]
             for message in messages:
                 yield _broken(item, ("data", PLAN), f"{PLAN} {message}")

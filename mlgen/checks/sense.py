@@ -34,9 +34,10 @@ def problems(job: Objects, job_file: Mapping[str, Any] | None = None) -> Iterato
     for pods in job.distinct_pods:
         if together:
             yield from _dns_policy(pods)
+        volumes = {volume["name"]: volume.get("emptyDir") or {} for _, volume in pods.volumes()}
         for number, (path, container) in enumerate(pods.containers()):
             is_main = number == len(pods.template["spec"].get("initContainers") or [])
-            for problem in _of_container(pods, container):
+            for problem in _of_container(pods, container, volumes):
                 default = problem.path if is_main else (*pods.role_path, "template")
                 steps = _in_object(pods, path, container, problem.path[len(pods.role_path) :])
                 written = steps and path_in_job_file(job_file or {}, pods.item, steps)
@@ -61,10 +62,18 @@ def _in_object(
     return steps
 
 
-def _of_container(pods: Pods, container: dict[str, Any]) -> Iterator[Problem]:
-    """Return the problems of a container, with their paths in a role of the job file."""
+def _of_container(
+    pods: Pods, container: dict[str, Any], volumes: Mapping[str, Mapping[str, Any]]
+) -> Iterator[Problem]:
+    """Return the problems of a container, with their paths in a role of the job file.
+
+    Args:
+        pods: have the container.
+        container: one of theirs.
+        volumes: the `emptyDir` of each of their volumes, by name; {} for other volumes.
+    """
     yield from _amounts(pods, container)
-    yield from _memory_volumes(pods, container)
+    yield from _memory_volumes(pods, container, volumes)
     yield from shell_words.problems(pods.role_path, container)
     yield from expansion.problems(pods.role_path, container)
 
@@ -112,14 +121,15 @@ def _bytes(text: Any) -> float | None:
         return None
 
 
-def _memory_volumes(pods: Pods, container: dict[str, Any]) -> Iterator[Problem]:
+def _memory_volumes(
+    pods: Pods, container: dict[str, Any], volumes: Mapping[str, Mapping[str, Any]]
+) -> Iterator[Problem]:
     """Report volumes in memory that may hold more than the container's memory limit.
 
     What is written to them counts against that limit:
     https://kubernetes.io/docs/concepts/storage/volumes/#emptydir
     """
     limit = _bytes(((container.get("resources") or {}).get("limits") or {}).get("memory"))
-    volumes = {volume["name"]: volume.get("emptyDir") or {} for _, volume in pods.volumes()}
     if limit is None or limit < MIN_BYTES:
         return
     for mount in container.get("volumeMounts") or []:

@@ -232,8 +232,11 @@ def _without_duplicates(parts: Sequence[_Part], collector: Collector) -> list[_P
         job = part.job or first.job
         if first is not part and job:
             duplicate = f"duplicate {title(part.data)}; first defined at {first.place()}"
-            message = _with_job(job, part, duplicate)
             hint = "remove one of the two"
+            if part.job and first.job not in (part.job, None):
+                duplicate += f", by the job {first.job}"
+                hint = "choose another name for one of the jobs, or its role"
+            message = _with_job(job, part, duplicate)
             collector.add(Problem((), message, "name-collision", hint, place=part.place()))
     return list(unique.values())
 

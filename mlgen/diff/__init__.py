@@ -65,7 +65,8 @@ def _objects(result: Result) -> list[Object]:
     """Return every object that has a name, with the items of each List as separate objects."""
     objects: list[Object] = []
     for item in result.objects:
-        objects += item.get("items") or [] if group_kind(item) == ("", "List") else [item]
+        items = item.get("items") if group_kind(item) == ("", "List") else [item]
+        objects += items if isinstance(items, list) else []
     return [_as_stored(item) for item in objects if _is_named(item)]
 
 
@@ -75,7 +76,8 @@ def _is_named(item: Any) -> bool:
     if not isinstance(metadata, Mapping) or not metadata.get("name"):
         return False
     names = (metadata["name"], metadata.get("namespace") or "")
-    return all(isinstance(name, str) for name in names)
+    types = (item.get("apiVersion"), item.get("kind"))
+    return all(isinstance(word, str) for word in (*names, *types))
 
 
 def _with_namespace(item: Object, namespace: str | None) -> Object:
@@ -86,9 +88,14 @@ def _with_namespace(item: Object, namespace: str | None) -> Object:
 
 
 def _as_stored(item: Object) -> Object:
-    """Return a Secret as the API server stores it, with `stringData` as base64 in `data`."""
-    if group_kind(item) != ("", "Secret") or not item.get("stringData"):
+    """Return a Secret as the API server stores it, with `stringData` as base64 in `data`.
+
+    One that the API server rejects for the shape of these fields is returned unchanged.
+    """
+    texts, data = item.get("stringData"), item.get("data") or {}
+    is_secret = group_kind(item) == ("", "Secret")
+    if not (is_secret and texts and isinstance(texts, Mapping) and isinstance(data, Mapping)):
         return item
-    encoded = {k: b64encode(str(v).encode()).decode() for k, v in item["stringData"].items()}
+    encoded = {key: b64encode(str(text).encode()).decode() for key, text in texts.items()}
     fields = {name: value for name, value in item.items() if name != "stringData"}
-    return {**fields, "data": {**(item.get("data") or {}), **encoded}}
+    return {**fields, "data": {**data, **encoded}}

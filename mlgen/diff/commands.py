@@ -1,5 +1,6 @@
 """Objects → the kubectl commands that delete them."""
 
+import shlex
 from collections.abc import Iterable, Sequence
 
 from mlgen.diff.pairing import Object, job_key
@@ -20,7 +21,7 @@ def delete_objects(objects: Iterable[Object]) -> str:
         words = [f"{kind}/{name}" for kind, listed in names.items() for name in listed]
         if len(names) == 1:
             words = [word for kind, listed in names.items() for word in (kind, *listed)]
-        commands.append(" ".join(["kubectl delete", *words, *_namespace_option(namespace)]))
+        commands.append(_delete(words, namespace))
     return " && ".join(commands)
 
 
@@ -32,8 +33,7 @@ def delete_job(objects: Sequence[Object]) -> str:
     """
     namespace, name = job_key(objects[0])
     kinds = ",".join(dict.fromkeys(kind_argument(item) for item in objects))
-    words = ["kubectl delete", kinds, "-l", f"{JOB}={name}", *_namespace_option(namespace)]
-    return " ".join(words)
+    return _delete([kinds, "-l", f"{JOB}={name}"], namespace)
 
 
 def kind_argument(item: Object) -> str:
@@ -42,5 +42,9 @@ def kind_argument(item: Object) -> str:
     return kind.lower() if is_built_in(item["apiVersion"]) else f"{kind.lower()}.{group}"
 
 
-def _namespace_option(namespace: str) -> list[str]:
-    return ["-n", namespace] if namespace else []
+def _delete(words: Sequence[str], namespace: str) -> str:
+    """Return a command line; the manifests of others may have any text as a name."""
+    option = ["-n", namespace] if namespace else []
+    if any(word.startswith("-") and word != "-l" for word in words):
+        return shlex.join(["kubectl", "delete", *option, "--", *words])
+    return shlex.join(["kubectl", "delete", *words, *option])

@@ -49,7 +49,7 @@ def three_way_fields(live: Object, new: Object) -> Object:
     annotations = live["metadata"].get("annotations") or {}
     try:
         last_applied = json.loads(annotations.get(LAST_APPLIED, "{}"))
-    except ValueError:
+    except (RecursionError, ValueError):
         last_applied = {}
     fields: Object = select(live, merged(last_applied, new))
     return fields

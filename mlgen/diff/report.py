@@ -13,7 +13,7 @@ from mlgen.kubernetes.changes import Change
 from mlgen.kubernetes.groups import group_kind
 from mlgen.kubernetes.updates import Update
 from mlgen.kubernetes.versions import KubeVersion
-from mlgen.objects.labels import MATRIX, PART_OF
+from mlgen.objects.labels import INSTANCE, JOB, MATRIX, PART_OF
 from mlgen.objects.supervisor import PLAN
 from mlgen.records import record
 from mlgen.variants.gitops import TOOLS
@@ -22,7 +22,7 @@ CLAIM = ("", "PersistentVolumeClaim")
 
 PROGRAM = "data: the supervisor's program, from another version of mlgen"
 
-Verdict = Literal["new", "changed", "uncertain", "rejected", "removed"]
+Verdict = Literal["new", "changed", "uncertain", "rejected", "removed", "taken"]
 
 COUNTED: Mapping[Verdict, str] = {
     "new": "new",
@@ -39,7 +39,8 @@ class Entry:
 
     Attributes:
         objects: the object, or those of the job.
-        verdict: what `kubectl apply` does with them; `uncertain` if it may be rejected.
+        verdict: what `kubectl apply` does with them; `uncertain` if it may be rejected, `taken` if
+            the object in the cluster is not the job's.
         lines: the text, the heading first.
     """
 
@@ -94,11 +95,13 @@ def _updated(
         return None
     update = Update(old, fields, new, tuple(differences), kube_version)
     rejected = rejections(update)
-    secret = group_kind(new) == ("", "Secret")
+    secret = str(new["kind"]).removesuffix("List") == "Secret"
     shown = [change for change in differences if not _is_program(new, change)]
     lines = [line for change in shown for line in text.lines(change, secret=secret)]
     if shown != differences:
         lines.append(PROGRAM)
+    if owner := _stranger(old, new):
+        return Entry((new,), "taken", (f"{_title(new)}: belongs to {owner}", *lines))
     certain = [rejection for rejection in rejected if not rejection.unless]
     if certain:
         heading = f"{_title(new)}: will be rejected by the API server: {_reasons(certain)}"
@@ -109,6 +112,18 @@ def _updated(
     heading = "; ".join([f"{_title(new)}: {status}", *effects(update)])
     lines += readers(update, updated)
     return Entry((new,), "uncertain" if rejected else "changed", (heading, *lines))
+
+
+def _stranger(old: Object, new: Object) -> str:
+    """Return whose an object is that has the name of a job's; "" if it is the job's own.
+
+    The role `b-c` of a job `a` has the names of the role `c` of a job `a-b`.
+    """
+    before, after = (mapping_at(item["metadata"], "labels") for item in (old, new))
+    if JOB in before:
+        owner = str(before[JOB])
+        return "" if owner in (after.get(JOB), after.get(INSTANCE)) else f"the job {owner}"
+    return "no job of mlgen" if JOB in after and "uid" in old["metadata"] else ""
 
 
 def _is_same(old: Object, new: Object) -> bool:
@@ -208,6 +223,9 @@ def _summary(entries: Sequence[Entry]) -> str:
     counts: dict[Verdict, int] = {}
     for entry in entries:
         counts[entry.verdict] = counts.get(entry.verdict, 0) + len(entry.objects)
+    if "taken" in counts:
+        names = f"{counts['taken']} name{'s' if counts['taken'] > 1 else ''}"
+        return f"do not apply it: {names} would be taken from others; rename the job or its roles\n"
     rejected = [item for entry in entries if entry.verdict == "rejected" for item in entry.objects]
     if not rejected:
         heading = "no change is certain to be" if "uncertain" in counts else "no change will be"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from difflib import unified_diff
 from typing import Any
 
-from mlgen.kubernetes.changes import Change, dotted
+from mlgen.kubernetes.changes import Change, FieldPath, dotted
 from mlgen.output.nodes import style
 from mlgen.output.yaml import yaml_text
 
@@ -27,10 +27,11 @@ def lines(change: Change, *, secret: bool) -> list[str]:
 
     Args:
         change: of one field.
-        secret: the object is a Secret, whose values must not be shown.
+        secret: the object is a Secret, whose values must not be shown: neither those of its data,
+            nor what is written under a misspelt field.
     """
     name = dotted(change.path)
-    if secret and change.path[0] == "data":
+    if secret and not _is_public(change.path):
         return [f"{name}: {_masked(change.old)} -> {_masked(change.new)}"]
     if change.order:
         return [f"{name}: new order: {', '.join(map(str, change.new))}"]
@@ -43,6 +44,11 @@ def lines(change: Change, *, secret: bool) -> list[str]:
         )
         return [f"{name}: {old}{old_note} -> {new}{new_note}"]
     return [f"{name}:", *(f"  {line}" for line in _diff(change.old, change.new))]
+
+
+def _is_public(path: FieldPath) -> bool:
+    """Return whether a field of a Secret has nothing secret, whatever is written there."""
+    return path[0] in ("type", "immutable") or path[:2] == ("metadata", "labels")
 
 
 def _masked(value: Any) -> str:

@@ -11,6 +11,7 @@ from mlgen.objects.labels import config_name, metadata, workload_name
 from mlgen.objects.pod import service_account
 from mlgen.objects.replicas import workloads
 from mlgen.objects.services import job_service, replica_services
+from mlgen.objects.size import require_workloads
 from mlgen.objects.skeleton import filled
 from mlgen.resources import script
 from mlgen.topology import Role, Topology
@@ -35,10 +36,11 @@ def build(topology: Topology) -> list[dict[str, Any]]:
 
     Raises:
         MlgenError: a pod template of the user removes the training container, or has a resource
-            amount that Kubernetes cannot parse.
+            amount that Kubernetes cannot parse; or the job is too large.
     """
     job, roles = topology.job, topology.roles
     with_roles = list(workloads(topology))
+    require_workloads(with_roles)
     many = len(with_roles) >= MANY
     objects: list[dict[str, Any]] = []
     for role in roles:

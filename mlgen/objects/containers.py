@@ -124,7 +124,7 @@ def _training_user_context(role: Role) -> dict[str, Any]:
     context = {
         name: value
         for name, value in RESTRICTED.items()
-        if name not in ("runAsNonRoot", "runAsUser")
+        if name not in ("runAsNonRoot", "runAsUser", "runAsGroup")
     }
     for container in role.spec.container_patches:
         user_context = container.get("securityContext") or {}

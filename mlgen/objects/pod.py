@@ -41,7 +41,8 @@ def pod_template(topology: Topology, role: Role) -> dict[str, Any]:
         pod = merged(pod, _mount_patch(job, container, memory))
     spec = _waiting_last(helpers_of(job, role), pod["spec"])
     spec = network.with_dns_policy(with_native_sidecars(role, spec))
-    return pod | {"spec": with_index_variable(role, _long_fields_last(spec))}
+    spec = security.without_token(with_index_variable(role, spec))
+    return pod | {"spec": _long_fields_last(spec)}
 
 
 def service_account(job: TrainingJob, role: Role) -> str | None:

@@ -1,4 +1,4 @@
-"""Security contexts: those of a job's security profile, as a pod template patch, and of helpers.
+"""What pods may do: their security contexts, and their token for the Kubernetes API.
 
 Source: https://kubernetes.io/docs/concepts/security/pod-security-standards/
 """
@@ -19,9 +19,26 @@ RESTRICTED: dict[str, Any] = {
     "readOnlyRootFilesystem": True,
     "runAsNonRoot": True,
     "runAsUser": 65534,
+    "runAsGroup": 65534,
     **SECCOMP,
 }
-"""The security context of helper containers. User 65534 is nobody in every image."""
+"""The security context of helper containers. User 65534 is nobody in every image.
+
+Without a group, it is that of the user in the image's /etc/passwd, and root's if there is none.
+"""
+
+
+AUTOMOUNT = "automountServiceAccountToken"
+
+
+def without_token(spec: dict[str, Any]) -> dict[str, Any]:
+    """Return a pod spec without a token for the Kubernetes API, unless somebody asked for one.
+
+    Whoever names a service account, or says whether its token is mounted, is taken at their word:
+    https://kubernetes.io/docs/tasks/configure-pod-container/configure-service-account/
+    """
+    asked = any(name in spec for name in ("serviceAccountName", "serviceAccount", AUTOMOUNT))
+    return spec if asked else spec | {AUTOMOUNT: False}
 
 
 def patch(job: TrainingJob, container: str) -> dict[str, Any]:

@@ -48,10 +48,8 @@ RESOURCES = {
 SIGNALS, ANY, ALONE = ">=128", "any", "alone"
 """What `mlgen/runtime/plan.py` reads in place of a list of exit codes."""
 
-GROUPS = {"Job": "batch", "StatefulSet": "apps", "Service": "", "ConfigMap": ""}
-"""The kinds that the supervisor stops or deletes, and their API groups."""
-
-WORKLOADS = ("Job", "StatefulSet")
+WORKLOADS, OTHERS = ("Job", "StatefulSet"), ("Service", "ConfigMap")
+"""The kinds that the supervisor stops or deletes."""
 
 Object = dict[str, Any]
 
@@ -146,9 +144,7 @@ def _others(job: TrainingJob, objects: Sequence[Object]) -> list[tuple[str, str]
     others = [
         (item["kind"], item["metadata"]["name"])
         for item in objects
-        if item["kind"] in GROUPS
-        and item["kind"] not in WORKLOADS
-        and item["metadata"]["labels"][COMPONENT] != tensorboard.NAME
+        if item["kind"] in OTHERS and item["metadata"]["labels"][COMPONENT] != tensorboard.NAME
     ]
     # Its own program goes with its Job; before that, its pod may have to be replaced.
     return others if policy.clean_pod_policy == "All" else [*others, ("ConfigMap", own_name(job))]
@@ -175,7 +171,7 @@ def supervisor_objects(topology: Topology, objects: Sequence[Object]) -> Iterato
     # Without the label, the ConfigMap remains when objects are deleted by the job's label.
     status["labels"].pop(JOB)
     job_plan = plan(topology, objects)
-    yield from rbac.access(job, metadata(job, name, NAME), name, list(_rules(job, job_plan)))
+    yield from rbac.access(job, metadata(job, name, NAME), name, list(rules(job_plan)))
     # It is rendered empty, so that the supervisor does not need the right to create it.
     yield filled("configmap", metadata=status)
     yield filled("configmap", metadata=metadata(job, name, NAME), data=files(job_plan))
@@ -188,7 +184,8 @@ def supervisor_objects(topology: Topology, objects: Sequence[Object]) -> Iterato
         suspend=job.run_policy.suspend or None,
         backoff_limit=RESTARTS,
         ttl=job.run_policy.ttl_seconds_after_finished,
-        failure_rules=[IGNORE_DISRUPTION, *([_fail_job()] if decides else [])],
+        # A Job with such rules does not replace a pod on a lost node, which never ends.
+        failure_rules=[IGNORE_DISRUPTION, _fail_job()] if decides else None,
         template=_pod_template(topology, name, objects),
     )
 
@@ -199,26 +196,35 @@ def _fail_job() -> Object:
     return {"action": "FailJob", "onExitCodes": exit_codes}
 
 
-def _rules(job: TrainingJob, job_plan: Object) -> Iterator[Object]:
-    """Return the rules of the supervisor's Role: access to the objects of the job by name.
+def rules(job_plan: Object) -> Iterator[Object]:
+    """Return the rules of the supervisor's Role: what it may do to the objects of the job, by name.
 
     Pods have random names, and their exit codes are only in the pods: it may read them all.
     """
-    pairs = [(item["kind"], item["name"]) for item in job_plan["workloads"]]
-    pairs += [(kind, name) for kind, name in job_plan.get("objects", [])]
-    deletes = ["delete"] if job_plan.get("objects") else []
-    for kind, group in GROUPS.items():
-        names = [name for of_kind, name in pairs if of_kind == kind]
+    # `_clean` in mlgen/runtime/decide.py: the set is deleted, or gets an owner with a time to live.
+    # Who sets an owner also needs the right to delete, where clusters check that (OpenShift):
+    # https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#ownerreferencespermissionenforcement
+    deletes = job_plan.get("cleanPodPolicy") == "All"
+    ends = ["delete"] if deletes else ["patch", "delete"] if TTL in job_plan else []
+    jobs, sets = (
+        [item["name"] for item in job_plan["workloads"] if item["kind"] == kind]
+        for kind in WORKLOADS
+    )
+    yield _rule("batch", "jobs", ["get", "list", "watch", *dict.fromkeys(["patch", *ends])], jobs)
+    if sets:
+        yield _rule("apps", "statefulsets", ["get", *ends], sets)
+        yield _rule("apps", "statefulsets/scale", ["patch"], sets)
+    for kind in OTHERS:
+        names = [name for of_kind, name in job_plan.get("objects", []) if of_kind == kind]
         if names:
-            reads = {"Job": ["get", "list", "watch"], "StatefulSet": ["get"]}.get(kind, [])
-            yield _rule(group, kind, [*reads, "patch", *deletes], names)
-    yield _rule("", "ConfigMap", ["get", "patch"], [status_name(job.name)])
-    yield _rule("", "Pod", ["get", "list", "watch"])
-    yield _rule("", "Event", ["create"])
+            yield _rule("", f"{kind.lower()}s", ["get", *ends], names)
+    yield _rule("", "configmaps", ["get", "patch"], [status_name(job_plan["job"])])
+    yield _rule("", "pods", ["list", "watch"])
+    yield _rule("", "events", ["create"])
 
 
-def _rule(group: str, kind: str, verbs: list[str], names: Sequence[str] = ()) -> Object:
-    return rbac.policy_rule(group, [f"{kind.lower()}s"], verbs, names)
+def _rule(group: str, resource: str, verbs: list[str], names: Sequence[str] = ()) -> Object:
+    return rbac.policy_rule(group, [resource], verbs, names)
 
 
 def _pod_template(topology: Topology, name: str, objects: Sequence[Object]) -> Object:

@@ -37,7 +37,7 @@ def deployment(topology: Topology) -> Iterator[dict[str, Any]]:
     selector = _selector(topology)
     pod: dict[str, Any] = {
         "metadata": {"labels": auxiliary_labels(job, NAME) | selector},
-        "spec": {"containers": [_container(topology, board)]},
+        "spec": {security.AUTOMOUNT: False, "containers": [_container(topology, board)]},
     }
     shared = {
         name: {**short_form, "readOnly": True}

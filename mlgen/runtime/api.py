@@ -18,8 +18,8 @@ ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where the kubelet mounts the token, which it renews, the CA and the namespace:
 https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/"""
 
-GROUPS = {"Job": "apis/batch/v1", "StatefulSet": "apis/apps/v1"}
-"""The API group of a kind; others are in the core group."""
+GROUPS = {"Job": "batch/v1", "StatefulSet": "apps/v1"}
+"""The API version of a kind; others are in the core group."""
 
 MANAGER = {"fieldManager": "mlgen-supervisor"}
 TIMEOUT, WATCH_SECONDS, MAX_DELAY = 30.0, 300, 30.0
@@ -65,9 +65,9 @@ class Api:
         self.namespace = (account / "namespace").read_text().strip()
         self._sleep = sleep
 
-    def get(self, kind: str, name: str) -> Object:
-        """Return an object."""
-        return self._request("GET", self._path(kind, name))
+    def get(self, kind: str, name: str, version: str = "") -> Object:
+        """Return an object; its API version is needed if it is in no group of GROUPS."""
+        return self._request("GET", self._path(kind, name, version))
 
     def list(self, kind: str, keep: Callable[[Object], Object], **selectors: str) -> Objects:
         """Return what `keep` returns for each object; the selectors are those of the API."""
@@ -90,8 +90,9 @@ class Api:
         """Create an object."""
         return self._request("POST", self._path(kind, **MANAGER), body)
 
-    def patch(self, kind: str, name: str, body: Object) -> Object:
+    def patch(self, kind: str, name: str, body: Object, subresource: str = "") -> Object:
         """Apply a JSON merge patch; `metadata.resourceVersion` in it is a precondition."""
+        name += f"/{subresource}" if subresource else ""
         return self._request("PATCH", self._path(kind, name, **MANAGER), body)
 
     def apply(self, version: str, kind: str, name: str, text: str) -> Object:
@@ -99,10 +100,8 @@ class Api:
 
         https://kubernetes.io/docs/reference/using-api/server-side-apply/
         """
-        group = "api/v1" if version == "v1" else f"apis/{version}"
-        path = f"/{group}/namespaces/{self.namespace}/{kind.lower()}s/{name}"
         options = {"fieldManager": "mlgen", "force": "true", "fieldValidation": "Strict"}
-        return self._request("PATCH", f"{path}?{urlencode(options)}", text)
+        return self._request("PATCH", self._path(kind, name, version, **options), text)
 
     def delete(self, kind: str, name: str, body: Object) -> Object:
         """Delete an object with DeleteOptions, which hold the preconditions."""
@@ -147,8 +146,10 @@ class Api:
                     raise ApiError(event["object"].get("message", ""), event["object"].get("code"))
                 yield event
 
-    def _path(self, kind: str, name: str = "", **query: str) -> str:
-        base = f"/{GROUPS.get(kind, 'api/v1')}/namespaces/{self.namespace}/{kind.lower()}s"
+    def _path(self, kind: str, name: str = "", version: str = "", **query: str) -> str:
+        version = version or GROUPS.get(kind, "v1")
+        group = "api" if version == "v1" else "apis"
+        base = f"/{group}/{version}/namespaces/{self.namespace}/{kind.lower()}s"
         return base + (f"/{name}" if name else "") + (f"?{urlencode(query)}" if query else "")
 
     def _request(self, method: str, path: str, body: Object | str | None = None) -> Object:
@@ -183,6 +184,16 @@ class Api:
             raise ApiError(f"{method} {path}: {problem!r}") from problem
         finally:
             connection.close()
+
+
+def find(client: Api, kind: str, name: str, version: str = "") -> Object | None:
+    """Return an object; None if it does not exist."""
+    try:
+        return client.get(kind, name, version)
+    except ApiError as problem:
+        if problem.code != NOT_FOUND:
+            raise
+        return None
 
 
 def in_cluster(host: str, port: str) -> Api:

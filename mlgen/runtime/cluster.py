@@ -6,7 +6,7 @@ Field names are those of https://kubernetes.io/docs/reference/generated/kubernet
 from __future__ import annotations
 
 import calendar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mlgen.runtime.plan import ANY
@@ -20,6 +20,8 @@ Object = dict[str, Any]
 
 STUCK_SECONDS = 60.0
 """A pod that terminates for so long after its grace period is on a node that is lost."""
+
+JOB = "mlgen.dev/job"
 
 NO_IMAGE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 """Reasons of the kubelet (pkg/kubelet/images/types.go)."""
@@ -53,6 +55,8 @@ class Seen:
     pods: list[Object]
     status: dict[str, str]
     """The data of the ConfigMap `<job>-status`."""
+    taken: dict[str, str] = field(default_factory=dict)
+    """Whose a workload is that has a name of this job's, but belongs to somebody else."""
 
 
 @dataclass(frozen=True)
@@ -79,9 +83,28 @@ def _picked(values: Object, keys: tuple[str, ...]) -> Object:
 
 
 def seconds(timestamp: str) -> float:
-    """Return an RFC 3339 time of the API server, `2026-11-22T15:34:33Z`, in s since the epoch."""
+    """Return an RFC 3339 time of the API server, `2026-11-22T15:34:33Z`, in s since the epoch.
+
+    One that a person has written into the status may be no time: 0.
+    """
     fields = (timestamp[:4], *(timestamp[at : at + 2] for at in (5, 8, 11, 14, 17)))
-    return float(calendar.timegm(tuple(map(int, fields))))
+    try:
+        return float(calendar.timegm(tuple(map(int, fields))))
+    except ValueError:
+        return 0.0
+
+
+def volume_of(observed: Object) -> str:
+    """Return the job whose volume the ConfigMap of a status is; that of a status is no job's."""
+    return str((observed["metadata"].get("labels") or {}).get(JOB, ""))
+
+
+def stranger(observed: Object, job: str) -> str:
+    """Return whose an object is that has a name of the job's; "" if it is the job's own."""
+    owner = (observed["metadata"].get("labels") or {}).get(JOB)
+    if owner == job:
+        return ""
+    return f"the job {owner}" if owner else "no job of mlgen"
 
 
 def condition(observed: Object, name: str, status: str = "True") -> Object | None:
@@ -183,9 +206,15 @@ def deleted_at(pod: Object) -> float:
     return seconds(end) - float(grace or 0) if end else float("inf")
 
 
+def stuck_at(pod: Object) -> float:
+    """Return from when on a pod that was told to end, and has not, is on a node that is lost."""
+    end = pod["metadata"].get("deletionTimestamp")
+    return seconds(end) + STUCK_SECONDS if end else float("inf")
+
+
 def is_stuck(pod: Object, now: float) -> bool:
     """Return whether a pod does not go away, because its node is lost."""
-    return is_deleted(pod) and now > seconds(pod["metadata"]["deletionTimestamp"]) + STUCK_SECONDS
+    return now > stuck_at(pod)
 
 
 def is_live(pod: Object, now: float) -> bool:

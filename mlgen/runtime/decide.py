@@ -32,6 +32,7 @@ from mlgen.runtime.cluster import (
     obstacle,
     pods_of,
     short_of_pods,
+    stuck_at,
     unfinished,
 )  # fmt: skip
 from mlgen.runtime.plan import ALONE
@@ -69,6 +70,8 @@ class Action:
     uid: str = ""
     """Of the object to delete, if it is known."""
     text: str = "deleting"
+    subresource: str = ""
+    """What is patched of the object: `scale`, or all of it."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,8 @@ def decide(plan: Plan, seen: Seen, now: float) -> Decision:
         if stops != is_suspended(observed) and (stops or _is_due(plan, seen, state, item)):
             actions.append(_switch(item, observed, on=not stops))
     times = [time for time in (state.until, state.settled) if time]
+    if state.phase == "Stopping":  # of a pod on a lost node, nothing is heard
+        times += [at for _, pod in pods_of(plan.gang, seen) if (at := stuck_at(pod)) >= now]
     if plan.deadline_seconds is not None and state.started:
         times.append(state.started + plan.deadline_seconds)
     if plan.pending_seconds:
@@ -148,6 +153,8 @@ def _uid(plan: Plan, seen: Seen) -> str:
 
 def _ends(plan: Plan, seen: Seen, state: State, now: float) -> Iterator[tuple[int, str, str]]:
     """Yield the exit codes, reasons and messages with which the job ends; the first one counts."""
+    for name, job in seen.taken.items():
+        yield 1, "NameCollision", f"{name} exists, and belongs to {job}; choose another name"
     missing, names = _missing(plan, seen), ", ".join(_missing(plan, seen) or plan.deciding)
     if state.uid and (missing or _uid(plan, seen) != state.uid):
         yield 1, "JobDeleted", f"{names} was deleted by hand"
@@ -364,7 +371,9 @@ def _switch(item: Workload, observed: Object, *, on: bool) -> Action:
         text = "resuming" if on else "suspending"
         return _patch(item, observed, {"spec": {"suspend": not on}}, text)
     replicas = item.replicas if on else 0
-    return _patch(item, observed, {"spec": {"replicas": replicas}}, f"scaling to {replicas}:")
+    action = _patch(item, observed, {"spec": {"replicas": replicas}}, f"scaling to {replicas}:")
+    # Whoever may only scale cannot give the pods another image.
+    return replace(action, subresource="scale")
 
 
 def fail(item: Workload, observed: Object) -> list[Action]:

@@ -79,9 +79,49 @@ def member(uid: str) -> str:
     return uid[:8]
 
 
+TYPES: dict[type, tuple[type, ...]] = {
+    bool: (bool,),
+    int: (int,),
+    float: (int, float),
+    str: (str,),
+    tuple: (str, list),
+    type(None): (dict, type(None)),
+}
+"""What JSON has for a field of a State whose default is of a type."""
+
+LATEST = 1e11
+"""A time that a clock can show, in s since the epoch."""
+
+
+def stored(data: Mapping[str, str | None]) -> dict[str, Any]:
+    """Return the stored state as JSON; {} if it is none: whoever may edit ConfigMaps can write it.
+
+    A state of nothing is that of a job which has just begun.
+    """
+    try:
+        values = json.loads(data.get("state") or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(values, dict) or not _fits(values, asdict(State(""))):
+        return {}
+    cause, members = values.get("cause"), values.get("members", [])
+    failure = asdict(Failure("", 0, "", "", retryable=False))
+    if cause and (cause.keys() != failure.keys() or not _fits(cause, failure)):
+        return {}
+    return values if all(isinstance(each, str) for each in members) else {}
+
+
+def _fits(values: Mapping[str, Any], examples: Mapping[str, Any]) -> bool:
+    """Return whether values have the types of examples, and times are times."""
+    pairs = [(values[name], example) for name, example in examples.items() if name in values]
+    return all(isinstance(value, TYPES[type(example)]) for value, example in pairs) and all(
+        0 <= value < LATEST for value, example in pairs if isinstance(example, float)
+    )
+
+
 def goes_on(data: Mapping[str, str | None], changes: Mapping[str, str | None]) -> bool:
     """Return whether changes of a stored state go on to another phase, or forget a running pod."""
-    before, after = (json.loads(each.get("state") or "{}") for each in (data, {**data, **changes}))
+    before, after = (stored(each) for each in (data, {**data, **changes}))
     default = State("").phase
     is_same = before.get("phase", default) == after.get("phase", default)
     return not is_same or not {*_members(before)} <= {*_members(after)}
@@ -98,7 +138,7 @@ def is_stored(data: dict[str, str], run: str, uid: str = "") -> bool:
 
     One of the deciding Job `uid` is: only the supervisor's Job was replaced.
     """
-    values = json.loads(data.get("state") or "{}")
+    values = stored(data)
     return bool(values.get("run") == run or (uid and values.get("uid") == uid))
 
 
@@ -106,7 +146,7 @@ def load(data: dict[str, str], run: str, uid: str = "") -> State:
     """Return the stored state of this run, or the first state."""
     if not is_stored(data, run, uid):
         return State(run)
-    values: dict[str, Any] = json.loads(data["state"])
+    values = stored(data)
     values["members"] = _members(values)
     values["cause"] = Failure(**values["cause"]) if values.get("cause") else None
     known = asdict(State(run))  # another version of this program may have written it
@@ -155,7 +195,7 @@ def why(state: State) -> str:
 def _set(data: dict[str, str], name: str, text: str, now: float) -> None:
     """Set a condition, and end those that it excludes; an unchanged one keeps its time."""
     text = " ".join(text.split())[:MAX_MESSAGE]
-    if data.get(name, "").startswith("True ") and data[name].split(" ", 2)[2] == text:
+    if data.get(name, "").startswith("True ") and data[name].split(" ", 2)[2:] == [text]:
         return
     data[name] = f"True {stamp(now)} {text}"
     for other in ("Running", "Restarting"):

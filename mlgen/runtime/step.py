@@ -35,6 +35,7 @@ from mlgen.runtime import api, plan, status, supervise
 from mlgen.runtime.api import NOT_FOUND, REFUSED, Api, ApiError
 from mlgen.runtime.cluster import (
     ENDS,
+    JOB,
     Failure,
     Object,
     Seen,
@@ -46,11 +47,13 @@ from mlgen.runtime.cluster import (
     is_live,
     is_suspended,
     pods_of,
+    stranger,
     trimmed,
+    volume_of,
 )
 from mlgen.runtime.decide import DISRUPTED, Decision, advance, decide
 from mlgen.runtime.status import State
-from mlgen.runtime.supervise import JOB, OWN_FAILURE, Supervisor, log_line
+from mlgen.runtime.supervise import OWN_FAILURE, Supervisor, log_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -241,11 +244,12 @@ class Step:
         name = f"{self._plan.job}-status"
         labels = {"app.kubernetes.io/part-of": self._plan.job}
         metadata = {"labels": labels, "ownerReferences": self._owners}
-        try:
+        found = api.find(self._client, "ConfigMap", name)
+        if found and (owner := volume_of(found)):
+            raise Impossible(f"ConfigMap {name} is a volume of the job {owner}; rename one of them")
+        if found:
             found = self._client.patch("ConfigMap", name, {"metadata": metadata})
-        except ApiError as problem:
-            if problem.code != NOT_FOUND:
-                raise
+        else:
             found = self._client.create("ConfigMap", {"metadata": {**metadata, "name": name}})
         return found.get("data") or {}
 
@@ -281,9 +285,12 @@ class Step:
         )
 
     def _apply(self, document: str) -> None:
-        """Apply a manifest, which is deleted with the Workflow."""
+        """Apply a manifest, which is deleted with the Workflow, but over nobody else's object."""
         version, kind, name = head(document)
         log_line(f"apply {kind} {name}")
+        found = api.find(self._client, kind, name, version)
+        if found and (owner := stranger(found, self._plan.job)):
+            raise Impossible(f"{kind} {name} exists, and belongs to {owner}")
         self._client.apply(version, kind, name, owned(document, self._owners))
 
 

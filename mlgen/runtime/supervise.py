@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 from mlgen.runtime import api, plan, status
 from mlgen.runtime.api import CONFLICT, NOT_FOUND, REFUSED, ApiError
-from mlgen.runtime.cluster import Object, Seen, trimmed, unfinished
+from mlgen.runtime.cluster import JOB, Object, Seen, stranger, trimmed, unfinished, volume_of
 from mlgen.runtime.decide import Action, Decision, decide, fail
 
 if TYPE_CHECKING:
@@ -52,7 +52,6 @@ TERMINATING = "because it is being terminated"
 """Said of a namespace in which nothing can be created any more."""
 
 OWN_FAILURE = 200
-JOB = "mlgen.dev/job"
 
 
 log_line = partial(print, flush=True)
@@ -191,14 +190,29 @@ class Supervisor:
         labels = {"app.kubernetes.io/part-of": self._plan.job}
         body = {"metadata": {"name": self._status, "labels": labels}}
         found = self._found("ConfigMap", self._status)
+        if found and (owner := volume_of(found)):
+            self._log(
+                f"ConfigMap {self._status} is a volume of the job {owner}; rename one of them"
+            )
+            sys.exit(OWN_FAILURE)
         return found or self._client.create("ConfigMap", body)
 
     def _observe(self) -> tuple[Seen, bool]:
         """Return what is observed, and whether the pods were listed after all else was read."""
-        workloads = {item.name: self._found(item.kind, item.name) for item in self._plan.workloads}
+        workloads, taken = self._workloads()
         told = self.pods.told() if self._clock() < self._listed_until else None
         pods = self._list_pods() if told is None else told
-        return Seen(workloads, pods, self.data), told is None
+        return Seen(workloads, pods, self.data, taken), told is None
+
+    def _workloads(self) -> tuple[dict[str, Object | None], dict[str, str]]:
+        """Return the workloads of the job, and whose those are that have their names.
+
+        The role `b-c` of a job `a` has the names of the role `c` of a job `a-b`.
+        """
+        found = {item.name: self._found(item.kind, item.name) for item in self._plan.workloads}
+        strangers = {name: stranger(each, self._plan.job) for name, each in found.items() if each}
+        taken = {name: owner for name, owner in strangers.items() if owner}
+        return {**found, **dict.fromkeys(taken)}, taken
 
     def _list_pods(self) -> list[Object]:
         started = self._clock()
@@ -209,26 +223,30 @@ class Supervisor:
         return pods
 
     def _found(self, kind: str, name: str) -> Object | None:
-        try:
-            found = {"kind": kind, "status": {}, **self._client.get(kind, name)}
-        except ApiError as problem:
-            if problem.code == NOT_FOUND:
-                return None
-            raise
+        found = api.find(self._client, kind, name)
+        if not found:
+            return None
+        found = {"kind": kind, "status": {}, **found}
         pods = found["spec"].get("template", {}) if kind == "Job" and self._plan.set else {}
         value = (pods.get("metadata", {}).get("annotations") or {}).get(SET)
         return found if not pods or value == self._plan.set else None
 
     def _act(self, action: Action, passed: tuple[int, ...]) -> None:
         """Patch or delete an object; the errors `passed` are not worth a second try."""
-        self._log(f"{action.text} {action.kind} {action.name}")
+        kind, name, uid = action.kind, action.name, action.uid
+        self._log(f"{action.text} {kind} {name}")
         try:
+            if (kind, name) in self._plan.objects:  # which are not observed
+                found = self._client.get(kind, name)
+                uid = found["metadata"]["uid"]
+                if owner := stranger(found, self._plan.job):
+                    self._log(f"passed over: it belongs to {owner}")
+                    return
             if action.patch:
-                self._client.patch(action.kind, action.name, action.patch)
+                self._client.patch(kind, name, action.patch, action.subresource)
             else:
-                uid = {"uid": action.uid} if action.uid else {}
-                body = {"propagationPolicy": "Background", "preconditions": uid}
-                self._client.delete(action.kind, action.name, body)
+                body = {"propagationPolicy": "Background", "preconditions": {"uid": uid}}
+                self._client.delete(kind, name, body)
         except ApiError as problem:
             if problem.code not in passed:
                 raise
@@ -263,9 +281,7 @@ class Supervisor:
             else:
                 return
             with contextlib.suppress(ApiError):
-                jobs = self._plan.jobs
-                workloads = {item.name: self._found(item.kind, item.name) for item in jobs}
-                pairs = unfinished(jobs, Seen(workloads, [], {}))
+                pairs = unfinished(self._plan.jobs, Seen(self._workloads()[0], [], {}))
                 for action in [each for pair in pairs for each in fail(*pair)]:
                     self._act(action, ())
                 return

@@ -7,6 +7,8 @@
 #   MLGEN_SSH_PORT      port on which ssh connects to the workers; without it, that of the image's
 #                       own configuration
 #   MLGEN_SSHD_PORT     port of an sshd that reads the sshd_config of this directory
+#   MLGEN_SSH_HOSTS     pattern of the hosts whose sshd does; without it, only the image knows the
+#                       host keys of the workers
 set -eu
 umask 077
 cd "$MLGEN_SSH_FOLDER"
@@ -14,8 +16,20 @@ cat /mlgen/ssh/id_rsa >id_rsa
 cat /mlgen/ssh/id_rsa.pub >id_rsa.pub
 cat /mlgen/ssh/id_rsa.pub >authorized_keys
 
-# Host keys are not checked by name: all hosts of the job share the job's own key.
-cat >config <<EOF
+# The sshd_config below makes the job's own key the host key, so that is the one to accept.
+: >known_hosts
+while read -r key || [ -n "$key" ]; do
+  printf '* %s\n' "$key" >>known_hosts
+done <id_rsa.pub
+: >config
+if [ -n "${MLGEN_SSH_HOSTS-}" ]; then
+  cat >>config <<EOF
+Host $MLGEN_SSH_HOSTS
+  StrictHostKeyChecking yes
+  GlobalKnownHostsFile $MLGEN_SSH_FOLDER/known_hosts
+EOF
+fi
+cat >>config <<EOF
 Host *
 ${MLGEN_SSH_PORT:+  Port $MLGEN_SSH_PORT}
   ConnectionAttempts $MLGEN_SSH_ATTEMPTS

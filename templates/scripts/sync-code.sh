@@ -11,21 +11,35 @@
 set -u
 keys=/mlgen/git
 
-# git rejects a directory that another user owns, and the volume belongs to the pod.
-export GIT_CONFIG_COUNT=2 GIT_TERMINAL_PROMPT=0
+# git rejects a directory that another user owns, and the volume belongs to the pod. The transport
+# "ext" runs the command in a URL.
+export GIT_CONFIG_COUNT=3 GIT_TERMINAL_PROMPT=0
 export GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0='*'
-export GIT_CONFIG_KEY_1=credential.helper GIT_CONFIG_VALUE_1=''
+export GIT_CONFIG_KEY_1=protocol.ext.allow GIT_CONFIG_VALUE_1=never
+export GIT_CONFIG_KEY_2=credential.helper GIT_CONFIG_VALUE_2=''
 if [ -f "$keys/password" ]; then
-  export GIT_CONFIG_VALUE_1="!echo username=\$(cat $keys/username); echo password=\$(cat $keys/password); :"
+  names="printf 'username=%s\npassword=%s\n'"
+  export GIT_CONFIG_VALUE_2="!$names \"\$(cat $keys/username)\" \"\$(cat $keys/password)\"; :"
 fi
 if [ -f "$keys/ssh-privatekey" ]; then
-  check='-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null'
-  [ ! -f "$keys/known_hosts" ] || check="-o UserKnownHostsFile=$keys/known_hosts"
+  check="-o StrictHostKeyChecking=yes -o UserKnownHostsFile=$keys/known_hosts"
+  if [ ! -f "$keys/known_hosts" ]; then
+    echo "warning: the host key of the Git server is not checked; add known_hosts to the Secret" >&2
+    check='-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null'
+  fi
   export GIT_SSH_COMMAND="ssh -i $keys/ssh-privatekey -o IdentitiesOnly=yes $check"
 fi
 
 cd "$MLGEN_FOLDER" || exit
+# The pod's init containers run again when its node restarts. By then, the training container, which
+# does not have the keys, may have written hooks and a configuration. So only the index remains of
+# an earlier run: it lists the files to replace.
+index=.mlgen-index
+rm -rf "$index" || exit
+[ ! -f .git/index ] || mv .git/index "$index" || exit
+rm -rf .git || exit
 git init -q . || exit
+[ ! -f "$index" ] || mv "$index" .git/index || exit
 deadline=$(($(date +%s) + MLGEN_TIMEOUT)) pause=1
 while :; do
   left=$((deadline - $(date +%s)))
@@ -33,7 +47,7 @@ while :; do
     echo "timed out after ${MLGEN_TIMEOUT}s fetching $MLGEN_REVISION from $MLGEN_REPOSITORY" >&2
     exit 75
   fi
-  timeout "$left" git fetch -q --depth 1 "$MLGEN_REPOSITORY" "$MLGEN_REVISION" && break
+  timeout "$left" git fetch -q --depth 1 -- "$MLGEN_REPOSITORY" "$MLGEN_REVISION" && break
   sleep "$pause"
   [ "$pause" -ge 5 ] || pause=$((pause + 1))
 done

@@ -81,6 +81,16 @@ def hosts(objects):
 
 
 @every_file
+def test_pods_have_a_token_only_with_rights_or_on_demand(file, objects):
+    accounts = {item["metadata"]["name"] for item in objects if item["kind"] == "ServiceAccount"}
+    for item in objects:
+        spec = item.get("spec", {}).get("template", {}).get("spec")
+        if spec and spec.get("serviceAccountName") not in accounts:
+            asked = "serviceAccount" in file.read_text() or "automount" in file.read_text()
+            assert asked or spec["automountServiceAccountToken"] is False
+
+
+@every_file
 def test_every_field_is_one_of_kubernetes(objects):
     """For the values, see tests/cluster/test_admission.py."""
     for version in ((1, 31), (1, 34), (1, 37)):
@@ -370,24 +380,32 @@ def test_the_role_of_the_supervisor_allows_exactly_what_it_does(objects):
     plan, job = plan_of(objects), objects[0]["metadata"]["labels"]["mlgen.dev/job"]
     (role,) = [o for o in objects if o["kind"] == "Role" and "supervisor" in str(o["metadata"])]
     allowed = {
-        (f"{resource.removesuffix('s')}/{name}", verb)
+        (f"{resource}/{name}", verb)
         for rule in role["rules"]
         for resource in rule["resources"]
         for name in rule.get("resourceNames", ["*"])
         for verb in rule["verbs"]
     }
-    verbs = {"Job": ("get", "list", "watch", "patch"), "StatefulSet": ("get", "patch")}
+    deletes = plan.get("cleanPodPolicy") == "All"
+    ends = ["delete"] if deletes else ["patch", "delete"] if "ttlSeconds" in plan else []
+    verbs = {
+        "Job": {"jobs": ["get", "list", "watch", "patch", *ends]},
+        "StatefulSet": {"statefulsets": ["get", *ends], "statefulsets/scale": ["patch"]},
+        "Service": {"services": ["get", *ends]},
+        "ConfigMap": {"configmaps": ["get", *ends]},
+    }
     objects_of_job = [(item["kind"], item["name"]) for item in plan["workloads"]]
     objects_of_job += map(tuple, plan.get("objects", ()))
     needed = {
-        (f"{kind.lower()}/{name}", verb)
+        (f"{resource}/{name}", verb)
         for kind, name in objects_of_job
-        for verb in (*verbs.get(kind, ("patch",)), *(["delete"] if "objects" in plan else []))
+        for resource, its_verbs in verbs[kind].items()
+        for verb in its_verbs
     }
-    needed |= {(f"configmap/{job}-status", verb) for verb in ("get", "patch")}
-    needed |= {("pod/*", verb) for verb in ("get", "list", "watch")}
+    needed |= {(f"configmaps/{job}-status", verb) for verb in ("get", "patch")}
+    needed |= {("pods/*", "list"), ("pods/*", "watch"), ("events/*", "create")}
 
-    assert allowed == needed | {("event/*", "create")}
+    assert allowed == needed
 
 
 @files_with(SUPERVISOR)

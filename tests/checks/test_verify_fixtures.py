@@ -11,6 +11,7 @@ from mlgen import Options, pipeline
 from mlgen.checks.verify import verify_documents
 from mlgen.documents.document import Document
 from mlgen.documents.files import texts
+from mlgen.documents.marks import marked
 from mlgen.problems import Collector, Place
 
 KUBE_VERSION = (1, 34)
@@ -20,7 +21,10 @@ PLAN = "plan.json"
 
 def problems_of(objects):
     """The problems of a stream, as the command reports them, but without reading YAML."""
-    documents = [Document(item, {(): Place("stream", i)}) for i, item in enumerate(objects)]
+    documents = [
+        Document(item, lambda i=i: marked({(): Place("stream", i)}))
+        for i, item in enumerate(objects)
+    ]
     collector = Collector()
     verify_documents(documents, KUBE_VERSION, collector)
     return list(collector.problems)

@@ -6,6 +6,7 @@ from mlgen.dialects._builder import Builder
 from mlgen.dialects._source_value import SourceValue
 from mlgen.dialects._volumes import short_volume
 from mlgen.documents.document import Document
+from mlgen.documents.marks import marked
 from mlgen.problems import Place, Problem
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -120,7 +121,12 @@ class TestMetadata:
         built = builder({"name": "m", "labels": labels})
         built.put(("spec", "runPolicy", "suspend"), built.resource, value=True)
 
-        assert built.finish(Document({}, {(): Place("")})).data["spec"].get("runPolicy") == policy
+        assert (
+            built.finish(Document({}, lambda: marked({(): Place("")})))
+            .data["spec"]
+            .get("runPolicy")
+            == policy
+        )
 
     @pytest.mark.parametrize("generated", ["mnist-", "mnist.", "mnist-.-", "mnist"])
     def test_a_generated_name_is_fixed_and_reported(self, generated):
@@ -323,7 +329,9 @@ def finished(roles, origins=None, **spec):
     built = builder()
     built.data["spec"] = {**spec, "roles": roles}
     built.origins |= origins or {}
-    return built.finish(Document({}, {(): Place("a", 1, 1), ("x", "i"): Place("a", 2, 3)}))
+    return built.finish(
+        Document({}, lambda: marked({(): Place("a", 1, 1), ("x", "i"): Place("a", 2, 3)}))
+    )
 
 
 class TestFinish:

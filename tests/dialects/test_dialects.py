@@ -14,6 +14,7 @@ from mlgen import dialects
 from mlgen.cli import main
 from mlgen.documents.document import Document
 from mlgen.documents.files import Text
+from mlgen.documents.marks import marked
 from mlgen.output import yaml as emit
 from mlgen.problems import Collector, MlgenError, Place, Problem
 
@@ -79,7 +80,7 @@ def test_the_differences_of_every_operator_are_in_the_docs(name):
 
 
 def document(data):
-    return Document(data, {(): Place("job.yaml")})
+    return Document(data, lambda: marked({(): Place("job.yaml")}))
 
 
 @pytest.mark.parametrize(
@@ -89,7 +90,7 @@ def document(data):
         ([{}], (), "expected a TrainingJob or another Kubernetes object, which is a mapping"),
         ({"kind": "A"}, ("apiVersion",), 'field "apiVersion" is missing'),
         ({"apiVersion": "v1"}, ("kind",), 'field "kind" is missing'),
-        ({"apiVersion": "v1", "kind": 1}, ("kind",), 'field "kind" is missing'),
+        ({"apiVersion": "v1", "kind": 1}, ("kind",), "expected a string, got the number 1"),
     ],
 )
 def test_a_document_that_is_no_object_is_rejected(data, path, message):

@@ -13,6 +13,7 @@ import yaml
 from click.testing import CliRunner
 from support import FIXTURES, ROOT, spoilt, without_totals
 
+import mlgen
 from mlgen.cli import main
 
 GOOD = ROOT / "fixtures/tensorflow-ps.yaml"
@@ -353,6 +354,29 @@ def test_everything_is_new_in_an_empty_cluster(kubectl, message):
     assert {"vision"} == {item["metadata"]["namespace"] for item in requested}
 
 
+def test_objects_that_belong_to_others_are_named(kubectl, tmp_path):
+    role = "apiVersion: mlgen.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: %s}\nspec:\n"
+    role += "  framework: generic\n  image: a\n  roles: {%s: {}}\n"
+    for job, name in (("a", "b-c"), ("a-b", "c")):
+        (tmp_path / f"{job}.yaml").write_text(role % (job, name))
+    theirs = mlgen.render((tmp_path / "a.yaml").read_text())
+    (job,) = (item for item in theirs if item["metadata"]["name"] == "a-b-c")
+    uid = {"uid": "u", "namespace": "default"}
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a-b", **uid}}
+    job["metadata"] |= uid
+    kubectl(json.dumps({"kind": "List", "items": [job, service]}))
+
+    result = run("diff", "--live", tmp_path / "a-b.yaml")
+
+    assert (3, "") == (result.exit_code, result.stderr)
+    headings = [line for line in result.stdout.splitlines() if not line.startswith(" ")]
+    assert headings == [
+        "Service a-b: belongs to no job of mlgen",
+        "Job a-b-c: belongs to the job a",
+        "do not apply it: 2 names would be taken from others; rename the job or its roles",
+    ]
+
+
 def test_an_error_of_kubectl_is_reported_in_one_line(kubectl):
     kubectl(
         error="E0101 00:00:00 memcache.go:265] couldn't get current server API group list\n"
@@ -421,3 +445,20 @@ def test_malformed_manifests_cause_no_traceback(name, rendered, tmp_path):
             new.write_text(json.dumps(spoilt(json.loads(old.read_text()), chance)))
             for sides in ((old, new), (new, old)):
                 assert run("diff", *sides).exit_code in (0, 1, 3)
+
+
+@pytest.mark.parametrize("name", ["secret-as-lists", "list-without-items", "types-in-a-list"])
+def test_objects_of_other_shapes_are_what_they_were(name):
+    file = ROOT / f"fixtures/hostile/{name}.yaml"
+
+    assert run("diff", file, file).exit_code == (name == "types-in-a-list")
+
+
+def test_a_secret_of_another_shape_is_compared_as_it_is(written):
+    old = written(manifest("Secret", "key", stringData=["a"]))
+    new = written(manifest("Secret", "key", stringData=["b"]), {"metadata": {"name": "no-kind"}})
+
+    result = run("diff", old, new)
+
+    assert (3, True) == (result.exit_code, "stringData: *** -> ***" in result.stdout)
+    assert "no-kind" not in result.stdout

@@ -111,6 +111,8 @@ def test_the_job_of_an_object_is_in_its_labels(labels, name):
             [manifest("Job", "a", "batch/v1", "x"), manifest("Job", "b", "batch/v1")],
             "kubectl delete job a -n x && kubectl delete job b",
         ),
+        ([manifest("Job", "$(touch ran)", "batch/v1")], "kubectl delete job '$(touch ran)'"),
+        ([manifest("Job", "--all", "batch/v1", "x")], "kubectl delete -n x -- job --all"),
     ],
 )
 def test_objects_are_deleted_by_name_in_one_command_per_namespace(objects, command):
@@ -351,8 +353,17 @@ def test_a_long_diff_is_cut_after_40_lines():
     assert (42, "  (21 more lines)") == (len(shown), shown[-1])
 
 
-def test_values_of_a_secret_are_never_shown():
-    shown = lines(Change(("data", "[k]"), None, "aHVudGVy"), secret=True)
+@pytest.mark.parametrize(
+    "path",
+    [
+        ("data", "[k]"),
+        ("stringData", "[k]"),
+        ("dta", "k"),
+        ("metadata", "annotations", "[kubectl.kubernetes.io/last-applied]"),
+    ],
+)
+def test_values_of_a_secret_are_never_shown(path):
+    shown = lines(Change(path, None, "aHVudGVy"), secret=True)
 
-    assert ["data[k]: (not set) -> ***"] == shown
+    assert [f"{'.'.join(path).replace('.[', '[')}: (not set) -> ***"] == shown
     assert ["type: a -> b"] == lines(Change(("type",), "a", "b"), secret=True)

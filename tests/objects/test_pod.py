@@ -32,6 +32,7 @@ def test_the_smallest_pod():
             "hostname": "mnist-worker-0",
             "subdomain": "mnist",
             "restartPolicy": "Never",
+            "automountServiceAccountToken": False,
             "containers": [
                 {
                     "name": "main",
@@ -168,6 +169,7 @@ def test_lists_of_containers_and_volumes_come_last():
         "subdomain",
         "restartPolicy",
         "nodeName",
+        "automountServiceAccountToken",
         "initContainers",
         "containers",
         "volumes",

@@ -5,7 +5,7 @@ from objects.samples import job
 
 from mlgen.jobfile.model import Security
 from mlgen.kubernetes.pod_security import violations
-from mlgen.objects.security import RESTRICTED, patch
+from mlgen.objects.security import RESTRICTED, patch, without_token
 
 
 @pytest.mark.parametrize("profile", [None, "baseline", "privileged"])
@@ -50,5 +50,19 @@ def test_helpers_satisfy_the_restricted_standard():
     helper = {"name": "wait", "securityContext": RESTRICTED}
 
     assert [] == violations({"spec": {"containers": [helper]}})
-    assert RESTRICTED["runAsUser"] == 65534
+    assert RESTRICTED["runAsUser"] == RESTRICTED["runAsGroup"] == 65534
     assert RESTRICTED["readOnlyRootFilesystem"] is True
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"serviceAccountName": "training"},
+        {"serviceAccount": "training"},
+        {"automountServiceAccountToken": True},
+        {"automountServiceAccountToken": False},
+    ],
+)
+def test_a_pod_has_a_token_only_if_somebody_asked_for_a_service_account(spec):
+    assert without_token({}) == {"automountServiceAccountToken": False}
+    assert without_token(spec) == spec

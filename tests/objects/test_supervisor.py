@@ -8,7 +8,7 @@ from objects.samples import at, one, role, topology
 from mlgen.jobfile.model import GiveUpAfter, Helpers, RunPolicy, SuccessPolicy, Tensorboard
 from mlgen.kubernetes.pod_security import violations
 from mlgen.objects import build
-from mlgen.objects.supervisor import plan, plan_text, supervisor_objects
+from mlgen.objects.supervisor import plan, plan_text, rules, supervisor_objects
 from mlgen.resources import program
 from mlgen.runtime import plan as runtime_plan
 from mlgen.topology import Hosts, Order, Wait
@@ -50,23 +50,23 @@ def test_its_config_map_holds_the_program_as_it_is():
     assert "__init__.py" not in data
 
 
-RETRIES = [
-    {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+RULES = [
+    {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+    {
+        "action": "FailJob",
+        "onExitCodes": {"containerName": "supervisor", "operator": "In", "values": [1]},
+    },
 ]
-FAILS = {
-    "action": "FailJob",
-    "onExitCodes": {"containerName": "supervisor", "operator": "In", "values": [1]},
-}
 
 
-@pytest.mark.parametrize(("decides", "rules"), [("one", RETRIES), ("all", [*RETRIES, FAILS])])
-def test_its_job_is_retried_unless_it_decides_that_training_has_failed(decides, rules):
+@pytest.mark.parametrize(
+    ("decides", "policy"), [("one", {}), ("all", {"podFailurePolicy": {"rules": RULES}})]
+)
+def test_its_job_is_retried_unless_it_decides_that_training_has_failed(decides, policy):
     spec = of_supervisor(decides=decides)["Job"]["spec"]
 
-    assert {key: value for key, value in spec.items() if key != "template"} == {
-        "backoffLimit": 100,
-        "podFailurePolicy": {"rules": rules},
-    }
+    spec.pop("template")
+    assert spec == {"backoffLimit": 100, **policy}
 
 
 def test_if_it_decides_its_job_alone_is_the_deciding_job_and_ends_as_the_training():
@@ -247,6 +247,7 @@ def test_the_program_reads_the_plan(roles):
     assert loaded.ttl_seconds == 0
 
 
+JOB, OTHERS = {"kind": "Job", "name": "a-worker"}, [["Service", "a"]]
 BY_NAME = ["get", "list", "watch", "patch"]
 
 
@@ -257,15 +258,22 @@ def test_it_may_change_the_objects_of_the_job_by_name_and_read_pods(policy, more
         for rule in of_supervisor(policy=policy)["Role"]["rules"]
     ]
 
-    deleted = [("", "services", ["mnist"], ["patch", "delete"])] if more else []
+    deleted = [("", "services", ["mnist"], ["get", *more])] if more else []
     assert rules == [
         ("batch", "jobs", ["mnist-worker"], BY_NAME + more),
-        ("apps", "statefulsets", ["mnist-ps"], ["get", "patch", *more]),
+        ("apps", "statefulsets", ["mnist-ps"], ["get", *more]),
+        ("apps", "statefulsets/scale", ["mnist-ps"], ["patch"]),
         *deleted,
         ("", "configmaps", ["mnist-status"], ["get", "patch"]),
-        ("", "pods", None, ["get", "list", "watch"]),
+        ("", "pods", None, ["list", "watch"]),
         ("", "events", None, ["create"]),
     ]
+
+
+def test_it_may_also_patch_and_delete_what_it_gives_a_time_to_live():
+    _, services, *_ = rules({"job": "a", "workloads": [JOB], "objects": OTHERS, "ttlSeconds": 0})
+
+    assert (services["resourceNames"], services["verbs"]) == (["a"], ["get", "patch", "delete"])
 
 
 def test_its_role_is_bound_to_its_own_account():

@@ -41,6 +41,7 @@ def test_the_deployment_of_tensorboard():
     assert manifest["spec"]["replicas"] == 1
     assert manifest["spec"]["selector"] == {"matchLabels": SELECTOR}
     assert manifest["spec"]["template"]["spec"] == {
+        "automountServiceAccountToken": False,
         "containers": [
             {
                 "name": "tensorboard",
@@ -61,7 +62,7 @@ def test_the_deployment_of_tensorboard():
                     "seccompProfile": {"type": "RuntimeDefault"},
                 },
             }
-        ]
+        ],
     }
 
 

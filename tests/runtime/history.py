@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from random import Random
 
+from runtime import rights
 from runtime.world import EPOCH, Client, Killed, World
 
 from mlgen.runtime.cluster import trimmed
@@ -32,6 +33,8 @@ SHAPES = ("worker", "master", "server", "initializer", "ready", "all", "any", "r
 WORKER = Workload("Job", "mnist-worker", "worker", retryable=">=128")
 MASTER = Workload("Job", "mnist-master", "master", retryable=">=128")
 SERVER = Workload("StatefulSet", "mnist-ps", "ps", retryable="any")
+STRANGERS = ("other", "mnist-x")
+"""Services of another job; one has a name that is in the plan."""
 INITIALIZER = Workload("Job", "mnist-initializer", "initializer")
 
 
@@ -110,10 +113,11 @@ class History:
             restart_scope="All",
             backoff_limit=self.limit,
             clean_pod_policy=random.choice(("None", "Running", "All")),
-            objects=(("Service", "mnist"),),
             ttl_seconds=random.choice((None, None, 100)),
             deadline_seconds=random.choice((None, None, None, 40, 5000)),
         )
+        if plan.clean_pod_policy == "All" or plan.ttl_seconds:
+            plan = replace(plan, objects=(("Service", "mnist"), ("Service", "mnist-x")))
         if self.shape == "master":
             return replace(plan, deciding=("mnist-master",), workloads=(master, worker))
         if self.shape == "server":
@@ -140,7 +144,8 @@ class History:
         world.put("ConfigMap", "mnist-status", data=data)
         world.put("Service", "mnist")
         world.put("ConfigMap", "other-status", data={})
-        world.put("Service", "other")
+        for name in STRANGERS:
+            world.put("Service", name, metadata={"labels": {"mlgen.dev/job": "other"}})
         for job, items in (("mnist", plan.workloads), ("other", (WORKER,))):
             for item in items:
                 metadata = {"labels": {"mlgen.dev/job": job}}
@@ -480,6 +485,14 @@ class History:
         if code and live & set(plan.deciding):
             self.broken.append("the deciding Job still runs")
         self.check_cleaned()
+        refused = rights.missing(self.requests(), plan)
+        if refused:
+            self.broken.append(f"the Role does not allow {refused}")
+
+    def requests(self):
+        """Return the rights that the supervisors have used."""
+        used = {request for each in self.supervisors for request in each["client"].requests}
+        return used.union(rights.watched(self.plan))
 
     def check_cleaned(self):
         """Check that the whole set is deleted, or will be with the supervisor's Job."""
@@ -487,7 +500,7 @@ class History:
         kinds = ("Job", "StatefulSet", "Service")
         left = {name for kind, name in world.objects if kind in kinds}
         if plan.clean_pod_policy == "All":
-            expected = {"other", "other-worker"}
+            expected = {*STRANGERS, "other-worker"}
             if left != expected:
                 self.broken.append(f"{left} are left")
         else:
@@ -496,7 +509,7 @@ class History:
                 for (kind, name), body in world.objects.items()
                 if kind in kinds and body["metadata"].get("ownerReferences")
             }
-            expected = left - {"other", "other-worker"} if plan.ttl_seconds else set()
+            expected = left - {*STRANGERS, "other-worker"} if plan.ttl_seconds else set()
             if owned != expected:
                 self.broken.append(f"{owned} are owned, not {expected}")
 

@@ -130,13 +130,14 @@ def test_an_error_says_what_the_status_says(body, text, client, server):
 def test_requests_have_the_path_of_their_kind(client, server):
     first = {"items": [{"a": 1}, {"b": 2}], "metadata": {"continue": "next page"}}
     last = {"items": [{"a": 1, "b": 2}], "metadata": {}}
-    server.answers += [answer({"n": 0}), answer(first), answer(last), *[answer({})] * 3]
+    server.answers += [answer({"n": 0}), answer(first), answer(last), *[answer({})] * 4]
 
     assert client.get("Job", "a") == {"n": 0}
     assert client.list("Pod", len, labelSelector="a=b") == [1, 1, 2]
-    client.patch("StatefulSet", "s", {"spec": {"replicas": 0}})
+    client.patch("StatefulSet", "s", {"spec": {"replicas": 0}}, "scale")
     client.create("ConfigMap", {"data": {}})
     client.delete("Service", "a", {"propagationPolicy": "Background"})
+    client.get("PodGroup", "a", "scheduling.x-k8s.io/v1alpha1")
 
     assert [
         ("GET", "/apis/batch/v1/namespaces/team/jobs/a", None),
@@ -148,7 +149,7 @@ def test_requests_have_the_path_of_their_kind(client, server):
         ),
         (
             "PATCH",
-            "/apis/apps/v1/namespaces/team/statefulsets/s?fieldManager=mlgen-supervisor",
+            "/apis/apps/v1/namespaces/team/statefulsets/s/scale?fieldManager=mlgen-supervisor",
             {"spec": {"replicas": 0}},
         ),
         (
@@ -157,6 +158,7 @@ def test_requests_have_the_path_of_their_kind(client, server):
             {"data": {}},
         ),
         ("DELETE", "/api/v1/namespaces/team/services/a", {"propagationPolicy": "Background"}),
+        ("GET", "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/team/podgroups/a", None),
     ] == [(method, path, body) for method, path, _, body in server.requests]
     assert server.requests[3][2]["Content-Type"] == "application/merge-patch+json"
 

@@ -106,6 +106,11 @@ def seen(*pods, state=RUNNING, worker=(), **workloads):
     return Seen(found, list(pods), {"state": state.text()})
 
 
+def taken(owner):
+    """Return what is observed if the worker's name belongs to somebody else."""
+    return replace(seen(worker={}, ps=None), taken={"mnist-worker": owner})
+
+
 def after(plan, what, now=NOW):
     return advance(plan, what, load(what.status, plan.run), now)
 
@@ -161,6 +166,7 @@ ENDS = {
     "deadline": (replace(GANG, deadline_seconds=60), seen(), (124, "DeadlineExceeded")),
     "before the deadline": (replace(GANG, deadline_seconds=61), seen(), None),
     "deleted by hand": (GANG, seen(worker={}, ps=None), (1, "JobDeleted")),
+    "a name of another job's": (GANG, taken("the job mnist-a"), (1, "NameCollision")),
     "replaced by hand": (GANG, seen(state=replace(RUNNING, uid="other")), (1, "JobDeleted")),
     "not created yet": (GANG, seen(ps=None, state=State("r", first=NOW - 600)), None),
     "never created": (GANG, seen(ps=None, state=State("r", first=NOW - 601)), (1, "JobNotCreated")),
@@ -746,6 +752,16 @@ def test_what_is_pending_is_looked_at_again_though_nothing_happens():
     plan = replace(GANG, pending_seconds=30)
 
     assert NOW + 30 == decide(plan, settled(seen(pod()), plan), NOW).wake
+
+
+def test_a_gang_that_waits_for_a_pod_on_a_lost_node_is_looked_at_when_it_is_given_up():
+    lost, gone = (
+        pod(f"w-{index}", deleted=since, phase="Running") for index, since in ((0, -9), (1, -99))
+    )
+    stopping = settled(seen(lost, gone))
+
+    assert "Stopping" == load(stopping.status, "r").phase
+    assert NOW - 9 + 30 + 60 == decide(GANG, stopping, NOW).wake
 
 
 def test_a_deletion_has_no_patch():

@@ -6,6 +6,7 @@
 import os
 from collections import Counter
 
+from runtime import rights
 from runtime.history import History
 
 HISTORIES = int(os.environ.get("MLGEN_HISTORIES", "300"))
@@ -14,12 +15,16 @@ SEED = int(os.environ.get("MLGEN_SEED", "0"))
 
 def test_every_history_ends_as_the_model_says():
     broken, counts, ends = {}, Counter(), Counter()
+    unused = {}
     for seed in range(SEED, SEED + HISTORIES):
         history = History(seed)
         problems = history.run()
         if problems:
             broken[seed] = problems
         counts += history.world.faults
+        rules = frozenset(right[:2] for right in rights.granted(history.plan))
+        left = rights.unused(history.requests(), history.plan)
+        unused[rules] = unused.get(rules, left) & left
         last = history.state()
         ends["restarts of a gang that count"] += last.get("restarts", 0)
         ends["restarts of a gang after disruptions"] += last.get("disruptions", 0)
@@ -27,6 +32,8 @@ def test_every_history_ends_as_the_model_says():
 
     report(counts, ends, broken)
     assert {} == broken
+    # Six kinds of Roles: with a StatefulSet or without; the set is kept, deleted or owned.
+    assert [set()] * 6 == list(unused.values())
 
 
 def report(counts, ends, broken):

@@ -9,7 +9,9 @@ from random import Random
 
 import pytest
 import yaml
+from runtime import rights
 from runtime.world import EPOCH, Killed, World
+from support import ROOT
 
 from mlgen.runtime import api, status, step, supervise
 from mlgen.runtime.api import ApiError
@@ -525,6 +527,70 @@ def test_a_step_that_is_killed_at_a_request_is_replaced(at):
 # Requests
 
 
+class Recorder:
+    """A cluster that records which rights are used."""
+
+    namespace = "team"
+
+    def __init__(self, cluster):
+        self.cluster, self.used = cluster, set()
+
+    def __getattr__(self, name):
+        def call(*arguments, **selectors):
+            if name == "apply":  # which creates what does not exist
+                self.used |= {(verb, rights.resource(arguments[1])) for verb in ("create", "patch")}
+            else:
+                self.used.add(rights.request(name, *arguments)[:2])
+            return getattr(self.cluster, name)(*arguments, **selectors)
+
+        return call
+
+
+@pytest.mark.parametrize("policy", ["Running", "All"])
+def test_the_role_of_the_step_has_what_it_uses_and_no_more(policy):
+    objects = (("Service", "mnist"), ("ConfigMap", "mnist-files")) if policy == "All" else ()
+    job_plan = replace(SMALL, clean_pod_policy=policy, objects=objects)
+    cluster = Cluster(138)
+    recorder = Recorder(cluster)
+    recorder.used |= {right[:2] for right in rights.watched(job_plan)}
+    argo = Step(job_plan, recorder, "mnist-x", cluster.sleep, lambda: cluster.now)
+    for decision in (attempt, attempt, partial(last, outcome="Succeeded")):
+        if decision is attempt:
+            argo.submit(MANIFESTS + MORE)
+        supervisor = Supervisor(job_plan, recorder, lambda: cluster.now, lambda _: None, decision)
+        while supervisor.exit_code is None:
+            supervisor.step()
+            cluster.sleep(1.0)
+
+    files = yaml.safe_load_all((ROOT / "argo/rbac.yaml").read_text())
+    (rules,) = [document["rules"] for document in files if document["kind"] == "Role"]
+    granted = {
+        (verb, each) for rule in rules for each in rule["resources"] for verb in rule["verbs"]
+    }
+    of_argo = {(verb, "workflowtaskresults") for verb in ("create", "patch")}
+    unused = {
+        "All": {("patch", "statefulsets/scale")},
+        "Running": {("delete", "services"), ("delete", "configmaps")},
+    }
+    # A PodGroup is deleted with its owner.
+    assert recorder.used == granted - of_argo - unused[policy] - {("delete", "podgroups")}
+
+
+MORE = """---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: mnist-files
+spec: {}
+---
+apiVersion: scheduling.x-k8s.io/v1alpha1
+kind: PodGroup
+metadata:
+  name: mnist
+spec: {}
+"""
+
+
 class Answers:
     """An API server that raises these errors, and then answers."""
 
@@ -536,6 +602,8 @@ class Answers:
             self.calls.append((name, *arguments[:3]))
             if name == self.method and self.errors:
                 raise self.errors.pop(0)
+            if name == "get":
+                raise ApiError("no such object", 404)
             return [] if name == "list" else {}
 
         return call
@@ -547,7 +615,7 @@ def submitted(answers, manifests=MANIFESTS):
     return waits
 
 
-@pytest.mark.parametrize("method", ["patch", "list", "apply"])
+@pytest.mark.parametrize("method", ["patch", "list", "get", "apply"])
 def test_the_attempt_waits_for_an_unavailable_api_server(method):
     errors = [ApiError("refused"), ApiError("busy", 429, "7"), ApiError("exceeded quota: x", 403)]
 
@@ -572,6 +640,30 @@ def test_a_request_that_cannot_succeed_is_not_repeated(code, text):
     assert len(answers.errors) == 1
 
 
+@pytest.mark.parametrize(
+    ("labels", "owner"),
+    [({"mlgen.dev/job": "mnist-a"}, "the job mnist-a"), ({}, "no job of mlgen")],
+)
+def test_an_object_of_somebody_else_is_not_applied_over(labels, owner):
+    cluster = Cluster()
+    theirs = cluster.put("StatefulSet", "mnist-ps", metadata={"labels": labels}, spec="theirs")
+
+    with pytest.raises(Impossible, match=f"StatefulSet mnist-ps exists, and belongs to {owner}"):
+        submission(cluster).submit(MANIFESTS)
+
+    assert theirs["spec"] == "theirs"
+
+
+def test_a_volume_of_another_job_is_no_status():
+    cluster = Cluster()
+    labels = {"labels": {"mlgen.dev/job": "m"}}
+    cluster.put("ConfigMap", "mnist-status", metadata=labels, data={"a": "b"})
+
+    with pytest.raises(Impossible, match="mnist-status is a volume of the job m; rename one"):
+        submission(cluster).submit(MANIFESTS)
+    assert cluster.data() == {"a": "b"}
+
+
 def test_a_manifest_that_mlgen_has_not_written_is_refused():
     with pytest.raises(Impossible, match="expected a manifest of mlgen, got '"):
         submitted(Answers(), "---\n{}\n")
@@ -579,14 +671,14 @@ def test_a_manifest_that_mlgen_has_not_written_is_refused():
 
 def test_an_unexpected_answer_to_the_status_is_raised():
     with pytest.raises(Impossible, match="no"):
-        submitted(Answers(ApiError("no", 403), method="patch"))
+        submitted(Answers(ApiError("no", 403), method="get"))
 
 
 def test_a_failed_submission_is_recorded_if_the_rights_allow():
     cluster = Cluster()
 
     state = submission(cluster).fail("403: no")
-    submission(Answers(*[ApiError("no", 403)] * 9, method="patch")).fail("403: no")
+    submission(Answers(*[ApiError("no", 403)] * 9, method="get")).fail("403: no")
 
     assert ("Ended", 1, "403: no") == (state.phase, state.code, state.message)
     assert "JobNotSubmitted: 403: no" in cluster.data()["Failed"]

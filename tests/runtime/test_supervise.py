@@ -133,6 +133,17 @@ def test_a_status_that_is_missing_is_created(world):
     assert ("Job", "mnist-worker") not in world.objects
 
 
+def test_a_volume_of_another_job_is_no_status(world):
+    labels, lines = {"labels": {"mlgen.dev/job": "m"}}, []
+    world.put("ConfigMap", "mnist-status", metadata=labels, data={"a": "b"})
+    supervisor = Supervisor(plan.load(json.dumps(PLAN), "r"), world, log=lines.append)
+
+    with pytest.raises(SystemExit, match="200"):
+        supervisor.step()
+    assert ["ConfigMap mnist-status is a volume of the job m; rename one of them"] == lines
+    assert world.get("ConfigMap", "mnist-status")["data"] == {"a": "b"}
+
+
 def test_a_job_of_another_set_does_not_exist(world):
     document = {**PLAN, "workloads": PLAN["workloads"][:1], "order": [], "set": "b"}
     supervisor = Supervisor(
@@ -144,6 +155,24 @@ def test_a_job_of_another_set_does_not_exist(world):
         supervisor.step()
         state = json.loads(world.get("ConfigMap", "mnist-status")["data"]["state"])
         assert phase == state.get("phase", "Running")
+
+
+def test_a_workload_of_another_job_ends_the_job_and_is_not_touched():
+    world, lines = World(Random(1)), []
+    labels = {"labels": {"mlgen.dev/job": "mnist-a"}}
+    world.put("Job", "mnist-worker", metadata=labels, spec={"completions": 1, "parallelism": 1})
+    world.put("StatefulSet", "mnist-ps", spec={"replicas": 1})
+    before = world.get("Job", "mnist-worker")
+    supervisor = Supervisor(
+        plan.load(json.dumps(PLAN), "r"), world, lambda: world.now, lines.append
+    )
+    while supervisor.exit_code is None:
+        supervisor.step()
+
+    text = "NameCollision: mnist-worker exists, and belongs to the job mnist-a; choose another name"
+    assert world.get("ConfigMap", "mnist-status")["data"]["Failed"].endswith(text)
+    assert ("StatefulSet", "mnist-ps") not in world.objects
+    assert before == world.get("Job", "mnist-worker")
 
 
 class Counting(World):
@@ -237,6 +266,63 @@ def test_members_are_short_and_an_earlier_version_wrote_whole_uids():
     assert '"2f1c8a9e 77aa0b1c"' in state.text()
     assert state == status.load({"state": state.text()}, "r")
     assert state == status.load({"state": earlier}, "r")
+
+
+CAUSE = {"time": "", "code": 1, "reason": "", "pod": "p", "retryable": True}
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"run": "r", "restarts": 2},
+        {"run": "r", "members": "a b"},
+        {"run": "r", "members": ["a"]},
+        {"run": "r", "started": 1, "cause": CAUSE},
+    ],
+)
+def test_a_state_is_read_as_it_was_written(values):
+    assert values == status.stored({"state": json.dumps(values)})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "d", "2", "[]", "null", "[" * 100_000, "1" * 5000,
+        '{"run": 3}',
+        '{"run": "r", "restarts": "x"}',
+        '{"run": "r", "started": NaN}',
+        '{"run": "r", "started": 1e300}',
+        '{"run": "r", "members": [1]}',
+        '{"run": "r", "cause": {"pod": "p"}}',
+        json.dumps({"run": "r", "cause": {**CAUSE, "code": "x"}}),
+    ],
+    ids=lambda text: text[:30],
+)  # fmt: skip
+def test_what_somebody_else_writes_into_the_status_is_no_state(world, text):
+    data = {"state": text, "Created": "True", "Running": "True x", "Failed": "True never A: b"}
+    world.put("ConfigMap", "mnist-status", data=data)
+    job = plan.load(json.dumps({**PLAN, "workloads": PLAN["workloads"][:1], "order": []}), "r")
+    supervisor = Supervisor(job, world, lambda: world.now, lambda _: None)
+
+    while supervisor.exit_code is None:
+        supervisor.step()
+
+    assert "JobSucceeded" in world.get("ConfigMap", "mnist-status")["data"]["Succeeded"]
+
+
+def test_spoilt_conditions_of_a_good_state_are_written_again(world):
+    spoilt = {"Created": "True", "Running": "True x", "Failed": "True never A: b"}
+    data = {"state": json.dumps({"run": "r"}), **spoilt}
+    world.put("ConfigMap", "mnist-status", data=data)
+    job = plan.load(json.dumps({**PLAN, "workloads": PLAN["workloads"][:1], "order": []}), "r")
+    supervisor = Supervisor(job, world, lambda: world.now, lambda _: None)
+
+    while supervisor.exit_code is None:
+        supervisor.step()
+
+    assert (
+        "JobCreated: mnist is created" in world.get("ConfigMap", "mnist-status")["data"]["Created"]
+    )
 
 
 class Forbidding(World):
@@ -347,11 +433,11 @@ class Terminating(World):
     def create(self, *_):
         raise ApiError(self.text, 403)
 
-    def patch(self, kind, name, body):
+    def patch(self, *arguments):
         if self.conflicts:
             self.conflicts -= 1
             raise ApiError("changed", 409)
-        return super().patch(kind, name, body)
+        return super().patch(*arguments)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,8 @@ import itertools
 import json
 from collections import Counter
 
+from runtime import rights
+
 from mlgen.runtime.api import CONFLICT, NOT_FOUND, ApiError
 from mlgen.runtime.status import stamp
 
@@ -66,7 +68,7 @@ class World:
                 "uid": f"{kind}-{next(self.uids)}",
                 "creationTimestamp": stamp(self.now),
                 "generation": 1,
-                "labels": {},
+                "labels": {} if name.endswith("-status") else {"mlgen.dev/job": self.job},
                 **metadata,
             },
             "status": {},
@@ -87,7 +89,7 @@ class World:
     def all(self, kind):
         return [body for (each, _), body in self.objects.items() if each == kind]
 
-    def get(self, kind, name):
+    def get(self, kind, name, _version=""):
         try:
             return copy.deepcopy(self.objects[kind, name])
         except KeyError:
@@ -105,13 +107,15 @@ class World:
         self.writes.append(("create", kind, name, body))
         return copy.deepcopy(self.put(kind, name, **copy.deepcopy(body)))
 
-    def patch(self, kind, name, body):
+    def patch(self, kind, name, body, subresource=""):
         if (kind, name) not in self.objects:
             raise ApiError(f"{kind} {name}", NOT_FOUND)
         target = self.objects[kind, name]
         version = body.get("metadata", {}).get("resourceVersion")
         if version not in (None, target["metadata"]["resourceVersion"]):
             raise ApiError("changed", CONFLICT)
+        if subresource == "scale":
+            body = {**body, "spec": {"replicas": body["spec"]["replicas"]}}
         self.writes.append(("patch", kind, name, body))
         if "ownerReferences" in body.get("metadata", {}):
             target["metadata"]["ownerReferences"] = body["metadata"]["ownerReferences"]
@@ -438,8 +442,10 @@ class Client:
 
     def __init__(self, world, random, rate, between):
         self.world, self.random, self.rate, self.between = world, random, rate, between
+        self.requests = set()
 
     def _call(self, method, *arguments, **selectors):
+        self.requests.add(rights.request(method.__name__, *arguments))
         if self.random.random() < self.rate:
             self.world.faults["time passes between two requests, or another supervisor acts"] += 1
             self.between()

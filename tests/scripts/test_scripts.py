@@ -379,6 +379,8 @@ PORTS = {"MLGEN_SSH_PORT": "2222", "MLGEN_SSHD_PORT": "20022"}
 
 ATTEMPTS = {"MLGEN_SSH_ATTEMPTS": "10"}
 
+HOSTS = {"MLGEN_SSH_HOSTS": "cfd-worker-*"}
+
 
 @pytest.fixture
 def ssh(run, tmp_path):
@@ -432,14 +434,41 @@ def test_ssh_setup_can_be_repeated(ssh):
     assert (0, "", "") == ssh()[0]
 
 
-@pytest.mark.skipif(not shutil.which("ssh"), reason="there is no ssh to read the file")
+needs_ssh = pytest.mark.skipif(not shutil.which("ssh"), reason="there is no ssh to read the file")
+
+
+def options_of(home, host):
+    """Return what ssh reads from the configuration for a host."""
+    command = ["ssh", "-G", "-F", str(home / "config"), host]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    return dict(line.split(" ", 1) for line in lines)
+
+
+@needs_ssh
 def test_ssh_accepts_the_configuration(ssh):
     _, home = ssh()
 
-    command = ["ssh", "-G", "-F", str(home / "config"), "worker-0"]
-    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    options = options_of(home, "worker-0")
 
-    assert {"port 2222", f"identityfile {home}/id_rsa", "stricthostkeychecking false"} <= set(lines)
+    assert "2222" == options["port"]
+    assert f"{home}/id_rsa" == options["identityfile"]
+    assert "false" == options["stricthostkeychecking"]
+
+
+@needs_ssh
+@pytest.mark.parametrize(
+    ("host", "strict"),
+    [("cfd-worker-0.cfd", "true"), ("cfd-worker-1", "true"), ("git.example", "false")],
+)
+def test_hosts_of_the_job_must_have_its_key(host, strict, ssh):
+    result, home = ssh(**PORTS, **HOSTS)
+
+    options = options_of(home, host)
+
+    assert (0, "", "") == result
+    assert strict == options["stricthostkeychecking"]
+    assert (f"{home}/known_hosts" == options["globalknownhostsfile"]) == (strict == "true")
+    assert "* public\n" == (home / "known_hosts").read_text()
 
 
 def test_missing_keys_are_an_error(run, tmp_path):
@@ -605,7 +634,10 @@ def test_a_repository_that_cannot_be_fetched_is_reported(sync, tmp_path):
     ("files", "options"),
     [
         ({"ssh-privatekey": "x"}, "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"),
-        ({"ssh-privatekey": "x", "known_hosts": "y"}, "-o UserKnownHostsFile={keys}/known_hosts"),
+        (
+            {"ssh-privatekey": "x", "known_hosts": "y"},
+            "-o StrictHostKeyChecking=yes -o UserKnownHostsFile={keys}/known_hosts",
+        ),
     ],
 )
 def test_git_uses_the_ssh_key_and_known_hosts(files, options, sync, tools):
@@ -613,20 +645,67 @@ def test_git_uses_the_ssh_key_and_known_hosts(files, options, sync, tools):
         (sync.keys / name).write_text(text)
     program(tools / "git", 'case $1 in fetch) echo "$GIT_SSH_COMMAND" ;; esac')
 
-    _, out, _, _ = sync("git@git.example:x.git")
+    _, out, err, _ = sync("git@git.example:x.git")
 
+    assert ("warning: the host key of the Git server is not checked" in err) == (len(files) == 1)
     key = f"ssh -i {sync.keys}/ssh-privatekey -o IdentitiesOnly=yes "
     assert key + options.format(keys=sync.keys) == out.strip()
 
 
+@pytest.mark.parametrize(
+    ("url", "revision"),
+    [
+        ("--upload-pack=touch {ran}", "HEAD"),
+        ("{url}", "--upload-pack=touch {ran}"),
+        ("ext::sh -c touch% {ran}", "HEAD"),
+    ],
+)
+def test_nothing_in_a_repository_or_revision_is_run(url, revision, sync, repository, tmp_path):
+    names = {"ran": tmp_path / "ran", "url": repository}
+    configuration = tmp_path / "gitconfig"
+    configuration.write_text("[protocol]\nallow = always\n")
+
+    status, _, err, files = sync(
+        url.format(**names),
+        revision.format(**names),
+        timeout=1,
+        GIT_CONFIG_GLOBAL=str(configuration),
+    )
+
+    assert (75, []) == (status, files)
+    assert "fatal: " in err
+    assert not (tmp_path / "ran").exists()
+
+
+def test_what_the_training_container_left_in_git_is_not_run(sync, repository, tmp_path):
+    """The volume remains when the init containers run again, and the keys are beside them then."""
+    sync(repository)
+    git, ran = tmp_path / "code/.git", tmp_path / "ran"
+    for name in ("post-checkout", "post-index-change", "reference-transaction"):
+        program(git / "hooks" / name, f"touch {ran}")
+    with (git / "config").open("a") as file:
+        file.write(
+            f'[core]\nfsmonitor = "touch {ran}; false"\n[filter "x"]\nsmudge = touch {ran}\n'
+        )
+    (git / "info").mkdir(exist_ok=True)
+    (git / "info/attributes").write_text("* filter=x\n")
+    (tmp_path / "code/result").write_text("of the training\n")
+
+    status, _, err, files = sync(repository, "v1")
+
+    assert (0, "", ["old", "result"]) == (status, err, files)
+    assert not ran.exists()
+
+
 def test_a_password_is_passed_to_git_and_not_printed_on_stderr(sync, tools):
-    (sync.keys / "username").write_text("ci")
-    (sync.keys / "password").write_text("hunter2")
+    password = r"hunter 2 * \n $(false) ' \" `"
+    (sync.keys / "username").write_text("ci\n")
+    (sync.keys / "password").write_text(password)
     git = shutil.which("git")
     ask = f"printf 'protocol=https\\nhost=git.example\\n\\n' | {git} credential fill"
     program(tools / "git", f"case $1 in fetch) {ask} ;; esac")
 
     _, out, err, _ = sync("https://git.example/x.git")
 
-    assert {"username=ci", "password=hunter2"} <= set(out.splitlines())
-    assert "hunter2" not in err
+    assert {"username=ci", f"password={password}"} <= set(out.splitlines())
+    assert "hunter" not in err

@@ -1,0 +1,91 @@
+"""The table of rights in docs/security.md, compared with the Roles of every fixture."""
+
+import json
+import re
+
+import yaml
+from support import FILES, ROOT, golden, load_all
+
+from mlgen.objects.labels import COMPONENT, JOB
+
+WHO = {
+    "launcher": "launcher of MPI, Horovod or DeepSpeed",
+    "master": "master of ElasticDL",
+    "supervisor": "supervisor",
+}
+"""What the table calls the owner of a Role, by the Role's component."""
+
+AT_END = ("`cleanPodPolicy: All`", "`ttlSecondsAfterFinished`")
+STEP, NOBODY = "step of Argo Workflows", "training, helpers, TensorBoard"
+
+
+def table():
+    """Return who has a right, the condition, and the right: verb, resource, by name or all."""
+    page = (ROOT / "docs/security.md").read_text()
+    lines = page.partition("\n## Rights\n")[2].partition("\n\n- ")[0].splitlines()
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if "|" in line]
+    return [
+        (who, condition, (verb, resource, which))
+        for who, condition, resources, verbs, which, _ in cells[2:]
+        for resource in re.findall("`([^`]+)`", resources)
+        for verb in verbs.split(", ")
+    ]
+
+
+TABLE = table()
+
+
+def rights(rules):
+    """Return the rights in the rules of a Role, as the table has them."""
+    return {
+        (verb, resource, "by name" if rule.get("resourceNames") else "all")
+        for rule in rules
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def expected(who, objects):
+    """Return the rows of a Role that apply to a job."""
+    (plan,) = [json.loads(o["data"]["plan.json"]) for o in objects if is_plan(o)] or [{}]
+    deletes = plan.get("cleanPodPolicy") == "All"
+    holds = {
+        "": True,
+        "StatefulSets": any(item["kind"] == "StatefulSet" for item in objects),
+        "`cleanPodPolicy: All`": deletes,
+        "`ttlSecondsAfterFinished`": "ttlSeconds" in plan and not deletes,
+        "`transport: kubectl-exec`": True,  # else there is no such Role
+    }
+    pairs = [*plan.get("objects", ()), *((w["kind"], w["name"]) for w in plan.get("workloads", ()))]
+    ended = {f"{kind.lower()}s" for kind, _ in pairs}
+    return {
+        row
+        for row in TABLE
+        if row[0] == who and holds[row[1]] and (row[1] not in AT_END or row[2][1] in ended)
+    }
+
+
+def is_plan(item):
+    return "plan.json" in (item.get("data") or {})
+
+
+def test_roles_have_the_rights_of_the_table_and_no_row_is_left_over():
+    """In the goldens, which test_golden compares with what is rendered."""
+    used = set()
+    for file in FILES:
+        objects = load_all(golden(file)) if "\nkind: Role\n" in golden(file) else []
+        for item in (item for item in objects if item["kind"] == "Role"):
+            job = item["metadata"]["labels"][JOB]
+            mine = [o for o in objects if o["metadata"]["labels"].get(JOB) == job]
+            rows = expected(WHO[item["metadata"]["labels"][COMPONENT]], mine)
+            assert rights(item["rules"]) == {right for *_, right in rows}, file
+            used |= rows
+
+    assert used == {row for row in TABLE if row[0] not in (STEP, NOBODY)}
+
+
+def test_the_step_of_argo_has_the_rights_of_the_table():
+    documents = yaml.safe_load_all((ROOT / "argo/rbac.yaml").read_text())
+    (role,) = [document for document in documents if document["kind"] == "Role"]
+
+    assert rights(role["rules"]) == {right for who, _, right in TABLE if who == STEP}

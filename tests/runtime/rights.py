@@ -1,0 +1,60 @@
+"""Requests and rules of a Role, in one form: verb, resource, name; "" is any name."""
+
+from mlgen.objects.supervisor import rules
+from mlgen.runtime import supervise
+
+
+def request(method, kind, second="", *rest):
+    """Return the right that a call of `mlgen.runtime.api.Api` needs."""
+    subresource = rest[1] if method == "patch" and len(rest) > 1 else ""
+    name = second if method in ("get", "patch", "delete") else ""
+    return method, resource(kind, subresource), name
+
+
+def resource(kind, subresource=""):
+    return f"{kind.lower()}s" + (f"/{subresource}" if subresource else "")
+
+
+def watched(plan):
+    """Return the rights that the watches of a supervisor need."""
+    for kind, selectors in supervise.watches(plan):
+        name = selectors.get("fieldSelector", "").removeprefix("metadata.name=")
+        yield from ((verb, resource(kind), name) for verb in ("list", "watch"))
+
+
+def granted(plan):
+    """Return the rights that the Role of a supervisor with this plan gives."""
+    document = {
+        "job": plan.job,
+        "workloads": [{"kind": item.kind, "name": item.name} for item in plan.workloads],
+        "objects": plan.objects,
+        "cleanPodPolicy": plan.clean_pod_policy,
+        **({} if plan.ttl_seconds is None else {"ttlSeconds": plan.ttl_seconds}),
+    }
+    return {
+        (verb, each, name)
+        for rule in rules(document)
+        for verb in rule["verbs"]
+        for each in rule["resources"]
+        for name in rule.get("resourceNames", [""])
+    }
+
+
+def missing(requests, plan):
+    """Return the requests that the API server would refuse."""
+    rights = granted(plan)
+    return {
+        (verb, each, name)
+        for verb, each, name in requests
+        if not {(verb, each, name), (verb, each, "")} & rights
+    }
+
+
+def unused(requests, plan):
+    """Return the verbs and resources that no request has used.
+
+    To set an owner, admission may require the right to delete: see `rules`.
+    """
+    owns = plan.ttl_seconds is not None and plan.clean_pod_policy != "All"
+    pairs = {right[:2] for right in granted(plan)} - {each[:2] for each in requests}
+    return {(verb, each) for verb, each in pairs if not (owns and verb == "delete")}

@@ -1,0 +1,124 @@
+"""Promises of docs/security.md that concern the whole program, and that the others have a test."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from pages import DOCS
+from support import ROOT
+
+from mlgen.cli import main
+
+PAGE = (DOCS / "security.md").read_text()
+RUNS_PROGRAMS = {
+    "mlgen/bulk/spool.py": {"marshal"},  # files between its own processes
+    "mlgen/live/doctor/site.py": {"subprocess"},
+    "mlgen/live/kubectl.py": {"subprocess"},
+    "mlgen/output/ssh_secret.py": {"subprocess"},
+    "mlgen/runtime/api.py": {"http", "ssl", "urllib"},
+    "mlgen/runtime/supervise.py": {"http", "socket"},
+    "mlgen/output/sarif.py": {"urllib"},  # to quote a path
+}
+"""The modules that can run a program or open a connection; mlgen/runtime runs in pods."""
+
+DANGEROUS = {
+    *("asyncio", "ctypes", "ftplib", "http", "marshal", "pickle", "pty", "requests", "runpy"),
+    *("shelve", "smtplib", "socket", "socketserver", "ssl", "subprocess", "urllib", "webbrowser"),
+}
+IMPORT = re.compile(r"^ *(?:import|from) (\w+)", re.MULTILINE)
+EVALUATES = re.compile(
+    r"(?<![.\w])(?:eval|exec)\(|\bos\.(?:system|popen|startfile|exec|spawn|posix_spawn)"
+)
+
+
+def test_only_a_few_modules_can_run_a_program_or_open_a_connection():
+    able, evaluating = {}, []
+    for path in (ROOT / "mlgen").rglob("*.py"):
+        name, text = str(path.relative_to(ROOT)), path.read_text()
+        found = {package for package in IMPORT.findall(text) if package in DANGEROUS}
+        if found:
+            able[name] = found
+        if EVALUATES.search(text):
+            evaluating.append(name)
+
+    assert able == RUNS_PROGRAMS
+    assert evaluating == []
+
+
+JOB = """
+apiVersion: mlgen.dev/v1alpha1
+kind: TrainingJob
+metadata:
+  name: greedy
+  annotations: {a: "{{ 7 * 191 }}", b: "$(cat ./secret)", c: "!!python/name:os.system"}
+spec:
+  framework: pytorch
+  image: example/train:1
+  command: [torchrun, --config, ./secret, "file://./secret", "{{ lipsum.__globals__ }}"]
+  env: {A: "${HOME}", B: "`id`", C: "{% include 'secret' %}"}
+  volumes:
+    data: {mountPath: /data, hostPath: /etc}
+    code: {mountPath: /code, git: {repository: "https://git.example/x.git", revision: ./secret}}
+  roles:
+    worker: {replicas: 2}
+"""
+"""Names a file beside it, and what other programs would evaluate, wherever a text is free."""
+
+COMMANDS = [
+    ["render", "job.yaml"],
+    ["validate", "job.yaml"],
+    ["show", "job.yaml"],
+    ["graph", "job.yaml"],
+    ["diff", "job.yaml", "job.yaml"],
+    ["argo", "job.yaml"],
+    ["render", "job.yaml", "--problems", "sarif"],
+]
+
+WATCHED = ("ctypes", "open", "os.", "pty.", "shutil.", "socket.", "subprocess.", "tempfile.")
+
+
+@pytest.fixture(scope="module")
+def audit():
+    """A list; what the interpreter opens and runs is added to the last item, a dict."""
+    watching = []
+
+    def hook(event, arguments):  # cannot be removed again
+        if watching and event.startswith(WATCHED):
+            watching[-1].setdefault(event, []).append(arguments)
+
+    sys.addaudithook(hook)
+    return watching
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_a_job_file_cannot_make_a_command_read_another_file_or_run_anything(
+    words, tmp_path, monkeypatch, audit
+):
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.chdir(tmp_path)
+    Path("job.yaml").write_text(JOB)
+    Path("secret").write_text("s3cr3t")
+
+    audit.append({})
+    result = CliRunner().invoke(main, words, catch_exceptions=False)
+    seen = audit.pop()
+
+    assert not result.exit_code
+    assert not {"s3cr3t", "1337"} & set(re.findall(r"\w+", result.output))
+    opened = [(str(name), mode) for name, mode, _ in seen.pop("open")]
+    assert seen.keys() <= {"os.listdir", "os.scandir"}
+    assert {mode for _, mode in opened} <= {"r", "rb", None}
+    own = tuple(map(str, (ROOT, sys.prefix, sys.base_prefix)))
+    assert {name for name, _ in opened if not name.startswith(own)} <= {"job.yaml", "/dev/null"}
+
+
+def test_each_promise_is_held_by_a_test():
+    (table,) = re.findall(r"^## What mlgen promises\n\n((?:\|.*\n)+)", PAGE, re.MULTILINE)
+
+    for line in table.splitlines()[2:]:
+        held = re.findall(r"`([\w/.]+)`", line.split("|")[3])
+
+        assert held, line
+        assert all((ROOT / path).exists() for path in held), line
