@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 import yaml
 from admission import Mutator, Server, objects, refusal, standard, version_of, without_dropped
+from fuzz.jobs import job
 from rejected import rejected
 from support import FILES, FIXTURES, ROOT
-from test_fuzz import job
 
 from mlgen import Options, frameworks, pipeline
 from mlgen.documents.files import Text

@@ -1,0 +1,118 @@
+"""What the targets of the fuzzer have in common.
+
+A target is a function with `@target`, which raises if mlgen does with a text what it must not do.
+Those in `of_documents` are for whole documents with changes (`shapes`), those in `of_texts` for
+texts with other characters, because a parser of its own reads them.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+from fuzz.commands import COMMANDS, Command, Outcome, flaws, run, run_on
+from support import load_all
+
+from mlgen.documents._thorough import Reader
+from mlgen.documents.document import Document
+
+JOB = """\
+apiVersion: mlgen.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: job}
+spec: {framework: pytorch, image: a, roles: {master: {}, worker: {replicas: 2, args: [--lr, '1']}}}
+"""
+
+Check = Callable[[str], None]
+
+
+class Target(NamedTuple):
+    """A check, and the texts that are changed to get others; None for `shapes`."""
+
+    check: Check
+    seeds: Callable[[], Sequence[str]] | None
+
+
+TARGETS: dict[str, Target] = {}
+
+
+def target(seeds: Callable[[], Sequence[str]] | None = None) -> Callable[[Check], Check]:
+    """Register a check under its name."""
+
+    def registered(check: Check) -> Check:
+        TARGETS[check.__name__.replace("_", "-")] = Target(check, seeds)
+        return check
+
+    return registered
+
+
+class FlawError(AssertionError):
+    """mlgen does what it must not do."""
+
+
+def require(ok: Any, *facts: Any) -> None:
+    """Raise with some facts unless a condition holds."""
+    if not ok:
+        raise FlawError("; ".join(str(fact) for fact in facts))
+
+
+def run_flawless(command: Command, **how: Any) -> Outcome:
+    """Run a command line, require that nothing is wrong, and return the outcome."""
+    outcome = run(*command.words, **how)
+    for found in flaws(command, outcome):
+        raise FlawError(found)
+    return outcome
+
+
+def flawless(name: str, text: str) -> tuple[int | None, str]:
+    """Run one of COMMANDS on a text, require that nothing is wrong, return the status and stdout.
+
+    Half a surrogate pair is not UTF-8, and so is an error like other bytes.
+    """
+    outcome = run_on(name, text.encode("utf-8", "surrogatepass"))
+    for found in flaws(COMMANDS[name], outcome):
+        raise FlawError(found)
+    return outcome.status, outcome.out
+
+
+def of_files(paths: Sequence[Path], step: int = 1) -> list[str]:
+    """Return the texts of some files."""
+    return [path.read_text() for path in paths[::step]]
+
+
+def readable(text: str) -> list[Any] | None:
+    """Return the documents of a text that libyaml reads; None if it reads YAML in another way.
+
+    mlgen passes on a tag or an empty key that it does not need to understand.
+    """
+    try:
+        return load_all(text)
+    except (yaml.YAMLError, ValueError):
+        return None
+
+
+def parsed(text: str) -> list[Any]:
+    """Return the documents of what mlgen has printed."""
+    try:
+        return load_all(text)
+    except (yaml.YAMLError, ValueError) as error:
+        raise FlawError(f"prints what is not YAML: {error}") from None
+
+
+def same(data: Any, other: Any) -> bool:
+    """Return whether two values are alike; NaN is like itself, 1 is not like true or 1.0."""
+    return json.dumps(data, default=repr) == json.dumps(other, default=repr)
+
+
+def document_of(text: str) -> Document | None:
+    """Return a document of YAML; None if it is not one without a problem."""
+    document = Reader("job.yaml", 0).read(text)
+    is_good = isinstance(document, Document) and not document.problems
+    return document if is_good and isinstance(document, Document) else None
+
+
+def imported() -> None:
+    """Import what commands import late, so that it is not counted as the memory of a text."""
+    for name in COMMANDS:
+        run_on(name, JOB.encode())

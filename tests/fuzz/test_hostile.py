@@ -1,0 +1,19 @@
+"""Files that were made to hurt mlgen are rendered or rejected by every command, within limits."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+PROGRAM = Path(__file__).parent / "hostile.py"
+
+
+def test_every_command_bears_every_hostile_file(message):
+    """The golden has what each command prints: find a new file there."""
+    command = [sys.executable, str(PROGRAM)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr[-2000:]
+    said = json.loads(done.stdout)
+    assert said["flaws"] == []
+    assert said["messages"] == message

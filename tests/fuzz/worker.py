@@ -1,0 +1,240 @@
+"""One target in a process of its own, with limits; `__main__` starts it and reads what it prints.
+
+Each line of its output is JSON: a finding `{"flaw": …, "text": …}`, and at the end the figures.
+"""
+
+import json
+import os
+import re
+import resource
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import nullcontext
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Any
+
+MEMORY = 1 << 30
+"""Bytes that a text may take, beyond what the program takes before it reads any."""
+
+SECONDS = 10.0
+"""Processor time that a text may take."""
+
+ATTEMPTS = 600
+"""How often a text is tried with a part left out."""
+
+ENDLESS = ("TooLong", "MemoryError", "RecursionError")
+"""What is raised somewhere in a function, so that the line does not tell one cause from another."""
+
+
+class TooLong(BaseException):
+    """A text takes more than SECONDS."""
+
+
+def too_long(*_: Any) -> None:
+    """End what takes more than SECONDS."""
+    raise TooLong
+
+
+class Worker:
+    """Tries texts, and reports each new finding.
+
+    Attributes:
+        check: of the target.
+        current: the file that holds the text that is tried; it is left behind by a death.
+        report: is called with each finding.
+        known: the signatures of the findings so far.
+        cases: the number of texts so far.
+        limit: the number of texts after which to stop.
+        end: the time at which to stop.
+    """
+
+    def __init__(
+        self,
+        check: Callable[[str], None],
+        current: Path,
+        report: Callable[[dict[str, Any]], None],
+        cases: int | None = None,
+        seconds: float | None = None,
+    ) -> None:
+        self.check, self.current, self.report = check, current, report
+        self.known: set[str] = set()
+        self.cases = 0
+        self.limit = cases or float("inf")
+        self.end = time.monotonic() + (seconds or float("inf"))
+
+    @property
+    def is_done(self) -> bool:
+        return self.cases >= self.limit or time.monotonic() >= self.end
+
+    def attempt(self, text: str) -> str:
+        """Return the flaw that a text leads to, "" if there is none."""
+        self.current.write_text(text, encoding="utf-8", errors="surrogatepass")
+        signal.signal(signal.SIGVTALRM, too_long)
+        signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
+        try:
+            self.check(text)
+        except AssertionError as error:
+            return str(error) or traceback.format_exc()
+        except BaseException:  # noqa: BLE001 - whatever it is, it is a flaw
+            return traceback.format_exc()
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        return ""
+
+    def case(self, text: str) -> None:
+        """Try a text; report the finding, in the fewest characters, if it is a new one."""
+        if self.is_done:
+            return
+        self.cases += 1
+        flaw = self.attempt(text)
+        if not flaw or signature(flaw) in self.known:
+            return
+        self.known.add(signature(flaw))
+        small = smaller(text, lambda part: signature(self.attempt(part)) == signature(flaw))
+        self.report({"flaw": self.attempt(small) or flaw, "text": small})
+
+
+def say(value: dict[str, Any]) -> None:
+    """Print a line."""
+    print(json.dumps(value), file=sys.__stdout__, flush=True)
+
+
+def signature(flaw: str) -> str:
+    """Return what findings of the same cause have in common."""
+    frames = re.findall(r'File "[^"]*/mlgen/([^"]+)", line (\d+)', flaw)
+    if not frames:
+        return re.split(r"[;:\d]", flaw)[0][:40]
+    kind = re.split(r"[:.]", flaw.strip().rpartition("\n")[2].replace("worker.", ""))[0]
+    return f"{kind} {frames[-1][0] if kind in ENDLESS else ':'.join(frames[-1])}"
+
+
+def smaller(text: str, fails: Callable[[str], bool]) -> str:
+    """Return a part of a text that still fails: first without lines, then without characters."""
+    left = ATTEMPTS
+    for parts in (text.splitlines(keepends=True), None):
+        pieces = list(text) if parts is None else parts
+        size = len(pieces) // 2
+        while size and left > 0:
+            start = 0
+            while start < len(pieces) and left > 0:
+                rest = pieces[:start] + pieces[start + size :]
+                left -= 1
+                if fails("".join(rest)):
+                    pieces = rest
+                else:
+                    start += size
+            size //= 2
+        text = "".join(pieces)
+    return text
+
+
+def texts(chance: Any, seeds: list[str] | None) -> str:
+    """Return a text at random."""
+    from fuzz.shapes import Shaper
+    from yaml_texts import damaged, text
+
+    if seeds is None:
+        return Shaper(chance).text()
+    made = text(chance.randrange(1 << 30)) if chance.random() < 0.1 else chance.choice(seeds)
+    for _ in range(chance.choice((1, 1, 2, 3, 8))):
+        made = damaged(chance, made)
+    return made
+
+
+def at_random(worker: Worker, seeds: list[str] | None, seed: int) -> None:
+    """Try texts at random.
+
+    Those that hypothesis would choose are smaller, and only four in ten differ from all before.
+    """
+    for number in count():
+        if worker.is_done:
+            return
+        worker.case(texts(Random(f"{seed} {number}"), seeds))
+
+
+def by_coverage(worker: Worker, seeds: list[str] | None, seed: int, corpus: Path) -> None:
+    """Try texts that atheris chooses, because they reach other lines. Does not return."""
+    import atheris
+    from hypothesis import given, strategies
+
+    def of_bytes(data: bytes) -> None:
+        try:
+            worker.case(data.decode("utf-8", "surrogatepass"))
+        except UnicodeDecodeError:
+            worker.case(data.decode("utf-8", "replace"))
+
+    if seeds is None:
+        chances = strategies.randoms(use_true_random=False)
+        search = given(chances.map(lambda chance: texts(chance, None)))(worker.case)
+        one = search.hypothesis.fuzz_one_input
+    else:
+        one = of_bytes
+        for number, text in enumerate(seeds):
+            (corpus / str(number)).write_text(text)
+
+    def until_done(data: bytes) -> None:
+        one(data)
+        if worker.is_done:
+            finish(worker)
+
+    words = [f"-seed={seed}", "-timeout=100000", "-rss_limit_mb=0", "-max_len=16384", str(corpus)]
+    atheris.Setup([sys.argv[0], *words], until_done)
+    atheris.Fuzz()
+
+
+def finish(worker: Worker) -> None:
+    """Print the figures, and exit."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    cpu = usage.ru_utime + usage.ru_stime
+    say({"cases": worker.cases, "cpu": cpu, "peak": usage.ru_maxrss >> 10})
+    os._exit(0)
+
+
+def limited() -> None:
+    """Limit the memory of this process."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    most = pages * resource.getpagesize() + MEMORY
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+def main(order: dict[str, Any]) -> None:
+    """Carry out an order of `__main__`."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # `__main__` ends this process
+    folder = Path(order["folder"])
+    os.chdir(folder)
+    instrumented: Any = nullcontext()
+    if order["coverage"]:
+        import atheris
+
+        instrumented = atheris.instrument_imports(include=["mlgen"])
+    with instrumented:
+        import mlgen
+
+        mlgen.__path__ = [*mlgen.__path__, order["prepared"]]
+        from fuzz.checks import imported
+        from fuzz.targets import TARGETS
+
+        imported()
+        check, seeds = TARGETS[order["target"]]
+        worker = Worker(check, folder / "current", say, order["cases"], order["seconds"])
+        starts = None if seeds is None else list(seeds())
+        texts(Random(0), starts)
+        limited()
+        if order["text"] is not None:
+            say({"flaw": worker.attempt(order["text"]), "text": order["text"]})
+        elif order["coverage"]:
+            (folder / "corpus").mkdir(exist_ok=True)
+            by_coverage(worker, starts, order["seed"], folder / "corpus")
+        else:
+            at_random(worker, starts, order["seed"])
+        finish(worker)
+
+
+if __name__ == "__main__":
+    sys.path[:1] = [str(Path(__file__).parent.parent)]
+    main(json.load(sys.stdin))
