@@ -1,0 +1,98 @@
+"""Break a cluster while jobs train, and compare what happens with docs/how/supervisor.md.
+
+Each round runs a small job, next to one that nothing may touch, and kills the supervisor or a part
+of the cluster at a moment that the seed chooses: while the job starts, trains, restarts or ends.
+The part comes back some seconds later. Then the job has to end as that page says, with all its
+steps, within the bound.
+
+In the last rounds (`--lost`), a second node, made for it, is lost for ever with the whole job.
+
+FOLDER is that of a cluster made by ../shared/cluster/up, which nobody else uses meanwhile. It is
+broken: name it only if you mean it. Prints a line for each round, the history of those that
+deviate or are late, and a table. `--only 7 12` plays these rounds again.
+"""
+
+import argparse
+import signal
+import sys
+from pathlib import Path
+
+from cluster import Cluster
+from faults import FAULTS
+from jobs import ENDS, RESTARTS, STARTS, TRAINS
+from nodes import LostNode
+from play import Play
+from rounds import calm, drawn, lost
+
+MOMENTS = (STARTS, TRAINS, RESTARTS, ENDS)
+
+
+def main():
+    as_it_is = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=as_it_is)
+    parser.add_argument("--cluster", type=Path, required=True)
+    parser.add_argument("--rounds", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--lost", type=int, default=2)
+    parser.add_argument("--only", type=int, nargs="+")
+    wanted = parser.parse_args()
+    cluster = Cluster(wanted.cluster.absolute())
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    cluster.mend()
+    turns = drawn(wanted.rounds, wanted.seed)
+    turns += [lost(wanted.rounds + each, wanted.seed) for each in range(1, wanted.lost + 1)]
+    turns = [turn for turn in turns if not wanted.only or turn.number in wanted.only]
+    times = {}
+    for job in dict.fromkeys(turn.job for turn in turns):
+        undisturbed = calm(job, wanted.seed)
+        play(cluster, undisturbed)
+        if undisturbed.problems:
+            sys.exit("a job does not even end as documented when nothing is broken")
+        times[job] = undisturbed.seconds
+    for turn in turns:
+        turn.calm = times[turn.job]
+        play(cluster, turn)
+    print("", *table(turns), sep="\n")
+    sys.exit(any(turn.problems for turn in turns))
+
+
+def play(cluster, turn):
+    """Play a round, and print what happened."""
+    print(f"round {turn.number}: {turn.title}: ", end="", flush=True)
+    Play(cluster, turn).run()
+    print(result(turn), flush=True)
+
+
+def result(turn):
+    """Return what happened in a round."""
+    late = f", {turn.delay:.0f} of {turn.bound} s late" if turn.faults else ""
+    times = f"{turn.seconds:.0f} s, {turn.broken:.0f} s broken{late}, {turn.memory} MB"
+    lines = [f"as documented, {times}"]
+    if turn.problems:
+        lines = [f"DEVIATES (seed {turn.seed}), {times}", *turn.problems]
+    is_late = turn.faults and turn.delay > turn.bound / 2
+    return "\n    ".join([*lines, *(turn.history if turn.problems or is_late else [])])
+
+
+def table(turns):
+    """Yield the rows of a Markdown table: what happened, by fault and moment."""
+    yield f"| fault | {' | '.join(MOMENTS)} | latest | MB |"
+    yield "| --- |" + " --- |" * (len(MOMENTS) + 2)
+    for fault in (*FAULTS, LostNode):
+        hit = [turn for turn in turns if fault in turn.faults]
+        if hit:
+            cells = [cell([turn for turn in hit if turn.moment == each]) for each in MOMENTS]
+            latest = max(hit, key=lambda turn: turn.delay / turn.bound)
+            cells.append(f"{latest.delay:.0f} of {latest.bound} s")
+            yield f"| {fault.name} | {' | '.join(cells)} | {max(turn.memory for turn in hit)} |"
+    good = sum(not turn.problems for turn in turns)
+    yield f"\n{good} of {len(turns)} rounds as documented"
+
+
+def cell(turns):
+    good = sum(not turn.problems for turn in turns)
+    return f"{good} of {len(turns)}" if turns else ""
+
+
+if __name__ == "__main__":
+    main()
