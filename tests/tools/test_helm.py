@@ -23,7 +23,7 @@ def helm(request, tool, environment, tmp_path_factory):
     """Run `helm template shop CHART` with or without the post-renderer; results are cached."""
     program, folder = tool(request.param), tmp_path_factory.mktemp(request.param)
     homes = {f"HELM_{name}_HOME": str(folder / name) for name in ("CACHE", "CONFIG", "DATA")}
-    env = environment | homes | {"TMPDIR": str(folder)}
+    env = environment | homes | {"XDG_CACHE_HOME": str(folder)}
 
     def run(*words):
         return subprocess.run(
@@ -41,7 +41,7 @@ def helm(request, tool, environment, tmp_path_factory):
         return run("template", "shop", CHART, *words, *values, *call)
 
     template.run, template.name = run, request.param
-    template.log = folder / "mlgen-last-error.txt"
+    template.log = folder / "mlgen/last-error.txt"
     return template
 
 

@@ -1,0 +1,129 @@
+"""Linters of other projects, on the manifests of all fixtures.
+
+docs/security.md explains each finding in one of two tables: of what mlgen adds, and of what a job
+file can set. A finding that is not there, and one that no linter has any more, fails.
+"""
+
+import json
+import re
+import subprocess
+
+import pytest
+from pages import DOCS, blocks
+from support import FILES, golden, load_all
+
+from mlgen import validate
+from mlgen.kubernetes.pod_security import LEVELS, level, violations
+from mlgen.kubernetes.versions import SUPPORTED
+from mlgen.output.manifests import text
+
+PAGE = DOCS / "security.md"
+ADDED, FIELDS = "What mlgen adds", "What a job file can set"
+TOOLS = {"kube-score": 0, "checkov": 1}
+"""The linters, each with its column in the tables."""
+
+
+def explained(heading, linter):
+    """Return the findings of a linter in the table below a heading."""
+    (table,) = re.findall(rf"^### {heading}\n\n((?:\|.*\n)+)", PAGE.read_text(), re.MULTILINE)
+    cells = [line.split("|")[1 + TOOLS[linter]] for line in table.splitlines()[2:]]
+    return {name for cell in cells for name in re.findall(r"`(.+?)`", cell)}
+
+
+def kube_score(program, folder):
+    command = [program, "score", "--output-format", "json", *folder.glob("*.yaml")]
+    run = subprocess.run(command, capture_output=True, check=False)
+    return {
+        check["check"]["id"]
+        for result in json.loads(run.stdout)
+        for check in result["checks"]
+        if not check["skipped"] and check["grade"] < 10
+    }
+
+
+def checkov(program, folder):
+    options = ["--framework", "kubernetes", "--output", "json", "--compact", "--skip-download"]
+    command = [program, "--directory", folder, *options]
+    run = subprocess.run(command, capture_output=True, check=False)
+    report = json.loads(run.stdout)
+    assert 0 == report["summary"]["parsing_errors"]
+    return {check["check_id"] for check in report["results"]["failed_checks"]}
+
+
+@pytest.fixture(params=[kube_score, checkov], ids=["kube-score", "checkov"])
+def linter(request, tool):
+    """The name of a linter, and a function that returns its findings in a folder."""
+    name = request.param.__name__.replace("_", "-")
+    program = tool(name)
+    return name, lambda folder: request.param(program, folder)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with the manifests of all fixtures."""
+    folder = tmp_path_factory.mktemp("manifests")
+    for file in FILES:
+        (folder / f"{file.stem}.yaml").write_text(golden(file))
+    return folder
+
+
+def test_every_finding_is_explained(linter, folder):
+    name, findings = linter
+
+    assert findings(folder) == explained(ADDED, name) | explained(FIELDS, name)
+
+
+def test_a_job_file_can_avoid_all_but_the_findings_about_what_mlgen_adds(linter, tmp_path):
+    name, findings = linter
+    (job,) = [block for block in blocks(PAGE) if block.title == "job.yaml"]
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/job.yaml").write_text(job.text)
+    (tmp_path / "out").mkdir()
+    rendered = validate(tmp_path / "in/job.yaml")
+    (tmp_path / "out/manifests.yaml").write_text(text(rendered.parts, "yaml"))
+
+    assert findings(tmp_path / "out") <= explained(ADDED, name)
+
+
+POLICY = """
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {{name: {level}}}
+spec:
+  validationFailureAction: Enforce
+  rules:
+  - name: {level}
+    match: {{any: [{{resources: {{kinds: [Pod]}}}}]}}
+    validate: {{podSecurity: {{level: {level}, version: latest}}}}
+"""
+
+
+def test_kyverno_finds_the_same_pod_security_level(tool, tmp_path):
+    """Kyverno checks with the library of Kubernetes' own admission plugin."""
+    program = tool("kyverno")
+    policies = [tmp_path / f"{name}.yaml" for name in LEVELS[1:]]
+    for policy in policies:
+        policy.write_text(POLICY.format(level=policy.stem))
+    expected, objects = {}, []
+    for number, file in enumerate(FILES):
+        for manifest in load_all(golden(file)):
+            template = (manifest.get("spec") or {}).get("template")
+            if template:  # a namespace for each file, because files have jobs of the same name
+                manifest["metadata"]["namespace"] = f"file-{number}"
+                key = f"file-{number}/{manifest['kind']}/{manifest['metadata']['name']}"
+                expected[key] = level(violations(template, SUPPORTED[-1]))
+                objects.append(manifest)
+    resources = tmp_path / "objects.yaml"
+    resources.write_text("\n---\n".join(json.dumps(item, ensure_ascii=False) for item in objects))
+
+    command = [program, "apply", *policies, "--resource", resources, "--remove-color"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+    assert f" to {len(objects)} resource(s)" in printed
+    failed = re.findall(r"^policy (\w+) -> resource (\S+) failed", printed, re.MULTILINE)
+    found = dict.fromkeys(expected, "restricted")
+    for name in reversed(LEVELS[1:]):
+        stricter = LEVELS[LEVELS.index(name) - 1]
+        found |= {resource: stricter for policy, resource in failed if policy == name}
+    assert len(set(expected.values())) == len(LEVELS)
+    assert expected == found
