@@ -136,7 +136,12 @@ def site_options(folder: "str | Path" = ".") -> "Options":
     site = find(Path(folder))
     if site is None:
         return Options()
-    return Options(site.kube_version or DEFAULT, supervisor=site.supervisor is not False, site=site)
+    return Options(
+        site.kube_version or DEFAULT,
+        supervisor=site.supervisor is not False,
+        site=site,
+        only_jobs=bool(site.only_jobs),
+    )
 
 
 def _copied(value: "Any") -> "Any":

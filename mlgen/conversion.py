@@ -1,6 +1,7 @@
 """Custom resources → the equivalent job files, for a team that moves over."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from mlgen import dialects, frameworks
 from mlgen.documents import comments
@@ -43,8 +44,10 @@ def _text(document: Document, native: Document | None) -> str:
 def _moved(document: Document, native: Document) -> dict[ValuePath, comments.Comment]:
     """Return the comments of a custom resource, by the path of their value in the TrainingJob."""
     moved: dict[ValuePath, comments.Comment] = {}
-    for path, comment in comments.read(document.text).items():
-        target = comments.END if path == comments.END else _target(path, native.origins)
+    remarks = comments.read(document.text)
+    targets = _targets(native) if remarks else _Target()
+    for path, comment in remarks.items():
+        target = comments.END if path == comments.END else targets.of(path)
         if target:
             merged = moved.setdefault(target, comments.Comment())
             merged.above += comment.above
@@ -52,22 +55,44 @@ def _moved(document: Document, native: Document) -> dict[ValuePath, comments.Com
     return moved
 
 
-def _target(path: ValuePath, origins: Mapping[ValuePath, ValuePath]) -> ValuePath | None:
-    """Return the path that a value has moved to, else that of its first child or nearest parent."""
-    for around in _upwards(path):
-        exact = (new for new, old in origins.items() if old == around)
-        within = (new for new, old in origins.items() if old[: len(around)] == around)
-        target = next(exact, None) or next(within, None)
-        if target:
-            return target
-    return None
+@dataclass(slots=True)
+class _Target:
+    """Where a value of the custom resource has moved to.
+
+    Attributes:
+        exact: its path in the TrainingJob, or ().
+        within: the path there of the first value in it, or of itself, or ().
+        inner: the targets of the values in it.
+    """
+
+    exact: ValuePath = ()
+    within: ValuePath = ()
+    inner: dict[str | int, "_Target"] = field(default_factory=dict)
+
+    def of(self, path: ValuePath) -> ValuePath:
+        """Return the path that a value has moved to, else that of its first child or a parent.
+
+        The nearest parent is taken; the outermost one is the replica type or policy around it.
+        """
+        target: _Target | None = self
+        found: ValuePath = ()
+        for depth, step in enumerate(path, 1):
+            target = target.inner.get(step) if target else None
+            if target and (depth > OUTERMOST or depth == len(path)):
+                found = target.exact or target.within
+        return found
 
 
-def _upwards(path: ValuePath) -> Iterator[ValuePath]:
-    """Return the path and its parents, up to the replica type or policy that holds it."""
-    yield path
-    for length in range(len(path) - 1, OUTERMOST, -1):
-        yield path[:length]
+def _targets(native: Document) -> _Target:
+    """Return where each value of the custom resource of a TrainingJob has moved to."""
+    root = _Target()
+    for new, old in native.origins():
+        target = root
+        for step in old:
+            target = target.inner.setdefault(step, _Target())
+            target.within = target.within or new
+        target.exact = target.exact or new
+    return root
 
 
 OUTERMOST = 2

@@ -19,6 +19,10 @@ Kubernetes expands it, because the variable is defined before those that refer t
 https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/
 """
 
+RESERVED = ("config", "manifests", "status", "supervisor", "tensorboard")
+"""What comes after the job's name in those of mlgen's own objects, such as `mnist-status`. No role
+and no volume of files has such a name."""
+
 PEERS = "peers"
 """The name of `Role.port` in a pod's ports, in a Service and in `Role.host_ports`."""
 

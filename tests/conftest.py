@@ -88,8 +88,8 @@ def prepared(prepared_folder, monkeypatch):
     vars(mlgen).pop("prepared", None)
 
 
-BUILT = ("helm3", "helm4", "kustomize")
-"""Programs that `.ci/tools` builds."""
+BUILT = ("checkov", "helm3", "helm4", "kube-score", "kustomize")
+"""Programs that `.ci/tools` builds, or installs."""
 
 
 @pytest.fixture(scope="session")

@@ -1,18 +1,23 @@
 """The style of `mlgen.output.nodes` with PyYAML as the writer."""
 
+import re
 from typing import NamedTuple
 
 import yaml
 
 from mlgen.output.nodes import LEAVES, LINE, MODES, style
 
+HIDDEN = re.compile("[\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069]")
+"""Characters that hide or reorder text. libyaml does not escape them."""
+
 
 def libyaml_text(objects):
-    """Return objects as YAML documents, written by libyaml."""
-    return "".join(
+    """Return objects as YAML documents, written by libyaml, with escapes for hidden characters."""
+    text = "".join(
         "---\n" + yaml.dump(item, Dumper=Dumper, sort_keys=False, width=1 << 30, allow_unicode=True)
         for item in objects
     )
+    return HIDDEN.sub(lambda match: f"\\u{ord(match[0]):04X}", text)
 
 
 class Dumper(yaml.CSafeDumper):

@@ -9,6 +9,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from mlgen.jobfile.patterns import python_pattern
+
 Schema = Mapping[str, Any] | bool
 
 TESTS = {
@@ -150,7 +152,8 @@ class Compiler:
         elif name == "string":
             yield from _limits(schema, f"len({value})", "minLength", "maxLength")
             if "pattern" in schema:
-                yield f"if not search({schema['pattern']!r}, {value}): return False"
+                pattern = python_pattern(schema["pattern"])
+                yield f"if not search({pattern!r}, {value}): return False"
         elif name in ("integer", "number"):
             yield from _limits(schema, value, "minimum", "maximum")
 

@@ -11,7 +11,6 @@ from copy import deepcopy
 
 import pytest
 import yaml
-from jsonschema import Draft7Validator
 from support import FILES, ROOT, load_all
 
 from mlgen import dialects, frameworks
@@ -19,6 +18,7 @@ from mlgen.build._compiler import Compiler
 from mlgen.jobfile.checkers import accepts
 from mlgen.jobfile.model import API_VERSION, KIND
 from mlgen.jobfile.schema import base
+from mlgen.jobfile.violations import validator
 
 MUTANTS = int(os.environ.get("MLGEN_MUTANTS", "400"))
 SEED = os.environ.get("MLGEN_SEED", "mlgen")
@@ -68,10 +68,10 @@ def compiled(schema, **definitions):
 def test_each_part_of_a_schema_accepts_the_same_values():
     for part in PARTS.values():
         is_valid = compiled(part, **DEFINITIONS)
-        validator = Draft7Validator({**part, "definitions": DEFINITIONS})
+        by_jsonschema = validator()({**part, "definitions": DEFINITIONS})
         fields = [{name: value} for name in part.get("properties", {}) for value in VALUES[::7]]
         for value in [*VALUES, *fields]:
-            assert is_valid(value) == validator.is_valid(value), (part, value)
+            assert is_valid(value) == by_jsonschema.is_valid(value), (part, value)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def agree(document):
         return None
     module, name, schema, *arguments = found
     if (module, name) not in VALIDATORS:
-        VALIDATORS[module, name] = Draft7Validator(schema(*arguments))
+        VALIDATORS[module, name] = validator()(schema(*arguments))
     valid = accepts(module, name, document)
     assert valid == VALIDATORS[module, name].is_valid(document), document
     return valid
