@@ -130,7 +130,7 @@ def _started(work: Callable[[Text], Any], number: int) -> Iterator[list[Connecti
         yield connections
     finally:
         for process in processes:
-            process.terminate()
+            process.kill()  # Python forgets any other signal that comes while the process starts
         for process in processes:
             process.join()
 
@@ -138,7 +138,9 @@ def _started(work: Callable[[Text], Any], number: int) -> Iterator[list[Connecti
 def _serve(connection: Connection, work: Callable[[Text], Any]) -> None:
     """Work on batches until the process that sends them is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of Ctrl-C, which that process gets as well
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # that process has files to remove, this one not
+    for name in ("SIGTERM", "SIGHUP"):  # that process has files to remove, this one has none
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_DFL)
     parent = multiprocessing.parent_process()
     streams: list[Any] = [connection, *([parent.sentinel] if parent else [])]
     while wait(streams) == [connection]:

@@ -177,7 +177,8 @@ def test_interruption_ends_all_processes(here):
     pids = children.read_text().split()
     os.killpg(process.pid, signal.SIGINT)
 
-    assert (b"", 130) == (process.stdout.read(), process.wait())
+    assert b"" == process.communicate(timeout=30)[0]
+    assert process.returncode == 130
     deadline = time.monotonic() + 30
     while any(is_running(pid) for pid in pids):
         assert time.monotonic() < deadline

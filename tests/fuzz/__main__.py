@@ -1,4 +1,4 @@
-"""Look for texts that mlgen does not bear: `python tests/fuzz [TARGET…] [options]`.
+"""Look for texts that mlgen cannot handle: `python tests/fuzz [TARGET…] [options]`.
 
 Texts are made at random from the fixtures and the schema; with --coverage, atheris looks for those
 that reach other lines of mlgen. Each finding is made small and saved in `tests/fuzz/found`; move it
