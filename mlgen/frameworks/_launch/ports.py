@@ -47,8 +47,8 @@ def _rendezvous_port(launch: Launch) -> int | None:
     host, _, port = endpoint.rpartition(":")
     if backend not in MEETING_BACKENDS:
         return None
-    if natural(port) is not None:
-        return natural(port)
+    if (number := natural(port)) is not None:
+        return number
     return C10D_PORT if backend == "c10d" and not host else None
 
 

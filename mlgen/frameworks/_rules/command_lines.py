@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from itertools import dropwhile
 
+from mlgen.bounds import NUMBER_DIGITS
 from mlgen.frameworks._launch import Launch, launches_of, words_of
 from mlgen.frameworks._rules import rank_variables
 from mlgen.frameworks._rules.rank_variables import roles_of
@@ -76,7 +77,8 @@ def _nodes(launched: Launched) -> Iterator[Problem]:
     """Compare the number of nodes of a launcher with the replicas."""
     launch, replicas = launched.launch, launched.replicas
     option = "num_machines" if launch.program == "accelerate" else "nnodes"
-    bounds = [int(text) for text in re.findall(r"\d{1,9}", launch.literal(option) or "")]
+    numbers = re.findall(r"\d+", launch.literal(option) or "")
+    bounds = [int(text[:NUMBER_DIGITS]) for text in numbers]  # more digits are no less too many
     ranked = NODES in launched.env
     if ranked and "standalone" in launch.options and replicas > 1:
         yield launched.problem(*_alone("--standalone", replicas))
