@@ -7,7 +7,6 @@ Elapsed time depends on what else a machine does, so processes are compared by C
 import argparse
 import os
 import platform
-import shutil
 import subprocess
 import sys
 import time
@@ -15,13 +14,12 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-ROOT = Path(__file__).parent.parent.parent
+sys.path[1:1] = [str(Path(__file__).parent.parent)]
+
+from parts.programs import ROOT, MissingError, program  # noqa: E402, F401 - for all benchmarks
+
 MLGEN = [str(Path(sys.executable).with_name("mlgen"))]
 """The command `mlgen` that is installed with this Python."""
-
-
-class MissingError(Exception):
-    """A benchmark cannot run here; the text says what is missing, in one line."""
 
 
 class Cost(NamedTuple):
@@ -104,12 +102,8 @@ def machine():
 
 
 def tool(name, hint="`.ci/tools DIR` builds it, MLGEN_TOOLS=DIR names it"):
-    """Return the path of another project's program, in the folder MLGEN_TOOLS or on the PATH."""
-    folder = os.environ.get("MLGEN_TOOLS")
-    program = (shutil.which(name, path=folder) if folder else None) or shutil.which(name)
-    if program is None:
-        raise MissingError(f"there is no {name}; {hint}")
-    return program
+    """Return the path of another project's program."""
+    return program(name, hint)
 
 
 def arguments(text, argv):

@@ -18,7 +18,8 @@ from typing import NamedTuple
 
 import yaml
 from measure import MLGEN, arguments, number, ratio, script, table
-from plane import memory, plane, start_training_operator
+from parts.plane import QUIET, memory, plane, play
+from training_operator import start_training_operator
 
 REPLICAS, NODES = 5000, 1000
 IDLE = 150
@@ -297,9 +298,11 @@ def compare(title, ours, theirs):
 def main(argv):
     small = arguments(__doc__, argv).small
     replicas, nodes, idle = (50, 20, 10) if small else (REPLICAS, NODES, IDLE)
-    with plane(nodes) as created:
+    with plane(MANAGER_ARGS=QUIET) as created:
+        play(created, nodes)
         start, restart = with_mlgen(created, replicas, idle)
-    with plane(nodes) as created:
+    with plane(MANAGER_ARGS=QUIET) as created:
+        play(created, nodes)
         start_of_operator, replaced = with_operator(created, replicas)
     compare(f"{replicas:,} replicas", start, start_of_operator)
     compare("a replica dies", restart, replaced)

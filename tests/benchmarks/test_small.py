@@ -13,8 +13,8 @@ OTHERS = (
     "chart",
     "installed",
     "measure",
-    "plane",
     "shapes",
+    "training_operator",
     Path(__file__).stem,
     *CLUSTER,
 )

@@ -1,23 +1,23 @@
-"""A real control plane whose nodes and pods KWOK plays, and what it costs.
+"""A real control plane of any version, whose nodes and pods KWOK plays, and what it costs.
 
-Needs ../shared/parts (etcd, API server, controller manager, scheduler; no kubelet), `kwok` on the
-PATH, and `go` for the module that KWOK's stages are read from.
+Needs ../shared/parts (etcd, API server, controller manager, scheduler; no kubelet), and for nodes
+`kwok`, and `go` for the module that KWOK's stages are read from.
 """
 
 import http.client
 import json
 import os
 import re
+import socket
 import ssl
 import subprocess
 import time
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from measure import ROOT, MissingError, tool
+from parts.programs import CLUSTER, CONTROL_PLANE, MissingError, kubernetes, module, part
 
-CONTROL_PLANE = ROOT.parent / "shared/parts/control-plane"
 KWOK = "sigs.k8s.io/kwok@v0.8.0"
 STAGES = ("node/fast/node-initialize", "pod/fast/pod-ready", "pod/fast/pod-delete")
 """What KWOK does to nodes and pods: pods of Jobs run until they are deleted."""
@@ -39,7 +39,8 @@ class Plane:
 
     def __init__(self, kubeconfig):
         self.folder = Path(kubeconfig).parent
-        self.environment = os.environ | {"KUBECONFIG": kubeconfig}
+        path = f"{CLUSTER / 'bin'}{os.pathsep}{os.environ['PATH']}"
+        self.environment = os.environ | {"KUBECONFIG": kubeconfig, "PATH": path}
         self.processes = {}
         self._started = []
         for file in (self.folder / "run").glob("*.pid"):
@@ -151,78 +152,76 @@ def memory(pid):
     return tuple(int(re.search(rf"{key}:\s+(\d+)", text)[1]) / 1024 for key in ("VmRSS", "VmHWM"))
 
 
-def module(name):
-    """Return the folder of a Go module."""
-    command = [tool("go", "install Go"), "mod", "download", "-json", name]
-    try:
-        done = subprocess.run(command, check=True, capture_output=True, cwd="/")
-    except subprocess.CalledProcessError as error:
-        raise MissingError(f"{name} cannot be had: {error.stderr[-200:]}") from error
-    return Path(json.loads(done.stdout)["Dir"])
-
-
 @contextmanager
-def plane(nodes, manager=QUIET):
-    """Run a control plane with so many nodes; `manager` are flags of its controller manager."""
+def plane(version="1.34", **variables):
+    """Run a control plane on ports of its own, and stop and forget it in the end.
+
+    Args:
+        version: of Kubernetes, one of `programs.KUBERNETES`.
+        variables: of ../shared/parts/control-plane, such as `MANAGER_ARGS` and `SCHEDULER`.
+    """
     if not CONTROL_PLANE.exists():
         raise MissingError("there is no ../shared/parts/control-plane")
-    kwok = tool("kwok", f"go install {KWOK.replace('@', '/cmd/kwok@')}")
-    stages = "---\n".join(
-        (module(KWOK) / f"kustomize/stage/{name}.yaml").read_text() for name in STAGES
-    )
-    variables = os.environ | {"MLGEN_PLANE": "benchmark", "PORT": "26643", "MANAGER_ARGS": manager}
+    port = free_ports()
+    variables = {
+        **os.environ,
+        "PROGRAMS": str(kubernetes(version)),
+        "MLGEN_PLANE": f"plane-{port}",
+        "PORT": str(port),
+        **variables,
+    }
     command = ["nice", CONTROL_PLANE]
-    done = subprocess.run(
-        [*command, "up"], check=True, capture_output=True, text=True, env=variables
-    )
-    created = Plane(done.stdout.strip().partition("=")[2])
     try:
-        (created.folder / "stages.yaml").write_text(stages)
-        flags = ["--kubeconfig", created.environment["KUBECONFIG"], "--config", "stages.yaml"]
-        flags += ["--manage-nodes-with-annotation-selector", "kwok.x-k8s.io/node=fake"]
-        flags += ["--node-lease-duration-seconds", "0"]
-        created.run("kwok", ["nice", kwok, *flags], cwd=created.folder)
-        created.create("/api/v1/nodes", map(_node, range(nodes)))
-        ready = 'jsonpath={.items[*].status.conditions[?(@.type=="Ready")].status}'
-        created.until(lambda: created.kubectl("get", "nodes", "-o", ready).count("True") == nodes)
-        yield created
+        done = subprocess.run(
+            [*command, "up"], check=True, capture_output=True, text=True, env=variables
+        )
+        created = Plane(done.stdout.strip().partition("=")[2])
+        try:
+            created.until(lambda: created.get("serviceaccount")["items"], seconds=60)
+            yield created
+        finally:
+            created.stop()
     finally:
-        created.stop()
         subprocess.run([*command, "down", "--wipe"], check=True, env=variables)
 
 
-def _node(index):
-    metadata = {"name": f"node-{index}", "annotations": {"kwok.x-k8s.io/node": "fake"}}
-    return {"metadata": metadata, "status": {"allocatable": ROOM, "capacity": ROOM}}
+def free_ports():
+    """Return a port that is free with the two below it, which etcd gets."""
+    for port in range(26643, 29000, 3):
+        with ExitStack() as sockets:
+            try:
+                for number in (port - 2, port - 1, port):
+                    sockets.enter_context(socket.create_server(("127.0.0.1", number)))
+            except OSError:
+                continue
+            return port
+    raise MissingError("there are no free ports")
 
 
-TRAINING_OPERATOR = "github.com/kubeflow/training-operator@v1.8.1"
-CERTIFICATES = Path("/tmp/k8s-webhook-server/serving-certs")  # fixed by the operator
-WEBHOOK = """\
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingWebhookConfiguration
-metadata: {name: validator.training-operator.kubeflow.org}
-webhooks: []
-"""
+def play(created, nodes, room=ROOM, stages=STAGES):
+    """Let KWOK play so many nodes, `node-0` and so on, and their pods, and wait for the nodes.
+
+    Args:
+        created: a Plane.
+        nodes: how many.
+        room: the allocatable resources of each.
+        stages: files of KWOK's module that say what happens to nodes and pods.
+    """
+    kwok = part("kwok")
+    texts = [(module(KWOK) / f"kustomize/stage/{name}.yaml").read_text() for name in stages]
+    (created.folder / "stages.yaml").write_text("---\n".join(texts))
+    flags = ["--kubeconfig", created.environment["KUBECONFIG"], "--config", "stages.yaml"]
+    flags += ["--manage-nodes-with-annotation-selector", "kwok.x-k8s.io/node=fake"]
+    flags += ["--node-lease-duration-seconds", "0"]
+    created.run("kwok", ["nice", kwok, *flags], cwd=created.folder)
+    created.create("/api/v1/nodes", (node(index, room) for index in range(nodes)))
+    ready = 'jsonpath={.items[*].status.conditions[?(@.type=="Ready")].status}'
+    created.until(lambda: created.kubectl("get", "nodes", "-o", ready).count("True") >= nodes)
 
 
-def start_training_operator(plane, *flags):
-    """Run Kubeflow's training operator as a process, with its CRDs and without its webhooks."""
-    program = f"go install {TRAINING_OPERATOR.replace('@', '/cmd/training-operator.v1@')}"
-    program = tool("training-operator.v1", program)
-    crds = module(TRAINING_OPERATOR) / "manifests/base/crds"
-    plane.kubectl("apply", "--server-side", "-k", str(crds))
-    secret = ("training-operator-webhook-cert", "-n", "kubeflow")
-    plane.kubectl("create", "namespace", "kubeflow")
-    plane.kubectl("create", "secret", "generic", *secret)
-    plane.kubectl("apply", "-f", "-", stdin=WEBHOOK)
-    addresses = ("--metrics-bind-address", "127.0.0.1:0", "--health-probe-bind-address")
-    command = [program, *addresses, "127.0.0.1:0", "--webhook-server-port", "26644", *flags]
-    plane.run("operator", ["nice", *command])
-    # A kubelet would mount the Secret that the operator fills.
-    plane.until(lambda: "data" in plane.get("secret", *secret))
-    CERTIFICATES.mkdir(parents=True, exist_ok=True)
-    for name in plane.get("secret", *secret)["data"]:
-        template = f"{{{{index .data {json.dumps(name)} | base64decode}}}}"
-        text = plane.kubectl("get", "secret", *secret, "-o", f"go-template={template}")
-        (CERTIFICATES / name).write_text(text)
+def node(index, room=ROOM):
+    """Return a Node that KWOK plays; its host name is its label, by which pods are spread."""
+    name = f"node-{index}"
+    labels = {"kubernetes.io/hostname": name}
+    metadata = {"name": name, "labels": labels, "annotations": {"kwok.x-k8s.io/node": "fake"}}
+    return {"metadata": metadata, "status": {"allocatable": room, "capacity": room}}

@@ -1,0 +1,48 @@
+"""Real programs of other projects, started for these tests and ended after them.
+
+`pytest -m parts -n 0 tests/parts` runs what is built and costs little; with MLGEN_PARTS=all, what
+takes minutes or needs a long build, too. A test skips with one line if its program is missing.
+"""
+
+import os
+
+import pytest
+from parts import programs
+from parts.plane import plane
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if "tests/parts" in item.path.as_posix():
+            item.add_marker(pytest.mark.parts)
+            if item.get_closest_marker("long") and os.environ.get("MLGEN_PARTS") != "all":
+                item.add_marker(pytest.mark.skip(reason="takes long: set MLGEN_PARTS=all"))
+
+
+@pytest.fixture(scope="session")
+def part():
+    """Function that returns the path of a program that `../shared/parts/build` makes."""
+    return lambda *names: available(programs.part, *names)
+
+
+@pytest.fixture(scope="session")
+def module():
+    """Function that returns the folder of a Go module."""
+    return lambda name: available(programs.module, name)
+
+
+def available(find, *names):
+    """Return what `find` finds; skip the test with what is missing otherwise."""
+    try:
+        return find(*names)
+    except programs.MissingError as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="session", params=[*programs.KUBERNETES])
+def control_plane(request):
+    """A control plane of each version of Kubernetes, without nodes; see `parts.plane.Plane`."""
+    available(programs.kubernetes, request.param)
+    with plane(request.param) as created:
+        created.version = request.param
+        yield created
