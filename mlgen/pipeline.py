@@ -254,9 +254,9 @@ def _built(job: TrainingJob, options: Options) -> tuple[TrainingJob, Topology, l
 
         # The hash must not depend on who runs the job.
         plain = _topology(job, replace(options, workflow=False))
-        job = name_hash.renamed(plain, objects.build(plain))
+        job = name_hash.renamed(plain, objects.build(plain, options.kube_version))
     topology = _topology(job, options)
-    manifests = objects.build(topology)
+    manifests = objects.build(topology, options.kube_version)
     if job.part_of:
         from mlgen.variants import name_hash
 

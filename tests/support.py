@@ -17,6 +17,9 @@ RESOURCES = sorted((ROOT / "fixtures/resources").glob("*.yaml"))
 
 FILES = [*FIXTURES, *RESOURCES]
 
+NEWER = sorted((ROOT / "fixtures").glob("kubernetes-*/*.yaml"))
+"""Job files that need a newer Kubernetes than the default: that in the name of their folder."""
+
 
 def stem(value):
     return value if isinstance(value, str) else value.stem
@@ -40,7 +43,8 @@ def load_all(text):
     return list(yaml.load_all(text, LOADER))
 
 
-MODULE = re.compile(r"^( +)(\w+\.py): \|\n(?:\1 .*\n|\n)+", re.MULTILINE)
+MODULES = "|".join(file.stem for file in (ROOT / "mlgen/runtime").glob("*.py"))
+MODULE = re.compile(rf"^( +)((?:{MODULES})\.py): \|\n(?:\1 .*\n|\n)+", re.MULTILINE)
 """A module of the supervisor in a ConfigMap."""
 
 

@@ -1,5 +1,12 @@
 """Each fixture renders to exactly its golden; review a change by the diff of the goldens."""
 
+import pytest
+from support import NEWER
+
+from mlgen.checks.verify import verify
+from mlgen.documents.files import Text
+from mlgen.kubernetes.versions import parse
+
 
 def test_manifests(any_file, render, manifest):
     assert render(any_file) == manifest
@@ -7,3 +14,12 @@ def test_manifests(any_file, render, manifest):
 
 def test_rendering_twice_gives_the_same_bytes(any_file, render):
     assert render(any_file) == render(any_file)
+
+
+@pytest.mark.parametrize("file", NEWER, ids=lambda path: path.stem)
+def test_manifests_for_a_newer_version(file, render, manifest):
+    version = parse(file.parent.name.removeprefix("kubernetes-"))
+    text = render(file, kube_version=version)
+
+    assert text == manifest
+    assert verify([Text("manifests", text)], version)

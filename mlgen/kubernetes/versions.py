@@ -27,6 +27,10 @@ MUTABLE_WHILE_SUSPENDED = KubeVersion(1, 36)
 """Since then, MutablePodResourcesForSuspendedJobs and
 MutableSchedulingDirectivesForSuspendedJobs are enabled by default."""
 
+POD_GROUPS = KubeVersion(1, 37)
+"""Since then, scheduling.k8s.io/v1beta1 has PodGroup, for clusters with the feature gate
+GenericWorkload. Earlier versions had it in other shapes (v1alpha1 and v1alpha2)."""
+
 
 TEXT = r"v?([0-9]+)\.([0-9]+)\+?(?:[.+-].*)?"
 """A version as people write it, and as clusters report it: `v1.33.5+k3s1`, `1.33-gke.100`, `1.33+`.

@@ -70,7 +70,8 @@ class Snapshot:
 
 def plan_of(rendered: Rendered) -> Plan:
     """Return what the supervisor of a job knows of it, also if it has none; without its run."""
-    return plans.load(json.dumps(supervisor.plan(rendered.topology, rendered.objects)), "")
+    plan = supervisor.plan(rendered.topology, rendered.objects, rendered.kube_version)
+    return plans.load(json.dumps(plan), "")
 
 
 def snapshots(kubectl: Kubectl, jobs: Sequence[Rendered]) -> list[Snapshot]:

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from mlgen.jobfile.model import TrainingJob
-from mlgen.objects import rbac, storage, supervisor, tensorboard
+from mlgen.kubernetes.versions import DEFAULT, KubeVersion
+from mlgen.objects import kueue, rbac, storage, supervisor, tensorboard
 from mlgen.objects.containers import scripts
 from mlgen.objects.gang import pod_group
 from mlgen.objects.labels import config_name, metadata, workload_name
@@ -31,8 +32,12 @@ MANY = 20
 intervals, of up to two minutes (pkg/util/goroutinemap/exponentialbackoff)."""
 
 
-def build(topology: Topology) -> list[dict[str, Any]]:
+def build(topology: Topology, kube_version: KubeVersion = DEFAULT) -> list[dict[str, Any]]:
     """Return every object of a job, in the order in which they are applied.
+
+    Args:
+        topology: of the job.
+        kube_version: of the cluster.
 
     Raises:
         MlgenError: a pod template of the user removes the training container, or has a resource
@@ -41,6 +46,7 @@ def build(topology: Topology) -> list[dict[str, Any]]:
     job, roles = topology.job, topology.roles
     with_roles = list(workloads(topology))
     require_workloads(with_roles)
+    kueue.annotate(topology, [manifest for _, manifest in with_roles])
     many = len(with_roles) >= MANY
     objects: list[dict[str, Any]] = []
     for role in roles:
@@ -48,7 +54,7 @@ def build(topology: Topology) -> list[dict[str, Any]]:
     objects += _config_map(topology)
     objects += storage.claims(topology)
     objects += storage.config_maps(topology)
-    objects.append(job_service(job))
+    objects.append(job_service(topology))
     for role in roles:
         objects += replica_services(job, role)
     objects += tensorboard.service(topology)
@@ -56,7 +62,7 @@ def build(topology: Topology) -> list[dict[str, Any]]:
     objects += tensorboard.deployment(topology)
     objects += [manifest for _, manifest in with_roles]
     objects.sort(key=lambda manifest: ORDER.index(manifest["kind"]))
-    objects += supervisor.supervisor_objects(topology, objects)
+    objects += supervisor.supervisor_objects(topology, objects, kube_version)
     return sorted(objects, key=lambda manifest: manifest["kind"] == "ConfigMap", reverse=many)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mlgen.jobfile.model import GiveUpAfter, TrainingJob
+from mlgen.kubernetes.versions import DEFAULT, MUTABLE_WHILE_SUSPENDED, KubeVersion
 from mlgen.objects import rbac, tensorboard
 from mlgen.objects.labels import (
     COMPONENT,
@@ -54,13 +55,16 @@ WORKLOADS, OTHERS = ("Job", "StatefulSet"), ("Service", "ConfigMap")
 Object = dict[str, Any]
 
 
-def plan(topology: Topology, objects: Sequence[Object]) -> Object:
+def plan(
+    topology: Topology, objects: Sequence[Object], kube_version: KubeVersion = DEFAULT
+) -> Object:
     """Return the plan of a job, as `mlgen/runtime/plan.py` reads it, without its defaults.
 
     Args:
         topology: the job.
         objects: those of the job. Services and ConfigMaps among them are deleted with the
             workloads.
+        kube_version: of the cluster.
     """
     job, policy = topology.job, topology.job.run_policy
     bounds = policy.give_up_after or GiveUpAfter()
@@ -79,6 +83,7 @@ def plan(topology: Topology, objects: Sequence[Object]) -> Object:
         "cleanPodPolicy": "" if policy.clean_pod_policy == "None" else policy.clean_pod_policy,
         "restartScope": "" if scope == "Replica" else scope,
         "backoffLimit": policy.retries if scope != "Replica" else 0,
+        "avoidNodes": scope != "Replica" and kube_version >= MUTABLE_WHILE_SUSPENDED,
         "deadlineSeconds": policy.active_deadline_seconds,
         "ttlSeconds": policy.ttl_seconds_after_finished,
         "crashes": bounds.crashes,
@@ -155,12 +160,15 @@ def own_name(job: TrainingJob) -> str:
     return f"{job.name}-{NAME}"
 
 
-def supervisor_objects(topology: Topology, objects: Sequence[Object]) -> Iterator[Object]:
+def supervisor_objects(
+    topology: Topology, objects: Sequence[Object], kube_version: KubeVersion = DEFAULT
+) -> Iterator[Object]:
     """Return the supervisor's Job and what it needs, if the job is supervised.
 
     Args:
         topology: the job.
         objects: all other objects of the job.
+        kube_version: of the cluster.
     """
     if not topology.supervised:
         return
@@ -170,7 +178,7 @@ def supervisor_objects(topology: Topology, objects: Sequence[Object]) -> Iterato
     status = metadata(job, status_name(job.name), "status")
     # Without the label, the ConfigMap remains when objects are deleted by the job's label.
     status["labels"].pop(JOB)
-    job_plan = plan(topology, objects)
+    job_plan = plan(topology, objects, kube_version)
     yield from rbac.access(job, metadata(job, name, NAME), name, list(rules(job_plan)))
     # It is rendered empty, so that the supervisor does not need the right to create it.
     yield filled("configmap", metadata=status)

@@ -91,9 +91,21 @@ class Api:
         return self._request("POST", self._path(kind, **MANAGER), body)
 
     def patch(self, kind: str, name: str, body: Object, subresource: str = "") -> Object:
-        """Apply a JSON merge patch; `metadata.resourceVersion` in it is a precondition."""
-        name += f"/{subresource}" if subresource else ""
+        """Patch an object, or its `scale`; `metadata.resourceVersion` is a precondition."""
+        if subresource:
+            return self._scale(kind, name, body)
         return self._request("PATCH", self._path(kind, name, **MANAGER), body)
+
+    def _scale(self, kind: str, name: str, body: Object) -> Object:
+        """Apply a Scale server-side, which records the manager of `replicas` even if they are 0.
+
+        A merge patch does not, as a Scale omits a 0 (k8s.io/api/autoscaling/v1, ScaleSpec), and a
+        GitOps tool would not see whose change it is.
+        """
+        metadata = {"name": name, **body.get("metadata", {})}
+        scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", **body, "metadata": metadata}
+        path = self._path(kind, f"{name}/scale", force="true", **MANAGER)
+        return self._request("PATCH", path, json.dumps(scale))
 
     def apply(self, version: str, kind: str, name: str, text: str) -> Object:
         """Apply a YAML document server-side, and take its fields over from other managers.

@@ -45,6 +45,8 @@ LISTS = {
 }
 """The fields of a pod that are used here."""
 
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
 
 @dataclass(frozen=True)
 class Seen:
@@ -68,6 +70,7 @@ class Failure:
     reason: str
     pod: str
     retryable: bool
+    node: str = ""
 
 
 def trimmed(pod: Object) -> Object:
@@ -75,7 +78,8 @@ def trimmed(pod: Object) -> Object:
     status = _picked(pod["status"], ("phase",))
     for key, names in LISTS.items():
         status[key] = [_picked(each, names) for each in pod["status"].get(key) or ()]
-    return {"metadata": _picked(pod["metadata"], METADATA), "status": status}
+    spec = _picked(pod["spec"], ("nodeName",))
+    return {"metadata": _picked(pod["metadata"], METADATA), "spec": spec, "status": status}
 
 
 def _picked(values: Object, keys: tuple[str, ...]) -> Object:
@@ -150,6 +154,35 @@ def counts(observed: Object) -> tuple[int, int, int]:
     present = (left, status.get("active", 0), status.get("ready", 0))
     wanted, active, ready = (number + succeeded for number in present)
     return wanted, active, ready
+
+
+def has_come(until: str, observed: Object | None) -> bool:
+    """Return whether a workload is `Complete`, or `Ready` or more."""
+    end = ending(observed)
+    if until == "Complete" or end or not observed:
+        return bool(end and ENDS[end["type"]])
+    wanted, _, ready = counts(observed)
+    return not is_suspended(observed) and ready >= wanted
+
+
+def elsewhere(observed: Object, nodes: list[str]) -> Object | None:
+    """Return the fields of a Job's spec with which its pods prefer other nodes than these.
+
+    They are preferred, so that a job starts in a cluster that has no others. None if the template
+    prefers nodes already, by other terms than these: `kubectl apply` would restore the user's list,
+    which is refused while the Job runs. A node is given by its name, from which the label
+    kubernetes.io/hostname may differ. Each requirement has one name, and all must hold
+    (ValidateNodeFieldSelectorRequirement in pkg/apis/core/validation/validation.go).
+    """
+    if not nodes:
+        return None
+    affinity = observed["spec"]["template"]["spec"].get("affinity") or {}
+    terms = (affinity.get("nodeAffinity") or {}).get(PREFERRED) or []
+    if any(each["preference"].keys() != {"matchFields"} for each in terms):
+        return None
+    fields = [{"key": "metadata.name", "operator": "NotIn", "values": [name]} for name in nodes]
+    term = {"weight": 100, "preference": {"matchFields": fields}}
+    return {"template": {"spec": {"affinity": {"nodeAffinity": {PREFERRED: [term]}}}}}
 
 
 def unfinished(workloads: Iterable[Workload], seen: Seen) -> list[tuple[Workload, Object]]:
@@ -269,7 +302,8 @@ def _failures(plan: Plan, item: Workload, pod: Object) -> Iterator[Failure]:
             retryable = item.retryable is not None if name in init else item.is_retryable(code)
             where = f"init container {name} of " if name in init else ""
             pod_name = where + pod["metadata"]["name"]
-            yield Failure(at, code, reason, pod_name, retryable and not oom)
+            node = pod["spec"].get("nodeName", "")
+            yield Failure(at, code, reason, pod_name, retryable and not oom, node)
 
 
 def obstacle(plan: Plan, seen: Seen, now: float) -> tuple[int, str, str] | None:

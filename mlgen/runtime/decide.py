@@ -20,10 +20,11 @@ from mlgen.runtime.cluster import (
     Failure,
     Object,
     Seen,
-    counts,
+    elsewhere,
     ending,
     failures,
     first,
+    has_come,
     is_deleted,
     is_disrupted,
     is_live,
@@ -72,6 +73,8 @@ class Action:
     text: str = "deleting"
     subresource: str = ""
     """What is patched of the object: `scale`, or all of it."""
+    more: Object | None = None
+    """What the patch of a spec has in addition, unless the API server refuses that."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,7 @@ def decide(plan: Plan, seen: Seen, now: float) -> Decision:
     for item, observed in unfinished(plan.workloads, seen):
         stops = state.phase in ("Stopping", "BackingOff") and item in plan.gang
         if stops != is_suspended(observed) and (stops or _is_due(plan, seen, state, item)):
-            actions.append(_switch(item, observed, on=not stops))
+            actions.append(_switch(item, observed, state.avoid, on=not stops))
     times = [time for time in (state.until, state.settled) if time]
     if state.phase == "Stopping":  # of a pod on a lost node, nothing is heard
         times += [at for _, pod in pods_of(plan.gang, seen) if (at := stuck_at(pod)) >= now]
@@ -238,6 +241,8 @@ def _stopping(plan: Plan, seen: Seen, state: State, now: float) -> State:
     """Return the state of a gang that stops: with its first failure, and judged at the end.
 
     The kubelet of the pod that failed first may report it after the others', so all are waited for.
+    Only a failure tells against a node. Kubernetes itself keeps pods from one that is drained, lost
+    or short of something.
     """
     cause = _first_failure(plan, seen, state)
     pods = [pod for _, pod in pods_of(plan.gang, seen, state.mark)]
@@ -258,7 +263,9 @@ def _stopping(plan: Plan, seen: Seen, state: State, now: float) -> State:
         text = f"{job_status.why(state)} after {state.restarts} restarts (runPolicy.backoffLimit)"
         return _ended(state, now, cause.code, "BackoffLimitExceeded", text)
     delay = min(FIRST_DELAY * 2.0 ** min(state.restarts, 10), MAX_DELAY)
-    return replace(state, phase="BackingOff", until=now + delay, restarts=state.restarts + 1)
+    avoid = job_status.avoided(state, cause.node) if plan.avoid_nodes else ""
+    state = replace(state, phase="BackingOff", restarts=state.restarts + 1, avoid=avoid)
+    return replace(state, until=now + delay)
 
 
 def _backing_off(plan: Plan, seen: Seen, state: State, now: float) -> State:
@@ -301,7 +308,7 @@ def _is_due(plan: Plan, seen: Seen, state: State, item: Workload) -> bool:
     """Return whether a workload that is suspended has to be started."""
     if plan.waits(item):
         return all(
-            _has_come(order.until, seen.workloads[other.name])
+            has_come(order.until, seen.workloads[other.name])
             for order in plan.order
             for other in plan.workloads
             if (order.role, order.of) == (item.role, other.role)
@@ -310,15 +317,6 @@ def _is_due(plan: Plan, seen: Seen, state: State, item: Workload) -> bool:
         return True
     # An earlier run may have scaled it to 0.
     return item.kind == "StatefulSet" and state.started > 0 and not state.served
-
-
-def _has_come(until: str, observed: Object | None) -> bool:
-    """Return whether a workload is `Complete`, or `Ready` or more."""
-    end = ending(observed)
-    if until == "Complete" or end or not observed:
-        return bool(end and ENDS[end["type"]])
-    wanted, _, ready = counts(observed)
-    return not is_suspended(observed) and ready >= wanted
 
 
 def _clean(plan: Plan, seen: Seen, state: State) -> Decision:
@@ -365,11 +363,13 @@ def _owned(plan: Plan, seen: Seen) -> Iterator[Action]:
             yield _patch(item, observed, patch, text)
 
 
-def _switch(item: Workload, observed: Object, *, on: bool) -> Action:
+def _switch(item: Workload, observed: Object, avoid: str = "", *, on: bool) -> Action:
     """Suspending deletes running pods without counting them as failed, and keeps finished ones."""
     if item.kind == "Job":
-        text = "resuming" if on else "suspending"
-        return _patch(item, observed, {"spec": {"suspend": not on}}, text)
+        away = elsewhere(observed, avoid.split()) if on else None
+        resuming = f"resuming away from {avoid}:" if away else "resuming"
+        text = resuming if on else "suspending"
+        return replace(_patch(item, observed, {"spec": {"suspend": not on}}, text), more=away)
     replicas = item.replicas if on else 0
     action = _patch(item, observed, {"spec": {"replicas": replicas}}, f"scaling to {replicas}:")
     # Whoever may only scale cannot give the pods another image.

@@ -71,6 +71,8 @@ class Plan:
     """The bound on the time that a pod cannot be created or scheduled."""
     metrics_port: int = 0
     """Where Prometheus text is served; 0 is nowhere."""
+    avoid_nodes: bool = False
+    """The Jobs of the gang prefer other nodes than those on which a replica has failed."""
 
     set: str = ""
     """If given, a Job whose pods have another value of the annotation SET is not of this set."""

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 CONDITIONS = ("Created", "Running", "Restarting", "Succeeded", "Failed")
 MAX_MESSAGE = 1000
 
+AVOIDED = 3
+"""How many nodes a restarted gang avoids: the last ones on which a replica has failed."""
+
 
 @dataclass(frozen=True)
 class State:
@@ -56,6 +59,8 @@ class State:
     """The container of the gang that failed first."""
     disrupted: bool = False
     """A pod of the gang was deleted, drained, preempted or lost."""
+    avoid: str = ""
+    """The nodes on which replicas have failed, the last one first, with spaces between them."""
     ended: float = 0.0
     code: int = 0
     reason: str = ""
@@ -106,7 +111,8 @@ def stored(data: Mapping[str, str | None]) -> dict[str, Any]:
         return {}
     cause, members = values.get("cause"), values.get("members", [])
     failure = asdict(Failure("", 0, "", "", retryable=False))
-    if cause and (cause.keys() != failure.keys() or not _fits(cause, failure)):
+    # An earlier version wrote no node.
+    if cause and ({"node", *cause} != {*failure} or not _fits(cause, failure)):
         return {}
     return values if all(isinstance(each, str) for each in members) else {}
 
@@ -170,6 +176,8 @@ def changes(plan: Plan, seen: Seen, state: State, now: float) -> dict[str, str |
     }
     if state.started:
         after["startTime"] = stamp(state.started)
+    if state.avoid:
+        after["avoidedNodes"] = state.avoid
     if state.ended:
         after["completionTime"] = stamp(state.ended)
     _set(after, "Created", f"JobCreated: {plan.job} is created", now)
@@ -184,6 +192,12 @@ def changes(plan: Plan, seen: Seen, state: State, now: float) -> dict[str, str |
         _set(after, "Running", f"JobRunning: {plan.job} is running", now)
     changed: dict[str, str | None] = {k: v for k, v in after.items() if seen.status.get(k) != v}
     return {**changed, **{key: None for key in seen.status if key not in after}}
+
+
+def avoided(state: State, node: str) -> str:
+    """Return the nodes to avoid now that a replica has failed on another one, or on none."""
+    nodes = dict.fromkeys([*node.split(), *state.avoid.split()])
+    return " ".join([*nodes][:AVOIDED])
 
 
 def why(state: State) -> str:

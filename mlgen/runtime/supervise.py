@@ -243,7 +243,7 @@ class Supervisor:
                     self._log(f"passed over: it belongs to {owner}")
                     return
             if action.patch:
-                self._client.patch(kind, name, action.patch, action.subresource)
+                self._patch(action, action.patch)
             else:
                 body = {"propagationPolicy": "Background", "preconditions": {"uid": uid}}
                 self._client.delete(kind, name, body)
@@ -251,6 +251,20 @@ class Supervisor:
             if problem.code not in passed:
                 raise
             self._log(f"passed over: {problem}")
+
+    def _patch(self, action: Action, body: Object) -> None:
+        """Patch an object, with `more` unless the API server refuses it, as an older one does."""
+        if action.more:
+            try:
+                more = {**body, "spec": {**body["spec"], **action.more}}
+                self._client.patch(action.kind, action.name, more)
+            except ApiError as problem:
+                if problem.code not in REFUSED:
+                    raise
+                self._log(f"passed over: {problem}")
+            else:
+                return
+        self._client.patch(action.kind, action.name, body, action.subresource)
 
     def _report(self, seen: Seen) -> None:
         """Create the Events of the stored conditions. None is worth a second try."""

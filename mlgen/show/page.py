@@ -23,7 +23,8 @@ FIRST = ("cpu", "memory")
 def page(rendered: Rendered) -> str:
     """Return the page of one job, which ends with a line break."""
     topology, rows = rendered.topology, groups(rendered)
-    plan = supervisor.plan(topology, rendered.objects) if topology.supervised else {}
+    known = topology, rendered.objects, rendered.kube_version
+    plan = supervisor.plan(*known) if topology.supervised else {}
     sections = [
         _header(rendered),
         [*_roles(rendered, rows), *limits(rendered)],
@@ -216,7 +217,8 @@ def decisions(topology: Topology, plan: Object) -> Iterator[str]:
     if gang:
         limit = plan.get("backoffLimit", 0)
         how = f", up to {counted(limit, 'time')}, not counting disruptions"
-        yield f"restarts all replicas of {named(list(gang))} together{how}"
+        away = "; avoids the last three nodes on which one failed" if plan.get("avoidNodes") else ""
+        yield f"restarts all replicas of {named(list(gang))} together{how}{away}"
     if not all(role.decides for role in topology.roles):
         yield "ends the job if a role fails"
     bounds = _bounds(topology, plan)

@@ -11,14 +11,13 @@ so it runs as a process beside the API server.
 import json
 import re
 import subprocess
-import sys
 import time
 from collections import Counter
 from typing import NamedTuple
 
-import yaml
 from measure import MLGEN, arguments, number, ratio, script, table
 from parts.plane import QUIET, memory, plane, play
+from parts.supervisor import Supervisor, kill
 from training_operator import start_training_operator
 
 REPLICAS, NODES = 5000, 1000
@@ -66,21 +65,6 @@ PATHS = (
     "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles",
     "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings",
 )
-
-SUPERVISOR = """\
-import http.client, sys, time
-from pathlib import Path
-sys.path.insert(0, sys.argv[1])
-from mlgen.runtime import api, supervise
-api.ACCOUNT = Path(sys.argv[1])
-send = http.client.HTTPSConnection.request
-def request(self, method, path, *others):
-    print(time.time(), method, path, file=sys.stderr, flush=True)
-    return send(self, method, path, *others)
-http.client.HTTPSConnection.request = request
-sys.exit(supervise.guarded(supervise.main))
-"""
-"""Runs the program, and logs its requests."""
 
 
 class Moment(NamedTuple):
@@ -135,16 +119,6 @@ def measured(created, act, is_done):
     return phase(before, moment(created), time.monotonic() - started)
 
 
-def kill(created, pod):
-    """Let the first container of a pod exit with 137, as its kubelet would report it."""
-    container = created.get("pod", pod)["status"]["containerStatuses"][0]
-    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    end = {"exitCode": 137, "reason": "Error", "finishedAt": now}
-    container |= {"ready": False, "state": {"terminated": end}}
-    patch = json.dumps({"status": {"phase": "Failed", "containerStatuses": [container]}})
-    created.kubectl("patch", "pod", pod, "--subresource=status", "--type=merge", "-p", patch)
-
-
 def first_pod(created, selector):
     """Return the name of a pod."""
     path = "/api/v1/namespaces/default/pods?limit=1&labelSelector="
@@ -152,35 +126,8 @@ def first_pod(created, selector):
     return listed["items"][0]["metadata"]["name"]
 
 
-class Supervisor:
-    """The supervisor of the job `ddp` as a process, with a log of its requests."""
-
-    def __init__(self, created, manifests):
-        self.created = created
-        self.folder = created.folder / "supervisor"
-        documents = {(d["kind"], d["metadata"]["name"]): d for d in yaml.safe_load_all(manifests)}
-        program = self.folder / "mlgen/runtime"
-        program.mkdir(parents=True)
-        for name, text in documents["ConfigMap", "ddp-supervisor"]["data"].items():
-            (program / name).write_text(text)
-        (self.folder / "namespace").write_text("default")
-        certificate = (created.folder / "pki/ca.crt").read_text()
-        (self.folder / "ca.crt").write_text(certificate)
-
-    def start(self):
-        """Start it as soon as its Job exists."""
-        token = self.created.kubectl("create", "token", "ddp-supervisor", "--duration=4h")
-        (self.folder / "token").write_text(token)
-        host, port = self.created.address
-        variables = {
-            "MLGEN_PLAN": str(self.folder / "mlgen/runtime/plan.json"),
-            "MLGEN_RUN": self.created.get("job", "ddp-supervisor")["metadata"]["uid"],
-            "KUBERNETES_SERVICE_HOST": host,
-            "KUBERNETES_SERVICE_PORT": port,
-        }
-        # Without site-packages, as in its pod.
-        command = [sys.executable, "-S", "-c", SUPERVISOR, str(self.folder)]
-        self.created.run("supervisor", command, env=variables)
+class Measured(Supervisor):
+    """The supervisor of a job, with its requests and what it costs."""
 
     def requests(self):
         """Return the times, methods and paths of its requests so far."""
@@ -219,7 +166,7 @@ def with_mlgen(created, replicas, idle):
     done = subprocess.run(
         [*MLGEN, "render", "-"], input=document, stdout=subprocess.PIPE, check=True, text=True
     )
-    supervisor, rows = Supervisor(created, done.stdout), []
+    supervisor, rows = Measured(created, "ddp", done.stdout), []
 
     def begin():
         created.kubectl("apply", "--server-side", "-f", "-", stdin=done.stdout)

@@ -1,6 +1,7 @@
 """Kubeflow's training operator as a process beside a control plane."""
 
 import json
+import socket
 from pathlib import Path
 
 from parts.programs import module, program
@@ -26,7 +27,9 @@ def start_training_operator(plane, *flags):
     plane.kubectl("create", "secret", "generic", *secret)
     plane.kubectl("apply", "-f", "-", stdin=WEBHOOK)
     addresses = ("--metrics-bind-address", "127.0.0.1:0", "--health-probe-bind-address")
-    command = [path, *addresses, "127.0.0.1:0", "--webhook-server-port", "26644", *flags]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+    command = [path, *addresses, "127.0.0.1:0", "--webhook-server-port", port, *flags]
     plane.run("operator", ["nice", *command])
     # A kubelet would mount the Secret that the operator fills.
     plane.until(lambda: "data" in plane.get("secret", *secret))

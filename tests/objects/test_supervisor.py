@@ -7,6 +7,7 @@ from objects.samples import at, one, role, topology
 
 from mlgen.jobfile.model import GiveUpAfter, Helpers, RunPolicy, SuccessPolicy, Tensorboard
 from mlgen.kubernetes.pod_security import violations
+from mlgen.kubernetes.versions import KubeVersion
 from mlgen.objects import build
 from mlgen.objects.supervisor import plan, plan_text, rules, supervisor_objects
 from mlgen.resources import program
@@ -39,6 +40,22 @@ def test_only_a_supervised_job_has_a_supervisor():
 
     assert "mnist-supervisor" not in [item["metadata"]["name"] for item in objects]
     assert [] == list(supervisor_objects(topology(*ROLES), objects))
+
+
+GANG = (role("worker", decides=True, gang=True),)
+MOVES = {
+    "a gang": ((1, 36), GANG, True),
+    "before the template may change": ((1, 35), GANG, None),
+    "replicas that restart alone": ((1, 37), ROLES, None),
+}
+
+
+@pytest.mark.parametrize("case", MOVES)
+def test_a_gang_avoids_nodes_where_a_suspended_job_may_get_others(case):
+    version, roles, expected = MOVES[case]
+    laid_out = topology(*roles, supervised=True, run_policy=RunPolicy(restart_scope="All"))
+
+    assert expected == plan(laid_out, [], KubeVersion(*version)).get("avoidNodes")
 
 
 def test_its_config_map_holds_the_program_as_it_is():

@@ -80,6 +80,7 @@ class History:
         self.reported = set()
         rate = random.choice((0.0, 0.02, 0.1, 0.25))
         self.lost_bells = random.choice((0.0, 0.3, 1.0))
+        world.moves = random.choice((True, True, False))
         self.make_objects()
         world.on_pod_running = self.pod_running
         world.on_pod_created = self.pod_created
@@ -115,6 +116,7 @@ class History:
             clean_pod_policy=random.choice(("None", "Running", "All")),
             ttl_seconds=random.choice((None, None, 100)),
             deadline_seconds=random.choice((None, None, None, 40, 5000)),
+            avoid_nodes=random.choice((False, True)),
         )
         if plan.clean_pod_policy == "All" or plan.ttl_seconds:
             plan = replace(plan, objects=(("Service", "mnist"), ("Service", "mnist-x")))
@@ -156,6 +158,7 @@ class History:
                     "backoffLimit": 2**31 - 1,
                     "backoffLimitPerIndex": 2**31 - 1,
                     "suspend": suspended,
+                    "template": {"spec": {}},
                 }
                 if item.kind == "StatefulSet":
                     spec = {"replicas": item.replicas}
@@ -198,6 +201,9 @@ class History:
         if owner not in self.gang:
             return
         pod["attempt"] = self.attempt()
+        avoids = self.plan.avoid_nodes and self.world.moves and owner != SERVER.name
+        if avoids and pod["spec"]["nodeName"] in self.state().get("avoid", "").split():
+            self.broken.append("a pod is on a node that is to be avoided")
         for other in self.world.all("Pod"):
             live = other["status"]["phase"] in ("Pending", "Running") and not other.get("lost")
             if other.get("attempt", pod["attempt"]) < pod["attempt"] and live:

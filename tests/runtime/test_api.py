@@ -130,10 +130,11 @@ def test_an_error_says_what_the_status_says(body, text, client, server):
 def test_requests_have_the_path_of_their_kind(client, server):
     first = {"items": [{"a": 1}, {"b": 2}], "metadata": {"continue": "next page"}}
     last = {"items": [{"a": 1, "b": 2}], "metadata": {}}
-    server.answers += [answer({"n": 0}), answer(first), answer(last), *[answer({})] * 4]
+    server.answers += [answer({"n": 0}), answer(first), answer(last), *[answer({})] * 5]
 
     assert client.get("Job", "a") == {"n": 0}
     assert client.list("Pod", len, labelSelector="a=b") == [1, 1, 2]
+    client.patch("Job", "a", {"spec": {"suspend": True}})
     client.patch("StatefulSet", "s", {"spec": {"replicas": 0}}, "scale")
     client.create("ConfigMap", {"data": {}})
     client.delete("Service", "a", {"propagationPolicy": "Background"})
@@ -149,8 +150,18 @@ def test_requests_have_the_path_of_their_kind(client, server):
         ),
         (
             "PATCH",
-            "/apis/apps/v1/namespaces/team/statefulsets/s/scale?fieldManager=mlgen-supervisor",
-            {"spec": {"replicas": 0}},
+            "/apis/batch/v1/namespaces/team/jobs/a?fieldManager=mlgen-supervisor",
+            {"spec": {"suspend": True}},
+        ),
+        (
+            "PATCH",
+            "/apis/apps/v1/namespaces/team/statefulsets/s/scale?force=true&fieldManager=mlgen-supervisor",
+            {
+                "apiVersion": "autoscaling/v1",
+                "kind": "Scale",
+                "spec": {"replicas": 0},
+                "metadata": {"name": "s"},
+            },
         ),
         (
             "POST",
@@ -160,7 +171,8 @@ def test_requests_have_the_path_of_their_kind(client, server):
         ("DELETE", "/api/v1/namespaces/team/services/a", {"propagationPolicy": "Background"}),
         ("GET", "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/team/podgroups/a", None),
     ] == [(method, path, body) for method, path, _, body in server.requests]
-    assert server.requests[3][2]["Content-Type"] == "application/merge-patch+json"
+    media = [headers["Content-Type"] for _, _, headers, _ in server.requests[3:5]]
+    assert media == ["application/merge-patch+json", "application/apply-patch+yaml"]
 
 
 def test_a_renewed_token_is_read_again(client, server, account):

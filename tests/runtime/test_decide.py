@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from mlgen.runtime.cluster import Seen
+from mlgen.runtime.cluster import PREFERRED, Seen
 from mlgen.runtime.decide import Action, advance, decide
 from mlgen.runtime.plan import Order, Plan, Workload
 from mlgen.runtime.status import State, events, load, metrics, stamp
@@ -32,6 +32,7 @@ STOPPED = {"suspend": True, "conditions": ["Suspended"], "active": 0, "ready": 0
 
 def job(name="mnist-worker", *, conditions=(), reason="Why", labels=(), uncounted=(), **fields):
     spec = {"completions": 2, "parallelism": 2, "suspend": fields.pop("suspend", False)}
+    spec["template"] = {"spec": fields.pop("template", {})}
     if "deadline" in fields:
         spec["activeDeadlineSeconds"] = fields.pop("deadline")
     items = [{"type": c, "status": "True", "reason": reason, "message": "text"} for c in conditions]
@@ -96,7 +97,8 @@ def pod(  # noqa: PLR0913
         }
         for name, value in more.get("conditions", {}).items()
     ]
-    return {"metadata": metadata, "status": {"phase": phase, "conditions": conditions, **statuses}}
+    status = {"phase": phase, "conditions": conditions, **statuses}
+    return {"metadata": metadata, "spec": {"nodeName": more.get("node", "n")}, "status": status}
 
 
 def seen(*pods, state=RUNNING, worker=(), **workloads):
@@ -455,6 +457,71 @@ def test_after_the_delay_the_gang_starts():
     assert after(GANG, seen(state=stopped)).phase == "Running"
 
 
+AVOIDING = replace(GANG, avoid_nodes=True, backoff_limit=9)
+AVOIDED = {
+    "the first": ("", "b", "b"),
+    "the last one first": ("a", "b", "b a"),
+    "three": ("a c d", "b", "b a c"),
+    "each once": ("a b", "b", "b a"),
+    "a pod that had none": ("a", "", "a"),
+}
+
+
+@pytest.mark.parametrize("case", AVOIDED)
+def test_the_nodes_of_the_last_failures_are_avoided(case):
+    before, node, expected = AVOIDED[case]
+    failed = pod(phase="Failed", code=137, at=-2, node=node)
+    follower = pod("w-1", phase="Failed", code=1, at=-1, node="z")
+    what = seen(failed, follower, state=replace(STOPPING, avoid=before), **QUIET)
+
+    assert expected == after(AVOIDING, what).avoid
+    assert expected == settled(what, AVOIDING).status["avoidedNodes"]
+    assert "avoidedNodes" not in settled(what).status
+
+
+def test_a_disruption_does_not_tell_against_a_node():
+    drained = pod(phase="Failed", conditions={"DisruptionTarget": "True"}, code=137)
+    state = after(AVOIDING, seen(drained, state=replace(STOPPING, avoid="a"), **QUIET))
+
+    assert ("BackingOff", "a") == (state.phase, state.avoid)
+
+
+def term(*nodes):
+    fields = [{"key": "metadata.name", "operator": "NotIn", "values": [name]} for name in nodes]
+    return {"weight": 100, "preference": {"matchFields": fields}}
+
+
+OWN = {"weight": 1, "preference": {"matchExpressions": [{"key": "gpu", "operator": "Exists"}]}}
+TEMPLATES = {
+    "no affinity": ({}, True),
+    "another affinity": ({"affinity": {"nodeAffinity": None, "podAffinity": {}}}, True),
+    "that of an earlier restart": ({"affinity": {"nodeAffinity": {PREFERRED: [term("a")]}}}, True),
+    "the user's": ({"affinity": {"nodeAffinity": {PREFERRED: [OWN]}}}, False),
+}
+
+
+@pytest.mark.parametrize("case", TEMPLATES)
+def test_jobs_are_resumed_away_from_nodes_unless_their_user_prefers_others(case):
+    template, moves = TEMPLATES[case]
+    start = replace(RUNNING, phase="Starting", avoid="b a", mark=stamp(NOW))
+    worker = {**STOPPED, "template": template}
+    what = settled(seen(W0, state=start, worker=worker, ps=server(0, 0)), AVOIDING)
+
+    resumed, scaled = decide(AVOIDING, what, NOW).actions
+
+    affinity = {"nodeAffinity": {PREFERRED: [term("b", "a")]}}
+    assert resumed.patch["spec"] == {"suspend": False}
+    assert resumed.more == ({"template": {"spec": {"affinity": affinity}}} if moves else None)
+    assert resumed.text == ("resuming away from b a:" if moves else "resuming")
+    assert scaled.more is None
+
+
+def test_a_job_is_suspended_where_it_is():
+    state = replace(STOPPING, avoid="a")
+
+    assert decide(AVOIDING, settled(seen(W0, state=state), AVOIDING), NOW).actions[0].more is None
+
+
 def settled(what, plan=GANG, now=NOW):
     """Return what is observed after all that is to be stored has been stored."""
     for _ in range(9):
@@ -740,6 +807,16 @@ def test_an_event_of_each_condition_that_holds():
 
 def test_what_another_version_has_stored_is_passed_over():
     assert State("r", restarts=2) == load({"state": '{"run": "r", "restarts": 2, "new": 1}'}, "r")
+
+
+def test_the_failure_of_an_earlier_version_had_no_node():
+    cause = (
+        '{"time": "2026-11-22T11:32:09Z", "code": 9, "reason": "", "pod": "", "retryable": true}'
+    )
+
+    state = load({"state": f'{{"run": "r", "cause": {cause}}}'}, "r")
+
+    assert (9, "") == (state.cause.code, state.cause.node)
 
 
 def test_the_next_look_is_at_the_deadline():

@@ -77,6 +77,7 @@ def pod(name, code=None, at=0, phase="Failed", owner="mnist-worker", **more):
             "name": name, "uid": name, "creationTimestamp": stamp(NOW - 60),
             "ownerReferences": [{"kind": "Job", "uid": owner}],
         },
+        "spec": {},
         "status": {"phase": phase, kind: [container], "conditions": conditions},
     }  # fmt: skip
 
@@ -691,8 +692,8 @@ def test_pods_that_no_workload_owns_and_pods_on_lost_nodes_are_not_waited_for():
     board = {**labels, "ownerReferences": [{"kind": "ReplicaSet", "uid": "r"}]}
     stuck = {**labels, "ownerReferences": [{"kind": "Job", "uid": "j"}]}
     stuck["deletionTimestamp"] = stamp(cluster.now - 61)
-    cluster.put("Pod", "board", metadata=board, status={"phase": "Running"})
-    cluster.put("Pod", "stuck", metadata=stuck, status={"phase": "Running"})
+    cluster.put("Pod", "board", metadata=board, spec={}, status={"phase": "Running"})
+    cluster.put("Pod", "stuck", metadata=stuck, spec={}, status={"phase": "Running"})
 
     submission(cluster).submit(MANIFESTS)
 

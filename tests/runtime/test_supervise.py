@@ -19,7 +19,8 @@ from support import ROOT
 
 from mlgen.runtime import api, plan, status, supervise
 from mlgen.runtime.api import ApiError
-from mlgen.runtime.cluster import trimmed
+from mlgen.runtime.cluster import PREFERRED, trimmed
+from mlgen.runtime.decide import Action, Decision
 from mlgen.runtime.supervise import Supervisor
 
 PLAN = {
@@ -173,6 +174,62 @@ def test_a_workload_of_another_job_ends_the_job_and_is_not_touched():
     assert world.get("ConfigMap", "mnist-status")["data"]["Failed"].endswith(text)
     assert ("StatefulSet", "mnist-ps") not in world.objects
     assert before == world.get("Job", "mnist-worker")
+
+
+AFFINITY = {"nodeAffinity": {PREFERRED: [{"weight": 100}]}}
+MOVED = Action("Job", "mnist-worker", {"spec": {"suspend": False}}, more={"template": AFFINITY})
+
+
+class Frozen(World):
+    """An API server that refuses to change the template of a Job, with a status."""
+
+    status = 422
+
+    def patch(self, kind, name, body, subresource=""):
+        if "template" in body.get("spec", {}):
+            raise ApiError("spec.template: field is immutable", self.status)
+        return super().patch(kind, name, body, subresource)
+
+
+def resumed(world):
+    """Resume a Job with a changed template; return its spec and the log."""
+    suspended = {"active": 0, "conditions": [{"type": "Suspended", "status": "True"}]}
+    world.put("Job", "mnist-worker", spec={"suspend": True}, status=suspended)
+    lines = []
+    decision = Decision(actions=(MOVED,))
+    supervisor = Supervisor(
+        plan.load(json.dumps(PLAN), "r"),
+        world,
+        lambda: world.now,
+        lines.append,
+        lambda *_: decision,
+    )
+    supervisor.step()
+    return world.get("Job", "mnist-worker")["spec"], lines
+
+
+def test_a_job_is_resumed_with_another_template():
+    spec, lines = resumed(World(Random(1)))
+
+    assert spec == {"suspend": False, "template": AFFINITY}
+    assert 1 == len(lines)
+
+
+def test_a_job_is_resumed_as_it_is_if_the_api_server_refuses_another_template():
+    spec, lines = resumed(Frozen(Random(1)))
+
+    assert spec == {"suspend": False}
+    assert lines[1] == "passed over: 422: spec.template: field is immutable"
+
+
+def test_a_busy_api_server_is_asked_again_for_another_template():
+    world = Frozen(Random(1))
+    world.status = 500
+
+    spec, lines = resumed(world)
+
+    assert spec == {"suspend": True}
+    assert lines[1] == "retrying: 500: spec.template: field is immutable"
 
 
 class Counting(World):

@@ -13,9 +13,11 @@ from collections import Counter
 from runtime import rights
 
 from mlgen.runtime.api import CONFLICT, NOT_FOUND, ApiError
+from mlgen.runtime.cluster import PREFERRED
 from mlgen.runtime.status import stamp
 
 EPOCH = 1_800_000_000.0
+INVALID = 422
 GRACE = 30.0
 FAULTS = {
     "before": "connection lost before a request",
@@ -25,6 +27,18 @@ FAULTS = {
     "killed": "supervisor killed before a request",
     "killed after": "supervisor killed after a request",
 }
+
+
+NODES = {"a", "b", "c", "d"}
+"""One more than are avoided."""
+
+
+def avoided(owner):
+    """Return the nodes that the template of a Job does not prefer."""
+    affinity = owner["spec"].get("template", {}).get("spec", {}).get("affinity", {})
+    terms = affinity.get("nodeAffinity", {}).get(PREFERRED, [])
+    fields = [field for term in terms for field in term["preference"]["matchFields"]]
+    return {name for field in fields for name in field["values"]}
 
 
 class Killed(BaseException):
@@ -53,6 +67,7 @@ class World:
         self.lags = random.choice(((0.1, 0.1, 0.5, 3.0), (0.1, 0.5, 20.0)))
         self.ends = {}
         self.outage = (0.0, 0.0)
+        self.moves = True
         self.faults = Counter()
         self.on_pod_running = lambda *_: None
         self.on_pod_created = lambda *_: None
@@ -116,6 +131,9 @@ class World:
             raise ApiError("changed", CONFLICT)
         if subresource == "scale":
             body = {**body, "spec": {"replicas": body["spec"]["replicas"]}}
+        if "template" in body.get("spec", {}) and not self.may_move(target):
+            self.faults["template that the API server refuses"] += 1
+            raise ApiError("spec.template: field is immutable", INVALID)
         self.writes.append(("patch", kind, name, body))
         if "ownerReferences" in body.get("metadata", {}):
             target["metadata"]["ownerReferences"] = body["metadata"]["ownerReferences"]
@@ -129,6 +147,14 @@ class World:
                 data[key] = value
         self.touch(target)
         return copy.deepcopy(target)
+
+    def may_move(self, job):
+        """Return whether a Job may get another node affinity (pkg/registry/batch/job/strategy.go).
+
+        Before Kubernetes 1.36, none may that has run.
+        """
+        suspended = {"type": "Suspended", "status": "True"} in job["status"].get("conditions", [])
+        return self.moves and job["spec"]["suspend"] and suspended and not job["status"]["active"]
 
     def delete(self, kind, name, body):
         if (kind, name) not in self.objects:
@@ -187,6 +213,7 @@ class World:
                 "ownerReferences": [{"uid": owner["metadata"]["uid"]}],
                 **finalizers,
             },
+            spec={"nodeName": self.random.choice(sorted(NODES - avoided(owner)))},
             status={"phase": "Pending", "conditions": []},
             index=index,
             counted=False,

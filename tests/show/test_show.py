@@ -9,6 +9,7 @@ from support import FILES, FIXTURES, RESOURCES, ROOT
 from mlgen import Options, pipeline, show, validate
 from mlgen.cli import main
 from mlgen.documents.files import Text
+from mlgen.kubernetes.versions import parse
 from mlgen.output.columns import columns, duration, named
 from mlgen.output.manifests import text
 from mlgen.show.defaults import whole
@@ -94,6 +95,13 @@ def test_a_replica_has_several_names(name, replica, pod):
     first, *_ = show.text([rendered(name)], replica).splitlines()
 
     assert first.split(maxsplit=1) == ["Pod:", pod]
+
+
+@pytest.mark.parametrize(("version", "avoids"), [("1.35", False), ("1.36", True)])
+def test_a_restarted_gang_avoids_nodes_from_kubernetes_1_36_on(version, avoids):
+    page = show.text([rendered("pytorch-restart-all", kube_version=parse(version))])
+
+    assert avoids == ("; avoids the last three nodes on which one failed" in page)
 
 
 def test_where_a_pod_is_placed():

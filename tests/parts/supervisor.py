@@ -1,0 +1,74 @@
+"""The supervisor of a rendered job, beside a control plane without kubelets; and pods that fail."""
+
+import json
+import sys
+import time
+
+import yaml
+
+SUPERVISOR = """\
+import http.client, sys, time
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from mlgen.runtime import api, supervise
+api.ACCOUNT = Path(sys.argv[1])
+send = http.client.HTTPSConnection.request
+def request(self, method, path, *others):
+    print(time.time(), method, path, file=sys.stderr, flush=True)
+    return send(self, method, path, *others)
+http.client.HTTPSConnection.request = request
+sys.exit(supervise.guarded(supervise.main))
+"""
+"""Runs the program, and logs its requests."""
+
+
+def kill(created, pod):
+    """Let the first container of a pod exit with 137, as its kubelet would report it."""
+    container = created.get("pod", pod)["status"]["containerStatuses"][0]
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    end = {"exitCode": 137, "reason": "Error", "finishedAt": now}
+    container |= {"ready": False, "state": {"terminated": end}}
+    patch = json.dumps({"status": {"phase": "Failed", "containerStatuses": [container]}})
+    created.kubectl("patch", "pod", pod, "--subresource=status", "--type=merge", "-p", patch)
+
+
+class Supervisor:
+    """The supervisor of a job as a process, which logs its requests.
+
+    Args:
+        created: a Plane.
+        job: its name.
+        manifests: as rendered, of which it runs the program with the rights.
+    """
+
+    def __init__(self, created, job, manifests):
+        self.created, self.name = created, f"{job}-supervisor"
+        self.folder = created.folder / self.name
+        documents = {(d["kind"], d["metadata"]["name"]): d for d in yaml.safe_load_all(manifests)}
+        program = self.folder / "mlgen/runtime"
+        program.mkdir(parents=True, exist_ok=True)
+        for name, text in documents["ConfigMap", self.name]["data"].items():
+            (program / name).write_text(text)
+        (self.folder / "namespace").write_text("default")
+        certificate = (created.folder / "pki/ca.crt").read_text()
+        (self.folder / "ca.crt").write_text(certificate)
+
+    def start(self):
+        """Start it as soon as its Job exists."""
+        token = self.created.kubectl("create", "token", self.name, "--duration=4h")
+        (self.folder / "token").write_text(token)
+        host, port = self.created.address
+        variables = {
+            "MLGEN_PLAN": str(self.folder / "mlgen/runtime/plan.json"),
+            "MLGEN_RUN": self.created.get("job", self.name)["metadata"]["uid"],
+            "KUBERNETES_SERVICE_HOST": host,
+            "KUBERNETES_SERVICE_PORT": port,
+        }
+        # Without site-packages, as in its pod.
+        command = [sys.executable, "-S", "-c", SUPERVISOR, str(self.folder)]
+        self.process = self.created.run("supervisor", command, env=variables)
+
+    def stop(self):
+        """Kill it."""
+        self.process.kill()
+        self.process.wait()
