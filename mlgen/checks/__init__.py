@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any
 
-from mlgen.checks import admission, claims, names, references, rights, sense
+from mlgen.checks import admission, claims, gangs, names, references, rights, sense
 from mlgen.checks.job_file import path_in_job_file
 from mlgen.checks.pods import ROLES, WORKLOADS, Finding, Objects, Pods, pods_of, texts, title
 from mlgen.kubernetes.limits import (
@@ -84,6 +84,7 @@ def findings(
         job.distinct, kube_version, job_file or {}, written_only=written_only
     )
     yield from references.findings(job)
+    yield from gangs.findings(job, kube_version)
     yield from _sizes(job)
 
 

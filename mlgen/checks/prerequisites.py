@@ -10,7 +10,7 @@ from typing import Any
 
 from mlgen.checks.pods import WORKLOADS, one_of_each, title
 from mlgen.kubernetes import references
-from mlgen.kubernetes.groups import group_of, is_built_in
+from mlgen.kubernetes.groups import group_kind, group_of
 from mlgen.kubernetes.labels import KUEUE_PRIORITY, KUEUE_QUEUE
 from mlgen.kubernetes.objects import Identities, Key, keys
 from mlgen.kubernetes.references import Reference
@@ -24,8 +24,16 @@ Object = Mapping[str, Any]
 SCHEDULER = "scheduler"
 """Not a kind: a program that runs in the cluster, by the name in `schedulerName`."""
 
+GATE = "feature gate"
+"""Not a kind: a part of Kubernetes that is off unless the cluster's programs are told otherwise."""
+
+GATES = {("scheduling.k8s.io", "PodGroup"): "GenericWorkload"}
+"""The kinds that the API server has only with a feature gate (Kubernetes 1.37.0,
+pkg/features/kube_features.go)."""
+
 GROUPS = references.GROUPS | {
     SCHEDULER: "",
+    GATE: "",
     "LocalQueue": "kueue.x-k8s.io",
     "WorkloadPriorityClass": "kueue.x-k8s.io",
     "Queue": "scheduling.volcano.sh",
@@ -35,6 +43,7 @@ GROUPS = references.GROUPS | {
 
 CLUSTER_SCOPED = references.CLUSTER_SCOPED | {
     SCHEDULER,
+    GATE,
     "WorkloadPriorityClass",
     "Queue",
     "CustomResourceDefinition",
@@ -65,9 +74,9 @@ class Prerequisite:
     """Something that the objects of a job name, and that is not among the manifests.
 
     Attributes:
-        kind: its kind, or "scheduler".
-        group: its API group; "" also for a scheduler.
-        name: of the object or scheduler.
+        kind: its kind, "scheduler" or "feature gate".
+        group: its API group; "" also for a scheduler or a gate.
+        name: of the object, scheduler or gate.
         namespace: of the object; None if the job has none, or the kind is cluster-scoped.
         used_by: the roles whose pods use it; `supervisor`, `tensorboard` or the name of another
             object.
@@ -181,8 +190,8 @@ def _user(item: Object) -> str:
 
 def _references(item: Object) -> Iterator[tuple[Reference, bool]]:
     """Return what an object refers to, and whether it is a Secret for Git."""
-    if not is_built_in(item["apiVersion"]):
-        yield from ((reference, False) for reference in _of_custom_resource(item))
+    if item["kind"] == "PodGroup":
+        yield from ((reference, False) for reference in _of_pod_group(item))
     if item["kind"] == "PersistentVolumeClaim" and item["spec"].get("storageClassName"):
         yield Reference("StorageClass", item["spec"]["storageClassName"]), False
     if item["kind"] not in WORKLOADS:
@@ -201,10 +210,13 @@ def _references(item: Object) -> Iterator[tuple[Reference, bool]]:
                 yield Reference(kind, labels[label]), False
 
 
-def _of_custom_resource(item: Object) -> Iterator[Reference]:
-    """Return the definition of a custom resource, and the queue and priority of a PodGroup."""
+def _of_pod_group(item: Object) -> Iterator[Reference]:
+    """Return the definition or the feature gate of a PodGroup, its queue and its priority."""
     group, kind, spec = group_of(item["apiVersion"]), item["kind"], item.get("spec") or {}
-    yield Reference("CustomResourceDefinition", f"{kind.lower()}s.{group}")
+    if group_kind(item) in GATES:
+        yield Reference(GATE, GATES[group_kind(item)])
+    else:
+        yield Reference("CustomResourceDefinition", f"{kind.lower()}s.{group}")
     queue, priority = spec.get("queue"), spec.get("priorityClassName")
     if group == GROUPS["Queue"] and queue and queue != VOLCANO_QUEUE:
         yield Reference("Queue", queue)

@@ -57,6 +57,7 @@ TEMPLATE = {
         "subdomain?": str,
         "hostname?": str,
         "serviceAccountName?": str,
+        "schedulingGroup?": {"podGroupName?": str},
         "initContainers?": [CONTAINER],
         "containers": [CONTAINER],
         "volumes?": [{"name": str, **CONFIG_MAP, "projected?": {"sources?": [CONFIG_MAP]}}],
@@ -67,7 +68,7 @@ SELECTOR = {"matchLabels": STRINGS}
 
 SHAPES: dict[str, dict[str, Any]] = {
     "ServiceAccount": {},
-    "Role": {"rules": [{"resources?": [str], "resourceNames?": [str]}]},
+    "Role": {"rules": [{"resources?": [str], "resourceNames?": [str], "verbs": [str]}]},
     "RoleBinding": {
         "roleRef": {"name": str},
         "subjects?": [{"kind": str, "name": str, "namespace?": str}],
@@ -76,7 +77,9 @@ SHAPES: dict[str, dict[str, Any]] = {
     "Service": {
         "spec": {"selector": STRINGS, "clusterIP?": str, "ports?": [{"port": int}]},
     },
-    "PodGroup": {"spec": {"minMember?": int}},
+    "PodGroup": {
+        "spec": {"minMember?": int, "schedulingPolicy?": {"gang?": {"minCount?": int}}},
+    },
     "Deployment": {"spec": {"replicas?": int, "selector": SELECTOR, "template": TEMPLATE}},
     "StatefulSet": {
         "spec": {"replicas?": int, "serviceName?": str, "selector": SELECTOR, "template": TEMPLATE}

@@ -19,7 +19,6 @@ from mlgen.documents import overrides
 from mlgen.documents.document import Document, is_too_deep
 from mlgen.documents.files import leads_out, texts
 from mlgen.kubernetes import names, versions
-from mlgen.kubernetes.groups import is_built_in
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.output.manifests import text
 from mlgen.problems import Collector, MlgenError, Place, Problem, ValuePath, choice
@@ -313,14 +312,14 @@ def _version(text: str, collector: Collector) -> KubeVersion | None:
 
 
 def _missing_apis(job: Rendered, apis: Sequence[str]) -> Iterator[Problem]:
-    """Report objects whose kind the cluster does not have; only gang scheduling adds kinds."""
+    """Report PodGroups that the cluster does not have; it has all other kinds of a job."""
     if not apis:
         return
     for item in job.objects:
         version, kind = item["apiVersion"], item["kind"]
         lists_kinds = any(api.startswith(f"{version}/") for api in apis)
         api = f"{version}/{kind}" if lists_kinds else version
-        if not is_built_in(version) and api not in apis:
+        if kind == "PodGroup" and api not in apis:
             message = f"the cluster does not have the kind {kind} of {version}"
             hint = "install the scheduler that provides it, or omit scheduling.gang"
             problem = Problem(("spec", "scheduling", "gang"), message, "missing-api", hint)

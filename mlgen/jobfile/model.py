@@ -228,7 +228,7 @@ class Placement:
 class Scheduling:
     """How the job's pods are scheduled; `min_member` is a number of pods."""
 
-    gang: Literal["none", "volcano", "coscheduling", "kueue"] = "none"
+    gang: Literal["none", "kubernetes", "volcano", "coscheduling", "kueue"] = "none"
     queue: str | None = None
     priority_class_name: str | None = None
     min_member: int | None = None

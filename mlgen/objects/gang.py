@@ -2,6 +2,7 @@
 
 - Volcano: `PodGroup` of `scheduling.volcano.sh/v1beta1`,
 - coscheduling: `PodGroup` of `scheduling.x-k8s.io/v1alpha1`,
+- Kubernetes' own: `PodGroup` of `scheduling.k8s.io/v1beta1`,
 - Kueue: none; it counts pods by their labels (`placement`).
 """
 
@@ -19,6 +20,7 @@ from mlgen.topology import Role, Topology
 API_VERSIONS = {
     "volcano": "scheduling.volcano.sh/v1beta1",
     "coscheduling": "scheduling.x-k8s.io/v1alpha1",
+    "kubernetes": "scheduling.k8s.io/v1beta1",
 }
 
 Workloads = Sequence[tuple[Role, dict[str, Any]]]
@@ -40,12 +42,14 @@ def pod_group(topology: Topology, workloads: Workloads) -> Iterator[dict[str, An
     members = scheduling.min_member
     if members is None:
         members = pod_count(topology)
-    volcano = scheduling.gang == "volcano"
+    is_native, is_volcano = scheduling.gang == "kubernetes", scheduling.gang == "volcano"
+    resources = scheduling.min_resources or _min_resources(workloads, members)
     fields = {
-        "minMember": members,
-        "minResources": dict(scheduling.min_resources or _min_resources(workloads, members)),
+        "schedulingPolicy": {"gang": {"minCount": members}} if is_native else None,
+        "minMember": None if is_native else members,
+        "minResources": None if is_native else dict(resources),
         "queue": scheduling.queue,
-        "priorityClassName": scheduling.priority_class_name if volcano else None,
+        "priorityClassName": scheduling.priority_class_name if is_native or is_volcano else None,
         "scheduleTimeoutSeconds": scheduling.schedule_timeout_seconds,
     }
     yield filled(
@@ -59,7 +63,8 @@ def pod_group(topology: Topology, workloads: Workloads) -> Iterator[dict[str, An
 def _min_resources(workloads: Workloads, members: int) -> dict[str, str]:
     """Return the resources that so many pods request; those of the deciding role count first."""
     amounts: dict[str, list[str]] = {}
-    for role, workload in sorted(workloads, key=lambda pair: not pair[0].decides):
+    at_once = [pair for pair in workloads if not pair[0].orders]
+    for role, workload in sorted(at_once, key=lambda pair: not pair[0].decides):
         pods = min(role.replicas, members)
         members -= pods
         if pods:

@@ -1,9 +1,10 @@
 """Scheduling of pods: scheduler, gang, nodes and affinity, as a pod template patch.
 
-Each gang scheduler finds the pods of a group by a label or an annotation:
+Each gang scheduler finds the pods of a group by a label, an annotation or a field:
 
 - Volcano: `scheduling.k8s.io/group-name` (volcano.sh/apis, scheduling/v1beta1/labels.go),
 - coscheduling: `scheduling.x-k8s.io/pod-group` (scheduler-plugins, apis/scheduling/v1alpha1),
+- Kubernetes' own: the field `schedulingGroup` (k8s.io/api v0.37.0, core/v1),
 - Kueue: `kueue.x-k8s.io/pod-group-name` and `kueue.x-k8s.io/pod-group-total-count`
   (https://kueue.sigs.k8s.io/docs/tasks/run/plain_pods/#running-a-group-of-pods-to-be-admitted-together).
 """
@@ -26,18 +27,23 @@ def is_single_job(topology: Topology) -> bool:
 
 
 def pod_count(topology: Topology) -> int:
-    """Return the number of pods of all roles."""
-    return sum(role.replicas for role in topology.roles)
+    """Return the number of pods of the gang.
+
+    Roles in order are not in it: the others would wait for pods that do not exist yet.
+    """
+    return sum(role.replicas for role in topology.roles if not role.orders)
 
 
 def patch(topology: Topology, role: Role) -> dict[str, Any]:
     """Return the pod template patch that places a role's pods."""
     job, spec = topology.job, role.spec
     scheduling = job.scheduling
-    labels, annotations = _group(topology, role)
+    labels, annotations = ({}, {}) if role.orders else _group(topology, role)
+    is_native = scheduling.gang == "kubernetes" and not role.orders
     fields = {
         "schedulerName": scheduling.scheduler_name or SCHEDULERS.get(scheduling.gang),
         "priorityClassName": scheduling.priority_class_name,
+        "schedulingGroup": {"podGroupName": job.name} if is_native else None,
         "nodeSelector": dict(spec.node_selector),
         "tolerations": list(spec.tolerations),
         "affinity": _affinity(job, spec.affinity),
@@ -99,10 +105,16 @@ def _affinity(job: TrainingJob, user_affinity: Mapping[str, Any]) -> dict[str, A
 
 
 def _spread(job: TrainingJob, spread: Placement) -> dict[str, Any]:
-    """Return the constraint that spreads the job's pods over topology domains."""
+    """Return the constraint that spreads the job's pods over topology domains.
+
+    Nodes with a taint that pods do not tolerate, such as a control plane's, are left out. Otherwise
+    each would count as a domain without pods, and the other domains could have one pod at most.
+    https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/
+    """
+    required = spread.mode == "required"
     return {
         "maxSkew": 1,
         "topologyKey": spread.key,
-        "whenUnsatisfiable": "DoNotSchedule" if spread.mode == "required" else "ScheduleAnyway",
+        "whenUnsatisfiable": "DoNotSchedule" if required else "ScheduleAnyway",
         "labelSelector": {"matchLabels": selector(job)},
-    }
+    } | ({"nodeTaintsPolicy": "Honor"} if required else {})

@@ -3,6 +3,7 @@
 import pytest
 
 from mlgen import Options, validate
+from mlgen.kubernetes.versions import SUPPORTED
 
 
 def job(spec="", namespace="", role=""):
@@ -116,6 +117,7 @@ def test_commands_name_the_namespace_of_the_job_but_not_for_objects_of_the_clust
                 "CustomResourceDefinition podgroups.scheduling.x-k8s.io",
             ],
         ),
+        ("scheduling: {gang: kubernetes}", ["feature gate GenericWorkload"]),
         (
             "template: {metadata: {annotations: {k8s.v1.cni.cncf.io/networks: a}}}",
             ["NetworkAttachmentDefinition a"],
@@ -127,8 +129,10 @@ def test_commands_name_the_namespace_of_the_job_but_not_for_objects_of_the_clust
     ],
 )
 def test_what_no_command_creates_is_listed_too(spec, titles):
-    assert titles == [title for title, _, _ in listed(job(spec))]
-    assert {""} == set(commands(job(spec)))
+    version = SUPPORTED[-1]
+
+    assert titles == [title for title, _, _ in listed(job(spec), kube_version=version)]
+    assert {""} == set(commands(job(spec), kube_version=version))
 
 
 def test_a_pod_group_is_named_as_the_user_of_its_queue():

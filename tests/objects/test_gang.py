@@ -1,7 +1,7 @@
 """The PodGroup of a gang scheduler."""
 
 import pytest
-from objects.samples import one, role, topology
+from objects.samples import LATER, one, role, topology
 
 from mlgen.jobfile.model import Scheduling
 from mlgen.objects.gang import pod_group
@@ -64,6 +64,23 @@ def test_the_pod_group_of_a_scheduler(gang, api_version, priority):
         **priority,
         "scheduleTimeoutSeconds": 60,
     }
+
+
+def test_the_pod_group_of_kubernetes():
+    workloads = [(role(replicas=3), workload(container(cpu="1"))), (LATER, workload(container()))]
+    scheduling = {"gang": "kubernetes", "priority_class_name": "high"}
+
+    spec = spec_of(*workloads, **scheduling)
+
+    assert spec == {"schedulingPolicy": {"gang": {"minCount": 3}}, "priorityClassName": "high"}
+    fewer = spec_of(*workloads, **scheduling, min_member=2)
+    assert fewer["schedulingPolicy"] == {"gang": {"minCount": 2}}
+
+
+def test_roles_in_order_do_not_count():
+    workloads = [(role(), workload(container(cpu="1"))), (LATER, workload(container(cpu="9")))]
+
+    assert spec_of(*workloads) == {"minMember": 2, "minResources": {"cpu": "2"}}
 
 
 def test_unset_fields_are_omitted():

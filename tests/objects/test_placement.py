@@ -1,7 +1,7 @@
 """Scheduler, gang, nodes and affinity as a pod template patch."""
 
 import pytest
-from objects.samples import at, role, topology
+from objects.samples import LATER, at, role, topology
 
 from mlgen.jobfile.model import Placement, Scheduling
 from mlgen.objects.placement import is_single_job, patch, pod_count
@@ -31,8 +31,19 @@ def test_a_single_job_is_one_role_that_runs_to_completion(roles, single):
     assert single == is_single_job(topology(*roles))
 
 
-def test_all_pods_count():
-    assert pod_count(topology(role(replicas=3), role("ps", replicas=2, serves=True))) == 5
+def test_all_pods_count_except_those_of_roles_in_order():
+    roles = [role(replicas=3), role("ps", replicas=2, serves=True), LATER]
+
+    assert pod_count(topology(*roles)) == 5
+
+
+@pytest.mark.parametrize("gang", ["kubernetes", "volcano", "coscheduling"])
+def test_a_role_in_order_is_not_in_the_gang(gang):
+    later, gang = patched(role(), of=LATER, gang=gang), patched(gang=gang)
+
+    assert later["metadata"] == {"labels": {}, "annotations": {}}
+    assert later["spec"].get("schedulerName") == gang["spec"].get("schedulerName")
+    assert "schedulingGroup" not in later["spec"]
 
 
 def test_a_job_without_scheduling_fields_is_not_patched():
@@ -63,6 +74,7 @@ def test_node_selector_tolerations_and_affinity_are_those_of_the_role():
     [
         ({"gang": "volcano"}, "volcano"),
         ({"gang": "coscheduling"}, "scheduler-plugins-scheduler"),
+        ({"gang": "kubernetes"}, None),
         ({"gang": "kueue", "queue": "q"}, None),
         ({"gang": "volcano", "scheduler_name": "mine"}, "mine"),
     ],
@@ -163,11 +175,13 @@ def test_kueue_keeps_pods_together_by_annotation_alone():
 
 
 @pytest.mark.parametrize(
-    ("mode", "action"), [("required", "DoNotSchedule"), ("preferred", "ScheduleAnyway")]
+    ("mode", "fields"),
+    [
+        ("required", {"whenUnsatisfiable": "DoNotSchedule", "nodeTaintsPolicy": "Honor"}),
+        ("preferred", {"whenUnsatisfiable": "ScheduleAnyway"}),
+    ],
 )
-def test_pods_of_a_job_are_spread(mode, action):
+def test_pods_of_a_job_are_spread(mode, fields):
     constraints = at(patched(spread=Placement(ZONE, mode)), "spec", "topologySpreadConstraints")
 
-    assert constraints == [
-        {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": action, "labelSelector": OF_JOB}
-    ]
+    assert constraints == [{"maxSkew": 1, "topologyKey": ZONE, "labelSelector": OF_JOB} | fields]

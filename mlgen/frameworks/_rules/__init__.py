@@ -227,9 +227,15 @@ def _scheduling(topology: Topology) -> Iterator[Problem]:
     if scheduling.gang == "kueue" and not scheduling.queue:
         message = "gang: kueue requires queue"
         yield _wrong(*path, message=message, hint="set queue to the name of a LocalQueue")
-    pods = sum(role.replicas for role in topology.roles)
+    pods = sum(role.replicas for role in topology.roles if not role.orders)
     if scheduling.min_member is not None and scheduling.min_member > pods:
-        message = f"minMember is {scheduling.min_member}, but the job has only {pods} pods"
+        in_order = any(role.orders for role in topology.roles)
+        which = (
+            f"only {pods} of the pods start at once"
+            if in_order
+            else f"the job has only {pods} pods"
+        )
+        message = f"minMember is {scheduling.min_member}, but {which}"
         yield _wrong(*path, "minMember", message=message, hint=f"write at most {pods}")
     together, spread = scheduling.topology, scheduling.spread
     if together and spread and together.key == spread.key:
@@ -239,6 +245,7 @@ def _scheduling(topology: Topology) -> Iterator[Problem]:
 
 GANG_FIELDS: dict[str, tuple[str, ...]] = {
     "none": (),
+    "kubernetes": ("minMember",),
     "volcano": ("queue", "minMember", "minResources"),
     "coscheduling": ("minMember", "minResources", "scheduleTimeoutSeconds"),
     "kueue": ("queue",),

@@ -70,7 +70,7 @@ def problems(job: TrainingJob) -> Iterator[Problem]:
     for launch in launches:
         if launch.program in CHECKS:
             yield from CHECKS[launch.program](launch, places)
-        if _needs_ssh(launch) and job.options.get("transport") != "ssh" and not job.converted:
+        if _needs_ssh(job, launch) and job.options.get("transport") != "ssh" and not job.converted:
             message = f"{launch.program} connects to the workers through ssh"
             hint = "write options.transport: ssh, or mpirun instead"
             yield _problem(launch, message, hint, warning=True)
@@ -107,14 +107,16 @@ def _is_local(launch: Launch) -> bool:
     return {host.partition(":")[0] for host in hosts.split(",")} <= {"localhost", "127.0.0.1"}
 
 
-def _needs_ssh(launch: Launch) -> bool:
+def _needs_ssh(job: TrainingJob, launch: Launch) -> bool:
     """Return True if a launcher starts processes in other pods with ssh, not with mpirun.
 
-    horovod/runner/launch.py, `_check_all_hosts_ssh_successful`; deepspeed/launcher/runner.py,
-    `PDSHRunner`. A custom resource may bring an image with an ssh of its own.
+    horovod/runner/util/remote.py, `get_remote_command`: horovodrun uses kubexec.sh if that is Open
+    MPI's agent. deepspeed/launcher/runner.py, `PDSHRunner`. A custom resource may bring an image
+    with an ssh of its own.
     """
     if launch.program == "horovodrun":
-        return not _is_local(launch) and "np" in launch.options
+        is_open_mpi = job.options.get("implementation", "OpenMPI") == "OpenMPI"
+        return not is_open_mpi and not _is_local(launch) and "np" in launch.options
     return launch.program == "deepspeed" and launch.options.get("launcher") in (None, "pdsh")
 
 

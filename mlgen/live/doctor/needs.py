@@ -5,7 +5,14 @@ The list is that of `mlgen.checks.prerequisites`.
 
 from collections.abc import Iterable, Iterator
 
-from mlgen.checks.prerequisites import CLUSTER_SCOPED, SCHEDULER, Prerequisite, git_volumes
+from mlgen.checks.prerequisites import (
+    CLUSTER_SCOPED,
+    GATE,
+    GATES,
+    SCHEDULER,
+    Prerequisite,
+    git_volumes,
+)
 from mlgen.kubernetes import references
 from mlgen.live.doctor.findings import Finding, Level, Object, Patient, allowed, pod_templates
 from mlgen.live.doctor.rights import plural
@@ -30,6 +37,8 @@ def needs(patient: Patient) -> Iterator[Finding]:
             yield from _schedulers(patient, items)
         elif kind == DEFINITION:
             yield from (_defined(patient, item) for item in items)
+        elif kind == GATE:
+            yield from (_enabled(patient, item) for item in items)
         else:
             yield from _of_kind(patient, kind, items, keys)
 
@@ -137,6 +146,20 @@ def _defined(patient: Patient, item: Prerequisite) -> Finding:
     if item.name in patient.served:
         return _row("ok", item)
     return _row("missing", item, "not in the cluster", "install what serves this kind")
+
+
+def _enabled(patient: Patient, item: Prerequisite) -> Finding:
+    """Return whether the API server has a feature gate, by the kinds that it serves with it."""
+    kinds = [
+        f"{plural(kind)}.{group}" for (group, kind), gate in GATES.items() if gate == item.name
+    ]
+    if patient.served.issuperset(kinds):
+        return _row("ok", item, "on in the API server; the scheduler must have it too")
+    cure = (
+        f"--feature-gates={item.name}=true for the API server, controller manager and scheduler, "
+        "and --runtime-config=scheduling.k8s.io/v1beta1=true for the API server"
+    )
+    return _row("missing", item, f"the cluster does not serve {', '.join(kinds)}", cure)
 
 
 def _schedulers(patient: Patient, items: Iterable[Prerequisite]) -> Iterator[Finding]:

@@ -21,6 +21,7 @@ APIS = {
     "workflows.argoproj.io": "Argo Workflows: mlgen argo",
     "podgroups.scheduling.volcano.sh": "Volcano: scheduling.gang: volcano",
     "podgroups.scheduling.x-k8s.io": "scheduler-plugins: scheduling.gang: coscheduling",
+    "podgroups.scheduling.k8s.io": "pod groups: scheduling.gang: kubernetes",
     "workloads.kueue.x-k8s.io": "Kueue: scheduling.gang: kueue",
     "network-attachment-definitions.k8s.cni.cncf.io": "Multus: network.rdma",
 }
