@@ -8,6 +8,7 @@ from mlgen.checks.pods import WORKLOADS
 from mlgen.kubernetes.groups import is_built_in
 from mlgen.live.kubectl import Kubectl, KubectlError, identity, listed
 from mlgen.live.watch import Tell
+from mlgen.objects.kueue import is_group
 from mlgen.objects.labels import INSTANCE, MANAGED_BY, metadata, status_name
 from mlgen.objects.supervisor import own_name
 from mlgen.records import record
@@ -16,6 +17,9 @@ from mlgen.result import Rendered
 Object = dict[str, Any]
 
 CLAIM = "PersistentVolumeClaim"
+
+WORKLOAD, GROUP = "workloads.kueue.x-k8s.io", "kueue.x-k8s.io/is-group-workload"
+"""A resource of Kueue, and the annotation of one that stands for a group of pods."""
 
 PAUSE = 1.0
 
@@ -59,6 +63,7 @@ def deletion(kubectl: Kubectl, jobs: Sequence[Rendered], *, claims: bool) -> Del
             item = expected.get(_key(live))
             if item:
                 (own if _is_own(live, item) else foreign).append(live)
+    own += [item for job in jobs for item in _kueue_workloads(kubectl, job)]
     names = {own_name(job.topology.job) for job in jobs}
     kept = [] if claims else [item for item in own if item["kind"] == CLAIM]
     rest = [item for item in own if item not in kept]
@@ -110,6 +115,24 @@ def _live(kubectl: Kubectl, items: Sequence[Object]) -> list[Object]:
     return found
 
 
+def _kueue_workloads(kubectl: Kubectl, job: Rendered) -> list[Object]:
+    """Return the Workload that Kueue has created for the pods of a job, if they are a group.
+
+    Kueue keeps deleted pods, and their quota, until they are replaced or the Workload is deleted
+    (https://kueue.sigs.k8s.io/docs/tasks/troubleshooting/troubleshooting_pods/).
+    """
+    if not is_group(job.topology):
+        return []
+    words = ("get", WORKLOAD, job.job.name, "--ignore-not-found")
+    try:
+        found = kubectl.objects(*words, namespace=job.job.namespace)
+    except KubectlError as error:
+        if error.cause == "forbidden" or "have a resource type" in error.message:
+            return []
+        raise
+    return [item for item in found if GROUP in (item["metadata"].get("annotations") or {})]
+
+
 def named(item: Object) -> str:
     """Return how kubectl prints the name of an object: `job.batch/mnist-worker`."""
     group = item["apiVersion"].rpartition("/")[0]
@@ -124,13 +147,11 @@ def delete(kubectl: Kubectl, objects: Sequence[Object], tell: Tell) -> None:
     """
     words = ("delete", "-f", "-", "--ignore-not-found", "--wait=false")
     kubectl.text(*words, stdin=listed(map(identity, objects)))
-    pairs = {(each["metadata"].get("namespace"), _instance(each)) for each in objects}
+    metadata_of = [each["metadata"] for each in objects]
+    own = [each for each in metadata_of if INSTANCE in (each.get("labels") or {})]
+    pairs = {(each.get("namespace"), str(each["labels"][INSTANCE])) for each in own}
     for namespace, instance in sorted(pairs):
         _wait(kubectl, namespace, instance, tell)
-
-
-def _instance(item: Object) -> str:
-    return str(item["metadata"]["labels"][INSTANCE])
 
 
 def _wait(kubectl: Kubectl, namespace: str, instance: str, tell: Tell) -> None:

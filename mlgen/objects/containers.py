@@ -28,6 +28,8 @@ GIT_RESOURCES = {
 }
 """Git unpacks a large repository in memory."""
 
+RESOURCES = (HELPER_RESOURCES, GIT_RESOURCES)
+
 
 def training_container(role: Role) -> dict[str, Any]:
     """Return the training container, without the fields that are empty.

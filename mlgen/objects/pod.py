@@ -4,8 +4,14 @@ from typing import Any
 
 from mlgen.jobfile.model import TrainingJob
 from mlgen.kubernetes.merge import merged
-from mlgen.objects import network, placement, security, storage
-from mlgen.objects.containers import SCRIPT_MOUNT, helper_container, helpers_of, training_container
+from mlgen.objects import kueue, network, placement, security, storage
+from mlgen.objects.containers import (
+    RESOURCES,
+    SCRIPT_MOUNT,
+    helper_container,
+    helpers_of,
+    training_container,
+)
 from mlgen.objects.env import with_index_variable
 from mlgen.objects.errors import template_error
 from mlgen.objects.labels import labels, workload_name
@@ -42,6 +48,7 @@ def pod_template(topology: Topology, role: Role) -> dict[str, Any]:
     spec = _waiting_last(helpers_of(job, role), pod["spec"])
     spec = network.with_dns_policy(with_native_sidecars(role, spec))
     spec = security.without_token(with_index_variable(role, spec))
+    spec = kueue.with_modest_helpers(topology, spec, RESOURCES)
     return pod | {"spec": _long_fields_last(spec)}
 
 

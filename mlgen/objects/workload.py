@@ -5,13 +5,14 @@ from typing import Any
 from mlgen.jobfile.model import PERMANENT_EXIT_CODES, TrainingJob
 from mlgen.kubernetes.labels import KUEUE_QUEUE
 from mlgen.kubernetes.limits import INT32_MAX
+from mlgen.objects import kueue
 from mlgen.objects.labels import MAX_REPLICAS, metadata, selector, workload_name
 from mlgen.objects.placement import is_single_job
 from mlgen.objects.pod import pod_template
 from mlgen.objects.skeleton import filled
 from mlgen.topology import Role, Success, Topology
 
-IGNORE_DISRUPTION = {
+IGNORE_DISRUPTION: dict[str, Any] = {
     "action": "Ignore",
     "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
 }
@@ -64,7 +65,7 @@ def _job(topology: Topology, role: Role) -> dict[str, Any]:
         deadline=role.spec.active_deadline_seconds or job.run_policy.active_deadline_seconds,
         ttl=_ttl(topology),
         success_rule=_success_rule(role.success) if role.replicas > 1 and role.success else None,
-        failure_rules=_failure_rules(job, role) or None,
+        failure_rules=_failure_rules(topology, role) or None,
         template=pod_template(topology, role),
     )
 
@@ -137,16 +138,20 @@ def _success_rule(success: Success) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _failure_rules(job: TrainingJob, role: Role) -> list[dict[str, Any]]:
+def _failure_rules(topology: Topology, role: Role) -> list[dict[str, Any]]:
     """Return the rules of a Job's podFailurePolicy.
 
     The API server rejects a podFailurePolicy for pods with restartPolicy OnFailure. A workflow
     restarts the whole job after any failure, so a preempted pod has to count as failed there.
     """
+    job, ignored = topology.job, IGNORE_DISRUPTION
+    if kueue.is_group(topology):
+        conditions = [*ignored["onPodConditions"], {"type": kueue.TERMINATED, "status": "True"}]
+        ignored = {**ignored, "onPodConditions": conditions}
     if role.restarts_together or role.restart in ("OnFailure", "Workflow"):
         return []
     if role.restart == "Never":
-        return [IGNORE_DISRUPTION]
+        return [ignored]
     retryable = role.spec.retryable_exit_codes
     exit_codes = {
         "containerName": role.spec.main_container,
@@ -154,4 +159,4 @@ def _failure_rules(job: TrainingJob, role: Role) -> list[dict[str, Any]]:
         "values": sorted(retryable or PERMANENT_EXIT_CODES),
     }
     action = "FailJob" if _backoff_limit_per_index(job, role) is None else "FailIndex"
-    return [IGNORE_DISRUPTION, {"action": action, "onExitCodes": exit_codes}]
+    return [ignored, {"action": action, "onExitCodes": exit_codes}]

@@ -134,3 +134,52 @@ def test_a_kind_without_a_definition_is_not_there(cluster, run, tmp_path):
     assert 0 == run("delete", str(tmp_path / "gang.yaml"), "--yes")[0]
     answers += [[], Outcome(1, "", "another error")]
     assert 1 == run("delete", str(tmp_path / "gang.yaml"), "--yes")[0]
+
+
+QUEUED = """\
+apiVersion: mlgen.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: dlrm}
+spec:
+  framework: tensorflow
+  image: a
+  roles: {chief: {}, worker: {}}
+  scheduling: {gang: kueue, queue: ads}
+"""
+
+GROUP = {"annotations": {"kueue.x-k8s.io/is-group-workload": "true"}}
+WORKLOAD = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload"}
+
+
+@pytest.fixture
+def queued(applied, tmp_path):
+    """The file of a job that Kueue admits as a group, and that is in the cluster."""
+    file = tmp_path / "job.yaml"
+    file.write_text(QUEUED)
+    applied(str(file))
+    return str(file)
+
+
+@pytest.mark.parametrize(
+    ("answer", "deleted"),
+    [
+        ([WORKLOAD | {"metadata": {"name": "dlrm", "namespace": "vision", **GROUP}}], True),
+        ([WORKLOAD | {"metadata": {"name": "dlrm", "namespace": "vision"}}], False),
+        (Outcome(1, "", "Error from server (Forbidden): no"), False),
+        (Outcome(1, "", 'error: the server doesn\'t have a resource type "workloads"'), False),
+    ],
+)
+def test_the_workload_of_a_group_of_kueue(answer, deleted, queued, cluster, run):
+    cluster.answers["get workloads.kueue.x-k8s.io dlrm"] = answer
+
+    status, stdout, _ = run("delete", queued, "--yes")
+
+    assert status == 0
+    assert deleted == ("workload.kueue.x-k8s.io/dlrm deleted\n" in stdout)
+
+
+def test_kueue_does_not_answer(queued, cluster, run):
+    cluster.answers["get workloads.kueue.x-k8s.io"] = Outcome(1, "", "timeout")
+
+    assert run("delete", queued, "--yes")[0] != 0
+    assert not cluster.deleted

@@ -92,6 +92,22 @@ def test_everything_is_there(healthy, run, snapshot):  # noqa: ARG001
     assert snapshot == stdout
 
 
+@pytest.mark.parametrize(
+    ("served", "status", "row"),
+    [
+        (["podgroups.scheduling.k8s.io"], 0, "on in the API server; the scheduler must have it"),
+        ([], 1, "the cluster does not serve podgroups.scheduling.k8s.io, for PodGroup mnist: --"),
+    ],
+)
+def test_a_feature_gate_is_seen_by_what_it_serves(served, status, row, healthy, run):
+    healthy.answers["api-resources"] = Outcome(0, "\n".join(["jobs.batch", *served]), "")
+
+    found, stdout, _ = run("doctor", "--kube-version", "1.37", "gang.yaml")
+
+    assert status == found
+    assert f"feature gate GenericWorkload {row}" in " ".join(stdout.split())
+
+
 def test_nothing_is_there(healthy, run, snapshot):
     healthy.answers |= {
         "version": version("v1.32.1"),

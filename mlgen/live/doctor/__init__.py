@@ -10,6 +10,7 @@ from mlgen.live.doctor.findings import Finding, Object, Patient, Section, allowe
 from mlgen.live.doctor.images import registries
 from mlgen.live.doctor.limits import limit_ranges, pod_security, quotas
 from mlgen.live.doctor.needs import needs
+from mlgen.live.doctor.queue import queue
 from mlgen.live.doctor.rights import rights
 from mlgen.live.doctor.site import apis, programs, versions
 from mlgen.live.kubectl import Kubectl, KubectlError, failure
@@ -106,6 +107,7 @@ def _findings(patient: Patient, found: list[Object] | None) -> Iterator[Finding]
     elif found:
         yield pod_security(patient, found[0])
     yield from needs(patient)
+    yield from queue(patient)
     yield from capacity(patient)
     if patient.exists:
         yield from quotas(patient)

@@ -1,0 +1,115 @@
+"""What Kueue needs of pods and Jobs, besides the labels of a group."""
+
+import pytest
+from objects.samples import role, topology
+
+from mlgen.jobfile.model import Placement, Scheduling
+from mlgen.objects import build
+from mlgen.objects.pod import pod_template
+from mlgen.objects.workload import workload
+from mlgen.topology import Hosts, Wait
+
+KUEUE = Scheduling("kueue", queue="team")
+WHOLE = {
+    "requests": {"cpu": "50m", "memory": "64Mi"},
+    "limits": {"cpu": "500m", "memory": "128Mi"},
+}
+
+
+def helper_of(scheduling, resources, *templates):
+    """The resources of the helper of a pod whose containers have such resources."""
+    waits = (Wait("ps", Hosts("mnist-ps-", 1, ".mnist")),)
+    of = role(waits=waits, spec={"resources": resources, "templates": templates})
+    [helper] = pod_template(topology(of, scheduling=scheduling), of)["spec"]["initContainers"]
+    return helper.get("resources")
+
+
+@pytest.mark.parametrize(
+    ("resources", "kept"),
+    [
+        ({"requests": {"cpu": "1", "memory": "1Gi"}}, WHOLE),
+        ({"limits": {"cpu": "1"}}, {"requests": {"cpu": "50m"}, "limits": {"cpu": "500m"}}),
+        ({"limits": {"nvidia.com/gpu": "1"}}, None),
+        ({}, None),
+    ],
+)
+def test_a_helper_requests_nothing_that_a_queue_may_not_cover(resources, kept):
+    assert helper_of(KUEUE, resources) == kept
+    assert helper_of(Scheduling(), resources) == WHOLE
+
+
+def test_what_the_pod_as_a_whole_requests_is_covered():
+    template = {"spec": {"resources": {"requests": {"memory": "4Gi"}}}}
+
+    assert helper_of(KUEUE, {"requests": {"cpu": "1"}}, template) == WHOLE
+
+
+def test_resources_that_the_user_gives_to_a_helper_stay():
+    helper = {"name": "wait-for-peers", "resources": {"limits": {"memory": "1Gi"}}}
+    template = {"spec": {"initContainers": [helper]}}
+
+    assert helper_of(KUEUE, {}, template)["limits"] == {"cpu": "500m", "memory": "1Gi"}
+
+
+@pytest.mark.parametrize(("others", "types"), [((), 1), ((role("ps", serves=True),), 2)])
+def test_a_pod_of_a_group_that_kueue_stops_has_not_failed(others, types):
+    of = role()
+
+    manifest = workload(topology(of, *others, scheduling=KUEUE), of)
+
+    [rule] = manifest["spec"]["podFailurePolicy"]["rules"]
+    conditions = [each["type"] for each in rule["onPodConditions"]]
+    assert conditions == ["DisruptionTarget", "TerminationTarget"][:types]
+
+
+ENDS = "kueue.x-k8s.io/retriable-in-group"
+TOGETHER = "kueue.x-k8s.io/podset-group-name"
+
+
+def annotations_of(*roles, scheduling=KUEUE):
+    """The annotations of the pods of each role, which must be the same."""
+    objects = build(topology(*roles, scheduling=scheduling))
+    templates = [item["spec"]["template"]["metadata"] for item in objects if "Set" in item["kind"]]
+    templates += [item["spec"]["template"]["metadata"] for item in objects if item["kind"] == "Job"]
+    [found, *others] = [template.get("annotations", {}) for template in templates]
+    assert all(found == other for other in others)
+    return found
+
+
+RETRIED = {"restart": "ExitCode"}
+
+
+@pytest.mark.parametrize(
+    ("roles", "ended"),
+    [
+        ((role("chief"), role()), "false"),
+        ((role("chief"), role(**RETRIED)), None),
+        ((role("chief"), role("ps", serves=True), role(**RETRIED)), "false"),
+        ((role(),), None),
+    ],
+)
+def test_a_group_has_ended_when_no_pod_runs_unless_kubernetes_replaces_them(roles, ended):
+    assert annotations_of(*roles).get(ENDS) == ended
+    assert ENDS not in annotations_of(*roles, scheduling=Scheduling())
+
+
+def test_what_the_user_says_of_a_group_stays():
+    template = {"metadata": {"annotations": {ENDS: "true"}}}
+    roles = [role(name, spec={"templates": (template,)}) for name in ("chief", "worker")]
+
+    assert annotations_of(*roles)[ENDS] == "true"
+
+
+@pytest.mark.parametrize(
+    ("roles", "together"),
+    [
+        ((role("chief", replicas=1), role()), "mnist"),
+        ((role("chief"), role()), None),
+        ((role("chief", replicas=1), role(), role("ps")), None),
+    ],
+)
+def test_kueue_places_two_roles_together_if_one_has_a_single_pod(roles, together):
+    scheduling = Scheduling("kueue", queue="team", topology=Placement("rack"))
+
+    assert annotations_of(*roles, scheduling=scheduling).get(TOGETHER) == together
+    assert TOGETHER not in annotations_of(*roles)

@@ -1,0 +1,86 @@
+"""Kueue on a control plane of its own, whose nodes and pods KWOK plays."""
+
+import base64
+import json
+import shutil
+import socket
+
+import yaml
+from parts.plane import play
+from parts.programs import ROOT, module, part
+
+MODULE = "sigs.k8s.io/kueue@v0.19.2"
+HERE = ROOT / "tests/parts/kueue"
+STAGES = ("node/fast/node-initialize", "pod/fast/pod-ready", HERE / "stages.yaml")
+GATES = "VisibilityOnDemand=false"
+"""The list of pending workloads is an API server of its own, which needs a Service."""
+
+KINDS = ("clusterqueues", "cohorts", "localqueues", "resourceflavors", "topologies", "workloads")
+"""Some of those that Kueue asks for at once, and ends without."""
+
+IN_NAMESPACE = 'mount --bind "$0" /etc && exec "$@"'
+
+
+def start(created, *, webhooks, nodes=8, **settings):
+    """Start KWOK and Kueue on a Plane, and wait until Kueue serves.
+
+    Args:
+        created: a Plane.
+        webhooks: whether the API server asks Kueue about Jobs, pods and StatefulSets.
+        nodes: how many nodes KWOK plays.
+        settings: of Kueue, in place of those of `configuration.yaml`.
+    """
+    kueue, components = part("kueue"), module(MODULE) / "config/components"
+    play(created, nodes, {"cpu": "8", "memory": "64Gi", "pods": "110"}, STAGES)
+    created.define(str(components / "crd/bases"))
+    created.until(lambda: all(kind in resources(created) for kind in KINDS), seconds=60)
+    port, etc = free_port(), created.folder / "etc"
+    # Kueue reads the certificate of its metrics at this path alone.
+    for folder in (etc / "webhook", etc / "kueue/metrics/certs"):
+        folder.mkdir(parents=True)
+        shutil.copy(created.folder / "pki/api.crt", folder / "tls.crt")
+        shutil.copy(created.folder / "pki/api.key", folder / "tls.key")
+    configuration = yaml.safe_load((HERE / "configuration.yaml").read_text())
+    configuration |= {"webhook": {"port": port, "certDir": "/etc/webhook"}, **settings}
+    (etc / "configuration.yaml").write_text(yaml.safe_dump(configuration))
+    command = [kueue, "--config=/etc/configuration.yaml", f"--feature-gates={GATES}"]
+    created.run(
+        "kueue", ["unshare", "--map-root-user", "--mount", "sh", "-c", IN_NAMESPACE, etc, *command]
+    )
+    created.until(lambda: is_open(port), seconds=300)
+    if webhooks:
+        text = (components / "webhook/manifests.yaml").read_text()
+        documents = yaml.safe_load_all(text)
+        items = [called_at(port, certificate(created), each) for each in documents]
+        listed = {"apiVersion": "v1", "kind": "List", "items": items}
+        created.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(listed))
+
+
+def resources(created):
+    """Return the names of Kueue's resources that the API server serves."""
+    return created.kubectl("api-resources", "--api-group=kueue.x-k8s.io", "-o", "name")
+
+
+def called_at(port, authority, configuration):
+    """Return a webhook configuration that finds Kueue on this machine instead of by a Service."""
+    for webhook in configuration["webhooks"]:
+        path = webhook["clientConfig"].pop("service")["path"]
+        webhook["clientConfig"] = {"url": f"https://127.0.0.1:{port}{path}", "caBundle": authority}
+    return configuration
+
+
+def certificate(created):
+    """Return the certificate of a Plane's authority, which has signed that of 127.0.0.1."""
+    return base64.b64encode((created.folder / "pki/ca.crt").read_bytes()).decode()
+
+
+def free_port():
+    """Return a port that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+def is_open(port):
+    """Return whether somebody listens on a port."""
+    with socket.socket() as client:
+        return not client.connect_ex(("127.0.0.1", port))

@@ -1,0 +1,118 @@
+"""What a queue must cover, and how pods are placed; with `mlgen doctor`, which says so before."""
+
+import pytest
+
+JOB = """\
+apiVersion: mlgen.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: gemma, namespace: team}
+spec:
+  framework: jax
+  image: example/gemma:1
+  roles: {worker: {replicas: 2, resources: {cpu: 1RESOURCES}}}
+  scheduling: {gang: kueue, queue: research}
+"""
+"""A single Job, whose helpers wait for its first replica."""
+
+WIDE = """\
+apiVersion: mlgen.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: dlrm, namespace: team}
+spec:
+  framework: tensorflow
+  image: example/dlrm:1
+  roles: {chief: {resources: {cpu: CHIEF}}, worker: {replicas: 2, resources: {cpu: 6}}}
+  scheduling: {gang: kueue, queue: research, topology: {key: rack}}
+"""
+
+
+@pytest.fixture(params=["team", "plain_team"])
+def any_team(request):
+    """Function that returns a Tenant, with webhooks and without."""
+    return request.getfixturevalue(request.param)
+
+
+def test_helpers_need_no_quota_of_what_the_job_does_not_request(any_team):
+    team = any_team({"cpu": 4, "nvidia.com/gpu": 8})
+    job = JOB.replace("RESOURCES", "")
+    assert f"ok ClusterQueue {team.name}" in team.doctor(job)
+
+    team.apply(job)
+
+    team.until_running("gemma", 2)
+    assert team.reserved() == 2
+    team.finish("gemma")
+    team.until_reserved(0)
+
+
+def test_a_resource_that_the_queue_does_not_cover(any_team):
+    team = any_team({"cpu": 4})
+    job = JOB.replace("RESOURCES", ", memory: 1Gi")
+    assert "does not cover memory, which worker requests" in team.doctor(job)
+
+    team.apply(job)
+
+    team.until_waiting("job-gemma", "resource memory unavailable in ClusterQueue")
+    assert not team.pods("gemma")
+
+
+def test_a_single_job_that_kueue_stops_runs_again(any_team):
+    team = any_team({"cpu": 4})
+    team.apply(JOB.replace("RESOURCES", ""))
+    team.until_running("gemma", 2)
+    [workload] = team.listed("workloads")
+
+    for active, pods in ((False, 0), (True, 2)):
+        patch = f'{{"spec": {{"active": {str(active).lower()}}}}}'
+        name = workload["metadata"]["name"]
+        team.kubectl("patch", "workload", name, "--type=merge", "-p", patch)
+        team.until(lambda pods=pods: team.phases("gemma") == ["Running"] * pods)
+        team.until_reserved(pods)
+
+
+@pytest.fixture
+def racks(with_webhooks, team):
+    """A Tenant whose queue knows the racks of the nodes: two of four nodes each."""
+    for index in range(8):
+        labels = (f"rack=rack-{index // 4}", "kind=training")
+        with_webhooks.kubectl("label", "node", f"node-{index}", *labels, "--overwrite")
+    created = team({"cpu": 64}, flavor="racks")
+    levels = [{"nodeLabel": "rack"}, {"nodeLabel": "kubernetes.io/hostname"}]
+    created.add("Topology", "racks", spec={"levels": levels})
+    spec = {"nodeLabels": {"kind": "training"}, "topologyName": "racks"}
+    created.add("ResourceFlavor", "racks", spec=spec)
+    return created
+
+
+def test_two_roles_are_placed_in_one_rack(racks):
+    racks.apply(WIDE.replace("CHIEF", "5"))
+
+    racks.until_running("dlrm", 3)
+    nodes = {int(pod["spec"]["nodeName"][-1]) // 4 for pod in racks.pods("dlrm")}
+    assert len(nodes) == 1
+
+
+@pytest.mark.parametrize(
+    ("roles", "text"),
+    [
+        ("chief: {}", "Workload no longer fits after processing another workload"),
+        ("chief: {}, ps: {resources: {cpu: 1}}", "no TAS flavor assigned"),
+    ],
+)
+def test_a_role_without_requests_cannot_be_placed(roles, text, racks):
+    job = WIDE.replace("chief: {resources: {cpu: CHIEF}}", roles)
+    assert "cannot place chief, which requests none of cpu" in racks.doctor(job)
+
+    racks.apply(job)
+
+    racks.until_waiting("dlrm", text)
+    assert "Running" not in racks.phases("dlrm")
+
+
+def test_a_queue_without_a_topology_places_nothing(team):
+    created, job = team({"cpu": 64}), WIDE.replace("CHIEF", "1")
+    assert "has no flavor with a topologyName" in created.doctor(job)
+
+    created.apply(job)
+
+    created.until_waiting("dlrm", "does not support TopologyAwareScheduling")
