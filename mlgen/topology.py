@@ -294,6 +294,7 @@ class Topology:
         warnings: problems that do not prevent rendering.
         cleanup: the command that deletes the pods that keep running after training ends; "" if
             there are none, or if something stops them.
+        only_ready: True if the names of replicas resolve only while they are ready.
     """
 
     job: TrainingJob
@@ -303,3 +304,4 @@ class Topology:
     files: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[Problem, ...] = ()
     cleanup: str = ""
+    only_ready: bool = False

@@ -104,6 +104,11 @@ def findings(job: Objects) -> Iterator[Finding]:
         yield Finding(text.item, text.path, Problem(path, message, mistake.code, mistake.hint))
 
 
+def discovers_hosts(job: Objects) -> bool:
+    """Return True if the launcher looks up which of the possible workers are ready."""
+    return any(ELASTIC in item.get("data", {}) for item in job.of_kind("ConfigMap").values())
+
+
 def _annotations(workloads: Iterable[Pods]) -> Iterator[Text]:
     """Return the annotations of pod templates, which containers can read."""
     for pods in workloads:

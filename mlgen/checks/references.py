@@ -21,6 +21,7 @@ from mlgen.checks.pods import (
     role_path,
     title,
 )
+from mlgen.checks.rights import creates_pods
 from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
 from mlgen.objects.containers import SCRIPTS
 from mlgen.objects.labels import JOB, MAX_REPLICAS, REPLICA_INDEX, ROLE, SET, status_name
@@ -39,7 +40,6 @@ def findings(job: Objects) -> Iterator[Finding]:
     yield from _rights(job)
     yield from _accounts(job)
     yield from _supervisor(job)
-    yield from _gang(job)
 
 
 def _broken(
@@ -84,11 +84,14 @@ def _domains(job: Objects) -> Iterator[Finding]:
             labels = (*TEMPLATE, "metadata", "labels")
             yield Finding(pods.item, labels, Problem(pods.role_path, message, "selector", hint))
     subdomains = {pods.subdomain[1] for pods in job.distinct_pods}
+    before_ready = not peers.discovers_hosts(job)
+    which = "pods that are not ready" if before_ready else "only pods that are ready"
     for service in (service for name, service in services.items() if name in subdomains):
         spec = service["spec"]
-        if spec.get("clusterIP") != "None" or spec.get("publishNotReadyAddresses") is not True:
-            message = f"{title(service)} must be headless and publish pods that are not ready"
-            hint = "set clusterIP: None and publishNotReadyAddresses: true"
+        publishes = spec.get("publishNotReadyAddresses", False)
+        if spec.get("clusterIP") != "None" or publishes is not before_ready:
+            message = f"{title(service)} must be headless and publish {which}"
+            hint = f"set clusterIP: None and publishNotReadyAddresses: {str(before_ready).lower()}"
             yield _broken(service, ("spec",), message, hint)
     for service in services.values():
         yield from _replica_service(job, service)
@@ -180,11 +183,13 @@ KINDS |= {"configmaps": "ConfigMap", "deployments": "Deployment"}
 def _rights(job: Objects) -> Iterator[Finding]:
     """Check that the objects and pods named in Roles and in the elastic host list exist."""
     for item in job.of_kind("Role").values():
+        # Who creates pods may have names for them that no manifest has.
+        others = any(creates_pods(rule) for rule in item["rules"])
         for number, rule in enumerate(item["rules"]):
             path: ValuePath = ("rules", number, "resourceNames")
             names = rule.get("resourceNames", [])
             for resource in (name.partition("/")[0] for name in rule.get("resources", [])):
-                if resource == "pods" and names:
+                if resource == "pods" and names and not others:
                     yield from _pod_names(job, item, path, names)
                 objects = job.of_kind(KINDS.get(resource, ""))
                 for position, name in enumerate(names if resource in KINDS else []):
@@ -335,24 +340,3 @@ def _allowed(job: Objects) -> Iterator[str]:
         for rule in item["rules"]:
             kinds = [KINDS[name].lower() for name in rule.get("resources", []) if name in KINDS]
             yield from (f"{k}/{name}" for k in kinds for name in rule.get("resourceNames", []))
-
-
-GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
-GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
-
-
-def _gang(job: Objects) -> Iterator[Finding]:
-    """Check that each PodGroup has pods, and does not require more than the job has."""
-    metadata = [pods.template["metadata"] for pods in job.distinct_pods]
-    groups = {meta.get("annotations", {}).get(GROUP_ANNOTATION) for meta in metadata}
-    groups |= {meta["labels"].get(GROUP_LABEL) for meta in metadata}
-    is_suspended = any(pods.count is None for pods in job.pods)
-    total = sum(pods.count or 0 for pods in job.pods if pods.subdomain[1])
-    for name, item in job.of_kind("PodGroup").items():
-        if name not in groups:
-            yield _broken(item, ("metadata", "name"), f"no pod belongs to {title(item)}")
-        members = item["spec"].get("minMember", 0)
-        if not is_suspended and members > total:
-            message = f"{title(item)} requires {members} pods, but the job has {total}"
-            hint = "do not override minMember or the number of replicas"
-            yield _broken(item, ("spec", "minMember"), message, hint)

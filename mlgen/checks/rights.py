@@ -15,7 +15,7 @@ https://kubernetes.io/docs/concepts/security/service-accounts/#default-service-a
 def problems(job: Objects) -> Iterator[Problem]:
     """Return a warning for each Role that may create pods, and each that others have too."""
     for item in job.of_kind("Role").values():
-        if any(map(_creates_pods, item["rules"])):
+        if any(map(creates_pods, item["rules"])):
             yield _warning(
                 item,
                 (),
@@ -34,7 +34,8 @@ def problems(job: Objects) -> Iterator[Problem]:
             )
 
 
-def _creates_pods(rule: dict[str, Any]) -> bool:
+def creates_pods(rule: dict[str, Any]) -> bool:
+    """Return True if a rule of a Role allows to create pods."""
     return "pods" in rule.get("resources", []) and "create" in rule["verbs"]
 
 

@@ -3,11 +3,12 @@
 The roles ps and worker are not rendered as objects, but as arguments of the master: their replicas,
 resources, volumes and image, in ElasticDL's syntax (elasticdl_client/common/{args,k8s_resource,
 k8s_volume}.py).
-It looks up its own pod by a fixed name to make it the owner of the other pods. The pod of a Job
-has another name, so the other pods have no owner, and are not deleted with the job. To delete
-them, run `kubectl delete pods -l elasticdl-job-name=<job>`.
+Its parameter servers look up its pod by a fixed name, which the pod of a Job does not have, and
+stop after 30 seconds without it. `templates/scripts/elasticdl_pods.py` gives it that name; the
+master loads it as its `--cluster_spec`.
 """
 
+import re
 from collections.abc import Mapping
 from math import ceil
 from typing import Any
@@ -18,7 +19,15 @@ from mlgen.jobfile.model import RoleSpec, TrainingJob
 from mlgen.jobfile.patterns import LINE, TEXT
 from mlgen.kubernetes.quantity import parse
 from mlgen.records import compared_names
-from mlgen.topology import POD_IP, POD_NAMESPACE, Right, Topology
+from mlgen.topology import (
+    POD_IP,
+    POD_NAME,
+    POD_NAMESPACE,
+    ConfigFiles,
+    Mount,
+    Right,
+    Topology,
+)
 
 ROLES = ("master", "ps", "worker")
 
@@ -31,9 +40,13 @@ RIGHTS = (
 """What the master asks of the API server (elasticdl/python/common/{k8s_client,
 k8s_tensorboard_client}.py); elasticdl/manifests/elasticdl-rbac.yaml has more, such as pods/exec.
 
-Names would not limit it, as it creates pods: of any labels, which a Service then selects. It also
-tries to label a pod elasticdl-<job>-master, which does not exist here, and goes on when that fails.
+Names would not limit it, as it creates pods: of any labels, which a Service then selects.
 """
+
+CLUSTER_SPEC = "elasticdl_pods.py"
+CLUSTER_SPECS = Mount(ConfigFiles("mlgen-cluster-spec", (CLUSTER_SPEC,)), "/cluster_spec")
+"""The folder in which the master looks for its `--cluster_spec`: ClusterSpecConfig in
+elasticdl_client/common/constants.py."""
 
 SUPPORTED = {"name", "replicas", "image", "resources", "volumes", "env", "gpus"}
 """The fields of ps and worker that have an argument of the master."""
@@ -89,20 +102,27 @@ def topology(job: TrainingJob) -> Topology:
         _check(planner, job.roles.get("master"), job.roles[name])
     if planner.collector.problems:
         return planner.topology()
+    workload = f"elasticdl-{job.name}-master"
+    _check_cluster_spec(planner, workload)
     planner.add(
         job.roles["master"],
         decides=True,
-        workload=f"elasticdl-{job.name}-master",
+        workload=workload,
         labels={
             "app": "elasticdl",
             "elasticdl-job-name": job.name,
             "elasticdl-replica-type": "master",
             "elasticdl-replica-index": "0",
         },
-        env={"MY_POD_IP": POD_IP, "MY_POD_NAMESPACE": POD_NAMESPACE},
+        env={"MY_POD_IP": POD_IP, "MY_POD_NAME": POD_NAME, "MY_POD_NAMESPACE": POD_NAMESPACE},
         command=MAIN,
         args=_arguments(job),
-        rights=RIGHTS,
+        rights=(
+            *RIGHTS,
+            Right("pods", ("patch",), (workload,)),
+            Right("pods/status", ("patch",), (workload,)),
+        ),
+        mounts=() if _cluster_spec(job) else (CLUSTER_SPECS,),
     )
     return planner.topology()
 
@@ -131,6 +151,27 @@ def _check(planner: Planner, master: RoleSpec | None, spec: RoleSpec) -> None:
             planner.problem(("roles", spec.name, "env", name), message, "set it in the image")
 
 
+def _cluster_spec(job: TrainingJob) -> object:
+    """Return the user's own `--cluster_spec`; None for that of mlgen."""
+    return job.options.get("arguments", {}).get("cluster_spec")
+
+
+def _check_cluster_spec(planner: Planner, stand_in: str) -> None:
+    """Warn of a master that does not load mlgen's file, as its parameter servers will stop."""
+    master, ps = planner.job.roles["master"], "ps" in planner.job.roles
+    words = " ".join((*master.command, *master.args))
+    message = f"parameter servers stop after 30 seconds if there is no pod {stand_in}"
+    if _cluster_spec(planner.job) and ps:
+        path: tuple[str, ...] = ("options", "arguments", "cluster_spec")
+        hint = "remove it, so that mlgen's file makes this pod; or make it in yours"
+    elif words and not re.search("cluster_spec|Local|AllreduceStrategy", words):
+        path = ("roles", "master", "args" if master.args else "command")
+        hint = f"add --cluster_spec={CLUSTER_SPEC}, mlgen's file, which makes this pod"
+    else:
+        return
+    planner.problem(path, message, hint, warning=True)
+
+
 def _arguments(job: TrainingJob) -> tuple[str, ...]:
     """Return the arguments of the master: job, namespace and pods, then `options.arguments`."""
     options = job.options
@@ -149,6 +190,7 @@ def _arguments(job: TrainingJob) -> tuple[str, ...]:
         values["volume"] = ";".join(map(_volume, volumes.values()))
     if env:
         values["envs"] = ",".join(f"{name}={value}" for name, value in env.items())
+    values["cluster_spec"] = CLUSTER_SPEC
     values |= options.get("arguments", {})
     return tuple(word for name, value in values.items() for word in (f"--{name}", str(value)))
 

@@ -13,6 +13,7 @@ from mlgen.frameworks._framework import Framework
 from mlgen.frameworks._planner import Planner
 from mlgen.frameworks._rules import slots
 from mlgen.jobfile.model import TrainingJob
+from mlgen.records import replace
 from mlgen.topology import Topology
 
 ROLES = mpi.ROLES
@@ -22,7 +23,7 @@ OPTIONS: dict[str, Any] = {
     "elasticPolicy": {
         "type": "object",
         "description": "Elastic training: scale the StatefulSet of the workers during training."
-        " /etc/mpi/discover_hosts.sh prints the workers whose names DNS resolves.",
+        " /etc/mpi/discover_hosts.sh prints the workers that are ready.",
         "additionalProperties": False,
         "required": ["minReplicas", "maxReplicas"],
         "examples": [{"minReplicas": 2, "maxReplicas": 8}],
@@ -60,7 +61,13 @@ def topology(job: TrainingJob) -> Topology:
         lines = (line for role, count in counts.items() for line in _lines(planner, role, count))
         planner.files["elastic-hosts"] = "".join(lines)
         planner.between("worker", minimum, maximum)
-    return planner.topology()
+        if planner.is_split(job.roles["worker"]):
+            message = "with host networking, no worker can be added or removed over ssh"
+            hint = "remove elasticPolicy, or write transport: kubectl-exec"
+            planner.problem(("options", "elasticPolicy"), message, hint)
+    # A worker that still pulls its image has an address, too, and horovodrun would fail to start a
+    # process there, and often the whole job. The operators also list only workers that run.
+    return replace(planner.topology(), only_ready=True)
 
 
 def _lines(planner: Planner, role: str, count: int) -> Iterator[str]:

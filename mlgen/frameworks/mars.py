@@ -1,7 +1,10 @@
 """Mars: schedulers, web services and workers with MARS_CLUSTER_DETAIL.
 
-The variables are those of KubeDL (controllers/mars/mars.go). Those of the workers include the
-memory and the disks that they can use.
+The variables are those of KubeDL (controllers/mars/mars.go), with two exceptions, as Mars would not
+run otherwise (mars/resource.py): amounts that the job file does not have are left out, because Mars
+takes 0 for what it has; and used memory is that of the processes, because Mars looks for that of
+the cgroup where only version 1 of cgroups has it. Those of the workers include the memory and the
+disks that they can use.
 """
 
 from functools import partial
@@ -92,10 +95,10 @@ def _env(planner: Planner, spec: RoleSpec, viewer: Viewer) -> RoleFields:
     """Return the variables of one role."""
     cpus, memory = _amount(spec, "cpu"), _amount(spec, "memory")
     env: dict[str, Any] = {
-        "MARS_CPU_TOTAL": str(cpus),
-        "MARS_MEMORY_TOTAL": str(memory),
+        **({"MARS_CPU_TOTAL": str(cpus)} if cpus else {}),
+        **({"MARS_MEMORY_TOTAL": str(memory)} if memory else {}),
         "MARS_CPU_USE_PROCESS_STAT": "1",
-        "MARS_MEM_USE_CGROUP_STAT": "1",
+        "MARS_MEM_USE_PROCESS_STAT": "1",
         "MARS_BIND_PORT": str(planner.own_port(spec, viewer)),
         # With KubeDL it is job-name, but Kubernetes' Jobs set that label to their own name.
         "MARS_K8S_GROUP_LABELS": "mlgen.dev/job",

@@ -6,7 +6,7 @@ from typing import Any
 from mlgen.jobfile.model import TrainingJob
 from mlgen.objects.labels import index_label, metadata, selector, workload_name
 from mlgen.objects.skeleton import filled
-from mlgen.topology import PEERS, Role
+from mlgen.topology import PEERS, Role, Topology
 
 
 def service(
@@ -34,10 +34,11 @@ def service(
     )
 
 
-def job_service(job: TrainingJob) -> dict[str, Any]:
+def job_service(topology: Topology) -> dict[str, Any]:
     """Return the headless Service that gives every pod of the job a DNS name."""
+    job = topology.job
     service_metadata = metadata(job, job.name, "rendezvous")
-    return service(service_metadata, selector(job))
+    return service(service_metadata, selector(job), only_ready=topology.only_ready)
 
 
 def replica_services(job: TrainingJob, role: Role) -> Iterator[dict[str, Any]]:

@@ -48,11 +48,11 @@ def test_each_violation_is_reported_once_with_its_place_and_object():
     assert EXPECTED.splitlines() == lines
 
 
-@pytest.mark.parametrize(("version", "count"), [("1.33", 1), ("1.34", 0)])
+@pytest.mark.parametrize(("version", "count"), [("1.34", 1), ("1.35", 0)])
 def test_the_version_decides_which_fields_exist(version, count, render):
     text = render(ROOT / "fixtures/tensorflow-single.yaml")
     text = text.replace("      containers:", "      hostnameOverride: a\n      containers:", 1)
 
     lines = verify(text, "--kube-version", version)
 
-    assert count == sum("hostnameOverride requires Kubernetes 1.34, not" in line for line in lines)
+    assert count == sum("hostnameOverride requires Kubernetes 1.35, not" in line for line in lines)

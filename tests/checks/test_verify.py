@@ -87,6 +87,11 @@ EDITS = {
     "selector-is-gone": ("tensorflow-ps", ", selector: {mlgen.dev/job: mnist}}\n", "}\n"),
     "service-has-an-address": ("tensorflow-ps", "{clusterIP: None, ", "{"),
     "service-hides-pods": ("tensorflow-ps", " publishNotReadyAddresses: true,", ""),
+    "service-publishes-workers-that-start": (
+        "horovod-elastic",
+        "{clusterIP: None, ",
+        "{clusterIP: None, publishNotReadyAddresses: true, ",
+    ),
     "service-is-renamed": (
         "pytorch-static",
         "kind: Service\nmetadata:\n  name: bert",

@@ -44,6 +44,11 @@ COMMANDS = {
         {"verbose": "", "np": "4", "ssh_port": "22", "hosts": "a:2,b:2"},
         "python a.py",
     ),
+    "horovodrun --blacklist-cooldown-range 1 9 -np 2 --min-np 1 python a.py": (
+        "horovodrun",
+        {"blacklist_cooldown_range": "1", "np": "2", "min_np": "1"},
+        "python a.py",
+    ),
     "mpiexec.hydra -ppn 2 -n 4 -genv A 1 ./a.out": (
         "mpirun",
         {"npernode": "2", "np": "4", "genv_A": "1"},

@@ -406,22 +406,24 @@ def test_horovodrun_and_deepspeed(framework, command, options, messages):
 
 
 @pytest.mark.parametrize(
-    ("framework", "command", "messages"),
+    ("framework", "command", "options", "messages"),
     [
-        ("deepspeed", "deepspeed a.py", ["deepspeed connects to the workers through ssh"]),
-        ("deepspeed", "deepspeed --launcher openmpi a.py", []),
+        ("deepspeed", "deepspeed a.py", {}, ["deepspeed connects to the workers through ssh"]),
+        ("deepspeed", "deepspeed --launcher openmpi a.py", {}, []),
+        ("horovod", "horovodrun -np 2 --hostfile /etc/mpi/hostfile a.py", {}, []),
         (
             "horovod",
             "horovodrun -np 2 --hostfile /etc/mpi/hostfile a.py",
+            {"implementation": "MPICH"},
             ["horovodrun connects to the workers through ssh"],
         ),
-        ("horovod", "mpirun -np 2 a.py", []),
+        ("horovod", "mpirun -np 2 a.py", {}, []),
     ],
 )
-def test_launchers_that_need_ssh(framework, command, messages):
+def test_launchers_that_need_ssh(framework, command, options, messages):
     roles = {"launcher": {"command": command.split()}, **workers()}
 
-    problems = reported(framework, roles, options={"transport": "kubectl-exec"})
+    problems = reported(framework, roles, options={"transport": "kubectl-exec", **options})
 
     assert [message for _, message, _ in problems] == messages
 

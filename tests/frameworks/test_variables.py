@@ -192,8 +192,9 @@ def test_mars_workers_know_their_resources_and_stores(topology):
     policy = {"workerCachePercentage": 50, "spillDirs": ["/a", "/b"], "lockFreeFileIO": False}
     roles = {"scheduler": 1, "worker": worker}
 
-    _, role = topology("mars", roles, workerMemoryTuningPolicy=policy).roles
+    scheduler, role = topology("mars", roles, workerMemoryTuningPolicy=policy).roles
 
+    assert not {"MARS_CPU_TOTAL", "MARS_MEMORY_TOTAL"} & set(scheduler.env)
     assert role.env["MARS_CPU_TOTAL"] == "2"
     assert role.env["MARS_MEMORY_TOTAL"] == str(1 << 30)
     assert role.env["MARS_CACHE_MEM_SIZE"] == str(1 << 29)
@@ -216,6 +217,9 @@ def test_the_size_of_the_plasma_store_overrides_the_percentage(topology):
     _, role = topology("mars", {"scheduler": 1, "worker": 1}, workerMemoryTuningPolicy=policy).roles
 
     assert role.env["MARS_CACHE_MEM_SIZE"] == str(2 << 30)
+
+
+MASTER = "elasticdl.python.master.main"
 
 
 def test_elasticdl_passes_ps_and_workers_to_the_master(topology):
@@ -247,7 +251,32 @@ def test_elasticdl_passes_ps_and_workers_to_the_master(topology):
         "--worker_pod_priority": "high=0.5",
         "--volume": "claim_name=c,mount_path=/d,sub_path=s",
         "--envs": "A=b",
+        "--cluster_spec": "elasticdl_pods.py",
         "--use_async": "True",
     }
     assert role.workload == "elasticdl-ctr-master"
-    assert [right.resource for right in role.rights] == ["pods", "services"]
+    rights = {(right.resource, *right.names) for right in role.rights}
+    stand_in = "elasticdl-ctr-master"
+    assert rights == {("pods",), ("services",), ("pods", stand_in), ("pods/status", stand_in)}
+
+
+def test_elasticdl_leaves_a_cluster_spec_to_the_user(topology):
+    laid_out = topology("elasticdl", {"master": 1, "ps": 1}, arguments={"cluster_spec": "own.py"})
+
+    (role,), (warning,) = laid_out.roles, laid_out.warnings
+    assert role.args[role.args.index("--cluster_spec") + 1] == "own.py"
+    assert not role.mounts
+    assert "no pod elasticdl-ctr-master" in warning.message
+
+
+@pytest.mark.parametrize(
+    ("args", "warnings"),
+    [("", 1), ("--cluster_spec=elasticdl_pods.py", 0), ("--distribution_strategy=Local", 0)],
+)
+def test_elasticdl_warns_of_a_command_without_a_cluster_spec(args, warnings, topology):
+    master = RoleSpec("master", 1, command=("python", "-m", MASTER), args=tuple(args.split()))
+
+    laid_out = topology("elasticdl", {"master": master})
+
+    assert len(laid_out.warnings) == warnings
+    assert laid_out.roles[0].mounts

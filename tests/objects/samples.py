@@ -1,7 +1,7 @@
 """Small jobs, roles and topologies, of which a test sets only the fields that matter to it."""
 
 from mlgen.jobfile.model import RoleSpec, TrainingJob
-from mlgen.topology import Role, Topology
+from mlgen.topology import Order, Role, Topology
 
 
 def job(**fields):
@@ -10,6 +10,10 @@ def job(**fields):
 
 def role(name="worker", spec=(), **fields):
     return Role(**{"name": name, "replicas": 2, "spec": RoleSpec(name, **dict(spec))} | fields)
+
+
+LATER = role("later", orders=(Order("worker", "Complete"),))
+"""A role that starts when another has succeeded."""
 
 
 def topology(*roles, supervised=False, decides="one", files=(), **fields):

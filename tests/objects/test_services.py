@@ -1,13 +1,15 @@
 """The headless Service of a job, and those of single replicas."""
 
+from dataclasses import replace
+
 import pytest
-from objects.samples import job, one, role
+from objects.samples import job, one, role, topology
 
 from mlgen.objects.services import job_service, replica_services
 
 
 def test_the_headless_service_of_a_job_selects_all_its_pods():
-    service = job_service(job())
+    service = job_service(topology())
 
     assert service["metadata"]["name"] == "mnist"
     assert service["metadata"]["labels"]["app.kubernetes.io/component"] == "rendezvous"
@@ -16,6 +18,12 @@ def test_the_headless_service_of_a_job_selects_all_its_pods():
         "publishNotReadyAddresses": True,
         "selector": {"mlgen.dev/job": "mnist"},
     }
+
+
+def test_the_service_of_workers_that_are_discovered_has_only_those_that_are_ready():
+    service = job_service(replace(topology(), only_ready=True))
+
+    assert "publishNotReadyAddresses" not in service["spec"]
 
 
 def test_a_replica_of_the_pod_network_has_no_service_of_its_own():

@@ -75,6 +75,9 @@ horovod/runner/launch.py, the manual pages of Open MPI's and Hydra's mpirun, `ra
 TWO_VALUES = frozenset(("mca", "gmca", "pmixmca", "prtemca", "genv", "env"))
 """Options of mpirun with a name and a value: `--mca NAME VALUE` is the option `mca_NAME`."""
 
+RANGE = "blacklist_cooldown_range"
+"""The option of horovodrun with two values, of which the first one is kept."""
+
 ALIASES: Mapping[str, Mapping[str, str]] = {
     "torchrun": {"m": "module"},
     "accelerate": {"m": "module", "q": "quiet"},
@@ -269,6 +272,8 @@ def _parsed(launcher: str, words: Sequence[str], path: ValuePath) -> Launch:
             name, value = f"{name}_{queue.pop(0).partition('=')[0]}", queue.pop(0)
         elif not equals and name not in SWITCHES[launcher] and _is_value(queue):
             value = queue.pop(0)
+            if name == RANGE and _is_value(queue):
+                queue.pop(0)
         options[ALIASES[launcher].get(name, name)] = value
     return Launch(launcher, options, (*subcommand, *queue), path)
 

@@ -1,0 +1,96 @@
+"""What an ElasticDL master adds to its parameter servers and workers, as its --cluster_spec.
+
+Parameter servers look every 30 seconds for the pod elasticdl-<job>-master, and stop when it has
+ended or does not exist (elasticdl/python/ps/parameter_server.py, elasticdl/go/cmd/elasticdl_ps).
+The pod of a Job has another name. So there is a second pod, of that name, which is never scheduled,
+and ends when the master ends. It belongs to the master's pod, and what the master creates belongs
+to it, so that all of it is deleted with the job.
+
+Runs in the image of the user: Python 3.5 and later, with the package `kubernetes`.
+"""
+
+import atexit
+import os
+import re
+import time
+
+from kubernetes import client
+
+NAMESPACE, POD = os.environ["MY_POD_NAMESPACE"], os.environ["MY_POD_NAME"]
+CONFLICT, NOT_FOUND = 409, 404
+
+SMALL = {"cpu": "1m", "memory": "1Mi"}  # a quota may ask for amounts
+CONFINED = {
+    "runAsNonRoot": True,
+    "runAsUser": 65534,
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+
+
+class Cluster:
+    """The pods that the master creates; its methods are those that ElasticDL calls."""
+
+    def __init__(self) -> None:
+        self.api = client.CoreV1Api()
+        master = self.api.read_namespaced_pod(POD, NAMESPACE)
+        self.account = master.spec.service_account_name
+        labels = {key: master.metadata.labels[key] for key in ("app", "elasticdl-job-name")}
+        self.name = "elasticdl-{}-master".format(labels["elasticdl-job-name"])
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": POD, "uid": master.metadata.uid}
+        container = {
+            "name": "main",
+            "image": master.spec.containers[0].image,
+            "resources": {"requests": SMALL, "limits": SMALL},
+            "securityContext": CONFINED,
+        }
+        self.pod = {
+            "metadata": {"name": self.name, "labels": labels, "ownerReferences": [owner]},
+            "spec": {
+                "schedulingGates": [{"name": "mlgen.dev/stands-for-the-master"}],
+                "automountServiceAccountToken": False,
+                "restartPolicy": "Never",
+                "containers": [container],
+            },
+        }
+
+    def start(self) -> None:
+        """Create the pod; that of an earlier master goes first, with what belongs to it."""
+        while not self._created():
+            print("waiting until the pods of an earlier master are gone", flush=True)
+            time.sleep(2)
+        atexit.register(self._end)
+
+    def _created(self) -> bool:
+        try:
+            self.api.create_namespaced_pod(NAMESPACE, self.pod)
+        except client.rest.ApiException as error:
+            if error.status != CONFLICT:
+                raise
+            options = client.V1DeleteOptions(propagation_policy="Foreground")
+            try:
+                self.api.delete_namespaced_pod(self.name, NAMESPACE, body=options)
+            except client.rest.ApiException as gone:
+                if gone.status != NOT_FOUND:
+                    raise
+            return False
+        return True
+
+    def _end(self) -> None:
+        body = {"status": {"phase": "Succeeded"}}
+        self.api.patch_namespaced_pod_status(self.name, NAMESPACE, body)
+
+    def with_pod(self, pod: client.V1Pod) -> client.V1Pod:
+        """Give a parameter server the account with which it may look for the master."""
+        if re.search(r"-ps-\d+$", pod.metadata.name):
+            pod.spec.service_account_name = self.account
+        return pod
+
+    def with_service(self, service: client.V1Service) -> client.V1Service:
+        """Return a Service of the master as it is."""
+        return service
+
+
+cluster = Cluster()
+cluster.start()
