@@ -38,7 +38,15 @@ from typing import Any, Literal
 from mlgen.jobfile.model import TrainingJob
 from mlgen.kubernetes.groups import is_built_in
 from mlgen.kubernetes.labels import KUEUE_QUEUE
-from mlgen.objects.labels import INSTANCE, MANAGED_BY, ROLE, SET, config_name, workload_name
+from mlgen.objects.labels import (
+    DECIDES,
+    INSTANCE,
+    MANAGED_BY,
+    ROLE,
+    SET,
+    config_name,
+    workload_name,
+)
 from mlgen.objects.supervisor import PLAN, own_name, plan_text
 from mlgen.problems import Problem
 from mlgen.records import record, replace
@@ -53,6 +61,12 @@ SYNC_OPTIONS = "argocd.argoproj.io/sync-options"
 FORCE = ("Force=true", "ServerSideApply=false")
 SKIP_DRY_RUN = ("SkipDryRunOnMissingResource=true",)
 """Without it, the whole sync fails if a later sync installs the CustomResourceDefinition."""
+
+IGNORE_HEALTH = {"argocd.argoproj.io/ignore-healthcheck": "true"}
+"""A suspended Job would keep the Application from being Healthy after training has succeeded.
+
+https://argo-cd.readthedocs.io/en/stable/operator-manual/health/
+"""
 
 CLAIM = "PersistentVolumeClaim"
 KEEP = ("Prune=false", "Delete=false")
@@ -200,14 +214,24 @@ def _annotated(metadata: Object, annotations: Mapping[str, str]) -> Object:
     return metadata | {"annotations": user_annotations | added}
 
 
-def _adapt_for_argocd(_topology: Topology, manifest: Object) -> Object:
+def _adapt_for_argocd(topology: Topology, manifest: Object) -> Object:
     options: Sequence[str] = FORCE if manifest["kind"] == "Job" else ()
+    if _is_suspended_at_the_end(topology, manifest):
+        manifest = manifest | {"metadata": _annotated(manifest["metadata"], IGNORE_HEALTH)}
     if manifest["kind"] == CLAIM:
         options = KEEP
     if not is_built_in(manifest["apiVersion"]):
         options = SKIP_DRY_RUN
     manifest = _without_instance(manifest)
     return manifest | {"metadata": _with_options(manifest["metadata"], options)}
+
+
+def _is_suspended_at_the_end(topology: Topology, manifest: Object) -> bool:
+    """Return whether the supervisor suspends a Job if it still runs when training has ended."""
+    if not (topology.supervised and topology.job.run_policy.clean_pod_policy == "Running"):
+        return False
+    labels, roles = manifest["metadata"]["labels"], {role.name for role in topology.roles}
+    return manifest["kind"] == "Job" and labels.get(ROLE) in roles and DECIDES not in labels
 
 
 def _with_options(metadata: Object, options: Sequence[str]) -> Object:

@@ -19,6 +19,7 @@ from mlgen.variants import gitops, name_hash
 TTL = "ttlSecondsAfterFinished"
 INSTANCE = "app.kubernetes.io/instance"
 OPTIONS = "argocd.argoproj.io/sync-options"
+HEALTH = "argocd.argoproj.io/ignore-healthcheck"
 FLUX = "kustomize.toolkit.fluxcd.io"
 QUEUE = "kueue.x-k8s.io/queue-name"
 SET = "mlgen.dev/set"
@@ -152,7 +153,7 @@ def common(item):
     for metadata in (item["metadata"], template.get("metadata", {})):
         metadata.get("labels", {}).pop(INSTANCE, None)
         noted = metadata.get("annotations", {})
-        for name in [name for name in noted if name in (SET, OPTIONS) or name.startswith(FLUX)]:
+        for name in [name for name in noted if name in (SET, OPTIONS, HEALTH) or FLUX in name]:
             del noted[name]
         if not noted:
             metadata.pop("annotations", None)
@@ -377,7 +378,7 @@ def test_the_summary_says_how_the_tool_keeps_scaled_sets(setting, needed, tmp_pa
 
     assert (ARGOCD in run("render", path, "--for", "argocd", *words)[1]) is needed
     assert (INTRO + SCALED in run("render", path, "--for", "flux", *words)[1]) is needed
-    assert "so that" not in run("render", path, *words)[1]
+    assert "needs in the" not in run("render", path, *words)[1]
 
 
 def test_the_summary_says_how_the_tool_keeps_resumed_jobs():

@@ -1,0 +1,58 @@
+"""What a user sees of a job in the cluster, and how a test lets its replicas end."""
+
+SECONDS = 600
+"""How long a test waits at most. A busy machine takes minutes to start a pod."""
+
+
+class Training:
+    """The job of `wide-deep.mlgen.yaml`, under any name, in a namespace of a real cluster."""
+
+    def __init__(self, namespace, name):
+        self.namespace, self.name = namespace, name
+
+    def uids(self):
+        """Return the UID of each Job by role; the supervisor is one."""
+        jobs = self.namespace.get("jobs", "-l", f"mlgen.dev/job={self.name},mlgen.dev/role")
+        return {
+            each["metadata"]["labels"]["mlgen.dev/role"]: each["metadata"]["uid"]
+            for each in jobs["items"]
+        }
+
+    def runs(self, **replicas):
+        """Wait until so many pods of each role run."""
+        replicas = replicas or {"trainer": 1, "server": 2, "worker": 2}
+
+        def running():
+            selector = f"mlgen.dev/job={self.name},mlgen.dev/role"
+            pods = self.namespace.get("pods", "-l", selector)["items"]
+            pods = [each for each in pods if "deletionTimestamp" not in each["metadata"]]
+            phases = [
+                (pod["metadata"]["labels"]["mlgen.dev/role"], pod["status"]["phase"])
+                for pod in pods
+            ]
+            return {role: phases.count((role, "Running")) for role in replicas} == replicas
+
+        self.namespace.until(f"{replicas} of {self.name} run", running, SECONDS)
+
+    def pods(self, role):
+        """Return the names of the pods of a role."""
+        selector = f"mlgen.dev/job={self.name},mlgen.dev/role={role}"
+        words = ("get", "pods", "-l", selector, "-o", "name")
+        return set(self.namespace.kubectl(*words).split())
+
+    def ends(self, role, code):
+        """Let one pod of a role end with an exit code."""
+        pod = min(self.pods(role))
+        self.namespace.kubectl("exec", pod, "--", "sh", "-c", f"echo {code} > /tmp/code")
+
+    def ended(self):
+        """Wait until the supervisor has ended, and the pods that it stops are gone."""
+        self.namespace.ended(f"{self.name}-supervisor", SECONDS)
+        self.stops()
+
+    def stops(self):
+        """Wait until no pod runs."""
+        self.namespace.until(f"pods of {self.name} are gone", self.is_stopped, SECONDS)
+
+    def is_stopped(self):
+        return not self.namespace.active(self.name)
