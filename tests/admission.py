@@ -9,17 +9,18 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import cache
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import yaml
 from support import golden
 
+from mlgen import Options, pipeline
 from mlgen.checks import admission, names
+from mlgen.documents.files import Text
 from mlgen.kubernetes import definitions
 from mlgen.kubernetes.objects import without_nulls
-from mlgen.kubernetes.versions import KubeVersion
-from mlgen.problems import dotted
+from mlgen.problems import MlgenError, dotted
 
 PLURALS = {
     "ConfigMap": ("/api/v1", "configmaps"),
@@ -39,7 +40,7 @@ class Server:
     """An API server, which is asked whether it would create objects."""
 
     def __init__(self, kubeconfig, namespace):
-        config = yaml.safe_load(kubeconfig.read_text())
+        config = yaml.safe_load(Path(kubeconfig).read_text())
         cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
         self.address, self.namespace = urlsplit(cluster["server"]), namespace
         self.context = ssl.create_default_context(cafile=_file(cluster, "certificate-authority"))
@@ -52,7 +53,7 @@ class Server:
         self.connections = threading.local()
 
     def ask(self, method, path, body=None):
-        """Return the status and the content of a response."""
+        """Return the status, the content and the warnings of a response."""
         connection = getattr(self.connections, "open", None)
         if connection is None:
             host, port = self.address.hostname, self.address.port
@@ -61,19 +62,29 @@ class Server:
         try:
             connection.request(method, path, body, self.headers)
             response = connection.getresponse()
-            return response.status, json.loads(response.read() or b"{}")
+            content = json.loads(response.read() or b"{}")
+            return response.status, content, response.headers.get_all("Warning") or []
         except http.client.RemoteDisconnected:
             # Kubernetes 1.34.4 panics in validateSuccessPolicyRule if completions is missing.
             self.connections.open = None
-            return 500, {"message": "the API server has closed the connection"}
+            return 500, {"message": "the API server has closed the connection"}, []
+
+    def create(self, item):
+        """Ask whether the API server would create an object.
+
+        Returns:
+            Why not, "" if it would; the object as it would be stored; warnings.
+        """
+        version, kind = item["apiVersion"], item["kind"]
+        prefix, plural = PLURALS.get(kind) or (f"/apis/{version}", f"{kind.lower()}s")
+        path = f"{prefix}/namespaces/{self.namespace}/{plural}?dryRun=All&fieldValidation=Strict"
+        status, answer, warnings = self.ask("POST", path, json.dumps(item))
+        assert status in (201, 400, 413, 422, 500), (status, answer, item)
+        return "" if status == 201 else answer["message"], answer, warnings
 
     def refusal(self, item):
         """Return why the API server would not create an object; "" if it would."""
-        prefix, plural = PLURALS[item["kind"]]
-        path = f"{prefix}/namespaces/{self.namespace}/{plural}?dryRun=All&fieldValidation=Strict"
-        status, answer = self.ask("POST", path, json.dumps(item))
-        assert status in (201, 400, 413, 422, 500), (status, answer, item)
-        return "" if status == 201 else answer["message"]
+        return self.create(item)[0]
 
     def refusals(self, items, threads=4):
         """Return the refusal of each object."""
@@ -104,6 +115,8 @@ def without_dropped(item):
             source.pop("podCertificate", None)
     for field in ("containers", "initContainers"):
         for container in filter(None, pod.get(field) or []):
+            if field == "containers":
+                container.pop("restartPolicy", None)
             if container.get("lifecycle"):
                 container["lifecycle"].pop("stopSignal", None)
                 container["lifecycle"] = container["lifecycle"] or None
@@ -132,10 +145,27 @@ def objects(files):
 
 def standard(item):
     """Return an object without its namespace; None if not every cluster has its kind."""
-    if item["kind"] not in PLURALS:
-        return None
+    return unplaced(item) if item["kind"] in PLURALS else None
+
+
+def unplaced(item):
+    """Return an object without its namespace."""
     metadata = {key: value for key, value in item["metadata"].items() if key != "namespace"}
     return {**item, "metadata": metadata}
+
+
+def jobs(name, text, version):
+    """Return the jobs in a text as they are rendered; None if mlgen rejects it."""
+    try:
+        return pipeline.render([Text(name, text)], Options(kube_version=version)).jobs
+    except MlgenError:
+        return None
+
+
+def rendered(name, text, version):
+    """Return the objects of the jobs in a text; None if mlgen rejects it."""
+    found = jobs(name, text, version)
+    return found and [unplaced(item) for job in found for item in job.objects]
 
 
 WORDS = {
@@ -294,27 +324,30 @@ class Spot:
     mapping: bool
 
 
-def spots(kind, value, path=()):
+def spots(kind, value, version, path=()):
     """Yield every value below one of a type, as the API's schema has it."""
     if kind[0] == "[" and isinstance(value, list):
         pairs = [(index, kind[1:-1]) for index in range(len(value))]
     elif kind[0] == "{" and isinstance(value, dict):
         pairs = [(key, kind[1:-1]) for key in value]
     elif definitions.is_definition(kind) and isinstance(value, dict):
-        fields = definitions.definition(kind).fields
+        fields = definitions.definition(kind, version).fields
         pairs = [(key, fields.get(key, "any")) for key in value]
     else:
         return
     for key, inner in pairs:
         yield Spot(value, key, inner, (*path, key), kind[0] == "{")
-        yield from spots(inner, value[key], (*path, key))
+        yield from spots(inner, value[key], version, (*path, key))
 
 
 class Mutator:
     """Changes objects; the same random numbers make the same changes."""
 
-    def __init__(self, random):
-        self.random = random
+    def __init__(self, random, version):
+        self.random, self.version = random, version
+
+    def definition(self, kind):
+        return definitions.definition(kind, self.version)
 
     def mutant(self, item):
         """Return a copy of an object with one change, or a few."""
@@ -324,7 +357,9 @@ class Mutator:
         return changed
 
     def change(self, item):
-        found = [spot for spot in spots(item["kind"], item) if spot.path not in UNTOUCHED]
+        found = [
+            spot for spot in spots(item["kind"], item, self.version) if spot.path not in UNTOUCHED
+        ]
         found = [spot for spot in found if spot.path[-1] not in SERVERS]
         if self.random.random() < 0.4 or not found:
             # A field of an object is added more often than it is changed.
@@ -353,7 +388,7 @@ class Mutator:
             key = self.random.choice(RESOURCES if "quantity" in kind else KEYS)
             holder[key] = self.value(kind[1:-1], "value")
         else:
-            fields = definitions.definition(kind).fields
+            fields = self.definition(kind).fields
             absent = [name for name in fields if name not in holder and name not in SERVERS]
             if absent:
                 name = self.random.choice(absent)
@@ -408,7 +443,7 @@ class Mutator:
 
     def patch(self, spec):
         """Change the patch of a pod's spec, or of one of its containers."""
-        fields = definitions.definition("PodSpec").fields
+        fields = self.definition("PodSpec").fields
         if self.random.random() < 0.5:
             name = self.random.choice([name for name in fields if name not in SERVERS])
             spec[name] = self.value(fields[name], name)
@@ -417,7 +452,7 @@ class Mutator:
         if not containers:
             containers.append({"name": self.random.choice(["main", "side"]), "image": "busybox"})
         holder = self.random.choice(containers)
-        fields = definitions.definition("Container").fields
+        fields = self.definition("Container").fields
         name = self.random.choice([name for name in fields if name not in SERVERS])
         holder[name] = self.value(fields[name], name)
 
@@ -431,7 +466,7 @@ class Mutator:
             count = chance.choice((0, 1, 1, 2))
             return {chance.choice(keys): self.value(kind[1:-1], "value") for _ in range(count)}
         if definitions.is_definition(kind):
-            definition = definitions.definition(kind)
+            definition = self.definition(kind)
             names = [n for n in definition.fields if n not in SERVERS]
             share = 0.5 if depth < 2 else 0.2
             chosen = [n for n in names if n in definition.required or chance.random() < share]
@@ -450,10 +485,3 @@ class Mutator:
             "time": ["2026-01-01T00:00:00Z", "a"],
         }
         return chance.choice(scalars.get(kind, ODD))
-
-
-@cache
-def version_of(server):
-    """Return the version of an API server."""
-    _, answer = server.ask("GET", "/version")
-    return KubeVersion(int(answer["major"]), int(answer["minor"].rstrip("+")))

@@ -52,13 +52,23 @@ def is_placement_mutable(update: Update) -> bool:
 
 
 def _has_started(update: Update) -> bool:
-    """Return whether a suspended Job counts as started; since 1.36, only while it has pods.
+    """Return whether a suspended Job counts as started; since 1.36, until it is seen suspended.
 
-    A file has no status, so a Job in a file counts as not started.
+    A file has no status, so a Job in a file counts as not started. Source: validationOptionsForJob
+    and shouldAllowMutablePodTemplate in pkg/registry/batch/job/strategy.go.
     """
-    if update.kube_version >= MUTABLE_WHILE_SUSPENDED:
-        return bool(update.old_value("status", "active"))
-    return update.old_value("status", "startTime") is not None
+    started = update.old_value("status", "startTime") is not None
+    if update.kube_version < MUTABLE_WHILE_SUSPENDED:
+        return started
+    return bool(update.old_value("status", "active")) or (
+        started and not _is_seen_suspended(update)
+    )
+
+
+def _is_seen_suspended(update: Update) -> bool:
+    """Return whether the Job controller has reported that a Job is suspended."""
+    conditions = update.old_value("status", "conditions") or ()
+    return any((each["type"], each["status"]) == ("Suspended", "True") for each in conditions)
 
 
 def may_have_started(update: Update) -> bool:

@@ -1,58 +1,13 @@
-"""Site requirements such as security, storage and gang scheduling, in a real cluster."""
+"""Site requirements such as security and storage, in a real cluster."""
 
 import json
-import re
 import socket
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from support import FIXTURES
 
 pytestmark = pytest.mark.cluster
-
-
-@pytest.mark.parametrize("fixture", FIXTURES, ids=lambda path: path.stem)
-def test_the_api_server_accepts_every_fixture_at_the_pod_security_level_that_show_reports(
-    fixture, namespace, request
-):
-    manifests = namespace.render(fixture, "--namespace", namespace.name)
-    if "kind: PodGroup" in manifests:
-        request.getfixturevalue("pod_groups")
-    command = [sys.executable, "-m", "mlgen", "show", str(fixture)]
-    report = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-
-    warned = []
-    for level in ("baseline", "restricted"):
-        label = f"pod-security.kubernetes.io/warn={level}"
-        namespace.kubectl("label", "--overwrite", "namespace", namespace.name, label)
-        words = ("apply", "--dry-run=server", "--validate=strict", "-f", "-")
-        output, warnings = namespace.stdout_and_stderr(*words, stdin=manifests)
-
-        assert output.count("created (server dry run)") == manifests.count("\nkind: ")
-        warned.append("would violate PodSecurity" in warnings)
-
-    levels = {(True, True): "privileged", (False, True): "baseline", (False, False): "restricted"}
-    assert re.search(rf"^PodSecurity: {levels[tuple(warned)]}(;|$)", report, re.MULTILINE)
-
-
-@pytest.mark.usefixtures("pod_groups")
-def test_the_pod_groups_of_a_gang_keep_all_fields(namespace):
-    """The API server prunes unknown fields, so each field that it keeps is in the CRD."""
-    for name in ("tensorflow-volcano", "pytorch-coscheduling"):
-        fixture = next(path for path in FIXTURES if path.stem == name)
-        manifests = namespace.render(fixture, "--namespace", namespace.name)
-        namespace.kubectl(
-            "apply", "-l", "app.kubernetes.io/component=gang", "-f", "-", stdin=manifests
-        )
-
-    volcano = namespace.get("podgroups.scheduling.volcano.sh", "wide-deep")["spec"]
-    coscheduling = namespace.get("podgroups.scheduling.x-k8s.io", "dino")["spec"]
-
-    assert (volcano["minMember"], volcano["minResources"]["memory"]) == (7, "39Gi")
-    assert (volcano["queue"], volcano["priorityClassName"]) == ("ads", "high")
-    assert (coscheduling["minMember"], coscheduling["scheduleTimeoutSeconds"]) == (2, 300)
 
 
 def test_a_restricted_job_trains_in_a_namespace_that_enforces_restricted(namespace, jobs):

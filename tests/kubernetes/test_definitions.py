@@ -51,9 +51,9 @@ def test_a_field_has_its_first_and_its_last_version():
     def pod(minor):
         return definition("PodSpec", KubeVersion(1, minor))
 
-    assert "hostnameOverride" not in pod(33).fields
-    assert pod(33).later["hostnameOverride"] == KubeVersion(1, 34)
-    assert "hostnameOverride" in pod(34).fields
+    assert "hostnameOverride" not in pod(34).fields
+    assert pod(34).later["hostnameOverride"] == KubeVersion(1, 35)
+    assert "hostnameOverride" in pod(35).fields
     assert "workloadRef" in pod(35).fields
     assert "workloadRef" not in pod(36).fields
     assert pod(36).earlier["workloadRef"] == KubeVersion(1, 35)

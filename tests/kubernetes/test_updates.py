@@ -41,6 +41,9 @@ def test_the_value_before_an_update():
     assert 1 == update(OLD, {}, change).old_value("spec", "replicas")
 
 
+SUSPENDED = {"type": "Suspended", "status": "True"}
+
+
 def job(*, suspend=True, **status):
     return {"spec": {"suspend": suspend}, **({"status": status} if status else {})}
 
@@ -53,7 +56,9 @@ def job(*, suspend=True, **status):
         (job(suspend=False), (1, 36), False, False, False),
         (job(active=0), (1, 35), True, False, False),
         (job(startTime="x"), (1, 35), False, False, False),
-        (job(startTime="x"), (1, 36), True, True, False),
+        (job(startTime="x"), (1, 36), False, False, False),
+        (job(startTime="x", conditions=[SUSPENDED]), (1, 36), True, True, False),
+        (job(startTime="x", conditions=[{**SUSPENDED, "status": "False"}]), (1, 36), *[False] * 3),
         (job(active=1), (1, 36), False, False, False),
         (job(active=1), (1, 35), True, False, False),
     ],

@@ -1,4 +1,4 @@
-"""Values that the API server rejects; tests/cluster/test_admission.py asks a real one."""
+"""Values that the API server rejects; tests/parts/kubernetes/test_admission.py asks a real one."""
 
 import pytest
 import yaml
@@ -53,12 +53,35 @@ def main(**fields):
     return {"containers": [{"name": "main", "image": "a", **fields}]}
 
 
+def restarts(*rules, policy="Never"):
+    """Return the fields of a container with restart rules: an action and exit codes each."""
+    codes = [{"operator": "In", "values": values} for _, values in rules]
+    pairs = zip(rules, codes, strict=True)
+    listed = [{"action": action, "exitCodes": code} for (action, _), code in pairs]
+    return {"restartPolicy": policy, "restartPolicyRules": listed}
+
+
+FROM_FILE = [
+    {"name": "A", "valueFrom": {"fileKeyRef": {"volumeName": "a", "path": "a.env", "key": "A"}}}
+]
+
+
+def sidecar(**fields):
+    return {"initContainers": [{"name": "a", "image": "a", "restartPolicy": "Always", **fields}]}
+
+
+@pytest.mark.parametrize("volume", [{"name": "a"}, {"name": "a", "emptyDir": {}}])
+def test_variables_may_come_from_a_file_in_an_empty_dir(volume):
+    assert [] == lines(job(**main(env=FROM_FILE), volumes=[volume]), SUPPORTED[-1])
+
+
 @pytest.mark.parametrize(
     ("item", "since"),
     [
         (job(**main(env=[{"name": "1 + 1"}])), (1, 32)),
         (job(**main(lifecycle={"preStop": {"sleep": {"seconds": 0}}})), (1, 33)),
         (job(dnsConfig={"searches": [".", "_a.b_c"]}), (1, 33)),
+        (job(**main(restartPolicy="OnFailure")), (1, 35)),
     ],
 )
 def test_a_rule_is_relaxed_in_a_later_version(item, since):
@@ -73,17 +96,14 @@ def test_a_rule_is_relaxed_in_a_later_version(item, since):
         (job(resources={"requests": {"nvidia.com/gpu": 1}}), (1, 34)),
         (job(initContainers=[{"name": "a", "image": "a", "restartPolicy": "Often"}]), (1, 35)),
         (job(**main(restartPolicyRules=[{"action": "Stop"}])), (1, 35)),
+        (job(**sidecar(**restarts(("Stop", [1]), policy="Always"))), (1, 35)),
+        (job(hostnameOverride="a/b"), (1, 35)),
+        (job(hostnameOverride="a" * 65), (1, 35)),
+        (job(hostnameOverride="a", hostNetwork=True), (1, 35)),
+        (job(hostnameOverride="a", setHostnameAsFQDN=True), (1, 35)),
+        (job(**main(env=FROM_FILE)), (1, 35)),
         (
-            job(
-                initContainers=[
-                    {
-                        "name": "a",
-                        "image": "a",
-                        "restartPolicy": "Always",
-                        "restartPolicyRules": [{"action": "Restart", "exitCodes": {}}],
-                    }
-                ]
-            ),
+            job(**main(env=FROM_FILE), volumes=[{"name": "a", "secret": {"secretName": "a"}}]),
             (1, 35),
         ),
     ],
@@ -92,6 +112,23 @@ def test_a_rule_begins_with_a_field(item, since):
     rejected_by = [v for v in SUPPORTED if list(validation.violations(item, v))]
 
     assert [version for version in SUPPORTED if version >= since] == rejected_by
+
+
+RULES = {
+    "a rule": (main(**restarts(("Restart", [1]))), []),
+    "a rule for all containers": (main(**restarts(("RestartAllContainers", [1]))), [35]),
+    "a rule of a sidecar": (sidecar(**restarts(("Restart", [1]), policy="Always")), [35]),
+    "too many rules": (main(**restarts(*[("Restart", [1])] * 21)), [35, 36, 37]),
+    "too many exit codes": (main(**restarts(("Restart", [1] * 256))), [35, 36, 37]),
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_restart_rules(name):
+    pod, expected = RULES[name]
+    versions = [KubeVersion(1, minor) for minor in (35, 36, 37)]
+
+    assert expected == [v.minor for v in versions if list(validation.violations(job(**pod), v))]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ file can set. A finding that is not there, and one that no linter has any more, 
 import json
 import re
 import subprocess
+from importlib.resources import files
+from pathlib import Path
 
 import pytest
 from pages import DOCS, blocks
@@ -14,12 +16,13 @@ from support import FILES, golden, load_all
 
 from mlgen import validate
 from mlgen.kubernetes.pod_security import LEVELS, level, violations
-from mlgen.kubernetes.versions import SUPPORTED
+from mlgen.kubernetes.versions import DEFAULT, SUPPORTED
 from mlgen.output.manifests import text
 
 PAGE = DOCS / "security.md"
 ADDED, FIELDS = "What mlgen adds", "What a job file can set"
-TOOLS = {"kube-score": 0, "checkov": 1}
+TOOLS = {"kube-score": 0, "checkov": 1, "conftest": 2}
+POLICIES = Path(__file__).parent / "policies"
 """The linters, each with its column in the tables."""
 
 
@@ -50,7 +53,14 @@ def checkov(program, folder):
     return {check["check_id"] for check in report["results"]["failed_checks"]}
 
 
-@pytest.fixture(params=[kube_score, checkov], ids=["kube-score", "checkov"])
+def conftest(program, folder):
+    command = [program, "test", "--policy", POLICIES, "--output", "json", folder]
+    run = subprocess.run(command, capture_output=True, check=False)
+    failures = [each for file in json.loads(run.stdout) for each in file.get("failures", [])]
+    return {failure["msg"].partition(":")[0] for failure in failures}
+
+
+@pytest.fixture(params=[kube_score, checkov, conftest], ids=[*TOOLS])
 def linter(request, tool):
     """The name of a linter, and a function that returns its findings in a folder."""
     name = request.param.__name__.replace("_", "-")
@@ -84,6 +94,32 @@ def test_a_job_file_can_avoid_all_but_the_findings_about_what_mlgen_adds(linter,
 
     assert findings(tmp_path / "out") <= explained(ADDED, name)
 
+
+def test_kubeconform_accepts_all_objects_in_the_schemas_of_newer_versions(tool, folder, tmp_path):
+    """PodGroups have no schema there, but CRDs."""
+    program = tool("kubeconform")
+    for version in SUPPORTED[SUPPORTED.index(DEFAULT) :]:
+        schemas = files("kubernetes_validate") / f"kubernetes-json-schema/v{version}.0-local-strict"
+        definitions = json.loads((schemas / "_definitions.json").read_text())["$defs"]
+        for name in SCHEMAS:
+            schema = (schemas / f"{name}.json").read_text().replace("/api/_definitions.json#", "#")
+            (tmp_path / f"{name}.json").write_text(
+                json.dumps(json.loads(schema) | {"$defs": definitions})
+            )
+        location = f"{tmp_path}/{{{{.ResourceKind}}}}{{{{.KindSuffix}}}}.json"
+        command = [program, "-strict", "-schema-location", location, "-skip", "PodGroup"]
+        command += ["-summary", "-output", "json", folder]
+        report = json.loads(subprocess.run(command, capture_output=True, check=False).stdout)
+
+        assert [] == [found for found in report["resources"] if found["status"] != "statusSkipped"]
+        assert report["summary"]["valid"] > len(FILES)
+
+
+SCHEMAS = (
+    *("configmap-v1", "deployment-apps-v1", "job-batch-v1", "persistentvolumeclaim-v1"),
+    *("role-rbac-v1", "rolebinding-rbac-v1", "service-v1", "serviceaccount-v1"),
+    "statefulset-apps-v1",
+)
 
 POLICY = """
 apiVersion: kyverno.io/v1

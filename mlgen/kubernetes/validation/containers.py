@@ -11,6 +11,7 @@ from mlgen.kubernetes.validation._read import Object, is_true, items, mapping, n
 from mlgen.kubernetes.validation.env import env
 from mlgen.kubernetes.validation.syntax import (
     conflict,
+    few,
     label,
     missing,
     one_of,
@@ -29,6 +30,13 @@ RESTART_POLICIES = ("Always", "Never", "OnFailure")
 
 RESTART_RULES = KubeVersion(1, 35)
 """Since then, containers may have a restartPolicy of their own (ContainerRestartRules)."""
+
+RESTART_ALL = KubeVersion(1, 36)
+"""Since then, sidecars may have rules, and a rule may restart all containers
+(RestartAllContainersOnContainerExits)."""
+
+RULES_MAX, CODES_MAX = 20, 255
+"""How many restart rules a container may have, and how many exit codes a rule."""
 
 
 def containers(at: ValuePath, spec: Object, version: KubeVersion) -> Iterator[Violation]:
@@ -62,6 +70,13 @@ def containers(at: ValuePath, spec: Object, version: KubeVersion) -> Iterator[Vi
                 yield from _host_ports(path, container, spec, set())
                 yield from _init(path, container, spec, version)
             else:
+                if version < RESTART_RULES and container.get("restartPolicy") is not None:
+                    # Before 1.34 it is rejected, and 1.34 drops it.
+                    message = (
+                        f"before Kubernetes {RESTART_RULES}, only sidecars have a restartPolicy"
+                    )
+                    hint = f"remove it, or set --kube-version {RESTART_RULES}"
+                    yield conflict((*path, "restartPolicy"), message, hint)
                 yield from _host_ports(path, container, spec, host_ports)
                 yield from probes.probes(path, container)
                 yield from probes.lifecycle(path, container, spec, version)
@@ -88,7 +103,7 @@ def _common(
     yield from env(at, container, version)
     yield from _resize(at, container, spec)
     if version >= RESTART_RULES:
-        yield from _restart(at, container)
+        yield from _restart(at, container, version)
     yield from security.container_context(at, container, spec)
 
 
@@ -160,8 +175,10 @@ def _resize(at: ValuePath, container: Object, spec: Object) -> Iterator[Violatio
             yield conflict((*path, "restartPolicy"), message, "write NotRequired")
 
 
-def _restart(at: ValuePath, container: Object) -> Iterator[Violation]:
-    """The rules of validateContainerRestartPolicy."""
+def _restart(at: ValuePath, container: Object, version: KubeVersion) -> Iterator[Violation]:
+    """The rules of validateContainerRestartPolicy, here of Kubernetes 1.37.0."""
+    actions = ("Restart", "RestartAllContainers") if version >= RESTART_ALL else ("Restart",)
+    yield from few((*at, "restartPolicyRules"), values(container, "restartPolicyRules"), RULES_MAX)
     yield from one_of(
         (*at, "restartPolicy"), container.get("restartPolicy"), RESTART_POLICIES, empty=False
     )
@@ -169,11 +186,13 @@ def _restart(at: ValuePath, container: Object) -> Iterator[Violation]:
         yield missing(at, "restartPolicy", "add it, for containers to which no rule applies")
     for index, rule in items(container, "restartPolicyRules"):
         path = (*at, "restartPolicyRules", index)
-        yield from one_of((*path, "action"), rule.get("action"), ("Restart",), empty=False)
+        yield from one_of((*path, "action"), rule.get("action"), actions, empty=False)
         if "exitCodes" not in rule:
             yield missing(path, "exitCodes")
-        operator = text(mapping(rule, "exitCodes"), "operator")
+        codes = mapping(rule, "exitCodes")
+        operator = text(codes, "operator")
         yield from one_of((*path, "exitCodes", "operator"), operator, ("In", "NotIn"))
+        yield from few((*path, "exitCodes", "values"), values(codes, "values"), CODES_MAX)
 
 
 def _init(
@@ -182,7 +201,8 @@ def _init(
     """Check what only restartable init containers, called sidecars, may have."""
     policy = text(container, "restartPolicy")
     if policy == "Always":
-        if version >= RESTART_RULES and values(container, "restartPolicyRules"):
+        ruled = values(container, "restartPolicyRules")
+        if RESTART_RULES <= version < RESTART_ALL and ruled:
             message = "an init container with restartPolicy: Always has no restartPolicyRules"
             yield conflict((*at, "restartPolicyRules"), message, "remove it")
         yield from probes.probes(at, container)

@@ -14,6 +14,7 @@ from mlgen.kubernetes.validation.syntax import (
     at_least,
     between,
     conflict,
+    few,
     invalid,
     is_qualified,
     missing,
@@ -129,7 +130,7 @@ def _success_policy(policy: Object, completions: int) -> Iterator[Violation]:
     rules = values(policy, "rules")
     if not rules:
         yield missing(path, "rules", "add at least one rule")
-    yield from _few((*path, "rules"), rules, RULES_MAX)
+    yield from few((*path, "rules"), rules, RULES_MAX)
     for index, rule in items(policy, "rules"):
         place = (*path, "rules", index)
         count, indexes = number(rule, "succeededCount"), rule.get("succeededIndexes")
@@ -161,19 +162,13 @@ def _indexes(listed: str, completions: int) -> int | None:
     return total
 
 
-def _few(path: ValuePath, listed: list[object], limit: int) -> Iterator[Violation]:
-    if len(listed) > limit:
-        message = f"expected at most {limit} items, got {len(listed)}"
-        yield Violation(path, message, "", "bad-value")
-
-
 def _failure_policy(spec: Object) -> Iterator[Violation]:
     """The rules of validatePodFailurePolicy, validatePodReplacementPolicy."""
     policy = mapping(spec, "podFailurePolicy")
     allowed = REPLACEMENTS[:1] if "podFailurePolicy" in spec else REPLACEMENTS
     replacement = spec.get("podReplacementPolicy")
     yield from one_of((*SPEC, "podReplacementPolicy"), replacement, allowed, empty=False)
-    yield from _few((*POLICY, "rules"), values(policy, "rules"), RULES_MAX)
+    yield from few((*POLICY, "rules"), values(policy, "rules"), RULES_MAX)
     pod = mapping(spec, "template", "spec")
     fields = ("containers", "initContainers")
     names = {text(container, "name") for field in fields for _, container in items(pod, field)}
@@ -192,7 +187,7 @@ def _failure_policy(spec: Object) -> Iterator[Violation]:
             yield conflict(path, message, "keep or add one of them")
         if isinstance(rule.get("onExitCodes"), dict):
             yield from _exit_codes((*path, "onExitCodes"), rule["onExitCodes"], names)
-        yield from _few((*path, "onPodConditions"), conditions, RULES_MAX)
+        yield from few((*path, "onPodConditions"), conditions, RULES_MAX)
         for number_, pattern in items(rule, "onPodConditions"):
             place = (*path, "onPodConditions", number_)
             kind = text(pattern, "type")
@@ -212,7 +207,7 @@ def _exit_codes(at: ValuePath, rule: Object, names: set[str]) -> Iterator[Violat
     path, codes = (*at, "values"), values(rule, "values", 0)
     if not codes:
         yield missing(at, "values", "add at least one exit code")
-    yield from _few(path, codes, CODES_MAX)
+    yield from few(path, codes, CODES_MAX)
     whole = [code for code in codes if isinstance(code, int)]
     if operator == "In" and 0 in whole:
         yield conflict(path, "exit code 0 is no failure", "remove 0")

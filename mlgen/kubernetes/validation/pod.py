@@ -7,7 +7,7 @@ ValidatePodSpec and the functions that it calls).
 from collections.abc import Iterator
 
 from mlgen.kubernetes.validation import resources, scheduling, security
-from mlgen.kubernetes.validation._read import Object, items, mapping, number, text, values
+from mlgen.kubernetes.validation._read import Object, is_true, items, mapping, number, text, values
 from mlgen.kubernetes.validation.containers import containers
 from mlgen.kubernetes.validation.metadata import annotations, labels
 from mlgen.kubernetes.validation.pod_annotations import pod_annotations
@@ -21,7 +21,7 @@ from mlgen.kubernetes.validation.syntax import (
     qualified,
     subdomain,
 )
-from mlgen.kubernetes.validation.volumes import volumes
+from mlgen.kubernetes.validation.volumes import names, volumes
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.kubernetes.violation import Violation
 from mlgen.problems import ValuePath
@@ -50,6 +50,14 @@ RELAXED_SEARCHES = KubeVersion(1, 33)
 POD_RESOURCES = KubeVersion(1, 34)
 """Since then, a pod may have resources of its own (PodLevelResources)."""
 
+HOST_NAMES = KubeVersion(1, 35)
+"""Since then, a pod may replace its host name (HostnameOverride)."""
+
+ENV_FILES = KubeVersion(1, 35)
+"""Since then, variables may come from a file in an emptyDir (EnvFiles)."""
+
+HOST_NAME_MAX = 64
+
 
 def pod_template(
     at: ValuePath, template: Object, version: KubeVersion, ignored: tuple[str, ...] = ()
@@ -69,9 +77,11 @@ def pod_template(
     yield from annotations(place, mapping(meta, "annotations"))
     yield from pod_annotations(place, mapping(meta, "annotations"), spec)
     yield from _names(path, spec, ignored)
+    yield from _host_name(path, spec, version)
     yield from _others(path, spec)
     yield from volumes(path, spec)
     yield from containers(path, spec, version)
+    yield from _file_keys(path, spec, version)
     yield from labels((*path, "nodeSelector"), mapping(spec, "nodeSelector"))
     yield from security.pod_context(path, spec)
     yield from scheduling.affinity((*path, "affinity"), mapping(spec, "affinity"))
@@ -100,6 +110,38 @@ def _names(at: ValuePath, spec: Object, ignored: tuple[str, ...]) -> Iterator[Vi
     for field, what in LABELS.items():
         if text(spec, field) and field not in ignored:
             yield from label((*at, field), text(spec, field), what)
+
+
+def _host_name(at: ValuePath, spec: Object, version: KubeVersion) -> Iterator[Violation]:
+    """The rules of validatePodHostName in Kubernetes 1.37.0."""
+    name, path = spec.get("hostnameOverride"), (*at, "hostnameOverride")
+    if version < HOST_NAMES or not isinstance(name, str):
+        return
+    for field in ("hostNetwork", "setHostnameAsFQDN"):
+        if is_true(spec, field):
+            message = f"a pod with {field}: true has no hostnameOverride"
+            yield conflict(path, message, "remove one of the two")
+    if len(name) > HOST_NAME_MAX:
+        message = f"expected at most {HOST_NAME_MAX} characters, got {len(name)}"
+        yield Violation(path, message, "", "bad-value")
+    yield from subdomain(path, name, "host name")
+
+
+def _file_keys(at: ValuePath, spec: Object, version: KubeVersion) -> Iterator[Violation]:
+    """The rules of validateFileKeyRefVolumes in Kubernetes 1.37.0."""
+    if version < ENV_FILES:
+        return
+    known = names(spec)
+    for field in ("containers", "initContainers"):
+        for index, container in items(spec, field):
+            for place, variable in items(container, "env"):
+                name = text(mapping(variable, "valueFrom", "fileKeyRef"), "volumeName")
+                path = (*at, field, index, "env", place, "valueFrom", "fileKeyRef", "volumeName")
+                if name and name not in known:
+                    yield conflict(path, f"there is no volume {name}", "add it, an emptyDir")
+                elif name and known[name].keys() - {"name", "emptyDir"}:
+                    message = f"the volume {name} is not an emptyDir"
+                    yield conflict(path, message, "name an emptyDir")
 
 
 def _others(at: ValuePath, spec: Object) -> Iterator[Violation]:

@@ -185,6 +185,12 @@ def one_of(
         yield Violation(at, f'unknown value "{value}"', choice(value, allowed), "unknown-value")
 
 
+def few(at: ValuePath, listed: Sequence[object], limit: int) -> Iterator[Violation]:
+    """Return the violation of a list with too many items."""
+    if len(listed) > limit:
+        yield Violation(at, f"expected at most {limit} items, got {len(listed)}", "", "bad-value")
+
+
 def at_least(at: ValuePath, value: int | None, low: int) -> Iterator[Violation]:
     """Return the violation of a number below a bound."""
     if value is not None and value < low:

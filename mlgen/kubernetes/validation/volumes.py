@@ -55,6 +55,7 @@ REQUIRED: dict[str, tuple[str, ...]] = {
     "gitRepo": ("repository",),
     "glusterfs": ("endpoints", "path"),
     "hostPath": ("path",),
+    "image": ("reference",),
     "iscsi": ("targetPortal", "iqn"),
     "nfs": ("server", "path"),
     "persistentVolumeClaim": ("claimName",),
@@ -67,7 +68,10 @@ REQUIRED: dict[str, tuple[str, ...]] = {
     "storageos": ("volumeName",),
     "vsphereVolume": ("volumePath",),
 }
-"""The required fields of each kind of volume."""
+"""The required fields of each kind of volume.
+
+The reference of an image is required of a pod, and since Kubernetes 1.37 of a template.
+"""
 
 
 def volumes(at: ValuePath, spec: Object) -> Iterator[Violation]:

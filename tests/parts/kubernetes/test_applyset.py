@@ -4,8 +4,6 @@ import json
 
 import pytest
 
-pytestmark = pytest.mark.cluster
-
 KINDS = "configmap,serviceaccount,role,rolebinding,service,statefulset,job"
 
 JOB = """apiVersion: mlgen.dev/v1alpha1

@@ -1,7 +1,7 @@
 """What mlgen accepts, a real API server accepts, and what the one refuses, the other does too.
 
-`MLGEN_MUTANTS=50000 MLGEN_SEED=any pytest -m cluster -n 0 -s tests/cluster/test_admission.py` tries
-more mutants than the suite does, with other random numbers.
+`MLGEN_MUTANTS=50000 MLGEN_SEED=any pytest -m parts -n 0 -s tests/parts/kubernetes -k same_objects`
+tries more mutants than the suite does, with other random numbers.
 """
 
 import json
@@ -9,24 +9,19 @@ import os
 import random
 import re
 from collections import Counter
-from pathlib import Path
 
 import pytest
 import yaml
-from admission import Mutator, Server, objects, refusal, standard, version_of, without_dropped
+from admission import Mutator, objects, refusal, rendered, without_dropped
 from fuzz.jobs import job
 from rejected import rejected
 from support import FILES, FIXTURES, ROOT
 
-from mlgen import Options, frameworks, pipeline
-from mlgen.documents.files import Text
-from mlgen.kubernetes.validation.images import image
-from mlgen.problems import MlgenError
-from mlgen.result import Rendered
+from mlgen import frameworks
 
-pytestmark = pytest.mark.cluster
+pytestmark = pytest.mark.usefixtures("pod_groups")
 
-MUTANTS = int(os.environ.get("MLGEN_MUTANTS", "3000"))
+MUTANTS = int(os.environ.get("MLGEN_MUTANTS", "1500"))
 JOB_FILES = MUTANTS // 10
 SEED = os.environ.get("MLGEN_SEED", "admission")
 CORPUS = ROOT.parent / "shared" / "corpus"
@@ -50,21 +45,6 @@ OURS = {
 """Why mlgen rejects what the API server accepts, each with the messages."""
 
 
-@pytest.fixture(scope="module")
-def server(environment, shared_namespace):
-    return Server(Path(environment["KUBECONFIG"]), shared_namespace.name)
-
-
-def rendered(name, text):
-    """Return the objects of the jobs in a text; None if mlgen rejects it."""
-    try:
-        result = pipeline.render([Text(name, text)], Options())
-    except MlgenError:
-        return None
-    parts = [part for part in result.parts if isinstance(part, Rendered)]
-    return [standard(item) for part in parts for item in part.objects if standard(item)]
-
-
 def refused(server, sets):
     """Return the refusals of sets of objects by the API server, with the name of each set."""
     named = [(name, item) for name, items in sets for item in items]
@@ -76,18 +56,11 @@ def refused(server, sets):
     ]
 
 
-def test_objects_of_fixtures_and_custom_resources_are_accepted(server):
-    sets = [(file.name, rendered(file.name, file.read_text())) for file in FILES]
-
-    assert not [name for name, items in sets if items is None]
-    assert [] == refused(server, sets)
-
-
-def test_objects_of_published_custom_resources_are_accepted(server):
+def test_objects_of_published_custom_resources_are_accepted(server, version):
     if not CORPUS.exists():
         pytest.skip(f"{CORPUS} does not exist")
     files = sorted(CORPUS.glob("*/*.yaml"))
-    sets = [(f"{f.parent.name}/{f.name}", rendered(f.name, f.read_text())) for f in files]
+    sets = [(f"{f.parent.name}/{f.name}", rendered(f.name, f.read_text(), version)) for f in files]
     accepted = [(name, items) for name, items in sets if items]
 
     print(f"\n{len(files)} files, {len(accepted)} rendered")
@@ -95,9 +68,9 @@ def test_objects_of_published_custom_resources_are_accepted(server):
     assert [] == refused(server, accepted)
 
 
-def test_objects_of_random_job_files_are_accepted(server):
-    texts = [json.dumps(job(name, seed)) for name in frameworks.names() for seed in range(20)]
-    sets = [(text, rendered("job.yaml", text)) for text in texts]
+def test_objects_of_random_job_files_are_accepted(server, version):
+    texts = [json.dumps(job(name, seed)) for name in frameworks.names() for seed in range(10)]
+    sets = [(text, rendered("job.yaml", text, version)) for text in texts]
     accepted = [(name, items) for name, items in sets if items is not None]
 
     print(f"\n{len(texts)} job files, {len(accepted)} rendered")
@@ -112,55 +85,14 @@ def test_values_of_the_everyday_tests_are_rejected(server):
     assert [] == [name for (name, _), text in zip(named, refusals, strict=True) if not text]
 
 
-IMAGES = {
-    "localhost/a": True,
-    "Registry/a:1": True,
-    "[::1]:5000/a_b__c--d:1": True,
-    "a:b@sha256:" + "0" * 64: True,
-    "Example/Mnist:1": False,
-    "https://example.com/mnist:1": False,
-    "example/mnist:${TAG}": False,
-    "{{ .Values.image }}": False,
-    "a:b:c": False,
-    "a..b": False,
-    "f" * 64: False,
-    "example.com:port/a": False,
-}
-"""Whether a container runtime takes them for images; none of them exists."""
-
-
-def test_the_container_runtime_and_mlgen_take_the_same_texts_for_images(namespace):
-    names = [f"c{number}" for number in range(len(IMAGES))]
-    containers = [
-        {"name": name, "image": text, "imagePullPolicy": "IfNotPresent"}
-        for name, text in zip(names, IMAGES, strict=True)
-    ]
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "images"}}
-    pod["spec"] = {"terminationGracePeriodSeconds": 0, "containers": containers}
-    namespace.kubectl("apply", "-f", "-", stdin=json.dumps(pod))
-
-    def reasons():
-        statuses = namespace.get("pod", "images")["status"].get("containerStatuses", [])
-        found = {s["name"]: s["state"].get("waiting", {}).get("reason") for s in statuses}
-        waiting = {None, "ContainerCreating", "PodInitializing"}
-        return None if not found or waiting & set(found.values()) else found
-
-    found = namespace.until("images have been pulled", reasons, 180)
-
-    taken = [found[name] != "InvalidImageName" for name in names]
-    assert taken == list(IMAGES.values())
-    assert taken == [not list(image((), text)) for text in IMAGES]
-
-
-def test_mlgen_and_the_api_server_reject_the_same_objects(server):
+def test_mlgen_and_the_api_server_reject_the_same_objects(server, version):
     chance = random.Random(f"{SEED} objects")
-    mutator, by_kind = Mutator(chance), {}
+    mutator, by_kind = Mutator(chance, version), {}
     for item in objects(FILES):
         by_kind.setdefault(item["kind"], []).append(item)
     kinds = chance.choices([*by_kind], [KINDS.get(kind, 3) for kind in by_kind], k=MUTANTS)
     mutants = [mutator.mutant(chance.choice(by_kind[kind])) for kind in kinds]
 
-    version = version_of(server)
     verdicts = [
         (refusal(item, version), theirs, item)
         for item, theirs in zip(mutants, server.refusals(mutants), strict=True)
@@ -190,12 +122,12 @@ def reason(message, item, version):
     return f"unexplained: {message}"
 
 
-def test_what_is_rendered_from_changed_job_files_is_accepted(server):
+def test_what_is_rendered_from_changed_job_files_is_accepted(server, version):
     chance = random.Random(f"{SEED} job files")
-    mutator = Mutator(chance)
+    mutator = Mutator(chance, version)
     files = [yaml.safe_load(file.read_text()) for file in FIXTURES]
     texts = [json.dumps(mutator.job_file(chance.choice(files))) for _ in range(JOB_FILES)]
-    sets = [(text, rendered("job.yaml", text)) for text in texts]
+    sets = [(text, rendered("job.yaml", text, version)) for text in texts]
     accepted = [(name, items) for name, items in sets if items is not None]
 
     missed = refused(server, accepted)

@@ -1,17 +1,6 @@
-"""What `mlgen diff` reports for each change, compared with the answer of a real API server."""
+"""Objects, edits of them, and what `mlgen diff` and an API server say of each edit."""
 
 import copy
-import json
-import re
-
-import pytest
-import yaml
-from click.testing import CliRunner
-from support import FIXTURES
-
-from mlgen.cli import main
-
-pytestmark = pytest.mark.cluster
 
 UNSCHEDULABLE = {"mlgen.test/no-such-node": "true"}
 """Node selector of pods that are never scheduled, and so use no resources."""
@@ -102,6 +91,7 @@ OBJECTS = [
 LABEL = {"metadata.labels": {"a": "b"}}
 SPEC = "spec.template.spec"
 MAIN = f"{SPEC}.containers.0"
+RESOURCES = {f"{MAIN}.resources": {"requests": {"cpu": "1m"}}}
 NODES = {
     "requiredDuringSchedulingIgnoredDuringExecution": {
         "nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "Exists"}]}]
@@ -170,7 +160,7 @@ REJECTED = [
     ("Job plain", {f"{SPEC}.hostNetwork": True}, "spec.template"),
     ("Job plain", {f"{SPEC}.tolerations": [{"operator": "Exists"}]}, "spec.template"),
     ("Job plain", {f"{SPEC}.containers.1": {"name": "b", "image": "b"}}, "spec.template"),
-    ("Job plain", {f"{MAIN}.resources": {"requests": {"cpu": "1m"}}}, "spec.template"),
+    ("Job plain", RESOURCES, "spec.template"),
     ("Job plain", {f"{MAIN}.imagePullPolicy": "Always"}, "spec.template"),
     ("Job plain", {"spec.completions": 3}, "spec.completions"),
     ("Job bare", {"spec.completions": 2}, "spec.completions"),
@@ -280,13 +270,17 @@ UNSURE = [
 ]
 
 FIELDS_OF_ERRORS = {
+    ("Job waiting", "spec.template"): "spec.template.spec",
     ("Service address", "spec.clusterIP"): "spec.clusterIPs[0]",
     ("Service headless", "spec.clusterIP"): "spec.clusterIPs[0]",
     ("Service headless", "spec.type"): "spec.clusterIPs[0]",
     ("PersistentVolumeClaim claim", "spec.resources.requests"): "spec",
     ("StatefulSet set", "spec.updateStrategy.type"): "spec.updateStrategy.rollingUpdate",
 }
-"""Where the API server names another field: one that it has defaulted, or the whole spec."""
+"""Where the API server names another field: one that it has defaulted, or the whole spec.
+
+It names the `spec` of a suspended Job's template since Kubernetes 1.36.
+"""
 
 SCHEDULING = [
     {f"{SPEC}.nodeSelector": {"zone": "a"}},
@@ -318,216 +312,3 @@ def edited(item, edits):
 def named(name):
     kind, name = name.split()
     return next(o for o in OBJECTS if (o["kind"], o["metadata"]["name"]) == (kind, name))
-
-
-@pytest.fixture(scope="module")
-def there(shared_namespace):
-    """A namespace with all of OBJECTS, and a Job that was suspended after it had started."""
-    stdin = yaml.safe_dump_all([*OBJECTS, job("started")])
-    shared_namespace.kubectl("apply", "-f", "-", stdin=stdin)
-    status = "jsonpath={.status.startTime}"
-    shared_namespace.until(
-        "the Job started", lambda: shared_namespace.kubectl("get", "job", "started", "-o", status)
-    )
-    shared_namespace.kubectl("patch", "job", "started", "-p", '{"spec":{"suspend":true}}')
-    return shared_namespace
-
-
-@pytest.fixture(scope="module")
-def saved(there, tmp_path_factory):
-    """Folder with the output of `kubectl get -o yaml` for each of OBJECTS."""
-    folder = tmp_path_factory.mktemp("saved")
-    stdin = yaml.safe_dump_all(OBJECTS)
-    live = yaml.safe_load(there.kubectl("get", "-f", "-", "-o", "yaml", stdin=stdin))
-    for item in live["items"]:
-        name = f"{item['kind']} {item['metadata']['name']}.yaml"
-        (folder / name).write_text(yaml.safe_dump(item))
-    return folder
-
-
-@pytest.fixture(scope="module")
-def refused(there, tmp_path_factory):
-    """Function that returns the fields for which the API server rejects a change.
-
-    One kubectl checks all changes, each in a file of its own, as an error names the file.
-    """
-    folder = tmp_path_factory.mktemp("asked")
-    cases = [*ACCEPTED, *REJECTED, *UNSURE, *(("Job waiting", edits) for edits in SCHEDULING)]
-    fields_by_file = {}
-    for number, (name, edits, *_) in enumerate(cases):
-        file = folder / f"{number:03}.json"
-        file.write_text(json.dumps(edited(named(name), edits)))
-        fields_by_file[str(file)] = []
-    accepted, errors = there.stdout_and_stderr("apply", "--dry-run=server", "-f", str(folder))
-    for error in errors.split("Error from server")[1:]:
-        (file,) = set(re.findall(r'for: "(.*?)"', error))
-        fields_by_file[file] = re.findall(r"(?:invalid: \[?|, )([\w.\[\]]+): (?:Inv|Forb)", error)
-        assert fields_by_file[file], error
-    assert list(fields_by_file.values()).count([]) == len(accepted.splitlines())
-    fields_by_case = {
-        repr(case[:2]): fields for case, fields in zip(cases, fields_by_file.values(), strict=True)
-    }
-    return lambda name, edits: fields_by_case[repr((name, edits))]
-
-
-@pytest.fixture(scope="module")
-def changed(there):
-    """Function that returns an object as the API server would store it after a change."""
-    items = [edited(named(name), edits) for name, edits in NO_CHANGE]
-    stdin = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
-    printed = there.kubectl("apply", "--dry-run=server", "-o", "json", "-f", "-", stdin=stdin)
-    objects_by_case = dict(zip(map(repr, NO_CHANGE), json.loads(printed)["items"], strict=True))
-    return lambda name, edits: objects_by_case[repr((name, edits))]
-
-
-@pytest.fixture
-def diff(tmp_path, monkeypatch, environment):
-    """Run `mlgen diff`; return the exit status and the first line of what it prints."""
-    for name in ("PATH", "KUBECONFIG"):
-        monkeypatch.setenv(name, environment[name])
-
-    def diff(*words):
-        written = []
-        for number, word in enumerate(words):
-            written.append(str(word))
-            if isinstance(word, dict):
-                (tmp_path / f"{number}.yaml").write_text(json.dumps(word))
-                written[-1] = str(tmp_path / f"{number}.yaml")
-        result = CliRunner().invoke(main, ["diff", *written])
-        assert result.exit_code in (0, 3), result.output
-        return result.exit_code, result.stdout.partition("\n")[0]
-
-    return diff
-
-
-def case_id(value):
-    if isinstance(value, tuple):
-        return f"{value[0]} {' '.join(value[1])}"
-    return value if isinstance(value, str) else " ".join(value)
-
-
-@pytest.mark.parametrize(("name", "edits"), ACCEPTED, ids=case_id)
-def test_a_change_reported_as_accepted_is_accepted(name, edits, refused, saved, diff):
-    new = edited(named(name), edits)
-
-    assert [] == refused(name, edits)
-    for old in (named(name), saved / f"{name}.yaml"):
-        status, head = diff(old, new)
-        assert (3, True) == (status, head.startswith(f"{name}: changed")), head
-
-
-@pytest.mark.parametrize("case", REJECTED, ids=case_id)
-def test_a_change_reported_as_rejected_is_rejected_for_the_same_field(case, refused, saved, diff):
-    name, edits, field = case
-    new = edited(named(name), edits)
-
-    expected = {field, field.rpartition(".")[0], FIELDS_OF_ERRORS.get((name, field))}
-    assert expected & set(refused(name, edits))
-    for old in (named(name), saved / f"{name}.yaml"):
-        status, head = diff(old, new)
-        assert (3, True) == (
-            status,
-            head.startswith(f"{name}: will be rejected by the API server: {field} "),
-        )
-
-
-@pytest.mark.parametrize(("name", "edits"), NO_CHANGE, ids=case_id)
-def test_an_edit_reported_as_no_change_changes_nothing(name, edits, changed, saved, diff):
-    before = yaml.safe_load((saved / f"{name}.yaml").read_text())
-    after = changed(name, edits)
-
-    for item in (before, after):
-        for volatile in ("annotations", "generation", "managedFields", "namespace"):
-            item["metadata"].pop(volatile, None)
-        item.pop("status", None)
-    assert before == after
-    for old in (named(name), saved / f"{name}.yaml"):
-        assert (0, "") == diff(old, edited(named(name), edits))
-
-
-@pytest.mark.parametrize("edits", SCHEDULING, ids=case_id)
-def test_scheduling_fields_may_change_until_a_suspended_job_starts(
-    edits, there, refused, saved, diff
-):
-    waiting = edited(named("Job waiting"), edits)
-    started = edited(job("started", suspend=True), edits)
-
-    errors = there.stdout_and_stderr(
-        "apply", "--dry-run=server", "-f", "-", stdin=yaml.safe_dump(started)
-    )[1]
-
-    assert [] == refused("Job waiting", edits)
-    assert "spec.template: Invalid value" in errors
-    assert (3, "Job waiting: changed") == diff(saved / "Job waiting.yaml", waiting)
-    unsure = "Job waiting: may be rejected by the API server: spec.template is immutable, unless "
-    assert diff(named("Job waiting"), waiting)[1].startswith(unsure)
-    space = f"{there.name}/"
-    _, head = diff("--live", "-n", there.name, started)
-    assert (
-        f"Job {space}started: will be rejected by the API server: spec.template is immutable"
-        == head
-    )
-
-
-@pytest.mark.parametrize("case", UNSURE, ids=case_id)
-def test_a_change_that_depends_on_the_cluster_is_reported_as_uncertain(case, refused, saved, diff):
-    """With the output of `kubectl get`, or with --live, the answer may be certain."""
-    name, edits, known = case
-    new = edited(named(name), edits)
-
-    assert diff(named(name), new)[1].startswith(f"{name}: may be rejected by the API server: ")
-    assert known == "may be rejected by the API server: " or (known == "changed") != bool(
-        refused(name, edits)
-    )
-    assert diff(saved / f"{name}.yaml", new)[1].startswith(f"{name}: {known}")
-
-
-@pytest.mark.parametrize("way", [(), ("--server-side",)], ids=["client", "server"])
-def test_live_comparison_predicts_what_kubectl_apply_does(way, namespace, diff):
-    old = [job("a", suspend=True), apps("StatefulSet", "b", serviceName="b"), service("c")]
-    namespace.kubectl("apply", *way, "-f", "-", stdin=yaml.safe_dump_all(old))
-    live = ("--live", "-n", namespace.name)
-
-    assert [(0, "")] * 3 == [diff(*live, item) for item in old]
-
-    new = {
-        "kind": "List",
-        "apiVersion": "v1",
-        "items": [
-            edited(old[0], {f"{MAIN}.image": "busybox:1.37"}),
-            edited(old[1], {"spec.replicas": 0, "spec.minReadySeconds": 7}),
-            edited(old[2], {"spec.ports": [{"name": "http", "port": 81}]}),
-            build("v1", "ConfigMap", "d"),
-        ],
-    }
-    status, head = diff(*live, new)
-    assert (3, True) == (
-        status,
-        head.startswith(f"Job {namespace.name}/a: will be rejected by the API server"),
-    )
-
-    errors = namespace.stdout_and_stderr("apply", *way, "-f", "-", stdin=yaml.safe_dump(new))[1]
-
-    assert "spec.template: Invalid value" in errors
-    assert 7 == namespace.get("statefulset", "b")["spec"]["minReadySeconds"]
-    assert 81 == namespace.get("service", "c")["spec"]["ports"][0]["port"]
-    assert [(0, "")] * 3 == [diff(*live, item) for item in new["items"][1:]]
-
-
-def test_no_change_is_reported_for_a_fixture_that_is_applied(there, diff):
-    """Covers the API server's defaults for every field that mlgen renders."""
-    rendered = {}
-    for path in FIXTURES:
-        result = CliRunner().invoke(main, ["render", str(path), "-n", there.name])
-        objects = [o for o in yaml.safe_load_all(result.stdout) if o["kind"] != "PodGroup"]
-        rendered[path.stem] = objects
-    items = [item for objects in rendered.values() for item in objects]
-    stdin = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
-    words = ("apply", "--dry-run=server", "-o", "json", "-f", "-")
-    applied = json.loads(there.kubectl(*words, stdin=stdin))["items"]
-
-    for name, objects in rendered.items():
-        stored, applied = applied[: len(objects)], applied[len(objects) :]
-        old, new = ({"apiVersion": "v1", "kind": "List", "items": i} for i in (stored, objects))
-        assert (0, "") == diff(old, new), name
-    assert [] == applied

@@ -1,0 +1,143 @@
+"""A namespace of a cluster, or of a control plane alone, and what a user runs in it."""
+
+import json
+import secrets
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+
+KUBECTL_IMAGE = "mlgen.test/kubectl:1.34"
+PYTHON_IMAGE = "mlgen.test/python:3"
+IMAGES = (
+    "--set",
+    f"spec.helpers.kubectlImage={KUBECTL_IMAGE}",
+    "--set",
+    f"spec.helpers.pythonImage={PYTHON_IMAGE}",
+)
+
+
+class Namespace:
+    """A namespace, and the commands that a user runs in it."""
+
+    images = IMAGES
+    python_image = PYTHON_IMAGE
+
+    def __init__(self, name, environment):
+        self.name, self.environment = name, environment
+
+    def kubectl(self, *words, stdin=None, check=True):
+        """Run kubectl and return its stdout."""
+        done = self._run(words, stdin)
+        if check and done.returncode:
+            raise AssertionError(f"kubectl {' '.join(words)}: {done.stderr}")
+        return done.stdout
+
+    def stdout_and_stderr(self, *words, stdin=None):
+        """Run kubectl and return its stdout and stderr."""
+        done = self._run(words, stdin)
+        return done.stdout, done.stderr
+
+    def _run(self, words, stdin):
+        command = ["kubectl", "-n", self.name, *words]
+        return subprocess.run(
+            command, input=stdin, capture_output=True, text=True, env=self.environment, check=False
+        )
+
+    def get(self, *words):
+        return json.loads(self.kubectl("get", *words, "-o", "json"))
+
+    def render(self, file, *words):
+        return self.mlgen("render", str(file), *words)
+
+    def mlgen(self, *words, stdin=None):
+        """Run mlgen and return its stdout."""
+        command = [sys.executable, "-m", "mlgen", *words]
+        done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def apply(self, file, *words):
+        """`mlgen render FILE | kubectl apply -f -`, with images that the cluster has."""
+        return self.kubectl("apply", "-f", "-", stdin=self.render(file, *IMAGES, *words))
+
+    def argo(self, file, *words):
+        """`mlgen argo FILE | kubectl apply --server-side -f -`, with the same images."""
+        manifests = self.mlgen("argo", str(file), *IMAGES, *words)
+        return self.kubectl("apply", "--server-side", "-f", "-", stdin=manifests)
+
+    def until(self, description, poll, seconds=180):
+        """Poll until the answer is true and return it; on timeout, show the pods and events."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            answer = poll()
+            if answer:
+                return answer
+            time.sleep(0.5)
+        state = self.kubectl("get", "pods,jobs,statefulsets", "-o", "wide")
+        events = self.kubectl("get", "events", "--sort-by=.lastTimestamp")
+        raise AssertionError(f"not within {seconds} s: {description}\n{state}\n{events[-4000:]}")
+
+    def ended(self, job, seconds=180):
+        """Wait until a Job has ended; return its last condition, Complete or Failed."""
+
+        def terminal():
+            conditions = self.get("job", job)["status"].get("conditions", [])
+            ends = [c for c in conditions if c["type"] in ("Complete", "Failed")]
+            return ends[0] if ends and ends[0]["status"] == "True" else None
+
+        return self.until(f"Job {job} ended", terminal, seconds)
+
+    def record(self, job):
+        """Return what the supervisor records of a job: the data of the ConfigMap `<job>-status`."""
+        return self.get("configmap", f"{job}-status").get("data", {})
+
+    def conditions(self, job):
+        """Return the status, time, and reason with message of each condition in the record."""
+        data = self.record(job)
+        return {key: text.split(" ", 2) for key, text in data.items() if key[0].isupper()}
+
+    def active(self, job):
+        """Return the pods of a job that have not ended, by role, without the supervisor's."""
+        pods = {}
+        for pod in self.get("pods", "-l", f"mlgen.dev/job={job}")["items"]:
+            if pod["status"]["phase"] in ("Pending", "Running"):
+                pods.setdefault(pod["metadata"]["labels"]["mlgen.dev/role"], []).append(pod)
+        return pods
+
+    def scale(self, job, replicas):
+        """Scale an Indexed Job as the README says: completions and parallelism change together."""
+        patch = {"spec": {"completions": replicas, "parallelism": replicas}}
+        self.kubectl("patch", "job", job, "-p", json.dumps(patch))
+
+    def pods(self, job):
+        return self.get("pods", "-l", f"batch.kubernetes.io/job-name={job}")["items"]
+
+    def completed(self, job, seconds=180):
+        """Wait until a Job has succeeded; return the log of each of its pods as a list of lines."""
+        condition = self.ended(job, seconds)
+        logs = {pod["metadata"]["name"]: self.log(pod) for pod in self.pods(job)}
+        summary = "\n".join(f"{name}: {text}" for name, text in logs.items())
+        assert condition["type"] == "Complete", f"{condition}\n{summary}"
+        return [text.splitlines() for text in logs.values()]
+
+    def log(self, pod, container=None):
+        """Return the log of a container, by default the pod's first, which trains."""
+        container = container or pod["spec"]["containers"][0]["name"]
+        return self.kubectl("logs", pod["metadata"]["name"], "-c", container, check=False)
+
+
+@contextmanager
+def temporary_namespace(environment):
+    name = f"mlgen-{secrets.token_hex(4)}"
+    created = Namespace(name, environment)
+    created.kubectl("create", "namespace", name)
+    created.until(
+        "the service account",
+        lambda: created.kubectl("get", "serviceaccount", "default", check=False),
+    )
+    yield created
+    # Pods are deleted before Jobs, and a failed pod of a Job with backoffLimitPerIndex stays until
+    # there is another, which a namespace that is being deleted does not allow.
+    created.kubectl("delete", "jobs", "--all", "--wait=false")
+    created.kubectl("delete", "namespace", name, "--wait=false")

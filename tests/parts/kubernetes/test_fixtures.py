@@ -1,0 +1,72 @@
+"""What is rendered of every fixture, an API server accepts, at the PodSecurity level shown."""
+
+import pytest
+from admission import Server, jobs, rendered, unplaced
+from namespaces import temporary_namespace
+from support import FIXTURES, every_file
+
+from mlgen.kubernetes.pod_security import LEVELS
+from mlgen.kubernetes.versions import DEFAULT
+from mlgen.show import needs
+
+pytestmark = pytest.mark.usefixtures("pod_groups")
+
+
+@pytest.fixture(scope="module")
+def levels(environment):
+    """The API server in a namespace for each PodSecurity level, which warns of what violates it."""
+    with temporary_namespace(environment) as first, temporary_namespace(environment) as second:
+        servers = {}
+        for level, namespace in zip(LEVELS[1:], (first, second), strict=True):
+            label = f"pod-security.kubernetes.io/warn={level}"
+            namespace.kubectl("label", "namespace", namespace.name, label)
+            servers[level] = Server(environment["KUBECONFIG"], namespace.name)
+        yield servers
+
+
+@every_file
+def test_every_object_is_accepted_at_the_pod_security_level_that_show_reports(
+    file, levels, version
+):
+    for job in jobs(file.name, file.read_text(), version):
+        met = LEVELS[0]
+        for level, server in levels.items():
+            answers = [server.create(unplaced(item)) for item in job.objects]
+            assert {""} == {refusal for refusal, *_ in answers}
+            if not any("would violate PodSecurity" in str(warnings) for *_, warnings in answers):
+                met = level
+        assert f"PodSecurity: {met}" == needs.security(job)[0].partition(";")[0]
+
+
+@every_file
+def test_what_is_rendered_by_default_is_accepted_by_newer_versions(file, server, version):
+    text = file.read_text()
+    by_default, newer = (rendered(file.name, text, each) for each in (DEFAULT, version))
+
+    assert not [item for item in by_default if item not in newer and server.refusal(item)]
+
+
+@pytest.mark.parametrize(
+    ("name", "group", "fields"),
+    [
+        (
+            "tensorflow-volcano",
+            "scheduling.volcano.sh",
+            {"minMember": 7, "queue": "ads", "priorityClassName": "high"},
+        ),
+        ("pytorch-coscheduling", "scheduling.x-k8s.io", {"scheduleTimeoutSeconds": 300}),
+    ],
+)
+def test_the_pod_groups_of_a_gang_keep_all_fields(name, group, fields, server, version):
+    """The API server prunes unknown fields, so each field that it keeps is in the CRD."""
+    (file,) = (path for path in FIXTURES if path.stem == name)
+    (item,) = (
+        item
+        for item in rendered(name, file.read_text(), version)
+        if item["apiVersion"].startswith(group)
+    )
+
+    _, stored, _ = server.create(item)
+
+    assert item["spec"] == stored["spec"]
+    assert fields.items() <= stored["spec"].items()
