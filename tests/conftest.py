@@ -1,11 +1,11 @@
 """Fixtures for all tests: job files, a function that renders them, and goldens."""
 
 import os
-import shutil
 import sys
 
 import pytest
 from hypothesis import HealthCheck, settings
+from parts import programs
 from support import FIXTURES, RESOURCES, ROOT, abridged
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
@@ -17,6 +17,14 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("mlgen")
+
+
+def pytest_collection_modifyitems(items):
+    if os.environ.get("MLGEN_PARTS") == "all":
+        return
+    for item in items:
+        if item.get_closest_marker("long"):
+            item.add_marker(pytest.mark.skip(reason="takes long: set MLGEN_PARTS=all"))
 
 
 class Manifest(SingleFileSnapshotExtension):
@@ -88,22 +96,24 @@ def prepared(prepared_folder, monkeypatch):
     vars(mlgen).pop("prepared", None)
 
 
-BUILT = ("checkov", "helm3", "helm4", "kube-score", "kustomize")
+BUILT = ("checkov", "conftest", "helm3", "helm4", "kube-score", "kubeconform", "kustomize")
 """Programs that `.ci/tools` builds, or installs."""
 
 
 @pytest.fixture(scope="session")
 def tool():
-    """Function that finds another project's program in the folder MLGEN_TOOLS or on the PATH."""
+    """Function that finds a program of another project: see `parts.programs.program`."""
     folder = os.environ.get("MLGEN_TOOLS")
 
     def tool(name):
-        program = (shutil.which(name, path=folder) if folder else None) or shutil.which(name)
-        if program is None and folder and name in BUILT:
-            pytest.fail(f"{folder} has no {name}")
-        if program is None:
-            hint = "; `.ci/tools DIR` builds it, MLGEN_TOOLS=DIR names it" if name in BUILT else ""
-            pytest.skip(f"there is no {name}{hint}")
-        return program
+        hint = (
+            "`.ci/tools DIR` builds it, MLGEN_TOOLS=DIR names it" if name in BUILT else "install it"
+        )
+        try:
+            return programs.program(name, hint)
+        except programs.MissingError as missing:
+            if folder and name in BUILT:
+                pytest.fail(f"{folder} has no {name}")
+            pytest.skip(str(missing))
 
     return tool

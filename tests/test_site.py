@@ -338,12 +338,10 @@ def test_options_of_the_command_line_take_precedence(repository):
 def test_the_version_is_also_that_of_verify_and_schema(repository):
     (repository / "mlgen.toml").write_text('kube-version = "1.31"\n')
     manifests = run("render", "job.yaml").stdout
-    newer = manifests.replace(
-        "      containers:", "      hostnameOverride: a\n      containers:", 1
-    )
+    newer = manifests.replace("      containers:", "      resources: {}\n      containers:", 1)
     (repository / "all.yaml").write_text(newer)
 
-    assert "requires Kubernetes 1.34, not 1.31" in run("verify", "all.yaml").stdout
+    assert "resources requires Kubernetes 1.32, not 1.31" in run("verify", "all.yaml").stdout
     assert run("verify", "all.yaml", "--no-config").exit_code == 0
     assert run("schema").stdout == run("schema", "--kube-version", "1.31").stdout
 

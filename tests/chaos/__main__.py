@@ -7,20 +7,27 @@ steps, within the bound.
 
 In the last rounds (`--lost`), a second node, made for it, is lost for ever with the whole job.
 
-FOLDER is that of a cluster made by ../shared/cluster/up, which nobody else uses meanwhile. It is
-broken: name it only if you mean it. Prints a line for each round, the history of those that
-deviate or are late, and a table. `--only 7 12` plays these rounds again.
+It is run in a cluster of its own:
+
+    python tests/parts/private.py -- python tests/chaos
+
+Prints a line for each round, the history of those that deviate or are late, and a table.
+`--only 7 12` plays these rounds again.
 """
 
 import argparse
+import os
 import signal
 import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from cluster import Cluster
 from faults import FAULTS
 from jobs import ENDS, RESTARTS, STARTS, TRAINS
 from nodes import LostNode
+from parts.private import PRIVATE
 from play import Play
 from rounds import calm, drawn, lost
 
@@ -30,13 +37,14 @@ MOMENTS = (STARTS, TRAINS, RESTARTS, ENDS)
 def main():
     as_it_is = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=as_it_is)
-    parser.add_argument("--cluster", type=Path, required=True)
     parser.add_argument("--rounds", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--lost", type=int, default=2)
     parser.add_argument("--only", type=int, nargs="+")
     wanted = parser.parse_args()
-    cluster = Cluster(wanted.cluster.absolute())
+    if not os.environ.get("MLGEN_CLUSTER_HOME", "").startswith(str(PRIVATE)):
+        sys.exit("breaks its cluster: run it by `python tests/parts/private.py`")
+    cluster = Cluster(Path(os.environ["MLGEN_CLUSTER_HOME"]))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     cluster.mend()
     turns = drawn(wanted.rounds, wanted.seed)

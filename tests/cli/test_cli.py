@@ -448,7 +448,7 @@ def test_schema_prints_the_schema_that_files_are_validated_against():
     assert frameworks.schema(frameworks.names()) == added
 
 
-@pytest.mark.parametrize(("version", "valid"), [("1.31", False), ("1.34", True)])
+@pytest.mark.parametrize(("version", "valid"), [("1.34", False), ("1.35", True)])
 def test_the_schema_has_the_pod_fields_of_a_version(version, valid):
     validator = Draft7Validator(json.loads(run("schema", "--kube-version", version)[1]))
     document = yaml.safe_load((ROOT / "fixtures/tensorflow-single.yaml").read_text())

@@ -5,18 +5,18 @@ takes minutes or needs a long build, too. A test skips with one line if its prog
 """
 
 import os
+from contextlib import ExitStack
 
 import pytest
 from parts import programs
 from parts.plane import plane
+from parts.private import private
 
 
 def pytest_collection_modifyitems(items):
     for item in items:
         if "tests/parts" in item.path.as_posix():
             item.add_marker(pytest.mark.parts)
-            if item.get_closest_marker("long") and os.environ.get("MLGEN_PARTS") != "all":
-                item.add_marker(pytest.mark.skip(reason="takes long: set MLGEN_PARTS=all"))
 
 
 @pytest.fixture(scope="session")
@@ -37,6 +37,19 @@ def available(find, *names):
         return find(*names)
     except programs.MissingError as missing:
         pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="session")
+def started():
+    """Function that enters a context, which is left in the end; it skips as `available` does."""
+    with ExitStack() as stack:
+        yield lambda context: available(stack.enter_context, context)
+
+
+@pytest.fixture(scope="session")
+def environment(started):
+    """Variables with which kubectl reaches a cluster here: that of KUBECONFIG, or a private one."""
+    return dict(os.environ) if "KUBECONFIG" in os.environ else started(private()).environment
 
 
 @pytest.fixture(scope="session", params=[*programs.KUBERNETES])

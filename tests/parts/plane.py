@@ -14,9 +14,18 @@ import subprocess
 import time
 from collections import Counter
 from contextlib import ExitStack, contextmanager
+from fcntl import LOCK_EX, flock
 from pathlib import Path
 
-from parts.programs import CLUSTER, CONTROL_PLANE, MissingError, kubernetes, module, part
+from parts.programs import (
+    CLUSTER,
+    CONTROL_PLANE,
+    HOME,
+    MissingError,
+    kubernetes,
+    module,
+    part,
+)
 
 KWOK = "sigs.k8s.io/kwok@v0.8.0"
 STAGES = ("node/fast/node-initialize", "pod/fast/pod-ready", "pod/fast/pod-delete")
@@ -81,6 +90,19 @@ class Plane:
         """Return an object, or a list of them."""
         return json.loads(self.kubectl("get", *words, "-o", "json"))
 
+    def define(self, file):
+        """Create the CustomResourceDefinitions in a file, and wait until they are served."""
+        self.kubectl("apply", "--server-side", "-f", file)
+
+        def established():
+            found = self.get("-f", file)
+            return all(
+                any(c["type"] == "Established" for c in item["status"].get("conditions") or ())
+                for item in found.get("items", [found])
+            )
+
+        self.until(established, seconds=60)
+
     def count(self, path):
         """Return how many objects there are of the resource at a path of the API."""
         listed = json.loads(self.kubectl("get", "--raw", f"{path}?limit=1"))
@@ -96,12 +118,13 @@ class Plane:
         return time.monotonic() - started
 
     def run(self, name, command, **options):
-        """Start a program beside the control plane; it is killed with it."""
+        """Start a program that is killed with the control plane, and return its process."""
         log = (self.folder / "log" / f"{name}.log").open("wb")
         options.setdefault("env", self.environment)
         process = subprocess.Popen(command, stdout=log, stderr=log, **options)
         self.processes[name] = process.pid
         self._started.append(process)
+        return process
 
     def stop(self):
         """Kill the programs that `run` has started."""
@@ -162,6 +185,8 @@ def plane(version="1.34", **variables):
     """
     if not CONTROL_PLANE.exists():
         raise MissingError("there is no ../shared/parts/control-plane")
+    lock = (HOME / "ports").open("w")
+    flock(lock, LOCK_EX)  # until they are in use: who starts at the same time gets others
     port = free_ports()
     variables = {
         **os.environ,
@@ -172,9 +197,10 @@ def plane(version="1.34", **variables):
     }
     command = ["nice", CONTROL_PLANE]
     try:
-        done = subprocess.run(
-            [*command, "up"], check=True, capture_output=True, text=True, env=variables
-        )
+        with lock:
+            done = subprocess.run(
+                [*command, "up"], check=True, capture_output=True, text=True, env=variables
+            )
         created = Plane(done.stdout.strip().partition("=")[2])
         try:
             created.until(lambda: created.get("serviceaccount")["items"], seconds=60)
@@ -205,10 +231,14 @@ def play(created, nodes, room=ROOM, stages=STAGES):
         created: a Plane.
         nodes: how many.
         room: the allocatable resources of each.
-        stages: files of KWOK's module that say what happens to nodes and pods.
+        stages: files that say what happens to nodes and pods, KWOK's own by name.
     """
     kwok = part("kwok")
-    texts = [(module(KWOK) / f"kustomize/stage/{name}.yaml").read_text() for name in stages]
+    files = [
+        stage if isinstance(stage, Path) else module(KWOK) / f"kustomize/stage/{stage}.yaml"
+        for stage in stages
+    ]
+    texts = [file.read_text() for file in files]
     (created.folder / "stages.yaml").write_text("---\n".join(texts))
     flags = ["--kubeconfig", created.environment["KUBECONFIG"], "--config", "stages.yaml"]
     flags += ["--manage-nodes-with-annotation-selector", "kwok.x-k8s.io/node=fake"]

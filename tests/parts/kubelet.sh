@@ -1,0 +1,8 @@
+#!/bin/sh
+# Runs the kubelet of a private cluster with a cgroup of its own: it kills what it does not know there.
+group=${MLGEN_CLUSTER_HOME##*/}/${NODE:-node-0}
+for controller in /sys/fs/cgroup/*/; do
+  [ -e /sys/fs/cgroup/cgroup.procs ] && controller=/sys/fs/cgroup  # cgroup v2
+  mkdir -p "$controller/$group"
+done
+exec "$MLGEN_CLUSTER_HOME/bin/kubelet.real" --cgroup-root "/$group" "$@"

@@ -1,0 +1,32 @@
+"""Where the pods of a job are."""
+
+
+def pods_of(namespace, workload):
+    """Return the pods of a Job or StatefulSet that have not ended, such as `gang-worker`."""
+    job, _, role = workload.rpartition("-")
+    if role == "supervisor":
+        selector = f"batch.kubernetes.io/job-name={workload}"
+    else:
+        selector = f"mlgen.dev/job={job},mlgen.dev/role={role}"
+    pods = namespace.get("pods", "-l", selector)["items"]
+    return [pod for pod in pods if pod["status"]["phase"] in ("Pending", "Running")]
+
+
+def running(namespace, workload, count):
+    """Wait until so many pods of a workload run that were not told to end; return them."""
+
+    def pods():
+        found = [pod for pod in pods_of(namespace, workload) if is_running(pod)]
+        return found if len(found) == count else None
+
+    return namespace.until(f"{workload} runs", pods)
+
+
+def is_running(pod):
+    return pod["status"]["phase"] == "Running" and "deletionTimestamp" not in pod["metadata"]
+
+
+def at(namespace, workload):
+    """Return the node of each running pod of a workload that was not told to end, sorted."""
+    pods = pods_of(namespace, workload)
+    return sorted(pod["spec"]["nodeName"] for pod in pods if is_running(pod))

@@ -1,0 +1,27 @@
+"""The tests of tests/cluster that train, on the newest Kubernetes with its own kubelet."""
+
+import subprocess
+import sys
+
+import pytest
+from parts.private import private
+from support import ROOT
+
+pytestmark = pytest.mark.long
+
+FILES = ("training", "mpi", "restarts", "supervisor", "waits", "addresses", "endings", "resources")
+
+
+@pytest.fixture(scope="module")
+def cluster(started):
+    return started(private("1.37"))
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_it_passes(cluster, file):
+    words = ["-m", "pytest", "-n", "0", "-m", "cluster", "-p", "no:cacheprovider", "--tb=short"]
+    path = ROOT / f"tests/cluster/test_{file}.py"
+
+    done = cluster.run(sys.executable, *words, path, check=False, stdout=subprocess.PIPE, text=True)
+
+    assert done.returncode == 0, done.stdout[-20_000:]
