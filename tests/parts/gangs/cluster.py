@@ -20,6 +20,10 @@ NODES = 4
 VERSIONS = {"kubernetes": "1.37", "coscheduling": "1.34"}
 """Of Kubernetes, by gang scheduler."""
 
+AGAIN = "--pod-max-in-unschedulable-pods-duration=5s"
+"""The time after which coscheduling looks again at a gang that did not fit, by default 5 minutes.
+It does not hear of room that returns (EventsToRegister in pkg/coscheduling/coscheduling.go)."""
+
 KINDS = "jobs,statefulsets,services,configmaps,serviceaccounts,roles,rolebindings"
 POD_GROUPS = {
     "kubernetes": "podgroups.scheduling.k8s.io",
@@ -55,7 +59,8 @@ def start_coscheduling(created):
     configuration = created.folder / "scheduler.yaml"
     text = (HERE / "scheduler.yaml").read_text()
     configuration.write_text(text.replace("KUBECONFIG", kubeconfig))
-    created.run("coscheduling", [scheduler, f"--config={configuration}", "--secure-port=0"])
+    flags = [f"--config={configuration}", "--secure-port=0", AGAIN]
+    created.run("coscheduling", [scheduler, *flags])
     created.run("podgroups", [controller, "--metricsAddr=0", "--probeAddr=0"])
 
 

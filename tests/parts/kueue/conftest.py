@@ -35,10 +35,13 @@ def with_webhooks(request):
     yield from served(request.param, webhooks=True)
 
 
-@pytest.fixture(scope="package")
-def without_webhooks():
-    """Kueue whose webhooks the API server does not call: only Jobs with its label are queued."""
-    yield from served("1.34", webhooks=False)
+@pytest.fixture(scope="package", params=[True, False], ids=["webhooks", "plain"])
+def with_or_without(request):
+    """Kueue as it is installed, and if the API server calls none of its webhooks.
+
+    Without them, only Jobs with its label are queued.
+    """
+    yield from served("1.34", webhooks=request.param)
 
 
 names = (f"team-{index}" for index in count())
@@ -64,6 +67,6 @@ def team(with_webhooks):
 
 
 @pytest.fixture
-def plain_team(without_webhooks):
-    """As `team`, without webhooks."""
-    yield from tenants(without_webhooks)
+def any_team(with_or_without):
+    """As `team`, with webhooks and without."""
+    yield from tenants(with_or_without)

@@ -26,12 +26,6 @@ spec:
 """
 
 
-@pytest.fixture(params=["team", "plain_team"])
-def any_team(request):
-    """Function that returns a Tenant, with webhooks and without."""
-    return request.getfixturevalue(request.param)
-
-
 def test_helpers_need_no_quota_of_what_the_job_does_not_request(any_team):
     team = any_team({"cpu": 4, "nvidia.com/gpu": 8})
     job = JOB.replace("RESOURCES", "")
@@ -40,7 +34,7 @@ def test_helpers_need_no_quota_of_what_the_job_does_not_request(any_team):
     team.apply(job)
 
     team.until_running("gemma", 2)
-    assert team.reserved() == 2
+    team.until_reserved(2)
     team.finish("gemma")
     team.until_reserved(0)
 
