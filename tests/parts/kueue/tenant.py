@@ -101,10 +101,10 @@ class Tenant:
         self.until(lambda: self.reserved(resource) == amount)
 
     def conditions(self, workload):
-        """Return the messages of the conditions of a Workload by type and status."""
+        """Return the messages of a Workload by type and status of condition, if there is one."""
         items = self.listed("workloads")
-        [item] = [item for item in items if item["metadata"]["name"].startswith(workload)]
-        conditions = item.get("status", {}).get("conditions", ())
+        own = [item for item in items if item["metadata"]["name"].startswith(workload)]
+        conditions = [each for item in own for each in item.get("status", {}).get("conditions", ())]
         return {(each["type"], each["status"]): each["message"] for each in conditions}
 
     def until_waiting(self, workload, text):
