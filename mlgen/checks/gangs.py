@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from mlgen.checks.pods import TEMPLATE, Finding, Object, Objects, Pods, role_path, title
+from mlgen.checks.pods import TEMPLATE, Finding, Object, Objects, Pods, broken, title
 from mlgen.kubernetes.groups import group_of
 from mlgen.kubernetes.versions import POD_GROUPS, KubeVersion
 from mlgen.problems import Problem, ValuePath
@@ -29,11 +29,11 @@ def findings(job: Objects, kube_version: KubeVersion) -> Iterator[Finding]:
         is_native = group_of(item["apiVersion"]) == NATIVE
         path, least = _least(item["spec"], is_native=is_native)
         if not members:
-            yield _broken(item, ("metadata", "name"), f"no pod belongs to {title(item)}")
+            yield broken(item, ("metadata", "name"), f"no pod belongs to {title(item)}")
         elif least > total and all(pods.count is not None for pods in members):
             message = f"{title(item)} requires {least} pods, but the job has {total}"
             hint = f"do not override {path[-1]} or the number of replicas"
-            yield _broken(item, path, message, hint)
+            yield broken(item, path, message, hint)
         if is_native and kube_version < POD_GROUPS:
             message = f"Kubernetes {kube_version} has no PodGroup of {item['apiVersion']}"
             hint = f"set --kube-version {POD_GROUPS}, or use another gang scheduler"
@@ -60,12 +60,6 @@ def _least(spec: Object, *, is_native: bool) -> tuple[ValuePath, int]:
         return ("spec", "minMember"), spec.get("minMember", 0)
     gang = spec.get("schedulingPolicy", {}).get("gang", {})
     return ("spec", "schedulingPolicy", "gang", "minCount"), gang.get("minCount", 0)
-
-
-def _broken(
-    item: Object, path: ValuePath, message: str, hint: str = "do not override names set by mlgen"
-) -> Finding:
-    return Finding(item, path, Problem(role_path(item), message, "reference", hint))
 
 
 def _differences(group: Object, members: list[Pods]) -> Iterator[Finding]:

@@ -248,6 +248,13 @@ def role_path(item: Object) -> ValuePath:
     return (*ROLES, role) if role else ROLES
 
 
+def broken(
+    item: Object, path: ValuePath, message: str, hint: str = "do not override names set by mlgen"
+) -> Finding:
+    """Return the finding of a broken reference, at the role in the job file."""
+    return Finding(item, path, Problem(role_path(item), message, "reference", hint))
+
+
 class Text(NamedTuple):
     """A text that may name replicas; each job has many.
 

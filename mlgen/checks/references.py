@@ -17,6 +17,7 @@ from mlgen.checks.pods import (
     Object,
     Objects,
     Pods,
+    broken,
     name_of,
     role_path,
     title,
@@ -40,13 +41,6 @@ def findings(job: Objects) -> Iterator[Finding]:
     yield from _rights(job)
     yield from _accounts(job)
     yield from _supervisor(job)
-
-
-def _broken(
-    item: Object, path: ValuePath, message: str, hint: str = "do not override names set by mlgen"
-) -> Finding:
-    """Return the finding of a broken reference, at the role in the job file."""
-    return Finding(item, path, Problem(role_path(item), message, "reference", hint))
 
 
 def _selectors(job: Objects) -> Iterator[Finding]:
@@ -75,7 +69,7 @@ def _domains(job: Objects) -> Iterator[Finding]:
             message = (
                 f"the pods of {title(pods.item)} need the Service {name}, which does not exist"
             )
-            yield _broken(pods.item, path, message)
+            yield broken(pods.item, path, message)
         elif (
             service and name not in without_pods and not pods.selected(service["spec"]["selector"])
         ):
@@ -92,7 +86,7 @@ def _domains(job: Objects) -> Iterator[Finding]:
         if spec.get("clusterIP") != "None" or publishes is not before_ready:
             message = f"{title(service)} must be headless and publish {which}"
             hint = f"set clusterIP: None and publishNotReadyAddresses: {str(before_ready).lower()}"
-            yield _broken(service, ("spec",), message, hint)
+            yield broken(service, ("spec",), message, hint)
     for service in services.values():
         yield from _replica_service(job, service)
 
@@ -113,7 +107,7 @@ def _replica_service(job: Objects, service: Object) -> Iterator[Finding]:
         and not any(pods.has(name) or name_of(pods.item) == name for pods in selected)
     ):
         message = f"{title(service)} selects {title(selected[0].item)}, but has another name"
-        yield _broken(service, ("metadata", "name"), message)
+        yield broken(service, ("metadata", "name"), message)
 
 
 def _config_maps(job: Objects) -> Iterator[Finding]:
@@ -126,14 +120,14 @@ def _config_maps(job: Objects) -> Iterator[Finding]:
         unused.pop(name, None)
         if name == f"{job.name}-config" and name not in maps:
             missing = True
-            yield _broken(pods.item, path, f"uses the ConfigMap {name}, which does not exist")
+            yield broken(pods.item, path, f"uses the ConfigMap {name}, which does not exist")
         for number, item in enumerate(source.get("items", []) if name in maps else []):
             if item["key"] not in _keys(maps[name]):
                 message = f"ConfigMap {name} has no key {item['key']}"
                 problem = Problem(pods.role_path, message, "volume", "use a key that exists")
                 yield Finding(pods.item, (*path, "items", number), problem)
     for item in unused.values() if not missing else ():
-        yield _broken(item, ("metadata", "name"), f"no pod uses {title(item)}")
+        yield broken(item, ("metadata", "name"), f"no pod uses {title(item)}")
 
 
 def _scripts(job: Objects) -> Iterator[Finding]:
@@ -147,7 +141,7 @@ def _scripts(job: Objects) -> Iterator[Finding]:
     scripts = {word for command in commands for word in command if word.startswith(SCRIPTS)}
     for name in sorted(script.removeprefix(f"{SCRIPTS}/") for script in scripts):
         if name not in _keys(config_map):
-            yield _broken(config_map, ("data",), f"{title(config_map)} has no key {name}")
+            yield broken(config_map, ("data",), f"{title(config_map)} has no key {name}")
 
 
 def _keys(config_map: Object) -> set[str]:
@@ -196,7 +190,7 @@ def _rights(job: Objects) -> Iterator[Finding]:
                     if name not in objects:
                         kind = KINDS[resource]
                         message = f"{title(item)} names the {kind} {name}, which does not exist"
-                        yield _broken(item, (*path, position), message)
+                        yield broken(item, (*path, position), message)
     for item in job.of_kind("ConfigMap").values():
         if peers.ELASTIC in item.get("data", {}):
             names = re.findall(r"(?<![\w.-])[a-z0-9-]+-\d+(?![\w-])", item["data"][peers.ELASTIC])
@@ -222,7 +216,7 @@ def _pod_names(
         if pods is None:
             name_path = (*path, position) if path[0] == "rules" else path
             message = f'{title(item)} names the pod "{name}", which does not exist'
-            yield _broken(item, name_path, message)
+            yield broken(item, name_path, message)
             return
         indexes.setdefault(pods.name, set()).add(pods.index(name) or 0)
     for name, listed in indexes.items():
@@ -231,7 +225,7 @@ def _pod_names(
         missing = next((index for index in expected if index not in listed), None)
         if missing is not None:
             message = f'{title(item)} does not name the pod "{name}-{missing}"'
-            yield _broken(item, path, message)
+            yield broken(item, path, message)
 
 
 def _accounts(job: Objects) -> Iterator[Finding]:
@@ -246,15 +240,15 @@ def _accounts(job: Objects) -> Iterator[Finding]:
     missing = [pods for pods in generated if pods.account not in accounts]
     for pods in missing:
         message = f"runs as the ServiceAccount {pods.account}, which does not exist"
-        yield _broken(pods.item, (*POD, "serviceAccountName"), message)
+        yield broken(pods.item, (*POD, "serviceAccountName"), message)
     for name, item in accounts.items() if not missing else ():
         if name not in used or name not in subjects:
             reason = "no pod runs as" if name not in used else "no RoleBinding refers to"
-            yield _broken(item, ("metadata", "name"), f"{reason} the {title(item)}")
+            yield broken(item, ("metadata", "name"), f"{reason} the {title(item)}")
     bound = {item["roleRef"]["name"] for item in job.of_kind("RoleBinding").values()}
     for name, item in job.of_kind("Role").items():
         if name not in bound:
-            yield _broken(item, ("metadata", "name"), f"no RoleBinding refers to the {title(item)}")
+            yield broken(item, ("metadata", "name"), f"no RoleBinding refers to the {title(item)}")
 
 
 def _binding(job: Objects, item: Object, used: set[str | None]) -> Iterator[Finding]:
@@ -262,11 +256,11 @@ def _binding(job: Objects, item: Object, used: set[str | None]) -> Iterator[Find
     role, namespace = item["roleRef"]["name"], item["metadata"].get("namespace")
     if role not in job.of_kind("Role"):
         message = f"{title(item)} refers to the Role {role}, which does not exist"
-        yield _broken(item, ("roleRef", "name"), message)
+        yield broken(item, ("roleRef", "name"), message)
     for number, subject in enumerate(item.get("subjects", [])):
         if subject["name"] not in used:
             message = f"{title(item)} has the subject {subject['name']}, but no pod runs as it"
-            yield _broken(item, ("subjects", number, "name"), message)
+            yield broken(item, ("subjects", number, "name"), message)
         if namespace and subject.get("namespace", namespace) != namespace:
             message = f"{title(item)} has a subject in another namespace"
             hint = f"use the namespace {namespace}"
@@ -287,7 +281,7 @@ def _supervisor(job: Objects) -> Iterator[Finding]:
             except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
                 messages = ["is not a plan of the supervisor"]
             for message in messages:
-                yield _broken(item, ("data", PLAN), f"{PLAN} {message}")
+                yield broken(item, ("data", PLAN), f"{PLAN} {message}")
 
 
 def _wrong_in_plan(job: Objects, plan: dict[str, Any]) -> Iterator[str]:

@@ -35,7 +35,7 @@ def problems(job: Objects) -> Iterator[Problem]:
 
 
 def creates_pods(rule: dict[str, Any]) -> bool:
-    """Return True if a rule of a Role allows to create pods."""
+    """Return True if a rule of a Role allows creating pods."""
     return "pods" in rule.get("resources", []) and "create" in rule["verbs"]
 
 

@@ -11,6 +11,7 @@ import pytest
 from parts import programs
 from parts.plane import plane
 from parts.private import private
+from parts.skips import available
 
 
 def pytest_collection_modifyitems(items):
@@ -29,14 +30,6 @@ def part():
 def module():
     """Function that returns the folder of a Go module."""
     return lambda name: available(programs.module, name)
-
-
-def available(find, *names):
-    """Return what `find` finds; skip the test with what is missing otherwise."""
-    try:
-        return find(*names)
-    except programs.MissingError as missing:
-        pytest.skip(str(missing))
 
 
 @pytest.fixture(scope="session")

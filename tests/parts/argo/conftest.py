@@ -5,9 +5,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from parts.conftest import available
 from parts.private import private
 from parts.programs import CLUSTER, HOME, SHARED, MissingError
+from parts.skips import available
 
 PROGRAMS = HOME / "bin/argo-3.7.18"
 IMAGE = "mlgen.test/argoexec:3.7.18"

@@ -8,9 +8,9 @@ from cluster.conftest import environment  # noqa: F401 - a fixture
 from namespaces import temporary_namespace
 from parts.argocd.application import Application
 from parts.argocd.server import ArgoCD
-from parts.conftest import available
 from parts.gitops.repository import Repository
 from parts.plane import plane
+from parts.skips import available
 
 
 @pytest.fixture(scope="session")

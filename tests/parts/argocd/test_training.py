@@ -2,7 +2,7 @@
 
 import pytest
 from parts.gitops.repository import ROLES, job
-from parts.gitops.training import SECONDS, Training
+from parts.gitops.training import Training, replaced
 
 pytestmark = pytest.mark.long
 FILE, OTHER = "job.mlgen.yaml", "other.mlgen.yaml"
@@ -62,27 +62,17 @@ def test_all_jobs_are_recreated_if_one_changes(application, repository, namespac
 def test_a_job_with_a_hash_in_its_name_is_replaced_and_rolled_back(
     application, repository, namespace
 ):
-    def replaced(old):
-        """Wait until the only objects are those of a job of another name; return it."""
-
-        def name():
-            jobs = namespace.get("jobs", "-l", "app.kubernetes.io/part-of=hashed")["items"]
-            names = {each["metadata"]["labels"]["mlgen.dev/job"] for each in jobs}
-            return names.pop() if len(names - {old}) == len(names) == 1 else None
-
-        return namespace.until(f"no objects of {old}", name, SECONDS)
-
     repository.commit(FILE, job("hashed", HASH))
     app = application("hashed")
-    first = replaced("")
+    first = replaced(namespace, "hashed", "")
     repository.commit(FILE, job("hashed", HASH, env={"LR": "0.1"}))
     app.until(health="Progressing")
-    second = replaced(first)
+    second = replaced(namespace, "hashed", first)
 
     repository.revert()
     app.until(health="Progressing")
-    assert replaced(second) == first
+    assert replaced(namespace, "hashed", second) == first
 
     app.automated(on=False)
     app.rollback(-2)
-    assert replaced(first) == second
+    assert replaced(namespace, "hashed", first) == second

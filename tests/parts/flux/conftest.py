@@ -5,10 +5,10 @@ import subprocess
 import pytest
 from cluster.conftest import environment  # noqa: F401 - a fixture
 from namespaces import temporary_namespace
-from parts.conftest import available
 from parts.flux.server import Flux, Kustomization
 from parts.gitops.repository import Rendered
 from parts.plane import plane
+from parts.skips import available
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@
 
 import pytest
 from parts.gitops.repository import ROLES, job
-from parts.gitops.training import SECONDS, Training
+from parts.gitops.training import Training, replaced
 
 pytestmark = pytest.mark.long
 FILE, OTHER = "job.mlgen.yaml", "other.mlgen.yaml"
@@ -61,23 +61,13 @@ def test_all_jobs_are_recreated_if_one_changes(kustomization, repository, namesp
 def test_a_job_with_a_hash_in_its_name_is_replaced_and_reverted(
     kustomization, repository, namespace
 ):
-    def replaced(old):
-        """Wait until the only objects are those of a job of another name; return it."""
-
-        def name():
-            jobs = namespace.get("jobs", "-l", "app.kubernetes.io/part-of=hashed")["items"]
-            names = {each["metadata"]["labels"]["mlgen.dev/job"] for each in jobs}
-            return names.pop() if len(names - {old}) == len(names) == 1 else None
-
-        return namespace.until(f"no objects of {old}", name, SECONDS)
-
     repository.commit(FILE, job("hashed", HASH))
     app = kustomization("hashed")
-    first = replaced("")
+    first = replaced(namespace, "hashed", "")
     repository.commit(FILE, job("hashed", HASH, env={"LR": "0.1"}))
     app.push()
-    second = replaced(first)
+    second = replaced(namespace, "hashed", first)
 
     repository.revert()
     app.push()
-    assert replaced(second) == first
+    assert replaced(namespace, "hashed", second) == first

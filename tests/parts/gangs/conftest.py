@@ -4,18 +4,14 @@ from contextlib import ExitStack
 
 import pytest
 from parts.gangs.cluster import VERSIONS, cluster
-from parts.programs import MissingError
+from parts.skips import available
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
 def running(request):
     """A Cluster for all tests of a module."""
     with ExitStack() as stack:
-        try:
-            created = stack.enter_context(cluster(request.param))
-        except MissingError as missing:
-            pytest.skip(str(missing))
-        yield created
+        yield available(stack.enter_context, cluster(request.param))
 
 
 @pytest.fixture

@@ -56,3 +56,14 @@ class Training:
 
     def is_stopped(self):
         return not self.namespace.active(self.name)
+
+
+def replaced(namespace, job, old):
+    """Wait until the only Jobs of a job with a hash in its name have another name; return it."""
+
+    def name():
+        jobs = namespace.get("jobs", "-l", f"app.kubernetes.io/part-of={job}")["items"]
+        names = {each["metadata"]["labels"]["mlgen.dev/job"] for each in jobs}
+        return names.pop() if len(names - {old}) == len(names) == 1 else None
+
+    return namespace.until(f"no objects of {old}", name, SECONDS)

@@ -6,24 +6,16 @@ import pytest
 from parts.kueue.server import start
 from parts.kueue.tenant import Tenant
 from parts.plane import plane
-from parts.programs import MissingError, kubernetes, module, part
-
-
-def pytest_collection_modifyitems(items):
-    for item in items:
-        if "parts/kueue" in item.path.as_posix():
-            item.add_marker(pytest.mark.long)
+from parts.programs import kubernetes, module, part
+from parts.skips import available
 
 
 def served(version, *, webhooks):
     """Yield a control plane with Kueue."""
-    try:
-        part("kueue")
-        part("kwok")
-        kubernetes(version)
-        module("sigs.k8s.io/kueue@v0.19.2")
-    except MissingError as missing:
-        pytest.skip(str(missing))
+    available(part, "kueue")
+    available(part, "kwok")
+    available(kubernetes, version)
+    available(module, "sigs.k8s.io/kueue@v0.19.2")
     with plane(version) as created:
         start(created, webhooks=webhooks)
         yield created

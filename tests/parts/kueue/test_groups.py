@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 HEAD = """\
 apiVersion: mlgen.dev/v1alpha1
 kind: TrainingJob

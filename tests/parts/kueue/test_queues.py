@@ -2,6 +2,8 @@
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 JOB = """\
 apiVersion: mlgen.dev/v1alpha1
 kind: TrainingJob

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 from namespaces import temporary_namespace
-from parts.conftest import available
 from parts.pythons import installed, settings
+from parts.skips import available
 
 pytestmark = pytest.mark.long
 

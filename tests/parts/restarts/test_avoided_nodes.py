@@ -2,9 +2,9 @@
 
 import pytest
 import yaml
-from parts.conftest import available
 from parts.plane import plane, play
 from parts.programs import kubernetes
+from parts.skips import available
 from parts.supervisor import Supervisor, kill
 
 import mlgen
