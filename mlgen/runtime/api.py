@@ -6,7 +6,9 @@ import http.client
 import json
 import ssl
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from email.utils import mktime_tz, parsedate_tz
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -33,6 +35,8 @@ REFUSED = (400, 403, 405, 413, 415, 422)
 Object = dict[str, Any]
 Objects = list[Object]
 
+log_line = partial(print, flush=True)
+
 
 def message(answer: str) -> str:
     """Return what the Status in an answer says; another answer is returned as it is."""
@@ -46,24 +50,42 @@ class ApiError(Exception):
     """A request failed; `code` is its HTTP status, or 0 if the server has not answered."""
 
     def __init__(self, message: str, code: int = 0, retry_after: str = "") -> None:
-        super().__init__(f"{code}: {message}")
+        text = " ".join(message.split())  # an error is one line of a log
+        super().__init__(f"{code}: {text}" if code else text)
         self.code = code
         self.retry_after = float(retry_after) if retry_after.isdigit() else 0.0
 
 
 class Api:
-    """The API server as the service account `account` sees it."""
+    """The API server as the service account `account` sees it; `server` names it in errors."""
 
     def __init__(
         self,
         connect: Callable[[float], http.client.HTTPConnection],
+        server: str,
         account: Path,
         sleep: Callable[[float], None] = time.sleep,
+        log: Callable[[str], None] = log_line,
     ) -> None:
-        self._connect = connect
+        self._connect, self._server = connect, server
         self._account = account
         self.namespace = (account / "namespace").read_text().strip()
-        self._sleep = sleep
+        self._sleep, self._log = sleep, log
+        self.answered = False
+        """Whether the server has ever answered, even with an error."""
+        self._offset: float | None = None
+        """Seconds from the monotonic clock to the clock of the server."""
+        self._latest = 0.0
+
+    def now(self) -> float:
+        """Return the time by the server's clock, or by our own before its first answer.
+
+        It never goes back, although the server rounds the time down to a second.
+        """
+        if self._offset is None:
+            return time.time()
+        self._latest = max(self._latest, time.monotonic() + self._offset)
+        return self._latest
 
     def get(self, kind: str, name: str, version: str = "") -> Object:
         """Return an object; its API version is needed if it is in no group of GROUPS."""
@@ -124,10 +146,11 @@ class Api:
     ) -> Iterator[tuple[str, Objects]]:
         """Yield `LISTED` with all objects, then each change, its type with the object, without end.
 
-        After a gap they are listed again. Bookmarks only move the resource version on.
+        After a gap they are listed again. Bookmarks only move the resource version on. Only the
+        first of several failures in a row is logged.
         https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes
         """
-        version, failures = "", 0
+        version, failures, logged = "", 0, False
         while True:
             try:
                 if not version:
@@ -135,7 +158,8 @@ class Api:
                     yield "LISTED", objects
                 started = version
                 for event in self._events(kind, version, selectors):
-                    version, failures = event["object"]["metadata"]["resourceVersion"], 0
+                    version = event["object"]["metadata"]["resourceVersion"]
+                    failures, logged = 0, False
                     if event["type"] != "BOOKMARK":
                         yield event["type"], [keep(event["object"])]
                 if version == started:
@@ -143,6 +167,9 @@ class Api:
             except ApiError as problem:
                 if problem.code == GONE:
                     version = ""
+                elif not logged:
+                    self._log(f"cannot watch {kind}s: {problem}")
+                    logged = True
                 failures += 1
                 self._sleep(max(problem.retry_after, min(2.0 ** (failures - 2), MAX_DELAY)))
 
@@ -178,24 +205,27 @@ class Api:
         data = json.dumps(body) if body else None
         if isinstance(body, str):
             media, data = "apply-patch+yaml", body
-        connection = self._connect(timeout)
+        request = f"{method} {path.partition('?')[0]}"
         try:
             headers = {
                 "Accept": "application/json",
                 "Authorization": f"Bearer {(self._account / 'token').read_text().strip()}",
                 "Content-Type": f"application/{media}",
             }
-            connection.request(method, path, data.encode() if data else None, headers)
-            response = connection.getresponse()
-            if response.status >= http.client.BAD_REQUEST:
-                text = message(response.read(10_000).decode(errors="replace"))
-                text = f"{method} {path.partition('?')[0]}: {text}"
-                raise ApiError(text, response.status, response.headers.get("Retry-After", ""))
-            yield response
+            with closing(self._connect(timeout)) as connection:
+                connection.request(method, path, data.encode() if data else None, headers)
+                response = connection.getresponse()
+                self.answered = True
+                if date := parsedate_tz(response.headers.get("Date", "")):
+                    self._offset = mktime_tz(date) - time.monotonic()
+                if response.status >= http.client.BAD_REQUEST:
+                    text = message(response.read(10_000).decode(errors="replace"))
+                    retry_after = response.headers.get("Retry-After", "")
+                    raise ApiError(f"{request}: {text}", response.status, retry_after)
+                yield response
         except (OSError, http.client.HTTPException, ValueError) as problem:
-            raise ApiError(f"{method} {path}: {problem!r}") from problem
-        finally:
-            connection.close()
+            text = f"{request} at {self._server}: {type(problem).__name__}: {problem}"
+            raise ApiError(text) from problem
 
 
 def find(client: Api, kind: str, name: str, version: str = "") -> Object | None:
@@ -214,6 +244,9 @@ def in_cluster(host: str, port: str) -> Api:
     def connect(timeout: float) -> http.client.HTTPConnection:
         # The CA may be renewed too.
         context = ssl.create_default_context(cafile=str(ACCOUNT / "ca.crt"))
+        # Python 3.13 sets this flag. OpenSSL then rejects certificates without key identifiers,
+        # such as those of EKS: https://github.com/kubernetes-client/python/issues/2394
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         return http.client.HTTPSConnection(host, int(port), timeout=timeout, context=context)
 
-    return Api(connect, ACCOUNT)
+    return Api(connect, f"{host} port {port}", ACCOUNT)

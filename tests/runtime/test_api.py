@@ -2,11 +2,21 @@
 
 import http.client
 import json
+import shutil
+import socket
+import ssl
+import subprocess
 import threading
+import time
+from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 
 import pytest
+from support import ROOT
+from test_pythons import interpreter
 
+from mlgen.runtime import api
 from mlgen.runtime.api import Api, ApiError
 
 
@@ -25,6 +35,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_):
         pass
+
+    def date_time_string(self, timestamp=None):
+        return self.server.date(timestamp)
 
 
 def answer(body, status=200, **headers):
@@ -63,7 +76,7 @@ def hang_up(handler):
 @pytest.fixture
 def server():
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.answers, server.requests = [], []
+    server.answers, server.requests, server.date = [], [], lambda _: formatdate(usegmt=True)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield server
@@ -84,11 +97,16 @@ def slept():
 
 
 @pytest.fixture
-def client(server, account, slept):
+def logged():
+    return []
+
+
+@pytest.fixture
+def client(server, account, slept, logged):
     def connect(timeout):
         return http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=timeout)
 
-    return Api(connect, account, slept.append)
+    return Api(connect, "server", account, slept.append, logged.append)
 
 
 def listed(version):
@@ -206,11 +224,195 @@ def test_a_broken_answer_is_tried_again(client, server, broken):
         client.get("Job", "a")
 
 
-def test_nobody_listens(account):
-    client = Api(lambda timeout: http.client.HTTPConnection("127.0.0.1", 1, timeout), account)
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory):
+    """A folder with a CA and a certificate that it has signed, and a foreign CA of the same name.
 
-    with pytest.raises(ApiError, match="refused"):
+    As on EKS, the CAs have basic constraints only, and there are no key identifiers.
+    """
+    folder = tmp_path_factory.mktemp("certificates")
+    (folder / "settings").write_text("""
+[req]
+distinguished_name = name
+[name]
+[ca]
+basicConstraints = critical,CA:TRUE
+subjectKeyIdentifier = none
+authorityKeyIdentifier = none
+[leaf]
+subjectAltName = IP:127.0.0.1
+subjectKeyIdentifier = none
+authorityKeyIdentifier = none
+""")
+    key = "openssl req -config settings -newkey rsa:2048 -nodes"
+    root = f"{key} -x509 -subj /CN=kubernetes -days 2 -extensions ca"
+    sign = "openssl x509 -req -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 -extfile settings"
+    for command in (
+        f"{root} -keyout ca.key -out ca.crt",
+        f"{root} -keyout foreign.key -out foreign.crt",
+        f"{key} -subj /CN=kube-apiserver -keyout leaf.key -out leaf.csr",
+        f"{sign} -in leaf.csr -extensions leaf -out leaf.crt",
+    ):
+        subprocess.run(command.split(), check=True, capture_output=True, cwd=folder)
+    return folder
+
+
+@pytest.fixture
+def port(server, certificates, account, monkeypatch):
+    """The port of an API server with TLS, whose CA is that of the account."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates / "leaf.crt", certificates / "leaf.key")
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    shutil.copy(certificates / "ca.crt", account / "ca.crt")
+    monkeypatch.setattr(api, "ACCOUNT", account)
+    return server.server_port
+
+
+REQUESTS = """
+import pathlib, sys
+from mlgen.runtime import api
+certificates, port, account = sys.argv[1:]
+api.ACCOUNT = pathlib.Path(account)
+for host, ca in ("127.0.0.1", "ca.crt"), ("localhost", "ca.crt"), ("127.0.0.1", "foreign.crt"):
+    (api.ACCOUNT / "ca.crt").write_bytes(pathlib.Path(certificates, ca).read_bytes())
+    try:
+        print(api.in_cluster(host, port).get("Job", "a"))
+    except api.ApiError as problem:
+        print("rejected" if "certificate verify failed" in str(problem) else problem)
+"""
+
+
+@pytest.mark.pythons
+@pytest.mark.parametrize("version", ["3.9", "3.10", "3.11", "3.12", "3.13", "3.14"])
+def test_every_python_accepts_certificates_without_key_identifiers(  # noqa: PLR0913, PLR0917
+    version, server, port, account, certificates, tmp_path
+):
+    program = interpreter(version)
+    if not program:
+        pytest.skip(f"there is no Python {version} here")
+    server.answers.append(answer({"n": 0}))
+    shutil.copytree(ROOT / "mlgen/runtime", tmp_path / "mlgen/runtime")
+    command = [program, "-c", REQUESTS, certificates, str(port), account]
+
+    run = subprocess.run(command, check=False, cwd=tmp_path, capture_output=True, text=True)
+
+    assert ("{'n': 0}\nrejected\nrejected\n", "") == (run.stdout, run.stderr)
+
+
+def test_certificates_without_key_identifiers_are_accepted(server, port, monkeypatch):
+    server.answers.append(answer({"n": 0}))
+    default = ssl.create_default_context
+
+    def strict(**options):
+        """Return the default context of Python 3.13, which rejects them."""
+        context = default(**options)
+        context.verify_flags |= ssl.VERIFY_X509_STRICT
+        return context
+
+    monkeypatch.setattr(ssl, "create_default_context", strict)
+    context = strict(cafile=str(api.ACCOUNT / "ca.crt"))
+    with (
+        pytest.raises(ssl.SSLCertVerificationError),
+        socket.create_connection(("127.0.0.1", port), timeout=5) as connection,
+    ):
+        context.wrap_socket(connection, server_hostname="127.0.0.1")
+
+    assert {"n": 0} == api.in_cluster("127.0.0.1", str(port)).get("Job", "a")
+
+
+@pytest.mark.parametrize(
+    ("host", "ca", "reason"),
+    [
+        ("localhost", "ca.crt", "certificate verify failed: Hostname mismatch"),
+        ("127.0.0.1", "foreign.crt", "certificate verify failed: (self|unable|certificate sig)"),
+        ("127.0.0.1", "leaf.key", "NO_CERTIFICATE_OR_CRL_FOUND"),
+    ],
+)
+def test_a_server_that_is_not_trusted_is_named_with_the_reason(  # noqa: PLR0913, PLR0917
+    host, ca, reason, port, account, certificates
+):
+    shutil.copy(certificates / ca, account / "ca.crt")
+    client = api.in_cluster(host, str(port))
+
+    with pytest.raises(ApiError, match=reason) as error:
         client.get("Job", "a")
+
+    start = f"GET /apis/batch/v1/namespaces/team/jobs/a at {host} port {port}: SSL"
+    assert str(error.value).startswith(start)
+    assert "\n" not in str(error.value)
+    assert (0, False) == (error.value.code, client.answered)
+
+
+def test_a_server_whose_name_does_not_resolve_is_named(account, certificates, monkeypatch):
+    def fail(*_, **__):
+        raise socket.gaierror(-2, "Name or service not known")
+
+    shutil.copy(certificates / "ca.crt", account / "ca.crt")
+    monkeypatch.setattr(api, "ACCOUNT", account)
+    monkeypatch.setattr(socket, "getaddrinfo", fail)
+
+    with pytest.raises(ApiError, match=r"at api port 443: gaierror: .* not known"):
+        api.in_cluster("api", "443").get("Job", "a")
+
+
+def test_nobody_listens(account):
+    def connect(timeout):
+        return http.client.HTTPConnection("127.0.0.1", 1, timeout=timeout)
+
+    with pytest.raises(ApiError, match=r"^GET /.*/a at here: ConnectionRefusedError: .* refused$"):
+        Api(connect, "here", account).get("Job", "a")
+
+
+def test_an_error_is_one_line():
+    assert "422: a b" == str(ApiError("a\n  b\n", 422))
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The clocks of this machine."""
+    clock = SimpleNamespace(wall=1000.0, monotonic=50.0)
+    monkeypatch.setattr(time, "time", lambda: clock.wall)
+    monkeypatch.setattr(time, "monotonic", lambda: clock.monotonic)
+    return clock
+
+
+@pytest.mark.parametrize("ahead", [120, -120])
+def test_the_clock_is_that_of_the_server(ahead, client, server, clock):
+    server.date = lambda _: formatdate(1000 + ahead, usegmt=True)
+    server.answers.append(answer({}, 403))
+    assert (1000, False) == (client.now(), client.answered)
+
+    with pytest.raises(ApiError):
+        client.get("Job", "a")
+
+    assert (1000 + ahead, True) == (client.now(), client.answered)
+    clock.monotonic += 5.5
+    clock.wall += 3600
+    assert 1005.5 + ahead == client.now()
+    clock.wall -= 7200
+    assert 1005.5 + ahead == client.now()
+
+
+def test_the_clock_never_goes_back(client, server, clock):
+    times = []
+    for elapsed, date in ((0, 2000), (0.75, 2000), (0.5, 2001), (2, 2060)):
+        clock.monotonic += elapsed
+        times.append(client.now())
+        server.date = lambda _, date=date: formatdate(date, usegmt=True)
+        server.answers.append(answer({}))
+        client.get("Job", "a")
+        times.append(client.now())
+
+    assert [1000, 2000, 2000.75, 2000.75, 2000.75, 2001, 2003, 2060] == times
+
+
+@pytest.mark.parametrize("date", ["", "no date"])
+def test_an_answer_without_a_date_keeps_the_clock(date, client, server, clock):
+    server.date = lambda _: date
+    server.answers.append(answer({}))
+    client.get("Job", "a")
+
+    assert (clock.wall, True) == (client.now(), client.answered)
 
 
 def changes(client, kind, **selectors):
@@ -274,6 +476,19 @@ def test_a_broken_watch_backs_off_and_goes_on(client, server, slept):
     assert ["LISTED", "ADDED", "MODIFIED"] == [next(watch) for _ in range(3)]
     assert [0.5, 0.5, 9.0, 2.0, 4.0] == slept
     assert "resourceVersion=11" in server.requests[-1][1]
+
+
+def test_only_the_first_of_the_failures_of_a_watch_in_a_row_is_logged(client, server, logged):
+    no = answer({"message": "pods is forbidden"}, 403)
+    server.answers += [no, no, listed("10"), chunks(GONE), no, listed("20")]
+    server.answers += [chunks(event("ADDED", "21")), no, no, chunks(event("ADDED", "22"))]
+    watch = changes(client, "Pod")
+
+    assert ["LISTED", "LISTED", "ADDED"] == [next(watch) for _ in range(3)]
+    line = "cannot watch Pods: 403: GET /api/v1/namespaces/team/pods: pods is forbidden"
+    assert [line] == logged
+    assert "ADDED" == next(watch)
+    assert [line, line] == logged
 
 
 def test_a_server_that_ends_watches_at_once_is_not_hammered(client, server, slept):
