@@ -153,8 +153,8 @@ def test_slow_modules_are_imported_inside_functions(module):
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_no_file_has_more_than_400_lines(name):
-    assert len(MODULES[name].read_text().splitlines()) <= 400
+def test_no_file_has_more_than_700_lines(name):
+    assert len(MODULES[name].read_text().splitlines()) <= 700
 
 
 TEMPLATES = sorted(path.name for path in (ROOT / "templates/objects").iterdir())

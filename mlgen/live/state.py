@@ -29,12 +29,11 @@ from mlgen.runtime.cluster import (
     ENDS,
     counts,
     ending,
-    failures,
-    first,
     is_suspended,
     seconds,
     unfinished,
 )
+from mlgen.runtime.failures import failures, first
 from mlgen.runtime.plan import Workload
 from mlgen.runtime.status import CONDITIONS
 
@@ -255,8 +254,7 @@ def _end_of_jobs(snapshot: Snapshot) -> tuple[Phase, float, str, int] | None:
     message = f"{end.get('reason', 'JobFailed')}: {end.get('message', '')}"
     if not failure:
         return "Failed", at, message, 0
-    why = "" if failure.reason == "Error" else f" ({failure.reason})"
-    message = f"{failure.pod} exited with {failure.code}{why}; {message}"
+    message = f"{failure.text}; {message}"
     return "Failed", at, message, failure.code
 
 

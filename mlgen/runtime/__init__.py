@@ -6,6 +6,7 @@ in the pod, so `mlgen` is a namespace package (PEP 420) and every import reads t
 in tests and under mypy. The code needs Python 3.9 and its standard library only.
 
 To read: `plan` says what to supervise, and `decide` is a pure function from what is observed
-(`cluster`) and what is known (`status`) to what to do. `supervise` is the loop around it, `api` the
-client of the API server, and `step` the step of Argo Workflows.
+(`cluster`, `failures`) and what is known (`status`) to what to do; `gang` is its part that restarts
+replicas together. `supervise` is the loop around it, `memory` what it keeps between two passes,
+`api` the client of the API server, `step` the step of Argo Workflows, and `attempt` its decisions.
 """

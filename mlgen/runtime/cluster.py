@@ -6,10 +6,9 @@ Field names are those of https://kubernetes.io/docs/reference/generated/kubernet
 from __future__ import annotations
 
 import calendar
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-
-from mlgen.runtime.plan import ANY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -21,24 +20,35 @@ Object = dict[str, Any]
 STUCK_SECONDS = 60.0
 """A pod that terminates for so long after its grace period is on a node that is lost."""
 
-JOB = "mlgen.dev/job"
-
-NO_IMAGE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
-"""Reasons of the kubelet (pkg/kubelet/images/types.go)."""
+JOB, SET = "mlgen.dev/job", "mlgen.dev/set"
+RECORD = "mlgen.dev/supervisor"
+"""The annotation of a Job with the state in which the supervisor suspended or resumed it."""
+COMPLETIONS = "mlgen.dev/completions"
+"""The annotation of a Job with its completions, while it has fewer, see `rewound`."""
 
 ENDS = {"Complete": True, "SuccessCriteriaMet": True, "Failed": False, "FailureTarget": False}
 """Conditions of a Job that never go away. The second and the last precede the others while pods
 are still being deleted (k/k 1.31, KEP-3998 and KEP-3329)."""
 
+JOB_LIMIT = 2**31 - 1
+"""The backoffLimit of a Job whose failures the supervisor counts."""
+
 TRACKING = "batch.kubernetes.io/job-tracking"
 """The finalizer of a Job's pod that its Job has not counted yet."""
+
+INDEXES: tuple[str, ...] = (
+    "batch.kubernetes.io/job-completion-index",
+    "apps.kubernetes.io/pod-index",
+)
+"""Labels with the index of a pod of a Job, and of a StatefulSet."""
 
 METADATA = ("name", "uid", "creationTimestamp", "ownerReferences", "finalizers",
             "deletionTimestamp", "deletionGracePeriodSeconds")  # fmt: skip
 
-CONDITION = ("type", "status", "message", "lastTransitionTime")
+CONDITION = ("type", "status", "reason", "message", "lastTransitionTime")
 CONTAINER = ("name", "image", "restartCount", "state", "lastState")
-LISTS = {
+STATUS = ("phase", "reason", "message")
+LISTS: dict[str, tuple[str, ...]] = {
     "conditions": CONDITION,
     "initContainerStatuses": CONTAINER,
     "containerStatuses": CONTAINER,
@@ -58,28 +68,34 @@ class Seen:
     status: dict[str, str]
     """The data of the ConfigMap `<job>-status`."""
     taken: dict[str, str] = field(default_factory=dict)
-    """Whose a workload is that has a name of this job's, but belongs to somebody else."""
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A container that failed, and when its node's clock says it did."""
-
-    time: str
-    code: int
-    reason: str
-    pod: str
-    retryable: bool
-    node: str = ""
+    """The owner of a workload that has a name of this job's and belongs to another one."""
+    refused: dict[str, str] = field(default_factory=dict)
+    """Why a workload cannot be changed, after several tries, by its name."""
 
 
 def trimmed(pod: Object) -> Object:
     """Return the fields of a pod that are used here; a large job has thousands of pods."""
-    status = _picked(pod["status"], ("phase",))
+    metadata, status = _picked(pod["metadata"], METADATA), _picked(pod["status"], STATUS)
+    metadata["labels"] = _picked(pod["metadata"].get("labels") or {}, INDEXES)
     for key, names in LISTS.items():
         status[key] = [_picked(each, names) for each in pod["status"].get(key) or ()]
     spec = _picked(pod["spec"], ("nodeName",))
-    return {"metadata": _picked(pod["metadata"], METADATA), "spec": spec, "status": status}
+    if always := sidecars(pod):
+        spec["initContainers"] = [{"name": name, "restartPolicy": "Always"} for name in always]
+    return {"metadata": metadata, "spec": spec, "status": status}
+
+
+def trimmed_workload(observed: Object) -> Object:
+    """Return the fields of a Job or StatefulSet that are used here."""
+    metadata = {key: value for key, value in observed["metadata"].items() if key != "managedFields"}
+    template = observed["spec"].get("template") or {}
+    annotations = (template.get("metadata") or {}).get("annotations") or {}
+    spec = {key: value for key, value in observed["spec"].items() if key != "template"}
+    spec["template"] = {
+        "metadata": {"annotations": _picked(annotations, (SET,))},
+        "spec": _picked(template.get("spec") or {}, ("affinity",)),
+    }
+    return {**observed, "metadata": metadata, "spec": spec}
 
 
 def _picked(values: Object, keys: tuple[str, ...]) -> Object:
@@ -156,6 +172,44 @@ def counts(observed: Object) -> tuple[int, int, int]:
     return wanted, active, ready
 
 
+def record(observed: Object) -> str:
+    """Return the state with which the supervisor last suspended or resumed a Job, as JSON.
+
+    The manifests of a Job that waits for another role have a word in its place.
+    """
+    text = str((observed["metadata"].get("annotations") or {}).get(RECORD, ""))
+    return text if text.startswith("{") else ""
+
+
+def lowest_succeeded(observed: Object) -> int | None:
+    """Return the lowest index of a Job that has succeeded: of "2,4-6", 2; None if there is none."""
+    found = re.match(r"\d+", observed["status"].get("completedIndexes") or "")
+    return int(found[0]) if found else None
+
+
+def rewound(observed: Object) -> Object | None:
+    """Return the patch with which a suspended Job forgets that indexes have succeeded.
+
+    The Job controller drops the indexes beyond `completions`, which may change together with
+    `parallelism` (calculateSucceededIndexes in pkg/controller/job/indexed_job_utils.go, KEP-3715).
+    None if no index has succeeded, or if that is under way.
+    """
+    lowest, completions = lowest_succeeded(observed), observed["spec"].get("completions", 1)
+    if not lowest or completions <= lowest:
+        return None
+    spec = {"completions": lowest, "parallelism": lowest}
+    return {"metadata": {"annotations": {COMPLETIONS: str(completions)}}, "spec": spec}
+
+
+def whole(observed: Object) -> Object:
+    """Return the patch that gives a Job back the completions that `rewound` took."""
+    text = (observed["metadata"].get("annotations") or {}).get(COMPLETIONS, "")
+    if not text.isdecimal():
+        return {}
+    spec = {"completions": int(text), "parallelism": int(text)}
+    return {"metadata": {"annotations": {COMPLETIONS: None}}, "spec": spec}
+
+
 def has_come(until: str, observed: Object | None) -> bool:
     """Return whether a workload is `Complete`, or `Ready` or more."""
     end = ending(observed)
@@ -219,13 +273,10 @@ def last_end(container: Object) -> Object:
     return container["state"].get("terminated") or last or {}
 
 
-def is_disrupted(pod: Object) -> bool:
-    """Return whether a pod was drained, preempted or evicted, or has failed without a code.
-
-    https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions
-    """
-    lost = pod["status"].get("phase") == "Failed" and not containers(pod)
-    return lost or condition(pod, "DisruptionTarget") is not None
+def sidecars(pod: Object) -> list[str]:
+    """Return the init containers that do not end: they say nothing about training."""
+    containers = pod["spec"].get("initContainers") or ()
+    return [each["name"] for each in containers if each.get("restartPolicy") == "Always"]
 
 
 def is_deleted(pod: Object) -> bool:
@@ -237,6 +288,13 @@ def deleted_at(pod: Object) -> float:
     """Return when a pod was told to end; deletionTimestamp is the end of its grace period."""
     end, grace = (pod["metadata"].get(key) for key in METADATA[-2:])
     return seconds(end) - float(grace or 0) if end else float("inf")
+
+
+def told_at(pod: Object) -> float:
+    """Return when a pod was told to end, or a disruption was announced."""
+    target = condition(pod, "DisruptionTarget") or {}
+    announced = target.get("lastTransitionTime")
+    return min(deleted_at(pod), seconds(announced) if announced else float("inf"))
 
 
 def stuck_at(pod: Object) -> float:
@@ -270,72 +328,3 @@ def short_of_pods(plan: Plan, seen: Seen, now: float) -> list[str]:
         if found < wanted and not is_suspended(observed):
             short.append(item.name)
     return short
-
-
-def first(found: Iterable[Failure | None]) -> Failure | None:
-    """Return which container failed first.
-
-    On a tie, the higher code is first, because the peers of a killed pod often exit with 1.
-    """
-    return min(filter(None, found), key=lambda each: (each.time, -each.code), default=None)
-
-
-def failures(plan: Plan, workloads: tuple[Workload, ...], seen: Seen, mark: str) -> list[Failure]:
-    """Return the training and init containers that failed, also those that restarted in place."""
-    pods = pods_of(workloads, seen, mark)
-    return [failure for item, pod in pods for failure in _failures(plan, item, pod)]
-
-
-def _failures(plan: Plan, item: Workload, pod: Object) -> Iterator[Failure]:
-    ends = [(each["name"], last_end(each)) for each in containers(pod)]
-    failed = [(name, end) for name, end in ends if end.get("exitCode")]
-    if not failed or is_disrupted(pod):
-        return
-    init = [each["name"] for each in pod["status"].get("initContainerStatuses", ())]
-    for name, end in failed:
-        at = end.get("finishedAt") or pod["metadata"]["creationTimestamp"]
-        # Helpers beside the training container do not count, nor does a pod that was told to end.
-        if name in (*init, item.container) and deleted_at(pod) > seconds(at):
-            code, reason = end["exitCode"], end.get("reason") or "Error"
-            oom = reason == "OOMKilled" and not plan.retry_oom and item.retryable != ANY
-            # Init containers fetch code or wait for peers, and may succeed on the next attempt.
-            retryable = item.retryable is not None if name in init else item.is_retryable(code)
-            where = f"init container {name} of " if name in init else ""
-            pod_name = where + pod["metadata"]["name"]
-            node = pod["spec"].get("nodeName", "")
-            yield Failure(at, code, reason, pod_name, retryable and not oom, node)
-
-
-def obstacle(plan: Plan, seen: Seen, now: float) -> tuple[int, str, str] | None:
-    """Return how the job ends if a pod cannot start or run within the bounds of the plan."""
-    for item, pod in pods_of(plan.workloads, seen):
-        if pod["status"].get("phase") in ("Pending", "Running") and not is_deleted(pod):
-            for code, reason, text, field in _obstacles(plan, item, pod, now):
-                name = pod["metadata"]["name"]
-                return code, reason, f"{name} {text}; the bound is runPolicy.giveUpAfter.{field}"
-    return None
-
-
-def _obstacles(
-    plan: Plan, item: Workload, pod: Object, now: float
-) -> Iterator[tuple[int, str, str, str]]:
-    """Yield an exit code, a reason, what the pod does, and the field of the bound."""
-    gate = condition(pod, "PodScheduled", "False") if plan.pending_seconds else None
-    if not gate and not any("waiting" in each["state"] for each in containers(pod)):
-        return
-    times = [each.get("lastTransitionTime") for each in pod["status"].get("conditions") or ()]
-    times += [last_end(each).get("finishedAt") for each in containers(pod)]
-    since = max(filter(None, times), default=pod["metadata"]["creationTimestamp"])
-    waited = now - seconds(since)  # since the last thing that has happened to the pod
-    if gate and waited >= plan.pending_seconds:
-        text = f"is not scheduled for {waited:.0f} s: {gate.get('message', '')}"
-        yield 1, "Unschedulable", text, "pendingSeconds"
-    for each in containers(pod):
-        reason, restarts = each["state"].get("waiting", {}).get("reason"), each["restartCount"]
-        crashes = reason == "CrashLoopBackOff" and item.kind == "StatefulSet"  # Jobs have a limit
-        if plan.crashes and crashes and restarts >= plan.crashes:
-            code = last_end(each).get("exitCode", 0)
-            yield code or 1, reason, f"crashed {restarts} times, last with code {code}", "crashes"
-        if plan.image_seconds and reason in NO_IMAGE and waited >= plan.image_seconds:
-            text = f"cannot pull {each['image']} for {waited:.0f} s"
-            yield 1, reason, text, "imagePullSeconds"

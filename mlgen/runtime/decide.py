@@ -14,29 +14,28 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from mlgen.runtime import gang
 from mlgen.runtime import status as job_status
 from mlgen.runtime.cluster import (
     ENDS,
-    Failure,
+    JOB_LIMIT,
+    RECORD,
     Object,
     Seen,
     elsewhere,
     ending,
-    failures,
-    first,
     has_come,
     is_deleted,
-    is_disrupted,
-    is_live,
-    is_stopped,
     is_suspended,
-    obstacle,
     pods_of,
+    record,
     short_of_pods,
     stuck_at,
     unfinished,
+    whole,
 )  # fmt: skip
-from mlgen.runtime.plan import ALONE
+from mlgen.runtime.failures import DISRUPTION, failures, first, obstacle
+from mlgen.runtime.gang import DISRUPTED, ended, forgotten, is_held, is_paused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,15 +43,16 @@ if TYPE_CHECKING:
     from mlgen.runtime.plan import Plan, Workload
     from mlgen.runtime.status import State
 
-FIRST_DELAY, MAX_DELAY = 10.0, 300.0
-DISRUPTED, DEADLINE = 143, 124
-"""Exit codes of a job that was disrupted, or has exceeded its deadline."""
+DEADLINE = 124
+"""The exit code of a job that has exceeded its deadline."""
+
+EARLY = (
+    "it exited with 0, so its Job is complete and cannot be resumed, although training may not be"
+    " (a program that is told to end should not exit with 0)"
+)
+"""What is known of a Job that is complete because a replica that was told to end exited with 0."""
 
 ACTIVE = ("Starting", "Running")
-QUEUE = "kueue.x-k8s.io/queue-name"
-
-SETTLE_SECONDS = 5.0
-"""For so long the gang may go on after a failure."""
 
 MISSING_SECONDS = 600.0
 """How long the rest of the job's objects may take to be created."""
@@ -89,8 +89,7 @@ class Decision:
 
 def decide(plan: Plan, seen: Seen, now: float) -> Decision:
     """Return the next step; `now` is in seconds since the epoch."""
-    state = job_status.load(seen.status, plan.run, _uid(plan, seen))
-    state = advance(plan, seen, state, now)
+    state = advance(plan, seen, _known(plan, seen), now)
     changed = job_status.changes(plan, seen, state, now)
     if changed:
         return Decision(status=changed)
@@ -100,7 +99,9 @@ def decide(plan: Plan, seen: Seen, now: float) -> Decision:
     for item, observed in unfinished(plan.workloads, seen):
         stops = state.phase in ("Stopping", "BackingOff") and item in plan.gang
         if stops != is_suspended(observed) and (stops or _is_due(plan, seen, state, item)):
-            actions.append(_switch(item, observed, state.avoid, on=not stops))
+            actions.append(_switch(item, observed, state, on=not stops))
+        elif state.phase == "BackingOff" and (patch := forgotten(plan, item, observed)):
+            actions.append(_patch(item, observed, patch, "starting again all replicas of"))
     times = [time for time in (state.until, state.settled) if time]
     if state.phase == "Stopping":  # of a pod on a lost node, nothing is heard
         times += [at for _, pod in pods_of(plan.gang, seen) if (at := stuck_at(pod)) >= now]
@@ -111,6 +112,17 @@ def decide(plan: Plan, seen: Seen, now: float) -> Decision:
     return Decision(actions=tuple(actions), wake=min(times, default=None))
 
 
+def _known(plan: Plan, seen: Seen) -> State:
+    """Return the state that is stored; if it is lost, that of the records on the Jobs."""
+    uid = _uid(plan, seen)
+    if job_status.is_stored(seen.status, plan.run, uid):
+        return job_status.load(seen.status, plan.run, uid)
+    members = unfinished(plan.gang, seen)
+    state = job_status.restored([record(each) for _, each in members], plan.run)
+    stops = any(is_held(each) for _, each in members)
+    return replace(state, phase="Stopping" if stops else "Running")
+
+
 def advance(plan: Plan, seen: Seen, state: State, now: float) -> State:
     """Return the state that follows from what is observed."""
     if state.phase == "Ended":
@@ -118,9 +130,10 @@ def advance(plan: Plan, seen: Seen, state: State, now: float) -> State:
     missing, present = _missing(plan, seen), unfinished(plan.workloads, seen)
     short = plan.pending_seconds and state.phase in ACTIVE and short_of_pods(plan, seen, now)
     runs = not missing and any(not is_suspended(each) for _, each in present)
-    stopped = [item for item, each in present if is_suspended(each) and not plan.waits(item)]
+    stopped = [item for item, each in present if is_paused(plan, state, item, each)]
     paused = state.phase == "Running" and any(item.name in plan.deciding for item in stopped)
-    serves = runs and not any(item.kind == "StatefulSet" for item in stopped)
+    sets = [each for item, each in present if item.kind == "StatefulSet" and not plan.waits(item)]
+    serves = runs and not any(map(is_suspended, sets))
     state = replace(
         state,
         uid=state.uid or ("" if missing else _uid(plan, seen)),
@@ -130,13 +143,8 @@ def advance(plan: Plan, seen: Seen, state: State, now: float) -> State:
         short=(state.short or now) if short else 0.0,
     )
     for code, reason, message in _ends(plan, seen, state, now):
-        return _ended(state, now, code, reason, message)
-    step = {"Stopping": _stopping, "BackingOff": _backing_off}.get(state.phase, _running)
-    return step(plan, seen, state, now) if plan.gang and not missing else state
-
-
-def _ended(state: State, now: float, code: int, reason: str, message: str) -> State:
-    return replace(state, phase="Ended", ended=now, code=code, reason=reason, message=message)
+        return ended(state, now, code, reason, message)
+    return gang.advance(plan, seen, state, now) if plan.gang and not missing else state
 
 
 def _missing(plan: Plan, seen: Seen) -> list[str]:
@@ -163,7 +171,9 @@ def _ends(plan: Plan, seen: Seen, state: State, now: float) -> Iterator[tuple[in
         yield 1, "JobDeleted", f"{names} was deleted by hand"
     if missing and now > state.first + MISSING_SECONDS:
         yield 1, "JobNotCreated", f"{names} does not exist after {MISSING_SECONDS:.0f} s"
-    yield from _ends_of_jobs(plan, seen, state)
+    yield from ends_of_jobs(plan, seen, state)
+    for name, text in seen.refused.items():
+        yield 1, "ChangeRefused", f"{name} cannot be changed: {text}"
     limit = plan.deadline_seconds
     if limit is not None and state.started and now >= state.started + limit:
         yield DEADLINE, "DeadlineExceeded", f"the job ran for more than {limit} s"
@@ -178,127 +188,37 @@ def _ends(plan: Plan, seen: Seen, state: State, now: float) -> Iterator[tuple[in
         yield blocked
 
 
-def _ends_of_jobs(plan: Plan, seen: Seen, state: State) -> Iterator[tuple[int, str, str]]:
+def ends_of_jobs(plan: Plan, seen: Seen, state: State) -> Iterator[tuple[int, str, str]]:
+    """Yield how the job ends, as `_ends` does, because its Jobs have ended."""
     ends = {name: ending(observed) for name, observed in seen.workloads.items()}
     succeeded = [name for name, end in ends.items() if end and ENDS[end["type"]]]
     names = [name for name in plan.deciding if name in succeeded]
     if len(names) == len(plan.deciding) or (names and plan.decides == "any"):
+        cause = state.cause if state.phase == "Stopping" else None
+        by_policy = any((ends[name] or {}).get("reason") == "SuccessPolicy" for name in names)
+        if cause and cause.kind == DISRUPTION and not by_policy and _ended_early(plan, seen, names):
+            yield DISRUPTED, "EndedEarly", f"{cause.text}; {EARLY}"
         yield 0, "JobSucceeded", f"{', '.join(names)} succeeded"
     waits = plan.decides == "any" and not all(ends[name] for name in plan.deciding)
     for item in plan.workloads:
         end, excused = ends[item.name], item.tolerates_failure
         excused = waits if item.name in plan.deciding else excused
         if end and item.name not in succeeded and not excused:
-            failure = first(failures(plan, (item,), seen, state.mark))
-            code, reason = failure.code if failure else DISRUPTED, end.get("reason", "JobFailed")
+            # A Job that fails deletes its other pods.
+            failure = first(failures(plan, (item,), seen, state.mark, state.started))
+            code = (failure and failure.code) or DISRUPTED
+            reason = end.get("reason", "JobFailed")
             code = DEADLINE if reason == "DeadlineExceeded" else code
             yield code, reason, f"{item.name}: {end.get('message', '')}"
 
 
-# The restart of the gang
-
-
-def _running(plan: Plan, seen: Seen, state: State, now: float) -> State:
-    """Return the state of a gang that starts or runs, or that has failed."""
-    gang = unfinished(plan.gang, seen)
-    suspended = [item for item, each in gang if is_suspended(each) and not plan.waits(item)]
-    state = replace(state, phase=state.phase if suspended else "Running")
-    if state.phase == "Running" and suspended:
-        return replace(state, members=())  # by its user
-    pods = [pod for _, pod in pods_of(tuple(item for item, _ in gang), seen, state.mark)]
-    cause = _first_failure(plan, seen, state)
-    gone = {*state.members} - {job_status.member(pod["metadata"]["uid"]) for pod in seen.pods}
-    disrupted = bool(gone) or any(is_disrupted(pod) or is_deleted(pod) for pod in pods)
-    if not cause and not disrupted:
-        running = [pod for pod in pods if pod["status"].get("phase") == "Running"]
-        members = sorted(job_status.member(pod["metadata"]["uid"]) for pod in running)
-        return replace(state, members=tuple(members), settled=0.0)
-    settled = state.settled or now + SETTLE_SECONDS
-    if cause and not disrupted and now < settled and _may_change(cause, plan, seen):
-        return replace(state, settled=settled)
-    state = replace(state, phase="Stopping", members=(), settled=0.0)
-    return _refused(plan, seen, replace(state, cause=cause, disrupted=disrupted), now)
-
-
-def _first_failure(plan: Plan, seen: Seen, state: State) -> Failure | None:
-    items = tuple(item for item in plan.gang if item.retryable != ALONE)
-    return first([state.cause, *failures(plan, items, seen, state.mark)])
-
-
-def _may_change(cause: Failure, plan: Plan, seen: Seen) -> bool:
-    """Return whether it is too early to stop the gang.
-
-    An exit code that is permanent may be that of a peer of the pod that failed first, which a
-    slower kubelet has yet to report. A Job that is suspended before the kubelet has set the phase
-    of a pod whose container has exited deletes the pod, with its log. The phase of a pod that exits
-    at once is Pending until then (mergePodStatus in pkg/kubelet/status/status_manager.go).
-    """
-    pods = [pod for _, pod in pods_of(plan.jobs, seen) if pod["metadata"]["name"] == cause.pod]
-    return not cause.retryable or any(pod["status"].get("phase") != "Failed" for pod in pods)
-
-
-def _stopping(plan: Plan, seen: Seen, state: State, now: float) -> State:
-    """Return the state of a gang that stops: with its first failure, and judged at the end.
-
-    The kubelet of the pod that failed first may report it after the others', so all are waited for.
-    Only a failure tells against a node. Kubernetes itself keeps pods from one that is drained, lost
-    or short of something.
-    """
-    cause = _first_failure(plan, seen, state)
-    pods = [pod for _, pod in pods_of(plan.gang, seen, state.mark)]
-    disrupted = state.disrupted or any(map(is_disrupted, pods))
-    state = replace(state, cause=cause, disrupted=disrupted)
-    if not _is_quiet(plan, seen, now):
-        return state
-    state = _refused(plan, seen, state, now)
-    if state.phase == "Ended":
-        return state
-    if disrupted or not cause:
-        count = state.disruptions + 1
-        return replace(state, phase="BackingOff", until=now + FIRST_DELAY, disruptions=count)
-    if not cause.retryable:
-        text = f"{job_status.why(state)}, which restartPolicy does not retry"
-        return _ended(state, now, cause.code, cause.reason, text)
-    if state.restarts >= plan.backoff_limit:
-        text = f"{job_status.why(state)} after {state.restarts} restarts (runPolicy.backoffLimit)"
-        return _ended(state, now, cause.code, "BackoffLimitExceeded", text)
-    delay = min(FIRST_DELAY * 2.0 ** min(state.restarts, 10), MAX_DELAY)
-    avoid = job_status.avoided(state, cause.node) if plan.avoid_nodes else ""
-    state = replace(state, phase="BackingOff", restarts=state.restarts + 1, avoid=avoid)
-    return replace(state, until=now + delay)
-
-
-def _backing_off(plan: Plan, seen: Seen, state: State, now: float) -> State:
-    """Return the state of a stopped gang: starting again after its delay."""
-    if now < state.until or not _is_quiet(plan, seen, now):
-        return state
-    created = [pod["metadata"]["creationTimestamp"] for _, pod in pods_of(plan.gang, seen)]
-    mark = max([state.mark, *created])
-    return replace(state, phase="Starting", mark=mark, until=0.0, cause=None, disrupted=False)
-
-
-def _is_quiet(plan: Plan, seen: Seen, now: float) -> bool:
-    """Return whether every workload of the gang has stopped, and its last pod is gone."""
-    stopped = all(is_stopped(observed) for _, observed in unfinished(plan.gang, seen))
-    return stopped and not any(is_live(pod, now) for _, pod in pods_of(plan.gang, seen))
-
-
-def _refused(plan: Plan, seen: Seen, state: State, now: float) -> State:
-    """Return the state, or its end if the gang cannot start again."""
-    awaited = [order.of for order in plan.order if order.until == "Complete"]
-    for item in plan.gang:
-        observed, text = seen.workloads[item.name], ""
-        if item.role in awaited and ending(observed):
-            continue  # complete, and not started again
-        if observed and observed["status"].get("succeeded"):
-            text = f"a replica of {item.name} has already succeeded, and would not run again"
-            text += " (a program that is told to end should not exit with 0)"
-        elif observed and QUEUE in observed["metadata"].get("labels", {}):
-            text = f"Kueue alone suspends and resumes {item.name}"
-        if text:
-            code = DISRUPTED if state.disrupted or not state.cause else state.cause.code
-            return _ended(state, now, code, "RestartRefused", f"{job_status.why(state)}; {text}")
-    return state
+def _ended_early(plan: Plan, seen: Seen, names: list[str]) -> bool:
+    """Return whether a replica of a complete Job was told to end: its pod does not stay."""
+    items = tuple(item for item in plan.jobs if item.name in names)
+    pods = [pod for _, pod in pods_of(items, seen) if pod["status"].get("phase") == "Succeeded"]
+    found = [each for name in names if (each := seen.workloads[name])]
+    wanted = sum(int(each["spec"].get("completions", 1)) for each in found)
+    return sum(not is_deleted(pod) for pod in pods) < wanted
 
 
 # What is done
@@ -306,6 +226,9 @@ def _refused(plan: Plan, seen: Seen, state: State, now: float) -> State:
 
 def _is_due(plan: Plan, seen: Seen, state: State, item: Workload) -> bool:
     """Return whether a workload that is suspended has to be started."""
+    observed = seen.workloads[item.name]
+    if observed and is_paused(plan, state, item, observed):
+        return False
     if plan.waits(item):
         return all(
             has_come(order.until, seen.workloads[other.name])
@@ -327,11 +250,17 @@ def _clean(plan: Plan, seen: Seen, state: State) -> Decision:
         return Decision(actions=tuple(_deletions(plan, seen)), finish=state.code)
     actions, waiting = [], False
     for item, observed in unfinished(plan.workloads, seen):
-        if item.name in plan.deciding and state.code:
-            waiting = True
+        if item.name in seen.refused:
+            continue
+        if state.code and (item.name in plan.deciding or state.reason == "ChangeRefused"):
+            waiting |= item.kind == "Job"
             actions += fail(item, observed)
         elif plan.clean_pod_policy == "Running" and not is_suspended(observed):
-            actions.append(_switch(item, observed, on=False))
+            actions.append(_switch(item, observed, state, on=False))
+        elif item in plan.gang and observed["spec"].get("backoffLimit") == JOB_LIMIT:
+            # Nobody counts its failures any more, so the next one ends it.
+            spec = {"spec": {"backoffLimit": observed["status"].get("failed", 0)}}
+            actions.append(_patch(item, observed, spec, "limiting the restarts of"))
     if actions or waiting:
         return Decision(actions=tuple(actions))
     owned = () if plan.ttl_seconds is None else tuple(_owned(plan, seen))
@@ -363,13 +292,19 @@ def _owned(plan: Plan, seen: Seen) -> Iterator[Action]:
             yield _patch(item, observed, patch, text)
 
 
-def _switch(item: Workload, observed: Object, avoid: str = "", *, on: bool) -> Action:
+def _switch(item: Workload, observed: Object, state: State, *, on: bool) -> Action:
     """Suspending deletes running pods without counting them as failed, and keeps finished ones."""
     if item.kind == "Job":
-        away = elsewhere(observed, avoid.split()) if on else None
-        resuming = f"resuming away from {avoid}:" if away else "resuming"
-        text = resuming if on else "suspending"
-        return replace(_patch(item, observed, {"spec": {"suspend": not on}}, text), more=away)
+        away = elsewhere(observed, state.avoid.split()) if on else None
+        resuming = f"resuming away from {state.avoid}:" if away else "resuming"
+        body = whole(observed) if on else {}
+        annotations = body.get("metadata", {}).get("annotations", {})
+        text = replace(state, members=()).text()
+        body = {
+            "metadata": {"annotations": {**annotations, RECORD: text}},
+            "spec": {**body.get("spec", {}), "suspend": not on},
+        }
+        return replace(_patch(item, observed, body, resuming if on else "suspending"), more=away)
     replicas = item.replicas if on else 0
     action = _patch(item, observed, {"spec": {"replicas": replicas}}, f"scaling to {replicas}:")
     # Whoever may only scale cannot give the pods another image.
@@ -382,6 +317,8 @@ def fail(item: Workload, observed: Object) -> list[Action]:
     A suspended Job has no deadline (pastActiveDeadline in pkg/controller/job/job_controller.go), so
     it is resumed, without pods.
     """
+    if item.kind != "Job":
+        return []
     spec: Object = {"activeDeadlineSeconds": 1}
     if is_suspended(observed):
         spec.update(suspend=False, parallelism=0)

@@ -9,6 +9,9 @@ from typing import Any
 
 SIGNALS, ANY, ALONE = ">=128", "any", "alone"
 
+OUTSIDE = (137, 143)
+"""SIGKILL and SIGTERM: no program ends itself so."""
+
 
 @dataclass(frozen=True)
 class Workload:
@@ -21,16 +24,16 @@ class Workload:
     container: str = "main"
     """The training container."""
     retryable: str | tuple[int, ...] | None = None
-    """The exit codes after which the gang restarts: none, `any`, `>=128`, or these. `alone`: a
-    failed replica is restarted by its controller, and only a disruption restarts the gang."""
+    """The exit codes after which the gang restarts, beside OUTSIDE: none, `any`, `>=128`, or these.
+    `alone`: a failed replica is restarted by its controller, and only a disruption restarts the
+    gang."""
     tolerates_failure: bool = False
 
     def is_retryable(self, code: int) -> bool:
-        """Return whether a replica that exits with the code may start again."""
-        if isinstance(self.retryable, tuple):
-            return code in self.retryable
+        """Return whether the gang may start again after a replica exited with a code."""
+        codes = self.retryable if isinstance(self.retryable, tuple) else ()
         signal = self.retryable == SIGNALS and code >= 128  # noqa: PLR2004 - 128 + its number
-        return signal or self.retryable == ANY
+        return signal or self.retryable == ANY or code in (*OUTSIDE, *codes)
 
 
 @dataclass(frozen=True)
@@ -62,11 +65,20 @@ class Plan:
     deadline_seconds: int | None = None
     ttl_seconds: int | None = None
     order: tuple[Order, ...] = ()
-    retry_oom: bool = False
+    first_delay: float = 10.0
+    """The seconds before the first restart; doubled for each further one, up to five minutes."""
+    start_failures: int = 3
+    """The bound on quick failures with the same exit code in a row. Of all bounds, 0 is none."""
+    start_seconds: int = 60
+    """A failure is quick if the training container has run for less than this."""
+    backoff_reset_seconds: int = 3600
+    """After so long with all replicas running, earlier failures no longer count."""
+    disruptions: int = 0
+    """The bound on restarts after disruptions."""
     crashes: int = 0
-    """The bound on restarts of a container that crash-loops. Of all three bounds, 0 is none."""
+    """The bound on restarts of a container that crash-loops."""
     image_seconds: int = 0
-    """The bound on the time that an image cannot be pulled."""
+    """The bound on the time that a container cannot be started, or a volume mounted."""
     pending_seconds: int = 0
     """The bound on the time that a pod cannot be created or scheduled."""
     metrics_port: int = 0

@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 import re
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from mlgen.runtime.cluster import Failure, Object, Seen, seconds
+from mlgen.runtime.cluster import Object, Seen, seconds
+from mlgen.runtime.failures import Failure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from mlgen.runtime.plan import Plan
 
@@ -46,6 +47,15 @@ class State:
     restarts: int = 0
     disruptions: int = 0
     """Restarts after disruptions, which `restarts` does not count."""
+    running: float = 0.0
+    """Since when all replicas of the gang run."""
+    spent: int = 0
+    """The restarts since all replicas last ran for long, which count towards the backoffLimit."""
+    disturbed: int = 0
+    """The disruptions since then."""
+    quick: int = 0
+    """The last quick failures in a row that have the same exit code."""
+    quick_code: int = 0
     until: float = 0.0
     """When the gang starts again."""
     mark: str = ""
@@ -56,9 +66,7 @@ class State:
     settled: float = 0.0
     """Until when the gang may go on after a failure."""
     cause: Failure | None = None
-    """The container of the gang that failed first."""
-    disrupted: bool = False
-    """A pod of the gang was deleted, drained, preempted or lost."""
+    """Why the gang stops."""
     avoid: str = ""
     """The nodes on which replicas have failed, the last one first, with spaces between them."""
     ended: float = 0.0
@@ -66,13 +74,25 @@ class State:
     reason: str = ""
     message: str = ""
 
+    @property
+    def attempt(self) -> int:
+        """How often the gang has started again."""
+        return self.restarts + self.disruptions
+
     def text(self) -> str:
         """Return the state as JSON, without defaults."""
-        values, default = asdict(self), asdict(State(""))
-        known = {key: value for key, value in values.items() if value != default[key]}
+        values = asdict(self)
+        known = {key: value for key, value in values.items() if value != FIRST[key]}
         if self.members:
             known["members"] = " ".join(self.members)
         return json.dumps(known)
+
+
+FIRST = asdict(State(""))
+"""The state of a job that has just begun."""
+
+CAUSE = asdict(Failure("", 0, "", "", retryable=False))
+"""An example of a cause."""
 
 
 def member(uid: str) -> str:
@@ -107,12 +127,11 @@ def stored(data: Mapping[str, str | None]) -> dict[str, Any]:
         values = json.loads(data.get("state") or "{}")
     except (ValueError, RecursionError):
         return {}
-    if not isinstance(values, dict) or not _fits(values, asdict(State(""))):
+    if not isinstance(values, dict) or not _fits(values, FIRST):
         return {}
     cause, members = values.get("cause"), values.get("members", [])
-    failure = asdict(Failure("", 0, "", "", retryable=False))
-    # An earlier version wrote no node.
-    if cause and ({"node", *cause} != {*failure} or not _fits(cause, failure)):
+    needed = {"time", "code", "reason", "pod", "retryable"}  # earlier versions wrote no others
+    if cause and (not needed <= {*cause} <= {*CAUSE} or not _fits(cause, CAUSE)):
         return {}
     return values if all(isinstance(each, str) for each in members) else {}
 
@@ -153,11 +172,24 @@ def load(data: dict[str, str], run: str, uid: str = "") -> State:
     if not is_stored(data, run, uid):
         return State(run)
     values = stored(data)
+    return replace(_loaded(values), run=run)
+
+
+def restored(records: Iterable[str], run: str) -> State:
+    """Return the state that was lost, of the records that the supervisor has left on the Jobs.
+
+    They are those of the last stop or start of the gang; without any, the job has just begun.
+    """
+    states = [_loaded(values) for text in records if (values := stored({"state": text}))]
+    latest = max(states, key=lambda each: each.attempt, default=State(run))
+    return replace(latest, run=run)
+
+
+def _loaded(values: dict[str, Any]) -> State:
     values["members"] = _members(values)
     values["cause"] = Failure(**values["cause"]) if values.get("cause") else None
-    known = asdict(State(run))  # another version of this program may have written it
-    values = {name: value for name, value in values.items() if name in known}
-    return State(**{**values, "run": run})
+    # Another version of this program may have written it.
+    return State(**{"run": "", **{name: values[name] for name in values if name in FIRST}})
 
 
 def stamp(now: float) -> str:
@@ -202,8 +234,7 @@ def avoided(state: State, node: str) -> str:
 
 def why(state: State) -> str:
     """Return why the gang is restarted, or cannot be."""
-    cause = None if state.disrupted else state.cause
-    return f"{cause.pod} exited with {cause.code}" if cause else "a pod was deleted or disrupted"
+    return state.cause.text if state.cause else "a pod was deleted or disrupted"
 
 
 def _set(data: dict[str, str], name: str, text: str, now: float) -> None:

@@ -4,22 +4,26 @@
     python3 -m mlgen.runtime.step STATUS   the step has ended with STATUS: record it, and clean up
 
 The last line tells Argo whether to retry the step: "training permanent: ..." or "training
-retryable: ...". Without such a line, the step itself has failed (exit code 200) or was killed; the
+retryable: ...". Without such a line, the step itself has failed (exit code 200) or was killed. The
 next attempt then goes on with the running job.
 
-    MLGEN_PLAN    file with the plan; manifests.yaml is beside it
-    WORKFLOW      name of the Workflow, which owns the objects
-    WORKFLOW_UID  its UID, which identifies the run
+    MLGEN_PLAN       file with the plan; manifests.yaml is in the same folder
+    WORKFLOW         name of the Workflow, which owns the objects
+    WORKFLOW_UID     its UID
+    NODE             name of the node that calls the template: together with the UID, it identifies
+                     the run, because a Workflow may run the same job several times
 
-Argo restarts the job, so there is no gang for the supervisor. The phases of the status are
+Of an attempt:
 
-    Running ─► BackingOff ─► Running     another attempt
-       └───────────┴───────► Ended       over
+    RETRIES          0 for the first one of a run, also after `argo retry`
+    BACKOFF_LIMIT    how often the job is restarted
+    BACKOFF_SECONDS  the first delay of a restart
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import re
 import signal
@@ -32,47 +36,37 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from mlgen.runtime import api, plan, status, supervise
-from mlgen.runtime.api import NOT_FOUND, REFUSED, Api, ApiError
+from mlgen.runtime.api import NOT_FOUND, REFUSED, Api, ApiError, log_line
+from mlgen.runtime.attempt import attempt, exit_code, last
 from mlgen.runtime.cluster import (
-    ENDS,
     JOB,
-    Failure,
     Object,
     Seen,
     counts,
-    ending,
-    failures,
-    first,
-    is_disrupted,
     is_live,
-    is_suspended,
-    pods_of,
     stranger,
     trimmed,
     volume_of,
 )
-from mlgen.runtime.decide import DISRUPTED, Decision, advance, decide
+from mlgen.runtime.gang import MAX_DELAY as LONGEST
 from mlgen.runtime.status import State
-from mlgen.runtime.supervise import OWN_FAILURE, Supervisor, log_line
+from mlgen.runtime.supervise import OWN_FAILURE, Supervisor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from mlgen.runtime.plan import Plan, Workload
+    from mlgen.runtime.decide import Decision
+    from mlgen.runtime.plan import Plan
 
 WORKFLOW = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow"}
 TERMINATION_LOG = Path("/dev/termination-log")
 """The default terminationMessagePath. Argo shows it as the message of the step."""
 
-FAILED = ("BackoffLimitExceeded", "PodFailurePolicy", "FailedIndexes", "MaxFailedIndexesExceeded")
-"""Reasons of a Job whose replicas have failed (staging/src/k8s.io/api/batch/v1/types.go)."""
-
-STOPPED = "JobStopped"
-SETTLE_SECONDS = 5.0
-"""For so long the other replicas are watched: a slower kubelet may report an earlier failure."""
-
 POLL_SECONDS = 2.0
 MAX_TRIES, MAX_DELAY, MAX_MESSAGE = 30, 30.0, 2000
+
+KEPT = ("restarts", "disruptions", "spent", "disturbed", "quick", "quick_code")
+"""What the state of an attempt has of the one before."""
 
 HEAD = re.compile(r"apiVersion: (\S+)\nkind: (\S+)\nmetadata:\n  name: (\S+)\n")
 """How mlgen begins the YAML of an object; Python's standard library cannot read YAML."""
@@ -84,100 +78,6 @@ class Impossible(Exception):  # noqa: N818
     """The job cannot be submitted, however often that is tried."""
 
 
-def attempt(plan: Plan, seen: Seen, now: float) -> Decision:
-    """Return the next step of an attempt, which finishes when it is judged."""
-    state = status.load(seen.status, plan.run)
-    if state.phase != "Running":
-        return Decision(finish=state.code)
-    # Pods whose containers restart in place are deleted when their Job fails.
-    restarts = _failures(plan, seen, plan.jobs, "Running")
-    cause = max(restarts, key=lambda each: each.time, default=state.cause)
-    state = advance(plan, seen, replace(state, cause=cause), now)
-    if state.phase == "Ended" and state.reason in FAILED:
-        state = _judged(plan, seen, state, now)
-    changed = status.changes(plan, seen, state, now)
-    if changed:
-        return Decision(status=changed)
-    return Decision(wake=state.settled) if state.settled else decide(plan, seen, now)
-
-
-def _pods(jobs: tuple[Workload, ...], seen: Seen, phase: str) -> list[Object]:
-    return [pod for _, pod in pods_of(jobs, seen) if pod["status"].get("phase") == phase]
-
-
-def _failures(plan: Plan, seen: Seen, jobs: tuple[Workload, ...], phase: str) -> list[Failure]:
-    """Return the failures in those pods of Jobs that are in a phase."""
-    return failures(plan, jobs, replace(seen, pods=_pods(jobs, seen, phase)), "")
-
-
-def _judged(plan: Plan, seen: Seen, state: State, now: float) -> State:
-    """Return the state of an attempt after a Job has failed: to be tried again, or over.
-
-    The container that failed first decides, because its peers often exit with 1 a moment later.
-    """
-    jobs = plan.jobs
-    failed = tuple(item for item in jobs if not item.tolerates_failure and _has_failed(seen, item))
-    cause = first(_failures(plan, seen, failed, "Failed")) or state.cause
-    # A pod that is deleted, or whose node is lost, leaves no exit code, and that of a disrupted pod
-    # says nothing about the training.
-    disrupted = not cause or any(map(is_disrupted, _pods(failed, seen, "Failed")))
-    state = replace(state, cause=cause, disrupted=state.disrupted or disrupted)
-    settled = state.settled or now + SETTLE_SECONDS
-    if now < settled and any(is_live(pod, now) for _, pod in pods_of(jobs, seen)):
-        waiting = replace(state, phase="Running", settled=settled, ended=0.0)
-        return replace(waiting, code=0, reason="", message="")
-    state = replace(state, settled=0.0)
-    if state.disrupted or not cause:
-        names = " or ".join(item.name for item in failed)
-        text = f"a pod of {names} was deleted, drained or preempted"
-        again = replace(state, phase="BackingOff", ended=0.0, code=DISRUPTED)
-        return replace(again, reason="JobDisrupted", message=text)
-    oom = cause.reason == "OOMKilled"
-    text = f"{cause.pod} exited with {cause.code}" + (", OOMKilled" if oom else "")
-    state = replace(state, code=cause.code, reason=cause.reason if oom else "JobFailed")
-    state = replace(state, message=text)
-    return replace(state, phase="BackingOff", ended=0.0) if cause.retryable else state
-
-
-def _has_failed(seen: Seen, job: Workload) -> bool:
-    end = ending(seen.workloads[job.name])
-    return bool(end and not ENDS[end["type"]])
-
-
-def last(plan: Plan, seen: Seen, now: float, outcome: str) -> Decision:
-    """Return the next step of the exit hook, after a step with this outcome."""
-    state = status.load(seen.status, plan.run)
-    if state.phase == "BackingOff":
-        state = replace(state, phase="Ended", message=f"no attempts left; {state.message}")
-    elif state.phase == "Running":
-        text = f"the step ended ({outcome}) before training finished"
-        state = replace(state, phase="Ended", code=DISRUPTED, reason=STOPPED, message=text)
-    if not state.ended:
-        state = replace(state, settled=0.0, ended=now)
-        return Decision(status=status.changes(plan, seen, state, now))
-    policy = plan.clean_pod_policy
-    if state.reason == STOPPED and policy == "None":
-        policy = "Running"  # None keeps the pods of a finished job, but a stopped one must not run
-    if policy != "None":
-        seen = _freed(seen)
-    found = [each for each in seen.workloads.values() if each and not ending(each)]
-    if state.reason == STOPPED and policy == "Running" and all(map(is_suspended, found)):
-        changed = status.changes(plan, seen, state, now)
-        return Decision(status=changed) if changed else Decision(finish=0)
-    decision = decide(replace(plan, clean_pod_policy=policy), seen, now)
-    return decision if decision.finish is None else replace(decision, finish=0)
-
-
-def _freed(seen: Seen) -> Seen:
-    """Return what is observed as it will be recorded, without the pods that are being stopped."""
-    workloads = dict(seen.workloads)
-    for name, observed in workloads.items():
-        if observed:
-            none = dict.fromkeys(("active", "ready", "replicas"), 0)
-            workloads[name] = {**observed, "status": {**observed["status"], **none}}
-    return replace(seen, workloads=workloads)
-
-
 class Step:
     """The requests that a step makes beside those of the supervisor."""
 
@@ -185,33 +85,33 @@ class Step:
         self,
         plan: Plan,
         client: Api,
-        workflow: str,
-        sleep: Callable[[float], None] = time.sleep,
-        clock: Callable[[], float] = time.time,
+        workflow: tuple[str, str],
+        sleep: Callable[[float], None],
     ) -> None:
+        """Take the plan, the name and the UID of the Workflow, and how to wait."""
         self._plan = plan
         self._client = client
-        self._owners = [{**WORKFLOW, "name": workflow, "uid": plan.run}]
+        self._owners = [{**WORKFLOW, "name": workflow[0], "uid": workflow[1]}]
         self._sleep = sleep
-        self._clock = clock
+        self._clock = client.now
 
-    def submit(self, manifests: str) -> None:
-        """Submit the job, unless an earlier step pod has, and was lost."""
+    def submit(self, manifests: str, *, anew: bool = False) -> None:
+        """Submit the job, unless an earlier step pod of this run has, and was lost."""
         data = self._ask(self._claimed)
-        before = status.load(data, self._plan.run)
-        if before.phase == "Ended" or (before.phase == "Running" and before.first):
+        before = State(self._plan.run) if anew else status.load(data, self._plan.run)
+        if before.first and before.phase != "BackingOff":
             log_line(f"resuming watch of {', '.join(self._plan.deciding)}")
             return
-        state = State(self._plan.run, restarts=before.restarts, disruptions=before.disruptions)
-        if before.phase == "BackingOff" and before.code == DISRUPTED and not before.cause:
-            state = replace(state, disruptions=state.disruptions + 1)
-        elif before.phase == "BackingOff":
-            state = replace(state, restarts=state.restarts + 1)
         while self._ask(self._delete_workloads):
             self._sleep(POLL_SECONDS)
+        wait = min(before.until - self._clock(), LONGEST)
+        if wait > 0:
+            log_line(f"the next attempt begins in {wait:.0f} s")
+            self._sleep(wait)
         for document in documents(manifests):
-            self._ask(partial(self._apply, document))
-        self._store(replace(state, first=self._clock()))
+            self._ask(partial(self._apply, document), NOT_FOUND)
+        kept = {name: getattr(before, name) for name in KEPT}
+        self._store(State(self._plan.run, first=self._clock(), **kept))
 
     def fail(self, text: str) -> State:
         """Record that the job cannot be submitted, if the rights allow; return the state."""
@@ -226,14 +126,17 @@ class Step:
         """Raise Impossible if workloads may not be read; then there is nothing to clean up."""
         self._ask(lambda: self._workloads("Job"))
 
-    def _ask(self, request: Callable[[], Answer]) -> Answer:
-        """Return the answer to a request, which is repeated while the API server is unavailable."""
+    def _ask(self, request: Callable[[], Answer], *final: int) -> Answer:
+        """Return the answer to a request, which is repeated while the API server is unavailable.
+
+        It is not after one of the codes `final`, nor after REFUSED.
+        """
         for tries in range(MAX_TRIES):
             try:
                 return request()
             except ApiError as problem:
                 error = problem
-            if _is_final(error):
+            if _is_final(error, (*REFUSED, *final)):
                 raise Impossible(str(error)) from error
             log_line(f"retrying: {error}")
             self._sleep(max(error.retry_after, min(2.0**tries, MAX_DELAY)))
@@ -248,10 +151,11 @@ class Step:
         if found and (owner := volume_of(found)):
             raise Impossible(f"ConfigMap {name} is a volume of the job {owner}; rename one of them")
         if found:
-            found = self._client.patch("ConfigMap", name, {"metadata": metadata})
-        else:
-            found = self._client.create("ConfigMap", {"metadata": {**metadata, "name": name}})
-        return found.get("data") or {}
+            with _may_be_gone():
+                found = self._client.patch("ConfigMap", name, {"metadata": metadata})
+                return found.get("data") or {}
+        self._client.create("ConfigMap", {"metadata": {**metadata, "name": name}})
+        return {}
 
     def _store(self, state: State) -> None:
         """Replace the status of an earlier run, or attempt."""
@@ -278,7 +182,8 @@ class Step:
                 if not metadata.get("deletionTimestamp"):
                     log_line(f"delete {kind} {metadata['name']}")
                     body = {"propagationPolicy": "Background"}
-                    self._client.delete(kind, metadata["name"], body)
+                    with _may_be_gone():
+                        self._client.delete(kind, metadata["name"], body)
         now = self._clock()
         return left or any(
             is_live(pod, now) and _is_of_workload(pod) for pod in self._workloads("Pod")
@@ -319,10 +224,20 @@ def _is_of_workload(pod: Object) -> bool:
     return any(owner["kind"] in ("Job", "StatefulSet") for owner in owners)
 
 
-def _is_final(problem: ApiError) -> bool:
+@contextlib.contextmanager
+def _may_be_gone() -> Iterator[None]:
+    """Pass over that an object does not exist: the garbage collector may delete it first."""
+    try:
+        yield
+    except ApiError as problem:
+        if problem.code != NOT_FOUND:
+            raise
+
+
+def _is_final(problem: ApiError, codes: tuple[int, ...]) -> bool:
     """Return whether a request fails however often it is repeated."""
     text = str(problem)
-    invalid = problem.code in (*REFUSED, NOT_FOUND) or "typed patch object" in text
+    invalid = problem.code in codes or "typed patch object" in text
     return invalid and "exceeded quota" not in text
 
 
@@ -344,10 +259,12 @@ def supervised(
     return supervise.run(supervisor, bell), status.load(supervisor.data, job.run)
 
 
-def run(step: Step, job: Plan, client: Api, manifests: str, progress: str) -> State | None:
+def run(step: Step, job: Plan, client: Api, folder: Path, env: Mapping[str, str]) -> State | None:
     """Run an attempt and return its end; None if the supervisor cannot go on."""
+    manifests = (folder / "manifests.yaml").read_text(encoding="utf-8")
+    progress = env.get("ARGO_PROGRESS_FILE", "")
     try:
-        step.submit(manifests)
+        step.submit(manifests, anew=env["RETRIES"] == "0")
     except Impossible as problem:
         return step.fail(str(problem))
 
@@ -356,19 +273,24 @@ def run(step: Step, job: Plan, client: Api, manifests: str, progress: str) -> St
         return attempt(plan, seen, now)
 
     _, state = supervised(job, client, decision)
-    return state if state.phase != "Running" else None
+    return state if state.phase in ("BackingOff", "Ended") else None
 
 
 def report(state: State | None) -> int:
     """Tell Argo how the attempt has ended; return the exit code."""
     if not state:
         return OWN_FAILURE
-    if state.code:
-        verdict = "retryable" if state.phase == "BackingOff" else "permanent"
-        text = f"training {verdict}: {state.message}"
-        log_line(text)
-        TERMINATION_LOG.write_text(text[:MAX_MESSAGE], encoding="utf-8")
-    return state.code
+    if state.phase == "BackingOff":
+        tell(f"training retryable: {status.why(state)}")
+    elif state.code:
+        tell(f"training permanent: {state.message}")
+    return exit_code(state)
+
+
+def tell(text: str) -> None:
+    """Log a line that Argo shows as the message of the step."""
+    log_line(text)
+    TERMINATION_LOG.write_text(text[:MAX_MESSAGE], encoding="utf-8")
 
 
 def main(arguments: Sequence[str], env: Mapping[str, str]) -> int:
@@ -376,19 +298,26 @@ def main(arguments: Sequence[str], env: Mapping[str, str]) -> int:
     # Process 1 of a container ignores signals that it does not handle.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     file = Path(env["MLGEN_PLAN"])
-    job = plan.load(file.read_text(encoding="utf-8"), env["WORKFLOW_UID"])
+    run_of_job = f"{env['WORKFLOW_UID']}-{hashlib.sha256(env['NODE'].encode()).hexdigest()[:8]}"
+    job = plan.load(file.read_text(encoding="utf-8"), run_of_job)
     client = api.in_cluster(env["KUBERNETES_SERVICE_HOST"], env["KUBERNETES_SERVICE_PORT"])
-    step = Step(job, client, env["WORKFLOW"])
+    step = Step(job, client, (env["WORKFLOW"], env["WORKFLOW_UID"]), time.sleep)
     if not arguments:
-        manifests = file.with_name("manifests.yaml").read_text(encoding="utf-8")
-        return report(run(step, job, client, manifests, env.get("ARGO_PROGRESS_FILE", "")))
+        limit, delay = int(env["BACKOFF_LIMIT"]), float(env["BACKOFF_SECONDS"])
+        job = replace(job, backoff_limit=limit, first_delay=delay)
+        return report(run(step, job, client, file.parent, env))
     try:
         step.check_rights()
     except Impossible as problem:
         # Nothing was submitted.
         log_line(str(problem))
         return 1
-    return supervised(job, client, partial(last, outcome=arguments[0]))[0]
+    code, _ = supervised(job, client, partial(last, outcome=arguments[0]))
+    if code or arguments[0] == "Succeeded":
+        return code
+    # `argo retry` keeps the nodes that have succeeded, and runs the others again.
+    tell("cleaned up; fails because the step has failed, so that argo retry runs it again")
+    return 1
 
 
 if __name__ == "__main__":  # pragma: no cover - tested in a process of its own

@@ -4,7 +4,8 @@
     MLGEN_RUN   UID of the Job of this pod, which identifies the run
     MLGEN_EXIT  if set, exit with 1 when the job has failed; else with 0
 
-The exit code is 200 if the supervisor itself cannot go on.
+The exit code is 200 if the supervisor itself cannot go on, and 201 if it has never reached the API
+server.
 """
 
 from __future__ import annotations
@@ -18,15 +19,25 @@ import threading
 import time
 import traceback
 from dataclasses import replace
-from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlgen.runtime import api, plan, status
-from mlgen.runtime.api import CONFLICT, NOT_FOUND, REFUSED, ApiError
-from mlgen.runtime.cluster import JOB, Object, Seen, stranger, trimmed, unfinished, volume_of
+from mlgen.runtime.api import CONFLICT, GROUPS, NOT_FOUND, REFUSED, ApiError, log_line
+from mlgen.runtime.cluster import (
+    JOB,
+    SET,
+    Object,
+    Seen,
+    stranger,
+    trimmed,
+    trimmed_workload,
+    unfinished,
+    volume_of,
+)
 from mlgen.runtime.decide import Action, Decision, decide, fail
+from mlgen.runtime.memory import Changes, Pods
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -45,64 +56,16 @@ seconds, even if their watch tells of no change."""
 
 MAX_DELAY = 30.0
 MAX_REFUSALS = 30
-"""A Role may be applied a moment later than the Job, so a refusal is not final at once."""
+"""A Role may be applied a moment later than the Job, so a refusal is not final at once. With the
+pauses between them, so many tries take about a quarter of an hour."""
 
-SET = "mlgen.dev/set"
+MANY_JOBS = 10
+"""Of more Jobs, all Jobs with the job's label are listed and watched together."""
+
 TERMINATING = "because it is being terminated"
 """Said of a namespace in which nothing can be created any more."""
 
-OWN_FAILURE = 200
-
-
-log_line = partial(print, flush=True)
-
-
-class Pods:
-    """The pods of a job: as they are when they are listed, and as a watch tells since."""
-
-    def __init__(self, client: api.Api, job: str) -> None:
-        self._client = client
-        self._selector = f"{JOB}={job}"
-        self._lock = threading.Lock()
-        self._pods: dict[str, Object] = {}
-        self._changes: list[tuple[str, list[Object]]] = []
-        """Those that were heard while the pods were being listed."""
-        self._is_told = False
-
-    def hear(self, change: str, pods: list[Object]) -> None:
-        """Take in what `Api.watch` yields."""
-        with self._lock:
-            self._is_told = True
-            self._changes.append((change, pods))
-            self._apply(change, pods)
-
-    def told(self) -> list[Object] | None:
-        """Return the pods as the watch tells them, a moment late; None before it has begun."""
-        with self._lock:
-            self._changes.clear()
-            return list(self._pods.values()) if self._is_told else None
-
-    def listed(self) -> list[Object]:
-        """Return the pods as they are now."""
-        with self._lock:
-            self._changes.clear()
-        pods = self._client.list("Pod", trimmed, labelSelector=self._selector)
-        with self._lock:
-            self._apply("LISTED", pods)
-            # They may be newer than the list; those that are older will be followed by newer ones.
-            for each in self._changes:
-                self._apply(*each)
-        return pods
-
-    def _apply(self, change: str, pods: list[Object]) -> None:
-        named = {pod["metadata"]["name"]: pod for pod in pods}
-        if change == "LISTED":
-            self._pods = named
-        elif change == "DELETED":
-            for name in named:
-                self._pods.pop(name, None)
-        else:
-            self._pods.update(named)
+OWN_FAILURE, UNREACHABLE = 200, 201
 
 
 class Supervisor:
@@ -112,7 +75,6 @@ class Supervisor:
         self,
         plan: Plan,
         client: api.Api,
-        clock: Callable[[], float] = time.time,
         log: Callable[[str], None] = log_line,
         decide: Callable[[Plan, Seen, float], Decision] = decide,
     ) -> None:
@@ -121,11 +83,12 @@ class Supervisor:
         self._decide = decide
         self._plan = plan
         self._client = client
-        self._clock = clock
+        self._clock = client.now
         self._log = log
         self._problems = 0
         self._reported: set[str] | None = set()
         self._status = f"{plan.job}-status"
+        self._changes = Changes()
         self.exit_code: int | None = None
         self.data: dict[str, str] = {}
         """Of the status, when it was last read."""
@@ -142,8 +105,12 @@ class Supervisor:
             if problem.code == CONFLICT:
                 return GAP  # somebody else has written; the next pass sees it
             self._problems += 1
-            hopeless = problem.code in (*REFUSED, NOT_FOUND) and self._problems >= MAX_REFUSALS
-            if hopeless or TERMINATING in str(problem):
+            if TERMINATING in str(problem):
+                sys.exit(OWN_FAILURE)
+            if self._problems >= MAX_REFUSALS and not self._client.answered:
+                self._log("giving up: the API server cannot be reached")
+                sys.exit(UNREACHABLE)
+            if self._problems >= MAX_REFUSALS and problem.code in (*REFUSED, NOT_FOUND):
                 sys.exit(OWN_FAILURE)
             return max(problem.retry_after, min(GAP * 2.0 ** min(self._problems, 10), MAX_DELAY))
         self._problems = 0
@@ -151,12 +118,9 @@ class Supervisor:
 
     def _pass(self) -> float:
         # The status is written only if it is older than what is observed, and still the same.
-        record = self._read_status()
-        mine, version = self._is_mine(), record["metadata"]["resourceVersion"]
-        self.data = record.get("data") or {}
-        if mine and not self._is_mine():
-            self._log(f"{self._status} is that of another run")
-            sys.exit(OWN_FAILURE)
+        version = self._read_status()
+        if version is None:
+            return 0.0
         seen, fresh = self._observe()
         self._report(seen)
         now = self._clock()
@@ -167,26 +131,24 @@ class Supervisor:
             seen = replace(seen, pods=self._list_pods())
             decision = self._decide(self._plan, seen, now)
         if decision.status:
-            body = {"metadata": {"resourceVersion": version}, "data": decision.status}
-            self._client.patch("ConfigMap", self._status, body)
+            self._store(decision.status, version)
             return 0.0
         # Actions follow from a status that was still the same after the objects were read. Then
         # their resource versions tell whether somebody has gone on meanwhile.
-        if decision.actions and self._read_status()["metadata"]["resourceVersion"] != version:
+        if decision.actions and self._read_status() != version:
             raise ApiError(f"{self._status} has changed", CONFLICT)
-        # What cannot be cleaned up does not change how the job has ended.
-        passed = (NOT_FOUND,) if decision.finish is None else (NOT_FOUND, *REFUSED)
-        for action in decision.actions:
-            self._act(action, passed)
+        delays = [self._act(action, decision.finish) for action in decision.actions]
         self.exit_code = decision.finish
-        if decision.actions:
-            return 1.0
+        if delays:
+            return min(delays)
         return RESYNC if decision.wake is None else min(max(decision.wake - now, 0.1), RESYNC)
 
-    def _is_mine(self) -> bool:
-        return status.is_stored(self.data, self._plan.run)
+    def _read_status(self) -> str | None:
+        """Read the status and return its version; None if it was lost and is written again.
 
-    def _read_status(self) -> Object:
+        It is "" if the status was deleted and may not be created. The supervisor then remembers it,
+        and the records on the Jobs last longer than that.
+        """
         labels = {"app.kubernetes.io/part-of": self._plan.job}
         body = {"metadata": {"name": self._status, "labels": labels}}
         found = self._found("ConfigMap", self._status)
@@ -195,21 +157,51 @@ class Supervisor:
                 f"ConfigMap {self._status} is a volume of the job {owner}; rename one of them"
             )
             sys.exit(OWN_FAILURE)
-        return found or self._client.create("ConfigMap", body)
+        try:
+            found = found or self._client.create("ConfigMap", body)
+        except ApiError as problem:
+            if problem.code not in REFUSED or TERMINATING in str(problem):
+                raise
+            return ""
+        known, data = self.data, found.get("data") or {}
+        version = str(found["metadata"]["resourceVersion"])
+        if status.is_stored(known, self._plan.run):
+            if not status.stored(data):
+                self._log(f"{self._status} has lost its data; restoring it")
+                self._store(dict(known), version)
+                return None
+            if not status.is_stored(data, self._plan.run):
+                self._log(f"{self._status} is that of another run")
+                sys.exit(OWN_FAILURE)
+        self.data = data
+        return version
+
+    def _store(self, changes: Mapping[str, str | None], version: str) -> None:
+        """Store changes of the status, if it still has this version."""
+        if version:
+            body = {"metadata": {"resourceVersion": version}, "data": changes}
+            self._client.patch("ConfigMap", self._status, body)
+            return
+        after = {**self.data, **changes}
+        self.data = {key: value for key, value in after.items() if value is not None}
 
     def _observe(self) -> tuple[Seen, bool]:
         """Return what is observed, and whether the pods were listed after all else was read."""
         workloads, taken = self._workloads()
         told = self.pods.told() if self._clock() < self._listed_until else None
         pods = self._list_pods() if told is None else told
-        return Seen(workloads, pods, self.data, taken), told is None
+        refused = self._changes.refused(self.data)
+        return Seen(workloads, pods, self.data, taken, refused), told is None
 
     def _workloads(self) -> tuple[dict[str, Object | None], dict[str, str]]:
         """Return the workloads of the job, and whose those are that have their names.
 
         The role `b-c` of a job `a` has the names of the role `c` of a job `a-b`.
         """
-        found = {item.name: self._found(item.kind, item.name) for item in self._plan.workloads}
+        found = self._jobs() if len(self._plan.jobs) > MANY_JOBS else {}
+        for item in self._plan.workloads:
+            if item.name not in found:
+                found[item.name] = self._found(item.kind, item.name)
         strangers = {name: stranger(each, self._plan.job) for name, each in found.items() if each}
         taken = {name: owner for name, owner in strangers.items() if owner}
         return {**found, **dict.fromkeys(taken)}, taken
@@ -224,33 +216,53 @@ class Supervisor:
 
     def _found(self, kind: str, name: str) -> Object | None:
         found = api.find(self._client, kind, name)
-        if not found:
-            return None
-        found = {"kind": kind, "status": {}, **found}
-        pods = found["spec"].get("template", {}) if kind == "Job" and self._plan.set else {}
-        value = (pods.get("metadata", {}).get("annotations") or {}).get(SET)
-        return found if not pods or value == self._plan.set else None
+        return self._own(kind, found) if found and kind in GROUPS else found
 
-    def _act(self, action: Action, passed: tuple[int, ...]) -> None:
-        """Patch or delete an object; the errors `passed` are not worth a second try."""
+    def _own(self, kind: str, found: Object) -> Object | None:
+        """Return what is used of a workload; None if it is of another set of the job's objects."""
+        found = {"kind": kind, "status": {}, **trimmed_workload(found)}
+        annotations = found["spec"]["template"]["metadata"]["annotations"]
+        is_other = kind == "Job" and self._plan.set and annotations.get(SET) != self._plan.set
+        return None if is_other else found
+
+    def _jobs(self) -> dict[str, Object | None]:
+        """Return all Jobs of the job; None for one that does not exist."""
+        jobs = self._client.list("Job", trimmed_workload, labelSelector=f"{JOB}={self._plan.job}")
+        by_name = {each["metadata"]["name"]: self._own("Job", each) for each in jobs}
+        return {item.name: by_name.get(item.name) for item in self._plan.jobs}
+
+    def _act(self, action: Action, finish: int | None) -> float:
+        """Patch or delete an object; return after how many seconds to look at it again.
+
+        Another client may change it back each time, and an admission policy may refuse it. What
+        cannot be cleaned up does not change how the job has ended.
+        """
         kind, name, uid = action.kind, action.name, action.uid
+        wait = self._changes.wait(self.data, action, self._clock())
+        if wait:
+            return wait
         self._log(f"{action.text} {kind} {name}")
+        problem = ""
         try:
             if (kind, name) in self._plan.objects:  # which are not observed
                 found = self._client.get(kind, name)
                 uid = found["metadata"]["uid"]
                 if owner := stranger(found, self._plan.job):
                     self._log(f"passed over: it belongs to {owner}")
-                    return
+                    return 1.0
             if action.patch:
                 self._patch(action, action.patch)
             else:
                 body = {"propagationPolicy": "Background", "preconditions": {"uid": uid}}
                 self._client.delete(kind, name, body)
-        except ApiError as problem:
-            if problem.code not in passed:
+        except ApiError as error:
+            if error.code not in (NOT_FOUND, *REFUSED) or TERMINATING in str(error):
                 raise
-            self._log(f"passed over: {problem}")
+            problem = str(error) if error.code != NOT_FOUND else ""
+            self._log(f"passed over: {error}")
+        if finish is None:
+            self._changes.add(action, self._clock(), problem)
+        return 1.0
 
     def _patch(self, action: Action, body: Object) -> None:
         """Patch an object, with `more` unless the API server refuses it, as an older one does."""
@@ -297,7 +309,7 @@ class Supervisor:
             with contextlib.suppress(ApiError):
                 pairs = unfinished(self._plan.jobs, Seen(self._workloads()[0], [], {}))
                 for action in [each for pair in pairs for each in fail(*pair)]:
-                    self._act(action, ())
+                    self._act(action, None)
                 return
             time.sleep(1.0)
 
@@ -339,9 +351,10 @@ def start(target: Callable[..., None], *arguments: object) -> None:
 
 
 def watches(job: Plan) -> list[tuple[str, dict[str, str]]]:
-    """Return the kinds and selectors to watch: Jobs by name, because the rights are by name."""
+    """Return the kinds and selectors to watch: Jobs by name, as the rights are, unless many."""
+    every = {"labelSelector": f"{JOB}={job.job}"}
     named = [("Job", {"fieldSelector": f"metadata.name={item.name}"}) for item in job.jobs]
-    return [*named, ("Pod", {"labelSelector": f"{JOB}={job.job}"})]
+    return [*(named if len(named) <= MANY_JOBS else [("Job", every)]), ("Pod", every)]
 
 
 def serve(port: int, text: Callable[[], str]) -> None:

@@ -217,8 +217,8 @@ def test_what_cannot_be_read_is_a_note(healthy, run, snapshot):
         ),
         (
             "get limitranges",
-            [named("l", spec={"limits": [{"type": "Container", "min": {"memory": "128Mi"}}]})],
-            "LimitRange l Job bert-supervisor: supervisor requests 64Mi of memory, at least 128Mi",
+            [named("l", spec={"limits": [{"type": "Container", "min": {"memory": "256Mi"}}]})],
+            "LimitRange l Job bert-supervisor: supervisor requests 128Mi of memory, at least 256Mi",
         ),
         ("get limitranges", [named("l", spec={"limits": []})], "ok LimitRange l"),
         ("get leases", [], "warning scheduler volcano was not seen"),

@@ -1,41 +1,80 @@
-"""One random history of one job, and what must hold after it."""
+"""One random history of one job, and what must hold in it and after it."""
 
-import copy
 import json
 from dataclasses import replace
 from functools import partial
 from random import Random
+from typing import NamedTuple
 
 from runtime import rights
-from runtime.world import EPOCH, Client, Killed, World
+from runtime.controllers import indexes_of, is_deleted, is_final
+from runtime.ledger import DISRUPTION, EXIT, KILLED, REJECTION, Fact, Ledger
+from runtime.world import EPOCH, NODES, NOT_READY, Client, Killed, World, copied
 
-from mlgen.runtime.cluster import trimmed
+from mlgen.runtime.cluster import seconds, trimmed
 from mlgen.runtime.plan import Order, Plan, Workload
 from mlgen.runtime.status import member
 from mlgen.runtime.supervise import Supervisor
 
-LIMIT = 3 * 3600.0
-"""The bound on the virtual time of a history."""
+HOUR, DAY = 3600.0, 86400.0
+
+LIMIT = 24 * HOUR
+"""The bound on the virtual time of a history; of a long one, 120 days."""
 
 PHASES = ("BackingOff", "Starting", "Running", "Stopping", "Ended")
 """In the order of one attempt: a new one begins with BackingOff."""
 
-PODS = {
-    "code": "a pod fails",
-    "crash": "a server crashes, or a pod fails",
-    "drain": "a pod is drained",
-    "delete": "a pod is deleted",
-    "force": "a pod is deleted without a grace period",
-    "lost": "a pod is on a lost node",
+EVICTION = "EvictionByEvictionAPI"
+KINDS = {
+    "exit": "gang: a program fails",
+    "kill": "gang: a program is killed, or out of memory",
+    "crash": "gang: a server crashes",
+    "drain": "gang: a pod is drained or preempted",
+    "delete": "gang: a pod is deleted",
+    "force": "gang: a pod is deleted without a grace period",
+    "node": "gang: a node dies; peers fail before its pods are deleted",
+    "reboot": "gang: a node dies and comes back",
+    "cut": "gang: a node is cut off for some time, and peers fail",
+    "late": "gang: a pod fails after another has succeeded",
 }
-SHAPES = ("worker", "master", "server", "initializer", "ready", "all", "any", "replica")
+FATES = {
+    "reject": "the kubelet rejects a pod",
+    "init": "an init container fails",
+    "start error": "a container cannot be started",
+}
+SHAPES = ("worker", "worker", "elastic", "master", "server", "initializer", "ready", "all", "any",
+          "replica")  # fmt: skip
 
-WORKER = Workload("Job", "mnist-worker", "worker", retryable=">=128")
-MASTER = Workload("Job", "mnist-master", "master", retryable=">=128")
+WORKER = Workload("Job", "mnist-worker", "worker")
+MASTER = Workload("Job", "mnist-master", "master")
 SERVER = Workload("StatefulSet", "mnist-ps", "ps", retryable="any")
 STRANGERS = ("other", "mnist-x")
 """Services of another job; one has a name that is in the plan."""
 INITIALIZER = Workload("Job", "mnist-initializer", "initializer")
+START = (1.0, 20.0)
+"""How long a program runs that cannot start."""
+PACES = ((0.5, 50), (0.5, 50), (66, 300), (1.1 * HOUR, 2.5 * HOUR), START)
+"""For how many seconds a gang trains until it fails, or succeeds."""
+FOREVER = 1e9
+LOST = 60.0
+"""So long after its grace period, a pod is taken for lost."""
+PATIENCE = 1800.0
+"""For so long a replica waits for its peers."""
+HIGH = 2**31 - 1
+
+CLOCK = "supervisor whose own clock is two minutes wrong"
+
+
+class Calm(NamedTuple):
+    """A history in which nothing but the gang fails."""
+
+    pace: tuple[float, float]
+    """For how many seconds it trains until it fails, or succeeds."""
+    failures: int
+    limit: int
+    """The backoffLimit."""
+    code: int | None = None
+    """With which the program always fails; None if it does in many ways."""
 
 
 class Watch:
@@ -52,7 +91,7 @@ class Watch:
         elif pod["metadata"]["labels"]["mlgen.dev/job"] == "mnist":
             change = "MODIFIED" if self.world.exists(pod) else "DELETED"
             self.world.faults[f"event of a watch that is {self.late} s late"] += 1
-            self.world.after(self.late, self.tell, change, trimmed(copy.deepcopy(pod)))
+            self.world.after(self.late, self.tell, change, copied(trimmed(pod)))
 
     def tell(self, change, pod):
         self.pods.hear(change, [pod])
@@ -62,50 +101,68 @@ class Watch:
 class History:
     """A job, what goes wrong with it and with its supervisors, and how it has to end."""
 
-    def __init__(self, seed):
+    def __init__(self, seed, calm=None):
         self.random = random = Random(seed)
         self.world = world = World(random)
-        self.shape = random.choice(SHAPES)
-        self.limit = random.choice((0, 1, 2, 3))
+        self.calm = calm
+        self.shape = random.choice(("worker", "master") if calm else SHAPES)
+        self.limit = calm.limit if calm else random.choice((0, 1, 2, 3, 5))
         self.plan = self.make_plan()
-        self.gang = {item.name for item in self.plan.gang} - {INITIALIZER.name}
-        self.members = self.gang or {item.name for item in self.plan.workloads}
-        self.failures_left = random.choice((0, 0, 1, 1, 2, 3, 4))
-        self.expected = 0
-        self.ambiguous = False
-        self.counted = 0
+        self.ledger = Ledger(self.plan)
+        self.gang = {item.name for item in self.plan.gang}
+        # Preparing roles have ended before the others start.
+        self.trains = {item.name for item in self.plan.workloads} - {INITIALIZER.name}
+        self.failures_left = random.choice((0, 0, 1, 1, 2, 3, 4, 6))
+        self.pace = random.choice(PACES)
+        self.code = random.choice((None, None, 1, 42, 137))
+        """With which a program always fails."""
+        if calm:
+            self.failures_left, self.pace, self.code = calm.failures, calm.pace, calm.code
+        elif self.pace == START:
+            self.code, self.failures_left = self.code or 1, 9
         self.broken = []
-        self.failed_attempt = -1
+        self.allowed_ends = {}
+        """Reasons for an end that was caused from outside, and why."""
+        self.ran_since = None
+        self.ran = 0.0
         self.status_seen = []
         self.reported = set()
-        rate = random.choice((0.0, 0.02, 0.1, 0.25))
-        self.lost_bells = random.choice((0.0, 0.3, 1.0))
-        world.moves = random.choice((True, True, False))
+        self.over_at = None
+        self.created_after = 0
+        self.crashed = 0
+        self.forgot = False
+        self.meddled = False
+        """Somebody else has changed the Jobs since the gang last ran."""
+        self.lost_bells = 0.0 if calm else random.choice((0.0, 0.3, 1.0))
+        self.rate = 0.0 if calm else random.choice((0.0, 0.02, 0.1, 0.25))
+        self.make_cluster()
         self.make_objects()
         world.on_pod_running = self.pod_running
         world.on_pod_created = self.pod_created
+        world.on_pod_failed = self.pod_failed
+        world.on_write = self.check_write
+        world.on_resumed = self.widen_now
+        count = 1 if calm else random.choice((1, 1, 2))
         self.supervisors = [
-            {"skew": random.choice((0, 0, -20, 20)), "at": EPOCH + i * 3, "self": None}
-            for i in range(random.choice((1, 1, 2)))
+            {"at": EPOCH + i * 3, "self": None, "skew": random.choice((0, 0, -120, 120))}
+            for i in range(count)
         ]
         self.depth = 0
-        self.rate = rate
-        world.faults["supervisor whose clock is 20 s wrong"] += sum(
-            bool(each["skew"]) for each in self.supervisors
-        )
-        world.faults["second supervisor at the same time"] += len(self.supervisors) - 1
+        world.faults["second supervisor at the same time"] += count - 1
         for each in self.supervisors:
-            each["client"] = Client(world, random, rate, partial(self.between, each))
+            each["client"] = Client(world, random, self.rate, partial(self.between, each))
+            each["client"].skew = each["skew"]
+            world.faults[CLOCK] += bool(each["skew"])
         world.bells.append(self.ring)
 
-    # The job
+    # The job, and the cluster
 
-    def make_plan(self):
+    def make_plan(self):  # noqa: PLR0911
         random = self.random
-        n = random.choice((1, 2, 3, 4))
-        self.retryable = random.choice((">=128", (137, 138)))
-        worker = replace(WORKER, replicas=n, retryable=self.retryable)
-        master = replace(MASTER, retryable=self.retryable)
+        n = random.choice((2, 3, 4) if self.shape == "elastic" else (1, 2, 3, 4))
+        rule = "any" if self.calm else random.choice(("any", "any", ">=128", (137, 138), None))
+        worker = replace(WORKER, replicas=n, retryable=rule)
+        master = replace(MASTER, retryable=rule)
         plan = Plan(
             job="mnist",
             run="run-2",
@@ -115,8 +172,10 @@ class History:
             backoff_limit=self.limit,
             clean_pod_policy=random.choice(("None", "Running", "All")),
             ttl_seconds=random.choice((None, None, 100)),
-            deadline_seconds=random.choice((None, None, None, 40, 5000)),
+            deadline_seconds=None if self.calm else random.choice((*[None] * 5, 40, 5000)),
             avoid_nodes=random.choice((False, True)),
+            start_failures=random.choice((0, 3, 3)),
+            disruptions=0 if self.calm else random.choice((0, 0, 0, 2)),
         )
         if plan.clean_pod_policy == "All" or plan.ttl_seconds:
             plan = replace(plan, objects=(("Service", "mnist"), ("Service", "mnist-x")))
@@ -127,16 +186,35 @@ class History:
             return replace(plan, workloads=(SERVER, worker), restart_scope=scope)
         if self.shape == "initializer":
             order = (Order("worker", "Complete", "initializer"),)
-            return replace(plan, workloads=(INITIALIZER, worker), order=order)
+            retryable = random.choice(("alone", rule))
+            first = replace(INITIALIZER, replicas=random.choice((1, 1, 3)), retryable=retryable)
+            return replace(plan, workloads=(first, worker), order=order)
         if self.shape == "ready":
-            return replace(
-                plan, workloads=(SERVER, worker), order=(Order("worker", "Ready", "ps"),)
-            )
+            order = (Order("worker", "Ready", "ps"),)
+            return replace(plan, workloads=(SERVER, worker), order=order)
+        if self.shape in ("worker", "elastic"):
+            return plan
         plan = replace(plan, restart_scope="Replica")
         if self.shape in ("all", "any"):
             names = ("mnist-master", "mnist-worker")
             return replace(plan, deciding=names, decides=self.shape, workloads=(master, worker))
         return replace(plan, deciding=("mnist-master",), workloads=(master, worker, SERVER))
+
+    def make_cluster(self):
+        world, random = self.world, self.random
+        world.moves = random.choice((True, True, False))
+        world.sidecar, world.fetches = random.random() < 0.25, random.random() < 0.25
+        world.faults["job whose pods have a native sidecar"] += world.sidecar
+        world.faults["job whose pods have an init container"] += world.fetches
+        if random.random() < 0.3 and not self.calm:
+            skews = (0.0, 0.0, -200.0, 75.0, 400.0)
+            world.skews = {node: random.choice(skews) for node in sorted(NODES)}
+            world.faults["node whose clock is minutes wrong"] += sum(
+                map(bool, world.skews.values())
+            )
+        if random.random() < 0.3 and not self.calm:
+            world.on_sigterm = (0, 0, 143)
+            world.faults["job whose program exits with 0 when it is told to end"] += 1
 
     def make_objects(self):
         world, plan = self.world, self.plan
@@ -155,14 +233,14 @@ class History:
                 spec = {
                     "completions": item.replicas,
                     "parallelism": item.replicas,
-                    "backoffLimit": 2**31 - 1,
-                    "backoffLimitPerIndex": 2**31 - 1,
+                    "backoffLimit": HIGH,
+                    "backoffLimitPerIndex": HIGH,
                     "suspend": suspended,
                     "template": {"spec": {}},
                 }
                 if item.kind == "StatefulSet":
                     spec = {"replicas": item.replicas}
-                elif not self.gang or item is INITIALIZER:
+                elif not self.gang or item.retryable == "alone":
                     del spec["backoffLimitPerIndex"]
                     spec.update(backoffLimit=self.limit, podFailurePolicy=True)
                 name = item.name if job == "mnist" else "other-worker"
@@ -182,53 +260,131 @@ class History:
         state = json.loads(data.get("state", "{}"))
         return state if state.get("run") == self.plan.run else {}
 
-    def attempt(self):
-        state = self.state()
-        return state.get("restarts", 0) + state.get("disruptions", 0)
-
     def owner(self, pod):
-        return next(
-            (
-                body["metadata"]["name"]
-                for body in self.world.objects.values()
-                if body["metadata"]["uid"] == pod["metadata"]["ownerReferences"][0]["uid"]
-            ),
-            None,
-        )
+        """Return the name of the workload of a pod, whether it exists or not."""
+        if pod["metadata"]["labels"]["mlgen.dev/job"] != "mnist":
+            return "other-worker"
+        name = pod["metadata"]["name"]
+        return next(item.name for item in self.plan.workloads if name.startswith(item.name))
+
+    def workloads(self, names):
+        found = (self.world.objects.get((item.kind, item.name)) for item in self.plan.workloads)
+        return [body for body in found if body and body["metadata"]["name"] in names]
 
     def pod_created(self, pod):
         owner = self.owner(pod)
+        if owner == "other-worker":
+            return
+        if self.over_at is not None and self.world.now > self.over_at + 600:
+            self.created_after += 1
         if owner not in self.gang:
             return
-        pod["attempt"] = self.attempt()
-        avoids = self.plan.avoid_nodes and self.world.moves and owner != SERVER.name
-        if avoids and pod["spec"]["nodeName"] in self.state().get("avoid", "").split():
+        # What others start while the gang stops belongs to no attempt, or to the next.
+        pod["attempt"] = self.ledger.attempt + (self.meddled and self.ledger.is_stopping)
+        avoid = set() if self.forgot else {*self.state().get("avoid", "").split()}
+        avoid &= {pod["spec"]["nodeName"]} if NODES - self.world.tainted - avoid else set()
+        if (
+            self.plan.avoid_nodes
+            and self.world.moves
+            and not self.meddled
+            and owner != SERVER.name
+            and avoid
+        ):
             self.broken.append("a pod is on a node that is to be avoided")
-        for other in self.world.all("Pod"):
-            live = other["status"]["phase"] in ("Pending", "Running") and not other.get("lost")
-            if other.get("attempt", pod["attempt"]) < pod["attempt"] and live:
-                self.broken.append("a new pod met an old one")
+        for other in self.world.all("Pod") if not self.ledger.is_stopping else ():
+            if other.get("attempt", pod["attempt"]) < pod["attempt"] and self.may_run(other):
+                name = other["metadata"]["name"]
+                self.broken.append(f"a new pod met {name} of attempt {other['attempt']}")
+        may_fail = self.failures_left and owner != SERVER.name and not self.calm
+        if may_fail and self.random.random() < 0.06:
+            self.failures_left -= 1
+            fates = ["reject", "start error", *(["init"] if self.world.fetches else [])]
+            pod["fate"] = self.random.choice(fates)
 
-    def peers(self):
-        return [p for p in self.world.all("Pod") if self.owner(p) in self.members]
+    def may_run(self, pod):
+        """Return whether a pod may run, as far as one who is outside of its node can know."""
+        end = pod["metadata"].get("deletionTimestamp")
+        is_lost = end and self.world.now > seconds(end) + LOST
+        return not is_final(pod) and not is_lost and not self.world.is_silent(pod)
+
+    def fact(self, pod, kind, code=0, **more):
+        ran = self.world.now - pod.get("started", self.world.now)
+        rule = next((i.retryable for i in self.plan.gang if i.name == self.owner(pod)), "alone")
+        if (rule != "alone" or kind == DISRUPTION) and pod["attempt"] == self.ledger.attempt:
+            prepares = self.owner(pod) == INITIALIZER.name
+            self.ledger.add(Fact(kind, code, ran, rule=rule, prepares=prepares, **more))
+
+    def pod_failed(self, pod):
+        """Note that a pod has failed before it trained."""
+        fate = pod["fate"]
+        self.world.faults[FATES[fate]] += 1
+        kinds = {"reject": (REJECTION, 0), "init": (EXIT, 1), "start error": (KILLED, 128)}
+        kind, code = kinds[fate]
+        self.fact(pod, kind, code, is_init=fate == "init")
 
     def pod_running(self, pod):
-        owner = self.owner(pod)
-        if owner == "other-worker" or owner is None:
+        owner, world = self.owner(pod), self.world
+        if owner == "other-worker":
             return
-        if owner not in self.members or owner == "mnist-initializer":
-            self.world.after(self.random.uniform(1, 20), self.world.end_pod, pod, 0)
-            return
-        running = [p for p in self.peers() if self.world.is_running(p) and not p.get("exiting")]
-        wanted = sum(item.replicas for item in self.plan.workloads if item.name in self.members)
-        if not self.gang:
+        if self.random.random() < 0.3 and world.sidecar:
+            world.faults["a sidecar crashes and recovers"] += 1
+            world.after(self.random.uniform(0, 30), world.crash_sidecar, pod)
+        if owner == INITIALIZER.name:
+            self.prepare(pod)
+        elif not self.gang:
             self.replica_running(pod, owner)
-        elif len(running) == wanted and self.attempt() > self.failed_attempt:
-            # A gang that has lost a member cannot go on, even if it is replaced.
-            self.gang_running(running)
+        elif owner not in self.gang:
+            world.after(self.random.uniform(1, 20), world.end_pod, pod, 0)
+        else:
+            self.train_together()
+            if owner != SERVER.name:
+                world.after(PATIENCE, self.give_up, pod)
+
+    def give_up(self, pod):
+        """Let a pod fail that has waited for its peers in vain."""
+        if self.is_up(pod) and "session" not in pod:
+            self.fail_peer(pod, 1)
+
+    def train_together(self):
+        """Let the gang train if all of its pods run, and none of them has trained before."""
+        pods = [pod for pod in self.world.all("Pod") if self.owner(pod) in self.gang & self.trains]
+        pods = [pod for pod in pods if self.is_up(pod)]
+        bodies = self.workloads(self.gang & self.trains)
+        sizes = [each["spec"].get("completions", each["spec"].get("replicas")) for each in bodies]
+        wanted = sum(sizes) if len(bodies) == len(self.gang & self.trains) else -1
+        session = next((pod["session"] for pod in pods if "session" in pod), None)
+        if len(pods) == wanted and session is None:
+            self.session_starts(pods)
+        elif self.shape == "elastic" and session and session["goes on"]:
+            session["pods"] += [pod for pod in pods if pod not in session["pods"]]
+            for pod in pods:
+                pod["session"] = session
+                if session["succeeds"]:
+                    self.world.after(30.0, self.world.end_pod, pod, 0)
+        elif self.over_at is not None:
+            for pod in [pod for pod in pods if self.owner(pod) != SERVER.name]:
+                # Without peers, it fails.
+                self.world.after(self.random.uniform(5, 60), self.world.end_pod, pod, 1)
+
+    def is_up(self, pod):
+        return self.world.is_running(pod) and not pod.get("exiting") and not is_deleted(pod)
+
+    def prepare(self, pod):
+        code = 0
+        if self.failures_left and self.random.random() < 0.3:
+            self.failures_left -= 1
+            code = self.random.choice((1, 137))
+            self.world.faults["a preparing role fails"] += 1
+        self.world.after(self.random.uniform(1, 20), self.end_preparing, pod, code)
+
+    def end_preparing(self, pod, code):
+        if self.is_up(pod):
+            if code and self.plan.workloads[0].retryable != "alone":
+                self.fact(pod, KILLED if code > 1 else EXIT, code)
+            self.world.end_pod(pod, code)
 
     def replica_running(self, pod, owner):
-        if owner == "mnist-ps":
+        if owner == SERVER.name:
             return
         code, seconds = 0, self.random.uniform(5, 60)
         if self.failures_left:
@@ -236,89 +392,117 @@ class History:
             code = self.random.choice((0, 1, 137))
             if self.random.random() < 0.3:
                 self.world.faults["replica drained"] += 1
-                self.world.after(seconds / 2, lambda: self.world.delete_pod(pod, disrupted=True))
+                self.world.after(
+                    seconds / 2, partial(self.world.delete_pod, pod, disrupted="Eviction")
+                )
         self.world.faults["replica exits with an error"] += code > 0
         self.world.after(seconds, self.world.end_pod, pod, code)
 
-    def gang_running(self, running):
+    def session_starts(self, pods):
         """Let the gang train; then it succeeds, or one pod is the first to fail."""
         world, random = self.world, self.random
-        seconds = random.uniform(0.5, 60)
-        jobs = [p for p in running if self.owner(p) != "mnist-ps"]
-        workers = [p for p in jobs if self.owner(p) == "mnist-worker"]
-        if not self.failures_left and len(workers) > 1 and random.random() < 0.2:
-            self.failed_attempt = self.attempt()
-            world.after(seconds, self.fail_after_success, workers, random.choice((1, 137)))
-        elif not self.failures_left:
-            for pod in jobs:
-                world.after(seconds + random.uniform(0, 2), world.end_pod, pod, 0)
+        session = {"pods": list(pods), "goes on": True, "succeeds": not self.failures_left}
+        self.note_run()
+        self.ran_since = world.now
+        for pod in pods:
+            pod["session"] = session
+        jobs = [pod for pod in pods if self.owner(pod) != SERVER.name]
+        seconds = random.uniform(*self.pace)
+        if self.failures_left:
+            self.failures_left -= 1
+            world.after(seconds, self.fail_gang, session, self.choose(jobs, pods))
             return
-        self.failures_left -= 1
-        kind = random.choice(("code", "code", "code", "drain", "delete", "force", "lost", "crash"))
-        world.after(seconds, self.fail_gang, running, kind)
+        for pod in jobs:
+            world.after(seconds + random.uniform(0, 2), world.end_pod, pod, 0)
 
-    def fail_gang(self, running, kind):
-        world, random = self.world, self.random
-        together = all(world.is_running(p) and not p.get("exiting") for p in running)
-        # A pod that is replaced before any supervisor has seen it is not noticed.
-        members = self.state().get("members", "").split()
-        seen = all(member(pod["metadata"]["uid"]) in members for pod in running)
-        unseen = kind not in ("code", "crash") and not seen
-        if together and (unseen or self.state().get("phase") not in ("Starting", "Running", None)):
-            world.after(5.0, self.fail_gang, running, kind)
-            return
-        if not together:
+    def choose(self, jobs, pods):
+        kinds = ["exit"] * 4 + ["kill"] * 3 + ["drain", "delete", "force", "node", "node", "reboot"]
+        kinds += ["cut", "cut"] + ["late"] * (len(jobs) > 1 and not self.calm)
+        kinds += ["crash", "crash"] if len(pods) > len(jobs) else []
+        kinds = ["exit"] if self.pace == START or (self.calm and self.code) else kinds
+        return self.random.choice(kinds)
+
+    def fail_gang(self, session, kind):  # noqa: PLR0912, PLR0915, C901
+        world, random, pods = self.world, self.random, session["pods"]
+        pods[:] = [pod for pod in pods if self.shape != "elastic" or self.is_up(pod)]
+        together = all(map(self.is_up, pods)) and session["goes on"] and pods
+        if not together or self.ledger.is_stopping:
             self.failures_left += 1  # something else has stopped the gang
             return
-        servers = [p for p in running if self.owner(p) == "mnist-ps"]
-        jobs = [p for p in running if p not in servers]
-        victim = random.choice(running)
-        world.faults[f"gang: {PODS[kind]}"] += 1
-        self.failed_attempt = self.attempt()
-        if kind in ("code", "crash"):
-            code = random.choice((1, 42, 137, 137, 143))
-            if kind == "crash" and servers:
-                victim = servers[0]
-                at = random.uniform(0.1, 2)
-                world.after(at, self.crash, victim, code)
-                retryable = True
+        # A pod that is replaced before any supervisor has seen it is not noticed.
+        members = self.state().get("members", "").split()
+        seen = all(member(pod["metadata"]["uid"]) in members for pod in pods)
+        if kind in ("drain", "delete", "force") and not seen:
+            world.after(5.0, self.fail_gang, session, kind)
+            return
+        servers = [pod for pod in pods if self.owner(pod) == SERVER.name]
+        jobs = [pod for pod in pods if pod not in servers]
+        session["goes on"] = False
+        world.faults[KINDS[kind]] += 1
+        victim = random.choice(jobs if kind in ("exit", "kill", "late") else pods)
+        gone = [victim]
+        node = victim["spec"]["nodeName"]
+        if kind in ("exit", "kill", "late", "crash"):
+            killed = kind == "kill" or (kind != "exit" and random.random() < 0.5)
+            codes = (self.code,) if self.code else (137, 137, 139, 143) if killed else (1, 42)
+            code = random.choice(codes)
+            reason = "OOMKilled" if code == 137 and random.random() < 0.3 else ""
+            name = KILLED if code >= 128 else EXIT
+        if kind == "late":
+            jobs = sorted(jobs, key=lambda pod: pod["index"])
+            done, victim = random.sample(jobs, 2)
+            gone = [done, victim]
+            world.end_pod(done, 0)
+            world.after(6.0, self.fail_later, victim, code)
+        elif kind == "crash":
+            victim = servers[0]
+            gone = [victim]
+            world.after(random.uniform(0.1, 2), world.crash, victim, code)
+            self.fact(victim, name, code)
+        elif kind in ("exit", "kill"):
+            self.fact(victim, name, code, reason=reason)
+            world.end_pod(victim, code, reason)
+        elif kind in ("node", "reboot", "cut"):
+            gone = [pod for pod in pods if pod["spec"]["nodeName"] == node]
+            seconds = random.choice((30.0, 70.0, 150.0, 600.0)) if kind == "cut" else FOREVER
+            for pod in gone if seconds > NOT_READY else ():
+                self.fact(pod, DISRUPTION, is_sure=kind == "node")
+            if kind == "cut":
+                for pod in [pod for pod in gone if pod not in servers]:
+                    world.after(random.uniform(0.5, 10), self.fail_peer, pod, 1)
+                world.silence(node, seconds)
             else:
-                victim = random.choice(jobs)
-                retryable = replace(WORKER, retryable=self.retryable).is_retryable(code)
-                world.end_pod(victim, code)
-            self.counted += retryable
-            if not retryable or self.counted > self.limit:
-                self.expected = code
-                self.failures_left = 0
-        elif kind == "force":
-            world.remove_pod(victim)
+                # A StatefulSet replaces a pod only when somebody has deleted its node.
+                served = any(pod in servers for pod in gone)
+                fate = random.choice(("is deleted", "is deleted" if served else "stays"))
+                fate = "reboots" if kind == "reboot" else fate
+                world.kill_node(node, fate)
+                for pod in gone:
+                    pod["exiting"] = True
+                    if kind == "reboot":
+                        # In a pod that is deleted meanwhile, nobody can tell why it has ended.
+                        self.fact(pod, KILLED, 137, tells=False)
         else:
-            world.delete_pod(victim, disrupted=kind == "drain", lost=kind == "lost")
-        if random.random() < 0.7 and kind != "crash":
-            for pod in jobs:
-                if pod is not victim:
-                    world.after(random.uniform(0.1, 2.5), world.end_pod, pod, 1)
+            self.fact(victim, DISRUPTION)
+            if kind == "force":
+                world.force(victim)
+            else:
+                disrupted = random.choice((EVICTION, "PreemptionByScheduler"))
+                world.delete_pod(victim, disrupted=disrupted if kind == "drain" else "")
+        fails = kind == "cut" or random.random() < 0.8
+        for pod in jobs if fails and kind != "crash" else ():
+            if pod not in gone:
+                world.after(random.uniform(0.1, 10), self.fail_peer, pod, 1)
 
-    def fail_after_success(self, workers, code):
-        """Let one worker succeed and another fail later: the gang cannot start again."""
-        if all(self.world.is_running(p) and not p.get("exiting") for p in workers):
-            self.world.faults["gang: a pod fails after another has succeeded"] += 1
-            self.expected = code
-            self.world.end_pod(workers[0], 0)
-            self.world.after(6.0, self.world.end_pod, workers[1], code)
-        else:
-            self.failed_attempt = -1
+    def fail_peer(self, pod, code):
+        if self.is_up(pod):
+            self.fact(pod, EXIT, code)
+            self.world.end_pod(pod, code)
 
-    def crash(self, pod, code):
-        """Let a container fail and restart in its pod."""
-        if self.world.is_running(pod):
-            each = pod["status"]["containerStatuses"][0]
-            each["restartCount"] += 1
-            at = self.world.get("Pod", pod["metadata"]["name"])["metadata"]["creationTimestamp"]
-            each["lastState"] = {
-                "terminated": {"exitCode": code, "finishedAt": at, "reason": "Error"}
-            }
-            self.world.touch(pod)
+    def fail_later(self, pod, code):
+        if self.is_up(pod):
+            self.fact(pod, KILLED if code >= 128 else EXIT, code)
+            self.world.end_pod(pod, code)
 
     # The supervisors
 
@@ -346,48 +530,68 @@ class History:
             self.world.advance(self.world.now + self.random.choice((0.1, 1.0, 30.0)))
         self.depth -= 1
 
+    def make_supervisor(self, each):
+        return Supervisor(self.plan, each["client"], self.log)
+
     def step(self, each):
         world = self.world
         if each.get("done"):
             return
         if each["self"] is None:
-            each["self"] = Supervisor(
-                self.plan, each["client"], lambda: world.now + each["skew"], self.log
-            )
+            each["client"].forget()
+            each["self"] = self.make_supervisor(each)
             late = self.random.choice((0.0, 0.0, 0.5, 9.0, None))
             each["watch"] = Watch(world, late, each["self"].pods, partial(self.wake, each))
         try:
             delay = each["self"].step()
-        except Killed:
+        except (Killed, SystemExit) as problem:
             each["self"] = None
             world.watches.remove(each["watch"])
             each["at"] = world.now + self.random.choice((0.0, 2.0, 40.0))
+            if isinstance(problem, SystemExit):
+                self.crashed += 1
+                each["at"] = world.now + min(10.0 * 2**self.crashed, 360.0)
             return
         if each["self"].exit_code is not None:
             each["done"] = True
+        if delay > 50 and self.pace[1] > HOUR:
+            delay *= 60 if self.calm else 6  # nothing happens for long: it looks more seldom
         each["at"] = world.now + max(delay, 0.01)
 
     def log(self, line):
         """Record nothing; replaced to read a history."""
 
-    def check_writes(self):
-        world, plan = self.world, self.plan
+    def check_write(self, verb, kind, name, body):
+        plan = self.plan
         named = {(item.kind, item.name) for item in plan.workloads}
-        for verb, kind, name, body in world.writes:
-            if (kind, name) == ("ConfigMap", "mnist-status") and verb in ("patch", "create"):
-                state = (body.get("data") or {}).get("state")
-                if state:
-                    self.check_status(json.loads(state))
-            elif verb == "delete":
-                if plan.clean_pod_policy != "All" or (kind, name) not in named | set(plan.objects):
-                    self.broken.append(f"deleted {kind} {name}")
-            elif (verb, kind) == ("create", "Event"):
-                self.check_event(body)
-            elif (kind, name) in plan.objects and list(body["metadata"]) == ["ownerReferences"]:
-                pass
-            elif (kind, name) not in named or verb != "patch":
-                self.broken.append(f"wrote {verb} {kind} {name}")
-        world.writes.clear()
+        if (kind, name) == ("ConfigMap", "mnist-status") and verb in ("patch", "create"):
+            state = (body.get("data") or {}).get("state")
+            if state:
+                self.check_status(json.loads(state))
+        elif verb == "delete":
+            if plan.clean_pod_policy != "All" or (kind, name) not in named | set(plan.objects):
+                self.broken.append(f"deleted {kind} {name}")
+        elif (verb, kind) == ("create", "Event"):
+            self.check_event(body)
+        elif (kind, name) in plan.objects and list(body["metadata"]) == ["ownerReferences"]:
+            pass
+        elif (kind, name) not in named or verb != "patch":
+            self.broken.append(f"wrote {verb} {kind} {name}")
+        elif name in self.gang and not self.ended():
+            self.check_switch(body.get("spec", {}))
+
+    def check_switch(self, spec):
+        """Note that a part of the gang is stopped."""
+        stops = spec.get("suspend") is True or spec.get("replicas") == 0
+        if stops and not self.ledger.is_stopping:
+            self.ledger.stop()
+            self.note_run()
+            self.meddled = False
+
+    def note_run(self):
+        """Note for how long the whole gang has run in this attempt."""
+        if self.ran_since is not None:
+            self.ran = max(self.ran, self.world.now - self.ran_since)
 
     def check_event(self, event):
         known = (event["reason"], event["message"], event["firstTimestamp"])
@@ -407,93 +611,237 @@ class History:
             and self.status_seen[-1][1] != state
         ):
             self.broken.append("the end has changed")
-        if state.get("restarts", 0) > self.limit:
-            self.broken.append("restarted too often")
         self.status_seen.append((rank, state))
+        counts = state.get("restarts", 0), state.get("disruptions", 0)
+        more = counts != (self.ledger.restarts, self.ledger.disruptions)
+        if phase == "Starting" and (self.ledger.is_stopping or more):
+            self.broken += self.ledger.start(*counts, self.ran, again=self.forgot)
+            self.ran, self.ran_since = 0.0, None
+        if phase == "Ended" and self.over_at is None:
+            self.over_at = self.world.now
+            if state["reason"] == "RestartRefused" and not self.is_refusable():
+                self.broken.append("the restart was refused, although it could succeed")
 
     # Accidents from outside
 
-    def accidents(self):
-        random = self.random
+    def accidents(self):  # noqa: C901
+        random, world = self.random, self.world
+        if self.calm:
+            return
         if random.random() < 0.1:
             start = EPOCH + random.uniform(0, 100)
-            self.world.outage = (start, start + 300)
-        if self.gang and random.random() < 0.2:
-            at = random.uniform(5, 200)
-            self.world.after(at, self.apply_again)
-        if random.random() < 0.08:
-            self.world.after(random.uniform(5, 100), self.delete_by_hand)
+            world.outage = (start, start + 300)
+        if self.gang and random.random() < 0.1:
+            world.after(random.uniform(5, 200), self.apply_again)
+        if random.random() < 0.06:
+            world.after(random.uniform(5, 100), self.delete_by_hand)
+        if random.random() < 0.15:
+            world.after(random.uniform(5, 200), self.fall_silent)
+        if random.random() < 0.15:
+            world.after(random.uniform(5, 200), self.lose_status)
+        if self.gang and random.random() < 0.15:
+            world.after(random.uniform(5, 200), self.pause)
+        if self.shape == "elastic":
+            world.after(random.uniform(5, 100), self.scale)
+        seconds = random.choice((5.0, 40.0, FOREVER))
+        if self.gang and random.random() < 0.06:
+            start = EPOCH + random.uniform(0, 100)
+            world.webhook = (start, start + seconds)
+            self.allowed_ends["ChangeRefused"] = "a webhook"
+        elif self.gang and random.random() < 0.06:
+            start = EPOCH + random.uniform(0, 100)
+            world.resumer = (start, start + seconds)
+            self.allowed_ends["ChangeRefused"] = "another client"
 
     def apply_again(self):
         if self.ended():
             return
         self.world.faults["the manifests are applied again"] += 1
+        self.meddled = True
         held = {order.role for order in self.plan.order}
-        # A gang whose user stops it right after a failure starts again.
-        self.ambiguous |= bool(held and self.failed_attempt == self.attempt())
+        jobs = [body for body in self.workloads(self.gang) if "startTime" in body["status"]]
+        jobs = [body for body in jobs if body["metadata"]["name"] == "mnist-worker" and held]
+        if jobs and not self.ledger.is_stopping:
+            # That is as if the user suspended the role, and has to resume it.
+            self.resume_after(self.random.choice((90.0, 700.0)), jobs)
         for item in self.plan.gang:
             body = self.world.objects.get((item.kind, item.name))
             if body:
-                manifest = {"suspend": item.role in held}
-                body["spec"].update(manifest if item.kind == "Job" else {"replicas": item.replicas})
-                body["metadata"]["generation"] += 1
+                size = {"completions": item.replicas, "parallelism": item.replicas}
+                manifest = {**size, "suspend": item.role in held}
+                manifest = manifest if item.kind == "Job" else {"replicas": item.replicas}
+                if self.world.change(body, {"spec": manifest}):
+                    self.ledger.is_unclear = True
+                    self.ledger.add(Fact(DISRUPTION, is_sure=False))
                 self.world.touch(body)
 
     def delete_by_hand(self):
         name = self.plan.deciding[0]
         if ("Job", name) in self.world.objects and not self.ended():
             self.world.faults["the deciding Job is deleted by hand"] += 1
-            self.ambiguous = True
+            self.allowed_ends["JobDeleted"] = "deleted"
+            self.ledger.excuse = "deleted"
+            self.world.on_write = lambda *_: None
             self.world.delete("Job", name, {})
-            self.world.writes.pop()
+            self.world.on_write = self.check_write
+
+    def fall_silent(self):
+        """Let a node be silent for a while, whose pods go on."""
+        node, seconds = self.random.choice(sorted(NODES)), self.random.choice((30.0, 80.0, 300.0))
+        if not self.world.is_silenced(node) and not self.ended():
+            self.world.faults["a kubelet is silent and comes back, while its pods go on"] += 1
+            self.world.silence(node, seconds)
+            self.widen(node)
+
+    def widen(self, node):
+        """Let a silent node be a reason why others fail, as long as it is silent."""
+        if self.world.is_silenced(node):
+            fact = Fact(DISRUPTION, is_sure=False, tells=False)
+            if fact not in self.ledger.facts[self.ledger.attempt]:
+                self.ledger.add(fact)
+            self.world.after(0.5, self.widen, node)
+
+    def widen_now(self, job):
+        """Another client resumes a Job: a supervisor may only see that its pods were deleted."""
+        if job["metadata"]["name"] in self.gang:
+            self.meddled = True
+            self.ledger.add(Fact(DISRUPTION, is_sure=False))
+
+    def lose_status(self):
+        if not self.ended():
+            self.world.faults["the status is lost"] += 1
+            body = self.world.objects["ConfigMap", "mnist-status"]
+            body["data"] = {}
+            self.forgot = True
+            self.status_seen.clear()
+            self.world.touch(body)
+
+    def pause(self):
+        """Let the user suspend all Jobs that run, and resume them later."""
+        jobs = [body for body in self.workloads(self.gang) if body["kind"] == "Job"]
+        jobs = [body for body in jobs if not body["spec"]["suspend"]]
+        if self.ended() or self.ledger.is_stopping or not jobs:
+            return
+        self.world.faults["the user suspends and resumes the job"] += 1
+        self.ledger.is_unclear = True
+        for body in jobs:
+            self.world.change(body, {"spec": {"suspend": True}})
+            self.world.touch(body)
+        self.resume_after(self.random.choice((3.0, 90.0, 700.0)), jobs)
+
+    def resume_after(self, seconds, jobs):
+        start, end = self.world.outage
+        if seconds < 60 or start < self.world.now + seconds < end + 60:
+            # A supervisor that does not see this only sees that pods were deleted.
+            self.ledger.add(Fact(DISRUPTION, is_sure=False))
+        self.world.after(seconds, self.go_on, jobs)
+
+    def go_on(self, jobs):
+        self.meddled = True
+        gang = [pod for pod in self.world.all("Pod") if self.owner(pod) in self.gang]
+        if any(is_deleted(pod) and not is_final(pod) for pod in gang):
+            # Pods of the run before are still there, as after a deletion.
+            self.ledger.add(Fact(DISRUPTION, is_sure=False))
+        for pod in self.world.all("Pod"):
+            if self.owner(pod) == SERVER.name:
+                pod.pop("session", None)  # serves whoever comes
+        for body in jobs:
+            if self.world.objects.get(("Job", body["metadata"]["name"])) is body:
+                self.world.change(body, {"spec": {"suspend": False}})
+                self.world.touch(body)
+
+    def scale(self):
+        """Let the user give an elastic Job another size."""
+        job = self.world.objects.get(("Job", "mnist-worker"))
+        if job and not self.ended() and not self.ledger.is_stopping:
+            self.world.faults["the user scales an elastic job"] += 1
+            self.ledger.is_unclear = True
+            size = self.random.choice((1, 2, 3, 5))
+            self.world.change(job, {"spec": {"completions": size, "parallelism": size}})
+            self.world.touch(job)
 
     def ended(self):
-        return self.state().get("phase") == "Ended"
+        return self.over_at is not None
+
+    # The end
 
     def run(self):
         """Play the history; return what is broken."""
         self.accidents()
         world = self.world
+        limit = 120 * DAY if self.calm else LIMIT
         while not all(each.get("done") for each in self.supervisors):
             due = min((e for e in self.supervisors if not e.get("done")), key=lambda e: e["at"])
             world.advance(max(world.now, min(due["at"], world.next_time())))
             if due["at"] <= world.now:
                 self.step(due)
-                self.check_writes()
-            if world.now > EPOCH + LIMIT:
+            if world.now > EPOCH + limit:
                 return [*self.broken, "hangs"]
+            if self.crashed > 8:
+                return [*self.broken, "the supervisor fails again and again"]
             if self.broken:
                 return self.broken
         world.advance(world.now + 120)
         self.check_end()
+        world.advance(world.now + DAY)
+        stays = max(world.webhook[1], world.resumer[1]) > world.now
+        if not stays and self.created_after > 2 * sum(
+            item.replicas for item in self.plan.workloads
+        ):
+            self.broken.append(f"{self.created_after} pods were created after the end")
         return self.broken
 
     def check_end(self):
+        if not self.status_seen or self.state().get("phase") != "Ended":
+            self.broken.append("not ended")
+            return
         state = self.status_seen[-1][1]
         world, plan = self.world, self.plan
         reason, code = state.get("reason"), state.get("code", 0)
-        if not self.ended():
-            self.broken.append("not ended")
         codes = {each["self"].exit_code for each in self.supervisors if each["self"]}
         if codes - {code}:
             self.broken.append(f"exit codes {codes}, not {code}")
-        timed = reason == "DeadlineExceeded" and plan.deadline_seconds is not None
-        if self.gang and not self.ambiguous and not timed and code != self.expected:
-            self.broken.append(f"ended {reason} with {code}, not {self.expected}")
+        self.check_reason(reason, code)
         self.check_jobs(reason, code)
-        live = {
-            self.owner(pod)
-            for pod in world.all("Pod")
-            if pod["status"]["phase"] in ("Pending", "Running") and not pod.get("lost")
-        } - {"other-worker"}
-        if plan.clean_pod_policy != "None" and live:
-            self.broken.append(f"{live} still run")
-        if code and live & set(plan.deciding):
-            self.broken.append("the deciding Job still runs")
-        self.check_cleaned()
+        refuses = world.webhook[0] <= world.now < world.webhook[1]
+        resumes = world.resumer[0] <= world.now < world.resumer[1]
+        live = {self.owner(pod) for pod in world.all("Pod") if self.may_run(pod)} - {"other-worker"}
+        if not refuses and not resumes:
+            if plan.clean_pod_policy != "None" and live:
+                self.broken.append(f"{live} still run")
+            if code and live & set(plan.deciding):
+                self.broken.append("the deciding Job still runs")
+            if not world.faults["change of a Job that a webhook refuses"]:
+                self.check_cleaned()
         refused = rights.missing(self.requests(), plan)
         if refused:
             self.broken.append(f"the Role does not allow {refused}")
+
+    def check_reason(self, reason, code):
+        """Check that a job which could go on has not ended."""
+        if not code or not self.gang or reason in self.allowed_ends or self.ledger.excuse:
+            return
+        if reason == "DeadlineExceeded":
+            if self.plan.deadline_seconds is None:
+                self.broken.append("there is no deadline")
+            return
+        alone = [item.name for item in self.plan.gang if item.retryable == "alone"]
+        if any(self.world.ends.get(name) is False for name in alone):
+            return  # whose replicas Kubernetes restarts and counts
+        if reason == "EndedEarly":
+            told = "disruption" in self.ledger.verdicts() and 0 in self.world.on_sigterm
+            if not told or not all(self.world.ends.get(name) for name in self.plan.deciding):
+                self.broken.append("no program has ended early")
+            return
+        wrong = self.ledger.why_wrong(reason, code, self.ran)
+        if wrong:
+            self.broken.append(f"ended: {wrong}")
+
+    def is_refusable(self):
+        """Return whether an index 0 has succeeded, which no Job runs again."""
+        jobs = [body for body in self.workloads(self.gang & self.trains) if body["kind"] == "Job"]
+        done = [indexes_of(body["status"].get("completedIndexes", "")) for body in jobs]
+        return any(0 in indexes for indexes in done)
 
     def requests(self):
         """Return the rights that the supervisors have used."""

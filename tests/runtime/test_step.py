@@ -1,6 +1,7 @@
 """The step of an Argo workflow: its judgement, case by case, and attempts in a model cluster."""
 
 import json
+import re
 import threading
 import time
 from dataclasses import replace
@@ -15,27 +16,39 @@ from support import ROOT
 
 from mlgen.runtime import api, status, step, supervise
 from mlgen.runtime.api import ApiError
+from mlgen.runtime.attempt import attempt, exit_code, last
 from mlgen.runtime.cluster import Seen
 from mlgen.runtime.plan import Plan, Workload
 from mlgen.runtime.status import State, stamp
-from mlgen.runtime.step import Impossible, Step, attempt, last
+from mlgen.runtime.step import Impossible, Step
 from mlgen.runtime.supervise import Supervisor
 
 NOW = 1_800_000_000.0
 UID = "uid-1"
+NODE = "mnist[0].train"
 PLAN = Plan(
     job="mnist",
     run=UID,
     deciding=("mnist-worker",),
     workloads=(
-        Workload("Job", "mnist-worker", "worker", replicas=2, retryable=">=128"),
-        Workload("StatefulSet", "mnist-ps", "ps", retryable=">=128"),
-        Workload("Job", "mnist-evaluator", "evaluator", retryable=">=128"),
+        Workload("Job", "mnist-worker", "worker", replicas=2, retryable="any"),
+        Workload("StatefulSet", "mnist-ps", "ps", retryable="any"),
+        Workload("Job", "mnist-evaluator", "evaluator", retryable="any"),
     ),
     clean_pod_policy="Running",
     objects=(("Service", "mnist"),),
     crashes=5,
+    backoff_limit=3,
 )
+
+
+def rule(retryable):
+    """Return the plan with another rule for exit codes."""
+    workloads = tuple(replace(item, retryable=retryable) for item in PLAN.workloads)
+    return replace(PLAN, workloads=workloads)
+
+
+BY_CODE = rule(">=128")
 RUNNING = State(UID, uid="mnist-worker", first=NOW - 60, started=NOW - 60)
 
 
@@ -43,7 +56,9 @@ RUNNING = State(UID, uid="mnist-worker", first=NOW - 60, started=NOW - 60)
 
 
 def job(name="mnist-worker", *, end="", reason="BackoffLimitExceeded", suspend=False, **counts):
+    at = stamp(NOW)
     conditions = [{"type": end, "status": "True", "reason": reason, "message": "why"}]
+    conditions[0]["lastTransitionTime"] = at
     return {
         "kind": "Job",
         "metadata": {"name": name, "uid": name, "resourceVersion": "7"},
@@ -61,25 +76,32 @@ def server(replicas=1):
     }  # fmt: skip
 
 
-def pod(name, code=None, at=0, phase="Failed", owner="mnist-worker", **more):
+def pod(name, code=None, at=-1, phase="Failed", owner="mnist-worker", **more):
+    """Return a pod whose container ended `at`, and that was told to end at the time `told`."""
     state = {"running": {}}
     if code is not None:
-        ended = {"exitCode": code, "finishedAt": stamp(NOW + at)}
+        ended = {"exitCode": code, "startedAt": stamp(NOW - 3000), "finishedAt": stamp(NOW + at)}
         state = {"terminated": {**ended, "reason": more.get("reason", "Error")}}
     container = {"name": "main", "image": "i", "restartCount": 0, "state": state}
     if "restarted" in more:
         end = {"exitCode": more["restarted"], "finishedAt": stamp(NOW + at), "reason": "Error"}
         container |= {"lastState": {"terminated": end}, "restartCount": 2}
-    kind = "initContainerStatuses" if more.get("init") else "containerStatuses"
     conditions = [{"type": c, "status": "True"} for c in more.get("conditions", ())]
-    return {
+    told = {"deletionTimestamp": stamp(NOW + more["told"])} if "told" in more else {}
+    found = {
         "metadata": {
-            "name": name, "uid": name, "creationTimestamp": stamp(NOW - 60),
-            "ownerReferences": [{"kind": "Job", "uid": owner}],
+            "name": name, "uid": name, "creationTimestamp": stamp(NOW - 3000),
+            "ownerReferences": [{"kind": "Job", "uid": owner}], **told,
         },
         "spec": {},
-        "status": {"phase": phase, kind: [container], "conditions": conditions},
+        "status": {"phase": phase, "containerStatuses": [container], "conditions": conditions},
     }  # fmt: skip
+    if "init" in more:
+        sidecar = {"restartPolicy": "Always"} if more["init"] == "sidecar" else {}
+        found["spec"]["initContainers"] = [{"name": "init", **sidecar}]
+        found["status"]["initContainerStatuses"] = [{**container, "name": "init"}]
+        container["state"] = {"waiting": {}}
+    return found
 
 
 FAILED = job(end="Failed", active=0, ready=0)
@@ -94,56 +116,118 @@ def seen(*pods, worker=None, evaluator=None, state=RUNNING):
     return Seen(workloads, list(pods), {"state": state.text()})
 
 
-def judged(what, job=PLAN, now=NOW):
-    """Return the verdict of an attempt, its exit code, reason and message."""
-    decision = attempt(job, what, now)
-    state = status.load(decision.status, UID)
-    return state.phase, state.code, state.reason, state.message
+def judged(what, plan=PLAN, now=NOW):
+    """Return the verdict of an attempt, its exit code, and why."""
+    for _ in range(3):
+        decision = attempt(plan, what, now)
+        if decision.status is None:
+            break
+        what = replace(what, status={**what.status, **decision.status})
+    state = status.load(what.status, UID)
+    return state.phase, exit_code(state), state.message or status.why(state)
 
 
 AGAIN, OVER = "BackingOff", "Ended"
+GONE = "a pod of mnist-worker was disrupted: Deleted"
 CASES = {
-    "permanent": ([pod("w-1", 42)], (OVER, 42, "JobFailed", "w-1 exited with 42")),
-    "retryable": ([pod("w-1", 138)], (AGAIN, 138, "JobFailed", "w-1 exited with 138")),
-    "the first counts": (
-        [pod("w-0", 1, at=2), pod("w-1", 143, at=1)],
-        (AGAIN, 143, "JobFailed", "w-1 exited with 143"),
-    ),
-    "on a tie, the higher code": (
-        [pod("w-0", 1), pod("w-1", 137, reason="OOMKilled"), pod("w-2", 1)],
-        (OVER, 137, "OOMKilled", "w-1 exited with 137, OOMKilled"),
-    ),
-    "a helper container": ([pod("w-1", 75, init=True)], (AGAIN, 75, "JobFailed", "75")),
-    "no pod is left": ([], (AGAIN, 143, "JobDisrupted", "a pod of mnist-worker was deleted")),
+    "any exit code": ([pod("w-1", 42)], 42, "w-1 exited with 42"),
+    "a signal": ([pod("w-1", 139)], 139, "w-1 exited with 139"),
+    "out of memory": ([pod("w-1", 137, reason="OOMKilled")], 137, "w-1 exited with 137 (OOM"),
+    "the first counts": ([pod("w-0", 1, -2), pod("w-1", 143, -3)], 143, "w-1 exited with 143"),
+    "on a tie, the higher code": ([pod("w-0", 1), pod("w-1", 137)], 137, "w-1 exited with 137"),
+    "an init container": ([pod("w-1", 75, init="")], 75, "init container init of w-1 exited"),
+    "no pod is left": ([], 143, GONE),
     "drained": (
         [pod("w-1", 1, conditions=["DisruptionTarget"]), pod("w-0", 1)],
-        (AGAIN, 143, "JobDisrupted", "drained or preempted"),
+        143,
+        "w-1 was disrupted: DisruptionTarget",
     ),
-    "a success": ([pod("w-1", 0, phase="Succeeded")], (AGAIN, 143, "JobDisrupted", "mnist-worker")),
+    "deleted": (
+        [pod("w-1", 143, told=-2, at=1), pod("w-0", 1)],
+        143,
+        "w-1 was disrupted: Deleted",
+    ),
+    "deleted by the Job": ([pod("w-1", 143, told=0, at=1), pod("w-0", 1)], 1, "w-0 exited with 1"),
+    "lost with its node": (
+        [pod("w-1", phase="Running", told=-3000), pod("w-0", 1)],
+        143,
+        "w-1 was disrupted: Deleted",
+    ),
+    "a sidecar": ([pod("w-1", 143, init="sidecar")], 143, GONE),
+    "a success": ([pod("w-1", 0, phase="Succeeded")], 143, GONE),
+    "the failure of a server": ([pod("ps-0", 1, owner="mnist-ps"), pod("w-0", 2)], 2, "w-0 exited"),
+    "a server that is deleted": (
+        [pod("ps-0", phase="Running", owner="mnist-ps", told=-1), pod("w-0", 1)],
+        143,
+        "ps-0 was disrupted: Deleted",
+    ),
 }
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_first_failure_decides_whether_the_attempt_is_repeated(case):
-    pods, (phase, code, reason, text) = CASES[case]
+def test_the_cause_of_a_failure_is_reported_and_the_job_restarted(case):
+    pods, code, text = CASES[case]
 
     found = judged(seen(*pods))
 
-    assert (phase, code, reason) == found[:3]
-    assert text in found[3]
+    assert (AGAIN, code) == found[:2]
+    assert text in found[2]
 
 
-@pytest.mark.parametrize(("code", "phase"), [(3, AGAIN), (138, OVER)])
-def test_a_job_can_list_retryable_exit_codes(code, phase):
-    workloads = tuple(replace(item, retryable=(3,)) for item in PLAN.workloads)
+EXITS = {
+    "a permanent code": (">=128", [pod("w-1", 42)], OVER),
+    "a retryable code": (">=128", [pod("w-1", 138)], AGAIN),
+    "a listed code": ((3,), [pod("w-1", 3)], AGAIN),
+    "a code that is not listed": ((3,), [pod("w-1", 138)], OVER),
+    "killed, whatever is listed": ((3,), [pod("w-1", 137)], AGAIN),
+    "out of memory": ((3,), [pod("w-1", 137, reason="OOMKilled")], AGAIN),
+    "a peer of one that was killed": (">=128", [pod("w-0", 1, -3), pod("w-1", 139, -2)], AGAIN),
+    "never": (None, [pod("w-1", 138)], OVER),
+    "never, and disrupted": (None, [], AGAIN),
+}
 
-    assert phase == judged(seen(pod("w-1", code)), replace(PLAN, workloads=workloads))[0]
+
+@pytest.mark.parametrize("case", EXITS)
+def test_only_a_rule_of_the_job_file_makes_an_exit_code_permanent(case):
+    retryable, pods, phase = EXITS[case]
+
+    assert phase == judged(seen(*pods), rule(retryable))[0]
 
 
-def test_oom_can_be_retried():
-    what = seen(pod("w-1", 137, reason="OOMKilled"))
+def test_a_restart_counts_towards_the_limit_and_a_disruption_does_not():
+    spent = replace(RUNNING, restarts=4, spent=3)
+    text = "w-1 exited with 138 after 3 restarts (runPolicy.backoffLimit)"
 
-    assert AGAIN == judged(what, replace(PLAN, retry_oom=True))[0]
+    assert (OVER, 138, text) == judged(seen(pod("w-1", 138), state=spent))
+    assert AGAIN == judged(seen(state=spent))[0]
+
+
+def test_a_program_that_cannot_start_is_not_started_for_ever():
+    state = replace(RUNNING, restarts=2, spent=2, quick=2, quick_code=2)
+    quick, slow = pod("w-1", 2), pod("w-1", 2)
+    quick["status"]["containerStatuses"][0]["state"]["terminated"]["startedAt"] = stamp(NOW - 4)
+
+    assert OVER == judged(seen(quick, state=state))[0]
+    assert AGAIN == judged(seen(slow, state=state))[0]
+
+
+def test_earlier_failures_do_not_count_after_an_hour_of_running():
+    pods = [pod(f"w-{i}", phase="Running") for i in range(2)]
+    others = [pod("ps-0", phase="Running", owner="mnist-ps")]
+    others += [pod(f"e-{i}", phase="Running", owner="mnist-evaluator") for i in range(2)]
+    state = replace(RUNNING, spent=3, restarts=3)
+    runs = seen(*pods, *others, worker=job(), state=state)
+    first = status.load(attempt(PLAN, runs, NOW).status, UID)
+    later = replace(runs, status=attempt(PLAN, runs, NOW).status)
+
+    assert (NOW, 3) == (first.running, first.spent)
+    assert None is attempt(PLAN, later, NOW + 3599).status
+    assert (0, 3) == (
+        (found := status.load(attempt(PLAN, later, NOW + 3600).status, UID)).spent,
+        found.restarts,
+    )
+    lost = replace(later, pods=[*pods, *others[1:]])
+    assert 0 == status.load(attempt(PLAN, lost, NOW + 60).status, UID).running
 
 
 def test_an_exceeded_deadline_and_a_job_deleted_by_hand_are_permanent():
@@ -151,61 +235,67 @@ def test_an_exceeded_deadline_and_a_job_deleted_by_hand_are_permanent():
     gone = seen(worker=job())
     gone.workloads["mnist-worker"] = None
 
-    assert (OVER, 124, "DeadlineExceeded") == judged(late)[:3]
-    assert (OVER, 1, "JobDeleted", "mnist-worker was deleted by hand") == judged(gone)
+    assert (OVER, 124) == judged(late)[:2]
+    assert (OVER, 1, "mnist-worker was deleted by hand") == judged(gone)
 
 
-def test_a_failure_in_another_role_ends_the_attempt():
-    what = seen(
-        pod("e-0", 42, owner="mnist-evaluator"),
-        pod("w-0", phase="Running"),
-        worker=job(),
-        evaluator=job("mnist-evaluator", end="Failed"),
-    )
+def test_the_other_jobs_are_ended_before_the_verdict():
+    """A kubelet may be slow to report which replica failed first, and a lost one never ends."""
+    running = pod("w-0", phase="Running")
+    what = seen(pod("e-0", 42, owner="mnist-evaluator"), running, worker=job())
+    what.workloads["mnist-evaluator"] = job("mnist-evaluator", end="FailureTarget")
 
-    assert ("Running", 0) == judged(what)[:2]
-    assert (OVER, 42, "JobFailed", "e-0 exited with 42") == judged(later(what))
+    first = attempt(BY_CODE, what, NOW)
+    stopping = replace(what, status=first.status)
+    (action,) = attempt(BY_CODE, stopping, NOW).actions
 
-
-def later(what, *pods, **workloads):
-    """Return what is observed after a decision was stored."""
-    decision = attempt(PLAN, what, NOW)
-    found = replace(what, status=decision.status, pods=what.pods + list(pods))
-    found.workloads.update({f"mnist-{name}": value for name, value in workloads.items()})
-    waits = replace(status.load(found.status, UID), settled=NOW)
-    return replace(found, status={**found.status, "state": waits.text()})
+    assert "Failed" not in first.status
+    assert ("mnist-worker", 1) == (action.name, action.patch["spec"]["activeDeadlineSeconds"])
+    ended = replace(stopping, pods=[what.pods[0]])
+    ended.workloads["mnist-worker"] = job(end="Failed", reason="DeadlineExceeded")
+    assert (OVER, 42) == judged(ended, BY_CODE)[:2]
+    killed = replace(ended, pods=[*ended.pods, pod("e-1", 137, owner="mnist-evaluator")])
+    assert (AGAIN, 137) == judged(killed, BY_CODE)[:2]
 
 
-def test_a_slower_kubelet_may_report_an_earlier_failure():
-    """The chief exits with 1 because a worker was killed, which is reported a moment later."""
-    what = seen(pod("w-0", 1, at=1), pod("e-0", phase="Running", owner="mnist-evaluator"))
+def test_a_pod_on_a_lost_node_is_waited_for_until_that_is_known():
+    lost = pod("w-1", phase="Running", told=1)
+    what = seen(pod("w-0", 1), lost)
+    stopping = replace(what, status=attempt(PLAN, what, NOW).status)
 
-    decision = attempt(PLAN, what, NOW)
-    waits = replace(what, status=decision.status)
-    end = job("mnist-evaluator", end="FailureTarget")
-    earlier = later(what, pod("e-1", 137, at=0, owner="mnist-evaluator"), evaluator=end)
-
-    assert "Failed" not in decision.status
-    assert NOW + 5 == attempt(PLAN, waits, NOW + 1).wake
-    assert (AGAIN, 137, "JobFailed", "e-1 exited with 137") == judged(earlier)
+    assert NOW + 61 == attempt(PLAN, stopping, NOW + 2).wake
+    assert (AGAIN, 143, "w-1 was disrupted: NodeLost") == judged(stopping, now=NOW + 62)
 
 
-def test_a_disruption_is_remembered_while_peers_fail():
-    what = seen(pod("e-0", phase="Running", owner="mnist-evaluator"))
+def test_a_job_that_succeeds_while_it_is_ended_has_succeeded():
     end = job("mnist-evaluator", end="Failed")
+    what = seen(worker=job(end="Complete"), evaluator=end, state=replace(RUNNING, phase="Stopping"))
 
-    found = judged(later(what, pod("e-1", 1, owner="mnist-evaluator"), evaluator=end))
+    assert (OVER, 0) == judged(what)[:2]
 
-    assert (AGAIN, 143, "JobDisrupted") == found[:3]
+
+def test_a_job_that_cannot_be_ended_does_not_hold_up_the_verdict():
+    what = seen(pod("w-1", 3), pod("e-0", phase="Running", owner="mnist-evaluator"))
+
+    assert AGAIN == judged(replace(what, refused={"mnist-evaluator": "denied"}))[0]
 
 
 def test_the_last_restart_in_place_is_remembered_when_its_pod_is_deleted():
-    running = seen(pod("w-1", phase="Running", restarted=42), worker=job())
+    running = seen(pod("mnist-worker-1-x", phase="Running", restarted=42), worker=job())
 
-    decision = attempt(PLAN, running, NOW)
-    found = judged(replace(seen(), status=decision.status))
+    decision = attempt(BY_CODE, running, NOW)
+    found = judged(replace(seen(), status=decision.status), BY_CODE)
 
-    assert (OVER, 42, "JobFailed", "w-1 exited with 42") == found
+    assert (OVER, 42) == found[:2]
+    assert "mnist-worker-1-x exited with 42" in found[2]
+
+
+def test_a_restart_in_place_is_no_cause_of_what_fails_later():
+    before = pod("mnist-evaluator-0-x", phase="Running", restarted=42, owner="mnist-evaluator")
+
+    decision = attempt(BY_CODE, seen(before, worker=job()), NOW)
+
+    assert (AGAIN, 143, GONE) == judged(replace(seen(), status=decision.status), BY_CODE)
 
 
 def test_what_is_judged_is_not_judged_again():
@@ -218,7 +308,7 @@ def test_what_is_judged_is_not_judged_again():
 def test_a_retryable_failure_is_no_failure_of_the_job():
     decision = attempt(PLAN, seen(pod("w-1", 138)), NOW)
 
-    assert "w-1 exited with 138" in decision.status["Restarting"]
+    assert "Restarting" in decision.status
     assert "Failed" not in decision.status
 
 
@@ -270,10 +360,10 @@ def test_the_hook_keeps_the_end_that_the_attempt_has_recorded():
     assert data["replicas.ps"].startswith("active 0,")
 
 
-def test_the_hook_reports_the_last_attempt_when_none_are_left():
-    data, _ = ended(AGAIN, worker=FAILED, code=143, reason="JobFailed", message="w-1 exited")
+def test_the_hook_ends_a_job_that_would_have_been_restarted():
+    data, _ = ended(AGAIN, worker=FAILED, until=NOW + 300)
 
-    assert data["Failed"].endswith("JobFailed: no attempts left; w-1 exited")
+    assert "JobStopped: the step ended (Failed) before training finished" in data["Failed"]
     assert data["completionTime"] == stamp(NOW)
 
 
@@ -357,6 +447,7 @@ class Cluster(World):
     def __init__(self, *codes):
         super().__init__(Random(3))
         self.codes = list(codes)
+        self.created = []
         self.on_pod_created = self.pod_created
         self.on_pod_running = self.pod_running
         self.generations = []
@@ -370,6 +461,7 @@ class Cluster(World):
             self.put(kind, name, metadata=body["metadata"], spec=body["spec"])
 
     def pod_created(self, pod):
+        self.created.append(pod["metadata"]["name"])
         owner = pod["metadata"]["ownerReferences"][0]
         owner["kind"] = "Job" if "worker" in pod["metadata"]["name"] else "StatefulSet"
         live = [p for p in self.all("Pod") if p["status"]["phase"] in ("Pending", "Running")]
@@ -415,12 +507,28 @@ def quiet(monkeypatch):
     return lines
 
 
+class Client:
+    """A client of a model cluster, with its clock."""
+
+    namespace, answered = "team", True
+
+    def __init__(self, cluster):
+        self.cluster = cluster
+
+    def __getattr__(self, name):
+        return getattr(self.cluster, name)
+
+    def now(self):
+        return self.cluster.now
+
+
 def submission(cluster, run=UID):
-    return Step(replace(SMALL, run=run), cluster, "mnist-x", cluster.sleep, lambda: cluster.now)
+    plan = replace(SMALL, run=run)
+    return Step(plan, Client(cluster), ("mnist-x", "uid"), cluster.sleep)
 
 
 def supervise_until_end(cluster, decision):
-    supervisor = Supervisor(SMALL, cluster, lambda: cluster.now, lambda _: None, decision)
+    supervisor = Supervisor(SMALL, Client(cluster), lambda _: None, decision)
     while supervisor.exit_code is None:
         delay = supervisor.step()
         cluster.advance(cluster.now + min(delay, 5.0))
@@ -428,8 +536,8 @@ def supervise_until_end(cluster, decision):
     return status.load(supervisor.data, UID)
 
 
-def one_attempt(cluster):
-    submission(cluster).submit(MANIFESTS)
+def one_attempt(cluster, *, anew=False):
+    submission(cluster).submit(MANIFESTS, anew=anew)
     return supervise_until_end(cluster, attempt)
 
 
@@ -440,7 +548,7 @@ def test_an_attempt_submits_the_job_and_supervises_it():
 
     assert ("Ended", 0) == (state.phase, state.code)
     owner = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow"}
-    owner |= {"name": "mnist-x", "uid": UID}
+    owner |= {"name": "mnist-x", "uid": "uid"}
     names = [("Service", "mnist"), ("StatefulSet", "mnist-ps"), ("Job", "mnist-worker")]
     for kind, name in [*names, ("ConfigMap", "mnist-status")]:
         assert [owner] == cluster.objects[kind, name]["metadata"]["ownerReferences"]
@@ -459,20 +567,76 @@ def test_an_attempt_replaces_all_pods_when_the_last_is_gone():
 
     second = one_attempt(cluster)
 
-    assert [("BackingOff", 138), ("Ended", 0)] == [(s.phase, s.code) for s in (first, second)]
+    assert [("BackingOff", 138), ("Ended", 0)] == [(s.phase, exit_code(s)) for s in (first, second)]
     assert not before & cluster.workers()
     assert (1, 0) == (second.restarts, second.disruptions)
     assert cluster.data()["Restarting"].startswith("False ")
 
 
-def test_the_restart_after_a_disruption_is_counted_apart():
+def test_the_next_attempt_begins_after_its_delay_and_keeps_the_counts(quiet):
     cluster = Cluster()
-    state = State(UID, phase="BackingOff", code=143, restarts=1, disruptions=1)
-    cluster.put("ConfigMap", "mnist-status", data={"state": state.text()})
+    counts = {"restarts": 4, "disruptions": 2, "spent": 3, "disturbed": 1, "quick": 1}
+    before = State(UID, phase="BackingOff", first=1.0, until=cluster.now + 80, uid="old", **counts)
+    cluster.put("ConfigMap", "mnist-status", data={"state": before.text()})
+
+    submission(cluster).submit(MANIFESTS)
+
+    assert "the next attempt begins in 80 s" in quiet
+    assert EPOCH + 80 <= cluster.state().first < EPOCH + 90
+    assert State(UID, first=cluster.state().first, **counts) == cluster.state()
+
+
+def test_a_program_that_cannot_start_is_started_three_times():
+    cluster = Cluster(2, 2, 2)
+
+    states = [one_attempt(cluster, anew=n == 0) for n in range(3)]
+
+    assert [AGAIN, AGAIN, OVER] == [state.phase for state in states]
+    assert ("StartFailed", 2) == (states[-1].reason, states[-1].restarts)
+
+
+def test_the_first_delay_is_doubled_up_to_five_minutes():
+    delays = []
+    for spent in range(6):
+        what = seen(pod("w-1", 3), state=replace(RUNNING, spent=spent))
+        plan = replace(PLAN, backoff_limit=9, first_delay=30.0)
+        delays.append(status.load(attempt(plan, what, NOW).status, UID).until - NOW)
+
+    assert [30, 60, 120, 240, 300, 300] == delays
+
+
+def test_a_delay_that_a_wrong_clock_has_stored_is_cut_short():
+    cluster = Cluster()
+    before = State(UID, phase="BackingOff", first=1.0, until=cluster.now + 1e6)
+    cluster.put("ConfigMap", "mnist-status", data={"state": before.text()})
+
+    submission(cluster).submit(MANIFESTS)
+
+    assert cluster.state().first <= EPOCH + 310
+
+
+@pytest.mark.parametrize("phase", ["Running", "BackingOff", "Ended"])
+def test_the_first_attempt_after_argo_retry_trains_again(phase):
+    cluster = Cluster()
+    before = State(UID, phase=phase, first=1.0, code=3, restarts=3, spent=3, quick=2)
+    cluster.put("ConfigMap", "mnist-status", data={"state": before.text()})
+
+    state = one_attempt(cluster, anew=True)
+
+    assert ("Ended", 0, 0) == (state.phase, state.code, state.restarts)
+
+
+def test_the_attempt_after_the_exit_hook_trains_again():
+    """It is that of `argo retry` whose first step pod was lost before it started."""
+    cluster = Cluster()
+    submission(cluster).submit(MANIFESTS)
+    cluster.data()["state"] = replace(cluster.state(), phase="Ended", code=42, ended=1.0).text()
+    supervise_until_end(cluster, partial(last, outcome="Failed"))
+    assert "Failed" in cluster.data()
 
     state = one_attempt(cluster)
 
-    assert (1, 2) == (state.restarts, state.disruptions)
+    assert ("Ended", 0) == (state.phase, state.code)
 
 
 def test_a_new_workflow_discards_the_status_of_an_earlier_one():
@@ -528,13 +692,12 @@ def test_a_step_that_is_killed_at_a_request_is_replaced(at):
 # Requests
 
 
-class Recorder:
-    """A cluster that records which rights are used."""
-
-    namespace = "team"
+class Recorder(Client):
+    """A client that records which rights are used."""
 
     def __init__(self, cluster):
-        self.cluster, self.used = cluster, set()
+        super().__init__(cluster)
+        self.used = set()
 
     def __getattr__(self, name):
         def call(*arguments, **selectors):
@@ -554,11 +717,11 @@ def test_the_role_of_the_step_has_what_it_uses_and_no_more(policy):
     cluster = Cluster(138)
     recorder = Recorder(cluster)
     recorder.used |= {right[:2] for right in rights.watched(job_plan)}
-    argo = Step(job_plan, recorder, "mnist-x", cluster.sleep, lambda: cluster.now)
+    argo = Step(job_plan, recorder, ("mnist-x", "uid"), cluster.sleep)
     for decision in (attempt, attempt, partial(last, outcome="Succeeded")):
         if decision is attempt:
             argo.submit(MANIFESTS + MORE)
-        supervisor = Supervisor(job_plan, recorder, lambda: cluster.now, lambda _: None, decision)
+        supervisor = Supervisor(job_plan, recorder, lambda _: None, decision)
         while supervisor.exit_code is None:
             supervisor.step()
             cluster.sleep(1.0)
@@ -598,6 +761,9 @@ class Answers:
     def __init__(self, *errors, method="list"):
         self.errors, self.method, self.calls = list(errors), method, []
 
+    def now(self):
+        return NOW
+
     def __getattr__(self, name):
         def call(*arguments, **_):
             self.calls.append((name, *arguments[:3]))
@@ -612,8 +778,8 @@ class Answers:
 
 def submitted(answers, manifests=MANIFESTS):
     waits = []
-    Step(SMALL, answers, "mnist-x", waits.append, lambda: NOW).submit(manifests)
-    return waits
+    Step(SMALL, answers, ("mnist-x", "uid"), waits.append).submit(manifests)
+    return [each for each in waits if each]
 
 
 @pytest.mark.parametrize("method", ["patch", "list", "get", "apply"])
@@ -621,6 +787,31 @@ def test_the_attempt_waits_for_an_unavailable_api_server(method):
     errors = [ApiError("refused"), ApiError("busy", 429, "7"), ApiError("exceeded quota: x", 403)]
 
     assert [1.0, 7.0, 4.0] == submitted(Answers(*errors, method=method))
+
+
+@pytest.mark.parametrize("method", ["patch", "delete"])
+def test_the_garbage_collector_may_delete_first(method):
+    """The step of the next Workflow starts while the objects of the last one are deleted."""
+
+    class Deleted(Cluster):
+        def __getattribute__(self, name):
+            if name == method and not self.__dict__.get("passed"):
+                return self.delete_first
+            return super().__getattribute__(name)
+
+        def delete_first(self, kind, name, *_):
+            self.__dict__["passed"] = True
+            self.objects.pop((kind, name))
+            raise ApiError(f"{name} not found", 404)
+
+    cluster = Deleted()
+    cluster.put("ConfigMap", "mnist-status", data={"state": "{}"})
+    cluster.put("Job", "mnist-worker", metadata={"labels": {"mlgen.dev/job": "mnist"}}, spec={})
+
+    submission(cluster).submit(MANIFESTS)
+
+    assert "Running" == cluster.state().phase
+    assert cluster.objects["Job", "mnist-worker"]["spec"]["completions"] == 2
 
 
 def test_a_lasting_outage_fails_the_step_not_the_training():
@@ -679,7 +870,8 @@ def test_a_failed_submission_is_recorded_if_the_rights_allow():
     cluster = Cluster()
 
     state = submission(cluster).fail("403: no")
-    submission(Answers(*[ApiError("no", 403)] * 9, method="get")).fail("403: no")
+    refusing = Answers(*[ApiError("no", 403)] * 9, method="get")
+    Step(SMALL, refusing, ("mnist-x", "uid"), cluster.sleep).fail("403: no")
 
     assert ("Ended", 1, "403: no") == (state.phase, state.code, state.message)
     assert "JobNotSubmitted: 403: no" in cluster.data()["Failed"]
@@ -721,36 +913,37 @@ def test_a_workload_that_is_being_deleted_is_waited_for():
 @pytest.fixture
 def program(monkeypatch, tmp_path):
     """Function that runs the program; returns its exit code, and what it tells Argo."""
-    job_plan = {
-        "job": "mnist",
-        "deciding": ["mnist-worker"],
-        "workloads": [{"kind": "Job", "name": "mnist-worker", "role": "worker", "replicas": 2}],
-    }
+    worker = {"kind": "Job", "name": "mnist-worker", "role": "worker", "replicas": 2}
+    workloads = [worker | {"retryable": "any"}]
+    job_plan = {"job": "mnist", "deciding": ["mnist-worker"], "workloads": workloads}
     (tmp_path / "plan.json").write_text(json.dumps(job_plan))
     (tmp_path / "manifests.yaml").write_text(MANIFESTS)
 
-    def run(cluster, *arguments):
+    def run(cluster, *arguments, **changes):
         class Bell:
             wait = staticmethod(cluster.sleep)
 
             def clear(self):
                 """Do nothing: time passes in the model only."""
 
-        monkeypatch.setattr(api, "in_cluster", lambda *_: cluster)
+        monkeypatch.setattr(api, "in_cluster", lambda *_: Client(cluster))
         monkeypatch.setattr(step, "TERMINATION_LOG", tmp_path / "log")
         monkeypatch.setattr(supervise, "start", lambda *_: None)
         monkeypatch.setattr(threading, "Event", Bell)
         monkeypatch.setattr(time, "sleep", cluster.sleep)
-        monkeypatch.setattr(time, "time", lambda: cluster.now)
         env = {
             "MLGEN_PLAN": str(tmp_path / "plan.json"),
             "WORKFLOW": "mnist-x",
             "WORKFLOW_UID": UID,
+            "NODE": NODE,
+            "RETRIES": "0",
+            "BACKOFF_LIMIT": "0",
+            "BACKOFF_SECONDS": "10",
             "KUBERNETES_SERVICE_HOST": "h",
             "KUBERNETES_SERVICE_PORT": "443",
             "ARGO_PROGRESS_FILE": str(tmp_path / "progress"),
         }
-        code = step.main(arguments, env)
+        code = step.main(arguments, env | changes)
         log = tmp_path / "log"
         return code, log.read_text() if log.exists() else ""
 
@@ -762,10 +955,34 @@ def test_the_program_tells_argo_the_end_and_the_progress(program, tmp_path, quie
     assert "2/2\n" == (tmp_path / "progress").read_text()
     step.write_progress("", SMALL, seen())  # an executor without progress
 
-    text = "training permanent: mnist-worker-0-"
-    code, told = program(Cluster(42))
-    assert (42, text) == (code, told[: len(text)])
-    assert quiet[-1] == told
+    for limit, verdict in (("0", "permanent"), ("1", "retryable")):
+        text = f"training {verdict}: mnist-worker-0-"
+        code, told = program(Cluster(42), BACKOFF_LIMIT=limit)
+        assert (42, text) == (code, told[: len(text)])
+        assert quiet[-1] == told
+
+
+def test_a_second_call_for_the_same_job_trains_again(program):
+    cluster = Cluster()
+    for node in ("w[0].first", "w[1].second"):
+        program(cluster, NODE=node, RETRIES="1")
+        run = json.loads(cluster.data()["state"])["run"]
+        assert re.fullmatch(f"{UID}-[0-9a-f]{{8}}", run)
+        program(cluster, "Succeeded", NODE=node)
+
+    assert 4 == sum(name.startswith("mnist-worker-") for name in cluster.created)
+
+
+def test_the_exit_hook_of_another_call_does_not_report_the_end_of_the_first(program):
+    """The second step could not start."""
+    cluster = Cluster()
+    program(cluster)
+    program(cluster, "Succeeded")
+
+    program(cluster, "Failed", NODE="w[1].second")
+
+    assert "JobStopped" in cluster.data()["Failed"]
+    assert "Succeeded" not in cluster.data()
 
 
 def test_the_program_reports_a_failed_submission(program):
@@ -790,5 +1007,17 @@ def test_the_exit_hook_cleans_up(program):
     cluster = Cluster()
     program(cluster)
 
-    assert 0 == program(cluster, "Succeeded")[0]
+    assert (0, "") == program(cluster, "Succeeded")
     assert "JobSucceeded" in cluster.data()["Succeeded"]
+
+
+def test_the_exit_hook_fails_with_the_step_so_that_argo_retry_repeats_it(program):
+    cluster = Cluster(42)
+    program(cluster)
+
+    code, told = program(cluster, "Failed")
+
+    assert (
+        1,
+        "cleaned up; fails because the step has failed, so that argo retry runs it again",
+    ) == (code, told)

@@ -14,7 +14,7 @@ from random import Random
 from types import SimpleNamespace
 
 import pytest
-from runtime.world import Client, World
+from runtime.world import World
 from support import ROOT
 
 from mlgen.runtime import api, plan, status, supervise
@@ -36,19 +36,19 @@ PLAN = {
     "backoffLimit": 3,
     "order": [{"role": "worker", "until": "Ready", "of": "ps"}],
     "pendingSeconds": 60,
-    "retryOom": True,
+    "startFailures": 0,
 }
 
 
 def test_the_plan_is_read():
     job = plan.load(json.dumps(PLAN), "uid")
 
-    assert ("uid", ("mnist-worker",), 60, True) == (
-        job.run, job.deciding, job.pending_seconds, job.retry_oom,
+    assert ("uid", ("mnist-worker",), 60, 0) == (
+        job.run, job.deciding, job.pending_seconds, job.start_failures,
     )  # fmt: skip
     assert [item.tolerates_failure for item in job.workloads] == [False, True]
     assert [True, False] == [job.workloads[0].is_retryable(code) for code in (143, 1)]
-    assert not job.workloads[1].is_retryable(143)
+    assert [True, False] == [job.workloads[1].is_retryable(code) for code in (143, 139)]
     assert job.order[0].of == "ps"
     assert ["mnist-worker"] == [item.name for item in job.gang]
 
@@ -68,11 +68,29 @@ def test_jobs_are_watched_by_name_and_pods_by_label():
 class Broken:
     namespace = "team"
 
-    def __init__(self, problem):
-        self.problem = problem
+    def __init__(self, problem, *, answered=True):
+        self.problem, self.answered = problem, answered
+
+    def now(self):
+        return 0.0
 
     def get(self, *_):
         raise self.problem
+
+
+class At:
+    """The API server of a world, with its clock."""
+
+    answered = True
+
+    def __init__(self, world):
+        self.world = world
+
+    def now(self):
+        return self.world.now
+
+    def __getattr__(self, name):
+        return getattr(self.world, name)
 
 
 def test_a_refusal_that_stays_ends_the_supervisor():
@@ -87,6 +105,21 @@ def test_a_refusal_that_stays_ends_the_supervisor():
     assert lines[0] == "retrying: 403: no"
     with pytest.raises(SystemExit, match="200"):
         supervisor.step()
+
+
+def test_a_supervisor_that_never_reaches_the_api_server_says_so_and_ends():
+    lines = []
+    problem = ApiError("certificate verify failed")
+    client = Broken(problem, answered=False)
+    supervisor = Supervisor(plan.load(json.dumps(PLAN), "r"), client, log=lines.append)
+    delays = [supervisor.step() for _ in range(29)]
+
+    assert 500 < sum(delays) < 1000
+    with pytest.raises(SystemExit, match="201"):
+        supervisor.step()
+    assert lines[-1] == "giving up: the API server cannot be reached"
+    client.answered = True
+    assert supervisor.step() == 30
 
 
 def test_the_end_of_the_namespace_is_that_of_the_supervisor():
@@ -125,7 +158,7 @@ def complete(world):
 
 def test_a_status_that_is_missing_is_created(world):
     job = plan.load(json.dumps({**PLAN, "workloads": PLAN["workloads"][:1], "order": []}), "r")
-    supervisor = Supervisor(job, Client(world, Random(1), 0.0, None), log=lambda _: None)
+    supervisor = Supervisor(job, At(world), log=lambda _: None)
 
     while supervisor.exit_code is None:
         supervisor.step()
@@ -137,7 +170,7 @@ def test_a_status_that_is_missing_is_created(world):
 def test_a_volume_of_another_job_is_no_status(world):
     labels, lines = {"labels": {"mlgen.dev/job": "m"}}, []
     world.put("ConfigMap", "mnist-status", metadata=labels, data={"a": "b"})
-    supervisor = Supervisor(plan.load(json.dumps(PLAN), "r"), world, log=lines.append)
+    supervisor = Supervisor(plan.load(json.dumps(PLAN), "r"), At(world), log=lines.append)
 
     with pytest.raises(SystemExit, match="200"):
         supervisor.step()
@@ -147,9 +180,7 @@ def test_a_volume_of_another_job_is_no_status(world):
 
 def test_a_job_of_another_set_does_not_exist(world):
     document = {**PLAN, "workloads": PLAN["workloads"][:1], "order": [], "set": "b"}
-    supervisor = Supervisor(
-        plan.load(json.dumps(document), "r"), world, lambda: world.now, lambda _: None
-    )
+    supervisor = Supervisor(plan.load(json.dumps(document), "r"), At(world), lambda _: None)
     found = world.objects["Job", "mnist-worker"]
     for value, phase in (("a", "Running"), ("b", "Ended")):
         found["spec"]["template"] = {"metadata": {"annotations": {"mlgen.dev/set": value}}}
@@ -164,9 +195,7 @@ def test_a_workload_of_another_job_ends_the_job_and_is_not_touched():
     world.put("Job", "mnist-worker", metadata=labels, spec={"completions": 1, "parallelism": 1})
     world.put("StatefulSet", "mnist-ps", spec={"replicas": 1})
     before = world.get("Job", "mnist-worker")
-    supervisor = Supervisor(
-        plan.load(json.dumps(PLAN), "r"), world, lambda: world.now, lines.append
-    )
+    supervisor = Supervisor(plan.load(json.dumps(PLAN), "r"), At(world), lines.append)
     while supervisor.exit_code is None:
         supervisor.step()
 
@@ -174,6 +203,150 @@ def test_a_workload_of_another_job_ends_the_job_and_is_not_touched():
     assert world.get("ConfigMap", "mnist-status")["data"]["Failed"].endswith(text)
     assert ("StatefulSet", "mnist-ps") not in world.objects
     assert before == world.get("Job", "mnist-worker")
+
+
+def running():
+    """Return a world with a gang of one replica, and its supervisor."""
+    world = World(Random(1))
+    labels = {"labels": {"mlgen.dev/job": "mnist"}}
+    spec = {"completions": 1, "parallelism": 1, "backoffLimit": 9}
+    world.put("ConfigMap", "mnist-status")
+    world.put("Job", "mnist-worker", metadata=labels, spec=spec)
+    document = {**PLAN, "workloads": PLAN["workloads"][:1], "order": [], "cleanPodPolicy": "None"}
+    world.lines = []
+    job = plan.load(json.dumps(document), "r")
+    return world, Supervisor(job, At(world), world.lines.append), job
+
+
+def play(world, supervisor, until):
+    """Run a supervisor until a condition of the stored state holds."""
+    for _ in range(2000):
+        delay = supervisor.step()
+        world.advance(world.now + max(delay, 0.1))
+        state = status.load(world.get("ConfigMap", "mnist-status").get("data") or {}, "r")
+        if until(state):
+            return state
+    raise AssertionError(state)
+
+
+def restarted(world, supervisor):
+    """Let the replica fail once, and wait until it has started again."""
+    play(world, supervisor, lambda state: state.members)
+    (pod,) = world.all("Pod")
+    world.end_pod(pod, 137)
+    return play(world, supervisor, lambda state: state.restarts and state.members)
+
+
+def test_a_status_that_has_lost_its_data_is_restored():
+    world, supervisor, _ = running()
+    before = restarted(world, supervisor)
+    world.objects["ConfigMap", "mnist-status"].pop("data")
+
+    after = play(world, supervisor, lambda state: state.restarts)
+
+    assert "mnist-status has lost its data; restoring it" in world.lines
+    assert (after.restarts, after.uid, after.mark) == (1, before.uid, before.mark)
+
+
+@pytest.mark.parametrize("phase", ["Running", "Stopping"])
+def test_a_status_that_was_lost_with_its_supervisor_is_restored_from_the_jobs(phase):
+    world, supervisor, job = running()
+    restarted(world, supervisor)
+    if phase == "Stopping":
+        (pod,) = [each for each in world.all("Pod") if world.is_running(each)]
+        world.end_pod(pod, 143)
+        play(world, supervisor, lambda state: state.phase == "BackingOff")
+    world.objects["ConfigMap", "mnist-status"].pop("data")
+
+    other = Supervisor(job, At(world), world.lines.append)
+    after = play(world, other, lambda state: state.members)
+
+    assert (after.restarts, after.disruptions) == ((1, 0) if phase == "Running" else (2, 0))
+
+
+def test_a_status_that_was_deleted_and_may_not_be_created_is_kept_in_memory():
+    world, supervisor, _ = running()
+    restarted(world, supervisor)
+    del world.objects["ConfigMap", "mnist-status"]
+
+    def create(kind, body):
+        if kind == "ConfigMap":
+            raise ApiError("forbidden", 403)
+        return World.create(world, kind, body)
+
+    world.create = create
+    (pod,) = [each for each in world.all("Pod") if world.is_running(each)]
+    world.end_pod(pod, 137)
+    for _ in range(100):
+        world.advance(world.now + max(supervisor.step(), 0.1))
+
+    assert status.load(supervisor.data, "r").restarts == 2
+    assert [each for each in world.all("Pod") if world.is_running(each)]
+
+
+def test_a_client_that_resumes_what_is_suspended_ends_the_job():
+    world, supervisor, _ = running()
+    play(world, supervisor, lambda state: state.members)
+    patch = world.patch
+
+    def resumed(kind, name, body, subresource=""):
+        found = patch(kind, name, body, subresource)
+        if kind == "Job" and body["spec"].get("suspend"):
+            world.after(0.5, patch, kind, name, {"spec": {"suspend": False}})
+        return found
+
+    world.patch = resumed
+    world.end_pod(world.all("Pod")[0], 137)
+    state = play(world, supervisor, lambda state: state.phase == "Ended")
+
+    assert world.lines.count("suspending Job mnist-worker") == 6
+    assert (state.reason, state.code) == ("ChangeRefused", 1)
+    assert state.message.endswith(
+        "mnist-worker cannot be changed: another client changes it back each time"
+    )
+    play(world, supervisor, lambda _: supervisor.exit_code is not None)
+    assert world.objects["Job", "mnist-worker"]["spec"]["activeDeadlineSeconds"] == 1
+
+
+def test_a_policy_that_refuses_each_change_ends_the_job():
+    world, supervisor, _ = running()
+    play(world, supervisor, lambda state: state.members)
+    patch, events = world.patch, []
+
+    def refused(kind, name, body, subresource=""):
+        if kind == "Job":
+            raise ApiError("admission webhook denied the request", 403)
+        return patch(kind, name, body, subresource)
+
+    world.patch = refused
+    world.end_pod(world.all("Pod")[0], 137)
+    state = play(world, supervisor, lambda state: state.phase == "Ended")
+    play(world, supervisor, lambda _: supervisor.exit_code is not None)
+    events = [each["message"] for each in world.all("Event") if each["reason"] == "ChangeRefused"]
+
+    assert state.message.endswith("denied the request")
+    assert events == [state.message]
+    assert sum(line.startswith("suspending") for line in world.lines) == 6
+
+
+def test_a_hundred_jobs_are_listed_and_watched_together():
+    names = [f"mnist-worker-{index}" for index in range(100)]
+    items = [{"kind": "Job", "name": name, "role": "worker"} for name in names]
+    document = {"job": "mnist", "deciding": names[:1], "workloads": items}
+    world = World(Random(1))
+    for name in names[:99]:
+        metadata = {"labels": {"mlgen.dev/job": "mnist"}}
+        world.put("Job", name, metadata=metadata, spec={"completions": 1, "parallelism": 1})
+    job = plan.load(json.dumps(document), "r")
+    gets = []
+    client = At(world)
+    client.get = lambda kind, name, version="": gets.append(kind) or world.get(kind, name, version)
+    supervisor = Supervisor(job, client, lambda _: None)
+    found, taken = supervisor._workloads()  # noqa: SLF001
+
+    assert ["Job", "Pod"] == [kind for kind, _ in supervise.watches(job)]
+    assert (99, None, {}) == (sum(map(bool, found.values())), found[names[99]], taken)
+    assert [] == gets
 
 
 AFFINITY = {"nodeAffinity": {PREFERRED: [{"weight": 100}]}}
@@ -199,8 +372,7 @@ def resumed(world):
     decision = Decision(actions=(MOVED,))
     supervisor = Supervisor(
         plan.load(json.dumps(PLAN), "r"),
-        world,
-        lambda: world.now,
+        At(world),
         lines.append,
         lambda *_: decision,
     )
@@ -252,7 +424,7 @@ def told():
     world.advance(world.now + 10)
     document = {**PLAN, "workloads": PLAN["workloads"][:1], "order": []}
     job = plan.load(json.dumps(document), "r")
-    supervisor = Supervisor(job, world, lambda: world.now, log=lambda _: None)
+    supervisor = Supervisor(job, At(world), log=lambda _: None)
     supervisor.step()
     (pod,) = world.all("Pod")
     supervisor.pods.hear("LISTED", [trimmed(pod)])
@@ -359,7 +531,7 @@ def test_what_somebody_else_writes_into_the_status_is_no_state(world, text):
     data = {"state": text, "Created": "True", "Running": "True x", "Failed": "True never A: b"}
     world.put("ConfigMap", "mnist-status", data=data)
     job = plan.load(json.dumps({**PLAN, "workloads": PLAN["workloads"][:1], "order": []}), "r")
-    supervisor = Supervisor(job, world, lambda: world.now, lambda _: None)
+    supervisor = Supervisor(job, At(world), lambda _: None)
 
     while supervisor.exit_code is None:
         supervisor.step()
@@ -372,7 +544,7 @@ def test_spoilt_conditions_of_a_good_state_are_written_again(world):
     data = {"state": json.dumps({"run": "r"}), **spoilt}
     world.put("ConfigMap", "mnist-status", data=data)
     job = plan.load(json.dumps({**PLAN, "workloads": PLAN["workloads"][:1], "order": []}), "r")
-    supervisor = Supervisor(job, world, lambda: world.now, lambda _: None)
+    supervisor = Supervisor(job, At(world), lambda _: None)
 
     while supervisor.exit_code is None:
         supervisor.step()
@@ -393,7 +565,7 @@ def test_what_cannot_be_cleaned_up_does_not_change_the_end():
     world, lines = Forbidding(Random(1)), []
     complete(world)
     document = {**PLAN, "workloads": PLAN["workloads"][:1], "order": []}
-    supervisor = Supervisor(plan.load(json.dumps(document), "r"), world, log=lines.append)
+    supervisor = Supervisor(plan.load(json.dumps(document), "r"), At(world), log=lines.append)
     while supervisor.exit_code is None:
         supervisor.step()
 
@@ -408,6 +580,8 @@ def test_main(monkeypatch, tmp_path, capsys, exits, code, expected):  # noqa: PL
     rung = threading.Event()
 
     class Fake:
+        now = time.time
+
         def watch(self, *_, **__):
             rung.set()
             yield "LISTED", []
@@ -449,7 +623,7 @@ def test_the_end_of_the_pod_may_be_that_of_the_namespace(monkeypatch, tmp_path):
     env = {"MLGEN_PLAN": str(tmp_path / "plan.json"), "MLGEN_RUN": "uid"}
     env.update(KUBERNETES_SERVICE_HOST="h", KUBERNETES_SERVICE_PORT="443")
     left = []
-    client = SimpleNamespace(watch=lambda *_, **__: ())
+    client = SimpleNamespace(watch=lambda *_, **__: (), now=time.time)
     monkeypatch.setattr(api, "in_cluster", lambda *_: client)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setattr(supervise, "run", lambda *_: sys.exit(143))
@@ -470,7 +644,7 @@ def test_a_supervisor_leaves_the_next_run_of_the_job_alone(world):
     world.objects["Job", "mnist-worker"]["status"] = {}
     document = {**PLAN, "workloads": PLAN["workloads"][:1], "order": []}
     jobs = [plan.load(json.dumps(document), run) for run in ("first", "second")]
-    old, new = (Supervisor(job, world, lambda: world.now, lambda _: None) for job in jobs)
+    old, new = (Supervisor(job, At(world), lambda _: None) for job in jobs)
     old.step()
     old.step()
     new.step()
@@ -507,7 +681,7 @@ def test_jobs_end_with_their_namespace(monkeypatch, text, conflicts, expected):
     world = Terminating(Random(1))
     world.text, world.conflicts = text, conflicts
     world.put("Job", "mnist-worker", spec={"completions": 1, "parallelism": 1})
-    supervisor = Supervisor(plan.load(json.dumps(PLAN), "r"), world, log=lambda _: None)
+    supervisor = Supervisor(plan.load(json.dumps(PLAN), "r"), At(world), log=lambda _: None)
 
     supervisor.leave()
 
@@ -517,7 +691,7 @@ def test_jobs_end_with_their_namespace(monkeypatch, text, conflicts, expected):
 
 def test_jobs_do_not_end_with_the_pod_of_their_supervisor(world):
     world.objects["Job", "mnist-worker"]["status"] = {}
-    Supervisor(plan.load(json.dumps(PLAN), "r"), world, log=lambda _: None).leave()
+    Supervisor(plan.load(json.dumps(PLAN), "r"), At(world), log=lambda _: None).leave()
 
     assert ["create"] == [verb for verb, *_ in world.writes]
 
@@ -526,7 +700,7 @@ def test_an_event_that_cannot_be_created_because_the_namespace_ends():
     world = Terminating(Random(1))
     complete(world)
     world.put("ConfigMap", "mnist-status", data={"Created": "True 2026-01-01T00:00:00Z A: b"})
-    supervisor = Supervisor(plan.load(json.dumps(PLAN), "r"), world, log=lambda _: None)
+    supervisor = Supervisor(plan.load(json.dumps(PLAN), "r"), At(world), log=lambda _: None)
 
     with pytest.raises(SystemExit, match="200"):
         supervisor.step()
@@ -555,7 +729,7 @@ def test_events_hold_up_nothing(problem, tries, created):
     complete(world)
     world.problem = problem
     job = plan.load(json.dumps({**PLAN, "workloads": PLAN["workloads"][:1], "order": []}), "r")
-    supervisor = Supervisor(job, world, lambda: world.now, log=lambda _: None)
+    supervisor = Supervisor(job, At(world), log=lambda _: None)
 
     while supervisor.exit_code is None:
         supervisor.step()

@@ -1,23 +1,24 @@
-"""A model of a cluster: API server, Job and StatefulSet controllers, kubelets, and what goes wrong.
+"""A model of a cluster: API server, controllers, kubelets, nodes, and what goes wrong.
 
 It has the interface of `mlgen.runtime.api.Api`, no sockets and a clock of its own. All chance comes
-from one seed.
+from one seed. Left out: quotas and priorities, RBAC (see `rights`), the caches of the controllers,
+and clients that write old objects without their resource version.
 """
 
-import copy
 import heapq
 import itertools
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 
 from runtime import rights
+from runtime.controllers import Controllers, find, is_deleted, is_final, is_tracked
 
 from mlgen.runtime.api import CONFLICT, NOT_FOUND, ApiError
-from mlgen.runtime.cluster import PREFERRED
+from mlgen.runtime.cluster import PREFERRED, TRACKING
 from mlgen.runtime.status import stamp
 
 EPOCH = 1_800_000_000.0
-INVALID = 422
+INVALID, FORBIDDEN = 422, 403
 GRACE = 30.0
 FAULTS = {
     "before": "connection lost before a request",
@@ -28,9 +29,31 @@ FAULTS = {
     "killed after": "supervisor killed after a request",
 }
 
-
 NODES = {"a", "b", "c", "d"}
 """One more than are avoided."""
+
+NOT_READY, EVICTED, COLLECTED = 50.0, 350.0, 900.0
+"""After so many seconds without its kubelet, the pods of a node are not ready
+(--node-monitor-grace-period), and are deleted (tolerationSeconds of 300); and then somebody may
+delete the node."""
+
+CALM = 7200.0
+"""After so many seconds, few requests fail."""
+
+REPAIRED = 5400.0
+"""After so many seconds, there is a node of that name again."""
+
+REJECTIONS = ("OutOfcpu", "TopologyAffinityError", "UnexpectedAdmissionError")
+NEVER = "1970-01-01T00:00:00Z"
+UNKNOWN = {"exitCode": 137, "reason": "ContainerStatusUnknown"}
+UNKNOWN |= {"startedAt": None, "finishedAt": None}
+"""The end of a container of which the kubelet knows nothing (kubelet/status/status_manager.go)."""
+
+INDEXES = {
+    "Job": "batch.kubernetes.io/job-completion-index",
+    "StatefulSet": "apps.kubernetes.io/pod-index",
+}
+"""The labels of a pod with its index."""
 
 
 def avoided(owner):
@@ -41,12 +64,30 @@ def avoided(owner):
     return {name for field in fields for name in field["values"]}
 
 
+def copied(value):
+    """Return a copy of JSON."""
+    if isinstance(value, dict):
+        return {key: copied(each) for key, each in value.items()}
+    return [copied(each) for each in value] if isinstance(value, list) else value
+
+
+def merge(target, changes):
+    """Apply a merge patch (RFC 7386)."""
+    for key, value in changes.items():
+        if value is None:
+            target.pop(key, None)
+        elif isinstance(value, dict) and isinstance(target.get(key), dict):
+            merge(target[key], value)
+        else:
+            target[key] = copied(value)
+
+
 class Killed(BaseException):
     """The supervisor dies here."""
 
 
-class World:
-    """The objects of one namespace, and the controllers that act on them."""
+class World(Controllers):
+    """The objects of one namespace, and what acts on them."""
 
     namespace = "team"
 
@@ -55,6 +96,7 @@ class World:
         self.job = job
         self.now = EPOCH
         self.objects = {}
+        self.owned = defaultdict(list)
         self.versions = itertools.count(1)
         self.uids = itertools.count(1)
         self.order = itertools.count()
@@ -66,11 +108,25 @@ class World:
         self.tick_at = self.now
         self.lags = random.choice(((0.1, 0.1, 0.5, 3.0), (0.1, 0.5, 20.0)))
         self.ends = {}
-        self.outage = (0.0, 0.0)
         self.moves = True
         self.faults = Counter()
         self.on_pod_running = lambda *_: None
         self.on_pod_created = lambda *_: None
+        self.on_write = self.on_resumed = lambda *_: None
+        self.on_pod_failed = lambda *_: None
+        """Called with a pod that fails before it runs, as its `fate` says."""
+        self.skews = dict.fromkeys(NODES, 0.0)
+        """How far the clocks of the nodes are ahead."""
+        self.dead, self.away, self.tainted = set(), {}, set()
+        """Nodes that are lost, whose kubelet is silent, and until when, and that get no pods."""
+        self.silent_since = {}
+        self.sidecar = self.fetches = False
+        """Whether pods have a native sidecar, and an init container that ends."""
+        self.on_sigterm = (143, 143, 1, 137)
+        """With which codes programs end when they are told to."""
+        self.outage = self.webhook = self.resumer = (0.0, 0.0)
+        """When the API server does not answer, an admission webhook refuses to change Jobs, and
+        another client resumes Jobs."""
 
     # The API server
 
@@ -101,26 +157,35 @@ class World:
         for bell in self.bells:
             bell()
 
+    def awake(self):
+        """Let the controllers look again."""
+        self.dirty = True
+
     def all(self, kind):
         return [body for (each, _), body in self.objects.items() if each == kind]
 
     def get(self, kind, name, _version=""):
         try:
-            return copy.deepcopy(self.objects[kind, name])
+            return copied(self.objects[kind, name])
         except KeyError:
             raise ApiError(f"{kind} {name}", NOT_FOUND) from None
 
     def list(self, kind, keep, **selectors):
         key, value = selectors["labelSelector"].split("=")
         items = [b for b in self.all(kind) if b["metadata"]["labels"].get(key) == value]
-        return [keep(each) for each in copy.deepcopy(items)]
+        return [copied(keep(each)) for each in items]
 
     def create(self, kind, body):
         name = body["metadata"]["name"]
         if (kind, name) in self.objects:
             raise ApiError("exists", CONFLICT)
-        self.writes.append(("create", kind, name, body))
-        return copy.deepcopy(self.put(kind, name, **copy.deepcopy(body)))
+        made = self.put(kind, name, **copied(body))
+        self.wrote("create", kind, name, body)
+        return copied(made)
+
+    def wrote(self, *write):
+        self.writes.append(write)
+        self.on_write(*write)
 
     def patch(self, kind, name, body, subresource=""):
         if (kind, name) not in self.objects:
@@ -130,23 +195,37 @@ class World:
         if version not in (None, target["metadata"]["resourceVersion"]):
             raise ApiError("changed", CONFLICT)
         if subresource == "scale":
-            body = {**body, "spec": {"replicas": body["spec"]["replicas"]}}
-        if "template" in body.get("spec", {}) and not self.may_move(target):
+            body = {"spec": {"replicas": body["spec"]["replicas"]}}
+        self.admit(target, body)
+        metadata = {k: v for k, v in body.get("metadata", {}).items() if k != "resourceVersion"}
+        if self.change(target, {**body, "metadata": metadata}):
+            self.touch(target)
+        self.wrote("patch", kind, name, body)
+        return copied(target)
+
+    def change(self, target, body):
+        """Apply a merge patch; return whether it changes anything."""
+        before = json.dumps([target.get(key) for key in body])
+        spec = json.dumps(target.get("spec"))
+        target.setdefault("data", {})
+        merge(target, body)
+        changed = before != json.dumps([target.get(key) for key in body])
+        target["metadata"]["generation"] += spec != json.dumps(target.get("spec"))
+        return changed
+
+    def admit(self, target, body):
+        """Refuse what the API server refuses (pkg/apis/batch/validation/validation.go)."""
+        start, end = self.webhook
+        if target["kind"] == "Job" and start <= self.now < end:
+            self.faults["change of a Job that a webhook refuses"] += 1
+            raise ApiError("admission webhook policy.example denied the request", FORBIDDEN)
+        spec = body.get("spec", {})
+        if "template" in spec and not self.may_move(target):
             self.faults["template that the API server refuses"] += 1
             raise ApiError("spec.template: field is immutable", INVALID)
-        self.writes.append(("patch", kind, name, body))
-        if "ownerReferences" in body.get("metadata", {}):
-            target["metadata"]["ownerReferences"] = body["metadata"]["ownerReferences"]
-        if "spec" in body:
-            target["spec"].update(body["spec"])
-            target["metadata"]["generation"] += 1
-        for key, value in body.get("data", {}).items():
-            data = target.setdefault("data", {})
-            data.pop(key, None)
-            if value is not None:
-                data[key] = value
-        self.touch(target)
-        return copy.deepcopy(target)
+        size = spec.get("completions", target.get("spec", {}).get("completions"))
+        if "completions" in spec and size != {**target["spec"], **spec}.get("parallelism"):
+            raise ApiError("spec.completions: only in tandem with spec.parallelism", INVALID)
 
     def may_move(self, job):
         """Return whether a Job may get another node affinity (pkg/registry/batch/job/strategy.go).
@@ -162,10 +241,11 @@ class World:
         uid = body.get("preconditions", {}).get("uid")
         if uid not in (None, self.objects[kind, name]["metadata"]["uid"]):
             raise ApiError("another object", CONFLICT)
-        self.writes.append(("delete", kind, name, body))
+        self.wrote("delete", kind, name, body)
         gone = self.objects.pop((kind, name))
         for pod in self.pods(gone):
-            self.delete_pod(pod)
+            self.let_go(pod)
+            self.delete_pod(pod, by_controller=True)
         self.dirty = True
         return {}
 
@@ -191,33 +271,57 @@ class World:
                 for kind, reconcile in (("Job", self.sync_job), ("StatefulSet", self.sync_set)):
                     for body in self.all(kind):
                         reconcile(body)
+                self.resume_again()
         self.now = max(self.now, until)
 
-    # The kubelets
+    def resume_again(self):
+        """Let another client resume what is suspended."""
+        start, end = self.resumer
+        for job in self.all("Job") if start <= self.now < end else ():
+            if job["spec"].get("suspend") and not job.get("resumed"):
+                job["resumed"] = True
+                self.after(self.random.uniform(0.1, 1.0), self.resume, job)
+
+    def resume(self, job):
+        job["resumed"] = False
+        if job["spec"].get("suspend") and self.objects.get(("Job", job["metadata"]["name"])) is job:
+            self.faults["Job that another client resumes"] += 1
+            self.on_resumed(job)
+            self.change(job, {"spec": {"suspend": False}})
+            self.touch(job)
+
+    # The pods, and their kubelets
 
     def pods(self, owner):
-        uid = owner["metadata"]["uid"]
-        return [p for p in self.all("Pod") if p["metadata"]["ownerReferences"][0]["uid"] == uid]
+        return list(self.owned[owner["metadata"]["uid"]])
 
-    def create_pod(self, owner, index):
-        name = f"{owner['metadata']['name']}-{index}"
+    def create_pod(self, owner, index, failures=0):
+        name, uid = f"{owner['metadata']['name']}-{index}", owner["metadata"]["uid"]
         finalizers = {}
         if owner["kind"] == "Job":
             name += f"-{next(self.uids)}"
-            finalizers = {"finalizers": ["batch.kubernetes.io/job-tracking"]}
+            finalizers = {"finalizers": [TRACKING]}
+        nodes = NODES - self.tainted
+        init = [{"name": "fetch"}] if self.fetches else []
+        init += [{"name": "proxy", "restartPolicy": "Always"}] if self.sidecar else []
         pod = self.put(
             "Pod",
             name,
             metadata={
-                "labels": owner["metadata"]["labels"],
-                "ownerReferences": [{"uid": owner["metadata"]["uid"]}],
+                "labels": {**owner["metadata"]["labels"], INDEXES[owner["kind"]]: str(index)},
+                "ownerReferences": [{"uid": uid}],
                 **finalizers,
             },
-            spec={"nodeName": self.random.choice(sorted(NODES - avoided(owner)))},
+            spec={
+                "nodeName": self.random.choice(sorted(nodes - avoided(owner) or nodes or NODES)),
+                "containers": [{"name": "main"}],
+                **({"initContainers": init} if init else {}),
+            },
             status={"phase": "Pending", "conditions": []},
             index=index,
-            counted=False,
+            failures=failures,
         )
+        self.owned[uid].append(pod)
         self.on_pod_created(pod)
         self.after(self.random.uniform(0.2, 3.0), self.run_pod, pod)
 
@@ -227,239 +331,298 @@ class World:
     def is_running(self, pod):
         return self.exists(pod) and pod["status"]["phase"] == "Running"
 
+    def is_lost(self, pod):
+        return pod["spec"]["nodeName"] in self.dead
+
+    def clock(self, pod, ago=0.0):
+        """Return a time as the node of a pod tells it."""
+        return stamp(self.now + self.skews[pod["spec"]["nodeName"]] - ago)
+
+    def waits_for_kubelet(self, pod, what, *arguments):
+        """Return whether nothing can be done now on the node of a pod; it is, when it is back."""
+        until = self.away.get(pod["spec"]["nodeName"], 0.0)
+        if self.now < until and self.exists(pod):
+            self.after(until - self.now + self.random.uniform(0.0, 1.0), what, *arguments)
+        return self.is_lost(pod) or self.now < until or not self.exists(pod)
+
+    def say(self, pod, **values):
+        """Set conditions of a pod, as its kubelet does."""
+        for name, value in values.items():
+            found = find(pod["status"]["conditions"], name)
+            if not found:
+                found = {"type": name}
+                pod["status"]["conditions"].append(found)
+            if found.get("status") != str(value):
+                found.update(status=str(value), lastTransitionTime=self.clock(pod))
+
     def run_pod(self, pod):
-        if not self.exists(pod) or pod["metadata"].get("deletionTimestamp"):
+        if is_deleted(pod) or self.waits_for_kubelet(pod, self.run_pod, pod):
             return
+        status, fate = pod["status"], pod.get("fate")
+        if fate == "reject":
+            reason = self.random.choice(REJECTIONS)
+            status.update(phase="Failed", reason=reason, message="Pod was rejected: model")
+            self.fail(pod)
+            return
+        waiting = {"waiting": {"reason": "PodInitializing"}}
+        status["containerStatuses"] = [self.container("main", waiting)]
+        running = {"running": {"startedAt": self.clock(pod)}}
+        names = [each["name"] for each in pod["spec"].get("initContainers", ())]
+        status["initContainerStatuses"] = [self.container(name, dict(running)) for name in names]
+        self.say(pod, PodScheduled=True, PodReadyToStartContainers=True, Initialized=not names)
+        self.say(pod, ContainersReady=False, Ready=False)
+        if "fetch" in names:
+            self.touch(pod)
+            self.after(self.random.uniform(0.1, 2.0), self.initialize, pod)
+        else:
+            self.start(pod)
+
+    @staticmethod
+    def container(name, state):
+        return {"name": name, "restartCount": 0, "image": "i", "state": state}
+
+    def initialize(self, pod):
+        if is_deleted(pod) or self.waits_for_kubelet(pod, self.initialize, pod):
+            return
+        code = 1 if pod.get("fate") == "init" else 0
+        pod["status"]["initContainerStatuses"][0]["state"] = self.ended(pod, code)
+        if not code:
+            self.start(pod)
+            return
+        self.fail(pod)
+
+    def fail(self, pod):
+        pod["status"]["phase"] = "Failed"
+        self.end_sidecar(pod)
+        self.touch(pod)
+        self.on_pod_failed(pod)
+
+    def start(self, pod):
+        if pod.get("fate") == "start error":
+            end = {"terminated": {"exitCode": 128, "reason": "StartError", "startedAt": NEVER}}
+            end["terminated"]["finishedAt"] = self.clock(pod)
+            pod["status"]["containerStatuses"][0]["state"] = end
+            self.fail(pod)
+            return
+        pod["started"] = self.now
+        state = {"running": {"startedAt": self.clock(pod)}}
+        pod["status"]["containerStatuses"][0]["state"] = state
         pod["status"]["phase"] = "Running"
-        pod["status"]["containerStatuses"] = [
-            {"name": "main", "restartCount": 0, "image": "i", "state": {"running": {}}}
-        ]
+        self.say(pod, Initialized=True, ContainersReady=True, Ready=True)
         self.touch(pod)
         self.on_pod_running(pod)
 
-    def end_pod(self, pod, code):
+    def ended(self, pod, code, reason="", ago=0.0):
+        """Return the state of a container that has ended."""
+        started = self.now - pod.get("started", self.now)
+        end = {"exitCode": code, "reason": reason or ("Error" if code else "Completed")}
+        end.update(startedAt=self.clock(pod, started), finishedAt=self.clock(pod, ago))
+        return {"terminated": end}
+
+    def end_pod(self, pod, code, reason=""):
         """Let the training container exit; its kubelet reports that a moment later."""
         if self.is_running(pod) and not pod.get("exiting"):
             pod["exiting"] = True
             delay = self.random.choice((0.05, 0.1, 1.0, 2.5))
-            self.after(delay, self.report_end, pod, code, stamp(self.now))
+            self.after(delay, self.report_end, pod, code, reason, self.now)
 
-    def report_end(self, pod, code, at):
-        if not self.is_running(pod):
+    def report_end(self, pod, code, reason, at):
+        if self.waits_for_kubelet(pod, self.report_end, pod, code, reason, at) or is_final(pod):
             return
-        end = {"exitCode": code, "finishedAt": at, "reason": "Error" if code else "Completed"}
-        pod["status"]["containerStatuses"][0]["state"] = {"terminated": end}
+        status = pod["status"]
+        status["containerStatuses"][0]["state"] = self.ended(pod, code, reason, self.now - at)
+        self.say(pod, ContainersReady=False, Ready=False)
         self.touch(pod)
-        # The kubelet sets the phase when it has cleaned up.
+        # The kubelet ends sidecars, and sets the phase when it has cleaned up.
         self.after(self.random.choice((0.0, 0.0, 1.0)), self.report_phase, pod, code)
 
+    def end_sidecar(self, pod, code=143):
+        for each in pod["status"].get("initContainerStatuses", ()):
+            if each["name"] == "proxy" and "running" in each["state"]:
+                each["state"] = self.ended(pod, code)
+
     def report_phase(self, pod, code):
-        if not self.is_running(pod):
+        if self.waits_for_kubelet(pod, self.report_phase, pod, code) or is_final(pod):
             return
+        self.end_sidecar(pod)
         pod["status"]["phase"] = "Failed" if code else "Succeeded"
         self.touch(pod)
-        if pod["metadata"].get("deletionTimestamp"):
+        if is_deleted(pod):
             self.after(self.random.uniform(0.1, 1.0), self.remove_pod, pod)
 
-    def delete_pod(self, pod, *, disrupted=False, lost=False, by_controller=False):
-        """Delete a pod gracefully; on a lost node, it stays for ever."""
-        if not self.exists(pod) or pod["metadata"].get("deletionTimestamp"):
+    def crash(self, pod, code):
+        """Let a training container fail and restart in its pod."""
+        self.restart_container(pod, pod["status"].get("containerStatuses", ())[0:1], code)
+
+    def crash_sidecar(self, pod):
+        names = pod["status"].get("initContainerStatuses", ())
+        self.restart_container(pod, [each for each in names if each["name"] == "proxy"], 1)
+
+    def restart_container(self, pod, statuses, code):
+        for each in statuses:
+            if self.is_running(pod) and "running" in each["state"] and not self.is_lost(pod):
+                each["restartCount"] += 1
+                each["lastState"] = self.ended(pod, code)
+                each["state"] = {"running": {"startedAt": self.clock(pod)}}
+                self.touch(pod)
+
+    def delete_pod(self, pod, *, disrupted="", by_controller=False):
+        """Delete a pod gracefully; on a lost node, it stays."""
+        if not self.exists(pod) or is_deleted(pod):
             return
+        if disrupted:
+            target = {"type": "DisruptionTarget", "status": "True", "reason": disrupted}
+            target["lastTransitionTime"] = stamp(self.now)
+            pod["status"]["conditions"].append(target)
         pod["metadata"]["deletionTimestamp"] = stamp(self.now + GRACE)
         pod["metadata"]["deletionGracePeriodSeconds"] = int(GRACE)
         if by_controller:
-            pod["counted"] = True
             pod["metadata"].pop("finalizers", None)
-        else:
-            self.count_lost(pod)
-        if disrupted:
-            pod["status"]["conditions"].append({"type": "DisruptionTarget", "status": "True"})
         self.touch(pod)
-        if lost:
-            pod["lost"] = pod["exiting"] = True
-            if pod["metadata"]["name"].startswith(f"{self.job}-ps"):
-                # A StatefulSet replaces the pod only when somebody has removed its node.
-                self.after(900.0, self.remove_pod, pod)
-        elif pod["status"]["phase"] == "Running" and not pod.get("exiting"):
-            pod["exiting"] = True
-            code = self.random.choice((143, 143, 1, 0, 137))
-            at = self.now + self.random.choice((0.0, 1.0, 29.0))
-            self.after(at - self.now, self.report_end, pod, code or 143, stamp(at))
-        elif not pod.get("exiting") or pod["status"]["phase"] in ("Succeeded", "Failed"):
-            self.after(self.random.uniform(0.0, 1.0), self.remove_pod, pod)
+        self.terminate(pod)
 
-    def count_lost(self, pod):
-        """Let the Job count a deleted pod as failed, unless its controller has deleted it."""
-        uid = pod["metadata"]["ownerReferences"][0]["uid"]
-        job = next((job for job in self.all("Job") if job["metadata"]["uid"] == uid), None)
-        counts = job and not job["spec"].get("podFailurePolicy")
-        if counts and not pod["counted"] and pod["status"]["phase"] in ("Pending", "Running"):
-            job["lost"] = job.get("lost", 0) + 1
-            job["status"]["uncountedTerminatedPods"] = {"failed": ["uid"]}
-        pod["counted"] = True
-        pod["metadata"].pop("finalizers", None)
+    def force(self, pod):
+        """Delete a pod without a grace period: at once, or when its Job has counted it."""
+        pod["exiting"] = True
+        pod["metadata"].update(deletionTimestamp=stamp(self.now), deletionGracePeriodSeconds=0)
+        self.touch(pod)
+        if is_tracked(pod):
+            self.after(self.random.uniform(0, 2), self.report_end, pod, 137, "", self.now)
+        else:
+            self.remove_pod(pod)
+
+    def terminate(self, pod):
+        """Let the kubelet end a pod that is deleted."""
+        if self.waits_for_kubelet(pod, self.terminate, pod):
+            return
+        if pod["status"]["phase"] == "Running":
+            if not pod.get("exiting"):
+                pod["exiting"] = True
+                code, late = self.random.choice(self.on_sigterm), self.random.choice((0.0, 1.0, 29))
+                self.after(late, self.report_end, pod, code, "", self.now + late)
+            return
+        if not is_final(pod):
+            # TerminatePod in pkg/kubelet/status/status_manager.go
+            key = "initContainerStatuses" if self.fetches else "containerStatuses"
+            name = "fetch" if self.fetches else "main"
+            pod["status"][key] = [self.container(name, {"terminated": dict(UNKNOWN)})]
+            pod["status"]["phase"] = "Failed"
+            self.touch(pod)
+        self.after(self.random.uniform(0.0, 1.0), self.remove_pod, pod)
 
     def remove_pod(self, pod):
-        if self.exists(pod):
-            if not pod["metadata"].get("deletionTimestamp"):
-                self.count_lost(pod)
-            del self.objects["Pod", pod["metadata"]["name"]]
-            pod["removed"] = True
-            self.touch(pod)
-
-    # The Job controller
-
-    def sync_job(self, job):  # noqa: C901, PLR0912
-        spec, status = job["spec"], job["status"]
-        before = json.dumps(status)
-        job.setdefault("backoff", {})
-        conditions = status.setdefault("conditions", [])
-        pods = self.pods(job)
-        done = set(status.get("completedIndexes", []))
-        status["failed"] = status.get("failed", 0) + job.pop("lost", 0)
-        status.pop("uncountedTerminatedPods", None)
-        for pod in pods:
-            if pod["status"]["phase"] in ("Succeeded", "Failed") and not pod["counted"]:
-                pod["counted"] = True
-                if pod["status"]["phase"] == "Succeeded":
-                    pod["metadata"].pop("finalizers", None)
-                    done.add(pod["index"])
-                else:
-                    count, _ = job["backoff"].get(pod["index"], (0, 0.0))
-                    job["backoff"][pod["index"]] = (count + 1, self.now)
-                    if not spec.get("backoffLimitPerIndex"):
-                        self.count_failure(job, pod)
-        status["completedIndexes"] = sorted(done)
-        status["succeeded"] = len(done)
-        active = [
-            pod
-            for pod in pods
-            if pod["status"]["phase"] in ("Pending", "Running")
-            and not pod["metadata"].get("deletionTimestamp")
-        ]
-        ended = next((c for c in conditions if c["type"] in ("Complete", "Failed")), None)
-        soon = next(
-            (c for c in conditions if c["type"] in ("SuccessCriteriaMet", "FailureTarget")), 0
-        )
-        if soon and not ended:
-            name = "Complete" if soon["type"] == "SuccessCriteriaMet" else "Failed"
-            conditions.append({**soon, "type": name})
-        if ended or soon:
-            for pod in active:
-                self.delete_pod(pod, by_controller=True)
-            active = []
-        elif spec.get("suspend"):
-            for pod in active:
-                self.delete_pod(pod, by_controller=True)
-            active = []
-            status.pop("startTime", None)
-            self.set_suspended(job, "True")
-        else:
-            self.set_suspended(job, "False")
-            if "startTime" not in status:
-                status["startTime"] = self.now
-            self.run_job(job, active, done)
-        status["active"] = len(active)
-        status["ready"] = sum(pod["status"]["phase"] == "Running" for pod in active)
-        if json.dumps(status) != before:
-            self.touch(job)
-
-    def set_suspended(self, job, value):
-        conditions = job["status"]["conditions"]
-        found = [c for c in conditions if c["type"] == "Suspended"]
-        if found:
-            found[0]["status"] = value
-        elif value == "True":
-            conditions.append({"type": "Suspended", "status": value})
-
-    def is_backing_off(self, job, index):
-        """Return whether a failed replica is not replaced yet (backoff_utils.go, per index)."""
-        count, at = job["backoff"].get(index, (0, 0.0))
-        until = at + min(10.0 * 2 ** (count - 1), 600.0)
-        if count and until > self.now:
-            self.after(until - self.now, self.touch, job)
-        return bool(count) and until > self.now
-
-    def count_replaced(self, job, index):
-        """Count the failure that a pod replaces: so late, if the back-off is per index."""
-        for pod in self.pods(job) if job["spec"].get("backoffLimitPerIndex") else []:
-            failed = pod["index"] == index and pod["status"]["phase"] == "Failed"
-            if failed and pod["metadata"].pop("finalizers", None):
-                job["status"]["failed"] += 1
-
-    def count_failure(self, job, pod):
-        pod["metadata"].pop("finalizers", None)
-        policy = job["spec"].get("podFailurePolicy")
-        drained = any(c["type"] == "DisruptionTarget" for c in pod["status"]["conditions"])
-        if policy and drained:
+        """Remove a pod when nobody holds it (finalizers)."""
+        if not self.exists(pod):
             return
-        code = pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"]
-        job["status"]["failed"] = job["status"].get("failed", 0) + 1
-        if policy and code < 128:
-            self.fail_job(job, "PodFailurePolicy")
-        elif job["status"]["failed"] > job["spec"]["backoffLimit"]:
-            self.fail_job(job, "BackoffLimitExceeded")
+        if not is_deleted(pod):
+            pod["metadata"].update(deletionTimestamp=stamp(self.now), deletionGracePeriodSeconds=0)
+        pod["ended"] = True
+        if not is_tracked(pod):
+            del self.objects["Pod", pod["metadata"]["name"]]
+            self.owned[pod["metadata"]["ownerReferences"][0]["uid"]].remove(pod)
+        self.touch(pod)
 
-    def fail_job(self, job, reason):
-        self.ends.setdefault(job["metadata"]["name"], False)
-        if not any(
-            c["type"] in ("FailureTarget", "SuccessCriteriaMet")
-            for c in job["status"]["conditions"]
-        ):
-            job["status"]["conditions"].append(
-                {"type": "FailureTarget", "status": "True", "reason": reason, "message": "model"}
-            )
-            self.dirty = True
-
-    def run_job(self, job, active, done):
-        spec, status = job["spec"], job["status"]
-        deadline = spec.get("activeDeadlineSeconds")
-        if len(done) >= spec["completions"]:
-            self.ends.setdefault(job["metadata"]["name"], True)
-            status["conditions"].append(
-                {"type": "SuccessCriteriaMet", "status": "True", "reason": "CompletionsReached"}
-            )
-            self.dirty = True
-        elif deadline is not None and self.now - status["startTime"] >= deadline:
-            self.fail_job(job, "DeadlineExceeded")
-        elif any(c["type"] == "FailureTarget" for c in status["conditions"]):
-            self.dirty = True
-        else:
-            if deadline is not None:
-                self.after(deadline, self.touch, job)
-            taken = {pod["index"] for pod in active} | done
-            for index in range(spec["completions"]):
-                if index in taken or len(active) >= spec["parallelism"]:
-                    continue
-                if not self.is_backing_off(job, index):
-                    self.count_replaced(job, index)
-                    self.create_pod(job, index)
-                    active.append(self.pods(job)[-1])
-
-    # The StatefulSet controller
-
-    def sync_set(self, body):
-        spec, status = body["spec"], body["status"]
-        before = json.dumps(status)
-        pods = {pod["index"]: pod for pod in self.pods(body)}
-        for index, pod in pods.items():
-            if index >= spec["replicas"]:
-                self.delete_pod(pod)
-            elif pod["status"]["phase"] in ("Succeeded", "Failed"):
+    def let_go(self, pod):
+        """Remove the finalizer of a pod, and the pod if it has waited for that."""
+        if pod["metadata"].pop("finalizers", None):
+            if pod.get("ended"):
                 self.remove_pod(pod)
-        for index in range(spec["replicas"]):
-            name = f"{body['metadata']['name']}-{index}"
-            if index not in pods and ("Pod", name) not in self.objects:
-                self.create_pod(body, index)
-        pods = self.pods(body)
-        status["replicas"] = len(pods)
-        status["readyReplicas"] = sum(
-            p["status"]["phase"] == "Running" and "deletionTimestamp" not in p["metadata"]
-            for p in pods
-        )
-        status["observedGeneration"] = body["metadata"]["generation"]
-        if json.dumps(status) != before:
-            self.touch(body)
+            else:
+                self.touch(pod)
+
+    # The nodes
+
+    def on(self, node):
+        return [pod for pod in self.all("Pod") if pod["spec"]["nodeName"] == node]
+
+    def kill_node(self, node, fate):
+        """Let a node die; its pods are not ready, then deleted, and stay until its `fate`.
+
+        Args:
+            node: its name.
+            fate: whether it `reboots`, `is deleted`, or `stays` as it is until it is repaired.
+        """
+        self.dead.add(node)
+        self.watch_node(node)
+        for pod in self.on(node):
+            pod["cut off"] = True
+        if fate == "reboots":
+            self.after(self.random.uniform(20, 400), self.reboot, node)
+            return
+        if fate == "is deleted":
+            self.after(COLLECTED, self.collect, node)
+        self.after(REPAIRED, self.reboot, node)
+
+    def silence(self, node, seconds):
+        """Let the kubelet of a node be silent for a while; its pods go on."""
+        self.away[node] = self.now + seconds
+        self.watch_node(node)
+        self.after(seconds, self.revive, node)
+
+    def watch_node(self, node):
+        """Let the controllers act on a node that does not answer any more."""
+        self.silent_since[node] = self.now
+        self.after(NOT_READY, self.mark_not_ready, node, self.now)
+        self.after(EVICTED, self.evict, node, self.now)
+
+    def is_silenced(self, node):
+        return node in self.dead or self.away.get(node, 0.0) > self.now
+
+    def is_silent(self, pod):
+        """Return whether nobody answers for a pod, or its node has died while it ran."""
+        return pod.get("cut off") or self.is_silenced(pod["spec"]["nodeName"])
+
+    def mark_not_ready(self, node, since):
+        """See MarkPodsNotReady in pkg/controller/util/node/controller_utils.go."""
+        if not self.is_silenced(node) or self.silent_since[node] != since:
+            return
+        self.tainted.add(node)
+        for pod in self.on(node):
+            ready = find(pod["status"]["conditions"], "Ready")
+            if ready and ready["status"] == "True":
+                ready.update(status="False", lastTransitionTime=stamp(self.now))
+                self.touch(pod)
+
+    def evict(self, node, since):
+        """Delete the pods of a node without a kubelet (pkg/controller/tainteviction)."""
+        goes_on = self.is_silenced(node) and self.silent_since[node] == since
+        for pod in self.on(node) if goes_on else ():
+            if not is_final(pod):
+                self.delete_pod(pod, disrupted="DeletionByTaintManager")
+
+    def revive(self, node):
+        self.tainted.discard(node)
+        for pod in self.on(node):
+            if pod["status"]["phase"] == "Running" and not pod.get("exiting"):
+                self.say(pod, ContainersReady=True, Ready=True)
+                self.touch(pod)
+
+    def reboot(self, node):
+        """Bring a node back, without its containers."""
+        self.dead.discard(node)
+        self.tainted.discard(node)
+        for pod in self.on(node):
+            if pod["status"]["phase"] == "Running":
+                pod["exiting"] = True
+                pod["status"]["containerStatuses"][0]["state"] = {"terminated": dict(UNKNOWN)}
+                self.say(pod, ContainersReady=False, Ready=False)
+                self.touch(pod)
+                self.after(1.0, self.report_phase, pod, 137)
+            elif is_deleted(pod):
+                self.terminate(pod)
+            elif not is_final(pod):
+                self.run_pod(pod)
+
+    def collect(self, node):
+        """Delete the pods of a node that does not exist any more (pkg/controller/podgc)."""
+        for pod in self.on(node):
+            if not is_final(pod):
+                target = {"type": "DisruptionTarget", "status": "True"}
+                target.update(reason="DeletionByPodGC", lastTransitionTime=stamp(self.now))
+                if not find(pod["status"]["conditions"], "DisruptionTarget"):
+                    pod["status"]["conditions"].append(target)
+                pod["status"]["phase"] = "Failed"
+            self.remove_pod(pod)
 
 
 class Client:
@@ -470,6 +633,20 @@ class Client:
     def __init__(self, world, random, rate, between):
         self.world, self.random, self.rate, self.between = world, random, rate, between
         self.requests = set()
+        self.skew = 0.0
+        """How far the clock of its machine is ahead."""
+        self.forget()
+
+    def forget(self):
+        """Be that of a new process."""
+        self.answered, self._offset, self._latest = False, None, 0.0
+
+    def now(self):
+        """Return the time as `Api.now` does: by the last answer, in whole seconds."""
+        if self._offset is None:
+            return self.world.now + self.skew
+        self._latest = max(self._latest, self.world.now + self._offset)
+        return self._latest
 
     def _call(self, method, *arguments, **selectors):
         self.requests.add(rights.request(method.__name__, *arguments))
@@ -480,7 +657,9 @@ class Client:
         if start <= self.world.now < end:
             self.world.faults["request while the API server is away for 300 s"] += 1
             raise ApiError("nobody answers")
-        if self.random.random() >= self.rate:
+        self.answered, self._offset = True, int(self.world.now) - self.world.now
+        # A supervisor that dies every few seconds for days does not get anywhere.
+        if self.random.random() >= (self.rate if self.world.now < EPOCH + CALM else self.rate / 20):
             return method(*arguments, **selectors)
         kind = self.random.choice(("before", "after", "409", "429", "killed", "killed after"))
         self.world.faults[FAULTS[kind]] += 1

@@ -1,0 +1,239 @@
+"""Why pods have failed, and what keeps them from starting.
+
+A failure is judged by its class, not only by its time: the first container that exits is not
+necessarily the first to fail.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from mlgen.runtime.cluster import (
+    INDEXES,
+    Object,
+    Seen,
+    condition,
+    containers,
+    is_deleted,
+    is_stuck,
+    is_suspended,
+    last_end,
+    pods_of,
+    seconds,
+    sidecars,
+    told_at,
+)
+from mlgen.runtime.plan import ALONE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from mlgen.runtime.plan import Plan, Workload
+
+NO_START = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull",
+            "CreateContainerConfigError", "CreateContainerError")  # fmt: skip
+"""Reasons of the kubelet for a container that it tries to start again and again
+(pkg/kubelet/images/types.go, pkg/kubelet/kuberuntime/kuberuntime_container.go)."""
+
+DISRUPTION, REJECTION, EXIT = KINDS = ("disruption", "rejection", "exit")
+"""Kinds of failures, the first one that explains the others first: a drained pod, one that the
+kubelet rejects, a container that failed."""
+
+EVICTIONS = ("Evicted", "NodeLost", "NodeShutdown", "Shutdown", "Terminated")
+"""Reasons of a failed pod with which its node ends pods (pkg/kubelet/eviction, nodeshutdown)."""
+
+CRASHES = (132, 135, 136, 139)
+"""SIGILL, SIGBUS, SIGFPE, SIGSEGV: not the consequence of a request to end, even after one."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a pod failed, and when, by its node's clock."""
+
+    time: str
+    code: int
+    """The exit code of a container; else 0."""
+    reason: str
+    pod: str
+    retryable: bool
+    node: str = ""
+    kind: str = EXIT
+    quick: bool = False
+    """The training container failed soon after its start."""
+
+    @property
+    def text(self) -> str:
+        """What has happened, in words."""
+        if self.kind == EXIT:
+            why = "" if self.reason == "Error" else f" ({self.reason})"
+            return f"{self.pod} exited with {self.code}{why}"
+        verb = "was disrupted" if self.kind == DISRUPTION else "was rejected by the kubelet"
+        return f"{self.pod}{self.node and f' on {self.node}'} {verb}: {self.reason}"
+
+
+def is_cut_off(pod: Object) -> bool:
+    """Return whether the node of a pod has not answered for some time.
+
+    The pod is then marked as not ready, minutes before it is deleted, and its containers as before
+    (MarkPodsNotReady in pkg/controller/util/node/controller_utils.go).
+    """
+    ready = condition(pod, "Ready", "False")
+    gated = ready and ready.get("reason") == "ReadinessGatesNotReady"
+    return bool(ready and not gated and condition(pod, "ContainersReady"))
+
+
+def disruption(pod: Object, stopped: float | None = None) -> str:
+    """Return why a pod was drained, preempted, evicted, deleted or lost; "" if it was not.
+
+    https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions
+
+    Args:
+        pod: the pod.
+        stopped: the time, if the supervisor itself lets the pod be deleted.
+    """
+    target, status = condition(pod, "DisruptionTarget"), pod["status"]
+    if target:
+        return str(target.get("reason") or target["type"])
+    if status.get("phase") == "Failed" and not containers(pod):
+        reason = str(status.get("reason") or "Lost")
+        return reason if reason in (*EVICTIONS, "Lost") else ""
+    if stopped is not None:
+        return "NodeLost" if is_stuck(pod, stopped) or is_cut_off(pod) else ""
+    return "Deleted" if is_deleted(pod) else ""
+
+
+def first(found: Iterable[Failure | None]) -> Failure | None:
+    """Return the failure that explains the others: a disruption, a rejection, or the earliest.
+
+    On a tie, the higher code is first, because the peers of a killed pod often exit with 1. It may
+    be retried if one of them may: the peers of a replica that died from outside exit as if the
+    program had failed.
+    """
+    all_failures = [*filter(None, found)]
+    cause = min(
+        all_failures,
+        key=lambda each: (KINDS.index(each.kind), each.time, -each.code),
+        default=None,
+    )
+    return cause and replace(cause, retryable=any(each.retryable for each in all_failures))
+
+
+def failures(
+    plan: Plan,
+    workloads: tuple[Workload, ...],
+    seen: Seen,
+    mark: str,
+    stopped: float | None = None,
+) -> list[Failure]:
+    """Return what failed in pods that were created after a mark, also if it restarted in place.
+
+    Args:
+        plan: of the job.
+        workloads: those whose pods count, unless their user suspends them or scales them down.
+        seen: what is observed.
+        mark: a creationTimestamp.
+        stopped: the time, once the supervisor lets all pods be deleted.
+    """
+    found: list[Failure] = []
+    for item, pod in pods_of(workloads, seen, mark):
+        observed = seen.workloads[item.name]
+        if stopped is not None or not observed or not _is_excess(observed, pod):
+            found += _failures(plan, item, pod, stopped)
+    return found
+
+
+def _is_excess(observed: Object, pod: Object) -> bool:
+    """Return whether a workload has fewer replicas than the index of a pod."""
+    if is_suspended(observed):
+        return is_deleted(pod)
+    labels, spec = pod["metadata"].get("labels") or {}, observed["spec"]
+    index = next((labels[name] for name in INDEXES if name in labels), "")
+    size = spec.get("completions") if observed["kind"] == "Job" else spec.get("replicas")
+    return index.isdecimal() and size is not None and int(index) >= size
+
+
+def _failures(plan: Plan, item: Workload, pod: Object, stopped: float | None) -> Iterator[Failure]:
+    """Yield the failures of a pod: a disruption, a rejection, or those of its containers."""
+    status, name, node = pod["status"], pod["metadata"]["name"], pod["spec"].get("nodeName", "")
+    created, told = pod["metadata"]["creationTimestamp"], told_at(pod)
+    by_name = {each["name"]: each for each in containers(pod)}
+    main = by_name.get(item.container, {"state": {}})["state"].get("terminated") or {}
+    if main.get("exitCode") == 0 and seconds(main.get("finishedAt") or created) < told:
+        if status.get("phase") == "Failed":
+            # Another container failed, so the Job replaces the pod, whose peers have ended, too.
+            code = max(last_end(each).get("exitCode") or 0 for each in by_name.values())
+            yield Failure(created, code or 1, "Error", name, retryable=True, node=node)
+        return  # what happens to it after training does not matter
+    if reason := disruption(pod, stopped):
+        yield Failure(created, 0, reason, name, retryable=True, node=node, kind=DISRUPTION)
+        return
+    if status.get("phase") == "Failed" and not by_name:
+        yield Failure(created, 0, status["reason"], name, True, node, REJECTION)  # noqa: FBT003
+        return
+    init = [each["name"] for each in status.get("initContainerStatuses", ())]
+    ends = [*init, item.container] if item.retryable != ALONE else []
+    for container in [each for each in ends if each not in sidecars(pod) and each in by_name]:
+        end = last_end(by_name[container])
+        code = end.get("exitCode")
+        # What is deleted exits because of that. When, only the clock of its node tells.
+        own = code in CRASHES or end.get("reason") == "OOMKilled"
+        if code and (own or not is_deleted(pod)):
+            yield _exit(plan, item, pod, container, end)
+
+
+def _exit(plan: Plan, item: Workload, pod: Object, container: str, end: Object) -> Failure:
+    """Return the failure of a training or init container."""
+    created = pod["metadata"]["creationTimestamp"]
+    code, reason, at = end["exitCode"], end.get("reason") or "Error", end.get("finishedAt")
+    # A container that cannot start has the start time 0.
+    started = max(seconds(end.get("startedAt") or created), seconds(created))
+    retryable = item.is_retryable(code) or reason == "OOMKilled"
+    quick = seconds(at or created) - started < plan.start_seconds
+    name, where = pod["metadata"]["name"], ""
+    if container != item.container:
+        # Init containers fetch code or wait for peers, and may succeed on the next attempt.
+        where, quick, retryable = f"init container {container} of ", False, True
+    node = pod["spec"].get("nodeName", "")
+    return Failure(at or created, code, reason, where + name, retryable, node, EXIT, quick)
+
+
+def obstacle(plan: Plan, seen: Seen, now: float) -> tuple[int, str, str] | None:
+    """Return how the job ends if a pod cannot start or run within the bounds of the plan."""
+    for item, pod in pods_of(plan.workloads, seen):
+        if pod["status"].get("phase") in ("Pending", "Running") and not is_deleted(pod):
+            for code, reason, text, field in _obstacles(plan, item, pod, now):
+                name = pod["metadata"]["name"]
+                return code, reason, f"{name} {text}; the bound is runPolicy.giveUpAfter.{field}"
+    return None
+
+
+def _obstacles(
+    plan: Plan, item: Workload, pod: Object, now: float
+) -> Iterator[tuple[int, str, str, str]]:
+    """Yield an exit code, a reason, what the pod does, and the field of the bound."""
+    gate = condition(pod, "PodScheduled", "False") if plan.pending_seconds else None
+    if not gate and not any("waiting" in each["state"] for each in containers(pod)):
+        return
+    times = [each.get("lastTransitionTime") for each in pod["status"].get("conditions") or ()]
+    times += [last_end(each).get("finishedAt") for each in containers(pod)]
+    since = max(filter(None, times), default=pod["metadata"]["creationTimestamp"])
+    waited = now - seconds(since)  # since the last thing that has happened to the pod
+    if gate and waited >= plan.pending_seconds:
+        text = f"is not scheduled for {waited:.0f} s: {gate.get('message', '')}"
+        yield 1, "Unschedulable", text, "pendingSeconds"
+    for each in containers(pod):
+        reason, restarts = each["state"].get("waiting", {}).get("reason"), each["restartCount"]
+        crashes = reason == "CrashLoopBackOff" and item.kind == "StatefulSet"  # Jobs have a limit
+        if plan.crashes and crashes and restarts >= plan.crashes:
+            code = last_end(each).get("exitCode", 0)
+            yield code or 1, reason, f"crashed {restarts} times, last with code {code}", "crashes"
+        if plan.image_seconds and reason in NO_START and waited >= plan.image_seconds:
+            what = f"cannot pull {each['image']}" if "Image" in reason else f"has a {reason}"
+            text = f"{what} for {waited:.0f} s"
+            yield 1, reason, text, "imagePullSeconds"
+    # The kubelet mounts volumes before that (pkg/kubelet/kubelet.go, SyncPod).
+    mounted = condition(pod, "PodReadyToStartContainers", "False")
+    if plan.image_seconds and mounted and not gate and waited >= plan.image_seconds:
+        text = f"cannot mount its volumes or set up its network for {waited:.0f} s, see its events"
+        yield 1, "PodNotReadyToStart", text, "imagePullSeconds"

@@ -1,0 +1,229 @@
+"""The restart of a gang: replicas that start again together after one of them has failed.
+
+Running ─► Stopping ─► BackingOff ─► Starting ─► Running
+└──────────┴────────────┴────────────┴──────► Ended
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from mlgen.runtime import status as job_status
+from mlgen.runtime.cluster import (
+    Object,
+    Seen,
+    counts,
+    ending,
+    is_live,
+    is_stopped,
+    is_suspended,
+    lowest_succeeded,
+    pods_of,
+    record,
+    rewound,
+    unfinished,
+)
+from mlgen.runtime.failures import DISRUPTION, EXIT, Failure, failures, first
+
+if TYPE_CHECKING:
+    from mlgen.runtime.plan import Plan, Workload
+    from mlgen.runtime.status import State
+
+MAX_DELAY = 300.0
+DISRUPTED = 143
+"""The exit code of a job that was disrupted."""
+
+QUEUE = "kueue.x-k8s.io/queue-name"
+
+SETTLE_SECONDS = 5.0
+"""For so long the gang may go on after a failure."""
+
+
+def advance(plan: Plan, seen: Seen, state: State, now: float) -> State:
+    """Return the state of a gang that follows from what is observed."""
+    step = {"Stopping": _stopping, "BackingOff": _backing_off}.get(state.phase, _running)
+    return step(plan, seen, state, now)
+
+
+def ended(state: State, now: float, code: int, reason: str, message: str) -> State:
+    """Return the state of a job that is over."""
+    return replace(state, phase="Ended", ended=now, code=code, reason=reason, message=message)
+
+
+def _running(plan: Plan, seen: Seen, state: State, now: float) -> State:
+    """Return the state of a gang that starts or runs, or that has failed."""
+    gang = unfinished(plan.gang, seen)
+    stopped = [(item, each) for item, each in gang if is_suspended(each) and not plan.waits(item)]
+    held = state.phase == "Starting" and any(not is_paused(plan, state, *pair) for pair in stopped)
+    state = replace(state, phase="Starting" if held else "Running")
+    paused = [item for item, each in gang if is_paused(plan, state, item, each)]
+    if not held and any(not plan.waits(item) for item in paused):
+        return replace(state, members=(), running=0.0)
+    cause = _cause(plan, seen, state, now)
+    if not cause:
+        pods = [pod for _, pod in pods_of(plan.gang, seen, state.mark)]
+        running = [pod for pod in pods if pod["status"].get("phase") == "Running"]
+        members = sorted(job_status.member(pod["metadata"]["uid"]) for pod in running)
+        wanted, done = _sizes(plan, seen)
+        complete = not held and len(members) >= wanted - done
+        since = (state.running or now) if complete else 0.0
+        return replace(state, members=tuple(members), running=since, settled=0.0)
+    settled = state.settled or now + SETTLE_SECONDS
+    if cause.kind == EXIT and now < settled and _may_change(cause, plan, seen):
+        return replace(state, settled=settled)
+    reset = plan.backoff_reset_seconds
+    if reset and state.running and now - state.running >= reset:
+        state = replace(state, spent=0, disturbed=0, quick=0)
+    state = replace(state, phase="Stopping", cause=cause, members=(), running=0.0, settled=0.0)
+    return _refused(plan, seen, state, now)
+
+
+def _sizes(plan: Plan, seen: Seen) -> tuple[int, int]:
+    """Return how many replicas the gang is to have, and how many of them have succeeded."""
+    gang = [each for _, each in unfinished(plan.gang, seen) if not is_suspended(each)]
+    done = sum(int(each["status"].get("succeeded") or 0) for each in gang)
+    return sum(counts(each)[0] for each in gang), done
+
+
+def _cause(plan: Plan, seen: Seen, state: State, now: float) -> Failure | None:
+    """Return why the gang has failed, as far as that is known.
+
+    A member that is gone was deleted, unless its user has scaled the workload down. One that has
+    succeeded by itself is not gone.
+    """
+    stopped = now if state.phase == "Stopping" else None
+    items = tuple(item for item, _ in unfinished(plan.gang, seen))
+    found = failures(plan, items, seen, state.mark, stopped)
+    gone = {*state.members} - {job_status.member(pod["metadata"]["uid"]) for pod in seen.pods}
+    if stopped is None and len(gone) > max(0, len(state.members) - _sizes(plan, seen)[0]):
+        at = job_status.stamp(now)
+        found.append(Failure(at, 0, "Deleted", "a pod", retryable=True, kind=DISRUPTION))
+    return first([state.cause, *found])
+
+
+def _may_change(cause: Failure, plan: Plan, seen: Seen) -> bool:
+    """Return whether it is too early to stop the gang.
+
+    An exit code that is permanent may be that of a peer of the pod that failed first, which a
+    slower kubelet has yet to report. A Job that is suspended before the kubelet has set the phase
+    of a pod whose container has exited deletes the pod, with its log. The phase of a pod that exits
+    at once is Pending until then (mergePodStatus in pkg/kubelet/status/status_manager.go).
+    """
+    pods = [pod for _, pod in pods_of(plan.jobs, seen) if pod["metadata"]["name"] == cause.pod]
+    return not cause.retryable or any(pod["status"].get("phase") != "Failed" for pod in pods)
+
+
+def _stopping(plan: Plan, seen: Seen, state: State, now: float) -> State:
+    """Return the state of a gang that stops, and is judged when all of its pods have ended.
+
+    Only then is known what has failed: the pods of a lost node do not end, and a core dump takes
+    longer than the exceptions of the peers.
+    """
+    state = replace(state, cause=_cause(plan, seen, state, now))
+    if not _is_quiet(plan, seen, now):
+        return state
+    state = _refused(plan, seen, state, now)
+    if state.phase == "Ended":
+        return state
+    return judged(plan, state, now)
+
+
+def judged(plan: Plan, state: State, now: float) -> State:
+    """Return the state of a gang that has stopped: to start again after a delay, or over."""
+    cause, text = state.cause, job_status.why(state)
+    if not cause or cause.kind == DISRUPTION:
+        if plan.disruptions and state.disturbed >= plan.disruptions:
+            text += f" after {state.disturbed} disruptions (runPolicy.giveUpAfter.disruptions)"
+            return ended(state, now, DISRUPTED, "TooManyDisruptions", text)
+        until = now + _delay(plan, state.disturbed)
+        state = replace(state, disruptions=state.disruptions + 1, disturbed=state.disturbed + 1)
+        return replace(state, phase="BackingOff", until=until)
+    code = cause.code or DISRUPTED
+    if not cause.retryable:
+        text += ", which restartPolicy does not retry"
+        return ended(state, now, code, cause.reason, text)
+    if cause.kind == EXIT:
+        row = state.quick + 1 if cause.code == state.quick_code else 1
+        state = replace(state, quick=row if cause.quick else 0, quick_code=cause.code)
+    if plan.start_failures and state.quick >= plan.start_failures:
+        text += f" {state.quick} times in a row, each time within {plan.start_seconds} s"
+        text += " (runPolicy.giveUpAfter.startFailures)"
+        return ended(state, now, code, "StartFailed", text)
+    if state.spent >= plan.backoff_limit:
+        text += f" after {state.spent} restarts (runPolicy.backoffLimit)"
+        return ended(state, now, code, "BackoffLimitExceeded", text)
+    until = now + _delay(plan, state.spent)
+    avoid = job_status.avoided(state, cause.node) if plan.avoid_nodes else ""
+    state = replace(state, restarts=state.restarts + 1, spent=state.spent + 1, avoid=avoid)
+    return replace(state, phase="BackingOff", until=until)
+
+
+def _delay(plan: Plan, count: int) -> float:
+    return min(plan.first_delay * 2.0 ** min(count, 10), MAX_DELAY)
+
+
+def _backing_off(plan: Plan, seen: Seen, state: State, now: float) -> State:
+    """Return the state of a stopped gang: starting again after its delay.
+
+    A longer one than the longest was stored by a clock that was wrong.
+    """
+    if now < state.until <= now + MAX_DELAY or not _is_quiet(plan, seen, now):
+        return state
+    gang = unfinished(plan.gang, seen)
+    if any(not _is_prepared(plan, item) and lowest_succeeded(each) for item, each in gang):
+        return state  # until the Job controller has forgotten them
+    created = [pod["metadata"]["creationTimestamp"] for _, pod in pods_of(plan.gang, seen)]
+    # Old pods that are gone may appear once more, if what a watch tells is late.
+    mark = max([state.mark, job_status.stamp(now - SETTLE_SECONDS), *created])
+    return replace(state, phase="Starting", mark=mark, until=0.0, cause=None)
+
+
+def _is_quiet(plan: Plan, seen: Seen, now: float) -> bool:
+    """Return whether every workload of the gang has stopped, and its last pod is gone."""
+    stopped = all(is_stopped(observed) for _, observed in unfinished(plan.gang, seen))
+    return stopped and not any(is_live(pod, now) for _, pod in pods_of(plan.gang, seen))
+
+
+def _is_prepared(plan: Plan, item: Workload) -> bool:
+    """Return whether others wait until a role is complete, so that its replicas end one by one."""
+    return any(order.of == item.role for order in plan.order if order.until == "Complete")
+
+
+def forgotten(plan: Plan, item: Workload, observed: Object) -> Object | None:
+    """Return the patch with which replicas that have ended too early run again."""
+    return None if item.kind != "Job" or _is_prepared(plan, item) else rewound(observed)
+
+
+def _refused(plan: Plan, seen: Seen, state: State, now: float) -> State:
+    """Return the state, or its end if the gang cannot start again."""
+    for item in plan.gang:
+        observed, text = seen.workloads[item.name], ""
+        if not observed or _is_prepared(plan, item):
+            continue
+        succeeded = observed["status"].get("succeeded")
+        if succeeded and (ending(observed) or not lowest_succeeded(observed)):
+            text = f"replica 0 of {item.name} has already succeeded, and would not run again"
+            text += " (a program that is told to end should not exit with 0)"
+        elif QUEUE in observed["metadata"].get("labels", {}):
+            text = f"Kueue alone suspends and resumes {item.name}"
+        if text:
+            code = (state.cause and state.cause.code) or DISRUPTED
+            return ended(state, now, code, "RestartRefused", f"{job_status.why(state)}; {text}")
+    return state
+
+
+def is_held(observed: Object) -> bool:
+    """Return whether the supervisor, and not the user, has suspended a Job."""
+    phase = job_status.restored([record(observed)], "").phase
+    return is_suspended(observed) and phase in ("Stopping", "BackingOff")
+
+
+def is_paused(plan: Plan, state: State, item: Workload, observed: Object) -> bool:
+    """Return whether the user has suspended a workload, after it was started."""
+    if not is_suspended(observed) or state.phase in ("Stopping", "BackingOff"):
+        return False
+    if item.kind == "StatefulSet":  # which an earlier run may have scaled to 0
+        return state.phase == "Running" and state.served and not plan.waits(item)
+    was_started = bool(record(observed)) or (state.phase == "Running" and not plan.waits(item))
+    return was_started and not is_held(observed)

@@ -1,0 +1,100 @@
+"""What a supervisor keeps in memory: the pods that a watch reports, and the changes it tried."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from mlgen.runtime.cluster import JOB, Object, trimmed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mlgen.runtime import api
+    from mlgen.runtime.decide import Action
+
+MAX_CHANGES = 6
+"""How often the same change of an object is tried, with pauses of 2, 4, 8 … seconds."""
+
+
+class Pods:
+    """The pods of a job: as they are when they are listed, and as a watch tells since."""
+
+    def __init__(self, client: api.Api, job: str) -> None:
+        self._client = client
+        self._selector = f"{JOB}={job}"
+        self._lock = threading.Lock()
+        self._pods: dict[str, Object] = {}
+        self._changes: list[tuple[str, list[Object]]] = []
+        """Those that were heard while the pods were being listed."""
+        self._is_told = False
+
+    def hear(self, change: str, pods: list[Object]) -> None:
+        """Take in what `Api.watch` yields."""
+        with self._lock:
+            self._is_told = True
+            self._changes.append((change, pods))
+            self._apply(change, pods)
+
+    def told(self) -> list[Object] | None:
+        """Return the pods as the watch tells them, a moment late; None before it has begun."""
+        with self._lock:
+            self._changes.clear()
+            return list(self._pods.values()) if self._is_told else None
+
+    def listed(self) -> list[Object]:
+        """Return the pods as they are now."""
+        with self._lock:
+            self._changes.clear()
+        pods = self._client.list("Pod", trimmed, labelSelector=self._selector)
+        with self._lock:
+            self._apply("LISTED", pods)
+            # They may be newer than the list; those that are older will be followed by newer ones.
+            for each in self._changes:
+                self._apply(*each)
+        return pods
+
+    def _apply(self, change: str, pods: list[Object]) -> None:
+        named = {pod["metadata"]["name"]: pod for pod in pods}
+        if change == "LISTED":
+            self._pods = named
+        elif change == "DELETED":
+            for name in named:
+                self._pods.pop(name, None)
+        else:
+            self._pods.update(named)
+
+
+class Changes:
+    """How often each change was tried in the same state of the job: not without end."""
+
+    def __init__(self) -> None:
+        self._state: str | None = None
+        self._tries: dict[str, tuple[int, float, str]] = {}
+
+    def _of(self, data: Mapping[str, str]) -> dict[str, tuple[int, float, str]]:
+        """Return the number of tries of each change, when the next is due, and the last error."""
+        if self._state != data.get("state"):
+            self._state, self._tries = data.get("state"), {}
+        return self._tries
+
+    def wait(self, data: Mapping[str, str], action: Action, now: float) -> float:
+        """Return for how many seconds not to try a change again."""
+        _, due, _ = self._of(data).get(f"{action.text} {action.name}", (0, 0.0, ""))
+        return min(max(due - now, 0.0), 2.0**MAX_CHANGES)
+
+    def add(self, action: Action, now: float, problem: str) -> None:
+        """Count a change, and the error with which the API server has refused it."""
+        key = f"{action.text} {action.name}"
+        tries = self._tries.get(key, (0, 0.0, ""))[0] + 1
+        self._tries[key] = (tries, now + 2.0**tries, problem)
+
+    def refused(self, data: Mapping[str, str]) -> dict[str, str]:
+        """Return why workloads cannot be changed, by their names."""
+        again = "another client changes it back each time"
+        tries = self._of(data).items()
+        return {
+            key.rpartition(" ")[2]: problem or again
+            for key, (count, _, problem) in tries
+            if count >= MAX_CHANGES
+        }

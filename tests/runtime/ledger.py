@@ -1,0 +1,174 @@
+"""What has really happened to a gang, and what the documented rules make of it.
+
+It shares no code with the supervisor. See "Restarts" in docs/, and `giveUpAfter` in the job file.
+"""
+
+from collections import defaultdict
+from typing import NamedTuple
+
+EXIT, KILLED, REJECTION, DISRUPTION = "exit", "killed", "rejection", "disruption"
+MARGIN = 3.0
+"""Seconds by which a time may be off: clocks are rounded."""
+
+
+class Fact(NamedTuple):
+    """A pod that failed or was lost."""
+
+    kind: str
+    code: int = 0
+    ran: float = 0.0
+    """For how many seconds its container ran."""
+    reason: str = ""
+    rule: object = "any"
+    """The codes after which the gang restarts, as in the plan."""
+    is_init: bool = False
+    prepares: bool = False
+    """The Job of a role that the others wait for may replace the pod, and be complete."""
+    is_sure: bool = True
+    """The supervisor has to see a disruption; else it may be over before."""
+    tells: bool = True
+    """It stops the gang. A node whose kubelet is silent may only explain why another pod failed,
+    and so may what happens while the gang stops."""
+
+
+class Ledger:
+    """The attempts of a gang, and why each has ended."""
+
+    def __init__(self, plan):
+        self.plan = plan
+        self.attempt = 0
+        self.is_stopping = False
+        self.facts = defaultdict(list)
+        self.spent = 0
+        """The restarts since the gang last ran for long."""
+        self.restarts = self.disruptions = 0
+        self.judged = []
+        """The last attempts that counted: their number."""
+        self.excuse = ""
+        """Why the gang may be restarted for another reason than a failure, or not be noticed."""
+
+        self.is_unclear = False
+        """Somebody else has changed the Jobs, too, so that pods were deleted."""
+
+    def add(self, *facts):
+        for fact in facts:
+            tells = fact.tells and not self.is_stopping
+            self.facts[self.attempt].append(fact._replace(tells=tells))
+
+    def is_retryable(self, fact):
+        """Return whether the restart policy restarts after a failure, or None if it may do both."""
+        rule = fact.rule
+        if rule == "any" or fact.kind == REJECTION:
+            return True
+        if fact.code in (137, 143) or fact.reason == "OOMKilled":
+            return True
+        if fact.is_init:
+            return None
+        if isinstance(rule, tuple):
+            return fact.code in rule
+        return fact.code >= 128 if rule else None if fact.code >= 128 else False
+
+    def verdicts(self, attempt=None):
+        """Return what may follow on an attempt: `restart`, `disruption`, `end`, or none of them."""
+        facts = self.facts[self.attempt if attempt is None else attempt]
+        return self.follows(facts) | self.follows([fact for fact in facts if not fact.prepares])
+
+    def follows(self, facts):
+        """Return what may follow on these facts."""
+        telling = [fact for fact in facts if fact.tells]
+        disruptions = [fact for fact in facts if fact.kind == DISRUPTION]
+        found = set()
+        if telling and (disruptions or self.is_unclear):
+            found.add("disruption")
+            if not self.is_unclear and any(fact.is_sure and fact.tells for fact in disruptions):
+                return found
+        answers = {self.is_retryable(fact) for fact in telling if fact.kind != DISRUPTION}
+        if telling and any(
+            self.is_retryable(fact) for fact in facts if not fact.tells and fact.kind != DISRUPTION
+        ):
+            answers |= {None}
+        if answers & {True, None}:
+            found.add("restart")
+        if answers and True not in answers:
+            found.add("end")
+        return found
+
+    def cannot_start(self):
+        """Return whether the last failures are those of a program that cannot start: True, False or
+        None if both may be said."""
+        wanted = self.plan.start_failures
+        # A rejection is not the program's.
+        own = [a for a in self.judged if all(f.kind != REJECTION for f in self.facts[a])]
+        any_own = [a for a in self.judged if any(f.kind != REJECTION for f in self.facts[a])]
+        common = any(self.codes(attempts[-wanted:], wanted) for attempts in (own, any_own))
+        last = self.judged[-wanted:]
+        facts = [fact for attempt in last for fact in self.facts[attempt]]
+        quick = [f for f in facts if f.ran < self.plan.start_seconds - MARGIN and not f.is_init]
+        is_pure = {f.kind for f in facts} <= {EXIT, KILLED} and len({f.code for f in facts}) == 1
+        is_row = len(last) == wanted and last[-1] - last[0] == wanted - 1
+        if not common:
+            return False
+        return True if is_pure and is_row and len(quick) == len(facts) else None
+
+    def codes(self, attempts, wanted):
+        """Return the exit codes of quick failures that all of these attempts have."""
+        found = [
+            {f.code for f in self.facts[a] if f.code and f.ran < self.plan.start_seconds + MARGIN}
+            for a in attempts
+        ]
+        return set.intersection(*found) if wanted and len(found) == wanted else set()
+
+    def stop(self):
+        """Note that the supervisor stops the gang."""
+        self.is_stopping = True
+
+    def start(self, restarts, disruptions, ran, *, again):
+        """Note that the supervisor starts the gang again; return what is wrong with that.
+
+        Args:
+            restarts: as the status counts them.
+            disruptions: as the status counts them.
+            ran: for how long all replicas ran in the attempt before.
+            again: True if the status was lost, so that an attempt may be started twice.
+        """
+        more = (restarts - self.restarts, disruptions - self.disruptions)
+        if again and more == (0, 0):
+            self.is_stopping = False
+            return
+        allowed, attempt = self.verdicts(), self.attempt
+        self.attempt, self.is_stopping, self.is_unclear = attempt + 1, False, False
+        self.restarts, self.disruptions = restarts, disruptions
+        if more not in ((1, 0), (0, 1)):
+            yield f"attempt {attempt} counts {more} restarts and disruptions"
+        verdict = "restart" if more[0] else "disruption"
+        if self.excuse:
+            return
+        if verdict not in allowed:
+            yield f"attempt {attempt} ended with {verdict}, not {allowed or 'nothing'}"
+        if ran > self.plan.backoff_reset_seconds + 60:
+            self.spent, self.judged = 0, []
+        if verdict == "restart":
+            self.spent += 1
+            self.judged.append(attempt)
+            if self.spent > self.plan.backoff_limit and not ran > self.plan.backoff_reset_seconds:
+                yield f"{self.spent} restarts count"
+            if self.cannot_start():
+                yield "restarted a program that cannot start"
+
+    def why_wrong(self, reason, code, ran):
+        """Return why the job must not have ended so; "" if it may."""
+        allowed = self.verdicts()
+        fits = code in {fact.code for fact in self.facts[self.attempt]} or code == 143
+        if reason == "BackoffLimitExceeded":
+            spent = 0 if ran > self.plan.backoff_reset_seconds + 60 else self.spent
+            is_right = "restart" in allowed and spent >= self.plan.backoff_limit
+        elif reason == "StartFailed":
+            self.judged.append(self.attempt)
+            is_right = self.cannot_start() is not False and "restart" in allowed
+        elif reason == "RestartRefused":
+            is_right = bool(allowed)
+        elif reason == "TooManyDisruptions":
+            is_right = "disruption" in allowed and 0 < self.plan.disruptions
+        else:
+            is_right = "end" in allowed
+        return "" if is_right and fits else f"{reason} with {code} after {self.facts[self.attempt]}"
