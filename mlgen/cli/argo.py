@@ -24,10 +24,13 @@ from mlgen.cli._report import checked, read, refuse_inputs, write
     "--backoff-seconds",
     type=click.IntRange(min=0),
     metavar="N",
-    help="Wait N seconds before the second attempt, and twice as long before each further one.",
+    help="Wait N seconds before the second attempt, and twice as long before each further one, up"
+    " to 300.",
 )
 @click.option(
-    "--retry-oom", is_flag=True, help="Retry after a container exceeded its memory limit."
+    "--retry-oom",
+    is_flag=True,
+    help="Ignore this deprecated option: exceeding the memory limit always restarts the job.",
 )
 @click.option(
     "--parallelism",
@@ -54,7 +57,7 @@ def command(files: tuple[str, ...], output: str, **values: Any) -> None:
       mlgen argo job.yaml | kubectl create -f -
       mlgen argo job.yaml --cron '0 2 * * 6'          # every Saturday at two
       mlgen argo job.yaml --template                  # a step of your own Workflow
-      mlgen argo job.yaml --backoff-seconds 30 --retry-oom
+      mlgen argo job.yaml --backoff-seconds 30
       mlgen argo job.yaml --matrix 'args.lr=[1e-4, 1e-5, 1e-6]' --parallelism 2
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen import Options

@@ -25,7 +25,7 @@ from mlgen.output.yaml import verbatim, yaml_text
 from mlgen.problems import Collector, Problem
 from mlgen.records import record
 from mlgen.result import Foreign, Options, Rendered
-from mlgen.variants import matrix, workflow
+from mlgen.variants import matrix
 
 TEMPLATE = {"name": "mlgen-train", "template": "train"}
 SERVICE_ACCOUNT = "mlgen-train"
@@ -57,7 +57,7 @@ class Form:
         workflow: False returns no Workflow, so that nothing starts.
         backoff_seconds: the time before the second attempt, doubled before each further one; None
             for the default of the template.
-        retry_oom: retry after a container exceeded its memory limit.
+        retry_oom: deprecated, without effect: a job restarts after it exceeded its memory limit.
         parallelism: the number of combinations of a matrix that run at the same time; None for all.
         fail_fast: start no further combination after one has failed.
     """
@@ -87,7 +87,7 @@ def argo(texts: Iterable[Text], options: Options, form: Form) -> tuple[str, tupl
             taken.update(keys([run.document.data]))
             manifests.append(verbatim(run.document.text, run.document.data))
             continue
-        *others, last = [[*_objects_of_user(job), _config(job, form)] for job in run]
+        *others, last = [[*_objects_of_user(job), _config(job)] for job in run]
         objects = [*others, [*last, *_workflow_objects(run, form)]]
         applied = [item for items in objects for item in items]
         by_step = [item for job in run for item in [*_applied_by_step(job), _status(job)]]
@@ -96,6 +96,9 @@ def argo(texts: Iterable[Text], options: Options, form: Form) -> tuple[str, tupl
         collector.extend(map(run[0].document.located, problems))
         taken.update(in_cluster)
         manifests += map(yaml_text, objects, map(heading, run))
+    if form.retry_oom:
+        message = "--retry-oom has no effect: a job always restarts after it ran out of memory"
+        collector.add(Problem((), message, "deprecated", "omit it", warning=True))
     if form.parallelism is not None or form.fail_fast:
         collector.extend(_needs_matrix(result.jobs))
     collector.raise_errors()
@@ -155,22 +158,13 @@ def _objects_of_user(job: Rendered) -> Iterator[Object]:
             yield item | {"metadata": meta | {"labels": kept}}
 
 
-def _config(job: Rendered, form: Form) -> Object:
+def _config(job: Rendered) -> Object:
     """Return the ConfigMap with the manifests that the step applies, its plan and its program."""
     meta = metadata(job.job, _config_name(job), "manifests")
     meta["labels"].pop(JOB)
     objects = list(_applied_by_step(job))
-    files = supervisor.files(_plan(job, form, objects), step=True)
+    files = supervisor.files(supervisor.plan(job.topology, objects), step=True)
     return filled("configmap", metadata=meta, data={FILE: yaml_text(objects), **files})
-
-
-def _plan(job: Rendered, form: Form, objects: list[Object]) -> Object:
-    """Return the plan of the step; in a workflow, all roles have the same retryable exit codes."""
-    plan = supervisor.plan(job.topology, objects)
-    codes = workflow.exit_codes(job.topology.roles)
-    retryable = sorted(codes) or supervisor.SIGNALS
-    plan["workloads"] = [item | {"retryable": retryable} for item in plan["workloads"]]
-    return plan | ({"retryOom": True} if form.retry_oom else {})
 
 
 def _config_name(job: Rendered) -> str:

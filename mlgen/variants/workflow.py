@@ -1,18 +1,19 @@
 """A job whose restarts and cleanup are done by an Argo workflow instead of by its own objects.
 
 The replicas of a job depend on each other. A workflow that watches all of them can therefore
-restart the whole job as a gang. It decides by the exit code of the replica that failed first.
+restart the whole job as a gang, after any failure, unless the job file has other rules.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from mlgen.jobfile.model import TrainingJob
-from mlgen.problems import MlgenError, Problem
+from mlgen.problems import Problem
 from mlgen.records import replace
 from mlgen.topology import Role, Topology
 
 OWN_LIMIT_HINT = "remove it to let the workflow restart the job, up to runPolicy.backoffLimit times"
-ON_FAILURE_HINT = "write restartPolicy: ExitCode to let the workflow alone restart the job"
+ON_FAILURE_HINT = "remove it to let the workflow restart the job, after any failure"
+EXIT_CODE_HINT = "write restartPolicy: ExitCode to let the workflow alone restart the job"
 
 
 def without_policies(job: TrainingJob) -> TrainingJob:
@@ -29,28 +30,13 @@ def with_workflow_restarts(topology: Topology) -> Topology:
 
     If a replica of such a role fails, the role fails. Fields that contradict the workflow are
     reported as warnings.
-
-    Raises:
-        MlgenError: roles have different exit codes; a workflow has one set of them.
     """
-    if len({role.spec.retryable_exit_codes for role in topology.roles if _by_code(role)}) > 1:
-        raise MlgenError([_different_codes(topology.roles)])
     roles = [
         replace(role, restart="Workflow") if _restarted_by_workflow(role) else role
         for role in topology.roles
     ]
     warnings = (*topology.warnings, *_contradictions(topology), *_ignored(topology))
     return replace(topology, roles=tuple(roles), warnings=warnings)
-
-
-def exit_codes(roles: Sequence[Role]) -> tuple[int, ...]:
-    """Return the exit codes after which the workflow restarts the job; () for 128 to 255."""
-    codes_of_roles = (role.spec.retryable_exit_codes for role in roles)
-    return next((codes for codes in codes_of_roles if codes), ())
-
-
-def _by_code(role: Role) -> bool:
-    return role.restart == "ExitCode"
 
 
 def _own_limit(role: Role) -> str | None:
@@ -80,33 +66,25 @@ def _restarted_by_workflow(role: Role) -> bool:
     return _can_fail_job(role) and never_restarts
 
 
-def _different_codes(roles: Sequence[Role]) -> Problem:
-    role = next(role for role in roles if _by_code(role) and role.spec.retryable_exit_codes)
-    path = ("spec", "roles", role.spec.name, "retryableExitCodes")
-    message = "the roles have different exit codes, but a workflow restarts the whole job"
-    hint = "use the same codes in all roles with restartPolicy: ExitCode"
-    return Problem(path, message, "combination", hint)
-
-
 def _contradictions(topology: Topology) -> Iterator[Problem]:
     """Return warnings about fields of roles that contradict the workflow's restarts."""
     limit = topology.job.run_policy.retries
-    codes = ", ".join(map(str, sorted(exit_codes(topology.roles)))) or "128 to 255"
     for role in filter(_can_fail_job, topology.roles):
         name, own_limit = role.spec.name, _own_limit(role)
         if own_limit or role.restart == "OnFailure":
+            hint = ON_FAILURE_HINT if role.spec.restart_policy else EXIT_CODE_HINT
             yield _warning(
                 ("roles", name, own_limit or "restartPolicy"),
                 f"replicas of {name} restart by themselves first; the workflow restarts the whole"
                 " job only when their limit is reached",
-                OWN_LIMIT_HINT if own_limit else ON_FAILURE_HINT,
+                OWN_LIMIT_HINT if own_limit else hint,
             )
         elif role.spec.restart_policy == "Never" and limit:
             yield _warning(
                 ("roles", name, "restartPolicy"),
-                f"the workflow still restarts the whole job, up to {limit} times, if {name} fails"
-                f" with exit code {codes}",
-                "write runPolicy.backoffLimit: 0 to fail at the first failure",
+                f"the workflow still restarts the whole job, up to {limit} times, if a container of"
+                f" {name} is killed",
+                "write runPolicy.backoffLimit: 0 to restart it only after disruptions",
             )
 
 

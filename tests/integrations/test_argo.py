@@ -263,7 +263,7 @@ def test_policies_of_the_job_become_parameters_and_a_plan(tmp_path):
     giveUpAfter: {crashes: 3}
   helpers: {pythonImage: registry.example/python:1}
 """
-    outer, _ = printed(job_file(tmp_path, spec), Form(retry_oom=True))
+    outer, _ = printed(job_file(tmp_path, spec))
 
     assert parameters(outer[-1]) == {
         "job": "job",
@@ -273,10 +273,38 @@ def test_policies_of_the_job_become_parameters_and_a_plan(tmp_path):
     }
     found = plan(outer)
     assert {(42, 143)} == {item.retryable for item in found.workloads}
-    assert ("All", 3, True) == (found.clean_pod_policy, found.crashes, found.retry_oom)
+    assert ("All", 3) == (found.clean_pod_policy, found.crashes)
     assert ((), None, ("job-chief",)) == (found.gang, found.ttl_seconds, found.deciding)
     assert outer[-1]["spec"]["ttlStrategy"] == {"secondsAfterCompletion": 60}
     assert outer[-1]["spec"]["suspend"] is True
+
+
+def test_any_exit_code_restarts_the_job_unless_the_job_file_says_otherwise(tmp_path):
+    roles = """  roles:
+    chief: {}
+    worker: {restartPolicy: ExitCode}
+    ps: {restartPolicy: Always}
+    evaluator: {restartPolicy: Never}
+  retryableExitCodes: [3]
+"""
+    (tmp_path / "codes").mkdir()
+    default, _ = printed(job_file(tmp_path, roles.rpartition("  retry")[0]))
+    codes, _ = printed(job_file(tmp_path / "codes", roles))
+
+    assert {"chief": "any", "worker": ">=128", "ps": "any", "evaluator": None} == {
+        item.role: item.retryable for item in plan(default).workloads
+    }
+    assert {"chief": (3,), "worker": (3,), "ps": "any", "evaluator": None} == {
+        item.role: item.retryable for item in plan(codes).workloads
+    }
+
+
+def test_an_option_without_effect_is_deprecated(tmp_path):
+    plain, with_option = (run(job_file(tmp_path, ""), *more) for more in ([], ["--retry-oom"]))
+
+    assert plain[:2] == with_option[:2]
+    assert "warning: --retry-oom has no effect: a job always restarts" in with_option[2]
+    assert "omit it [deprecated]" in with_option[2]
 
 
 def test_the_first_back_off_becomes_a_parameter():
@@ -334,10 +362,6 @@ def test_output_writes_a_file(tmp_path):
 
 
 INVALID = {
-    "different-exit-codes": """  roles:
-    chief: {restartPolicy: ExitCode, retryableExitCodes: [42]}
-    worker: {restartPolicy: ExitCode}
-""",
     "names-that-are-taken": """  volumes:
     manifests: {mountPath: /one, files: {text: x}}
     status: {mountPath: /two, files: {text: x}}

@@ -6,7 +6,7 @@ import pytest
 
 from mlgen import frameworks
 from mlgen.jobfile.model import RoleSpec, RunPolicy, TrainingJob
-from mlgen.problems import MlgenError, Problem
+from mlgen.problems import Problem
 from mlgen.topology import Role, Success, Topology
 from mlgen.variants import workflow
 
@@ -81,43 +81,6 @@ def test_only_the_restart_policy_of_a_role_changes():
 
 
 @pytest.mark.parametrize(
-    ("codes", "expected"),
-    [((), ()), (((),), ()), (((3, 4),), (3, 4)), (((), (5,)), (5,)), (((6,), (7,)), (6,))],
-)
-def test_the_exit_codes_are_those_of_the_first_role_that_has_some(codes, expected):
-    assert workflow.exit_codes([role(retryable_exit_codes=item) for item in codes]) == expected
-
-
-def test_roles_with_different_exit_codes_are_an_error_at_the_first_that_has_some():
-    roles = [
-        role("chief", restart="ExitCode"),
-        role("worker", restart="ExitCode", retryable_exit_codes=(3,)),
-    ]
-
-    with pytest.raises(MlgenError) as error:
-        workflow.with_workflow_restarts(topology(*roles))
-
-    assert error.value.problems == (
-        Problem(
-            ("spec", "roles", "worker", "retryableExitCodes"),
-            "the roles have different exit codes, but a workflow restarts the whole job",
-            "combination",
-            "use the same codes in all roles with restartPolicy: ExitCode",
-        ),
-    )
-
-
-@pytest.mark.parametrize("restart", ["Never", "OnFailure"])
-def test_exit_codes_matter_only_with_exit_code(restart):
-    roles = [
-        role("chief", restart="ExitCode", retryable_exit_codes=(3,)),
-        role("worker", restart=restart, retryable_exit_codes=(4,)),
-    ]
-
-    assert workflow.with_workflow_restarts(topology(*roles)).roles[0].restart == "Workflow"
-
-
-@pytest.mark.parametrize(
     ("fields", "field"),
     [
         ({"restart": "OnFailure"}, "restartPolicy"),
@@ -139,7 +102,7 @@ def test_a_role_that_restarts_itself_is_a_warning_at(fields, field):
         " when their limit is reached"
     )
     assert warning.hint == (
-        "write restartPolicy: ExitCode to let the workflow alone restart the job"
+        "remove it to let the workflow restart the job, after any failure"
         if field == "restartPolicy"
         else "remove it to let the workflow restart the job, up to runPolicy.backoffLimit times"
     )
@@ -153,20 +116,24 @@ def test_a_role_whose_replicas_fail_one_by_one_is_neither_restarted_nor_a_warnin
     assert len(warnings(replace(item, decides=True))) == 1
 
 
-@pytest.mark.parametrize(
-    ("codes", "text"), [((), "128 to 255"), ((143, 42), "42, 143")], ids=["default", "own"]
-)
-def test_a_role_that_never_restarts_is_warned_of_the_workflow(codes, text):
-    (warning,) = warnings(role(retryable_exit_codes=codes), backoff_limit=2)
+def test_a_role_that_never_restarts_is_warned_of_the_workflow():
+    (warning,) = warnings(role(), backoff_limit=2)
 
     assert warning == Problem(
         ("spec", "roles", "worker", "restartPolicy"),
-        "the workflow still restarts the whole job, up to 2 times, if worker fails with exit code"
-        f" {text}",
+        "the workflow still restarts the whole job, up to 2 times, if a container of worker is"
+        " killed",
         "combination",
-        "write runPolicy.backoffLimit: 0 to fail at the first failure",
+        "write runPolicy.backoffLimit: 0 to restart it only after disruptions",
         warning=True,
     )
+
+
+def test_a_framework_that_restarts_its_replicas_has_another_hint():
+    item = role(restart="OnFailure")
+    (warning,) = warnings(replace(item, spec=replace(item.spec, restart_policy=None)))
+
+    assert "write restartPolicy: ExitCode to let the workflow alone restart" in warning.hint
 
 
 @pytest.mark.parametrize(
