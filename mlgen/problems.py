@@ -25,6 +25,7 @@ Code = Literal[
     "differs",
     "duplicate-key",
     "empty",
+    "exit-code",
     "foreign-file",
     "foreign-object",
     "kubectl",

@@ -44,12 +44,12 @@ def program(*, step: bool = False) -> dict[str, str]:
     """Return the files of `mlgen/runtime`, the program of the supervisor: text by file name.
 
     Args:
-        step: with the module that is the step of an Argo workflow.
+        step: with the modules of the step of an Argo workflow.
     """
     part = prepared("program")
     files: dict[str, str] = part.FILES if part else modules_of_runtime()
     # The folder in the pod is a namespace package, as its parent is.
-    omitted = ("__init__.py",) if step else ("__init__.py", "step.py")
+    omitted = ("__init__.py",) if step else ("__init__.py", "attempt.py", "step.py")
     return {name: text for name, text in files.items() if name not in omitted}
 
 

@@ -23,6 +23,9 @@ TOKEN = rf"\\\n|[ \t\r]+|\#[^\n]*|(?P<end>[;&|()<>\n]+)|(?P<word>{WORD})"
 QUOTED = r"""'([^']*)'|"((?:\\.|[^"\\])*)"|\\(.)"""
 """Not compiled here, as few jobs need them."""
 
+OPERATORS_BETWEEN = {";": ";", "|": "|", "|&": "|", "&&": "&&", "||": "||"}
+REDIRECTION = r"&?>[>|]?|<&?|>&|<>"
+
 
 def program(word: str) -> str:
     """Return the name of a program, without the path to it."""
@@ -76,6 +79,40 @@ def simple_commands(text: str) -> list[list[str]]:
         elif token["word"]:
             commands[-1].append(re.sub(QUOTED, _unquoted, token["word"], flags=re.DOTALL))
     return [words for words in commands if words]
+
+
+def sequence(text: str) -> list[tuple[list[str], str]] | None:
+    """Return each simple command in a shell's text, with the operator after it; "" after the last.
+
+    Operators are `|`, `&&`, `||` and `;`, which also stands for the end of a line. Redirections are
+    left out, except for numbers before them. None if the text has other operators, such as `&` or
+    parentheses, or is not complete.
+    """
+    commands: list[tuple[list[str], str]] = []
+    words: list[str] = []
+    position, target = 0, False
+    for token in re.finditer(TOKEN, text, re.DOTALL):
+        if token.start() != position:
+            return None
+        position, end = token.end(), token["end"]
+        if token["word"] and not target:
+            words.append(re.sub(QUOTED, _unquoted, token["word"], flags=re.DOTALL))
+        target = bool(end and "<<" not in end and re.fullmatch(REDIRECTION, end)) or (
+            target and not token["word"]
+        )
+        if not end or target:
+            continue
+        operator = end.replace("\n", "") or ";"
+        if operator not in OPERATORS_BETWEEN:
+            return None
+        if words:
+            commands.append((words, OPERATORS_BETWEEN[operator]))
+        words = []
+    if words:
+        commands.append((words, ""))
+    elif commands and commands[-1][1] == ";":
+        commands[-1] = (commands[-1][0], "")
+    return commands if position == len(text) else None
 
 
 def _unquoted(match: re.Match[str]) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlgen.shell import is_python, is_shell, needs_shell, simple_commands, text_index
+from mlgen.shell import is_python, is_shell, needs_shell, sequence, simple_commands, text_index
 
 
 @pytest.mark.parametrize("word", ["python", "/usr/bin/python3.11", "python3", "pypy3", "./python"])
@@ -75,3 +75,25 @@ def test_quotes_are_removed():
 )
 def test_the_rest_after_an_expansion_without_end_is_left_out(text, commands):
     assert simple_commands(text) == commands
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a b; c", [("a b", ";"), ("c", "")]),
+        ("a\n\nb;\n", [("a", ";"), ("b", "")]),
+        ("a && b ||\n c | d |& e", [("a", "&&"), ("b", "||"), ("c", "|"), ("d", "|"), ("e", "")]),
+        ("a > b 2>&1 &> c >> d < e | f", [("a 2", "|"), ("f", "")]),
+        ("a 'x; y' # b; c", [("a x; y", "")]),
+        ("a & b", None),
+        ("(a; b)", None),
+        ("a <<E\nE", None),
+        ("case a in b) c;; esac", None),
+        ("a; 'b", None),
+        ("", []),
+    ],
+)
+def test_a_sequence_of_commands_has_the_operators_between_them(text, expected):
+    found = sequence(text)
+
+    assert expected == (found if found is None else [(" ".join(w), o) for w, o in found])

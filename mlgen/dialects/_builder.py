@@ -4,13 +4,14 @@ A dialect reads `SourceValue`s and puts them into a `Builder`, which remembers w
 came from. So a problem of the job is reported at the value of the custom resource.
 """
 
+from collections.abc import Collection
 from typing import Any
 
 from mlgen.dialects._places import placed
 from mlgen.dialects._source_value import SourceValue
 from mlgen.dialects._volumes import short_volume
 from mlgen.documents.document import Document
-from mlgen.jobfile.model import API_VERSION, KIND
+from mlgen.jobfile.model import API_VERSION, KILLED_EXIT_CODES, KIND
 from mlgen.kubernetes.labels import KUEUE_QUEUE, LAST_APPLIED
 from mlgen.kubernetes.limits import INT32_MAX
 from mlgen.problems import Code, Collector, Problem, ValuePath
@@ -125,6 +126,31 @@ class Builder:
             target = target.setdefault(step, {})
         target[path[-1]] = value
         self.origins[path] = source.path
+
+    def restart_together(self, source: SourceValue, scope: str | list[str]) -> None:
+        """Write `restartScope`, with the operators' rule for its limit: every failure counts.
+
+        None of them ends a job early because of failures at its start, or forgets failures.
+        """
+        policy = ("spec", "runPolicy")
+        self.put((*policy, "restartScope"), source, scope)
+        self.put((*policy, "backoffResetSeconds"), source, 0)
+        self.put((*policy, "giveUpAfter", "startFailures"), source, 0)
+
+    def always_restarted(self, source: SourceValue, retried: Collection[int]) -> None:
+        """Report exit codes that end the operator's job, and after which a gang restarts.
+
+        Args:
+            source: the rules for exit codes.
+            retried: the codes after which the operator restarts all pods.
+        """
+        codes = [str(code) for code in KILLED_EXIT_CODES if code not in retried]
+        if codes:
+            message = (
+                f"the operator does not restart all pods after exit code {' or '.join(codes)}; here"
+                " they restart, because the system ends containers with this code"
+            )
+            self.differs(source, message)
 
     def refuse(
         self, source: SourceValue, message: str, hint: str = "", code: Code = "refused"

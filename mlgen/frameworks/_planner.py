@@ -325,10 +325,12 @@ class Planner:
     def _restart_policy(self, spec: RoleSpec, restart: str | None, *, serves: bool) -> str:
         """Return the restart policy of a role; `Always` only for a role that serves.
 
-        Who asks for restarts of a gang asks for restarts: its default is ExitCode.
+        In a gang, any failure restarts all replicas, unless the job file lists exit codes. Which
+        replica exits first, and with which code, says little: torchrun exits with 1 for every death
+        of a child, and so do the peers of a replica that is lost.
         """
         if _supervision.is_in_gang(self.job, spec.name) and not serves and not spec.restart_scope:
-            restart = "ExitCode"
+            restart = "ExitCode" if spec.retryable_exit_codes else "OnFailure"
         policy = spec.restart_policy or restart or ("Always" if serves else "Never")
         if policy != "Always" or serves:
             return policy

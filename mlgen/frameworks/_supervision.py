@@ -177,6 +177,6 @@ def _undecided(job: TrainingJob) -> Iterator[Problem]:
         ("giveUpAfter", policy.give_up_after),
         ("metricsPort", policy.metrics_port),
     ):
-        if value not in (None, GiveUpAfter(crashes=0)):
+        if value not in (None, GiveUpAfter(crashes=0), GiveUpAfter(start_failures=0)):
             message = f"{NO_SUPERVISOR} {name} has no effect"
             yield _problem(("runPolicy", name), message, "remove --no-supervisor", warning=True)

@@ -19,6 +19,10 @@ PERMANENT_EXIT_CODES = frozenset(range(1, 128))
 Kubeflow's training operator uses the same range (pkg/util/train/train_util.go).
 """
 
+KILLED_EXIT_CODES = (137, 143)
+"""SIGKILL and SIGTERM, by which the system ends containers: a gang restarts after these codes,
+whatever its restart policy."""
+
 
 @record
 class WaitFor:
@@ -96,19 +100,35 @@ class RoleSpec:
         ]
 
 
+GANG_BOUNDS = (
+    ("giveUpAfter", "startFailures"),
+    ("giveUpAfter", "startSeconds"),
+    ("giveUpAfter", "disruptions"),
+    ("backoffResetSeconds",),
+)
+"""Fields of `runPolicy` that have an effect only on roles that restart together."""
+
+
 @record
 class GiveUpAfter:
     """When the supervisor ends a job that cannot go on; 0 for never.
 
     Attributes:
         crashes: of a replica that serves, while it crash-loops.
-        image_pull_seconds: for which an image cannot be pulled.
+        image_pull_seconds: for which an image cannot be pulled, a container cannot be created or a
+            volume cannot be mounted.
         pending_seconds: for which a pod cannot be created or scheduled.
+        start_failures: of a gang in a row, with the same exit code, each soon after its start.
+        start_seconds: for which a container must run to have started.
+        disruptions: of a gang.
     """
 
     crashes: int = 5
     image_pull_seconds: int = 21600
     pending_seconds: int = 0
+    start_failures: int = 3
+    start_seconds: int = 60
+    disruptions: int = 0
 
 
 @record
@@ -118,6 +138,8 @@ class RunPolicy:
     Attributes:
         restart_scope: what starts again when a replica fails: `Replica`, `All`, or these roles.
         backoff_limit: None if the job file does not set it; see `retries`.
+        backoff_reset_seconds: for which all replicas of a gang run before earlier failures no
+            longer count; 0 for never.
         give_up_after: None if the job file does not set it; a supervisor then has the defaults.
         metrics_port: of the supervisor.
     """
@@ -125,6 +147,7 @@ class RunPolicy:
     clean_pod_policy: str = "None"
     restart_scope: str | tuple[str, ...] = "Replica"
     backoff_limit: int | None = None
+    backoff_reset_seconds: int = 3600
     give_up_after: GiveUpAfter | None = None
     metrics_port: int | None = None
     active_deadline_seconds: int | None = None

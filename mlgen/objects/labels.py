@@ -26,6 +26,16 @@ MATRIX_VALUE = "matrix.mlgen.dev/"
 SET = "mlgen.dev/set"
 """The annotation of the pods of every Job under a GitOps tool: a hash of the whole set."""
 
+SUPERVISOR = "mlgen.dev/supervisor"
+"""The annotation of a Job with what the supervisor last did with it, as JSON; see WAITS."""
+
+WAITS = "waits"
+"""The value of SUPERVISOR in a Job that starts when another role is complete or ready.
+
+Re-applying the manifests writes it again, so the supervisor knows that its user has not suspended
+the Job by hand.
+"""
+
 MAX_REPLICAS = "mlgen.dev/max-replicas"
 """The annotation of a workload that can be scaled to more replicas than it has."""
 

@@ -40,11 +40,16 @@ RESTARTS = 100
 FAILED = 1
 """The exit code of a supervisor that decides and whose job has failed; others are its own."""
 
-RESOURCES = {
-    "requests": {"cpu": "50m", "memory": "64Mi"},
-    "limits": {"cpu": "500m", "memory": "256Mi"},
-}
-"""Enough for the pods of a job with thousands of replicas, which it reads page by page."""
+CPU_REQUEST, CPU_LIMIT = "50m", "500m"
+
+BASE, EACH_REPLICA, EACH_JOB = 64 << 10, 16, 64
+"""The memory that the program needs in KiB: at all, and for each pod and Job that it keeps."""
+
+STEP, LEAST = 32 << 10, 128 << 10
+"""The limit is a multiple of the first, and at least the second, in KiB."""
+
+MANY_JOBS = 10
+"""Up to so many Jobs are watched one by one, by name, and more of them by the job's label."""
 
 SIGNALS, ANY, ALONE = ">=128", "any", "alone"
 """What `mlgen/runtime/plan.py` reads in place of a list of exit codes."""
@@ -89,9 +94,17 @@ def plan(
         "crashes": bounds.crashes,
         "imageSeconds": bounds.image_pull_seconds,
         "pendingSeconds": bounds.pending_seconds,
+        "startFailures": bounds.start_failures,
+        "startSeconds": bounds.start_seconds,
+        "disruptions": bounds.disruptions,
+        "backoffResetSeconds": policy.backoff_reset_seconds,
         "metricsPort": policy.metrics_port,
     }
-    return {name: value for name, value in fields.items() if value or (value == 0 and name == TTL)}
+    return {
+        name: value
+        for name, value in fields.items()
+        if (value != DEFAULTS[name] if name in DEFAULTS else value)
+    }
 
 
 def plan_text(job_plan: Object) -> str:
@@ -112,7 +125,14 @@ def files(job_plan: Object, *, step: bool = False) -> dict[str, str]:
 
 
 TTL = "ttlSeconds"
-"""The only field of a plan in which 0 is not the default: the job is deleted as soon as it ends."""
+
+DEFAULTS: dict[str, Any] = {
+    TTL: None,
+    "startFailures": 3,
+    "startSeconds": 60,
+    "backoffResetSeconds": 3600,
+}
+"""The defaults of `mlgen/runtime/plan.py`, of fields in which 0 is not the default."""
 
 
 def _workload(topology: Topology, role: Role) -> Object:
@@ -133,9 +153,13 @@ def _retryable(job: TrainingJob, role: Role) -> str | list[int] | None:
     if role.gang and role.alone:
         return ALONE
     codes = sorted(role.spec.retryable_exit_codes)
-    if job.workflow or (role.gang and role.restart == "ExitCode"):
+    if not (role.gang or job.workflow):
+        return None
+    # A workflow restarts the job after any failure, unless the job file says otherwise.
+    policy = role.restart if role.gang else role.spec.restart_policy
+    if policy == "ExitCode" or (codes and not policy):
         return codes or SIGNALS
-    return ANY if role.gang and role.restart in ("OnFailure", "Always") else None
+    return None if policy == "Never" else ANY
 
 
 def _others(job: TrainingJob, objects: Sequence[Object]) -> list[tuple[str, str]]:
@@ -218,7 +242,12 @@ def rules(job_plan: Object) -> Iterator[Object]:
         [item["name"] for item in job_plan["workloads"] if item["kind"] == kind]
         for kind in WORKLOADS
     )
-    yield _rule("batch", "jobs", ["get", "list", "watch", *dict.fromkeys(["patch", *ends])], jobs)
+    reads, changes = ["list", "watch"], list(dict.fromkeys(["patch", *ends]))
+    if len(jobs) > MANY_JOBS:
+        # No rule for names covers a watch of several objects.
+        yield _rule("batch", "jobs", reads)
+        reads = []
+    yield _rule("batch", "jobs", ["get", *reads, *changes], jobs)
     if sets:
         yield _rule("apps", "statefulsets", ["get", *ends], sets)
         yield _rule("apps", "statefulsets/scale", ["patch"], sets)
@@ -266,6 +295,18 @@ def _pod_template(topology: Topology, name: str, objects: Sequence[Object]) -> O
     }
 
 
+def _resources(topology: Topology) -> Object:
+    """Return the resources of the supervisor: memory for the pods and Jobs that it keeps."""
+    replicas = sum(max(role.replicas, role.max_replicas or 0) for role in topology.roles)
+    jobs = sum(not role.serves for role in topology.roles)
+    needed = BASE + replicas * EACH_REPLICA + jobs * EACH_JOB
+    memory = f"{max(LEAST, -(-needed // STEP) * STEP) >> 10}Mi"
+    return {
+        "requests": {"cpu": CPU_REQUEST, "memory": memory},
+        "limits": {"cpu": CPU_LIMIT, "memory": memory},
+    }
+
+
 def _container(topology: Topology) -> Object:
     job, port = topology.job, topology.job.run_policy.metrics_port
     # The UID of the supervisor's own Job tells this run of the job from earlier ones.
@@ -283,7 +324,7 @@ def _container(topology: Topology) -> Object:
         "workingDir": "/",
         "env": env,
         **({"ports": [{"name": "metrics", "containerPort": port}]} if port else {}),
-        "resources": RESOURCES,
+        "resources": _resources(topology),
         "securityContext": RESTRICTED,
         "volumeMounts": [{"name": NAME, "mountPath": FOLDER}],
     }

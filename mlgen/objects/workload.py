@@ -6,7 +6,14 @@ from mlgen.jobfile.model import PERMANENT_EXIT_CODES, TrainingJob
 from mlgen.kubernetes.labels import KUEUE_QUEUE
 from mlgen.kubernetes.limits import INT32_MAX
 from mlgen.objects import kueue
-from mlgen.objects.labels import MAX_REPLICAS, metadata, selector, workload_name
+from mlgen.objects.labels import (
+    MAX_REPLICAS,
+    SUPERVISOR,
+    WAITS,
+    metadata,
+    selector,
+    workload_name,
+)
 from mlgen.objects.placement import is_single_job
 from mlgen.objects.pod import pod_template
 from mlgen.objects.skeleton import filled
@@ -52,6 +59,8 @@ def _job(topology: Topology, role: Role) -> dict[str, Any]:
     job_metadata = metadata(job, workload_name(job, role), role.name, role)
     if queued:
         job_metadata["labels"][KUEUE_QUEUE] = job.scheduling.queue
+    if role.orders and topology.supervised:
+        job_metadata.setdefault("annotations", {})[SUPERVISOR] = WAITS
     indexed = role.index is None
     return filled(
         "job",

@@ -13,6 +13,7 @@ from mlgen.documents.document import Document
 from mlgen.documents.files import Text
 from mlgen.documents.reader import read_documents
 from mlgen.jobfile import schema
+from mlgen.jobfile.model import GANG_BOUNDS
 from mlgen.output.yaml import yaml_text
 from mlgen.problems import MlgenError, ValuePath
 from mlgen.records import replace
@@ -110,10 +111,13 @@ def _in_order(values: Values, of_schema: Mapping[str, Any]) -> Values:
 def _of_spec(rendered: Rendered, spec: Values) -> Iterator[tuple[ValuePath, Any, str]]:
     """Yield the path, value and source of each default outside of the roles."""
     properties = schema.base()["properties"]["spec"]["properties"]
+    together = any(role.gang for role in rendered.topology.roles)
+    idle = () if together else [("runPolicy", *path) for path in GANG_BOUNDS]
     for name in properties:
         value = spec.get(name)
         if name in OPEN or (isinstance(value, dict) and name not in ("roles", "options")):
-            yield from _of_object((name,), properties[name], value or {})
+            found = _of_object((name,), properties[name], value or {})
+            yield from (each for each in found if each[0] not in idle)
     framework = frameworks.get(rendered.job.framework)
     for name, option in framework.options.items():
         is_open = "default" in option and name not in rendered.job.options
@@ -121,7 +125,8 @@ def _of_spec(rendered: Rendered, spec: Values) -> Iterator[tuple[ValuePath, Any,
             yield ("options", name), option["default"], f"default of {framework.title}"
     if rendered.topology.supervised and "giveUpAfter" not in spec.get("runPolicy", {}):
         policy = properties["runPolicy"]["properties"]["giveUpAfter"]
-        yield from _of_object(("runPolicy", "giveUpAfter"), policy, {})
+        found = _of_object(("runPolicy", "giveUpAfter"), policy, {})
+        yield from (each for each in found if each[0] not in idle)
 
 
 def _applies(rendered: Rendered, name: str, value: Any) -> bool:
@@ -189,7 +194,9 @@ def _of_role(
         return
     source = f"default of {frameworks.get(rendered.job.framework).title}"
     if role.restart in definitions["restartPolicy"]["enum"]:
-        yield "restartPolicy", "Always" if role.serves else role.restart, source
+        together = role.restarts_together and not role.serves
+        value = "Always" if role.serves else role.restart
+        yield "restartPolicy", value, "default in restartScope" if together else source
     if role.port is not None:
         yield "port", role.port, source
     if not role.spec.command and not role.spec.args:

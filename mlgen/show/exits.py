@@ -2,15 +2,16 @@
 
 It is read from the rendered Jobs: their podFailurePolicy and limits, as the Job controller does
 (pkg/controller/job/pod_failure_policy.go and backoff_utils.go in kubernetes/kubernetes), and from
-the plan of the supervisor, for roles that restart together.
+the plan of the supervisor, for roles that restart together: `mlgen/runtime/failures.py`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from mlgen.jobfile.model import KILLED_EXIT_CODES
 from mlgen.kubernetes.limits import INT32_MAX
-from mlgen.objects.supervisor import ANY, SIGNALS
-from mlgen.output.columns import columns, duration, named
+from mlgen.objects.supervisor import ANY, DEFAULTS, SIGNALS
+from mlgen.output.columns import columns, counted, duration, named
 from mlgen.records import record
 from mlgen.result import Object
 from mlgen.show.groups import Group, spans
@@ -27,7 +28,26 @@ DISRUPTED = "preempted, evicted, drained or node lost"
 https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions
 """
 
+REJECTED = "rejected by the kubelet"
+"""The node has no room, CPUs or devices for a pod, although the scheduler chose it: OutOfcpu,
+TopologyAffinityError, UnexpectedAdmissionError (pkg/kubelet/lifecycle/predicate.go).
+"""
+
+OOM = f"out of memory ({KILLED})"
+DEADLINE = "past its deadline"
+
+WORDS = {
+    DISRUPTED: "any disruption",
+    REJECTED: "rejection by the kubelet",
+    DEADLINE: "the deadline",
+}
+"""The events in a sentence."""
+
 DONE = "done"
+
+JOB_FAILS, ROLE_FAILS = "job fails", "role fails"
+RESTARTS = ("new pod", "restarts in place", "all restart")
+"""How a cell begins after which replicas run again; `… restart together`, too."""
 
 
 @record
@@ -36,15 +56,19 @@ class _Case:
 
     Attributes:
         retryable: the exit codes after which the supervisor restarts the gang, as in its plan.
-        retries: how often it does so.
-        scope: the roles that restart together; "" for all of them.
+        plan: of the supervisor.
     """
 
     topology: Topology
     group: Group
     retryable: Any
-    retries: int
-    scope: str
+    plan: Object
+
+    @property
+    def scope(self) -> str:
+        """The roles that restart together; "" for all of them."""
+        scope = self.plan.get("restartScope", "")
+        return "" if isinstance(scope, str) else named(scope)
 
     @property
     def spec(self) -> Object:
@@ -75,44 +99,38 @@ def exits(topology: Topology, groups: Sequence[Group], plan: Object) -> list[str
 def _case(topology: Topology, group: Group, plan: Object) -> _Case:
     names = {item["metadata"]["name"] for item in group.workloads}
     planned = [item for item in plan.get("workloads", ()) if item["name"] in names]
-    scope = plan.get("restartScope", "")
-    return _Case(
-        topology,
-        group,
-        planned[0].get("retryable") if planned else None,
-        plan.get("backoffLimit", 0),
-        "" if isinstance(scope, str) else named(scope),
-    )
+    return _Case(topology, group, planned[0].get("retryable") if planned else None, plan)
 
 
 def _rows(cases: Sequence[_Case]) -> list[tuple[str, Any]]:
     """Return the title of each row, and the exit code or event that stands for it."""
+    rows: list[tuple[str, Any]] = [("0", 0)]
+    rows += [(spans(numbers, "-"), numbers[0]) for numbers in _codes(cases)]
+    rows += [(title, title) for title in (OOM, DISRUPTED, REJECTED)]
+    if any(_deadline(case) for case in cases):
+        rows.append((DEADLINE, DEADLINE))
+    return rows
+
+
+def _codes(cases: Sequence[_Case]) -> list[list[int]]:
+    """Return the exit codes of failures; those that lead to the same in every role together."""
     alike: dict[tuple[str, ...], list[int]] = {}
     for code in CODES:
         alike.setdefault(tuple(_failed(case, code) for case in cases), []).append(code)
-    if len(alike) == 1:
-        codes = [("1-255", KILLED)]
-    else:
-        codes = [(spans(numbers, "-"), numbers[0]) for numbers in alike.values()]
-    rows: list[tuple[str, Any]] = [("0", 0), *codes, (f"out of memory ({KILLED})", "oom")]
-    rows.append((DISRUPTED, "disrupted"))
-    if any(_deadline(case) for case in cases):
-        rows.append(("past its deadline", "deadline"))
-    return rows
+    return [*alike.values()]
 
 
 def _cell(case: _Case, event: Any) -> str:
     if event == 0:
         return _succeeded(case)
-    if event == "deadline":
+    if event == DEADLINE:
         limit = _deadline(case)
         return f"{_role_fails(case)} after {duration(limit)}" if limit else "-"
-    if event == "disrupted":
+    if event == DISRUPTED:
         return _disrupted(case)
-    if event == "oom":
-        # The supervisor does not retry what would run out of memory again.
-        return _failed(case, KILLED, oom=True)
-    return _failed(case, event)
+    if event == REJECTED:
+        return _rejected(case)
+    return _failed(case, KILLED if event == OOM else event)
 
 
 def _deadline(case: _Case) -> int:
@@ -130,12 +148,12 @@ def _succeeded(case: _Case) -> str:
     return DONE
 
 
-def _failed(case: _Case, code: int, *, oom: bool = False) -> str:
+def _failed(case: _Case, code: int) -> str:
     """Return what a failure of the training container leads to."""
     role = case.group.role
     if role.restarts_together:
-        retries = _is_retryable(case.retryable, code) and not (oom and case.retryable != ANY)
-        return _together(case, counted=True) if retries else "job fails"
+        retries = _is_retryable(case.retryable, code)
+        return _together(case, counted=True) if retries else JOB_FAILS
     if role.serves:
         return "restarts in place"
     action = next(_actions(case.spec, role.spec.main_container, code), "Count")
@@ -163,7 +181,8 @@ def _is_retryable(retryable: Any, code: int) -> bool:
     """Return whether the supervisor restarts the gang after an exit code, by its plan."""
     if retryable == SIGNALS:
         return code >= 128  # noqa: PLR2004 - 128 + the number of a signal
-    return retryable == ANY or (isinstance(retryable, list) and code in retryable)
+    codes = retryable if isinstance(retryable, list) else []
+    return retryable == ANY or code in (*KILLED_EXIT_CODES, *codes)
 
 
 def _counted(case: _Case) -> str:
@@ -194,9 +213,18 @@ def _disrupted(case: _Case) -> str:
     return "new pod" if ignored else _counted(case).replace("restarts in place", "new pod")
 
 
+def _rejected(case: _Case) -> str:
+    """Return what follows if the kubelet rejects a pod, which then fails without an exit code."""
+    role = case.group.role
+    if role.gang:
+        return _together(case, counted=True)
+    return "new pod" if role.serves else _counted(case).replace("restarts in place", "new pod")
+
+
 def _together(case: _Case, *, counted: bool) -> str:
     who = f"{case.scope} restart together" if case.scope else "all restart"
-    return f"{who}{_times(case.retries)}" if counted else who
+    limit = case.plan.get("backoffLimit", 0) if counted else case.plan.get("disruptions", INT32_MAX)
+    return f"{who}{_times(limit)}" if limit else JOB_FAILS
 
 
 def _role_fails(case: _Case) -> str:
@@ -204,4 +232,81 @@ def _role_fails(case: _Case) -> str:
     role, topology = case.group.role, case.topology
     if role.tolerates_failure or (not role.decides and not topology.supervised):
         return "role fails, job goes on"
-    return "role fails" if role.decides and topology.decides == "any" else "job fails"
+    return ROLE_FAILS if role.decides and topology.decides == "any" else JOB_FAILS
+
+
+def events(topology: Topology, groups: Sequence[Group], plan: Object) -> str:
+    """Return the events that restart replicas, and those that end the job, as two sentences.
+
+    Args:
+        topology: the job.
+        groups: its roles.
+        plan: of the supervisor; {} if there is none.
+    """
+    cases = [_case(topology, group, plan) for group in groups]
+    ends = [*_events(cases, _is_end), *_limits(cases, plan), *bounds(topology, plan)]
+    return (
+        f"Restarts after {'; '.join(_events(cases, _is_restart)) or 'no failure'}."
+        f" Ends after {'; '.join(ends) or 'no failure'}."
+    )
+
+
+def _events(cases: Sequence[_Case], leads: Callable[[str], bool]) -> Iterator[str]:
+    """Yield the events whose cells lead to a restart, or to the end: `any failure of ps`."""
+    codes = _codes(cases)
+    by_roles: dict[tuple[str, ...], list[Any]] = {}
+    for event in (*(numbers[0] for numbers in codes), DISRUPTED, REJECTED, DEADLINE):
+        roles = tuple(case.group.name for case in cases if leads(_cell(case, event)))
+        by_roles.setdefault(roles, []).append(event)
+    for roles, known in by_roles.items():
+        numbers = [number for each in codes if each[0] in known for number in each]
+        plural = "" if len(numbers) == 1 else "s"
+        parts = [f"exit code{plural} {spans(numbers, '-')}"] if numbers else []
+        parts += [word for event, word in WORDS.items() if event in known]
+        if len(numbers) == len(CODES) and REJECTED in known:
+            parts = ["any failure", *(part for part in parts[1:] if part != WORDS[REJECTED])]
+        if roles:
+            every = len(roles) == len(cases)
+            yield " or ".join(parts) + ("" if every else f" of {named(roles)}")
+
+
+def _is_restart(cell: str) -> bool:
+    return cell.startswith(RESTARTS) or " restart together" in cell
+
+
+def _is_end(cell: str) -> bool:
+    return cell.partition(" after ")[0] in (JOB_FAILS, ROLE_FAILS)
+
+
+def _limits(cases: Sequence[_Case], plan: Object) -> Iterator[str]:
+    """Yield the limits at which a replica, or a gang, does not start again."""
+    for case in (case for case in cases if not case.group.role.serves):
+        limit = case.spec.get("backoffLimit", 0)
+        if 0 < limit < INT32_MAX and _is_end(_role_fails(case)):
+            yield f"more than {counted(limit, 'failure')} of {case.group.name}"
+    gang = [case for case in cases if case.group.role.restarts_together]
+    if not gang:
+        return
+    of_gang = f" of {gang[0].scope}" if gang[0].scope else ""
+    reset = plan.get("backoffResetSeconds", DEFAULTS["backoffResetSeconds"])
+    apart = f" without {duration(reset)} of running between them" if reset else ""
+    limit = int(plan.get("backoffLimit", 0))
+    if limit:
+        yield f"more than {counted(limit, 'failure')}{of_gang}{apart}"
+    failures = plan.get("startFailures", DEFAULTS["startFailures"])
+    seconds = plan.get("startSeconds", DEFAULTS["startSeconds"])
+    if 0 < failures <= limit + 1 and seconds:
+        alike = f"with the same exit code, each within {duration(seconds)} of running"
+        yield f"{counted(failures, 'failure')}{of_gang} in a row {alike}"
+    if "disruptions" in plan:
+        yield f"more than {counted(plan['disruptions'], 'disruption')}{of_gang}{apart}"
+
+
+def bounds(topology: Topology, plan: Object) -> Iterator[str]:
+    """Yield in which states of a pod the supervisor gives the job up."""
+    if plan.get("crashes") and any(role.serves for role in topology.roles):
+        yield f"{counted(plan['crashes'], 'restart')} of a replica that serves and crash-loops"
+    if plan.get("imageSeconds"):
+        yield f"{duration(plan['imageSeconds'])} in which a container cannot be created"
+    if plan.get("pendingSeconds"):
+        yield f"{duration(plan['pendingSeconds'])} in which a pod cannot be created or scheduled"

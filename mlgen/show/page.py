@@ -11,7 +11,7 @@ from mlgen.objects.labels import COMPONENT, DECIDES, status_name
 from mlgen.output.columns import columns, counted, duration, named
 from mlgen.output.summary import required
 from mlgen.result import Object, Rendered
-from mlgen.show.exits import exits
+from mlgen.show.exits import bounds, events, exits
 from mlgen.show.groups import Group, awaited, groups, replicas_by_role
 from mlgen.show.needs import limits, prerequisites, security
 from mlgen.topology import Role, Topology
@@ -29,7 +29,10 @@ def page(rendered: Rendered) -> str:
         _header(rendered),
         [*_roles(rendered, rows), *limits(rendered)],
         ["Outcome:", *_indented(outcome(topology))],
-        ["When replicas end:", *_indented(exits(topology, rows, plan))],
+        [
+            "When replicas end:",
+            *_indented([*exits(topology, rows, plan), events(topology, rows, plan)]),
+        ],
         ["After training:", *_indented(_afterwards(rendered))],
     ]
     if topology.supervised:
@@ -221,9 +224,9 @@ def decisions(topology: Topology, plan: Object) -> Iterator[str]:
         yield f"restarts all replicas of {named(list(gang))} together{how}{away}"
     if not all(role.decides for role in topology.roles):
         yield "ends the job if a role fails"
-    bounds = _bounds(topology, plan)
-    if bounds:
-        yield f"ends the job if {' or '.join(bounds)}"
+    states = " or ".join(bounds(topology, plan))
+    if states:
+        yield f"ends the job after {states}"
     if plan.get("deadlineSeconds"):
         yield f"ends the job after {duration(plan['deadlineSeconds'])}"
     verb = {"All": "deletes", "Running": "stops"}.get(plan.get("cleanPodPolicy", ""))
@@ -234,18 +237,6 @@ def decisions(topology: Topology, plan: Object) -> Iterator[str]:
     if plan.get("metricsPort"):
         yield f"serves metrics for Prometheus on port {plan['metricsPort']}"
     yield f"writes the state of the job to ConfigMap {status_name(topology.job.name)}"
-    yield "may change these objects, by name, and read the pods of the namespace"
-
-
-def _bounds(topology: Topology, plan: Object) -> list[str]:
-    """Return in which states of a pod the supervisor gives the job up."""
-    bounds = []
-    if plan.get("crashes") and any(role.serves for role in topology.roles):
-        bounds.append(f"a replica that serves crashes {plan['crashes']} times")
-    if plan.get("imageSeconds"):
-        bounds.append(f"an image cannot be pulled for {duration(plan['imageSeconds'])}")
-    if plan.get("pendingSeconds"):
-        bounds.append(
-            f"a pod cannot be created or scheduled for {duration(plan['pendingSeconds'])}"
-        )
-    return bounds
+    jobs = sum(item["kind"] == "Job" for item in plan["workloads"])
+    read = "pods and Jobs" if jobs > supervisor.MANY_JOBS else "pods"
+    yield f"may change these objects, by name, and read the {read} of the namespace"

@@ -48,7 +48,7 @@ def test_the_supervisor_and_tensorboard_count_apart():
     amounts = of(JOB + more)
 
     assert amounts.requests == of(JOB).requests
-    assert amounts.auxiliary == {"cpu": "150m", "memory": "576Mi"}
+    assert amounts.auxiliary == {"cpu": "150m", "memory": "640Mi"}
     assert amounts.auxiliaries == ("tensorboard", "supervisor")
 
 

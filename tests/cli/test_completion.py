@@ -52,7 +52,7 @@ def test_topics():
     ]
     assert complete("explain pyt") == ["pytorch"]
     assert complete("explain no-such") == ["no-such-peer"]
-    assert complete("explain spec.runPolicy.b") == ["spec.runPolicy.backoffLimit"]
+    assert complete("explain spec.runPolicy.backoffL") == ["spec.runPolicy.backoffLimit"]
     assert "spec.roles.launcher" in complete("explain spec.roles.l")
     assert complete("explain spec.roles.worker.restart") == [
         "spec.roles.worker.restartPolicy",

@@ -167,6 +167,17 @@ def test_exit_codes_restart_all_jobs_or_fail_the_set(rules, policy, expected):
 
 
 @pytest.mark.parametrize(
+    ("codes", "more"), [((1,), ""), ((1, 143), "143"), ((137, 143), "137 or 143")]
+)
+def test_pods_that_the_system_ends_restart_all_jobs_whatever_the_rules(codes, more):
+    fails = [rule(FAIL, reasons=["PodFailurePolicy"])]
+    resource = failing(job(rules=[on_exit("FailJob", *codes)]), job("b"), rules=fails)
+
+    text = f"does not restart all pods after exit code {more}; here they restart"
+    assert [text in message for _, message in warnings(resource)] == [True] * bool(more)
+
+
+@pytest.mark.parametrize(
     ("resource", "expected"),
     [
         (failing(job(pods=1)), ("Never", 3, None)),

@@ -1436,11 +1436,22 @@ def policy_warnings(restart, policy, *, decides, replicas=2, other="b"):
         ("Always", on("PodEvicted", "RestartJob"), False),
         ("Never", {"events": ["PodEvicted", "PodFailed"], "action": "RestartJob"}, True),
         ("Never", on("PodEvicted", "RestartTask"), True),
-        ("Never", {"exitCode": 3, "action": "RestartTask"}, True),
     ],
 )
 def test_a_policy_that_is_carried_out_is_no_warning(restart, policy, decides, replicas):
     assert policy_warnings(restart, policy, decides=decides, replicas=replicas) == []
+
+
+@pytest.mark.parametrize(
+    ("codes", "more"), [((3,), "137 or 143"), ((137,), "143"), ((137, 143), "")]
+)
+def test_pods_that_the_system_ends_always_restart_together(codes, more):
+    policies = [{"exitCode": code, "action": "RestartTask"} for code in codes]
+
+    warnings = warnings_of(task("a", 2, policies=policies), task("b"), at="spec.tasks.")
+
+    text = f"the operator does not restart all pods after exit code {more}; here they restart"
+    assert [text in message for _, message, _ in warnings] == [True] * bool(more)
 
 
 @pytest.mark.parametrize("action", ["RestartTask", "RestartPartition"])

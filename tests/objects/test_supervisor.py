@@ -9,7 +9,7 @@ from mlgen.jobfile.model import GiveUpAfter, Helpers, RunPolicy, SuccessPolicy, 
 from mlgen.kubernetes.pod_security import violations
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.objects import build
-from mlgen.objects.supervisor import plan, plan_text, rules, supervisor_objects
+from mlgen.objects.supervisor import DEFAULTS, plan, plan_text, rules, supervisor_objects
 from mlgen.resources import program
 from mlgen.runtime import plan as runtime_plan
 from mlgen.topology import Hosts, Order, Wait
@@ -147,7 +147,7 @@ def test_its_pod():
             },
         },
     ]
-    assert container["resources"]["limits"] == {"cpu": "500m", "memory": "256Mi"}
+    assert container["resources"]["limits"] == {"cpu": "500m", "memory": "128Mi"}
     assert container["volumeMounts"] == [{"name": "supervisor", "mountPath": "/mlgen/runtime"}]
 
 
@@ -262,6 +262,64 @@ def test_the_program_reads_the_plan(roles):
     assert [item.name for item in loaded.workloads] == [f"mnist-{each.name}" for each in roles]
     assert loaded.deciding == ("mnist-worker",)
     assert loaded.ttl_seconds == 0
+
+
+@pytest.mark.parametrize(
+    ("roles", "memory"),
+    [
+        ([role("worker", replicas=2, decides=True)], "128Mi"),
+        ([role("worker", replicas=2, max_replicas=20_000, decides=True)], "384Mi"),
+        ([role("worker", replicas=1, index=i, decides=not i) for i in range(1500)], "192Mi"),
+        ([role("ps", serves=True, replicas=5000), role("worker", decides=True)], "160Mi"),
+    ],
+)
+def test_its_memory_grows_with_the_pods_and_jobs_that_it_keeps(roles, memory):
+    job = of_supervisor(*roles)["Job"]
+
+    resources = one(at(job, "spec", "template", "spec", "containers"))["resources"]
+    assert (resources["requests"]["memory"], resources["limits"]["memory"]) == (memory, memory)
+
+
+@pytest.mark.parametrize("count", [10, 11])
+def test_many_jobs_are_watched_at_once_but_changed_by_name(count):
+    names = [f"a-worker-{number}" for number in range(count)]
+    workloads = [{"kind": "Job", "name": name} for name in names]
+
+    jobs = [
+        (rule.get("resourceNames"), rule["verbs"])
+        for rule in rules({"job": "a", "workloads": workloads})
+        if rule["resources"] == ["jobs"]
+    ]
+
+    many = [(None, ["list", "watch"]), (names, ["get", "patch"])]
+    assert jobs == (many if count == 11 else [(names, BY_NAME)])
+
+
+def test_the_program_has_the_defaults_that_the_plan_leaves_out():
+    policy = RunPolicy(restart_scope="All", backoff_limit=9, give_up_after=GiveUpAfter(0, 0))
+    document = plan(topology(*GANG, supervised=True, run_policy=policy), [])
+
+    loaded = runtime_plan.load(plan_text(document), "run")
+
+    assert not {*DEFAULTS} & {*document}
+    assert [loaded.start_failures, loaded.start_seconds, loaded.backoff_reset_seconds] == [
+        DEFAULTS["startFailures"],
+        DEFAULTS["startSeconds"],
+        DEFAULTS["backoffResetSeconds"],
+    ]
+    assert (loaded.disruptions, loaded.ttl_seconds) == (0, None)
+
+
+@pytest.mark.parametrize("number", [0, 7])
+def test_the_program_reads_the_bounds_on_restarts(number):
+    bounds = GiveUpAfter(start_failures=number, start_seconds=number, disruptions=number)
+    policy = RunPolicy(restart_scope="All", give_up_after=bounds, backoff_reset_seconds=number)
+
+    laid_out = topology(*GANG, supervised=True, run_policy=policy)
+    loaded = runtime_plan.load(plan_text(plan(laid_out, [])), "run")
+
+    assert [loaded.start_failures, loaded.start_seconds, loaded.disruptions] == [number] * 3
+    assert loaded.backoff_reset_seconds == number
 
 
 JOB, OTHERS = {"kind": "Job", "name": "a-worker"}, [["Service", "a"]]

@@ -104,6 +104,87 @@ def test_a_restarted_gang_avoids_nodes_from_kubernetes_1_36_on(version, avoids):
     assert avoids == ("; avoids the last three nodes on which one failed" in page)
 
 
+POLICY = ("spec", "runPolicy")
+ALL = ((*POLICY, "restartScope"), "All")
+MORE = "more than 6 failures without 1h of running between them"
+IN_A_ROW = "3 failures in a row with the same exit code, each within 1m of running"
+
+
+@pytest.mark.parametrize(
+    ("settings", "restarts", "ends"),
+    [
+        (
+            [ALL],
+            "any failure or any disruption",
+            f"{MORE}; {IN_A_ROW}",
+        ),
+        (
+            [ALL, (("spec", "restartPolicy"), "ExitCode")],
+            "exit codes 128-255 or any disruption or rejection by the kubelet",
+            f"exit codes 1-127; {MORE}; {IN_A_ROW}",
+        ),
+        (
+            [ALL, (("spec", "retryableExitCodes"), [42])],
+            "exit codes 42, 137, 143 or any disruption or rejection by the kubelet",
+            f"exit codes 1-41, 43-136, 138-142, 144-255; {MORE}; {IN_A_ROW}",
+        ),
+        (
+            [
+                ALL,
+                (("spec", "restartPolicy"), "Never"),
+                ((*POLICY, "backoffResetSeconds"), 0),
+                ((*POLICY, "backoffLimit"), 1),
+                ((*POLICY, "giveUpAfter", "startFailures"), 0),
+            ],
+            "exit codes 137, 143 or any disruption or rejection by the kubelet",
+            "exit codes 1-136, 138-142, 144-255; more than 1 failure",
+        ),
+        (
+            [ALL, ((*POLICY, "backoffLimit"), 0)],
+            "any disruption",
+            "any failure",
+        ),
+        ([], "any disruption", "any failure"),
+        (
+            [(("spec", "restartPolicy"), "OnFailure")],
+            "any failure or any disruption",
+            "more than 6 failures of worker",
+        ),
+    ],
+)
+def test_the_events_that_restart_replicas_and_that_end_the_job(settings, restarts, ends):
+    job = rendered("pytorch-torchrun", settings=tuple(settings))
+
+    (line,) = [each for each in show.text([job]).splitlines() if "Restarts after" in each]
+    bound = "; 6h in which a container cannot be created" if ALL in settings else ""
+    assert line.strip() == f"Restarts after {restarts}. Ends after {ends}{bound}."
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        ("ExitCode", "new pod, up to 6 times"),
+        ("OnFailure", "new pod, up to 6 times"),
+        ("Never", "job fails"),
+    ],
+)
+def test_the_kubelet_may_reject_a_replica_that_restarts_alone(policy, expected):
+    page = show.text(
+        [rendered("pytorch-torchrun", settings=((("spec", "restartPolicy"), policy),))]
+    )
+
+    (line,) = [each for each in page.splitlines() if "rejected by the kubelet  " in each]
+    assert line.endswith(f"  {expected}")
+
+
+@pytest.mark.parametrize(("workers", "read"), [(9, "pods"), (10, "pods and Jobs")])
+def test_a_supervisor_of_many_jobs_reads_all_jobs(workers, read):
+    settings = ((("spec", "roles", "worker", "replicas"), workers),)
+    page = show.text([rendered("pytorch-host-network", settings=settings)])
+
+    assert f"by name, and read the {read} of the namespace" in page
+
+
 def test_where_a_pod_is_placed():
     spec = {
         "nodeSelector": {"gpu": "l4"},

@@ -127,7 +127,7 @@ def write_restarts(
         source = policy.source.get("maxRestarts") if policy.max_restarts else policy.source
         every = all(each.name in restarts.gang for each in replicated_jobs if each.job_count)
         roles = [role for r in jobs if r.name in restarts.gang for role in r.roles]
-        builder.put(("spec", "runPolicy", "restartScope"), source, "All" if every else roles)
+        builder.restart_together(source, "All" if every else roles)
         failures = [
             f for each in jobs if restarts.restarts_all(each) for f in policy.failures(each)
         ]

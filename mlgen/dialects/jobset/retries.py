@@ -42,7 +42,7 @@ def retry_fields(builder: Builder, replicated: ReplicatedJob, restarts: Restarts
         _refuse_restarts(builder, spec, source, restart_policy)
     _check_rules(builder, replicated, restarts)
     if restarts.restarts_all(replicated):
-        fields |= _gang_fields(replicated, restarts)
+        fields |= _gang_fields(builder, replicated, restarts)
         _check_replacement(builder, spec.get("podReplacementPolicy"), "Never")
         return fields
     if replicated.name in restarts.alone:
@@ -78,13 +78,14 @@ def _check_replacement(builder: Builder, policy: SourceValue, restart_policy: st
         builder.differs(policy, message, "remove it")
 
 
-def _gang_fields(replicated: ReplicatedJob, restarts: Restarts) -> RoleFields:
+def _gang_fields(builder: Builder, replicated: ReplicatedJob, restarts: Restarts) -> RoleFields:
     """Return the restart policy of a role whose failures restart all Jobs."""
     failures = restarts.policy.failures(replicated)
     retried = {code for each in failures if each.limit for code in each.codes}
     source = replicated.pod_failure_rules or failures[0].source
     if not retried:
         return {"restartPolicy": (source, "Never")}
+    builder.always_restarted(source, retried)
     return _restart_fields(source, EXIT_CODES - retried) or {"restartPolicy": (source, "OnFailure")}
 
 

@@ -86,5 +86,6 @@ def tolerates_failures(builder: Builder, tasks: Sequence[Task]) -> bool:
 
 def write_gang(builder: Builder, gang: Gang) -> None:
     """Write `restartScope`."""
-    scope = {"RestartJob": "All", "RestartTask": [gang.role]}.get(gang.action)
-    builder.put(("spec", "runPolicy", "restartScope"), gang.source, scope)
+    if gang.action:
+        scope = "All" if gang.action == "RestartJob" else [gang.role]
+        builder.restart_together(gang.source, scope)

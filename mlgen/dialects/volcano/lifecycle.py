@@ -54,6 +54,8 @@ def write_restarts(builder: Builder, tasks: Sequence[Task], gang: Gang) -> None:
         builder.put((*path, "retryableExitCodes"), restart.source, list(restart.codes))
         if task in gang and restart.alone:
             builder.put((*path, "restartScope"), source, "Replica")
+        elif task in gang and restart.codes:
+            builder.always_restarted(restart.source, restart.codes)
         if restart.policy == "Never" and not restart.limit and not (gang.action or shared):
             continue  # not retried, because runPolicy has no limit that applies to it
         if restart.limit is not None:

@@ -184,6 +184,34 @@ def _merged(spec: RoleSpec) -> tuple[list[str], list[str], set[str]]:
     return [str(word) for word in command], [str(word) for word in args], templated
 
 
+def trains(words: Sequence[str]) -> bool:
+    """Return whether a simple command of a shell runs a launcher, or a script with python."""
+    start = _start(words)
+    if start is None:
+        return False
+    scripts = any(word.endswith(".py") for word in words[start + 1 :])
+    return bool(_launcher(words, start)) or (is_python(words[start]) and scripts)
+
+
+def text_of(spec: RoleSpec) -> tuple[str, tuple[str, ...], ValuePath] | None:
+    """Return the text that a role runs in a shell, the shell's options, and the field of the text.
+
+    None if the role runs a program without a shell.
+    """
+    command, args, templated = _merged(spec)
+    words = [*command, *args]
+    start = _start(words)
+    index = None if start is None else text_index(words, start)
+    if start is None or index is None:
+        return None
+    name = "command" if index < len(command) else "args"
+    return (
+        words[index],
+        tuple(words[start + 1 : index]),
+        ("template" if name in templated else name,),
+    )
+
+
 def _launches(words: Sequence[str], path: Any) -> Iterator[Launch]:
     """Yield the launchers of a list of words.
 

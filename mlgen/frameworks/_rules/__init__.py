@@ -7,7 +7,15 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from mlgen.frameworks._rules import command_lines, endings, kueue, localhost, sidecars
+from mlgen.frameworks._rules import (
+    bounds,
+    command_lines,
+    endings,
+    exit_codes,
+    kueue,
+    localhost,
+    sidecars,
+)
 from mlgen.frameworks._waits import cycles
 from mlgen.jobfile.model import containers_of
 from mlgen.kubernetes.limits import EPHEMERAL_PORTS, NODE_PORTS, PORT_MAX
@@ -70,7 +78,7 @@ def _limits(topology: Topology) -> Iterator[Problem]:
                 *path, "maxFailedIndexes", message=message, hint="add backoffLimitPerIndex"
             )
         if spec.backoff_limit_per_index is not None:
-            if role.restart == "OnFailure":
+            if role.restart == "OnFailure" and not role.restarts_together:
                 message = "backoffLimitPerIndex cannot be used with restartPolicy: OnFailure"
                 hint = "write restartPolicy: ExitCode or restartPolicy: Never"
                 yield _wrong(*path, "backoffLimitPerIndex", message=message, hint=hint)
@@ -348,10 +356,12 @@ CHECKS: tuple[Callable[[Topology], Iterator[Problem]], ...] = (
     cycles,
     command_lines.problems,
     _exit_codes,
+    exit_codes.problems,
     _limits,
     _deadlines,
     _wait_bound,
     _managed_by,
+    bounds.problems,
     endings.problems,
     sidecars.problems,
     kueue.problems,

@@ -1,0 +1,185 @@
+"""Exit codes that restartPolicy ExitCode would retry, and that a launcher or a shell hides.
+
+Kubernetes sees only the exit code of the container's first process.
+"""
+
+import re
+from collections.abc import Collection, Iterator
+from itertools import pairwise
+
+from mlgen.frameworks._launch import Launch, launches_of, text_of, trains
+from mlgen.frameworks._rules.rank_variables import roles_of
+from mlgen.jobfile.model import PERMANENT_EXIT_CODES, RoleSpec
+from mlgen.problems import Problem, ValuePath
+from mlgen.records import record
+from mlgen.shell import program, sequence
+from mlgen.topology import Role, Topology
+
+ALWAYS_1: dict[str, tuple[frozenset[str], tuple[str, ...]]] = {
+    "torchrun": (frozenset(), ()),
+    "accelerate": (frozenset(), ()),
+    "ray": (frozenset(), ("job", "submit")),
+    "horovodrun": (frozenset(("gloo", "host_discovery_script")), ()),
+}
+"""Launchers that exit with 1 after any failure of their processes: only with one of these options,
+and with these first arguments.
+
+torch/distributed/run.py and elastic/multiprocessing/errors (ChildFailedError),
+accelerate/commands/launch.py, python/ray/dashboard/modules/job/cli.py, horovod/runner/gloo_run.py.
+"""
+
+SIGNALS = frozenset(range(1, 256)) - PERMANENT_EXIT_CODES
+"""The exit codes that ExitCode retries by default."""
+
+FIRST_SIGNAL, LAST_SIGNAL = 129, 192
+
+FILTERS = {"tee", "ts", "cat", "grep", "sed", "awk", "tr", "head", "tail", "logger"}
+"""Programs that copy their input, and succeed whatever ends it."""
+
+TRAILING = {
+    *("echo", "printf", "true", ":", "date", "sleep", "cp", "mv", "ls", "touch", "sync"),
+    *("rsync", "aws", "gsutil"),
+}
+"""Commands after training, which succeed whatever training did."""
+
+OWN_STATUS = (
+    r"\$\?|PIPESTATUS|\b(if|while|until|for|case|function|trap|wait)\b|(^|[\s;&|])[{}]([\s;]|$)"
+)
+"""Parts of a text with which a shell may report another status than that of its last command."""
+
+DEFAULT = ["restartPolicy"]
+
+OTHERWISE = "restart after any failure instead: restartPolicy: OnFailure, or a policy without codes"
+"""The fix in a custom resource, whose operator may have other fields."""
+
+
+@record
+class Hidden:
+    """Why exit codes are not seen.
+
+    Attributes:
+        path: the field of the job file to change, below the role.
+        why: the cause.
+        seen: the exit codes that are seen instead.
+        hint: the change.
+    """
+
+    path: ValuePath
+    why: str
+    seen: Collection[int]
+    hint: str = ""
+
+
+def problems(topology: Topology) -> Iterator[Problem]:
+    """Return a warning for each role whose retryable exit codes are never seen."""
+    for name, spec in topology.job.roles.items():
+        roles = [role for role in roles_of(topology, name) if role.restart == "ExitCode"]
+        if not roles or roles[0].serves:
+            continue
+        retryable = frozenset(spec.retryable_exit_codes) or SIGNALS
+        hidden = next(_hidden(spec, roles[0], retryable), None)
+        if hidden and not retryable & set(hidden.seen):
+            codes = ", ".join(map(str, sorted(retryable))) if retryable != SIGNALS else "128 to 255"
+            which = f"exit code{'s' if len(retryable) > 1 else ''} {codes}"
+            message = f"{hidden.why}, so {which} of the program will never be seen"
+            path = ("spec", "roles", name, *hidden.path)
+            if topology.job.converted:
+                message = f"{message}, and the operator would never restart a replica"
+                hint = OTHERWISE if 1 in hidden.seen else hidden.hint
+                yield Problem(path, message, "differs", hint, warning=True)
+            else:
+                yield Problem(path, message, "exit-code", hidden.hint, warning=True)
+
+
+def _hidden(spec: RoleSpec, role: Role, retryable: frozenset[int]) -> Iterator[Hidden]:
+    """Yield what hides the exit codes of a role's program, the outermost first."""
+    yield from _by_shell(spec)
+    for launch in launches_of(spec):
+        if _exits_with_1(launch):
+            why = f"{launch.program} exits with 1 after any failure of its processes"
+            yield Hidden((_fields(spec)[0],), why, (1,), _without_codes(spec, role))
+        elif launch.program == "deepspeed":
+            # deepspeed/launcher/launch.py: sys.exit(process.returncode), which is -n for a signal.
+            seen = {_as_negative(code) for code in retryable}
+            codes = ", ".join(map(str, sorted(seen)))
+            why = "deepspeed exits with 256 - n after signal n has ended one of its processes"
+            yield Hidden(("retryableExitCodes",), why, seen, f"write [{codes}]")
+
+
+def _fields(spec: RoleSpec) -> list[str]:
+    """Return the fields by which a role restarts after some exit codes."""
+    policy = ["restartPolicy"] if spec.restart_policy else []
+    return [*policy, *(["retryableExitCodes"] if spec.retryable_exit_codes else [])] or DEFAULT
+
+
+def _without_codes(spec: RoleSpec, role: Role) -> str:
+    """Return how a role restarts after any exit code."""
+    if role.restarts_together:
+        return f"remove {' and '.join(_fields(spec))}: any failure then restarts all replicas"
+    others = " and remove retryableExitCodes" if spec.retryable_exit_codes else ""
+    return f"write restartPolicy: OnFailure{others}"
+
+
+def _exits_with_1(launch: Launch) -> bool:
+    options, arguments = ALWAYS_1.get(launch.program, (None, ()))
+    if options is None or launch.script[: len(arguments)] != arguments:
+        return False
+    return not options or bool(options & set(launch.options))
+
+
+def _as_negative(code: int) -> int:
+    """Return the exit code of a Python program that passes on that signal `code - 128`."""
+    return 256 + 128 - code if FIRST_SIGNAL <= code <= LAST_SIGNAL else code
+
+
+def _by_shell(spec: RoleSpec) -> Iterator[Hidden]:
+    """Yield what hides the exit codes in the text of a shell.
+
+    A text that is not simple is left alone: a warning that is wrong is worse than none.
+    """
+    found = text_of(spec)
+    if not found or re.search(OWN_STATUS, found[0]):
+        return
+    text, options, path = found
+    commands = sequence(text) or []
+    settings = [*options, *(word for words, _ in commands if words[0] == "set" for word in words)]
+    pipes = any("pipefail" in word for word in settings)
+    ends = "errexit" in settings or any(re.fullmatch(r"-\w*e\w*", word) for word in settings)
+    for (words, operator), (after, _) in pairwise(commands):
+        name = program(after[0])
+        if not trains(words):
+            continue
+        if operator == "|" and name in FILTERS and not pipes and _is_last(commands, after, "|"):
+            why = f"the shell exits with the status of {name}"
+            hint = "run the text with bash -o pipefail -c"
+            yield Hidden(path, why, (), hint)
+        elif operator == "||" and name in (*TRAILING, "exit") and _is_last(commands, after, "||"):
+            code = after[1] if name == "exit" and after[1:] else "0"
+            why = f"the shell exits with the status of {' '.join(after[:2])}"
+            if code.isdecimal():
+                yield Hidden(path, why, (int(code),), f"remove || {' '.join(after)}")
+    last = _last_list(commands)
+    trained = any(trains(words) for words, _ in commands)
+    if trained and not ends and last and all(map(_succeeds, last)):
+        why = f"the shell exits with the status of its last command, {program(last[-1][0])}"
+        yield Hidden(path, why, (), "start the text with set -e")
+
+
+def _succeeds(words: list[str]) -> bool:
+    return program(words[0]) in TRAILING or words == ["exit", "0"]
+
+
+def _is_last(commands: list[tuple[list[str], str]], words: list[str], operator: str) -> bool:
+    """Return whether only commands with an operator before them come after some words."""
+    index = next(number for number, (each, _) in enumerate(commands) if each is words)
+    return all(between in ("", operator) for _, between in commands[index:])
+
+
+def _last_list(commands: list[tuple[list[str], str]]) -> list[list[str]]:
+    """Return the commands after the last `;` of a text."""
+    last: list[list[str]] = []
+    for number, (words, operator) in enumerate(commands):
+        last.append(words)
+        if operator == ";" and number + 1 < len(commands):
+            last = []
+    return last

@@ -1,0 +1,180 @@
+"""`restartPolicy: ExitCode` with a launcher or a shell that hides exit codes: a warning."""
+
+import pytest
+
+from mlgen import validate
+
+JOB = {
+    "apiVersion": "mlgen.dev/v1alpha1",
+    "kind": "TrainingJob",
+    "metadata": {"name": "bert"},
+}
+ALL = {"runPolicy": {"restartScope": "All"}}
+
+
+def warnings(command, framework="pytorch", **fields):
+    """The field, message and fix of each warning about a job that restarts by exit code."""
+    spec = {"framework": framework, "image": "example/bert:1", "restartPolicy": "ExitCode"}
+    spec |= {"command": command, "roles": {"worker": {"replicas": 2}}, **fields}
+    problems = validate({**JOB, "spec": spec}).problems
+    return [(p.path[-1], p.message, p.hint) for p in problems if p.code == "exit-code"]
+
+
+def sh(text, *options):
+    return ["bash", *options, "-c", text]
+
+
+ALWAYS_1 = {
+    "torchrun": ["torchrun", "train.py"],
+    "torchrun of a module": ["python3", "-m", "torch.distributed.run", "train.py"],
+    "torchrun after exec": sh("cd /code && exec torchrun train.py"),
+    "accelerate": ["accelerate", "launch", "train.py"],
+    "ray": ["ray", "job", "submit", "--address", "http://head:8265", "--", "python", "train.py"],
+    "horovodrun": ["horovodrun", "--gloo", "-np", "2", "python", "train.py"],
+}
+
+
+@pytest.mark.parametrize("name", ALWAYS_1)
+def test_launchers_that_exit_with_1_whatever_ended_their_processes(name):
+    ((field, message, hint),) = warnings(ALWAYS_1[name], **ALL)
+
+    launcher = name.split()[0]
+    assert field == "restartPolicy"
+    assert message == (
+        f"{launcher} exits with 1 after any failure of its processes,"
+        " so exit codes 128 to 255 of the program will never be seen"
+    )
+    assert hint == "remove restartPolicy: any failure then restarts all replicas"
+
+
+BY_CODE = {"restartPolicy": "ExitCode", "retryableExitCodes": [137, 143]}
+
+
+@pytest.mark.parametrize(
+    ("fields", "field", "hint"),
+    [
+        ({}, "restartPolicy", "write restartPolicy: OnFailure"),
+        (BY_CODE, "restartPolicy", "write restartPolicy: OnFailure and remove retryableExitCodes"),
+        (
+            BY_CODE | ALL,
+            "restartPolicy",
+            "remove restartPolicy and retryableExitCodes: any failure then restarts all replicas",
+        ),
+    ],
+)
+def test_the_fix_is_to_restart_after_any_failure(fields, field, hint):
+    assert [(f, h) for f, _, h in warnings(["torchrun", "train.py"], **fields)] == [(field, hint)]
+
+
+def test_codes_that_imply_the_policy_are_reported_at_their_field():
+    spec = {"framework": "pytorch", "image": "example/bert:1", "command": ["torchrun", "train.py"]}
+    spec |= {"retryableExitCodes": [143], "roles": {"worker": {}}, **ALL}
+    (problem,) = validate({**JOB, "spec": spec}).problems
+
+    assert (problem.path[-1], problem.code) == ("retryableExitCodes", "exit-code")
+    assert "exit code 143 of the program" in problem.message
+
+
+SHELLS = {
+    "python3 train.py 2>&1 | tee log": ("tee", "run the text with bash -o pipefail -c"),
+    "set -e\npython3 train.py |\n  tee log | ts\n": (
+        "tee",
+        "run the text with bash -o pipefail -c",
+    ),
+    "torchrun train.py | tee log": ("tee", "run the text with bash -o pipefail -c"),
+    "python3 train.py; echo done": ("its last command, echo", "start the text with set -e"),
+    "python3 train.py > log\nsync\ncp log /out/": (
+        "its last command, cp",
+        "start the text with set -e",
+    ),
+    "python3 train.py; exit 0": ("its last command, exit", "start the text with set -e"),
+    "python3 train.py || true": ("true", "remove || true"),
+    "python3 train.py || exit 1": ("exit 1", "remove || exit 1"),
+    "python3 train.py || echo failed": ("echo failed", "remove || echo failed"),
+}
+
+
+@pytest.mark.parametrize("text", SHELLS)
+def test_shells_that_exit_with_the_status_of_another_command(text):
+    status, hint = SHELLS[text]
+
+    message = f"the shell exits with the status of {status}, so exit codes 128 to 255"
+    assert warnings(sh(text)) == [("command", f"{message} of the program will never be seen", hint)]
+
+
+SEEN = [
+    ["python3", "train.py"],
+    ["mpirun", "-np", "2", "python3", "train.py"],
+    ["horovodrun", "-np", "2", "python3", "train.py"],
+    ["ray", "start", "--head", "--block"],
+    ["deepspeed", "--no_ssh", "train.py"],
+    ["./torchrun.sh"],
+    sh("exec python3 train.py"),
+    sh("python3 train.py"),
+    sh("pip install -r requirements.txt; python3 train.py\n"),
+    sh("cd /code && python3 train.py && echo done"),
+    sh("python3 train.py | tee log", "-o", "pipefail"),
+    sh("set -euo pipefail; python3 train.py | tee log"),
+    sh("python3 train.py; echo done", "-e"),
+    sh("set -e\npython3 train.py\necho done"),
+    sh("python3 download.py; ./train; echo done; python3 evaluate.py"),
+    sh("python3 download.py; ./train"),
+    sh("python3 download.py | tee log; ./train"),
+    sh("python3 train.py; code=$?; cp log /out/; exit $code"),
+    sh("python3 train.py | tee log; exit ${PIPESTATUS[0]}"),
+    sh("python3 train.py || exit $?"),
+    sh("python3 train.py || exit 143"),
+    sh("python3 train.py & wait $!"),
+    sh("(python3 train.py; echo done)"),
+    sh("while ! python3 train.py; do sleep 1; done"),
+    sh("trap 'echo end' EXIT; python3 train.py; echo done"),
+    sh("cat <<E\npython3 train.py\nE\necho done"),
+    sh("python3 train.py; echo 'done"),
+    sh("ls | tee log; python3 train.py"),
+    sh("echo start; sleep 1"),
+]
+
+
+@pytest.mark.parametrize("command", SEEN, ids=" ".join)
+def test_exit_codes_that_are_seen_are_no_warning(command):
+    assert warnings(command) == []
+
+
+@pytest.mark.parametrize("codes", [[1], [1, 137], [1, 2, 3]])
+def test_a_job_that_retries_the_code_of_the_launcher_restarts(codes):
+    assert warnings(["torchrun", "train.py"], retryableExitCodes=codes) == []
+
+
+@pytest.mark.parametrize("policy", ["Never", "OnFailure"])
+def test_without_exit_codes_none_is_missed(policy):
+    assert warnings(["torchrun", "train.py"], restartPolicy=policy) == []
+
+
+@pytest.mark.parametrize(
+    ("codes", "hint"), [([137, 143], "write [241, 247]"), ([139], "write [245]"), ([3, 137], None)]
+)
+def test_deepspeed_passes_on_signals_as_python_does(codes, hint):
+    found = warnings(["deepspeed", "--no_ssh", "train.py"], retryableExitCodes=codes)
+
+    assert [each for _, _, each in found] == ([hint] if hint else [])
+
+
+def test_a_custom_resource_keeps_the_rule_of_its_operator_and_is_reported_to_differ():
+    container = {"name": "pytorch", "image": "example/bert:1", "command": ["torchrun", "train.py"]}
+    worker = {
+        "replicas": 2,
+        "restartPolicy": "ExitCode",
+        "template": {"spec": {"containers": [container]}},
+    }
+    resource = {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": "bert"},
+        "spec": {"pytorchReplicaSpecs": {"Worker": worker}},
+    }
+    (problem,) = [p for p in validate(resource).problems if "torchrun" in p.message]
+
+    assert (problem.code, problem.warning) == ("differs", True)
+    assert problem.path == ("spec", "pytorchReplicaSpecs", "Worker", "restartPolicy")
+    assert problem.message.endswith("and the operator would never restart a replica")
+    assert problem.hint.startswith("restart after any failure instead: restartPolicy: OnFailure")
