@@ -6,6 +6,7 @@ import re
 import yaml
 from support import FILES, ROOT, golden, load_all
 
+import mlgen
 from mlgen.objects.labels import COMPONENT, JOB
 
 WHO = {
@@ -14,6 +15,20 @@ WHO = {
     "supervisor": "supervisor",
 }
 """What the table calls the owner of a Role, by the Role's component."""
+
+MANY = {
+    "apiVersion": "mlgen.dev/v1alpha1",
+    "kind": "TrainingJob",
+    "metadata": {"name": "stages"},
+    "spec": {
+        "framework": "generic",
+        "image": "example/stage:1",
+        "command": ["stage"],
+        "roles": {f"stage-{number}": {} for number in range(11)},
+        "successPolicy": {"role": "stage-0"},
+    },
+}
+"""A job with more Jobs than a supervisor watches by name."""
 
 AT_END = ("`cleanPodPolicy: All`", "`ttlSecondsAfterFinished`")
 STEP, NOBODY = "step of Argo Workflows", "training, helpers, TensorBoard"
@@ -49,8 +64,11 @@ def expected(who, objects):
     """Return the rows of a Role that apply to a job."""
     (plan,) = [json.loads(o["data"]["plan.json"]) for o in objects if is_plan(o)] or [{}]
     deletes = plan.get("cleanPodPolicy") == "All"
+    jobs = sum(item["kind"] == "Job" for item in plan.get("workloads", ()))
     holds = {
         "": True,
+        "at most 10 Jobs": jobs <= 10,
+        "more than 10 Jobs": jobs > 10,
         "StatefulSets": any(item["kind"] == "StatefulSet" for item in objects),
         "`cleanPodPolicy: All`": deletes,
         "`ttlSecondsAfterFinished`": "ttlSeconds" in plan and not deletes,
@@ -70,10 +88,11 @@ def is_plan(item):
 
 
 def test_roles_have_the_rights_of_the_table_and_no_row_is_left_over():
-    """In the goldens, which test_golden compares with what is rendered."""
+    """In the goldens, which test_golden compares with what is rendered, and with many Jobs."""
     used = set()
-    for file in FILES:
-        objects = load_all(golden(file)) if "\nkind: Role\n" in golden(file) else []
+    texts = {file: golden(file) for file in FILES}
+    every = {file: load_all(text) for file, text in texts.items() if "\nkind: Role\n" in text}
+    for file, objects in {**every, "many Jobs": mlgen.render(MANY)}.items():
         for item in (item for item in objects if item["kind"] == "Role"):
             job = item["metadata"]["labels"][JOB]
             mine = [o for o in objects if o["metadata"]["labels"].get(JOB) == job]
