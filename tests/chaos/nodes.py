@@ -38,19 +38,24 @@ class LostNode(Fault):
         return "the node is lost"
 
     def destroy(self):
-        for file in self.folder.glob("run/*.pid"):
-            kill(int(file.read_text()))
-        for shim in Path("/proc").glob("[0-9]*"):
-            if {"-address", f"/run/mlgen-cluster/{NAME}.sock"} <= {*command(shim.name)}:
-                for child in children(shim):
-                    kill(child)
-                kill(int(shim.name))
+        destroy(self.folder)
 
     def end(self):
         """Delete the node as a cloud does."""
         self.destroy()
         self.cluster.kubectl("uncordon", self.first)
         self.cluster.kubectl("delete", "node", NAME, "--ignore-not-found")
+
+
+def destroy(folder):
+    """Kill all that runs on the second node, which has this folder."""
+    for file in folder.glob("run/*.pid"):
+        kill(int(file.read_text()))
+    for shim in Path("/proc").glob("[0-9]*"):
+        if {"-address", f"/run/mlgen-cluster/{NAME}.sock"} <= {*command(shim.name)}:
+            for child in children(shim):
+                kill(child)
+            kill(int(shim.name))
 
 
 def children(folder):

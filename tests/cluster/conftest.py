@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,13 @@ def images(variables):
         for image in node["status"]["images"]
         for name in image["names"]
     }
+
+
+def skip_without(image, name, variables):
+    """Skip the test if the cluster does not have an image that more-images makes by a name."""
+    if image not in images(variables):
+        hint = f"`../shared/cluster/more-images {name}` makes it"
+        pytest.skip(f"the cluster has no image {image}; {hint}")
 
 
 @pytest.fixture(scope="session")
@@ -101,18 +109,25 @@ def shared_namespace(environment):
 @pytest.fixture(scope="module")
 def claim(shared_namespace, here, tmp_path_factory):  # noqa: ARG001 - pods mount a folder
     """The folder of a bound claim, `data`, with the label of the job `all`, as users may add it."""
-    name, folder = f"{shared_namespace.name}-data", tmp_path_factory.mktemp("data")
+    folder = tmp_path_factory.mktemp("data")
+    with bound(shared_namespace, "data", folder, {"mlgen.dev/job": "all"}):
+        yield folder
+
+
+@contextmanager
+def bound(namespace, name, folder, labels=None):
+    """Bind a claim to a folder of this machine."""
+    volume_name, size = f"{namespace.name}-{name}", {"storage": "1Mi"}
     spec = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
-    size = {"storage": "1Mi"}
-    volume = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}}
+    volume = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": volume_name}}
     volume["spec"] = spec | {"capacity": size, "hostPath": {"path": str(folder)}}
     claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
-    claim["metadata"] = {"name": "data", "labels": {"mlgen.dev/job": "all"}}
-    claim["spec"] = spec | {"resources": {"requests": size}, "volumeName": name}
+    claim["metadata"] = {"name": name, "labels": labels or {}}
+    claim["spec"] = spec | {"resources": {"requests": size}, "volumeName": volume_name}
     for item in (volume, claim):
-        shared_namespace.kubectl("apply", "-f", "-", stdin=json.dumps(item))
-    yield folder
-    shared_namespace.kubectl("delete", "persistentvolume", name, "--wait=false")
+        namespace.kubectl("apply", "-f", "-", stdin=json.dumps(item))
+    yield
+    namespace.kubectl("delete", "persistentvolume", volume_name, "--wait=false")
 
 
 @pytest.fixture
@@ -132,9 +147,7 @@ def launch(namespace, jobs):
     passwd = "root:x:0:0::/root:/bin/sh\nmpiuser:x:1000:1000::/home/mpiuser:/bin/sh\n"
 
     def launch(file, image, *settings):
-        if f"mlgen.test/{image}:1" not in images(namespace.environment):
-            hint = f"`../shared/cluster/more-images {image}` makes it"
-            pytest.skip(f"the cluster has no image mlgen.test/{image}:1; {hint}")
+        skip_without(f"mlgen.test/{image}:1", image, namespace.environment)
         namespace.kubectl("create", "configmap", "passwd", f"--from-literal=passwd={passwd}")
         namespace.kubectl("apply", "-f", "-", stdin=namespace.mlgen("ssh-secret", "keys"))
         settings = (f"spec.image=mlgen.test/{image}:1", "spec.options.sshSecret=keys", *settings)
