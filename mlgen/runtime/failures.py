@@ -168,11 +168,12 @@ def _failures(plan: Plan, item: Workload, pod: Object, stopped: float | None) ->
     if reason := disruption(pod, stopped):
         yield Failure(created, 0, reason, name, retryable=True, node=node, kind=DISRUPTION)
         return
+    if item.retryable == ALONE:
+        return
     if status.get("phase") == "Failed" and not by_name:
         yield Failure(created, 0, status["reason"], name, True, node, REJECTION)  # noqa: FBT003
         return
-    init = [each["name"] for each in status.get("initContainerStatuses", ())]
-    ends = [*init, item.container] if item.retryable != ALONE else []
+    ends = [each["name"] for each in status.get("initContainerStatuses", ())] + [item.container]
     for container in [each for each in ends if each not in sidecars(pod) and each in by_name]:
         end = last_end(by_name[container])
         code = end.get("exitCode")

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from runtime import rights
 from runtime.controllers import indexes_of, is_deleted, is_final
+from runtime.faults import SERVER, START, Faults
 from runtime.ledger import DISRUPTION, EXIT, KILLED, REJECTION, Fact, Ledger
-from runtime.world import EPOCH, NODES, NOT_READY, Client, Killed, World, copied
+from runtime.world import EPOCH, NODES, Client, Killed, World, copied
 
-from mlgen.runtime.cluster import seconds, trimmed
+from mlgen.runtime.cluster import RECORD, seconds, trimmed
 from mlgen.runtime.plan import Order, Plan, Workload
-from mlgen.runtime.status import member
 from mlgen.runtime.supervise import Supervisor
 
 HOUR, DAY = 3600.0, 86400.0
@@ -24,19 +24,9 @@ LIMIT = 24 * HOUR
 PHASES = ("BackingOff", "Starting", "Running", "Stopping", "Ended")
 """In the order of one attempt: a new one begins with BackingOff."""
 
-EVICTION = "EvictionByEvictionAPI"
-KINDS = {
-    "exit": "gang: a program fails",
-    "kill": "gang: a program is killed, or out of memory",
-    "crash": "gang: a server crashes",
-    "drain": "gang: a pod is drained or preempted",
-    "delete": "gang: a pod is deleted",
-    "force": "gang: a pod is deleted without a grace period",
-    "node": "gang: a node dies; peers fail before its pods are deleted",
-    "reboot": "gang: a node dies and comes back",
-    "cut": "gang: a node is cut off for some time, and peers fail",
-    "late": "gang: a pod fails after another has succeeded",
-}
+PACES = ((0.5, 50), (0.5, 50), (66, 300), (1.1 * HOUR, 2.5 * HOUR), START)
+"""For how many seconds a gang trains until it fails, or succeeds."""
+
 FATES = {
     "reject": "the kubelet rejects a pod",
     "init": "an init container fails",
@@ -47,15 +37,9 @@ SHAPES = ("worker", "worker", "elastic", "master", "server", "initializer", "rea
 
 WORKER = Workload("Job", "mnist-worker", "worker")
 MASTER = Workload("Job", "mnist-master", "master")
-SERVER = Workload("StatefulSet", "mnist-ps", "ps", retryable="any")
 STRANGERS = ("other", "mnist-x")
 """Services of another job; one has a name that is in the plan."""
 INITIALIZER = Workload("Job", "mnist-initializer", "initializer")
-START = (1.0, 20.0)
-"""How long a program runs that cannot start."""
-PACES = ((0.5, 50), (0.5, 50), (66, 300), (1.1 * HOUR, 2.5 * HOUR), START)
-"""For how many seconds a gang trains until it fails, or succeeds."""
-FOREVER = 1e9
 LOST = 60.0
 """So long after its grace period, a pod is taken for lost."""
 PATIENCE = 1800.0
@@ -98,7 +82,7 @@ class Watch:
         self.ring()
 
 
-class History:
+class History(Faults):
     """A job, what goes wrong with it and with its supervisors, and how it has to end."""
 
     def __init__(self, seed, calm=None):
@@ -157,7 +141,7 @@ class History:
 
     # The job, and the cluster
 
-    def make_plan(self):  # noqa: PLR0911
+    def make_plan(self):
         random = self.random
         n = random.choice((2, 3, 4) if self.shape == "elastic" else (1, 2, 3, 4))
         rule = "any" if self.calm else random.choice(("any", "any", ">=128", (137, 138), None))
@@ -179,26 +163,36 @@ class History:
         )
         if plan.clean_pod_policy == "All" or plan.ttl_seconds:
             plan = replace(plan, objects=(("Service", "mnist"), ("Service", "mnist-x")))
-        if self.shape == "master":
-            return replace(plan, deciding=("mnist-master",), workloads=(master, worker))
-        if self.shape == "server":
-            scope = self.random.choice(("All", ("worker", "ps")))
-            return replace(plan, workloads=(SERVER, worker), restart_scope=scope)
-        if self.shape == "initializer":
-            order = (Order("worker", "Complete", "initializer"),)
-            retryable = random.choice(("alone", rule))
-            first = replace(INITIALIZER, replicas=random.choice((1, 1, 3)), retryable=retryable)
-            return replace(plan, workloads=(first, worker), order=order)
-        if self.shape == "ready":
-            order = (Order("worker", "Ready", "ps"),)
-            return replace(plan, workloads=(SERVER, worker), order=order)
-        if self.shape in ("worker", "elastic"):
-            return plan
-        plan = replace(plan, restart_scope="Replica")
-        if self.shape in ("all", "any"):
-            names = ("mnist-master", "mnist-worker")
-            return replace(plan, deciding=names, decides=self.shape, workloads=(master, worker))
-        return replace(plan, deciding=("mnist-master",), workloads=(master, worker, SERVER))
+        changes = {
+            "worker": {},
+            "elastic": {},
+            "master": {"deciding": ("mnist-master",), "workloads": (master, worker)},
+            "server": {
+                "workloads": (SERVER, worker),
+                "restart_scope": random.choice(("All", ("worker", "ps"))),
+            },
+            "initializer": {
+                "workloads": (self.make_initializer(rule), worker),
+                "order": (Order("worker", "Complete", "initializer"),),
+            },
+            "ready": {
+                "workloads": (SERVER, worker),
+                "order": (Order("worker", "Ready", "ps"),),
+            },
+            "all": {"decides": "all", "deciding": ("mnist-master", "mnist-worker")},
+            "any": {"decides": "any", "deciding": ("mnist-master", "mnist-worker")},
+            "replica": {"deciding": ("mnist-master",)},
+        }[self.shape]
+        if self.shape in ("all", "any", "replica"):
+            server = (SERVER,) if self.shape == "replica" else ()
+            changes |= {"restart_scope": "Replica", "workloads": (master, worker, *server)}
+        return replace(plan, **changes)
+
+    def make_initializer(self, rule):
+        replicas = self.random.choice((1, 1, 3))
+        return replace(
+            INITIALIZER, replicas=replicas, retryable=self.random.choice(("alone", rule))
+        )
 
     def make_cluster(self):
         world, random = self.world, self.random
@@ -230,6 +224,8 @@ class History:
             for item in items:
                 metadata = {"labels": {"mlgen.dev/job": job}}
                 suspended = job == "mnist" and item.role in held
+                if suspended:
+                    metadata["annotations"] = {RECORD: "waits"}
                 spec = {
                     "completions": item.replicas,
                     "parallelism": item.replicas,
@@ -415,95 +411,6 @@ class History:
         for pod in jobs:
             world.after(seconds + random.uniform(0, 2), world.end_pod, pod, 0)
 
-    def choose(self, jobs, pods):
-        kinds = ["exit"] * 4 + ["kill"] * 3 + ["drain", "delete", "force", "node", "node", "reboot"]
-        kinds += ["cut", "cut"] + ["late"] * (len(jobs) > 1 and not self.calm)
-        kinds += ["crash", "crash"] if len(pods) > len(jobs) else []
-        kinds = ["exit"] if self.pace == START or (self.calm and self.code) else kinds
-        return self.random.choice(kinds)
-
-    def fail_gang(self, session, kind):  # noqa: PLR0912, PLR0915, C901
-        world, random, pods = self.world, self.random, session["pods"]
-        pods[:] = [pod for pod in pods if self.shape != "elastic" or self.is_up(pod)]
-        together = all(map(self.is_up, pods)) and session["goes on"] and pods
-        if not together or self.ledger.is_stopping:
-            self.failures_left += 1  # something else has stopped the gang
-            return
-        # A pod that is replaced before any supervisor has seen it is not noticed.
-        members = self.state().get("members", "").split()
-        seen = all(member(pod["metadata"]["uid"]) in members for pod in pods)
-        if kind in ("drain", "delete", "force") and not seen:
-            world.after(5.0, self.fail_gang, session, kind)
-            return
-        servers = [pod for pod in pods if self.owner(pod) == SERVER.name]
-        jobs = [pod for pod in pods if pod not in servers]
-        session["goes on"] = False
-        world.faults[KINDS[kind]] += 1
-        victim = random.choice(jobs if kind in ("exit", "kill", "late") else pods)
-        gone = [victim]
-        node = victim["spec"]["nodeName"]
-        if kind in ("exit", "kill", "late", "crash"):
-            killed = kind == "kill" or (kind != "exit" and random.random() < 0.5)
-            codes = (self.code,) if self.code else (137, 137, 139, 143) if killed else (1, 42)
-            code = random.choice(codes)
-            reason = "OOMKilled" if code == 137 and random.random() < 0.3 else ""
-            name = KILLED if code >= 128 else EXIT
-        if kind == "late":
-            jobs = sorted(jobs, key=lambda pod: pod["index"])
-            done, victim = random.sample(jobs, 2)
-            gone = [done, victim]
-            world.end_pod(done, 0)
-            world.after(6.0, self.fail_later, victim, code)
-        elif kind == "crash":
-            victim = servers[0]
-            gone = [victim]
-            world.after(random.uniform(0.1, 2), world.crash, victim, code)
-            self.fact(victim, name, code)
-        elif kind in ("exit", "kill"):
-            self.fact(victim, name, code, reason=reason)
-            world.end_pod(victim, code, reason)
-        elif kind in ("node", "reboot", "cut"):
-            gone = [pod for pod in pods if pod["spec"]["nodeName"] == node]
-            seconds = random.choice((30.0, 70.0, 150.0, 600.0)) if kind == "cut" else FOREVER
-            for pod in gone if seconds > NOT_READY else ():
-                self.fact(pod, DISRUPTION, is_sure=kind == "node")
-            if kind == "cut":
-                for pod in [pod for pod in gone if pod not in servers]:
-                    world.after(random.uniform(0.5, 10), self.fail_peer, pod, 1)
-                world.silence(node, seconds)
-            else:
-                # A StatefulSet replaces a pod only when somebody has deleted its node.
-                served = any(pod in servers for pod in gone)
-                fate = random.choice(("is deleted", "is deleted" if served else "stays"))
-                fate = "reboots" if kind == "reboot" else fate
-                world.kill_node(node, fate)
-                for pod in gone:
-                    pod["exiting"] = True
-                    if kind == "reboot":
-                        # In a pod that is deleted meanwhile, nobody can tell why it has ended.
-                        self.fact(pod, KILLED, 137, tells=False)
-        else:
-            self.fact(victim, DISRUPTION)
-            if kind == "force":
-                world.force(victim)
-            else:
-                disrupted = random.choice((EVICTION, "PreemptionByScheduler"))
-                world.delete_pod(victim, disrupted=disrupted if kind == "drain" else "")
-        fails = kind == "cut" or random.random() < 0.8
-        for pod in jobs if fails and kind != "crash" else ():
-            if pod not in gone:
-                world.after(random.uniform(0.1, 10), self.fail_peer, pod, 1)
-
-    def fail_peer(self, pod, code):
-        if self.is_up(pod):
-            self.fact(pod, EXIT, code)
-            self.world.end_pod(pod, code)
-
-    def fail_later(self, pod, code):
-        if self.is_up(pod):
-            self.fact(pod, KILLED if code >= 128 else EXIT, code)
-            self.world.end_pod(pod, code)
-
     # The supervisors
 
     def ring(self):
@@ -621,144 +528,6 @@ class History:
             self.over_at = self.world.now
             if state["reason"] == "RestartRefused" and not self.is_refusable():
                 self.broken.append("the restart was refused, although it could succeed")
-
-    # Accidents from outside
-
-    def accidents(self):  # noqa: C901
-        random, world = self.random, self.world
-        if self.calm:
-            return
-        if random.random() < 0.1:
-            start = EPOCH + random.uniform(0, 100)
-            world.outage = (start, start + 300)
-        if self.gang and random.random() < 0.1:
-            world.after(random.uniform(5, 200), self.apply_again)
-        if random.random() < 0.06:
-            world.after(random.uniform(5, 100), self.delete_by_hand)
-        if random.random() < 0.15:
-            world.after(random.uniform(5, 200), self.fall_silent)
-        if random.random() < 0.15:
-            world.after(random.uniform(5, 200), self.lose_status)
-        if self.gang and random.random() < 0.15:
-            world.after(random.uniform(5, 200), self.pause)
-        if self.shape == "elastic":
-            world.after(random.uniform(5, 100), self.scale)
-        seconds = random.choice((5.0, 40.0, FOREVER))
-        if self.gang and random.random() < 0.06:
-            start = EPOCH + random.uniform(0, 100)
-            world.webhook = (start, start + seconds)
-            self.allowed_ends["ChangeRefused"] = "a webhook"
-        elif self.gang and random.random() < 0.06:
-            start = EPOCH + random.uniform(0, 100)
-            world.resumer = (start, start + seconds)
-            self.allowed_ends["ChangeRefused"] = "another client"
-
-    def apply_again(self):
-        if self.ended():
-            return
-        self.world.faults["the manifests are applied again"] += 1
-        self.meddled = True
-        held = {order.role for order in self.plan.order}
-        jobs = [body for body in self.workloads(self.gang) if "startTime" in body["status"]]
-        jobs = [body for body in jobs if body["metadata"]["name"] == "mnist-worker" and held]
-        if jobs and not self.ledger.is_stopping:
-            # That is as if the user suspended the role, and has to resume it.
-            self.resume_after(self.random.choice((90.0, 700.0)), jobs)
-        for item in self.plan.gang:
-            body = self.world.objects.get((item.kind, item.name))
-            if body:
-                size = {"completions": item.replicas, "parallelism": item.replicas}
-                manifest = {**size, "suspend": item.role in held}
-                manifest = manifest if item.kind == "Job" else {"replicas": item.replicas}
-                if self.world.change(body, {"spec": manifest}):
-                    self.ledger.is_unclear = True
-                    self.ledger.add(Fact(DISRUPTION, is_sure=False))
-                self.world.touch(body)
-
-    def delete_by_hand(self):
-        name = self.plan.deciding[0]
-        if ("Job", name) in self.world.objects and not self.ended():
-            self.world.faults["the deciding Job is deleted by hand"] += 1
-            self.allowed_ends["JobDeleted"] = "deleted"
-            self.ledger.excuse = "deleted"
-            self.world.on_write = lambda *_: None
-            self.world.delete("Job", name, {})
-            self.world.on_write = self.check_write
-
-    def fall_silent(self):
-        """Let a node be silent for a while, whose pods go on."""
-        node, seconds = self.random.choice(sorted(NODES)), self.random.choice((30.0, 80.0, 300.0))
-        if not self.world.is_silenced(node) and not self.ended():
-            self.world.faults["a kubelet is silent and comes back, while its pods go on"] += 1
-            self.world.silence(node, seconds)
-            self.widen(node)
-
-    def widen(self, node):
-        """Let a silent node be a reason why others fail, as long as it is silent."""
-        if self.world.is_silenced(node):
-            fact = Fact(DISRUPTION, is_sure=False, tells=False)
-            if fact not in self.ledger.facts[self.ledger.attempt]:
-                self.ledger.add(fact)
-            self.world.after(0.5, self.widen, node)
-
-    def widen_now(self, job):
-        """Another client resumes a Job: a supervisor may only see that its pods were deleted."""
-        if job["metadata"]["name"] in self.gang:
-            self.meddled = True
-            self.ledger.add(Fact(DISRUPTION, is_sure=False))
-
-    def lose_status(self):
-        if not self.ended():
-            self.world.faults["the status is lost"] += 1
-            body = self.world.objects["ConfigMap", "mnist-status"]
-            body["data"] = {}
-            self.forgot = True
-            self.status_seen.clear()
-            self.world.touch(body)
-
-    def pause(self):
-        """Let the user suspend all Jobs that run, and resume them later."""
-        jobs = [body for body in self.workloads(self.gang) if body["kind"] == "Job"]
-        jobs = [body for body in jobs if not body["spec"]["suspend"]]
-        if self.ended() or self.ledger.is_stopping or not jobs:
-            return
-        self.world.faults["the user suspends and resumes the job"] += 1
-        self.ledger.is_unclear = True
-        for body in jobs:
-            self.world.change(body, {"spec": {"suspend": True}})
-            self.world.touch(body)
-        self.resume_after(self.random.choice((3.0, 90.0, 700.0)), jobs)
-
-    def resume_after(self, seconds, jobs):
-        start, end = self.world.outage
-        if seconds < 60 or start < self.world.now + seconds < end + 60:
-            # A supervisor that does not see this only sees that pods were deleted.
-            self.ledger.add(Fact(DISRUPTION, is_sure=False))
-        self.world.after(seconds, self.go_on, jobs)
-
-    def go_on(self, jobs):
-        self.meddled = True
-        gang = [pod for pod in self.world.all("Pod") if self.owner(pod) in self.gang]
-        if any(is_deleted(pod) and not is_final(pod) for pod in gang):
-            # Pods of the run before are still there, as after a deletion.
-            self.ledger.add(Fact(DISRUPTION, is_sure=False))
-        for pod in self.world.all("Pod"):
-            if self.owner(pod) == SERVER.name:
-                pod.pop("session", None)  # serves whoever comes
-        for body in jobs:
-            if self.world.objects.get(("Job", body["metadata"]["name"])) is body:
-                self.world.change(body, {"spec": {"suspend": False}})
-                self.world.touch(body)
-
-    def scale(self):
-        """Let the user give an elastic Job another size."""
-        job = self.world.objects.get(("Job", "mnist-worker"))
-        if job and not self.ended() and not self.ledger.is_stopping:
-            self.world.faults["the user scales an elastic job"] += 1
-            self.ledger.is_unclear = True
-            size = self.random.choice((1, 2, 3, 5))
-            self.world.change(job, {"spec": {"completions": size, "parallelism": size}})
-            self.world.touch(job)
 
     def ended(self):
         return self.over_at is not None

@@ -822,7 +822,9 @@ def test_a_role_that_is_restarted_alone_stops_the_gang_only_if_it_is_disrupted()
     plan = replace(GANG, workloads=(replace(WORKER, retryable="alone"), SERVER))
     drained = pod("w-1", conditions={"DisruptionTarget": "True"})
 
-    assert after(plan, seen(W0)).phase == "Running"
+    rejected = pod("w-1", phase="Failed", empty=True, rejected="OutOfcpu")
+
+    assert after(plan, seen(W0, rejected)).phase == "Running"
     assert after(plan, seen(W0, drained)).phase == "Stopping"
 
 

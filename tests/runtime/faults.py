@@ -1,0 +1,276 @@
+"""What goes wrong in a history: how a gang fails, and what comes from outside."""
+
+from runtime.controllers import is_deleted, is_final
+from runtime.ledger import DISRUPTION, EXIT, KILLED, Fact
+from runtime.world import EPOCH, NODES, NOT_READY
+
+from mlgen.runtime.cluster import RECORD
+from mlgen.runtime.plan import Workload
+from mlgen.runtime.status import member
+
+EVICTION = "EvictionByEvictionAPI"
+KINDS = {
+    "exit": "gang: a program fails",
+    "kill": "gang: a program is killed, or out of memory",
+    "crash": "gang: a server crashes",
+    "drain": "gang: a pod is drained or preempted",
+    "delete": "gang: a pod is deleted",
+    "force": "gang: a pod is deleted without a grace period",
+    "node": "gang: a node dies; peers fail before its pods are deleted",
+    "reboot": "gang: a node dies and comes back",
+    "cut": "gang: a node is cut off for some time, and peers fail",
+    "late": "gang: a pod fails after another has succeeded",
+}
+SERVER = Workload("StatefulSet", "mnist-ps", "ps", retryable="any")
+START = (1.0, 20.0)
+"""How long a program runs that cannot start."""
+FOREVER = 1e9
+
+
+class Faults:
+    """The part of a `History` that lets things go wrong."""
+
+    def choose(self, jobs, pods):
+        kinds = ["exit"] * 4 + ["kill"] * 3 + ["drain", "delete", "force", "node", "node", "reboot"]
+        kinds += ["cut", "cut"] + ["late"] * (len(jobs) > 1 and not self.calm)
+        kinds += ["crash", "crash"] if len(pods) > len(jobs) else []
+        kinds = ["exit"] if self.pace == START or (self.calm and self.code) else kinds
+        return self.random.choice(kinds)
+
+    def fail_gang(self, session, kind):
+        """Let a gang that trains fail, if nothing else has stopped it; its peers exit, or hang."""
+        pods = session["pods"]
+        pods[:] = [pod for pod in pods if self.shape != "elastic" or self.is_up(pod)]
+        together = all(map(self.is_up, pods)) and session["goes on"] and pods
+        if not together or self.ledger.is_stopping:
+            self.failures_left += 1
+            return
+        # A pod that is replaced before any supervisor has seen it is not noticed.
+        members = self.state().get("members", "").split()
+        seen = all(member(pod["metadata"]["uid"]) in members for pod in pods)
+        if kind in ("drain", "delete", "force") and not seen:
+            self.world.after(5.0, self.fail_gang, session, kind)
+            return
+        session["goes on"] = False
+        self.world.faults[KINDS[kind]] += 1
+        jobs = [pod for pod in pods if self.owner(pod) != SERVER.name]
+        fail = {"exit": self.fail_program, "kill": self.fail_program, "late": self.fail_late}
+        fail |= {"node": self.lose_node, "reboot": self.lose_node, "cut": self.cut_off}
+        gone = fail.get(kind, self.lose_pod)(kind, pods, jobs)
+        if kind == "crash":
+            self.crash_server(pods)
+        elif kind == "cut" or self.random.random() < 0.8:
+            for pod in jobs:
+                if pod not in gone:
+                    self.world.after(self.random.uniform(0.1, 10), self.fail_peer, pod, 1)
+
+    def choose_code(self, kind):
+        """Return an exit code, the reason of its container, and the kind of that failure."""
+        random = self.random
+        killed = kind == "kill" or (kind != "exit" and random.random() < 0.5)
+        codes = (self.code,) if self.code else (137, 137, 139, 143) if killed else (1, 42)
+        code = random.choice(codes)
+        reason = "OOMKilled" if code == 137 and random.random() < 0.3 else ""
+        return code, reason, KILLED if code >= 128 else EXIT
+
+    def fail_program(self, kind, _, jobs):
+        code, reason, name = self.choose_code(kind)
+        victim = self.random.choice(jobs)
+        self.fact(victim, name, code, reason=reason)
+        self.world.end_pod(victim, code, reason)
+        return [victim]
+
+    def fail_late(self, kind, _, jobs):
+        """Let one pod succeed, and another fail later."""
+        if len(jobs) < 2:
+            return self.fail_program(kind, None, jobs)
+        done, victim = self.random.sample(jobs, 2)
+        self.world.end_pod(done, 0)
+        self.world.after(6.0, self.fail_peer, victim, self.choose_code(kind)[0])
+        return [done, victim]
+
+    def crash_server(self, pods):
+        victim = next(pod for pod in pods if self.owner(pod) == SERVER.name)
+        code, _, name = self.choose_code("crash")
+        self.world.after(self.random.uniform(0.1, 2), self.world.crash, victim, code)
+        self.fact(victim, name, code)
+
+    def cut_off(self, _, pods, __):
+        """Let a node be cut off for some time, on which all programs fail."""
+        node = self.random.choice(pods)["spec"]["nodeName"]
+        seconds = self.random.choice((30.0, 70.0, 150.0, 600.0))
+        gone = [pod for pod in pods if pod["spec"]["nodeName"] == node]
+        for pod in gone:
+            if seconds > NOT_READY:
+                self.fact(pod, DISRUPTION, is_sure=False)
+            if self.owner(pod) != SERVER.name:
+                self.world.after(self.random.uniform(0.5, 10), self.fail_peer, pod, 1)
+        self.world.silence(node, seconds)
+        return gone
+
+    def lose_node(self, kind, pods, _):
+        node = self.random.choice(pods)["spec"]["nodeName"]
+        gone = [pod for pod in pods if pod["spec"]["nodeName"] == node]
+        # A StatefulSet replaces a pod only when somebody has deleted its node.
+        served = any(self.owner(pod) == SERVER.name for pod in gone)
+        fate = self.random.choice(("is deleted", "is deleted" if served else "stays"))
+        for pod in gone:
+            self.fact(pod, DISRUPTION, is_sure=kind == "node")
+            if kind == "reboot":
+                # In a pod that is deleted meanwhile, nobody can tell why it has ended.
+                self.fact(pod, KILLED, 137, tells=False)
+        self.world.kill_node(node, "reboots" if kind == "reboot" else fate)
+        for pod in gone:
+            pod["exiting"] = True
+        return gone
+
+    def lose_pod(self, kind, pods, _):
+        if kind == "crash":
+            return []
+        victim = self.random.choice(pods)
+        self.fact(victim, DISRUPTION)
+        if kind == "force":
+            self.world.force(victim)
+        else:
+            why = self.random.choice((EVICTION, "PreemptionByScheduler"))
+            self.world.delete_pod(victim, disrupted=why if kind == "drain" else "")
+        return [victim]
+
+    def fail_peer(self, pod, code):
+        if self.is_up(pod):
+            self.fact(pod, KILLED if code >= 128 else EXIT, code)
+            self.world.end_pod(pod, code)
+
+    # Accidents from outside
+
+    def accidents(self):
+        """Plan what comes from outside."""
+        random, world = self.random, self.world
+        accidents = [
+            (0.06, 100, self.delete_by_hand),
+            (0.15, 200, self.fall_silent),
+            (0.15, 200, self.lose_status),
+            (0.1, 200, self.apply_again),
+            (0.15, 200, self.pause),
+            (1.0 if self.shape == "elastic" else 0.0, 100, self.scale),
+        ]
+        for chance, seconds, what in accidents if not self.calm else ():
+            if random.random() < chance and (
+                self.gang or what not in (self.apply_again, self.pause)
+            ):
+                world.after(random.uniform(5, seconds), what)
+        start, seconds = EPOCH + random.uniform(0, 100), random.choice((5.0, 40.0, FOREVER))
+        what = random.random()
+        if self.calm:
+            return
+        if what < 0.1:
+            world.outage = (start, start + 300)
+        elif self.gang and what < 0.16:
+            world.webhook = (start, start + seconds)
+            self.allowed_ends["ChangeRefused"] = "a webhook"
+        elif self.gang and what < 0.22:
+            world.resumer = (start, start + seconds)
+            self.allowed_ends["ChangeRefused"] = "another client"
+
+    def apply_again(self):
+        if self.ended():
+            return
+        self.world.faults["the manifests are applied again"] += 1
+        self.meddled = True
+        held = {order.role for order in self.plan.order}
+        for item in self.plan.gang:
+            body = self.world.objects.get((item.kind, item.name))
+            if body:
+                size = {"completions": item.replicas, "parallelism": item.replicas}
+                manifest = {**size, "suspend": item.role in held}
+                manifest = manifest if item.kind == "Job" else {"replicas": item.replicas}
+                note = {"annotations": {RECORD: "waits"}} if item.role in held else {}
+                if self.world.change(body, {"spec": manifest, "metadata": note}):
+                    self.ledger.is_unclear = True
+                    self.ledger.add(Fact(DISRUPTION, is_sure=False))
+                self.world.touch(body)
+
+    def delete_by_hand(self):
+        name = self.plan.deciding[0]
+        if ("Job", name) in self.world.objects and not self.ended():
+            self.world.faults["the deciding Job is deleted by hand"] += 1
+            self.allowed_ends["JobDeleted"] = "deleted"
+            self.ledger.excuse = "deleted"
+            self.world.on_write = lambda *_: None
+            self.world.delete("Job", name, {})
+            self.world.on_write = self.check_write
+
+    def fall_silent(self):
+        """Let a node be silent for a while, whose pods go on."""
+        node, seconds = self.random.choice(sorted(NODES)), self.random.choice((30.0, 80.0, 300.0))
+        if not self.world.is_silenced(node) and not self.ended():
+            self.world.faults["a kubelet is silent and comes back, while its pods go on"] += 1
+            self.world.silence(node, seconds)
+            self.widen(node)
+
+    def widen(self, node):
+        """Let a silent node be a reason why others fail, as long as it is silent."""
+        if self.world.is_silenced(node):
+            fact = Fact(DISRUPTION, is_sure=False, tells=False)
+            if fact not in self.ledger.facts[self.ledger.attempt]:
+                self.ledger.add(fact)
+            self.world.after(0.5, self.widen, node)
+
+    def widen_now(self, job):
+        """Another client resumes a Job: a supervisor may only see that its pods were deleted."""
+        if job["metadata"]["name"] in self.gang:
+            self.meddled = True
+            self.ledger.add(Fact(DISRUPTION, is_sure=False))
+
+    def lose_status(self):
+        if not self.ended():
+            self.world.faults["the status is lost"] += 1
+            body = self.world.objects["ConfigMap", "mnist-status"]
+            body["data"] = {}
+            self.forgot = True
+            self.status_seen.clear()
+            self.world.touch(body)
+
+    def pause(self):
+        """Let the user suspend all Jobs that run, and resume them later."""
+        jobs = [body for body in self.workloads(self.gang) if body["kind"] == "Job"]
+        jobs = [body for body in jobs if not body["spec"]["suspend"]]
+        if self.ended() or self.ledger.is_stopping or not jobs:
+            return
+        self.world.faults["the user suspends and resumes the job"] += 1
+        self.ledger.is_unclear = True
+        for body in jobs:
+            self.world.change(body, {"spec": {"suspend": True}})
+            self.world.touch(body)
+        self.resume_after(self.random.choice((3.0, 90.0, 700.0)), jobs)
+
+    def resume_after(self, seconds, jobs):
+        start, end = self.world.outage
+        if seconds < 60 or start < self.world.now + seconds < end + 60:
+            # A supervisor that does not see this only sees that pods were deleted.
+            self.ledger.add(Fact(DISRUPTION, is_sure=False))
+        self.world.after(seconds, self.go_on, jobs)
+
+    def go_on(self, jobs):
+        self.meddled = True
+        gang = [pod for pod in self.world.all("Pod") if self.owner(pod) in self.gang]
+        if any(is_deleted(pod) and not is_final(pod) for pod in gang):
+            # Pods of the run before are still there, as after a deletion.
+            self.ledger.add(Fact(DISRUPTION, is_sure=False))
+        for pod in self.world.all("Pod"):
+            if self.owner(pod) == SERVER.name:
+                pod.pop("session", None)  # serves whoever comes
+        for body in jobs:
+            if self.world.objects.get(("Job", body["metadata"]["name"])) is body:
+                self.world.change(body, {"spec": {"suspend": False}})
+                self.world.touch(body)
+
+    def scale(self):
+        """Let the user give an elastic Job another size."""
+        job = self.world.objects.get(("Job", "mnist-worker"))
+        if job and not self.ended() and not self.ledger.is_stopping:
+            self.world.faults["the user scales an elastic job"] += 1
+            self.ledger.is_unclear = True
+            size = self.random.choice((1, 2, 3, 5))
+            self.world.change(job, {"spec": {"completions": size, "parallelism": size}})
+            self.world.touch(job)
