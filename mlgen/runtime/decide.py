@@ -128,7 +128,8 @@ def advance(plan: Plan, seen: Seen, state: State, now: float) -> State:
     if state.phase == "Ended":
         return state
     missing, present = _missing(plan, seen), unfinished(plan.workloads, seen)
-    short = plan.pending_seconds and state.phase in ACTIVE and short_of_pods(plan, seen, now)
+    watched = plan.pending_seconds and state.phase in (*ACTIVE, "Stopping")
+    short = watched and short_of_pods(plan, seen, now)
     runs = not missing and any(not is_suspended(each) for _, each in present)
     stopped = [item for item, each in present if is_paused(plan, state, item, each)]
     paused = state.phase == "Running" and any(item.name in plan.deciding for item in stopped)

@@ -180,9 +180,15 @@ def _backing_off(plan: Plan, seen: Seen, state: State, now: float) -> State:
 
 
 def _is_quiet(plan: Plan, seen: Seen, now: float) -> bool:
-    """Return whether every workload of the gang has stopped, and its last pod is gone."""
+    """Return whether every workload of the gang has stopped, and its last pod is gone.
+
+    A pod of a Job on a lost node is given up after some time. A StatefulSet cannot replace its pod
+    before that is gone, and a launcher that starts earlier does not reach it.
+    """
     stopped = all(is_stopped(observed) for _, observed in unfinished(plan.gang, seen))
-    return stopped and not any(is_live(pod, now) for _, pod in pods_of(plan.gang, seen))
+    return stopped and not any(
+        is_live(pod, now if item.kind == "Job" else 0.0) for item, pod in pods_of(plan.gang, seen)
+    )
 
 
 def _is_prepared(plan: Plan, item: Workload) -> bool:

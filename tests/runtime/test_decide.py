@@ -515,6 +515,11 @@ JUDGED = {
     "no cause is left": ((), RUNNING, ("BackingOff", 0, 1, NOW + 10)),
     "not all pods are gone": ((W0, pod("w-1", deleted=-89)), RUNNING, ("Stopping", 0, 0, 0)),
     "a pod on a lost node": ((W1, pod(deleted=-91)), RUNNING, ("BackingOff", 0, 1, NOW + 10)),
+    "a pod of a StatefulSet on a lost node": (
+        (W1, pod("ps-0", "mnist-ps", deleted=-9000)),
+        RUNNING,
+        ("Stopping", 0, 0, 0),
+    ),
     "a pod whose node came back": (
         (W1, pod(phase="Failed", code=143, at=0, deleted=-10, conditions=CUT_OFF)),
         RUNNING,
