@@ -382,7 +382,7 @@ def started_again(workflows):
     before = workflows.only_attempt("retried"), len(workflows.starts("repeated"))
     workflows.argo("retry", "retried")
     resubmitted = workflows.argo("resubmit", "repeated", "-o", "name").strip()
-    workflows.namespace.kubectl("delete", "workflow", "collected", "--wait=false")
+    workflows.namespace.kubectl("delete", "workflow", "collected")  # and its objects, later
     workflows.start("collected")
     workflows.create()
     return before, resubmitted
