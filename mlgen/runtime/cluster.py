@@ -47,7 +47,7 @@ METADATA = ("name", "uid", "creationTimestamp", "ownerReferences", "finalizers",
 
 CONDITION = ("type", "status", "reason", "message", "lastTransitionTime")
 CONTAINER = ("name", "image", "restartCount", "state", "lastState")
-STATUS = ("phase", "reason", "message")
+STATUS = ("phase", "reason", "message", "startTime")
 LISTS: dict[str, tuple[str, ...]] = {
     "conditions": CONDITION,
     "initContainerStatuses": CONTAINER,
@@ -288,6 +288,16 @@ def deleted_at(pod: Object) -> float:
     """Return when a pod was told to end; deletionTimestamp is the end of its grace period."""
     end, grace = (pod["metadata"].get(key) for key in METADATA[-2:])
     return seconds(end) - float(grace or 0) if end else float("inf")
+
+
+def is_behind(pod: Object) -> bool:
+    """Return whether the clock of a pod's node is behind, by more than the rounding of times.
+
+    Its kubelet notes when it first sees a pod, which the scheduler has assigned to it before.
+    """
+    scheduled, start = condition(pod, "PodScheduled") or {}, pod["status"].get("startTime")
+    at = scheduled.get("lastTransitionTime")
+    return bool(start and at and seconds(start) < seconds(at) - 1)
 
 
 def told_at(pod: Object) -> float:

@@ -15,6 +15,7 @@ from mlgen.runtime.cluster import (
     Seen,
     condition,
     containers,
+    is_behind,
     is_deleted,
     is_stuck,
     is_suspended,
@@ -159,7 +160,8 @@ def _failures(plan: Plan, item: Workload, pod: Object, stopped: float | None) ->
     created, told = pod["metadata"]["creationTimestamp"], told_at(pod)
     by_name = {each["name"]: each for each in containers(pod)}
     main = by_name.get(item.container, {"state": {}})["state"].get("terminated") or {}
-    if main.get("exitCode") == 0 and seconds(main.get("finishedAt") or created) < told:
+    early = seconds(main.get("finishedAt") or created) < told and not is_behind(pod)
+    if main.get("exitCode") == 0 and (early or told == float("inf")):
         if status.get("phase") == "Failed":
             # Another container failed, so the Job replaces the pod, whose peers have ended, too.
             code = max(last_end(each).get("exitCode") or 0 for each in by_name.values())

@@ -377,6 +377,14 @@ def test_a_replica_whose_successor_has_trained_to_the_end_is_complete():
     assert (0, "JobSucceeded") == (state.code, state.reason)
 
 
+@pytest.mark.parametrize(("behind", "phase"), [(0, "Running"), (200, "Stopping")])
+def test_when_a_replica_was_told_to_end_is_not_known_by_a_clock_that_is_behind(behind, phase):
+    drained = pod(code=0, at=-20, deleted=-10, conditions={"PodScheduled": "True"})
+    drained["status"]["startTime"] = stamp(NOW - 59 - behind)
+
+    assert after(GANG, seen(drained)).phase == phase
+
+
 W0 = pod(phase="Failed", code=137, at=-2)
 W1 = pod("w-1", phase="Failed", code=1, at=-1)
 DRAINED = {"DisruptionTarget": "True"}

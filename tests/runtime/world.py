@@ -304,6 +304,8 @@ class World(Controllers):
         nodes = NODES - self.tainted
         init = [{"name": "fetch"}] if self.fetches else []
         init += [{"name": "proxy", "restartPolicy": "Always"}] if self.sidecar else []
+        scheduled = {"type": "PodScheduled", "status": "True"}
+        scheduled["lastTransitionTime"] = stamp(self.now)  # by the clock of the scheduler
         pod = self.put(
             "Pod",
             name,
@@ -317,7 +319,7 @@ class World(Controllers):
                 "containers": [{"name": "main"}],
                 **({"initContainers": init} if init else {}),
             },
-            status={"phase": "Pending", "conditions": []},
+            status={"phase": "Pending", "conditions": [scheduled]},
             index=index,
             failures=failures,
         )
@@ -369,7 +371,8 @@ class World(Controllers):
         running = {"running": {"startedAt": self.clock(pod)}}
         names = [each["name"] for each in pod["spec"].get("initContainers", ())]
         status["initContainerStatuses"] = [self.container(name, dict(running)) for name in names]
-        self.say(pod, PodScheduled=True, PodReadyToStartContainers=True, Initialized=not names)
+        status["startTime"] = self.clock(pod)
+        self.say(pod, PodReadyToStartContainers=True, Initialized=not names)
         self.say(pod, ContainersReady=False, Ready=False)
         if "fetch" in names:
             self.touch(pod)
