@@ -59,7 +59,9 @@ class Faults:
         gone = fail.get(kind, self.lose_pod)(kind, pods, jobs)
         if kind == "crash":
             self.crash_server(pods)
-        elif kind == "cut" or self.random.random() < 0.8:
+        elif kind == "cut" or self.shape == "elastic" or self.random.random() < 0.8:
+            # Nothing shows that others wait for a node that is back, or for a pod that is not
+            # wanted any more.
             for pod in jobs:
                 if pod not in gone:
                     self.world.after(self.random.uniform(0.1, 10), self.fail_peer, pod, 1)
