@@ -59,12 +59,18 @@ class Faults:
         gone = fail.get(kind, self.lose_pod)(kind, pods, jobs)
         if kind == "crash":
             self.crash_server(pods)
-        elif kind == "cut" or self.shape == "elastic" or self.random.random() < 0.8:
-            # Nothing shows that others wait for a node that is back, or for a pod that is not
-            # wanted any more.
+        elif kind == "cut" or self.is_quiet_loss() or self.random.random() < 0.8:
             for pod in jobs:
                 if pod not in gone:
                     self.world.after(self.random.uniform(0.1, 10), self.fail_peer, pod, 1)
+
+    def is_quiet_loss(self):
+        """Return whether a loss may not show unless the peers exit.
+
+        A Job is complete when its last replica exits with 0, also if it was told to; and what a
+        user has scaled away is not missed. That the peers hang is a stall, which is left out.
+        """
+        return self.shape == "elastic" or 0 in self.world.on_sigterm
 
     def choose_code(self, kind):
         """Return an exit code, the reason of its container, and the kind of that failure."""
@@ -274,5 +280,9 @@ class Faults:
             self.world.faults["the user scales an elastic job"] += 1
             self.ledger.is_unclear = True
             size = self.random.choice((1, 2, 3, 5))
+            known = self.state().get("members", "").split()
+            if len(known) != job["spec"]["completions"]:
+                # Whose pod is gone then, only its index would tell.
+                self.ledger.add(Fact(DISRUPTION, is_sure=False))
             self.world.change(job, {"spec": {"completions": size, "parallelism": size}})
             self.world.touch(job)

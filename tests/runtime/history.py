@@ -126,6 +126,7 @@ class History(Faults):
         world.on_pod_failed = self.pod_failed
         world.on_write = self.check_write
         world.on_resumed = self.widen_now
+        world.on_evicted = self.pod_evicted
         count = 1 if calm else random.choice((1, 1, 2))
         self.supervisors = [
             {"at": EPOCH + i * 3, "self": None, "skew": random.choice((0, 0, -120, 120))}
@@ -309,6 +310,10 @@ class History(Faults):
         if (rule != "alone" or kind == DISRUPTION) and pod["attempt"] == self.ledger.attempt:
             prepares = self.owner(pod) == INITIALIZER.name
             self.ledger.add(Fact(kind, code, ran, rule=rule, prepares=prepares, **more))
+
+    def pod_evicted(self, pod):
+        if self.owner(pod) in self.gang:
+            self.fact(pod, DISRUPTION, is_sure=False)
 
     def pod_failed(self, pod):
         """Note that a pod has failed before it trained."""
@@ -524,6 +529,8 @@ class History(Faults):
         if phase == "Starting" and (self.ledger.is_stopping or more):
             self.broken += self.ledger.start(*counts, self.ran, again=self.forgot)
             self.ran, self.ran_since = 0.0, None
+        elif phase == "Running" and self.forgot:
+            self.ledger.is_stopping = False  # nobody knows any more that it was to stop
         if phase == "Ended" and self.over_at is None:
             self.over_at = self.world.now
             if state["reason"] == "RestartRefused" and not self.is_refusable():

@@ -112,7 +112,7 @@ class World(Controllers):
         self.faults = Counter()
         self.on_pod_running = lambda *_: None
         self.on_pod_created = lambda *_: None
-        self.on_write = self.on_resumed = lambda *_: None
+        self.on_write = self.on_resumed = self.on_evicted = lambda *_: None
         self.on_pod_failed = lambda *_: None
         """Called with a pod that fails before it runs, as its `fate` says."""
         self.skews = dict.fromkeys(NODES, 0.0)
@@ -592,8 +592,11 @@ class World(Controllers):
         for pod in self.on(node) if goes_on else ():
             if not is_final(pod):
                 self.delete_pod(pod, disrupted="DeletionByTaintManager")
+                self.on_evicted(pod)
 
     def revive(self, node):
+        if self.is_silenced(node):
+            return
         self.tainted.discard(node)
         for pod in self.on(node):
             if pod["status"]["phase"] == "Running" and not pod.get("exiting"):
