@@ -233,6 +233,10 @@ class Faults:
     def lose_status(self):
         if not self.ended():
             self.world.faults["the status is lost"] += 1
+            if self.random.random() < 0.5:
+                self.world.faults["the status is lost, and all supervisors die"] += 1
+                for each in self.supervisors:
+                    each["client"].doomed = True
             body = self.world.objects["ConfigMap", "mnist-status"]
             body["data"] = {}
             self.forgot = True

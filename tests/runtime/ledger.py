@@ -134,6 +134,7 @@ class Ledger:
         more = (restarts - self.restarts, disruptions - self.disruptions)
         if again and more == (0, 0):
             self.is_stopping = False
+            self.facts[self.attempt].clear()
             return
         allowed, attempt = self.verdicts(), self.attempt
         self.attempt, self.is_stopping, self.is_unclear = attempt + 1, False, False

@@ -646,6 +646,8 @@ class Client:
     def forget(self):
         """Be that of a new process."""
         self.answered, self._offset, self._latest = False, None, 0.0
+        self.doomed = False
+        """The process dies at its next request."""
 
     def now(self):
         """Return the time as `Api.now` does: by the last answer, in whole seconds."""
@@ -655,6 +657,8 @@ class Client:
         return self._latest
 
     def _call(self, method, *arguments, **selectors):
+        if self.doomed:
+            raise Killed
         self.requests.add(rights.request(method.__name__, *arguments))
         if self.random.random() < self.rate:
             self.world.faults["time passes between two requests, or another supervisor acts"] += 1
