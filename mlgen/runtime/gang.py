@@ -1,8 +1,4 @@
-"""The restart of a gang: replicas that start again together after one of them has failed.
-
-Running ─► Stopping ─► BackingOff ─► Starting ─► Running
-└──────────┴────────────┴────────────┴──────► Ended
-"""
+"""The restart of a gang: replicas that start again together, see the phases in `decide`."""
 
 from __future__ import annotations
 
