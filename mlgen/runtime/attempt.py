@@ -29,7 +29,7 @@ from mlgen.runtime.cluster import (
 )
 from mlgen.runtime.decide import Decision, advance, decide, ends_of_jobs, fail
 from mlgen.runtime.failures import DISRUPTION, Failure, failures, first
-from mlgen.runtime.gang import DISRUPTED, ended, judged
+from mlgen.runtime.gang import DISRUPTED, ended, forgiven, judged
 
 if TYPE_CHECKING:
     from mlgen.runtime.plan import Plan, Workload
@@ -82,11 +82,10 @@ def _watched(plan: Plan, seen: Seen, state: State, now: float) -> State:
     found = unfinished(plan.workloads, seen)
     wanted = sum(counts(each)[0] - int(each["status"].get("succeeded") or 0) for _, each in found)
     since = (state.running or now) if wanted and len(pods) >= wanted else 0.0
-    if since and plan.backoff_reset_seconds and now - since >= plan.backoff_reset_seconds:
-        state = replace(state, spent=0, disturbed=0, quick=0)
+    state = forgiven(plan, replace(state, running=since), now)
     restarts = failures(plan, plan.jobs, replace(seen, pods=pods), "", now)
     cause = max(restarts, key=lambda each: each.time, default=state.cause)
-    return replace(state, running=since, cause=cause)
+    return replace(state, cause=cause)
 
 
 def _members(plan: Plan, seen: Seen) -> tuple[Workload, ...]:

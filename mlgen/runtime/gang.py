@@ -68,11 +68,17 @@ def _running(plan: Plan, seen: Seen, state: State, now: float) -> State:
     settled = state.settled or now + SETTLE_SECONDS
     if cause.kind == EXIT and now < settled and _may_change(cause, plan, seen):
         return replace(state, settled=settled)
-    reset = plan.backoff_reset_seconds
-    if reset and state.running and now - state.running >= reset:
-        state = replace(state, spent=0, disturbed=0, quick=0)
+    state = forgiven(plan, state, now)
     state = replace(state, phase="Stopping", cause=cause, members=(), running=0.0, settled=0.0)
     return _refused(plan, seen, state, now)
+
+
+def forgiven(plan: Plan, state: State, now: float) -> State:
+    """Return the state without earlier failures, if all replicas have run for long since then."""
+    reset = plan.backoff_reset_seconds
+    if reset and state.running and now - state.running >= reset:
+        return replace(state, spent=0, disturbed=0, quick=0)
+    return state
 
 
 def _sizes(plan: Plan, seen: Seen) -> tuple[int, int]:
