@@ -1,6 +1,7 @@
 """The walk from texts to objects: every room in turn, and nothing else."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,10 +12,9 @@ from mlgen.documents.document import Document
 from mlgen.documents.files import Text
 from mlgen.jobfile.model import TrainingJob
 from mlgen.jobfile.parser import training_job
-from mlgen.kubernetes.objects import Identities, Key, keys
+from mlgen.kubernetes.objects import Identities, Key, Object, keys
 from mlgen.problems import Collector, MlgenError, Problem, ValuePath
-from mlgen.records import replace
-from mlgen.result import Foreign, Object, Options, Rendered, Result
+from mlgen.result import Foreign, Options, Rendered, Result
 from mlgen.topology import Topology
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ Every room reports problems as these values. Only the command line prints them.
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal, NamedTuple
 
 from mlgen.bounds import CHOICES, PROBLEMS
-from mlgen.records import record
 
 ValuePath = tuple[str | int, ...]
 """The path of a value in a document: ("spec", "roles", "worker", "args", 1)."""
@@ -95,7 +95,7 @@ class Place(NamedTuple):
         return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
 
 
-@record
+@dataclass(frozen=True)
 class Problem:
     """One error or warning.
 

@@ -1,10 +1,11 @@
 """What a caller asks for, and what it gets back."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.versions import DEFAULT, KubeVersion
 from mlgen.problems import Problem, ValuePath
-from mlgen.records import record
 
 if TYPE_CHECKING:
     from mlgen.checks.prerequisites import Prerequisite
@@ -15,11 +16,8 @@ if TYPE_CHECKING:
     from mlgen.variants.gitops import Target
     from mlgen.variants.matrix import Combination
 
-Object = dict[str, Any]
-"""A Kubernetes object as plain data."""
 
-
-@record
+@dataclass(frozen=True)
 class Options:
     """Options of a rendering, besides the files.
 
@@ -51,7 +49,7 @@ class Options:
     only_jobs: bool = False
 
 
-@record
+@dataclass(frozen=True)
 class Rendered:
     """One rendered job.
 
@@ -79,7 +77,7 @@ class Rendered:
     combination: "Combination | None" = None
 
 
-@record
+@dataclass(frozen=True)
 class Foreign:
     """An object beside the jobs, such as a ConfigMap, which passes through unchanged."""
 
@@ -91,7 +89,7 @@ class Foreign:
         return (self.document.data,)
 
 
-@record
+@dataclass(frozen=True)
 class Result:
     """All jobs and other objects of all files, in their order, and the problems.
 

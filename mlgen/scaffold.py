@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from shlex import quote
 from typing import Any
 
@@ -13,7 +14,6 @@ from mlgen.jobfile.editors import with_hints
 from mlgen.jobfile.model import API_VERSION, KIND
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.problems import MlgenError
-from mlgen.records import record, replace
 from mlgen.resources import folder
 from mlgen.result import Options
 
@@ -31,7 +31,7 @@ MODELINE = f"# yaml-language-server: $schema={SCHEMA}"
 NEXT = "What many jobs need next. To use it, remove the # before a line."
 
 
-@record
+@dataclass(frozen=True)
 class Choices:
     """What a first job depends on.
 

@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,6 @@ from mlgen.jobfile.violations import require_valid
 from mlgen.kubernetes.pod_security import LEVELS
 from mlgen.kubernetes.versions import KubeVersion, parse
 from mlgen.problems import MlgenError, Place, Problem, ValuePath
-from mlgen.records import record, replace
 
 NAME, PYPROJECT = "mlgen.toml", "pyproject.toml"
 
@@ -97,7 +97,7 @@ POSITION = re.compile(r" \(at line (\d+), column (\d+)\)$")
 """The end of a message of tomllib."""
 
 
-@record
+@dataclass(frozen=True)
 class Site:
     """The defaults of a site.
 
@@ -206,7 +206,7 @@ def schema() -> dict[str, Any]:
     }
 
 
-@record
+@dataclass(frozen=True)
 class _File:
     """A file of TOML: its name in a folder, its name in messages, and its content."""
 

@@ -5,11 +5,11 @@ without knowing the framework. It is data only, and every fact in it is decided 
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from mlgen.jobfile.model import RoleSpec, TrainingJob
 from mlgen.problems import Problem
-from mlgen.records import field, record
 
 INDEX_NAME = "MLGEN_REPLICA_INDEX"
 INDEX = f"$({INDEX_NAME})"
@@ -27,7 +27,7 @@ PEERS = "peers"
 """The name of `Role.port` in a pod's ports, in a Service and in `Role.host_ports`."""
 
 
-@record
+@dataclass(frozen=True)
 class PodField:
     """An env value that Kubernetes reads from a field of the pod, such as `status.podIP`.
 
@@ -47,7 +47,7 @@ Until = Literal["port", "name"]
 """The condition to wait for: a peer accepts connections on its port, or its name resolves."""
 
 
-@record
+@dataclass(frozen=True)
 class Hosts:
     """The host names of the replicas `first` to `first + count - 1` of a role.
 
@@ -69,7 +69,7 @@ class Hosts:
         return f"{self.before}{index}{self.after}"
 
 
-@record
+@dataclass(frozen=True)
 class Wait:
     """A condition for the start of a replica: all hosts of another role are reachable.
 
@@ -87,7 +87,7 @@ class Wait:
     started: bool = False
 
 
-@record
+@dataclass(frozen=True)
 class Order:
     """A condition for the start of a role, which has no pods before: another role's state.
 
@@ -99,7 +99,7 @@ class Order:
     until: Literal["Complete", "Ready"]
 
 
-@record
+@dataclass(frozen=True)
 class Scratch:
     """An empty volume that the containers of a pod share (emptyDir).
 
@@ -113,7 +113,7 @@ class Scratch:
     size: str | None = None
 
 
-@record
+@dataclass(frozen=True)
 class SecretFiles:
     """A volume with the keys of a Secret as files.
 
@@ -127,7 +127,7 @@ class SecretFiles:
     keys: Mapping[str, str]
 
 
-@record
+@dataclass(frozen=True)
 class ConfigFiles:
     """A volume with files of the job's ConfigMap; those whose name ends in `.sh` are executable.
 
@@ -140,7 +140,7 @@ class ConfigFiles:
     files: tuple[str, ...] = ()
 
 
-@record
+@dataclass(frozen=True)
 class Mount:
     """A volume that is mounted into a container at a path."""
 
@@ -149,7 +149,7 @@ class Mount:
     read_only: bool = True
 
 
-@record
+@dataclass(frozen=True)
 class Helper:
     """An init container that runs a script of `templates/scripts`.
 
@@ -170,7 +170,7 @@ class Helper:
     last: bool = False
 
 
-@record
+@dataclass(frozen=True)
 class Right:
     """A permission of a role in the Kubernetes API (a rule of an RBAC Role).
 
@@ -184,7 +184,7 @@ class Right:
     names: tuple[str, ...] = ()
 
 
-@record
+@dataclass(frozen=True)
 class Success:
     """When the deciding Job has succeeded, if not when all of its replicas have.
 
@@ -200,7 +200,7 @@ class Success:
     needed: bool = False
 
 
-@record
+@dataclass(frozen=True)
 class Role:
     """A set of equal replicas, rendered as one StatefulSet or one Job.
 
@@ -281,7 +281,7 @@ class Role:
         return self.gang and not self.alone
 
 
-@record
+@dataclass(frozen=True)
 class Topology:
     """A job as its framework lays it out.
 

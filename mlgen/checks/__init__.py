@@ -7,6 +7,7 @@ hang without an error.
 import json
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
 from typing import Any
@@ -22,14 +23,11 @@ from mlgen.kubernetes.limits import (
     overlong,
     stored_bytes,
 )
-from mlgen.kubernetes.objects import Key
+from mlgen.kubernetes.objects import Key, Object
 from mlgen.kubernetes.pod_security import LEVELS, Level, Violation, violations
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.objects.labels import DECIDES, REPLICA_INDEX, ROLE
 from mlgen.problems import Problem, ValuePath, bounded
-from mlgen.records import replace
-
-Object = dict[str, Any]
 
 NAME: ValuePath = ("metadata", "name")
 

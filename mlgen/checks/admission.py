@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from mlgen.checks.job_file import path_in_job_file
-from mlgen.checks.pods import Finding, Object, role_path, title
+from mlgen.checks.pods import Finding, role_path, title
 from mlgen.kubernetes import validation
-from mlgen.kubernetes.objects import without_nulls
+from mlgen.kubernetes.objects import Object, without_nulls
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.kubernetes.violation import Violation
 from mlgen.problems import Problem, dotted

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
-from mlgen.checks.pods import TEMPLATE, Finding, Object, Objects, Pods, broken, title
+from mlgen.checks.pods import TEMPLATE, Finding, Objects, Pods, broken, title
 from mlgen.kubernetes.groups import group_of
+from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.versions import POD_GROUPS, KubeVersion
 from mlgen.problems import Problem, ValuePath
 

@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mlgen.checks.pods import ROLES, TEMPLATE, Object
+from mlgen.checks.pods import ROLES, TEMPLATE
 from mlgen.kubernetes.merge import KEYS
+from mlgen.kubernetes.objects import Object
 from mlgen.objects.labels import ROLE
 from mlgen.problems import ValuePath
 

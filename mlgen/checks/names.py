@@ -4,15 +4,13 @@ A name is more limited than its kind requires where pods, labels or addresses ar
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from mlgen.checks.pods import Finding
 from mlgen.kubernetes.names import DNS_1035, DNS_1123, LABEL_MAX, STATEFUL_SET_MAX
+from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.validation.syntax import SUBDOMAIN_MAX, is_subdomain
 from mlgen.kubernetes.versions import RELAXED_SERVICE_NAMES, KubeVersion
 from mlgen.problems import Problem, ValuePath
-
-Object = dict[str, Any]
 
 NAME: ValuePath = ("metadata", "name")
 

@@ -1,10 +1,11 @@
 """Objects beside the jobs → warnings about those that look like jobs, which mlgen does not run."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from mlgen.documents.document import Document
 from mlgen.kubernetes.groups import group_kind, is_built_in
+from mlgen.kubernetes.objects import Object
 from mlgen.problems import Problem, ValuePath
 
 ELSE = "without it, write a job file: see mlgen frameworks"
@@ -22,9 +23,6 @@ OPERATORS = {
 
 NO_TRAINING = {("keda.sh", "ScaledJob")}
 """Kinds whose names end in Job, but which are not for training."""
-
-Object = Mapping[str, Any]
-
 
 GroupKind = tuple[str, str]
 

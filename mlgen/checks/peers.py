@@ -6,22 +6,22 @@ namespace: where a Service has that name. In files, kubectl also names pods by t
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from mlgen.checks.pods import (
     ROLES,
     TEMPLATE,
     Finding,
-    Object,
     Objects,
     Pods,
     Text,
     role_path,
     texts,
 )
+from mlgen.kubernetes.objects import Object
 from mlgen.objects.labels import INDEX_FORMS, ROLE
 from mlgen.problems import Code, Problem
-from mlgen.records import record
 
 DOTTED = re.compile(
     rf"(?<![\w.-])([a-z0-9][a-z0-9-]*-)({INDEX_FORMS})"
@@ -61,7 +61,7 @@ class Address(NamedTuple):
     port: str
 
 
-@record
+@dataclass(frozen=True)
 class Mistake:
     """What is wrong with an address.
 

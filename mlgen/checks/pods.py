@@ -1,17 +1,17 @@
 """Objects of a job → its pods and the texts they read, as the checks need them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
+from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.quantity import natural
 from mlgen.objects.labels import MAX_REPLICAS, REPLICA_INDEX, ROLE
 from mlgen.problems import Problem, ValuePath
-from mlgen.records import record
 from mlgen.topology import INDEX_NAME
 
-Object = dict[str, Any]
 AnyObject = TypeVar("AnyObject", bound=Mapping[str, Any])
 
 WORKLOADS = ("Job", "StatefulSet", "Deployment")
@@ -28,7 +28,7 @@ def workloads(objects: Iterable[Object]) -> dict[str, Object]:
     return {item["metadata"]["name"]: item for item in objects if item["kind"] in WORKLOADS}
 
 
-@record
+@dataclass(frozen=True)
 class Finding:
     """A violated rule, located in the object and in the job file.
 
@@ -43,7 +43,7 @@ class Finding:
     problem: Problem
 
 
-@record
+@dataclass(frozen=True)
 class Pods:
     """The pods of one workload.
 
@@ -129,7 +129,7 @@ class Pods:
             yield (*POD, "volumes", number), volume
 
 
-@record
+@dataclass(frozen=True)
 class Objects:
     """The objects of one job, with lookups.
 

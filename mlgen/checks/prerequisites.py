@@ -5,6 +5,7 @@ API server does not even accept them: see the admission plugins in kubernetes/pl
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from shlex import quote
 from typing import Any
 
@@ -12,14 +13,11 @@ from mlgen.checks.pods import WORKLOADS, one_of_each, title
 from mlgen.kubernetes import references
 from mlgen.kubernetes.groups import group_kind, group_of
 from mlgen.kubernetes.labels import KUEUE_PRIORITY, KUEUE_QUEUE
-from mlgen.kubernetes.objects import Identities, Key, keys
+from mlgen.kubernetes.objects import Identities, Key, Object, keys
 from mlgen.kubernetes.references import Reference
 from mlgen.kubernetes.validation.syntax import is_subdomain
 from mlgen.objects.labels import COMPONENT, ROLE
 from mlgen.objects.storage import GIT_KEYS
-from mlgen.records import record
-
-Object = Mapping[str, Any]
 
 SCHEDULER = "scheduler"
 """Not a kind: a program that runs in the cluster, by the name in `schedulerName`."""
@@ -69,7 +67,7 @@ SSH_KEYS = {"ssh-privatekey", "ssh-publickey"}
 """The keys of the Secret that `mlgen ssh-secret` prints."""
 
 
-@record
+@dataclass(frozen=True)
 class Prerequisite:
     """Something that the objects of a job name, and that is not among the manifests.
 
@@ -94,7 +92,7 @@ class Prerequisite:
         return f"{self.kind} {self.name}"
 
 
-@record
+@dataclass(frozen=True)
 class _Use:
     """A reference of one object of the job."""
 

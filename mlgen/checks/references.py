@@ -14,7 +14,6 @@ from mlgen.checks.pods import (
     POD,
     TEMPLATE,
     Finding,
-    Object,
     Objects,
     Pods,
     broken,
@@ -24,6 +23,7 @@ from mlgen.checks.pods import (
 )
 from mlgen.checks.rights import creates_pods
 from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
+from mlgen.kubernetes.objects import Object
 from mlgen.objects.containers import SCRIPTS
 from mlgen.objects.labels import JOB, MAX_REPLICAS, REPLICA_INDEX, ROLE, SET, status_name
 from mlgen.problems import Problem, ValuePath

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from mlgen.checks.pods import ROLES, Object, Objects
+from mlgen.checks.pods import ROLES, Objects
+from mlgen.kubernetes.objects import Object
 from mlgen.objects.labels import COMPONENT
 from mlgen.problems import Problem
 

@@ -4,6 +4,7 @@ Such as 64 bytes of memory, a command in one word, or a reference to a variable 
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from mlgen.checks import expansion, shell_words
@@ -11,7 +12,6 @@ from mlgen.checks.job_file import path_in_job_file
 from mlgen.checks.pods import POD, Objects, Pods
 from mlgen.kubernetes.quantity import parse
 from mlgen.problems import Problem, ValuePath
-from mlgen.records import replace
 
 MIN_BYTES = 1 << 20
 """Container runtimes start no container with less memory than a few MiB."""

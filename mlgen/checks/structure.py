@@ -5,14 +5,12 @@ value at its own place, and everything else in an object is mlgen's.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from mlgen.checks.pods import Finding, role_path, title
+from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.schema import has_kind, violations
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.problems import Problem, dotted
-
-Object = dict[str, Any]
 
 
 def findings(objects: Iterable[Object], kube_version: KubeVersion) -> Iterator[Finding]:

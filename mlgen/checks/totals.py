@@ -1,20 +1,18 @@
 """Objects of a job → the resources of all its pods together."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from mlgen.checks.pods import WORKLOADS
 from mlgen.kubernetes import pod_resources
+from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.pod_resources import SHARED, Amounts, Kind
 from mlgen.kubernetes.quantity import times, total
 from mlgen.objects.labels import COMPONENT, workload_name
-from mlgen.records import record
 from mlgen.topology import Topology
 
-Object = Mapping[str, Any]
 
-
-@record
+@dataclass(frozen=True)
 class Totals:
     """The resources of a job, by name, as quantities.
 

@@ -5,6 +5,7 @@ a job are found by their label `mlgen.dev/job` and checked by the same rules as 
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from mlgen import checks, dialects
@@ -18,7 +19,6 @@ from mlgen.kubernetes.objects import Key, keys, without_nulls
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.objects.labels import COMPONENT, DECIDES, INSTANCE, JOB, MANAGED_BY
 from mlgen.problems import Collector, MlgenError, Place, Problem, ValuePath, dotted
-from mlgen.records import record
 
 EDIT_JOB_FILE = (
     "change the job file instead of the rendered manifests: see docs/reference/verify.md"
@@ -38,7 +38,7 @@ HINTS = {
 """Hints by problem code, for manifests; those of the problems are for job files."""
 
 
-@record
+@dataclass(frozen=True)
 class Verified:
     """A job in a stream.
 
@@ -60,7 +60,7 @@ class Verified:
         return f"{name}: verified, {self.objects} objects, {pods}"
 
 
-@record
+@dataclass(frozen=True)
 class _Part:
     """An object of a stream, with its document and its path in that document."""
 

@@ -6,6 +6,7 @@ with a leading underscore are helpers.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cache, lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,7 +21,6 @@ from mlgen.jobfile.model import API_VERSION, KIND
 from mlgen.kubernetes.groups import group_of
 from mlgen.kubernetes.objects import without_nulls
 from mlgen.problems import Collector, MlgenError, Problem, described, did_you_mean, one_of
-from mlgen.records import replace
 from mlgen.resources import prepared
 
 if TYPE_CHECKING:

@@ -1,13 +1,13 @@
 """The type of a dialect."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from mlgen.dialects._builder import Builder
-from mlgen.records import record
 
 
-@record
+@dataclass(frozen=True)
 class Kind:
     """One kind of custom resource in one version.
 
@@ -20,7 +20,7 @@ class Kind:
     convert: Callable[[Builder], None]
 
 
-@record
+@dataclass(frozen=True)
 class Dialect:
     """The custom resources of one operator.
 

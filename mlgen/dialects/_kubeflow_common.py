@@ -7,6 +7,7 @@ training operator 1.9, pkg/apis/kubeflow.org/v1/common_types.go and pkg/controll
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from mlgen.bounds import ROLES
@@ -14,7 +15,6 @@ from mlgen.dialects._builder import ENDLESS, Builder
 from mlgen.dialects._schemas import COUNT, PODS, SWITCH, TEMPLATE, TEXT, mapping
 from mlgen.dialects._source_value import SourceValue
 from mlgen.problems import choice
-from mlgen.records import record
 
 JOB_NAME = re.compile("[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 """A DNS label of RFC 1035: the operator names Services after the job."""
@@ -60,7 +60,7 @@ REPLICAS: dict[str, Any] = {
 }
 
 
-@record
+@dataclass(frozen=True)
 class Rules:
     """The names and defaults of one kind.
 

@@ -5,22 +5,23 @@ Reports which fields change, what the API server will reject, which pods restart
 
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from mlgen import pipeline
 from mlgen.diff import live
-from mlgen.diff.pairing import Object, pair
+from mlgen.diff.pairing import pair
 from mlgen.diff.report import report
 from mlgen.documents.files import Text
 from mlgen.kubernetes.groups import group_kind
+from mlgen.kubernetes.objects import Object
 from mlgen.problems import Collector, Problem
-from mlgen.records import record
 from mlgen.result import Options, Result
 
 __all__ = ["Comparison", "cluster", "files"]
 
 
-@record
+@dataclass(frozen=True)
 class Comparison:
     """The result of a comparison.
 

@@ -3,8 +3,9 @@
 import shlex
 from collections.abc import Iterable, Sequence
 
-from mlgen.diff.pairing import Object, job_key
+from mlgen.diff.pairing import job_key
 from mlgen.kubernetes.groups import group_kind, is_built_in
+from mlgen.kubernetes.objects import Object
 from mlgen.objects.labels import JOB
 
 

@@ -13,8 +13,7 @@ from mlgen.kubernetes.defaults import DEFAULTS, Always
 from mlgen.kubernetes.groups import group_kind
 from mlgen.kubernetes.labels import LAST_APPLIED
 from mlgen.kubernetes.merge import KEYS
-
-Object = dict[str, Any]
+from mlgen.kubernetes.objects import Object
 
 MAPPINGS = (
     "annotations",

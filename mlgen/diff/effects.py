@@ -9,15 +9,14 @@ Sources of the controllers' rules:
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from mlgen.kubernetes.changes import FieldPath, at
 from mlgen.kubernetes.groups import group_kind
+from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.updates import Update
 from mlgen.objects.supervisor import PLAN
-from mlgen.records import record
-
-Object = dict[str, Any]
 
 IN_FILES = "sees the change in its mounted files within about a minute"
 AFTER_RESTART = "sees the change only after its containers restart"
@@ -52,7 +51,7 @@ def readers(update: Update, objects: Sequence[Object]) -> list[str]:
     return lines
 
 
-@record
+@dataclass(frozen=True)
 class References:
     """The fields with which a pod refers to objects of a kind.
 

@@ -2,16 +2,15 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from mlgen.diff.compare import select
 from mlgen.kubernetes.labels import LAST_APPLIED
 from mlgen.kubernetes.merge import merged
+from mlgen.kubernetes.objects import Object
 from mlgen.live.kubectl import Kubectl, KubectlError, identity, listed
 from mlgen.problems import MlgenError
-from mlgen.records import replace
-
-Object = dict[str, Any]
 
 ALTERNATIVE = "or compare files: mlgen diff OLD NEW"
 

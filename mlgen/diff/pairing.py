@@ -1,21 +1,19 @@
 """Old and new objects → which object each new one updates, and which jobs come and go."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from mlgen.kubernetes.groups import group_kind
-from mlgen.kubernetes.objects import Key
+from mlgen.kubernetes.objects import Key, Object
 from mlgen.objects.labels import INSTANCE, JOB, MANAGED_BY
-from mlgen.records import record
-
-Object = dict[str, Any]
 
 JobKey = tuple[str, str]
 """The namespace and the name of a job. Either is "" if there is none."""
 
 
-@record
+@dataclass(frozen=True)
 class Pairing:
     """What happens to each object.
 

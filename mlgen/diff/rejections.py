@@ -4,16 +4,16 @@ The rules are data: mlgen/kubernetes/immutability.py.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from mlgen.kubernetes.changes import Change, FieldPath, at, dotted
 from mlgen.kubernetes.groups import group_kind
 from mlgen.kubernetes.immutability import RULES, SPEC, Rule, is_within
 from mlgen.kubernetes.updates import Update
-from mlgen.records import record
 
 
-@record
+@dataclass(frozen=True)
 class Rejection:
     """A rule that an update violates.
 

@@ -1,21 +1,22 @@
 """Paired objects → the report that `mlgen diff` prints."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from mlgen.diff import commands, text
 from mlgen.diff.compare import changes
 from mlgen.diff.effects import effects, readers
 from mlgen.diff.live import three_way_fields
-from mlgen.diff.pairing import JobKey, Object, Pairing, job_key, job_name, mapping_at
+from mlgen.diff.pairing import JobKey, Pairing, job_key, job_name, mapping_at
 from mlgen.diff.rejections import Rejection, rejections
 from mlgen.kubernetes.changes import Change
 from mlgen.kubernetes.groups import group_kind
+from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.updates import Update
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.objects.labels import INSTANCE, JOB, MATRIX, PART_OF
 from mlgen.objects.supervisor import PLAN
-from mlgen.records import record
 from mlgen.variants.gitops import TOOLS
 
 CLAIM = ("", "PersistentVolumeClaim")
@@ -33,7 +34,7 @@ COUNTED: Mapping[Verdict, str] = {
 """How the summary counts objects if none is certain to be rejected."""
 
 
-@record
+@dataclass(frozen=True)
 class Entry:
     """A part of the report: an object that differs, or a job that is created or removed.
 

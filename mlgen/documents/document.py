@@ -1,13 +1,13 @@
 """A YAML document as plain data, with the place of each value."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any
 
 from mlgen.bounds import DEPTH
 from mlgen.documents.marks import UNWRITTEN, Mark, View
 from mlgen.problems import Place, Problem, ValuePath
-from mlgen.records import field, record, replace
 
 
 def is_too_deep(value: Any, depth: int = DEPTH) -> bool:
@@ -30,7 +30,7 @@ def unmarked() -> Mark:
     return UNWRITTEN
 
 
-@record
+@dataclass(frozen=True)
 class Document:
     """One YAML document as plain data, with the place of each value.
 

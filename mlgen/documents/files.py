@@ -3,10 +3,10 @@
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
 from mlgen.bounds import DOCUMENTS, TEXT_BYTES
 from mlgen.problems import Place, Problem
-from mlgen.records import record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ STDIN = "<stdin>"
 """What messages call standard input."""
 
 
-@record
+@dataclass(frozen=True)
 class Text:
     """The text of a file or of standard input, or the problem that prevented reading it.
 

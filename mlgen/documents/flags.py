@@ -7,10 +7,10 @@ the plain paths of these items.
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from mlgen.problems import ValuePath, dotted
-from mlgen.records import record
 from mlgen.shell import text_index
 
 LISTS = ("args", "command")
@@ -24,7 +24,7 @@ ROLES: ValuePath = ("spec", "roles")
 Setting = tuple[ValuePath, Any]
 
 
-@record
+@dataclass(frozen=True)
 class _Flag:
     """A flag in a list.
 

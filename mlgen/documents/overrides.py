@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -12,7 +13,6 @@ from mlgen.documents.document import Document, is_too_deep
 from mlgen.documents.marks import Mark
 from mlgen.documents.reader import value_document
 from mlgen.problems import Place, Problem, ValuePath, dotted
-from mlgen.records import replace
 
 KEY = r"(?:\\.|[^.\[\]\\])+"
 STEP = re.compile(rf"{KEY}|\[(\d+)\]")

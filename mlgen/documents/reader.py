@@ -9,6 +9,7 @@ asks for one.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,6 @@ from mlgen.documents.document import Document, unmarked
 from mlgen.documents.files import Text, too_many
 from mlgen.documents.marks import Mark
 from mlgen.problems import Place, Problem
-from mlgen.records import replace
 
 if TYPE_CHECKING:
     from mlgen.documents import _thorough

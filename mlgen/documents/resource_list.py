@@ -7,6 +7,7 @@ Spans let `output.resource_list` keep the text of items that it does not replace
 differ: `defaultMode: 0644` is 420 to Kubernetes, and 644 in YAML 1.2.
 """
 
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -26,14 +27,13 @@ from mlgen.documents.list_reading import (
 from mlgen.kubernetes.groups import group_of
 from mlgen.kubernetes.objects import Key
 from mlgen.problems import MlgenError, Place, Problem
-from mlgen.records import record
 
 CONFIG = "functionConfig"
 
 BYTE_ORDER_MARK = "\ufeff"
 
 
-@record
+@dataclass(frozen=True)
 class Item:
     """An item of the list, or the functionConfig.
 
@@ -77,7 +77,7 @@ class Item:
         return (group_of(self.version), self.kind, self.namespace, self.name)
 
 
-@record
+@dataclass(frozen=True)
 class Field:
     """A field of the list: its name, and the offsets of its key, its value, and the end of that."""
 
@@ -87,7 +87,7 @@ class Field:
     end: int
 
 
-@record
+@dataclass(frozen=True)
 class Lines:
     """Where whole lines can be replaced, in a list that is written as kustomize and kpt do it.
 
@@ -106,7 +106,7 @@ class Lines:
     end: int
 
 
-@record
+@dataclass(frozen=True)
 class ResourceList:
     """A ResourceList.
 

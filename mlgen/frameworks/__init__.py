@@ -5,6 +5,7 @@ module whose name begins with `_` is a helper. CONTRIBUTING.md lists the steps t
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -18,7 +19,6 @@ from mlgen.jobfile.gpus import without_gpus
 from mlgen.jobfile.model import TrainingJob
 from mlgen.kubernetes.versions import SUPPORTED, KubeVersion
 from mlgen.problems import Collector, Problem
-from mlgen.records import replace
 from mlgen.resources import prepared
 
 

@@ -7,11 +7,11 @@ no such Service, so one is rendered for each of the other names that is used, an
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from mlgen.jobfile.model import RoleSpec, TrainingJob
 from mlgen.kubernetes.addresses import TEXTS, host_pattern, indexes, names_service
-from mlgen.records import replace
 from mlgen.topology import Role
 
 Replica = tuple[int, int]

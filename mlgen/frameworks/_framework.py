@@ -1,14 +1,14 @@
 """The type of the constant `FRAMEWORK`, which every framework module defines."""
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from mlgen.jobfile.model import TrainingJob
-from mlgen.records import field, record
 from mlgen.topology import Topology
 
 
-@record
+@dataclass(frozen=True)
 class Framework:
     """A machine-learning framework: its roles, its options, and how replicas find each other.
 

@@ -6,6 +6,7 @@ them here, once for all frameworks, and contradictions are collected as problems
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from mlgen.frameworks import _rules, _success, _supervision
@@ -16,7 +17,6 @@ from mlgen.frameworks._size import Size
 from mlgen.frameworks._waits import with_ready_names, with_waits
 from mlgen.jobfile.model import RoleSpec, TrainingJob
 from mlgen.problems import Collector, Problem, did_you_mean
-from mlgen.records import replace
 from mlgen.topology import (
     INDEX,
     PEERS,
@@ -309,7 +309,7 @@ class Planner:
             more_ports=self.more_ports.get(spec.name, {}),
         )
         if not self.is_split(spec):
-            self._append(replace(role, **{**fields, **each(None)}))
+            self._append(replace(role, **(fields | each(None))))
             return
         self.size.require(spec, 2 * replicas)
         role = replace(role, **fields)
@@ -348,7 +348,12 @@ class Planner:
         ports = {name: self._host_port(spec, index, name) for name in self._service_ports(spec)}
         decides = role.decides and index == 0
         aliases = {name: i for name, i in role.aliases.items() if i == index}
-        fields = {"index": index, "decides": decides, "host_ports": ports, "aliases": aliases}
+        fields: dict[str, Any] = {
+            "index": index,
+            "decides": decides,
+            "host_ports": ports,
+            "aliases": aliases,
+        }
         return replace(role, replicas=1, max_replicas=None, **fields)
 
     def decider(self, default: str | None, candidates: Iterable[str]) -> str | None:

@@ -4,13 +4,13 @@ The replicas of the leader have the first ranks; rank 0 is where all of them mee
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 
 from mlgen.frameworks._launch import launches_of
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer
 from mlgen.frameworks._success import FIRST
 from mlgen.jobfile.model import RoleSpec, SuccessPolicy, TrainingJob, WaitFor
-from mlgen.records import record, replace
 from mlgen.topology import INDEX, Env, Wait
 
 RANK = "rank"
@@ -21,7 +21,7 @@ ENDPOINT = "PET_RDZV_ENDPOINT"
 """The variable that stands for torchrun's option --rdzv-endpoint."""
 
 
-@record
+@dataclass(frozen=True)
 class Member:
     """Replicas that are rendered as one role.
 
@@ -38,7 +38,7 @@ class Member:
     index: int | None = None
 
 
-@record
+@dataclass(frozen=True)
 class RankInfo:
     """The values from which a framework builds the variables of one replica.
 

@@ -5,13 +5,13 @@ current names only.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from mlgen.documents.document import Document
 from mlgen.documents.marks import UNWRITTEN, Mark
 from mlgen.frameworks._framework import Framework
 from mlgen.problems import Problem, ValuePath
-from mlgen.records import replace
 
 OPTIONS: ValuePath = ("spec", "options")
 

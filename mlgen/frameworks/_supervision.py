@@ -6,11 +6,11 @@ never start is an error.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from mlgen.jobfile.model import GiveUpAfter, SuccessPolicy, TrainingJob
 from mlgen.problems import Problem, did_you_mean
-from mlgen.records import replace
 from mlgen.topology import Role
 
 SCOPE = ("runPolicy", "restartScope")

@@ -1,13 +1,13 @@
 """Waits of the job file (`waitFor`), and the rule that roles do not wait for each other."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
 
 from mlgen.frameworks._launch.ports import rendezvous_port
 from mlgen.jobfile.model import WaitFor
 from mlgen.problems import Problem, did_you_mean
-from mlgen.records import replace
 from mlgen.topology import Order, Role, Topology, Wait
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ does not support, run `mpirun python train.py`: init_distributed then gets the r
 (deepspeed/comm/comm.py).
 """
 
+from dataclasses import replace
 from typing import Any
 
 from mlgen.frameworks import mpi
 from mlgen.frameworks._framework import Framework
 from mlgen.jobfile.model import TrainingJob
-from mlgen.records import replace
 from mlgen.topology import Topology
 
 HOSTFILE = "/job"

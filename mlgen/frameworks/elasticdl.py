@@ -10,6 +10,7 @@ master loads it as its `--cluster_spec`.
 
 import re
 from collections.abc import Mapping
+from dataclasses import fields
 from math import ceil
 from typing import Any
 
@@ -18,7 +19,6 @@ from mlgen.frameworks._planner import Planner
 from mlgen.jobfile.model import RoleSpec, TrainingJob
 from mlgen.jobfile.patterns import LINE, TEXT
 from mlgen.kubernetes.quantity import parse
-from mlgen.records import compared_names
 from mlgen.topology import (
     POD_IP,
     POD_NAME,
@@ -133,7 +133,7 @@ def _check(planner: Planner, master: RoleSpec | None, spec: RoleSpec) -> None:
     Fields that are set for all roles, and so for the master too, are not reported.
     """
     defaults = RoleSpec(spec.name)
-    for name in (name for name in compared_names(RoleSpec) if name not in SUPPORTED):
+    for name in (f.name for f in fields(RoleSpec) if f.compare and f.name not in SUPPORTED):
         value = getattr(spec, name)
         if value not in (getattr(defaults, name), getattr(master, name, value)):
             first, *rest = name.split("_")

@@ -5,6 +5,7 @@ https://horovod.readthedocs.io/en/stable/elastic_include.html
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from mlgen import bounds
@@ -13,7 +14,6 @@ from mlgen.frameworks._framework import Framework
 from mlgen.frameworks._planner import Planner
 from mlgen.frameworks._rules import slots
 from mlgen.jobfile.model import TrainingJob
-from mlgen.records import replace
 from mlgen.topology import Topology
 
 ROLES = mpi.ROLES

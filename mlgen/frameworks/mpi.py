@@ -6,6 +6,7 @@ operators (training-operator pkg/controller.v1/mpi, mpi-operator pkg/controller)
 work unchanged.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from mlgen.frameworks._framework import Framework
@@ -16,7 +17,6 @@ from mlgen.frameworks._rules import slots
 from mlgen.jobfile.model import TrainingJob
 from mlgen.jobfile.patterns import LINE, SSH_FOLDER
 from mlgen.problems import Problem
-from mlgen.records import replace
 from mlgen.topology import ConfigFiles, Helper, Hosts, Mount, Right, Scratch, SecretFiles, Topology
 
 SSH_PORT = 2222

@@ -6,6 +6,7 @@ RANK and so on for `init_process_group("env://")`, and PET_*, which torchrun rea
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,7 +20,6 @@ from mlgen.frameworks._success import ANY
 from mlgen.jobfile.model import RoleSpec, TrainingJob
 from mlgen.jobfile.patterns import LINE
 from mlgen.problems import Problem
-from mlgen.records import replace
 from mlgen.topology import Topology
 
 PORT = 23456

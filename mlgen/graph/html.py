@@ -6,9 +6,9 @@ from xml.sax import saxutils
 
 from mlgen.graph.model import Box, Picture
 from mlgen.graph.svg import escape, svg
+from mlgen.kubernetes.objects import Object
 from mlgen.output.yaml import yaml_text
 from mlgen.resources import folder
-from mlgen.result import Object
 
 ALIKE = 3
 """Of more objects of a kind in one box, only the first is shown: the others differ in an index."""

@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from mlgen.records import record
-
 Point = tuple[float, float]
 
 GAP_X, GAP_Y = 36.0, 26.0
@@ -32,7 +30,7 @@ ROW = 4
 SWEEPS = 32
 
 
-@record
+@dataclass(frozen=True)
 class Link:
     """An arrow to place, with the size of its label; 0, 0 for none."""
 
@@ -42,7 +40,7 @@ class Link:
     height: float = 0.0
 
 
-@record
+@dataclass(frozen=True)
 class Layout:
     """Where everything is.
 

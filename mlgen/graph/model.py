@@ -6,24 +6,25 @@ waits for in its own replicas is a line in its box.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from mlgen.graph.storage import Store, stores
 from mlgen.kubernetes import pod_resources
+from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.pod_resources import GPU
 from mlgen.objects import supervisor
 from mlgen.objects.labels import COMPONENT
 from mlgen.output.columns import counted, named
 from mlgen.output.summary import required
-from mlgen.records import record
-from mlgen.result import Object, Rendered
+from mlgen.result import Rendered
 from mlgen.show.groups import Group, groups, replicas_by_role, span
 from mlgen.topology import Role, Topology, Wait
 
 Shape = Literal["Job", "StatefulSet", "supervisor", "service", "storage"]
 
 
-@record
+@dataclass(frozen=True)
 class Box:
     """A box.
 
@@ -57,7 +58,7 @@ class Box:
         return (self.heading, *([self.badge] if self.badge else ()), *self.lines)
 
 
-@record
+@dataclass(frozen=True)
 class Arrow:
     """An arrow from the box that depends on the other, with what it does there.
 
@@ -72,7 +73,7 @@ class Arrow:
     kind: Literal["waits", "starts", "uses"]
 
 
-@record
+@dataclass(frozen=True)
 class Picture:
     """The picture of a job.
 

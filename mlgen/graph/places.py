@@ -1,11 +1,11 @@
 """A picture → where its boxes, arrows and labels are, in pixels."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from mlgen.graph.layout import Layout, Link, Point, ends, layout
 from mlgen.graph.model import Arrow, Box, Picture
 from mlgen.graph.text import BOLD, shortened, width
-from mlgen.records import record, replace
 
 TITLE, TEXT, SMALL, TINY, HEADING = 15.0, 12.5, 12.0, 11.0, 17.0
 """Sizes of fonts."""
@@ -38,7 +38,7 @@ TIP = 10.0
 """The length of the upright end of an arrow."""
 
 
-@record
+@dataclass(frozen=True)
 class Rectangle:
     """A rectangle by its left upper corner."""
 
@@ -67,7 +67,7 @@ class Rectangle:
         return replace(self, x=self.x + x, y=self.y + y)
 
 
-@record
+@dataclass(frozen=True)
 class Straight:
     """An arrow that is not placed with the others: of the supervisor, or to shared storage."""
 
@@ -76,7 +76,7 @@ class Straight:
     kind: str
 
 
-@record
+@dataclass(frozen=True)
 class Drawing:
     """Where everything is.
 

@@ -1,9 +1,9 @@
 """The storage and settings that the pods of a job use: claims, Secrets, ConfigMaps, NFS."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from mlgen.records import record
-from mlgen.result import Object
+from mlgen.kubernetes.objects import Object
 from mlgen.show.groups import Group
 
 MANY = 4
@@ -13,7 +13,7 @@ PATHS = 2
 """The number of mount paths that a box names."""
 
 
-@record
+@dataclass(frozen=True)
 class Store:
     """A claim, Secret, ConfigMap or NFS folder.
 

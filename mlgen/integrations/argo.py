@@ -10,20 +10,20 @@ prevention and bootstrapping"), and TensorBoard, which keeps running after the w
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
 from mlgen import checks, pipeline
 from mlgen.documents.files import Text
 from mlgen.jobfile.model import TrainingJob
-from mlgen.kubernetes.objects import Key, keys
+from mlgen.kubernetes.objects import Key, Object, keys
 from mlgen.objects import supervisor
 from mlgen.objects.labels import JOB, labels, metadata, status_name
 from mlgen.objects.skeleton import filled
 from mlgen.output.summary import heading
 from mlgen.output.yaml import verbatim, yaml_text
 from mlgen.problems import Collector, Problem
-from mlgen.records import record
 from mlgen.result import Foreign, Options, Rendered
 from mlgen.variants import matrix
 
@@ -44,10 +44,8 @@ Argo appends a timestamp to it to name each Workflow (workflow/validate/validate
 
 SIZE_HINT = "mount large files from a ConfigMap or volume of your own, or use fewer replicas"
 
-Object = dict[str, Any]
 
-
-@record
+@dataclass(frozen=True)
 class Form:
     """How the template is called.
 

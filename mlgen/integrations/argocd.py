@@ -10,6 +10,7 @@ import json
 import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,6 @@ from mlgen.kubernetes import names, versions
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.output.manifests import text
 from mlgen.problems import Collector, MlgenError, Place, Problem, ValuePath, choice
-from mlgen.records import record
 from mlgen.result import Options, Rendered
 from mlgen.site import find
 
@@ -60,7 +60,7 @@ TUNABLE = ("image", "replicas")
 """The fields of `spec` and of a role that the user interface offers for editing."""
 
 
-@record
+@dataclass(frozen=True)
 class Application:
     """The settings of an Application.
 

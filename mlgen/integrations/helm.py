@@ -16,10 +16,11 @@ import stat
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from mlgen import dialects
 from mlgen.documents.chunks import chunks, is_blank
@@ -27,14 +28,13 @@ from mlgen.documents.document import Document
 from mlgen.documents.files import Text, decode
 from mlgen.jobfile.model import KIND
 from mlgen.kubernetes.groups import group_of
-from mlgen.kubernetes.objects import Key
+from mlgen.kubernetes.objects import Key, Object
 from mlgen.output.files import write
 from mlgen.output.summary import heading
 from mlgen.output.terminal import safe_lines
 from mlgen.output.yaml import yaml_text
 from mlgen.pipeline import render_documents
 from mlgen.problems import Collector, Place, Problem
-from mlgen.records import record, replace
 from mlgen.result import Foreign, Options, Rendered
 
 ANNOTATION = "postrenderer.helm.sh/postrender-filename"
@@ -59,8 +59,6 @@ PLUGIN = "HELM_PLUGIN_NAME"
 LOG = "MLGEN_LOG"
 LOG_NAME = ("mlgen", "last-error.txt")
 """The folder and the file, in the folder of the user's caches."""
-
-Object = dict[str, Any]
 
 
 def post_render(lines: Iterable[bytes], options: Options) -> tuple[IO[bytes], tuple[Problem, ...]]:
@@ -152,7 +150,7 @@ def _is_job(document: Document | list[Problem], chunk: bytes) -> bool:
     return group_of(version) in dialects.groups() and not dialects.is_foreign(version, kind)
 
 
-@record
+@dataclass(frozen=True)
 class _Origin:
     """The template that a document is from.
 

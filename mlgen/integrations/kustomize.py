@@ -5,7 +5,7 @@ kpt shows the `results` of the list; kustomize ignores them. Both check the exit
 """
 
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import replace
 
 from mlgen import checks, dialects, pipeline
 from mlgen.documents import overrides
@@ -14,17 +14,14 @@ from mlgen.documents.files import Text
 from mlgen.documents.reader import read_documents
 from mlgen.documents.resource_list import Item, ResourceList
 from mlgen.kubernetes import names, versions
-from mlgen.kubernetes.objects import keys
+from mlgen.kubernetes.objects import Object, keys
 from mlgen.output.resource_list import resource_list_text
 from mlgen.problems import Collector, MlgenError, Place, Problem, choice, dotted
-from mlgen.records import replace
 from mlgen.result import Options
 from mlgen.variants import gitops
 
 OPTIONS = ("for", "kube-version", "namespace", "only-jobs", "set", "supervisor")
 """The options of the command line that the data of a ConfigMap can set."""
-
-Object = dict[str, Any]
 
 Problems = list[tuple[Item, Problem]]
 """Problems, each with the item that has it."""

@@ -4,13 +4,13 @@ Called only for a document that has errors: the schemas are searched for the pla
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from mlgen.flow import flow, words
 from mlgen.jobfile import confusions
 from mlgen.jobfile.model import KIND
 from mlgen.problems import SURE, Problem, ValuePath, choice, did_you_mean
-from mlgen.records import field, record
 
 MAX_WRITTEN = 50
 """The number of characters of a value that a hint shows at its new place."""
@@ -22,7 +22,7 @@ Owners = Callable[[], Mapping[str, Sequence[str]]]
 """Returns the options of all frameworks, each with the names of the frameworks that have it."""
 
 
-@record
+@dataclass(frozen=True)
 class JobFile:
     """What a cure depends on.
 

@@ -1,11 +1,11 @@
 """The GPUs of a role: what its resources and templates say of them."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from mlgen.jobfile.model import Resources, RoleSpec, containers_of
 from mlgen.kubernetes.quantity import natural
-from mlgen.records import replace
 
 Templates = tuple[Mapping[str, Any], ...]
 

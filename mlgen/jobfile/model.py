@@ -4,9 +4,8 @@ Fields have the names of the job file, in snake case; `schemas/job.schema.json` 
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
-
-from mlgen.records import field, record
 
 API_VERSION, KIND = "mlgen.dev/v1alpha1", "TrainingJob"
 
@@ -24,7 +23,7 @@ KILLED_EXIT_CODES = (137, 143)
 whatever its restart policy."""
 
 
-@record
+@dataclass(frozen=True)
 class WaitFor:
     """A role to wait for.
 
@@ -42,7 +41,7 @@ def containers_of(template: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [*((template.get("spec") or {}).get("containers") or ())]
 
 
-@record
+@dataclass(frozen=True)
 class RoleSpec:
     """One role of the job file, merged with the fields that apply to all roles.
 
@@ -109,7 +108,7 @@ GANG_BOUNDS = (
 """Fields of `runPolicy` that have an effect only on roles that restart together."""
 
 
-@record
+@dataclass(frozen=True)
 class GiveUpAfter:
     """When the supervisor ends a job that cannot go on; 0 for never.
 
@@ -131,7 +130,7 @@ class GiveUpAfter:
     disruptions: int = 0
 
 
-@record
+@dataclass(frozen=True)
 class RunPolicy:
     """Policies for the whole job; times in seconds.
 
@@ -164,7 +163,7 @@ class RunPolicy:
         return 6 if self.backoff_limit is None else self.backoff_limit
 
 
-@record
+@dataclass(frozen=True)
 class SuccessPolicy:
     """When the job has succeeded.
 
@@ -181,14 +180,14 @@ class SuccessPolicy:
     operator: Literal["All", "Any"] = "All"
 
 
-@record
+@dataclass(frozen=True)
 class WaitPolicy:
     """How long replicas wait for their peers, in seconds; None: without a limit."""
 
     timeout_seconds: int | None = None
 
 
-@record
+@dataclass(frozen=True)
 class HostPorts:
     """The node ports, `base` to `base + size - 1`, from which replicas are assigned theirs."""
 
@@ -197,7 +196,7 @@ class HostPorts:
     allow_reserved: bool = False
 
 
-@record
+@dataclass(frozen=True)
 class Rdma:
     """RDMA hardware, and the names that it has in the cluster.
 
@@ -215,7 +214,7 @@ class Rdma:
     hca: str | None = None
 
 
-@record
+@dataclass(frozen=True)
 class Network:
     """How replicas address each other, and the network that they use.
 
@@ -235,7 +234,7 @@ class Network:
         return self.rdma.mode == "host" if self.host is None else self.host
 
 
-@record
+@dataclass(frozen=True)
 class Placement:
     """Place the job's pods in one topology domain, or in different ones.
 
@@ -247,7 +246,7 @@ class Placement:
     mode: Literal["required", "preferred"] = "required"
 
 
-@record
+@dataclass(frozen=True)
 class Scheduling:
     """How the job's pods are scheduled; `min_member` is a number of pods."""
 
@@ -262,7 +261,7 @@ class Scheduling:
     spread: Placement | None = None
 
 
-@record
+@dataclass(frozen=True)
 class Security:
     """The PodSecurity level that the pods must meet, and the user and groups that they run as."""
 
@@ -272,7 +271,7 @@ class Security:
     fs_group: int | None = None
 
 
-@record
+@dataclass(frozen=True)
 class Tensorboard:
     """A TensorBoard server for the job.
 
@@ -286,7 +285,7 @@ class Tensorboard:
     resources: Resources = field(default_factory=dict)
 
 
-@record
+@dataclass(frozen=True)
 class Helpers:
     """Images of the containers that mlgen adds."""
 
@@ -296,7 +295,7 @@ class Helpers:
     python_image: str = "python:3.13.9-alpine"
 
 
-@record
+@dataclass(frozen=True)
 class TrainingJob:
     """One training job.
 

@@ -1,6 +1,7 @@
 """Build a `TrainingJob` from the data of a job file that is valid against the schema."""
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 from mlgen.jobfile.gpus import has_gpus
@@ -22,7 +23,6 @@ from mlgen.jobfile.model import (
     WaitFor,
     WaitPolicy,
 )
-from mlgen.records import field_names
 
 
 def training_job(
@@ -165,7 +165,7 @@ def _role(name: str, spec: Mapping[str, Any], role: Mapping[str, Any]) -> RoleSp
     )
 
 
-ROLE_FIELDS = frozenset(field_names(RoleSpec))
+ROLE_FIELDS = frozenset(field.name for field in fields(RoleSpec))
 
 
 def _resources(resources: Mapping[str, Any]) -> Resources:

@@ -5,11 +5,11 @@ The schema checks types and values. Frameworks check which roles and fields make
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from mlgen.kubernetes.versions import KubeVersion
-from mlgen.records import record
 from mlgen.resources import folder
 
 
@@ -27,7 +27,7 @@ def of_matrix() -> dict[str, Any]:
     return matrix | {"definitions": base()["definitions"]}
 
 
-@record
+@dataclass(frozen=True)
 class Extension:
     """The additions of one framework to the schema.
 

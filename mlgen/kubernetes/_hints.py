@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -9,7 +10,6 @@ from mlgen.flow import flow, words
 from mlgen.kubernetes.definitions import definition, element, is_definition
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.problems import SURE, did_you_mean, one_of
-from mlgen.records import record
 
 FEW = 6
 """The number of fields up to which a hint lists all of them."""
@@ -23,7 +23,7 @@ MAIN_FIELDS = {
 """The field that a string in the place of an object stands for, unless it is the required one."""
 
 
-@record
+@dataclass(frozen=True)
 class Holder:
     """The object in which a field is written.
 

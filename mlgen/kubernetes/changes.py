@@ -1,15 +1,14 @@
 """Paths of fields in an object, and the change of one field."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
-
-from mlgen.records import record
 
 FieldPath = tuple[str, ...]
 """The path of a field: names, and `[key]` for an item of a list or of a mapping with free keys."""
 
 
-@record
+@dataclass(frozen=True)
 class Change:
     """A field that changes.
 

@@ -13,8 +13,6 @@ because the two are indistinguishable.
 from collections.abc import Mapping
 from typing import Any
 
-Object = dict[str, Any]
-
 
 class Always(dict[str, Any]):
     """The tree of a structure that the API server creates even if a manifest omits it."""

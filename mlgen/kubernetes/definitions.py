@@ -13,15 +13,15 @@ definitions (`PodSpec`), each with:
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from mlgen.kubernetes.versions import DEFAULT, KubeVersion, parse
-from mlgen.records import record
 from mlgen.resources import folder, prepared
 
 
-@record
+@dataclass(frozen=True)
 class Definition:
     """An object in one version.
 

@@ -7,14 +7,14 @@ their own definitions validate.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from mlgen.kubernetes import updates
 from mlgen.kubernetes.changes import FieldPath
 from mlgen.kubernetes.updates import Update
-from mlgen.records import record
 
 
-@record
+@dataclass(frozen=True)
 class Rule:
     """One kind of change that the API server rejects.
 

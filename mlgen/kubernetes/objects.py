@@ -5,6 +5,9 @@ from typing import Any
 
 from mlgen.kubernetes.groups import group_of
 
+Object = dict[str, Any]
+"""A Kubernetes object, or a part of one, as JSON has it."""
+
 Key = tuple[str, str, str, str]
 """API group, kind, namespace and name, which together are unique in a cluster."""
 

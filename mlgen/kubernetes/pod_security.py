@@ -6,10 +6,10 @@ versions of Kubernetes that it applies to.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from mlgen.kubernetes.versions import DEFAULT, KubeVersion
-from mlgen.records import record
 
 Level = Literal["privileged", "baseline", "restricted"]
 EnforcedLevel = Literal["baseline", "restricted"]
@@ -68,7 +68,7 @@ APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
 """The prefix of the annotation that preceded the field appArmorProfile of a container."""
 
 
-@record
+@dataclass(frozen=True)
 class Violation:
     """A violation of one rule.
 

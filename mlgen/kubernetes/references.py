@@ -7,9 +7,8 @@ https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/.
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
-
-from mlgen.records import record
 
 Use = Literal["", "image pull", "variables", "files"]
 """How a pod uses a Secret or ConfigMap as a whole: "" if only single keys of it."""
@@ -68,7 +67,7 @@ VOLUME_FIELDS = (
 """The paths in a volume of the names of other objects."""
 
 
-@record
+@dataclass(frozen=True)
 class Reference:
     """An object that a pod names.
 

@@ -8,6 +8,7 @@ strict validation: https://kubernetes.io/docs/reference/using-api/api-concepts/#
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from mlgen.kubernetes import _hints as hints
@@ -17,7 +18,6 @@ from mlgen.kubernetes.quantity import parse
 from mlgen.kubernetes.versions import DEFAULT, KubeVersion
 from mlgen.kubernetes.violation import Violation
 from mlgen.problems import ValuePath, described, one_of, shown
-from mlgen.records import record
 
 MAXIMA = {"int32": 2**31 - 1, "int64": 2**63 - 1, "int-or-string": 2**31 - 1}
 """The greatest value of each type of integer; the least is its negative, minus 1."""
@@ -100,7 +100,7 @@ def has_kind(kind: str) -> bool:
     return kind in names()
 
 
-@record
+@dataclass(frozen=True)
 class _Spot:
     """Where a value is.
 
@@ -126,7 +126,7 @@ class _Spot:
         return _Spot((*self.path, step), owner or self.owner, patch, key)
 
 
-@record
+@dataclass(frozen=True)
 class _Check:
     """The check of one value; see `violations`.
 

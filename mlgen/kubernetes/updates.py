@@ -3,19 +3,18 @@
 The rules that use these facts are in `kubernetes.immutability`, with their sources.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 from mlgen.kubernetes import quantity
 from mlgen.kubernetes.changes import Change, at
+from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.versions import MUTABLE_WHILE_SUSPENDED, KubeVersion
-from mlgen.records import record
-
-Object = dict[str, Any]
 
 CLASS = "storageClassName"
 
 
-@record
+@dataclass(frozen=True)
 class Update:
     """An object that is to change.
 

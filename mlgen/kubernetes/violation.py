@@ -1,10 +1,11 @@
 """`Violation`: one rule of Kubernetes' API that a value breaks."""
 
+from dataclasses import dataclass
+
 from mlgen.problems import Code, Problem, ValuePath
-from mlgen.records import record
 
 
-@record
+@dataclass(frozen=True)
 class Violation:
     """A value that the API server rejects.
 

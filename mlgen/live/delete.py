@@ -1,20 +1,18 @@
 """Delete the objects of rendered jobs, and nothing else."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from time import sleep
-from typing import Any
 
 from mlgen.checks.pods import WORKLOADS
 from mlgen.kubernetes.groups import is_built_in
+from mlgen.kubernetes.objects import Object
 from mlgen.live.kubectl import Kubectl, KubectlError, identity, listed
 from mlgen.live.watch import Tell
 from mlgen.objects.kueue import is_group
 from mlgen.objects.labels import INSTANCE, MANAGED_BY, metadata, status_name
 from mlgen.objects.supervisor import own_name
-from mlgen.records import record
 from mlgen.result import Rendered
-
-Object = dict[str, Any]
 
 CLAIM = "PersistentVolumeClaim"
 
@@ -27,7 +25,7 @@ SHOWN = 20.0
 """Seconds after which the pods that have not ended are named again."""
 
 
-@record
+@dataclass(frozen=True)
 class Deletion:
     """What to delete, and what not.
 

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 from time import sleep
-from typing import Any
 
+from mlgen.kubernetes.objects import Object
 from mlgen.live.kubectl import Kubectl, KubectlError
 from mlgen.live.logs import (
     Request,
@@ -19,8 +19,6 @@ from mlgen.live.snapshot import Snapshot, snapshots
 from mlgen.live.state import state
 from mlgen.live.watch import PAUSE, Tell, persistent
 from mlgen.runtime.cluster import ending
-
-Object = dict[str, Any]
 
 MAX_ERRORS = 5
 """How often in a row kubectl may fail to read a log that is there."""

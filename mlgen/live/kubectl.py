@@ -10,12 +10,11 @@ import subprocess
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Literal
 
+from mlgen.kubernetes.objects import Object
 from mlgen.problems import MlgenError, Problem
-from mlgen.records import record
-
-Object = dict[str, Any]
 
 Cause = Literal["missing", "unreachable", "forbidden", "other"]
 """Why kubectl failed: it is not installed, nothing answers, the rights do not allow it, or else."""
@@ -68,7 +67,7 @@ class KubectlError(MlgenError):
         super().__init__([Problem((), message, "kubectl", HINTS[cause])])
 
 
-@record
+@dataclass(frozen=True)
 class Outcome:
     """What a run of kubectl has returned."""
 
@@ -91,7 +90,7 @@ class Outcome:
         return "unreachable" if any(text in self.stderr for text in UNREACHABLE) else "other"
 
 
-@record
+@dataclass(frozen=True)
 class Kubectl:
     """kubectl, as found on the PATH.
 

@@ -2,8 +2,9 @@
 
 import shlex
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
+from mlgen.kubernetes.objects import Object
 from mlgen.live.kubectl import Kubectl
 from mlgen.live.reasons import reason, shortened
 from mlgen.live.replicas import Replica, age, pod_index
@@ -12,14 +13,11 @@ from mlgen.live.state import state
 from mlgen.live.watch import Tell
 from mlgen.output.next_steps import file_argument
 from mlgen.problems import MlgenError, Problem, choice
-from mlgen.records import record
 from mlgen.result import Rendered
 from mlgen.runtime.plan import Workload
 
-Object = dict[str, Any]
 
-
-@record
+@dataclass(frozen=True)
 class Request:
     """Whose log to print, and how much of it.
 

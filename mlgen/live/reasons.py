@@ -5,13 +5,12 @@ Reasons are those of Kubernetes where it has one: `Unschedulable`, `ImagePullBac
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from mlgen.records import record
+from mlgen.kubernetes.objects import Object
 from mlgen.runtime.cluster import condition, containers, is_deleted, last_end
 from mlgen.runtime.plan import Workload
-
-Object = dict[str, Any]
 
 RUNNING, SUCCEEDED, WAITING, FAILED = "Running", "Succeeded", "WaitingForPeers", "Failed"
 NOT_READY, TERMINATING, STARTING = "NotReady", "Terminating", "ContainerCreating"
@@ -25,7 +24,7 @@ WAIT = "wait-for-peers"
 MAX_MESSAGE = 160
 
 
-@record
+@dataclass(frozen=True)
 class Reason:
     """What a pod does, as one word, and what to know about it, as one line or ""."""
 

@@ -1,23 +1,21 @@
 """The replicas of a rendered job: their roles, indexes and ranks, and the pods that they run in."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass
 
 from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
+from mlgen.kubernetes.objects import Object
 from mlgen.objects.labels import workload_name
 from mlgen.problems import MlgenError, Problem, choice
-from mlgen.records import record
 from mlgen.result import Rendered
 from mlgen.runtime.cluster import is_deleted
 from mlgen.topology import INDEX, Role
-
-Object = dict[str, Any]
 
 RANK_VARIABLES = ("RANK", "PADDLE_RANK", "JAX_PROCESS_ID")
 """The variables in which frameworks give a replica the rank that it has before it starts."""
 
 
-@record
+@dataclass(frozen=True)
 class Replica:
     """A replica of a job.
 

@@ -4,18 +4,17 @@ import dataclasses
 import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+from mlgen.kubernetes.objects import Object
 from mlgen.live.kubectl import Kubectl, KubectlError
 from mlgen.objects import supervisor
 from mlgen.objects.labels import INSTANCE, status_name
-from mlgen.records import record, replace
 from mlgen.result import Rendered
 from mlgen.runtime import plan as plans
 from mlgen.runtime.cluster import Seen, counts, is_suspended, pods_of, seconds, unfinished
 from mlgen.runtime.plan import Plan, Workload
-
-Object = dict[str, Any]
 
 KINDS = "jobs.batch,statefulsets.apps,pods,configmaps"
 
@@ -23,7 +22,7 @@ STARTING_SECONDS = 10.0
 """A pod whose containers are not created for so long has an event that says why."""
 
 
-@record
+@dataclass(frozen=True)
 class Snapshot:
     """A job in the cluster, as far as it is there.
 

@@ -6,8 +6,10 @@ decides.
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
+from mlgen.kubernetes.objects import Object
 from mlgen.live.peers import Peers, waits_for
 from mlgen.live.reasons import (
     FINE,
@@ -23,7 +25,6 @@ from mlgen.live.reasons import (
 from mlgen.live.replicas import age, own_indexes, pod_index
 from mlgen.live.snapshot import Snapshot
 from mlgen.objects.labels import workload_name
-from mlgen.records import record
 from mlgen.runtime import status
 from mlgen.runtime.cluster import (
     ENDS,
@@ -39,8 +40,6 @@ from mlgen.runtime.status import CONDITIONS
 
 if TYPE_CHECKING:
     from mlgen.topology import Role, Wait
-
-Object = dict[str, Any]
 
 Phase = Literal["NotFound", "Suspended", "Pending", "Running", "Restarting", "Succeeded", "Failed"]
 
@@ -63,7 +62,7 @@ MAX_CODE = 125
 """Shells and timeout(1) give higher exit codes meanings of their own."""
 
 
-@record
+@dataclass(frozen=True)
 class Condition:
     """A condition of the job, as the supervisor records it."""
 
@@ -74,7 +73,7 @@ class Condition:
     message: str
 
 
-@record
+@dataclass(frozen=True)
 class RoleState:
     """The replicas of a role.
 
@@ -99,7 +98,7 @@ class RoleState:
     does: str
 
 
-@record
+@dataclass(frozen=True)
 class Trouble:
     """Pods of one role that do not run, for the same reason.
 
@@ -114,7 +113,7 @@ class Trouble:
     reason: Reason
 
 
-@record
+@dataclass(frozen=True)
 class JobState:
     """The state of a job.
 

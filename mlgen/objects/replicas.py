@@ -6,6 +6,7 @@ it is checked and written once. Nothing may change it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
@@ -13,7 +14,6 @@ from typing import Any
 from mlgen.objects.labels import workload_name
 from mlgen.objects.workload import workload
 from mlgen.problems import ValuePath
-from mlgen.records import field_names
 from mlgen.topology import INDEX, INDEX_NAME, Role, Topology
 
 FEW = 3
@@ -28,7 +28,7 @@ Source = tuple[str, str]
 NAME: Source = ("role", "name")
 OWN_INDEX: Source = ("role", "index")
 
-_same_fields = attrgetter(*(name for name in field_names(Role) if name not in VARYING))
+_same_fields = attrgetter(*(f.name for f in fields(Role) if f.name not in VARYING))
 
 
 def workloads(topology: Topology) -> Iterator[tuple[Role, dict[str, Any]]]:

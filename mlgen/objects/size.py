@@ -3,13 +3,11 @@
 import json
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import Any
 
 from mlgen.bounds import JOB_BYTES, JOB_OBJECTS
+from mlgen.kubernetes.objects import Object
 from mlgen.problems import MlgenError, Problem, ValuePath
 from mlgen.topology import Role
-
-Object = dict[str, Any]
 
 MATRIX: ValuePath = ("spec", "matrix")
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mlgen.jobfile.model import GiveUpAfter, TrainingJob
+from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.versions import DEFAULT, MUTABLE_WHILE_SUSPENDED, KubeVersion
 from mlgen.objects import rbac, tensorboard
 from mlgen.objects.labels import (
@@ -56,8 +57,6 @@ SIGNALS, ANY, ALONE = ">=128", "any", "alone"
 
 WORKLOADS, OTHERS = ("Job", "StatefulSet"), ("Service", "ConfigMap")
 """The kinds that the supervisor stops or deletes."""
-
-Object = dict[str, Any]
 
 
 def plan(

@@ -8,17 +8,17 @@ import difflib
 import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from mlgen.checks import NAME
 from mlgen.kubernetes.groups import group_of, is_built_in
+from mlgen.kubernetes.objects import Object
 from mlgen.objects.labels import DECIDES
 from mlgen.output import files
 from mlgen.output.manifests import Piece, headed
 from mlgen.output.yaml import verbatim, yaml_text
 from mlgen.problems import MlgenError, Place, Problem
-from mlgen.records import record, replace
 from mlgen.result import Foreign, Rendered
 
 MARKER = "# Made by mlgen render"
@@ -32,10 +32,8 @@ NAME_MAX = 245
 SECRET = re.compile(r"""kind["']?\s*:\s*["']?Secret(?:List)?\b""")
 """What the text of a Secret contains."""
 
-Object = Mapping[str, Any]
 
-
-@record
+@dataclass(frozen=True)
 class Changes:
     """The writes and deletions that bring a folder up to date.
 

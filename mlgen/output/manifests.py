@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from mlgen.output.summary import needs, summary
 from mlgen.output.terminal import safe_json
 from mlgen.output.yaml import commented, verbatim, yaml_text
-from mlgen.records import record
 from mlgen.result import Foreign, Rendered
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ Format = Literal["yaml", "json"]
 START = "---\n"
 
 
-@record
+@dataclass(frozen=True)
 class Piece:
     """A stretch of the output.
 

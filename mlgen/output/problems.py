@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from mlgen.documents.files import Text
 from mlgen.output.excerpt import excerpt
 from mlgen.output.terminal import safe, safe_json
 from mlgen.problems import Place, Problem, dotted
-from mlgen.records import record
 
 RESET, BOLD, RED, YELLOW, CYAN = "\x1b[0m", "\x1b[1m", "\x1b[1;31m", "\x1b[1;33m", "\x1b[36m"
 
@@ -16,7 +16,7 @@ MAX_KINDS = 6
 """The number of kinds of other objects that are named."""
 
 
-@record
+@dataclass(frozen=True)
 class Style:
     """How problems look.
 
@@ -33,7 +33,7 @@ class Style:
         return f"{color}{text}{RESET}" if self.color else text
 
 
-@record
+@dataclass(frozen=True)
 class Count:
     """The numbers of what a command has read and reported.
 

@@ -14,9 +14,9 @@ from typing import Any
 from mlgen.documents.events import walk
 from mlgen.documents.list_reading import ITEMS, RESULTS
 from mlgen.documents.resource_list import Lines, ResourceList
+from mlgen.kubernetes.objects import Object
 from mlgen.output.yaml import yaml_text
 
-Object = dict[str, Any]
 Replacements = Mapping[int, Sequence[Object]]
 
 NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")

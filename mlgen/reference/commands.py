@@ -2,10 +2,9 @@
 
 import inspect
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import click
-
-from mlgen.records import record
 
 VERBATIM = "\b\n"
 """What click expects before a paragraph that keeps its lines."""
@@ -13,7 +12,7 @@ VERBATIM = "\b\n"
 EXAMPLES = "Examples:\n"
 
 
-@record
+@dataclass(frozen=True)
 class Manual:
     """The help of a command.
 

@@ -3,12 +3,12 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from mlgen import frameworks, pipeline, scaffold
 from mlgen.documents.files import Text
 from mlgen.problems import MlgenError
-from mlgen.records import record
 from mlgen.result import Options, Rendered
 from mlgen.topology import INDEX, PEERS, PodField, Role, Topology, Wait
 
@@ -17,7 +17,7 @@ FILE = "job.yaml"
 INDEX_MEANS = f"{INDEX} is the index of the replica, from 0."
 
 
-@record
+@dataclass(frozen=True)
 class RoleFacts:
     """A role of the example job.
 
@@ -40,7 +40,7 @@ class RoleFacts:
     without: tuple[str, ...] = ()
 
 
-@record
+@dataclass(frozen=True)
 class Variant:
     """The example job with one more option.
 
@@ -55,7 +55,7 @@ class Variant:
     roles: tuple[RoleFacts, ...]
 
 
-@record
+@dataclass(frozen=True)
 class FrameworkFacts:
     """A framework.
 

@@ -6,6 +6,7 @@ the user chooses, such as that of a role, may be any: `spec.roles.worker.templat
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -13,7 +14,6 @@ from mlgen import frameworks
 from mlgen.jobfile.model import KIND
 from mlgen.kubernetes.definitions import definition, element, is_definition
 from mlgen.problems import did_you_mean
-from mlgen.records import record, replace
 
 STEP = re.compile(r"(?:\\.|[^.\[\]\\])+")
 """A step of a path, in which a backslash escapes a dot."""
@@ -36,7 +36,7 @@ PLACEHOLDERS = {"roles": "<role>"}
 """What stands for the names that a user chooses, if not `<name>`."""
 
 
-@record
+@dataclass(frozen=True)
 class Field:
     """A field of the job file.
 

@@ -4,10 +4,10 @@
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from html import escape
 
 from mlgen.flow import flow
-from mlgen.records import replace
 from mlgen.reference import fields, problem_codes
 from mlgen.reference.commands import Manual
 from mlgen.reference.facts import INDEX_MEANS, RoleFacts, facts, uses_index

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from textwrap import fill, indent
 from typing import Any
 
 from mlgen.flow import flow
 from mlgen.output.yaml import yaml_text
-from mlgen.records import replace
 from mlgen.reference import fields
 from mlgen.reference.facts import INDEX_MEANS, FrameworkFacts, RoleFacts, uses_index
 from mlgen.reference.fields import Field

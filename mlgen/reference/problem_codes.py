@@ -7,11 +7,11 @@ messages that it leads to, which `.ci/reference` writes.
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
 from mlgen.problems import Code
-from mlgen.records import record
 
 FOLDER = Path(__file__).parent / "codes"
 
@@ -19,7 +19,7 @@ BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE |
 COMMAND = "mlgen render job.yaml"
 
 
-@record
+@dataclass(frozen=True)
 class Example:
     """Files and commands.
 
@@ -34,7 +34,7 @@ class Example:
     messages: str
 
 
-@record
+@dataclass(frozen=True)
 class Explanation:
     """A problem code.
 

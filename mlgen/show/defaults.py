@@ -5,6 +5,7 @@ The text is a job file that renders to the same bytes.
 
 import copy
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from mlgen import frameworks
@@ -16,7 +17,6 @@ from mlgen.jobfile import schema
 from mlgen.jobfile.model import GANG_BOUNDS
 from mlgen.output.yaml import yaml_text
 from mlgen.problems import MlgenError, ValuePath
-from mlgen.records import replace
 from mlgen.result import Rendered
 from mlgen.topology import Role
 

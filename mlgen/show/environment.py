@@ -7,13 +7,13 @@ pod runs is a text in angle brackets: `<IP of the pod>`.
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import ceil
 
 from mlgen.kubernetes import pod_resources
 from mlgen.kubernetes.labels import JOB_INDEX
+from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.quantity import parse
-from mlgen.records import record
-from mlgen.result import Object
 
 REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
 """A reference, or an escaped dollar sign."""
@@ -33,7 +33,7 @@ UNKNOWN = {
 """Fields of a pod that nobody knows before it runs."""
 
 
-@record
+@dataclass(frozen=True)
 class Variable:
     """A variable of a container.
 
@@ -47,7 +47,7 @@ class Variable:
     source: str = ""
 
 
-@record
+@dataclass(frozen=True)
 class Running:
     """What is known of a pod before it runs.
 

@@ -6,14 +6,14 @@ the plan of the supervisor, for roles that restart together: `mlgen/runtime/fail
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from mlgen.jobfile.model import KILLED_EXIT_CODES
 from mlgen.kubernetes.limits import INT32_MAX
+from mlgen.kubernetes.objects import Object
 from mlgen.objects.supervisor import ANY, DEFAULTS, SIGNALS
 from mlgen.output.columns import columns, counted, duration, named
-from mlgen.records import record
-from mlgen.result import Object
 from mlgen.show.groups import Group, spans
 from mlgen.topology import Topology
 
@@ -50,7 +50,7 @@ RESTARTS = ("new pod", "restarts in place", "all restart")
 """How a cell begins after which replicas run again; `… restart together`, too."""
 
 
-@record
+@dataclass(frozen=True)
 class _Case:
     """What is known of the pods of a group.
 

@@ -2,15 +2,16 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from mlgen.checks.pods import workloads
+from mlgen.kubernetes.objects import Object
 from mlgen.objects.labels import workload_name
-from mlgen.records import record
-from mlgen.result import Object, Rendered
+from mlgen.result import Rendered
 from mlgen.topology import Role, Wait
 
 
-@record
+@dataclass(frozen=True)
 class Group:
     """Replicas of a role that differ only in their index.
 

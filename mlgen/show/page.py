@@ -4,13 +4,14 @@ from collections.abc import Iterator
 
 from mlgen.checks.pods import workloads
 from mlgen.kubernetes import pod_resources
+from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.pod_resources import GPU, Amounts
 from mlgen.kubernetes.quantity import times, total
 from mlgen.objects import supervisor
 from mlgen.objects.labels import COMPONENT, DECIDES, status_name
 from mlgen.output.columns import columns, counted, duration, named
 from mlgen.output.summary import required
-from mlgen.result import Object, Rendered
+from mlgen.result import Rendered
 from mlgen.show.exits import bounds, events, exits
 from mlgen.show.groups import Group, awaited, groups, replicas_by_role
 from mlgen.show.needs import limits, prerequisites, security

@@ -8,10 +8,11 @@ from collections.abc import Iterator, Sequence
 
 from mlgen.checks.pods import Pods, pods_of, workloads
 from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
+from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.quantity import natural
 from mlgen.objects.labels import workload_name
 from mlgen.output.columns import columns, named
-from mlgen.result import Object, Rendered
+from mlgen.result import Rendered
 from mlgen.show.environment import Running, Variable, environment, with_job_index, words
 from mlgen.show.groups import groups, span
 from mlgen.show.volumes import mounts

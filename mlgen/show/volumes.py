@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from mlgen.result import Object
+from mlgen.kubernetes.objects import Object
 
 NAMES = {
     "persistentVolumeClaim": ("claim", "claimName"),

@@ -33,11 +33,13 @@ kustomize-controller 1.9), and recreates a Job as it is in Git (fluxcd/pkg, ssa/
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from mlgen.jobfile.model import TrainingJob
 from mlgen.kubernetes.groups import is_built_in
 from mlgen.kubernetes.labels import KUEUE_QUEUE
+from mlgen.kubernetes.objects import Object
 from mlgen.objects.labels import (
     DECIDES,
     INSTANCE,
@@ -49,13 +51,10 @@ from mlgen.objects.labels import (
 )
 from mlgen.objects.supervisor import PLAN, own_name, plan_text
 from mlgen.problems import Problem
-from mlgen.records import record, replace
 from mlgen.topology import Topology
 from mlgen.variants.name_hash import digest
 
 Target = Literal["argocd", "flux"]
-
-Object = dict[str, Any]
 
 SYNC_OPTIONS = "argocd.argoproj.io/sync-options"
 FORCE = ("Force=true", "ServerSideApply=false")
@@ -303,7 +302,7 @@ def _settings_of_flux(changed: Mapping[str, Sequence[str]]) -> list[str]:
     ]
 
 
-@record
+@dataclass(frozen=True)
 class GitOpsTool:
     """A GitOps tool.
 

@@ -12,6 +12,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
 from operator import itemgetter
 from typing import Any
@@ -21,9 +22,9 @@ from mlgen.documents.document import Document
 from mlgen.documents.reader import value_document
 from mlgen.jobfile.checkers import accepts
 from mlgen.jobfile.model import TrainingJob
+from mlgen.kubernetes.objects import Object
 from mlgen.objects.labels import MATRIX, MATRIX_VALUE
 from mlgen.problems import Code, MlgenError, Place, Problem, ValuePath
-from mlgen.records import record, replace
 from mlgen.variants.combination_names import labels_of, name_limit, names
 from mlgen.variants.name_hash import letters
 
@@ -46,13 +47,11 @@ FIXED: Mapping[ValuePath, str] = {
 }
 """Paths that a matrix cannot set, and why."""
 
-Object = dict[str, Any]
-
 Axes = tuple[tuple[ValuePath, tuple[Any, ...]], ...]
 """The values of each path, from the command line."""
 
 
-@record
+@dataclass(frozen=True)
 class Value:
     """A value that a combination sets.
 
@@ -68,7 +67,7 @@ class Value:
 Values = dict[ValuePath, Value]
 
 
-@record
+@dataclass(frozen=True)
 class Combination:
     """One combination of the values of a matrix.
 

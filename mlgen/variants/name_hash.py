@@ -9,6 +9,7 @@ Service.
 import json
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
@@ -16,12 +17,10 @@ from mlgen.jobfile.model import TrainingJob
 from mlgen.kubernetes.addresses import TEXTS, host_pattern, names_service
 from mlgen.kubernetes.groups import group_kind
 from mlgen.kubernetes.immutability import MUTABLE_SPEC
+from mlgen.kubernetes.objects import Object
 from mlgen.objects.labels import INDEX_FORMS, config_name, status_name, workload_name
 from mlgen.objects.supervisor import own_name
-from mlgen.records import replace
 from mlgen.topology import Topology
-
-Object = dict[str, Any]
 
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 """No vowels and no look-alikes, as in the names of pods (k8s.io/apimachinery, util/rand)."""

@@ -5,10 +5,10 @@ restart the whole job as a gang, after any failure, unless the job file has othe
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from mlgen.jobfile.model import TrainingJob
 from mlgen.problems import Problem
-from mlgen.records import replace
 from mlgen.topology import Role, Topology
 
 OWN_LIMIT_HINT = "remove it to let the workflow restart the job, up to runPolicy.backoffLimit times"

@@ -1,5 +1,7 @@
 """An option with a new name: the old one works, with a warning, and keeps its place."""
 
+from dataclasses import replace
+
 import pytest
 
 from mlgen import MlgenError, convert, frameworks, validate
@@ -8,7 +10,6 @@ from mlgen.documents.marks import Mark
 from mlgen.documents.reader import read_documents
 from mlgen.frameworks import _renamed
 from mlgen.problems import Place
-from mlgen.records import replace
 
 JOB = """\
 apiVersion: mlgen.dev/v1alpha1

@@ -3,11 +3,12 @@
 Source: kubernetes-sigs/jobset, pkg/controllers/failure_policy.go.
 """
 
+from dataclasses import dataclass
+
 from mlgen.dialects._builder import ENDLESS, Builder
 from mlgen.dialects._source_value import SourceValue
 from mlgen.dialects.jobset.exit_codes import codes_by_action, fails_on_disruption
 from mlgen.dialects.jobset.replicated_jobs import ReplicatedJob, require_names
-from mlgen.records import record
 
 FAIL, RESTART, RESTART_UNCOUNTED = (
     "FailJobSet",
@@ -22,7 +23,7 @@ DEFAULT_BACKOFF_LIMIT = 6
 """The default of a Job."""
 
 
-@record
+@dataclass(frozen=True)
 class Failure:
     """A way in which the Jobs of a replicated Job fail.
 
@@ -50,7 +51,7 @@ class Failure:
         return min((self.retries + 1) * (self.max_restarts + 1) - 1, ENDLESS)
 
 
-@record
+@dataclass(frozen=True)
 class FailurePolicy:
     """The `failurePolicy`.
 

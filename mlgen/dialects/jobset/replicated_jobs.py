@@ -5,17 +5,17 @@ Source: kubernetes-sigs/jobset, pkg/webhooks/jobset_webhook.go, for names and de
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from mlgen.bounds import ROLES
 from mlgen.dialects._builder import Builder
 from mlgen.dialects._source_value import SourceValue
 from mlgen.problems import did_you_mean
-from mlgen.records import record
 
 JOB_NAME = re.compile("[a-z]([-a-z0-9]*[a-z0-9])?")
 
 
-@record
+@dataclass(frozen=True)
 class ReplicatedJob:
     """A number of Jobs with the same pod template.
 

@@ -5,6 +5,8 @@ Job that has failed cannot run again. So a pod restarts all Jobs if its failure 
 at once. Otherwise it is replaced, as often as JobSet does in all of its restarts.
 """
 
+from dataclasses import dataclass
+
 from mlgen.dialects._builder import ENDLESS, Builder
 from mlgen.dialects.jobset.failure_policy import (
     FAIL,
@@ -19,14 +21,13 @@ from mlgen.dialects.jobset.failure_policy import (
 from mlgen.dialects.jobset.replicated_jobs import ReplicatedJob, is_queued
 from mlgen.dialects.jobset.startup import completed_before
 from mlgen.kubernetes.labels import KUEUE_QUEUE
-from mlgen.records import record
 
 OF_THE_SET, OF_THE_JOB = (RESTART, RESTART_UNCOUNTED), (RESTART_JOB, RESTART_JOB_UNCOUNTED)
 
 ATTEMPT = "jobset.sigs.k8s.io/restart-attempt"
 
 
-@record
+@dataclass(frozen=True)
 class Restarts:
     """How the Jobs restart here.
 

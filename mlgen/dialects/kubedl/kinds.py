@@ -3,9 +3,10 @@
 Read from kubedl-io/kubedl at b93a2b4: apis/training/v1alpha1 and controllers.
 """
 
+from dataclasses import replace
+
 from mlgen.dialects._kubeflow_common import Rules
 from mlgen.dialects.kubeflow import kinds as kubeflow
-from mlgen.records import replace
 
 TF = replace(kubeflow.TF, restart="ExitCode")
 PYTORCH = replace(kubeflow.PYTORCH, roles=("AIMaster", "Master", "Worker"))

@@ -4,8 +4,9 @@ Read from kubeflow/training-operator 1.9, pkg/apis/kubeflow.org/v1 and pkg/contr
 MXJob), and from kubeflow/xgboost-operator.
 """
 
+from dataclasses import replace
+
 from mlgen.dialects._kubeflow_common import Rules
-from mlgen.records import replace
 
 MANAGER = "kubeflow.org/training-operator"
 """The training operator's name for itself in `managedBy`."""

@@ -7,6 +7,7 @@ training.
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from mlgen.bounds import ROLES
@@ -22,10 +23,9 @@ from mlgen.dialects._schemas import COUNT, PODS, TEMPLATE, TEXT, mapping
 from mlgen.dialects._source_value import SourceValue
 from mlgen.dialects.kubeflow.kinds import MXNET, PYTORCH, TF
 from mlgen.kubernetes.quantity import natural
-from mlgen.records import record
 
 
-@record
+@dataclass(frozen=True)
 class ListForm:
     """The fields and defaults of one kind.
 

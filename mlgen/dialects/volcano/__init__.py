@@ -4,6 +4,7 @@ Source: volcano-sh/volcano, staging/src/volcano.sh/apis/pkg/apis/batch for the f
 pkg/webhooks/admission/jobs for defaults and checks, pkg/controllers/job for the behaviour.
 """
 
+from dataclasses import replace
 from shlex import quote
 
 from mlgen.dialects._builder import Builder
@@ -24,7 +25,6 @@ from mlgen.dialects.volcano.scheduling import write_scheduler_metadata, write_sc
 from mlgen.dialects.volcano.schema import SPEC
 from mlgen.dialects.volcano.tasks import Task, parse_tasks
 from mlgen.dialects.volcano.waits import write_waits
-from mlgen.records import replace
 
 
 def _convert(builder: Builder) -> None:

@@ -1,6 +1,7 @@
 """Warnings about Volcano's policies that are not carried out, or not as Volcano does."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from mlgen.dialects._builder import Builder
 from mlgen.dialects.volcano.gang import Gang, effective_action, tolerates_failures
@@ -17,7 +18,6 @@ from mlgen.dialects.volcano.policies import (
 )
 from mlgen.dialects.volcano.roles import Deciders
 from mlgen.dialects.volcano.tasks import Task
-from mlgen.records import record
 
 EXIT_CODE = ""
 """Stands for the event of a policy that is for an exit code."""
@@ -57,7 +57,7 @@ def report_differences(
             builder.differs(timeout, message)
 
 
-@record
+@dataclass(frozen=True)
 class _Lifecycle:
     """The running tasks of a job, those that decide, and those that start again together."""
 

@@ -4,16 +4,16 @@ Source: volcano-sh/volcano, pkg/controllers/job/state/running.go and job_control
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from mlgen.dialects._builder import Builder
 from mlgen.dialects._source_value import SourceValue
 from mlgen.dialects.volcano.policies import RESTARTS, TOGETHER, Policy
 from mlgen.dialects.volcano.scheduling import min_available
 from mlgen.dialects.volcano.tasks import Task
-from mlgen.records import record
 
 
-@record
+@dataclass(frozen=True)
 class Gang:
     """The roles that start again together.
 
@@ -27,7 +27,7 @@ class Gang:
     tasks: Sequence[Task]
     action: str = ""
     role: str = ""
-    source: SourceValue = SourceValue(None)
+    source: SourceValue = field(default_factory=lambda: SourceValue(None))
 
     def __contains__(self, task: Task) -> bool:
         return self.action == "RestartJob" or (bool(self.action) and task.role == self.role)

@@ -4,6 +4,7 @@ Source: volcano-sh/volcano, pkg/controllers/job/job_controller_util.go and state
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from mlgen.dialects._builder import ENDLESS, Builder
 from mlgen.dialects._source_value import SourceValue
@@ -12,13 +13,12 @@ from mlgen.dialects.volcano.policies import ALL_CODES, ENDS, RESTARTS
 from mlgen.dialects.volcano.roles import DECIDING_TASKS, FRAMEWORK_ROLES, Deciders
 from mlgen.dialects.volcano.scheduling import min_available
 from mlgen.dialects.volcano.tasks import Task
-from mlgen.records import record
 
 MAX_RETRY = 3
 """Of a job and of a task, if maxRetry is missing or 0."""
 
 
-@record
+@dataclass(frozen=True)
 class Restart:
     """What happens to a failed replica.
 

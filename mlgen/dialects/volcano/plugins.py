@@ -6,13 +6,13 @@ pkg/webhooks/admission/jobs/mutate for the plugins that the webhook adds.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from mlgen.dialects._builder import Builder
 from mlgen.dialects._source_value import SourceValue
 from mlgen.kubernetes.quantity import natural
 from mlgen.problems import did_you_mean
-from mlgen.records import field, record
 
 Argument = bool | int | str
 
@@ -62,7 +62,7 @@ IMPLIED = {"svc": ("tensorflow", "pytorch", "mpi", "ray"), "ssh": ("mpi",)}
 """By plugin: those for which the webhook adds it, with its defaults."""
 
 
-@record
+@dataclass(frozen=True)
 class Plugins:
     """The plugins of a job.
 

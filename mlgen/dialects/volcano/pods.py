@@ -5,6 +5,7 @@ Source: volcano-sh/volcano, pkg/controllers/job/plugins.
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import dataclass, field
 from shlex import quote
 from typing import Any
 
@@ -12,7 +13,6 @@ from mlgen.dialects._builder import Builder
 from mlgen.dialects._source_value import SourceValue
 from mlgen.dialects.volcano.plugins import PLUGINS, Plugins
 from mlgen.dialects.volcano.tasks import Task
-from mlgen.records import field, record
 from mlgen.topology import INDEX
 
 HOST_FILES = "/etc/volcano"
@@ -28,7 +28,7 @@ SSH_KEYS = (
 """The keys of the Secret, and the files that the plugin ssh mounts from them."""
 
 
-@record
+@dataclass(frozen=True)
 class PodAdditions:
     """What plugins and volumes add to the containers of the job.
 

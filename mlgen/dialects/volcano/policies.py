@@ -7,10 +7,10 @@ pkg/controllers/job/job_controller_util.go (applyPolicies) and state/running.go.
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from math import ceil
 
 from mlgen.dialects._source_value import SourceValue
-from mlgen.records import record
 
 ALL_CODES = range(1, 256)
 """The exit codes of a container that has failed."""
@@ -60,7 +60,7 @@ UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, 
 DURATION_PART = re.compile(r"(\d{1,15}(?:\.\d*)?|\.\d+)(h|ms|m|us|µs|ns|s)")
 
 
-@record
+@dataclass(frozen=True)
 class Policy:
     """One policy.
 

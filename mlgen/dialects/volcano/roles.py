@@ -1,11 +1,11 @@
 """Which framework a Volcano job uses, which role each task is, and which tasks decide."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from mlgen.dialects._builder import Builder
 from mlgen.dialects.volcano.plugins import PLUGINS, Plugins
 from mlgen.dialects.volcano.tasks import Task
-from mlgen.records import record, replace
 
 FRAMEWORK_ROLES = {
     "tensorflow": ("chief", "ps", "worker", "evaluator"),
@@ -72,7 +72,7 @@ def _renamed(builder: Builder, task: Task, role: str) -> Task:
     return replace(task, role=role)
 
 
-@record
+@dataclass(frozen=True)
 class Deciders:
     """The tasks that determine the outcome of training.
 

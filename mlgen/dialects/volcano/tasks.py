@@ -4,14 +4,14 @@ Source of the defaults: volcano-sh/volcano, pkg/webhooks/admission/jobs/mutate.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from mlgen.dialects._builder import Builder
 from mlgen.dialects._source_value import SourceValue
 from mlgen.dialects.volcano.policies import ALL_CODES, Policy, parse_policies
-from mlgen.records import record
 
 
-@record
+@dataclass(frozen=True)
 class Task:
     """One task.
 

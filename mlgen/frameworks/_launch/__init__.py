@@ -5,6 +5,7 @@ of `sh -c`. The text is split as a shell splits it, but nothing in it is expande
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -12,7 +13,6 @@ from mlgen.jobfile.model import RoleSpec
 from mlgen.kubernetes.merge import merged
 from mlgen.kubernetes.quantity import natural
 from mlgen.problems import ValuePath
-from mlgen.records import record
 from mlgen.shell import is_python, is_shell, program, simple_commands, text_index
 
 
@@ -117,7 +117,7 @@ WRAPPERS = _names(
 """Words before a program: programs that run another one, and words of the shell."""
 
 
-@record
+@dataclass(frozen=True)
 class Launch:
     """A launcher and its options.
 

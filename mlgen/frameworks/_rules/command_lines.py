@@ -7,6 +7,7 @@ variables is its own affair, so most of these contradictions are warnings.
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import dropwhile
 
 from mlgen.bounds import NUMBER_DIGITS
@@ -17,7 +18,6 @@ from mlgen.jobfile import gpus
 from mlgen.jobfile.model import RoleSpec
 from mlgen.kubernetes.quantity import natural
 from mlgen.problems import Problem
-from mlgen.records import record
 from mlgen.shell import is_python, is_shell, simple_commands, text_index
 from mlgen.topology import INDEX, INDEX_NAME, Topology
 
@@ -27,7 +27,7 @@ NODES = "PET_NNODES"
 """The variable that tells torchrun the number of replicas. Frameworks with it have ranks."""
 
 
-@record
+@dataclass(frozen=True)
 class Launched:
     """A launcher that the replicas of a role run.
 

@@ -5,13 +5,13 @@ Kubernetes sees only the exit code of the container's first process.
 
 import re
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 
 from mlgen.frameworks._launch import Launch, launches_of, text_of, trains
 from mlgen.frameworks._rules.rank_variables import roles_of
 from mlgen.jobfile.model import PERMANENT_EXIT_CODES, RoleSpec
 from mlgen.problems import Problem, ValuePath
-from mlgen.records import record
 from mlgen.shell import program, sequence
 from mlgen.topology import Role, Topology
 
@@ -53,7 +53,7 @@ OTHERWISE = "restart after any failure instead: restartPolicy: OnFailure, or a p
 """The fix in a custom resource, whose operator may have other fields."""
 
 
-@record
+@dataclass(frozen=True)
 class Hidden:
     """Why exit codes are not seen.
 

@@ -1,12 +1,12 @@
 """The launcher of an MPI job: its command line against the workers, their slots and their GPUs."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 from mlgen.frameworks._launch import Launch, launches_of
 from mlgen.jobfile import gpus
 from mlgen.jobfile.model import RoleSpec, TrainingJob
 from mlgen.problems import Problem
-from mlgen.records import record
 from mlgen.shell import is_python
 
 HOSTFILES = (None, "/etc/mpi/hostfile", "/job/hostfile")
@@ -23,7 +23,7 @@ PLACEMENT_ENV = ("RMAPS", "HOSTFILE", "OVERSUBSCRIBE", "MAPPING", "PERHOST", "SL
 """Parts of the names of variables that do the same."""
 
 
-@record
+@dataclass(frozen=True)
 class Slots:
     """The places for processes.
 

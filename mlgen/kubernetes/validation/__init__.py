@@ -9,7 +9,8 @@ https://kubernetes.io/docs/reference/kubernetes-api/
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from mlgen.kubernetes.validation._read import Object, mapping
+from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.validation._read import mapping
 from mlgen.kubernetes.validation.claims import persistent_volume_claim
 from mlgen.kubernetes.validation.config_maps import config_map
 from mlgen.kubernetes.validation.jobs import job
@@ -35,7 +36,7 @@ KINDS: Mapping[str, Rule] = {
 """The kinds with rules of their own. An object of another kind has metadata only."""
 
 
-def violations(item: Mapping[str, Any], version: KubeVersion) -> Iterator[Violation]:
+def violations(item: Object, version: KubeVersion) -> Iterator[Violation]:
     """Return the rules that an object breaks, except for the syntax and length of its name.
 
     Args:

@@ -3,10 +3,10 @@
 The schema reports wrong types, so that the rules need not.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
-Object = Mapping[str, Any]
+from mlgen.kubernetes.objects import Object
 
 
 def mapping(value: Any, *keys: str) -> Object:

@@ -6,7 +6,8 @@ Source: Kubernetes 1.34.4, pkg/apis/core/validation/validation.go
 
 from collections.abc import Iterator
 
-from mlgen.kubernetes.validation._read import Object, mapping, text, values
+from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.validation._read import mapping, text, values
 from mlgen.kubernetes.validation.metadata import annotations, labels, selector
 from mlgen.kubernetes.validation.resources import amount_of, quantity
 from mlgen.kubernetes.validation.syntax import conflict, missing, one_of, subdomain

@@ -6,7 +6,8 @@ a check of its own.
 
 from collections.abc import Iterator
 
-from mlgen.kubernetes.validation._read import Object, mapping
+from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.validation._read import mapping
 from mlgen.kubernetes.validation.syntax import conflict, data_key
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.kubernetes.violation import Violation

@@ -6,8 +6,9 @@ validateInitContainers, validateContainerCommon, validateContainerPorts).
 
 from collections.abc import Iterator, Mapping
 
+from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.validation import images, mounts, probes, resources, security, volumes
-from mlgen.kubernetes.validation._read import Object, is_true, items, mapping, number, text, values
+from mlgen.kubernetes.validation._read import is_true, items, mapping, number, text, values
 from mlgen.kubernetes.validation.env import env
 from mlgen.kubernetes.validation.syntax import (
     conflict,

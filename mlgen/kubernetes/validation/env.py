@@ -7,8 +7,9 @@ validateContainerResourceFieldSelector).
 import re
 from collections.abc import Callable, Iterator
 
+from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.quantity import total
-from mlgen.kubernetes.validation._read import Object, items, mapping, text
+from mlgen.kubernetes.validation._read import items, mapping, text
 from mlgen.kubernetes.validation.fields import field_reference
 from mlgen.kubernetes.validation.resources import HUGE_PAGES, amount_of, quantity
 from mlgen.kubernetes.validation.syntax import (

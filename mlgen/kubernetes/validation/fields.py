@@ -7,7 +7,8 @@ pkg/apis/core/pods/helpers.go (ConvertDownwardAPIFieldLabel).
 import re
 from collections.abc import Iterator, Sequence
 
-from mlgen.kubernetes.validation._read import Object, text
+from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.validation._read import text
 from mlgen.kubernetes.validation.syntax import missing, one_of, qualified
 from mlgen.kubernetes.violation import Violation
 from mlgen.problems import ValuePath

@@ -7,7 +7,8 @@ pkg/apis/meta/v1/validation/validation.go.
 from collections.abc import Iterator
 
 from mlgen.kubernetes.limits import APPLY_MAX
-from mlgen.kubernetes.validation._read import Object, items, mapping, text, values
+from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.validation._read import items, mapping, text, values
 from mlgen.kubernetes.validation.syntax import (
     conflict,
     is_qualified,

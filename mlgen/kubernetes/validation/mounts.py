@@ -6,7 +6,8 @@ ValidateVolumeDevices, validateMountPropagation, validateMountRecursiveReadOnly)
 
 from collections.abc import Iterator
 
-from mlgen.kubernetes.validation._read import Object, items, mapping, text
+from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.validation._read import items, mapping, text
 from mlgen.kubernetes.validation.syntax import (
     conflict,
     missing,

@@ -6,8 +6,9 @@ ValidatePodSpec and the functions that it calls).
 
 from collections.abc import Iterator
 
+from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.validation import resources, scheduling, security
-from mlgen.kubernetes.validation._read import Object, is_true, items, mapping, number, text, values
+from mlgen.kubernetes.validation._read import is_true, items, mapping, number, text, values
 from mlgen.kubernetes.validation.containers import containers
 from mlgen.kubernetes.validation.metadata import annotations, labels
 from mlgen.kubernetes.validation.pod_annotations import pod_annotations

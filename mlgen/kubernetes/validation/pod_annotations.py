@@ -5,8 +5,9 @@ Source: Kubernetes 1.34.4, pkg/apis/core/validation/validation.go (ValidatePodSp
 
 from collections.abc import Iterator
 
+from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.quantity import natural
-from mlgen.kubernetes.validation._read import Object, items, text
+from mlgen.kubernetes.validation._read import items, text
 from mlgen.kubernetes.validation.syntax import invalid, relative
 from mlgen.kubernetes.violation import Violation
 from mlgen.problems import ValuePath

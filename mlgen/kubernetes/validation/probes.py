@@ -7,7 +7,8 @@ validateLifecycle); defaults: pkg/apis/core/v1/defaults.go.
 import re
 from collections.abc import Iterator
 
-from mlgen.kubernetes.validation._read import Object, items, mapping, number, text, values
+from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.validation._read import items, mapping, number, text, values
 from mlgen.kubernetes.validation.syntax import (
     at_least,
     between,

@@ -10,8 +10,9 @@ from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
 from typing import Any
 
+from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.quantity import parse
-from mlgen.kubernetes.validation._read import Object, items, mapping, text
+from mlgen.kubernetes.validation._read import items, mapping, text
 from mlgen.kubernetes.validation.syntax import (
     QUALIFIED_HINT,
     conflict,

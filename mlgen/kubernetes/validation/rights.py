@@ -5,7 +5,8 @@ Source: Kubernetes 1.34.4, pkg/apis/rbac/validation/validation.go.
 
 from collections.abc import Iterator
 
-from mlgen.kubernetes.validation._read import Object, items, mapping, text, values
+from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.validation._read import items, mapping, text, values
 from mlgen.kubernetes.validation.syntax import conflict, missing, one_of, subdomain
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.kubernetes.violation import Violation

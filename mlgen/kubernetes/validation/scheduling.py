@@ -6,7 +6,8 @@ ValidateTolerations, validateTopologySpreadConstraints).
 
 from collections.abc import Iterator
 
-from mlgen.kubernetes.validation._read import Object, items, mapping, number, text, values
+from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.validation._read import items, mapping, number, text, values
 from mlgen.kubernetes.validation.metadata import expression, selector
 from mlgen.kubernetes.validation.syntax import (
     at_least,

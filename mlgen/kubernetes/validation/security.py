@@ -7,7 +7,8 @@ validatePodSpecSecurityContext, validateHostUsers, validateOS). Options of Windo
 import re
 from collections.abc import Iterator
 
-from mlgen.kubernetes.validation._read import Object, is_true, items, mapping, number, text, values
+from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.validation._read import is_true, items, mapping, number, text, values
 from mlgen.kubernetes.validation.syntax import (
     between,
     conflict,

@@ -7,7 +7,8 @@ only where mlgen renders them.
 
 from collections.abc import Iterator
 
-from mlgen.kubernetes.validation._read import Object, items, mapping, number, text, values
+from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.validation._read import items, mapping, number, text, values
 from mlgen.kubernetes.validation.containers import PROTOCOLS
 from mlgen.kubernetes.validation.metadata import labels
 from mlgen.kubernetes.validation.syntax import (

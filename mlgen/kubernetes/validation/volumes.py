@@ -7,8 +7,9 @@ uses are checked for their required fields only.
 
 from collections.abc import Callable, Iterator
 
+from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.validation import claims, volumes_of_vendors
-from mlgen.kubernetes.validation._read import Object, items, mapping, number, text
+from mlgen.kubernetes.validation._read import items, mapping, number, text
 from mlgen.kubernetes.validation.env import resource_field
 from mlgen.kubernetes.validation.fields import field_reference
 from mlgen.kubernetes.validation.metadata import selector

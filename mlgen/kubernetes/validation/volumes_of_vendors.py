@@ -6,7 +6,8 @@ Source: Kubernetes 1.34.4, pkg/apis/core/validation/validation.go (a function fo
 import re
 from collections.abc import Callable, Iterator
 
-from mlgen.kubernetes.validation._read import Object, mapping, number, text, values
+from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.validation._read import mapping, number, text, values
 from mlgen.kubernetes.validation.syntax import (
     between,
     conflict,

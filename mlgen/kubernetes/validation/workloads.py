@@ -7,9 +7,10 @@ pkg/apis/apps/validation/validation.go (ValidateStatefulSetSpec, ValidateDeploym
 from collections.abc import Iterator
 from typing import Any
 
+from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.quantity import natural
 from mlgen.kubernetes.validation import claims
-from mlgen.kubernetes.validation._read import Object, items, mapping, number, text
+from mlgen.kubernetes.validation._read import items, mapping, number, text
 from mlgen.kubernetes.validation.metadata import matches, selector
 from mlgen.kubernetes.validation.pod import pod_template
 from mlgen.kubernetes.validation.syntax import (

@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Sequence
 from shlex import quote
 
+from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.live.doctor.capacity import capacity
 from mlgen.live.doctor.dry_run import dry_run
-from mlgen.live.doctor.findings import Finding, Object, Patient, Section, allowed
+from mlgen.live.doctor.findings import Finding, Patient, Section, allowed
 from mlgen.live.doctor.images import registries
 from mlgen.live.doctor.limits import limit_ranges, pod_security, quotas
 from mlgen.live.doctor.needs import needs

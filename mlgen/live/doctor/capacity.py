@@ -11,11 +11,11 @@ from typing import Any
 
 from mlgen.checks.pods import workloads
 from mlgen.kubernetes import pod_resources
+from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.pod_resources import GPU
 from mlgen.kubernetes.quantity import parse
-from mlgen.live.doctor.findings import Finding, Object, Patient, allowed, shown
+from mlgen.live.doctor.findings import Finding, Patient, allowed, shown
 from mlgen.objects.labels import workload_name
-from mlgen.records import record
 
 ENDED = ("Succeeded", "Failed")
 
@@ -49,7 +49,7 @@ class Node:
         return labelled and all(_is_tolerated(taint, pod) for taint in self.taints)
 
 
-@record
+@dataclass(frozen=True)
 class Pod:
     """The equal pods of a workload.
 

@@ -1,23 +1,22 @@
 """What the doctor finds: rows with a level, and what to do."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Literal
 
 from mlgen.checks.pods import workloads
+from mlgen.kubernetes.objects import Object
 from mlgen.live.kubectl import Kubectl, KubectlError
 from mlgen.output.columns import columns
-from mlgen.records import record
 from mlgen.result import Rendered
-
-Object = dict[str, Any]
 
 Level = Literal["ok", "note", "warning", "missing"]
 """`note`: cannot be checked from here; `warning`: the job may have to wait, or may not run as
 expected; `missing`: it cannot run."""
 
 
-@record
+@dataclass(frozen=True)
 class Finding:
     """One row.
 
@@ -33,7 +32,7 @@ class Finding:
     cure: str = ""
 
 
-@record
+@dataclass(frozen=True)
 class Section:
     """The findings about the cluster, or about one job."""
 
@@ -41,7 +40,7 @@ class Section:
     findings: tuple[Finding, ...]
 
 
-@record
+@dataclass(frozen=True)
 class Patient:
     """A job, and how to ask the cluster about it.
 

@@ -5,9 +5,10 @@ from decimal import Decimal
 
 from mlgen.checks import obstacles
 from mlgen.checks.totals import totals
+from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.pod_security import LEVELS, level
 from mlgen.kubernetes.quantity import parse
-from mlgen.live.doctor.findings import Finding, Object, Patient, pod_templates, shown
+from mlgen.live.doctor.findings import Finding, Patient, pod_templates, shown
 
 ENFORCE = "pod-security.kubernetes.io/enforce"
 """https://kubernetes.io/docs/concepts/security/pod-security-admission/"""

@@ -14,7 +14,8 @@ from mlgen.checks.prerequisites import (
     git_volumes,
 )
 from mlgen.kubernetes import references
-from mlgen.live.doctor.findings import Finding, Level, Object, Patient, allowed, pod_templates
+from mlgen.kubernetes.objects import Object
+from mlgen.live.doctor.findings import Finding, Level, Patient, allowed, pod_templates
 from mlgen.live.doctor.rights import plural
 from mlgen.output.columns import some
 

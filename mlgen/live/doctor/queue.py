@@ -8,9 +8,10 @@ https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 
+from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.quantity import parse
 from mlgen.live.doctor.capacity import Pod, pods_of
-from mlgen.live.doctor.findings import Finding, Object, Patient, allowed, shown
+from mlgen.live.doctor.findings import Finding, Patient, allowed, shown
 from mlgen.objects.placement import is_single_job
 from mlgen.output.columns import named
 

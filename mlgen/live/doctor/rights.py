@@ -4,11 +4,11 @@ All reviews of a job are one request of kubectl. The API server stores none of t
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from mlgen.kubernetes.groups import group_of
 from mlgen.live.doctor.findings import Finding, Patient
 from mlgen.live.kubectl import Kubectl, listed
-from mlgen.records import record
 from mlgen.result import Rendered
 
 RBAC = "rbac.authorization.k8s.io"
@@ -17,7 +17,7 @@ APPLY = ("get", "create", "patch")
 """The verbs of `kubectl apply`."""
 
 
-@record
+@dataclass(frozen=True)
 class Access:
     """A verb on a resource, of one object or of all.
 

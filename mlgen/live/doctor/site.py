@@ -5,10 +5,14 @@ import platform
 import shutil
 import subprocess
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from mlgen.kubernetes.versions import SUPPORTED, KubeVersion, parse
-from mlgen.live.doctor.findings import Finding, Object
+from mlgen.live.doctor.findings import Finding
 from mlgen.live.kubectl import HINTS, Kubectl, Outcome, failure
+
+if TYPE_CHECKING:
+    from mlgen.kubernetes.objects import Object
 
 TOOLS = {
     "helm": (("helm", "version", "--short"), "for charts with jobs: mlgen helm-post-render"),
