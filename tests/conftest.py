@@ -1,6 +1,7 @@
 """Fixtures for all tests: job files, a function that renders them, and goldens."""
 
 import os
+import signal
 import sys
 
 import pytest
@@ -19,12 +20,25 @@ settings.register_profile(
 settings.load_profile("mlgen")
 
 
+SECONDS = {"long": 3600, "cluster": 1800, "parts": 1800, "pythons": 1800}
+"""The time limit of a test with one of these markers; `timeout` in pyproject.toml is of others."""
+
+
+def pytest_configure():
+    """Handle signals as in a terminal: `nohup pytest &` would let every program ignore them."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            handler = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+            signal.signal(number, handler)
+
+
 def pytest_collection_modifyitems(items):
-    if os.environ.get("MLGEN_PARTS") == "all":
-        return
     for item in items:
-        if item.get_closest_marker("long"):
+        if item.get_closest_marker("long") and os.environ.get("MLGEN_PARTS") != "all":
             item.add_marker(pytest.mark.skip(reason="takes long: set MLGEN_PARTS=all"))
+        seconds = next((SECONDS[name] for name in SECONDS if item.get_closest_marker(name)), None)
+        if seconds and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(seconds))
 
 
 class Manifest(SingleFileSnapshotExtension):

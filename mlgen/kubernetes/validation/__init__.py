@@ -7,7 +7,6 @@ https://kubernetes.io/docs/reference/kubernetes-api/
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.validation._read import mapping
