@@ -30,12 +30,16 @@ TABLE = ("tool", "mlgen")
 
 NAMESPACE: ValuePath = ("metadata", "namespace")
 
+PYTHON_IMAGE: ValuePath = ("spec", "helpers", "pythonImage")
+SUPERVISOR_IMAGE: ValuePath = ("spec", "helpers", "supervisorImage")
+
 FIELDS: dict[ValuePath, ValuePath] = {
     ("namespace",): NAMESPACE,
     ("labels",): ("metadata", "labels"),
     ("pod-security",): ("spec", "security", "profile"),
     ("helpers", "wait-image"): ("spec", "helpers", "waitImage"),
-    ("helpers", "python-image"): ("spec", "helpers", "pythonImage"),
+    ("helpers", "python-image"): PYTHON_IMAGE,
+    ("helpers", "supervisor-image"): SUPERVISOR_IMAGE,
     ("helpers", "kubectl-image"): ("spec", "helpers", "kubectlImage"),
     ("helpers", "git-image"): ("spec", "helpers", "gitImage"),
 }
@@ -145,6 +149,12 @@ class Site:
 
     def _changes(self, document: Document) -> Iterator[Problem]:
         """Return a problem for each value of a job file that changes one that is enforced."""
+        # This image replaces the enforced one, so a site that does not set it does not allow it.
+        replaced = PYTHON_IMAGE in self.fields and SUPERVISOR_IMAGE not in self.fields
+        if "helpers" in self.enforced and replaced and _value(document.data, SUPERVISOR_IMAGE):
+            message = f"{self.file} enforces helpers.python-image, which this image replaces"
+            problem = Problem(SUPERVISOR_IMAGE, message, "combination", "remove it")
+            yield document.located(problem)
         prefixes = [PREFIXES[key] for key in self.enforced]
         for path, (value, _) in self.fields.items():
             if not any(path[: len(prefix)] == prefix for prefix in prefixes):

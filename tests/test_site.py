@@ -45,6 +45,7 @@ team = "vision"
 [helpers]
 wait-image = "registry.example/busybox:1"
 python-image = "registry.example/python:3"
+supervisor-image = "registry.example/mlgen:1"
 kubectl-image = "registry.example/kubectl:1"
 git-image = "registry.example/git:2"
 """
@@ -102,6 +103,7 @@ def test_every_key_is_a_default_of_the_job_file(repository):
         "helpers": {
             "waitImage": "registry.example/busybox:1",
             "pythonImage": "registry.example/python:3",
+            "supervisorImage": "registry.example/mlgen:1",
             "kubectlImage": "registry.example/kubectl:1",
             "gitImage": "registry.example/git:2",
         },
@@ -182,6 +184,18 @@ def test_a_job_file_cannot_change_what_is_enforced(path, value, enforced, reposi
 
     assert (f"mlgen.toml enforces {enforced}, got" in text) == (enforced is not None)
     assert "enforces None" not in text
+
+
+def test_an_enforced_image_cannot_be_replaced_by_another_field(repository):
+    python, both = 'python-image = "a/python:3"\n', 'supervisor-image = "a/mlgen:1"\n'
+    job = JOB | {"spec": JOB["spec"] | {"helpers": {"supervisorImage": "a/mlgen:1"}}}
+    (repository / "mlgen.toml").write_text(f'enforce = ["helpers"]\n[helpers]\n{python}')
+
+    with pytest.raises(MlgenError, match=r"enforces helpers\.python-image, which this image"):
+        rendered(repository, job)
+
+    (repository / "mlgen.toml").write_text(f'enforce = ["helpers"]\n[helpers]\n{python}{both}')
+    assert rendered(repository, job)
 
 
 def test_what_is_not_set_cannot_be_enforced(repository):

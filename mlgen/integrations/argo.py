@@ -161,7 +161,8 @@ def _config(job: Rendered) -> Object:
     meta = metadata(job.job, _config_name(job), "manifests")
     meta["labels"].pop(JOB)
     objects = list(_applied_by_step(job))
-    files = supervisor.files(supervisor.plan(job.topology, objects), step=True)
+    job_plan = supervisor.plan(job.topology, objects)
+    files = supervisor.files(job.job.helpers, job_plan, step=True)
     return filled("configmap", metadata=meta, data={FILE: yaml_text(objects), **files})
 
 
@@ -210,7 +211,7 @@ def _parameters(job: Rendered, form: Form) -> dict[str, str]:
         "manifests": _config_name(job),
         "backoff-limit": str(job.job.run_policy.retries),
         **({} if form.backoff_seconds is None else {"backoff-seconds": str(form.backoff_seconds)}),
-        "image": job.job.helpers.python_image,
+        "image": supervisor.image(job.job.helpers),
     }
 
 

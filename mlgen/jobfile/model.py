@@ -293,6 +293,8 @@ class Helpers:
     kubectl_image: str = "alpine/kubectl:1.34.2"
     git_image: str = "alpine/git:2.49.1"
     python_image: str = "python:3.13.9-alpine"
+    supervisor_image: str = ""
+    """An image that contains mlgen; with it, the program of the supervisor is not rendered."""
 
 
 @dataclass(frozen=True)

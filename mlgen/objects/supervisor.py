@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from mlgen.jobfile.model import GiveUpAfter, TrainingJob
+from mlgen.jobfile.model import GiveUpAfter, Helpers, TrainingJob
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.versions import DEFAULT, MUTABLE_WHILE_SUSPENDED, KubeVersion
 from mlgen.objects import rbac, tensorboard
@@ -118,9 +118,17 @@ def plan_text(job_plan: Object) -> str:
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def files(job_plan: Object, *, step: bool = False) -> dict[str, str]:
-    """Return the plan and the program of the supervisor, or of the step of a workflow, by name."""
-    return {PLAN: plan_text(job_plan), **program(step=step)}
+def files(helpers: Helpers, job_plan: Object, *, step: bool = False) -> dict[str, str]:
+    """Return the plan of the supervisor, or of the step of a workflow, and its program, by name.
+
+    An image that contains mlgen has the program.
+    """
+    return {PLAN: plan_text(job_plan)} | ({} if helpers.supervisor_image else program(step=step))
+
+
+def image(helpers: Helpers) -> str:
+    """Return the image of the supervisor, and of the step of a workflow."""
+    return helpers.supervisor_image or helpers.python_image
 
 
 TTL = "ttlSeconds"
@@ -205,7 +213,7 @@ def supervisor_objects(
     yield from rbac.access(job, metadata(job, name, NAME), name, list(rules(job_plan)))
     # It is rendered empty, so that the supervisor does not need the right to create it.
     yield filled("configmap", metadata=status)
-    yield filled("configmap", metadata=metadata(job, name, NAME), data=files(job_plan))
+    yield filled("configmap", metadata=metadata(job, name, NAME), data=files(job.helpers, job_plan))
     decides = topology.decides != "one"
     if decides:
         own["labels"] |= {DECIDES: "true"}
@@ -318,7 +326,7 @@ def _container(topology: Topology) -> Object:
         env.append({"name": "MLGEN_EXIT", "value": "1"})
     return {
         "name": NAME,
-        "image": job.helpers.python_image,
+        "image": image(job.helpers),
         "command": ["python3", "-m", "mlgen.runtime.supervise"],
         "workingDir": "/",
         "env": env,
