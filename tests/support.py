@@ -1,5 +1,6 @@
 """Paths of the project's files, and helpers for tests that run for each of them."""
 
+import os
 import re
 from copy import deepcopy
 from functools import cache
@@ -30,9 +31,27 @@ every_file = pytest.mark.parametrize("file", FILES, ids=stem)
 
 @cache
 def golden(file):
-    """Return the rendered manifests of a fixture; "" for a new one, which test_golden reports."""
+    """Return the golden of a job file; "" for a new one, which test_golden reports.
+
+    A custom resource has none: its manifests are rendered.
+    """
+    if file in RESOURCES:
+        return abridged(rendered(file))
     path = ROOT / f"tests/__snapshots__/test_golden/test_manifests[{file.stem}].yaml"
     return path.read_text() if path.exists() else ""
+
+
+def rendered(file):
+    """Return what `mlgen render` prints for a file of the project, from the project's folder."""
+    from mlgen import validate
+    from mlgen.output.manifests import text
+
+    folder = Path.cwd()
+    os.chdir(ROOT)
+    try:
+        return text(validate(str(file.relative_to(ROOT))).parts, "yaml")
+    finally:
+        os.chdir(folder)
 
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
