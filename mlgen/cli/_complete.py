@@ -32,6 +32,15 @@ def frameworks(
     return _starting(incomplete, names())
 
 
+def kinds(
+    _context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> "list[CompletionItem]":
+    """Complete the kind of a custom resource."""
+    from mlgen import dialects
+
+    return _starting(incomplete, sorted({kind for _, kind in dialects.kinds()}))
+
+
 def roles(
     context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> "list[CompletionItem]":

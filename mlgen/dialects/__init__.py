@@ -24,7 +24,8 @@ from mlgen.problems import Collector, MlgenError, Problem, described, did_you_me
 from mlgen.resources import prepared
 
 if TYPE_CHECKING:
-    from mlgen.dialects._dialect import Dialect, Kind
+    from mlgen.dialects._builder import Builder, Dialect
+    from mlgen.kubernetes.versions import KubeVersion
 
 T = TypeVar("T")
 
@@ -64,16 +65,33 @@ def kinds() -> dict[tuple[str, str], str]:
     return {key: name for name in names() for key in get(name).kinds}
 
 
-def kind(version: str, name: str) -> "Kind":
-    """Import a kind by its apiVersion and name."""
-    return get(kinds()[version, name]).kinds[version, name]
+def convert(builder: "Builder", version: str, name: str) -> None:
+    """Write the TrainingJob of a custom resource, given its apiVersion and kind."""
+    get(kinds()[version, name]).kinds[version, name](builder)
 
 
 def schema(version: str, name: str) -> dict[str, Any]:
-    """Return the JSON Schema of the custom resources of a kind."""
-    from mlgen.dialects._schemas import resource
+    """Return the JSON Schema of the custom resources of a kind, by its apiVersion and name."""
+    from mlgen.dialects._schemas import resource_schema
 
-    return resource(kind(version, name).spec)
+    return resource_schema(kinds()[version, name], version, name)
+
+
+def editor_schema(name: str, kube_version: "KubeVersion") -> dict[str, Any]:
+    """Return the JSON Schema of a kind for editors, with the pods of a version of Kubernetes.
+
+    Args:
+        name: of the kind in any case, such as `pytorchjob`, or with its apiVersion before it:
+            `kubeflow.org/v1/MPIJob`. Without one, the newest version that has the kind is meant.
+        kube_version: of the pods.
+
+    Raises:
+        LookupError: there is no such kind; the message says what may be meant.
+    """
+    from mlgen.dialects import _schemas
+
+    key = _schemas.newest(name, kinds())
+    return _schemas.editor_schema(kinds()[key], *key, kube_version)
 
 
 @cache
@@ -241,8 +259,7 @@ def _known() -> Mapping[tuple[str, str], None]:
 
 def _converted(document: Document, version: str, name: str) -> tuple[Document, list[Problem]]:
     """Return the TrainingJob of a custom resource, given its apiVersion and kind, and warnings."""
-    from mlgen.dialects._builder import Builder
-    from mlgen.dialects._source_value import SourceValue
+    from mlgen.dialects._builder import Builder, SourceValue
 
     document, duplicates = _without_duplicates(document)
     document = replace(document, data=without_nulls(document.data))
@@ -257,7 +274,7 @@ def _converted(document: Document, version: str, name: str) -> tuple[Document, l
     collector.raise_errors()
     builder = Builder(SourceValue(document.data))
     if not builder.collector.has_errors:
-        kind(version, name).convert(builder)
+        convert(builder, version, name)
     collector.extend(map(document.located, builder.collector.problems))
     collector.raise_errors()
     return builder.finish(document), list(collector.problems)

@@ -4,17 +4,133 @@ A dialect reads `SourceValue`s and puts them into a `Builder`, which remembers w
 came from. So a problem of the job is reported at the value of the custom resource.
 """
 
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
 
-from mlgen.dialects._places import placed
-from mlgen.dialects._source_value import SourceValue
-from mlgen.dialects._volumes import short_volume
 from mlgen.documents.document import Document
+from mlgen.documents.marks import UNWRITTEN, Mark
 from mlgen.jobfile.model import API_VERSION, KILLED_EXIT_CODES, KIND
 from mlgen.kubernetes.labels import KUEUE_QUEUE, LAST_APPLIED
 from mlgen.kubernetes.limits import INT32_MAX
 from mlgen.problems import Code, Collector, Problem, ValuePath
+
+
+class SourceValue(NamedTuple):
+    """A value of a custom resource and its path there; false if the value is None (not set)."""
+
+    value: Any
+    path: ValuePath = ()
+
+    def __bool__(self) -> bool:
+        return self.value is not None
+
+    def get(self, *steps: str | int) -> "SourceValue":
+        """Return a value within this one; its value is None if it does not exist."""
+        value = self.value
+        for step in steps:
+            if isinstance(value, dict):
+                value = value.get(step)
+            elif isinstance(value, list) and isinstance(step, int) and step < len(value):
+                value = value[step]
+            else:
+                value = None
+        return SourceValue(value, (*self.path, *steps))
+
+    def fields(self) -> Iterator[tuple[str, "SourceValue"]]:
+        """Yield the fields of a mapping with their names; nothing if the value is None."""
+        return ((name, self.get(name)) for name in self.value or {})
+
+    def items(self) -> Iterator["SourceValue"]:
+        """Yield the items of a list; nothing if the value is None."""
+        return (self.get(i) for i in range(len(self.value or [])))
+
+
+RENAMED = {
+    "persistentVolumeClaim": ("claimName", "pvc"),
+    "configMap": ("name", "configMap"),
+    "secret": ("secretName", "secret"),
+    "hostPath": ("path", "hostPath"),
+}
+"""By type of volume: the only field that its short form can hold, and the name of that form."""
+
+UNCHANGED = {"nfs": {"server", "path"}, "emptyDir": {"medium", "sizeLimit"}}
+"""By type of volume: the fields that its short form can hold, with the same names."""
+
+
+def short_volume(volume: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the short form of a volume, without its mount; {} if it has none.
+
+    A volume of one type has a short form if the form holds all of its fields.
+    """
+    types = [name for name in volume if name != "name"]
+    if len(types) != 1 or not isinstance(volume[types[0]], dict):
+        return {}
+    (name,) = types
+    fields = volume[name]
+    if name in RENAMED and set(fields) == {RENAMED[name][0]}:
+        inner, short = RENAMED[name]
+        return {short: fields[inner]}
+    if (
+        name in UNCHANGED
+        and set(fields) <= UNCHANGED[name]
+        and fields.get("medium") in (None, "Memory")
+    ):
+        return {name: fields}
+    return {}
+
+
+def placed(data: Any, origins: Mapping[ValuePath, ValuePath], resource: Document) -> Document:
+    """Return a TrainingJob as a document whose values have their places in a custom resource.
+
+    Args:
+        data: the TrainingJob.
+        origins: the paths in the custom resource of its values, or of values that contain them.
+        resource: the custom resource.
+    """
+    read = resource.marks  # the data of the resource need not be kept
+
+    @cache
+    def marks() -> Mark:
+        root = read()
+        job = _mark(data, (), None, origins, root)
+        return Mark(root.place, origin=(), inner=job.inner)
+
+    return Document(data, marks, converted=True, text=resource.text)
+
+
+def _mark(
+    value: Any,
+    path: ValuePath,
+    source: Mark | None,
+    origins: Mapping[ValuePath, ValuePath],
+    root: Mark,
+) -> Mark:
+    """Return the mark of a value of the TrainingJob, and of all that is in it.
+
+    Args:
+        value: of the TrainingJob.
+        path: of that value.
+        source: the mark in the custom resource, if its place follows from that of what is around.
+        origins: those of `placed`.
+        root: the marks of the custom resource.
+    """
+    origin = origins.get(path)
+    if origin is not None:
+        source = root.at(origin)
+    items: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, dict):
+        items = value.items()
+    elif isinstance(value, list):
+        items = enumerate(value)
+    inner = {
+        step: _mark(item, (*path, step), source and source.inner.get(step), origins, root)
+        for step, item in items
+    }
+    around = source or UNWRITTEN
+    return Mark(around.place, around.key, around.text, origin, inner)
+
 
 ENDLESS = INT32_MAX
 """The largest `backoffLimit`, for operators that restart replicas without limit."""
@@ -377,3 +493,17 @@ def _without(mapping: dict[str, Any], shared: dict[str, Any]) -> dict[str, Any]:
         elif value != shared[key]:
             rest[key] = _without(value, shared[key])
     return rest
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """The custom resources of one operator.
+
+    Attributes:
+        kinds: by apiVersion and kind, the function that writes the TrainingJob with a `Builder`.
+            Its resource conforms to the schema in `schemas/resources`.
+        groups: the API groups that only this operator uses; an unknown kind in them is an error.
+    """
+
+    kinds: Mapping[tuple[str, str], Callable[[Builder], None]]
+    groups: tuple[str, ...] = ()

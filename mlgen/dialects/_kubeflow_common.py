@@ -8,56 +8,15 @@ training operator 1.9, pkg/apis/kubeflow.org/v1/common_types.go and pkg/controll
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from mlgen.bounds import ROLES
-from mlgen.dialects._builder import ENDLESS, Builder
-from mlgen.dialects._schemas import COUNT, PODS, SWITCH, TEMPLATE, TEXT, mapping
-from mlgen.dialects._source_value import SourceValue
+from mlgen.dialects._builder import ENDLESS, Builder, SourceValue
 from mlgen.problems import choice
 
 JOB_NAME = re.compile("[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 """A DNS label of RFC 1035: the operator names Services after the job."""
 
-RESTART_POLICIES = ("Always", "OnFailure", "Never", "ExitCode")
-CLEAN_POD_POLICIES = ("", "None", "Running", "All")
-
-SCHEDULING: dict[str, Any] = mapping(
-    {
-        "minAvailable": COUNT,
-        "queue": TEXT,
-        "minResources": {"type": "object"},
-        "priorityClass": TEXT,
-        "scheduleTimeoutSeconds": COUNT,
-    }
-)
-
-INLINE: dict[str, Any] = {
-    "cleanPodPolicy": {"enum": list(CLEAN_POD_POLICIES)},
-    "ttlSecondsAfterFinished": COUNT,
-    "activeDeadlineSeconds": COUNT,
-    "backoffLimit": COUNT,
-}
-"""Fields that were in `spec` itself before there was a `runPolicy`."""
-
-RUN_POLICY: dict[str, Any] = mapping(
-    INLINE | {"schedulingPolicy": SCHEDULING, "suspend": SWITCH, "managedBy": TEXT}
-)
-
-POLICIES: dict[str, Any] = INLINE | {"runPolicy": RUN_POLICY, "RunPolicy": RUN_POLICY}
-"""Every place in `spec` where a version of the operator has the run policy."""
-
-REPLICA: dict[str, Any] = mapping(
-    {"replicas": PODS, "restartPolicy": {"enum": list(RESTART_POLICIES)}, "template": TEMPLATE},
-    "template",
-)
-
-REPLICAS: dict[str, Any] = {
-    "type": "object",
-    "minProperties": 1,
-    "maxProperties": ROLES,
-    "additionalProperties": REPLICA,
-}
+RETRYABLE_EXIT_CODES = [130, 137, 138, 143]
+"""The exit codes that ExitCode retries: in Kubeflow before v1, and in KubeDL."""
 
 
 @dataclass(frozen=True)

@@ -1,102 +1,142 @@
-"""JSON Schemas that the custom resources of several operators share."""
+"""The JSON Schemas of custom resources, from `schemas/resources/<dialect>.json`.
 
-from collections.abc import Mapping
-from typing import Any
-
-from mlgen import bounds
-from mlgen.jobfile.schema import base
-
-TEXTS: dict[str, Any] = {"type": "object", "additionalProperties": {"type": "string"}}
-COUNT: dict[str, Any] = {"type": "integer", "minimum": 0}
-PODS: dict[str, Any] = COUNT | {"maximum": bounds.REPLICAS}
-SWITCH: dict[str, Any] = {"type": "boolean"}
-TEXT: dict[str, Any] = {"type": "string"}
-
-SERVER_WRITTEN = (
-    "uid",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "finalizers",
-    "ownerReferences",
-    "managedFields",
-    "selfLink",
-    "clusterName",
-)
-"""Fields that the API server adds; accepted, so that the output of `kubectl get` can be read."""
-
-METADATA: dict[str, Any] = {
-    "type": "object",
-    "additionalProperties": False,
-    "properties": {
-        "name": {"type": "string", "minLength": 1, "examples": ["mnist"]},
-        "generateName": {"type": "string", "minLength": 1},
-        "namespace": {"type": "string", "minLength": 1},
-        "labels": TEXTS,
-        "annotations": TEXTS,
-    }
-    | {name: {} for name in SERVER_WRITTEN},
-}
-
-
-def _named(definition: str, **lists: str) -> dict[str, Any]:
-    """Return the JSON Schema of a list of a definition of the job file's schema.
-
-    Args:
-        definition: its name. Each item must have a name.
-        lists: lists within an item, and the field that each of their items must have.
-    """
-    keys = {name: {"items": {"required": [key]}} for name, key in lists.items()}
-    required = {"required": ["name"], "properties": keys}
-    reference = {"$ref": f"#/definitions/{definition}"}
-    return {"type": "array", "items": {"allOf": [reference, required]}}
-
-
-CONTAINERS = _named("container", env="name", ports="containerPort", volumeMounts="name")
-
-TEMPLATE: dict[str, Any] = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["spec"],
-    "properties": {
-        "apiVersion": {},
-        "kind": {},
-        "metadata": METADATA,
-        "spec": {
-            "type": "object",
-            "required": ["containers"],
-            "properties": {
-                "containers": CONTAINERS
-                | {"minItems": 1, "examples": [[{"name": "main", "image": "example/mnist:1.4"}]]},
-                "initContainers": CONTAINERS,
-                "volumes": _named("volume"),
-                "schedulerName": TEXT,
-                "restartPolicy": TEXT,
-                "hostNetwork": SWITCH,
-            },
-        },
-    },
-}
-"""The fields of a PodTemplateSpec that dialects read; other checks cover its other fields.
-
-apiVersion and kind are accepted, because the API server drops them if a template has the form of a
-Pod.
+There, `kinds` has the schema of `spec` by apiVersion and kind. A `$ref` names a definition in the
+same file or another one.
 """
 
+import json
+import re
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
 
-def mapping(properties: Mapping[str, Any], *required: str) -> dict[str, Any]:
-    """Return the JSON Schema of a mapping with these fields and no others."""
+from mlgen.jobfile.schema import base
+from mlgen.kubernetes.json_schema import definitions, reference
+from mlgen.kubernetes.versions import KubeVersion
+from mlgen.problems import choice
+from mlgen.resources import folder
+
+COMMON = "common.json"
+JOB_FILE = "../job.schema.json"
+LOCAL = "#/definitions/"
+
+
+def resource_schema(dialect: str, version: str, kind: str) -> dict[str, Any]:
+    """Return the JSON Schema of a custom resource, by its dialect, apiVersion and kind."""
+    file = f"{dialect}.json"
     return {
         "type": "object",
         "additionalProperties": False,
-        "required": list(required),
-        "properties": dict(properties),
+        "required": ["metadata", "spec"],
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": _definition(COMMON, "metadata"),
+            "spec": _resolved(_read(file)["kinds"][version][kind], file),
+            "status": {},
+        },
+        "definitions": base()["definitions"],
     }
 
 
-def resource(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the JSON Schema of a custom resource with this `spec`."""
-    fields = {"apiVersion": TEXT, "kind": TEXT, "metadata": METADATA, "spec": spec, "status": {}}
-    return mapping(fields, "metadata", "spec") | {"definitions": base()["definitions"]}
+def editor_schema(
+    dialect: str, version: str, kind: str, kube_version: KubeVersion
+) -> dict[str, Any]:
+    """Return the same for editors: with all fields of pods, and without what is not used.
+
+    Args:
+        dialect: its name.
+        version: the apiVersion of the resource.
+        kind: of the resource.
+        kube_version: of the pods.
+    """
+    template = _definition(COMMON, "podTemplate")
+    schema = resource_schema(dialect, version, kind)
+    parts = schema.pop("definitions") | definitions("PodSpec", kube_version)
+    spec = template["properties"]["spec"] | {"allOf": [reference("PodSpec")]}
+    parts["podTemplate"] = template | {"properties": template["properties"] | {"spec": spec}}
+    schema = _replaced(schema, template, {"$ref": f"{LOCAL}podTemplate"})
+    schema["properties"] |= {"apiVersion": {"const": version}, "kind": {"const": kind}}
+    used = _used(schema, parts)
+    schema["definitions"] = {name: part for name, part in parts.items() if name in used}
+    return {"$schema": "http://json-schema.org/draft-07/schema#", "title": kind, **schema}
+
+
+def newest(name: str, keys: Iterable[tuple[str, str]]) -> tuple[str, str]:
+    """Return the apiVersion and kind of which a user has written the end, in any case.
+
+    Args:
+        name: `pytorchjob` or `kubeflow.org/v1/MPIJob`; of several versions the newest is meant.
+        keys: every apiVersion and kind.
+
+    Raises:
+        LookupError: there is no such kind; the message says what may be meant.
+    """
+    keys = list(keys)
+    found = [key for key in keys if f"/{'/'.join(key)}".lower().endswith(f"/{name.lower()}")]
+    if not found:
+        kind = name.rpartition("/")[2].lower()
+        versions = ["/".join(key) for key in keys if key[1].lower() == kind]
+        known = versions or sorted({kind for _, kind in keys})
+        raise LookupError(f'there is no kind "{name}"; {choice(name, known)}')
+    return max(found, key=lambda key: _age(key[0]))
+
+
+def _age(version: str) -> tuple[int, ...]:
+    """Return an apiVersion as numbers, of which the newest is the largest: v2beta1 is after v1."""
+    match = re.search(r"/v(\d+)(?:(alpha|beta)(\d+))?$", version)
+    major, stage, minor = match.groups("") if match else ("0", "", "")
+    return int(major), STAGES.index(stage), int(minor or 0)
+
+
+STAGES = ("alpha", "beta", "")
+"""The stages of a version of an API, from the first to the last."""
+
+
+@cache
+def _read(file: str) -> dict[str, Any]:
+    text = (folder("schemas") / "resources" / file).read_text(encoding="utf-8")
+    loaded: dict[str, Any] = json.loads(text)
+    return loaded
+
+
+@cache
+def _definition(file: str, name: str) -> dict[str, Any]:
+    resolved: dict[str, Any] = _resolved(_read(file)["definitions"][name], file)
+    return resolved
+
+
+def _resolved(node: Any, file: str) -> Any:
+    """Return a part of a file with what it refers to, except for definitions of the job file."""
+    if isinstance(node, list):
+        return [_resolved(item, file) for item in node]
+    if not isinstance(node, dict):
+        return node
+    if "$ref" not in node:
+        return {name: _resolved(part, file) for name, part in node.items()}
+    other, _, name = node["$ref"].partition(LOCAL)
+    return {"$ref": f"{LOCAL}{name}"} if other == JOB_FILE else _definition(other or file, name)
+
+
+def _replaced(node: Any, old: Any, new: Any) -> Any:
+    """Return a schema with each part that is equal to `old` replaced."""
+    if node == old:
+        return new
+    if isinstance(node, dict):
+        return {name: _replaced(part, old, new) for name, part in node.items()}
+    return [_replaced(item, old, new) for item in node] if isinstance(node, list) else node
+
+
+def _used(schema: Any, parts: dict[str, Any]) -> set[str]:
+    """Return the names of the definitions that a schema needs."""
+    used: set[str] = set()
+    left = [schema]
+    while left:
+        node = left.pop()
+        if isinstance(node, dict):
+            name = str(node.get("$ref", "")).removeprefix(LOCAL)
+            if name in parts and name not in used:
+                used.add(name)
+                left.append(parts[name])
+        left += node.values() if isinstance(node, dict) else node if isinstance(node, list) else []
+    return used

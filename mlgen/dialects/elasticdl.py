@@ -12,12 +12,8 @@ k8s_volume.py. A pod from `elasticdl train --yaml` needs no operator, and is not
 import re
 import shlex
 from collections.abc import Iterator
-from typing import Any
 
-from mlgen.dialects._builder import Builder
-from mlgen.dialects._dialect import Dialect, Kind
-from mlgen.dialects._schemas import PODS, TEXT, mapping
-from mlgen.dialects._source_value import SourceValue
+from mlgen.dialects._builder import Builder, Dialect, SourceValue
 from mlgen.kubernetes.quantity import natural
 from mlgen.problems import ValuePath, choice, did_you_mean
 
@@ -98,24 +94,6 @@ RESOURCES = ("cpu", "memory", "ephemeral-storage", "gpu")
 ARGUMENT = re.compile(r"--(\w+)(?:(?:=|\s+)(.*))?", re.DOTALL)
 
 NOTHING = SourceValue(None)
-
-_BLOCK = {"image": TEXT, "priority": TEXT, "resource_request": TEXT, "volume": TEXT}
-
-
-def _counted_block(minimum: int) -> dict[str, Any]:
-    """Return the JSON Schema of a block with a number of replicas."""
-    count = {**PODS, "minimum": minimum, "examples": [2]}
-    return mapping({"count": count, **_BLOCK}, "count")
-
-
-SPEC = mapping(
-    {
-        "jobArgs": {"type": "array", "items": {**TEXT, "examples": ["--num_epochs 2"]}},
-        **dict.fromkeys(("master", "Master"), mapping(_BLOCK)),
-        **dict.fromkeys(("ps", "PS"), _counted_block(0)),
-        **dict.fromkeys(("worker", "Worker"), _counted_block(1)),
-    }
-)
 
 
 class Arguments:
@@ -384,7 +362,7 @@ def _option_value(source: SourceValue) -> str | int | bool:
 DIALECT = Dialect(
     groups=("elasticdl.org",),
     kinds={
-        ("elasticdl.org/v1", "ElasticAIJob"): Kind(SPEC, write_job),
-        ("elasticdl.org/v1alpha1", "ElasticAIJob"): Kind(SPEC, write_job),
+        ("elasticdl.org/v1", "ElasticAIJob"): write_job,
+        ("elasticdl.org/v1alpha1", "ElasticAIJob"): write_job,
     },
 )

@@ -457,6 +457,29 @@ def test_the_schema_has_the_pod_fields_of_a_version(version, valid):
     assert validator.is_valid(document) == valid
 
 
+def test_schema_prints_that_of_a_kind_with_the_pods_of_a_version():
+    status, out, _ = run("schema", "pytorchjob", "--kube-version", "1.31")
+    schema = json.loads(out)
+
+    assert (status, schema["title"]) == (0, "PyTorchJob")
+    assert "hostnameOverride" not in schema["definitions"]["kubernetes.PodSpec"]["properties"]
+    assert run("schema", "TrainingJob") == run("schema")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["PyTorchJobs"], 'there is no kind "PyTorchJobs"; did you mean "PyTorchJob"?'),
+        (["TFJob", "--config"], "KIND and --config are mutually exclusive"),
+    ],
+)
+def test_schema_of_an_unknown_kind(arguments, message):
+    status, out, err = run("schema", *arguments)
+
+    assert (status, out) == (2, "")
+    assert message in err
+
+
 @pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
 def test_the_schema_accepts_every_fixture(path):
     validator = Draft7Validator(published())

@@ -37,6 +37,7 @@ def test_options_and_their_values():
     assert complete("completion p") == ["powershell"]
     assert complete("render --check ") == ["<dir>"]
     assert complete("init pyt") == ["pytorch"]
+    assert complete("schema JobS") == ["JobSet"]
 
 
 @pytest.mark.parametrize("command", ["render", "validate", "convert", "argo", "verify", "diff"])

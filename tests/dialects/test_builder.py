@@ -2,9 +2,7 @@
 
 import pytest
 
-from mlgen.dialects._builder import Builder
-from mlgen.dialects._source_value import SourceValue
-from mlgen.dialects._volumes import short_volume
+from mlgen.dialects._builder import Builder, SourceValue, short_volume
 from mlgen.documents.document import Document
 from mlgen.documents.marks import marked
 from mlgen.problems import Place, Problem

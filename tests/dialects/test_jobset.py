@@ -3,7 +3,7 @@
 import pytest
 
 from mlgen import dialects
-from mlgen.dialects.jobset.pod_labels import exclusive_affinity
+from mlgen.dialects.jobset import exclusive_affinity
 from mlgen.documents.document import Document
 from mlgen.documents.marks import marked
 from mlgen.problems import MlgenError, Place, dotted

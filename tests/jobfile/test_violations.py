@@ -260,7 +260,7 @@ def patterns(node):
             yield from patterns(child)
 
 
-SPECS = [dialects.kind(*key).spec for key in dialects.kinds()]
+SPECS = [dialects.schema(*key)["properties"]["spec"] for key in dialects.kinds()]
 SCHEMAS = [frameworks.schema(frameworks.names()), *SPECS]
 
 

@@ -1,16 +1,20 @@
-"""KubeDL's annotations `kubedl.io/…`, some of which hold a configuration as JSON.
+"""What KubeDL adds to a job for its annotations `kubedl.io/…`, and for the artifacts in its `spec`.
 
-An annotation that has become a part of the TrainingJob is removed from its metadata.
+Some annotations hold a configuration as JSON. One that has become a part of the TrainingJob is
+removed from its metadata. Sources: kubedl-io/kubedl at b93a2b4, pkg/code_sync, pkg/tensorboard,
+controllers/model and controllers/cache.
 """
 
 import json
+import posixpath
 from collections.abc import Mapping
+from shlex import quote
+from typing import Any
 
 from mlgen.bounds import DEPTH
-from mlgen.dialects._builder import Builder
-from mlgen.dialects._source_value import SourceValue
+from mlgen.dialects._builder import Builder, SourceValue
 from mlgen.documents.document import is_too_deep
-from mlgen.problems import did_you_mean
+from mlgen.problems import ValuePath, did_you_mean, dotted
 
 NETWORK_MODE = "kubedl.io/network-mode"
 ELASTIC_TRAINING = "kubedl.io/enable-elastic-training"
@@ -98,3 +102,210 @@ def _report_unknown_fields(
         if name not in types:
             hint = did_you_mean(name, types) or f"use one of: {', '.join(types)}"
             builder.differs(field, f'unknown field "{name}"; KubeDL ignores it too', hint)
+
+
+GIT_SYNC = "kubedl.io/git-sync-config"
+
+GIT_SYNC_EXAMPLE = '{"source": "https://git.example/mnist.git", "branch": "main"}'
+
+GIT_SYNC_FIELDS = {
+    "source": str,
+    "image": str,
+    "rootPath": str,
+    "destPath": str,
+    "envs": list,
+    "branch": str,
+    "revision": str,
+    "depth": str,
+    "maxFailures": int,
+    "ssh": bool,
+    "sshFile": str,
+    "user": str,
+    "password": str,
+}
+
+CREDENTIALS = ("ssh", "sshFile", "user", "password")
+
+
+def write_code_sync(builder: Builder) -> None:
+    """Write the repository as a volume, mounted below the working directory of each role."""
+    config = read_json(builder, GIT_SYNC, GIT_SYNC_FIELDS, GIT_SYNC_EXAMPLE)
+    if not config:
+        return
+    repository = config.get("source").value
+    if not repository:
+        builder.refuse(config, 'field "source" is missing', f"for example {GIT_SYNC_EXAMPLE}")
+        return
+    git = {"repository": repository}
+    revision = config.get("revision").value or config.get("branch").value
+    if revision:
+        git["revision"] = revision
+    paths = _mount_paths(builder, config)
+    same = len(set(paths.values())) == 1
+    owners: list[ValuePath] = [("spec",)] if same else [("spec", "roles", role) for role in paths]
+    volumes = [(*owner, "volumes", "git-sync") for owner in owners]
+    for volume, path in zip(volumes, paths.values(), strict=False):
+        builder.put(volume, config, {"mountPath": path, "git": git})
+    _report_credentials(builder, config, volumes)
+    for name in ("image", "envs"):
+        if config.get(name).value:
+            message = f"{name} applies to KubeDL's own container; here another image runs git"
+            hint = "to choose the image, pass --set spec.helpers.gitImage=IMAGE"
+            builder.differs(config.get(name), message, hint)
+
+
+def _mount_paths(builder: Builder, config: SourceValue) -> dict[str, str]:
+    """Return the absolute path of the repository in the containers of each role.
+
+    KubeDL joins the working directory and the folder, and takes a relative path to start at `/`.
+    """
+    name = config.get("source").value.strip("/").rpartition("/")[2].removesuffix(".git")
+    folder = config.get("destPath").value or name
+    joined = {
+        role: posixpath.normpath(f"/{fields.get('workingDir', '')}/{folder}")
+        for role, fields in builder.roles.items()
+    }
+    return {role: f"/{path.lstrip('/')}" for role, path in joined.items()}
+
+
+def _report_credentials(builder: Builder, config: SourceValue, volumes: list[ValuePath]) -> None:
+    """Report credentials in the annotation, which everyone who can read the job can read."""
+    if not any(config.get(name).value for name in CREDENTIALS):
+        return
+    settings = " ".join(f"--set {dotted(volume)}.git.secret=NAME" for volume in volumes)
+    builder.differs(
+        config,
+        "credentials in an annotation are not secret, and mlgen does not use them",
+        "create a Secret with ssh-privatekey and known_hosts, or with username and password, and"
+        f" pass {settings}",
+    )
+
+
+TENSORBOARD = "kubedl.io/tensorboard-config"
+
+TENSORBOARD_EXAMPLE = '{"logDir": "/logs"}'
+
+TENSORBOARD_FIELDS = {
+    "logDir": str,
+    "ttlSecondsAfterJobFinished": int,
+    "updateTimestamp": str,
+    "image": str,
+    "ingressSpec": dict,
+}
+
+LEADERS = ("chief", "master", "worker")
+"""The roles whose volumes TensorBoard reads; the first that the job has."""
+
+SHAREABLE = ("pvc", "nfs", "hostPath")
+"""Volumes that pods can share."""
+
+
+def write_tensorboard(builder: Builder) -> None:
+    """Write `spec.tensorboard`, with the leader's volume on which the logs are."""
+    config = read_json(builder, TENSORBOARD, TENSORBOARD_FIELDS, TENSORBOARD_EXAMPLE)
+    if not config:
+        return
+    log_dir = config.get("logDir")
+    if not log_dir.value:
+        builder.refuse(config, 'field "logDir" is missing', f"for example {TENSORBOARD_EXAMPLE}")
+        return
+    leader = next((role for role in LEADERS if role in builder.roles), None)
+    if leader is None:
+        return
+    if "://" not in log_dir.value and not _share_volume(builder, leader, log_dir):
+        message = f"{log_dir.value} is not on a volume that TensorBoard can share"
+        hint = f"mount a claim or NFS there, only in the training container of the {leader}"
+        builder.differs(log_dir, f"{message}; TensorBoard is not rendered", hint)
+        return
+    image = config.get("image").value or builder.roles[leader]["image"]
+    builder.put(("spec", "tensorboard", "logDir"), log_dir)
+    builder.put(("spec", "tensorboard", "image"), config.get("image"), image)
+    _report_differences(builder, config)
+
+
+def _report_differences(builder: Builder, config: SourceValue) -> None:
+    """Report the parts of the configuration that are not rendered."""
+    name = f"{builder.name}-tensorboard"
+    seconds, ingress = config.get("ttlSecondsAfterJobFinished"), config.get("ingressSpec")
+    if seconds:
+        message = f"KubeDL deletes TensorBoard {seconds.value} s after training; here it remains"
+        hint = f"to delete it, run kubectl delete deployment,service {quote(name)}"
+        builder.differs(seconds, message, hint)
+    if ingress:
+        message = "no Ingress is rendered for TensorBoard"
+        builder.differs(ingress, message, f"create one for the Service {name}, port 6006")
+
+
+def _share_volume(builder: Builder, leader: str, log_dir: SourceValue) -> bool:
+    """Move the leader's volume on which the logs are to the volumes of all roles.
+
+    TensorBoard has the volumes of all roles. Return False if there is no such volume.
+    """
+    mounted = {
+        name: volume
+        for name, volume in builder.roles[leader].get("volumes", {}).items()
+        if set(SHAREABLE) & set(volume)
+        and f"{log_dir.value}/".startswith(f"{volume['mountPath'].rstrip('/')}/")
+    }
+    if not mounted:
+        return False
+    name = max(mounted, key=lambda name: len(mounted[name]["mountPath"]))
+    volume = mounted[name]
+    without = [role for role in builder.roles if name not in builder.roles[role].get("volumes", {})]
+    if without:
+        message = f"TensorBoard has the volumes of all roles, so {name} is also mounted in"
+        builder.differs(log_dir, f"{message} {', '.join(without)}")
+    path = builder.origins["spec", "roles", leader, "volumes", name]
+    builder.put(("spec", "volumes", name), SourceValue(volume, path))
+    for role in builder.roles.values():
+        _remove_volume(role, name, volume)
+    return True
+
+
+def _remove_volume(role: dict[str, Any], name: str, volume: dict[str, Any]) -> None:
+    """Remove a volume from a role unless the role has another one of this name."""
+    if role.get("volumes", {}).get(name) == volume:
+        del role["volumes"][name]
+        if not role["volumes"]:
+            del role["volumes"]
+
+
+MODEL_PATH = "/kubedl-model"
+"""Where training code saves a model by default."""
+
+MODEL_PATH_ENV = "KUBEDL_MODEL_PATH"
+
+
+def write_artifacts(builder: Builder) -> None:
+    """Mount the storage of the model; report what KubeDL's other controllers do."""
+    model, cache = builder.spec.get("modelVersion"), builder.spec.get("cacheBackend")
+    if model:
+        message = "KubeDL builds an image of the model after training; mlgen does not"
+        hint = "build one in a step after training"
+        if not _mount_model(builder, model.get("storage")):
+            message = "this storage is not mounted, and no image of the model is built"
+            hint = f"mount it in the templates, and set {MODEL_PATH_ENV} to its folder"
+        builder.differs(model, message, hint)
+    if cache:
+        message = "KubeDL caches this data with Fluid and mounts it; here it is not mounted"
+        path = cache.get("mountPath").value or "its folder"
+        builder.differs(cache, message, f"mount a claim with the data at {path} in the templates")
+
+
+def _mount_model(builder: Builder, storage: SourceValue) -> bool:
+    """Mount the storage of a model in every role; return False if it is no folder."""
+    kind = "nfs" if storage.get("nfs") else "localStorage"
+    source = storage.get(kind)
+    path, server = source.get("path").value, source.get("server").value
+    if not path or (kind == "nfs" and not server):
+        return False
+    volume = (
+        {"hostPath": path} if kind == "localStorage" else {"nfs": {"server": server, "path": path}}
+    )
+    mount_path = source.get("mountPath").value or MODEL_PATH
+    for name, role in builder.roles.items():
+        at = ("spec", "roles", name)
+        builder.put((*at, "volumes", "modelvolume"), source, {"mountPath": mount_path} | volume)
+        if MODEL_PATH_ENV not in role.get("env", {}):
+            builder.put((*at, "env", MODEL_PATH_ENV), source, mount_path)
+    return True

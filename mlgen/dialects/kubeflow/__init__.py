@@ -1,76 +1,277 @@
 """Kubeflow: the jobs of the training operator, kubeflow.org/v1 and before.
 
-`kinds` has the names and defaults of each kind, `schema` the JSON Schemas, `translation` and (for
-the oldest version) `v1alpha1` the way to a TrainingJob. Each names the operator's own sources.
+`kinds` has the names and defaults of each kind, and `v1alpha1` writes the jobs of the oldest
+version. Read from kubeflow/training-operator 1.9: pkg/webhooks for what it rejects,
+pkg/controller.v1 for what it does; 1.8 for MXJob. The versions before v1: pkg/trainer and
+pkg/util/train of kubeflow/tf-operator 0.3 and 0.5, pytorch-operator, mxnet-operator and
+xgboost-operator.
 """
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
-from mlgen.dialects._builder import Builder
-from mlgen.dialects._dialect import Dialect, Kind
-from mlgen.dialects._kubeflow_common import Rules
-from mlgen.dialects.kubeflow import schema
-from mlgen.dialects.kubeflow.kinds import JAX, MXNET, OLD_XGBOOST, PADDLE, PYTORCH, TF, XGBOOST
-from mlgen.dialects.kubeflow.translation import (
-    write_jaxjob,
-    write_mxjob,
-    write_old_mxjob,
-    write_old_pytorchjob,
-    write_old_tfjob,
-    write_paddlejob,
-    write_pytorchjob,
-    write_tfjob,
-    write_xgboostjob,
+from mlgen.dialects._builder import Builder, Dialect, SourceValue
+from mlgen.dialects._kubeflow_common import (
+    RETRYABLE_EXIT_CODES,
+    Rules,
+    bound_crashes,
+    drop_overwritten,
+    run_policy,
+    write_roles,
 )
-from mlgen.dialects.kubeflow.v1alpha1 import MXNET_LIST, PYTORCH_LIST, TF_LIST, ListForm, write_list
+from mlgen.dialects.kubeflow.kinds import (
+    ELASTIC_ENV,
+    JAX,
+    JAX_ENV,
+    MANAGER,
+    MXNET,
+    MXNET_ENV,
+    OLD_XGBOOST,
+    PADDLE,
+    PADDLE_ENV,
+    PET_ENV,
+    PYTORCH,
+    PYTORCH_ENV,
+    PYTORCH_PORT,
+    RANK_ENV,
+    TF,
+    TUNER_KEY,
+    XGBOOST,
+    XGBOOST_ENV,
+)
+from mlgen.dialects.kubeflow.v1alpha1 import MXNET_LIST, PYTORCH_LIST, TF_LIST, write_list
+from mlgen.kubernetes.quantity import natural
+
+
+def write_tfjob(builder: Builder, clean: str = "") -> None:
+    """Write a TFJob.
+
+    Args:
+        builder: receives the TrainingJob.
+        clean: the default of `cleanPodPolicy`, if it is not None.
+    """
+    replica_types = write_roles(builder, TF)
+    leaders = [name for name in ("chief", "master") if name in replica_types]
+    if len(leaders) > 1:
+        message = "Chief and Master are mutually exclusive"
+        builder.refuse(replica_types["master"], message, "keep one of the two")
+    policy = builder.spec.get("successPolicy")
+    if policy.value == "AllWorkers" and not leaders and "worker" in replica_types:
+        builder.put(("spec", "successPolicy", "role"), policy, "worker")
+        builder.put(("spec", "successPolicy", "replicas"), policy, "All")
+    builder.put(("spec", "options", "enableDynamicWorker"), builder.spec.get("enableDynamicWorker"))
+    if sum(role.get("replicas", 1) for role in builder.roles.values()) > 1:
+        drop_overwritten(builder, ("TF_CONFIG",))
+    run_policy(builder, replica_types, MANAGER, clean)
+    bound_crashes(builder, TF)
+
+
+def write_pytorchjob(builder: Builder) -> None:
+    """Write a PyTorchJob, elastic or not."""
+    replica_types = write_roles(builder, PYTORCH)
+    spec, elastic = builder.spec, builder.spec.get("elasticPolicy")
+    if "master" in replica_types:
+        _require_one_master(builder, PYTORCH, replica_types)
+    processes = spec.get("nprocPerNode")
+    if elastic:
+        processes = _elastic(builder, elastic, replica_types) or processes
+    else:
+        # Without a Master the operator sets no ranks, so the user's variables take effect.
+        drop_overwritten(builder, PYTORCH_ENV if "master" in replica_types else PET_ENV)
+    if processes:
+        number = natural(str(processes.value))
+        value = str(processes.value) if number is None else number
+        builder.put(("spec", "options", "nprocPerNode"), processes, value)
+    run_policy(builder, replica_types, MANAGER)
+
+
+def write_xgboostjob(builder: Builder, rules: Rules) -> None:
+    """Write an XGBoostJob, with the rules of the operator that its version belongs to."""
+    replica_types = write_roles(builder, rules)
+    _require_one_master(builder, rules, replica_types)
+    drop_overwritten(builder, XGBOOST_ENV)
+    run_policy(builder, replica_types, MANAGER)
+
+
+def write_paddlejob(builder: Builder) -> None:
+    """Write a PaddleJob."""
+    replica_types = write_roles(builder, PADDLE)
+    drop_overwritten(builder, PADDLE_ENV)
+    _warn_of_autoscaler(builder, builder.spec.get("elasticPolicy"), hint="set replicas")
+    run_policy(builder, replica_types, MANAGER)
+
+
+def write_jaxjob(builder: Builder) -> None:
+    """Write a JAXJob."""
+    replica_types = write_roles(builder, JAX)
+    drop_overwritten(builder, JAX_ENV)
+    run_policy(builder, replica_types, MANAGER)
+
+
+def write_mxjob(builder: Builder, clean: str = "", *, labels: bool = False) -> None:
+    """Write an MXJob.
+
+    Args:
+        builder: receives the TrainingJob.
+        clean: the default of `cleanPodPolicy`, if it is not None.
+        labels: the keys of tuner servers are in `label` of a replica type, as before v1, instead
+            of in an annotation.
+    """
+    replica_types = write_roles(builder, MXNET)
+    drop_overwritten(builder, MXNET_ENV)
+    for role, replica_type in replica_types.items():
+        annotation = replica_type.get("template", "metadata", "annotations", TUNER_KEY)
+        label = replica_type.get("label")
+        builder.put(("spec", "options", "tunerServerKeys", role), label if labels else annotation)
+        if label and not labels:
+            hint = f"set the annotation {TUNER_KEY} in the template's metadata"
+            builder.differs(label, "the operator ignores this field since v1", hint)
+    run_policy(builder, replica_types, MANAGER, clean)
+    bound_crashes(builder, MXNET)
+
+
+def write_old_tfjob(builder: Builder) -> None:
+    """Write a TFJob of v1alpha2 to v1beta2."""
+    write_tfjob(builder, "Running")
+    _write_old_fields(builder)
+
+
+def write_old_pytorchjob(builder: Builder) -> None:
+    """Write a PyTorchJob of v1alpha2 to v1beta2, which has no torchrun."""
+    replica_types = write_roles(builder, PYTORCH)
+    _require_one_master(builder, PYTORCH, replica_types)
+    drop_overwritten(builder, RANK_ENV)
+    run_policy(builder, replica_types, MANAGER)
+    _write_old_fields(builder)
+
+
+def write_old_mxjob(builder: Builder, clean: str) -> None:
+    """Write an MXJob of v1alpha2 or v1beta1, whose defaults of `cleanPodPolicy` differ."""
+    write_mxjob(builder, clean, labels=True)
+    _write_old_fields(builder)
+
+
+def _write_old_fields(builder: Builder) -> None:
+    """Write what v1 does differently: the exit codes that are retried, and a field's name."""
+    for name, role in builder.roles.items():
+        if role.get("restartPolicy") == "ExitCode":
+            path = ("spec", "roles", name, "retryableExitCodes")
+            builder.put(path, builder.resource.get("apiVersion"), RETRYABLE_EXIT_CODES)
+    seconds = builder.spec.get("ttlSecondsAfterFinishing")
+    builder.put(("spec", "runPolicy", "ttlSecondsAfterFinished"), seconds)
+
+
+def _require_one_master(
+    builder: Builder, rules: Rules, replica_types: dict[str, SourceValue]
+) -> None:
+    """Reject a job without a Master, or whose Master has several replicas.
+
+    The webhook of 1.9 also rejects a Master without `replicas`, whose default is 1 everywhere else.
+    """
+    master = replica_types.get("master")
+    if master is None:
+        message = "a job of this kind and version needs a Master"
+        hint = "turn one of the workers into the Master"
+        builder.refuse(builder.spec.get(rules.field), message, hint)
+    elif master.get("replicas").value not in (None, 1):
+        message = "the Master must have one replica"
+        builder.refuse(master.get("replicas"), message, "write replicas: 1")
+
+
+def _warn_of_autoscaler(builder: Builder, elastic: SourceValue, hint: str) -> None:
+    """Warn if the operator would scale the job by metrics."""
+    if elastic.get("metrics"):
+        message = "the operator creates a HorizontalPodAutoscaler, which cannot scale a Job"
+        builder.differs(elastic.get("metrics"), message, hint)
+
+
+def _elastic(
+    builder: Builder, elastic: SourceValue, replica_types: dict[str, SourceValue]
+) -> SourceValue | None:
+    """Write the options of torchrun; return its processes per node, if the policy sets them."""
+    if "worker" not in replica_types:
+        builder.refuse(elastic, "a Worker is required", "add one, or remove elasticPolicy")
+        return None
+    processes = elastic.get("nProcPerNode")
+    if processes and builder.spec.get("nprocPerNode"):
+        message = "nProcPerNode and spec.nprocPerNode are mutually exclusive"
+        builder.refuse(processes, message, "keep spec.nprocPerNode")
+    for name in ("minReplicas", "maxReplicas", "maxRestarts", "rdzvId"):
+        builder.put(("spec", "options", "elasticPolicy", name), elastic.get(name))
+    pairs = {item.value["key"]: item.value["value"] for item in elastic.get("rdzvConf").items()}
+    builder.put(("spec", "options", "elasticPolicy", "rdzvConf"), elastic.get("rdzvConf"), pairs)
+    if set(builder.roles) == set(replica_types):
+        _count_master(builder, elastic)
+        _rendezvous(builder, elastic)
+    hint = "patch completions and parallelism of the Job together"
+    _warn_of_autoscaler(builder, elastic, hint)
+    return processes or None
+
+
+def _count_master(builder: Builder, elastic: SourceValue) -> None:
+    """Write how many replicas take part, at most: the operator counts only workers.
+
+    torchrun runs as many replicas as the first number of PET_NNODES to the second. The Master is
+    one more than the operator counts, and would wait for ever if it came last.
+    """
+    path = ("spec", "options", "elasticPolicy", "maxReplicas")
+    count = sum(role.get("replicas", 1) for role in builder.roles.values())
+    maximum = elastic.get("maxReplicas")
+    if "master" in builder.roles and maximum and maximum.value < count:
+        message = f"the operator does not count the Master, and one of {count} replicas would wait"
+        builder.differs(maximum, f"{message}; here maxReplicas is {count}", "count the Master")
+        builder.put(path, maximum, count)
+    elif not builder.data["spec"].get("options"):
+        builder.put(path, elastic, count)
+
+
+def _rendezvous(builder: Builder, elastic: SourceValue) -> None:
+    """Write where torchrun meets, unless that is worker 0 with the backend c10d."""
+    worker = builder.roles["worker"]
+    drop_overwritten(builder, ELASTIC_ENV)
+    backend, host, port = (elastic.get(f"rdzv{name}") for name in ("Backend", "Host", "Port"))
+    first_worker = f"{builder.name}-worker-0"
+    is_elsewhere = bool(host) and str(host.value).partition(".")[0] != first_worker
+    env: dict[str, tuple[SourceValue, str]] = {}
+    if is_elsewhere:
+        number = port.value or worker.get("port", PYTORCH_PORT)
+        env["PET_RDZV_ENDPOINT"] = (host, f"{host.value}:{number}")
+    else:
+        builder.put(("spec", "roles", "worker", "port"), port)
+    has_other_backend = backend.value not in (None, "", "c10d")
+    if has_other_backend:
+        env["PET_RDZV_BACKEND"] = (backend, backend.value)
+    standalone = elastic.get("standalone")
+    if standalone.value:
+        env["PET_STANDALONE"] = (standalone, "1")
+    for role in builder.roles:
+        for name, (source, value) in env.items():
+            builder.put(("spec", "roles", role, "env", name), source, value)
+
 
 _write_old_xgboostjob = partial(write_xgboostjob, rules=OLD_XGBOOST)
-
-
-def _kind(rules: Rules, write: Callable[[Builder], None], **fields: Any) -> Kind:
-    """Return a kind of v1, with these fields of `spec` besides those that all kinds have."""
-    return Kind(schema.spec_schema(rules, **fields), write)
-
-
-def _old_kind(rules: Rules, write: Callable[[Builder], None], **fields: Any) -> Kind:
-    """Return a kind of v1alpha2 to v1beta2."""
-    return Kind(schema.old_spec_schema(rules, **fields), write)
-
-
-def _list_kind(form: ListForm, **fields: Any) -> Kind:
-    """Return a kind of v1alpha1."""
-    return Kind(form.spec(**fields), partial(write_list, form=form))
 
 
 DIALECT = Dialect(
     groups=("xgboostjob.kubeflow.org",),
     kinds={
-        ("kubeflow.org/v1", "TFJob"): _kind(TF, write_tfjob, **schema.TFJOB),
-        ("kubeflow.org/v1", "PyTorchJob"): _kind(PYTORCH, write_pytorchjob, **schema.PYTORCHJOB),
-        ("kubeflow.org/v1", "XGBoostJob"): _kind(XGBOOST, partial(write_xgboostjob, rules=XGBOOST)),
-        ("kubeflow.org/v1", "PaddleJob"): _kind(PADDLE, write_paddlejob, **schema.PADDLEJOB),
-        ("kubeflow.org/v1", "JAXJob"): _kind(JAX, write_jaxjob),
-        ("kubeflow.org/v1", "MXJob"): _kind(MXNET, write_mxjob, **schema.MXJOB),
-        ("kubeflow.org/v1beta2", "TFJob"): _old_kind(TF, write_old_tfjob),
-        ("kubeflow.org/v1beta1", "TFJob"): _old_kind(TF, write_old_tfjob),
-        ("kubeflow.org/v1alpha2", "TFJob"): _old_kind(TF, write_old_tfjob),
-        ("kubeflow.org/v1alpha1", "TFJob"): _list_kind(TF_LIST, **schema.TFJOB_LIST),
-        ("kubeflow.org/v1beta2", "PyTorchJob"): _old_kind(PYTORCH, write_old_pytorchjob),
-        ("kubeflow.org/v1beta1", "PyTorchJob"): _old_kind(PYTORCH, write_old_pytorchjob),
-        ("kubeflow.org/v1alpha2", "PyTorchJob"): _old_kind(PYTORCH, write_old_pytorchjob),
-        ("kubeflow.org/v1alpha1", "PyTorchJob"): _list_kind(PYTORCH_LIST, **schema.PYTORCHJOB_LIST),
-        ("kubeflow.org/v1beta1", "MXJob"): _old_kind(
-            MXNET, partial(write_old_mxjob, clean="All"), **schema.MXJOB
-        ),
-        ("kubeflow.org/v1alpha2", "MXJob"): _old_kind(
-            MXNET, partial(write_old_mxjob, clean="Running"), **schema.MXJOB
-        ),
-        ("kubeflow.org/v1alpha1", "MXJob"): _list_kind(MXNET_LIST, **schema.MXJOB_LIST),
-        ("xgboostjob.kubeflow.org/v1", "XGBoostJob"): _kind(OLD_XGBOOST, _write_old_xgboostjob),
-        ("xgboostjob.kubeflow.org/v1alpha1", "XGBoostJob"): _kind(
-            OLD_XGBOOST, _write_old_xgboostjob
-        ),
+        ("kubeflow.org/v1", "TFJob"): write_tfjob,
+        ("kubeflow.org/v1", "PyTorchJob"): write_pytorchjob,
+        ("kubeflow.org/v1", "XGBoostJob"): partial(write_xgboostjob, rules=XGBOOST),
+        ("kubeflow.org/v1", "PaddleJob"): write_paddlejob,
+        ("kubeflow.org/v1", "JAXJob"): write_jaxjob,
+        ("kubeflow.org/v1", "MXJob"): write_mxjob,
+        ("kubeflow.org/v1beta2", "TFJob"): write_old_tfjob,
+        ("kubeflow.org/v1beta1", "TFJob"): write_old_tfjob,
+        ("kubeflow.org/v1alpha2", "TFJob"): write_old_tfjob,
+        ("kubeflow.org/v1alpha1", "TFJob"): partial(write_list, form=TF_LIST),
+        ("kubeflow.org/v1beta2", "PyTorchJob"): write_old_pytorchjob,
+        ("kubeflow.org/v1beta1", "PyTorchJob"): write_old_pytorchjob,
+        ("kubeflow.org/v1alpha2", "PyTorchJob"): write_old_pytorchjob,
+        ("kubeflow.org/v1alpha1", "PyTorchJob"): partial(write_list, form=PYTORCH_LIST),
+        ("kubeflow.org/v1beta1", "MXJob"): partial(write_old_mxjob, clean="All"),
+        ("kubeflow.org/v1alpha2", "MXJob"): partial(write_old_mxjob, clean="Running"),
+        ("kubeflow.org/v1alpha1", "MXJob"): partial(write_list, form=MXNET_LIST),
+        ("xgboostjob.kubeflow.org/v1", "XGBoostJob"): _write_old_xgboostjob,
+        ("xgboostjob.kubeflow.org/v1alpha1", "XGBoostJob"): _write_old_xgboostjob,
     },
 )

@@ -82,9 +82,6 @@ MXNET_ENV = (
 )
 """Variables that the operator appends to the user's, so that its own values take effect."""
 
-RETRYABLE_EXIT_CODES = [130, 137, 138, 143]
-"""The exit codes that ExitCode retries: in Kubeflow before v1, and in KubeDL."""
-
 TUNER_KEY = "tuner-server-key"
 """The annotation of a pod template that holds the key of a tuner server."""
 

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from mlgen.bounds import ROLES
-from mlgen.dialects._builder import Builder
+from mlgen.dialects._builder import Builder, SourceValue
 from mlgen.dialects._kubeflow_common import (
     Rules,
     bound_crashes,
@@ -19,8 +18,6 @@ from mlgen.dialects._kubeflow_common import (
     main_container,
     run_policy,
 )
-from mlgen.dialects._schemas import COUNT, PODS, TEMPLATE, TEXT, mapping
-from mlgen.dialects._source_value import SourceValue
 from mlgen.dialects.kubeflow.kinds import MXNET, PYTORCH, TF
 from mlgen.kubernetes.quantity import natural
 
@@ -50,25 +47,6 @@ class ListForm:
     index: str = "replicaIndex"
     judges: bool = True
     server: Callable[[Builder], dict[str, Any]] | None = None
-
-    def spec(self, **fields: Any) -> dict[str, Any]:
-        """Return the JSON Schema of `spec`, with these additional fields."""
-        names = {"enum": list(self.types)}
-        item = {"replicas": PODS, self.port: COUNT, "template": TEMPLATE}
-        replica_specs = mapping(item | dict.fromkeys(self.type, names))
-        decider = mapping({"replicaName": names, self.index: COUNT})
-        common = {
-            "replicaSpecs": {
-                "type": "array",
-                "minItems": 1,
-                "maxItems": ROLES,
-                "items": replica_specs,
-            },
-            "terminationPolicy": mapping({self.decider: decider}, self.decider),
-            "schedulerName": TEXT,
-            "RuntimeId": TEXT,
-        }
-        return mapping(common | fields, "replicaSpecs")
 
 
 def _grpc_server(builder: Builder) -> dict[str, Any]:

@@ -1,15 +1,15 @@
-"""`spec.replicatedJobs` of a JobSet: the replicated Jobs, and the number of their pods.
+"""The replicated Jobs of a JobSet: the number of their pods, and the order in which they start.
 
-Source: kubernetes-sigs/jobset, pkg/webhooks/jobset_webhook.go, for names and defaults.
+Sources: kubernetes-sigs/jobset, pkg/webhooks/jobset_webhook.go for names and defaults, and
+pkg/controllers/depends_on.go and startup_policy.go for the order.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from mlgen.bounds import ROLES
-from mlgen.dialects._builder import Builder
-from mlgen.dialects._source_value import SourceValue
+from mlgen.dialects._builder import Builder, SourceValue
 from mlgen.problems import did_you_mean
 
 JOB_NAME = re.compile("[a-z]([-a-z0-9]*[a-z0-9])?")
@@ -147,3 +147,75 @@ def require_names(
 def is_queued(builder: Builder) -> bool:
     """Return whether Kueue manages the job, and alone suspends and resumes its Jobs."""
     return bool(builder.data["spec"].get("scheduling", {}).get("gang") == "kueue")
+
+
+def write_startup_order(builder: Builder, replicated_jobs: list[ReplicatedJob]) -> None:
+    """Write `waitFor` of each role: the roles that JobSet waits for before it creates its Job."""
+    order = builder.spec.get("startupPolicy", "startupPolicyOrder")
+    for position, replicated in enumerate(replicated_jobs):
+        earlier = replicated_jobs[:position]
+        waits = _dependencies(builder, replicated, earlier)
+        if order.value == "InOrder":
+            waits += [wait for other in earlier for wait in _waits(builder, order, other, "Ready")]
+        source = replicated.source.get("dependsOn") or order
+        for role in replicated.roles if waits else ():
+            builder.put(("spec", "roles", role, "waitFor"), source, waits)
+
+
+def _dependencies(
+    builder: Builder, replicated: ReplicatedJob, earlier_jobs: list[ReplicatedJob]
+) -> list[dict[str, str]]:
+    """Return the waits for the replicated Jobs of `dependsOn`; report what is not possible."""
+    in_order = builder.spec.get("startupPolicy", "startupPolicyOrder").value == "InOrder"
+    earlier = {other.name: other for other in earlier_jobs}
+    waits: list[dict[str, str]] = []
+    for dependency in replicated.source.get("dependsOn").items():
+        name = dependency.value["name"]
+        if in_order:
+            message = "startupPolicyOrder: InOrder and dependsOn are mutually exclusive"
+            builder.refuse(dependency, message, "remove one of the two")
+        elif name not in earlier:
+            message = (
+                f"{replicated.name} can depend only on a replicated Job that is listed before it"
+            )
+            hint = did_you_mean(name, earlier) or "change the order of replicatedJobs"
+            builder.refuse(dependency.get("name"), message, hint)
+        else:
+            waits += _waits(builder, dependency, earlier[name], dependency.value["status"])
+    return waits
+
+
+def _waits(
+    builder: Builder, source: SourceValue, other: ReplicatedJob, status: str
+) -> Iterator[dict[str, str]]:
+    """Yield a wait for each Job of a replicated Job, until it is Ready or Complete.
+
+    A pod without a readiness or startup probe is ready as soon as it runs, and a Job that has
+    completed counts as ready. Kueue starts all Jobs at once, so their pods wait.
+    """
+    if not is_queued(builder):
+        yield from ({"role": role, "until": status} for role in other.roles if other.pod_count)
+    elif status == "Ready":
+        yield from ({"role": role, "until": "name"} for role in other.roles if other.pod_count)
+    else:
+        message = f"JobSet waits until {other.name} has completed; here Kueue starts both at once"
+        builder.differs(source, message, f"apply {other.name} alone, and wait until it completes")
+
+
+def completed_before(
+    builder: Builder, replicated: ReplicatedJob, replicated_jobs: list[ReplicatedJob]
+) -> frozenset[str]:
+    """Return the names of replicated Jobs that are waited for to complete before this starts."""
+    completed: frozenset[str] = frozenset()
+    if is_queued(builder):
+        return completed
+    for dependency in replicated.source.get("dependsOn").items():
+        for other in replicated_jobs:
+            if (
+                other.name == dependency.value["name"]
+                and other.first_index < replicated.first_index
+            ):
+                completed |= completed_before(builder, other, replicated_jobs)
+                if dependency.value["status"] == "Complete":
+                    completed |= {other.name}
+    return completed

@@ -1,8 +1,12 @@
-"""MPIJobs with a Launcher and a Worker → TrainingJob.
+"""MPI operator: MPIJobs of kubeflow.org, in all versions and of both operators that run them.
+
+The training operator runs v1, the MPI operator v2beta1 and, in earlier releases, v1, v1alpha2 and
+v1alpha1. v2beta1 uses SSH, the others `kubectl exec`. v1alpha1 has one template and a number of
+GPUs, the others have a Launcher and a Worker.
 
 Read from kubeflow/training-operator 1.9, pkg/webhooks/mpi and pkg/controller.v1/mpi (v1), and from
 kubeflow/mpi-operator: 0.8, pkg/apis/kubeflow/validation and pkg/controller (v2beta1); 0.3,
-pkg/controllers/v1; 0.2.3, pkg/controllers/v1alpha2.
+pkg/controllers/v1; 0.2.3, pkg/controllers/v1alpha2 and v1alpha1.
 """
 
 import re
@@ -10,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from shlex import quote
 from typing import Any
 
-from mlgen.dialects._builder import ENDLESS, Builder
+from mlgen.dialects._builder import ENDLESS, Builder, Dialect, SourceValue
 from mlgen.dialects._kubeflow_common import (
     has_gpus,
     policy_field,
@@ -19,9 +23,18 @@ from mlgen.dialects._kubeflow_common import (
     warn_of_worker_restarts,
     write_slots,
 )
-from mlgen.dialects._source_value import SourceValue
-from mlgen.dialects.mpi_operator.schema import DISTRIBUTIONS
 from mlgen.jobfile.model import RunPolicy
+from mlgen.kubernetes.quantity import natural
+
+DISTRIBUTIONS = {
+    "OpenMPI": "OpenMPI",
+    "IntelMPI": "Intel",
+    "MPICH": "MPICH",
+    "open_mpi": "OpenMPI",
+    "intel_mpi": "Intel",
+    "mpich": "MPICH",
+}
+"""The job file's `implementation`, by `mpiDistribution`; the names in lower case are older."""
 
 TRAINING_OPERATOR = "kubeflow.org/training-operator"
 MPI_OPERATOR = "kubeflow.org/mpi-operator"
@@ -328,3 +341,101 @@ def _ssh_ports(main: SourceValue, command_line: str) -> Iterator[SourceValue]:
     probed = main.get("readinessProbe", "tcpSocket", "port")
     if isinstance(probed.value, int):
         yield probed
+
+
+UNITS_PER_NODE = {"gpus": 8, "processingUnits": 1}
+"""The number of units per node if the resource does not set it: an option of the operator.
+
+The manifests that installed the operator set 8 GPUs (deploy/3-mpi-operator.yaml, and Kubeflow's
+kubeflow/mpi-job/prototypes) and no number of other units, for which the default is 1.
+"""
+
+MASTER_NODES = ("node-role.kubernetes.io/master", "node-role.kubernetes.io/control-plane")
+"""The label and taint that the operator uses, and their names in Kubernetes since 1.24."""
+
+
+def write_v1alpha1(builder: Builder) -> None:
+    """Write an MPIJob of v1alpha1: both roles share one template."""
+    spec = builder.spec
+    template, main = spec.get("template"), spec.get("template", "spec", "containers", 0)
+    replica_types = {"launcher": spec}
+    workers, units = _workers_and_units(builder, main)
+    builder.role("launcher", template, without_fields(main, "resources"))
+    write_launcher_restarts(builder, template.get("spec", "restartPolicy"))
+    if workers:
+        replica_types["worker"] = spec
+        worker_main = without_fields(_with_units(spec, main, units), "command", "args")
+        builder.role("worker", template, worker_main)
+        builder.put(("spec", "roles", "worker", "replicas"), workers)
+    if spec.get("launcherOnMaster").value:
+        _place_on_master(builder, spec.get("launcherOnMaster"))
+    write_framework(builder, "kubectl-exec", replica_types)
+    if workers and not spec.get("slotsPerWorker"):
+        builder.put(("spec", "options", "slotsPerWorker"), units)
+    # The operator scales the workers to 0 when the launcher has ended.
+    clean = "Running" if workers else ""
+    run_policy(builder, replica_types, MPI_OPERATOR, clean, endless=False)
+
+
+def _workers_and_units(builder: Builder, main: SourceValue) -> tuple[SourceValue, SourceValue]:
+    """Return the number of workers and the units of each; both are false if not set."""
+    spec, nothing = builder.spec, SourceValue(None)
+    fields = [spec.get(name) for name in ("gpus", "processingUnits", "replicas")]
+    totals = [total for total in fields if total]
+    if len(totals) > 1:
+        message = "gpus, processingUnits and replicas are mutually exclusive"
+        builder.refuse(totals[1], message, "keep one of them")
+    if len(totals) != 1:
+        return nothing, nothing
+    (total,) = totals
+    field = str(total.path[-1])
+    if field == "replicas":
+        limit = main.get("resources", "limits", _unit(spec))
+        count = natural(str(limit.value))
+        return total, nothing if count is None else SourceValue(count, limit.path)
+    per_node = spec.get(f"{field}PerNode")
+    most = per_node.value or UNITS_PER_NODE[field]
+    if total.value > most and total.value % most:
+        message = f"{total.value} is not a multiple of {most}, the number of {field} per node"
+        builder.refuse(total, message, f"change it, or set {field}PerNode")
+    if not per_node:
+        message = f"the number of {field} per node is an option of the operator; {most} is assumed"
+        builder.differs(total, message, f"set {field}PerNode")
+    workers = max(total.value // most, 1)
+    return SourceValue(workers, total.path), SourceValue(min(total.value, most), total.path)
+
+
+def _unit(spec: SourceValue) -> str:
+    """Return the name of the resource that is counted."""
+    return spec.get("processingResourceType").value or "nvidia.com/gpu"
+
+
+def _with_units(spec: SourceValue, main: SourceValue, units: SourceValue) -> SourceValue:
+    """Return the container with the units of one worker as a limit."""
+    if not units:
+        return main
+    limits = (main.get("resources", "limits").value or {}) | {_unit(spec): units.value}
+    requests = dict(main.get("resources", "requests").value or {})
+    requests.pop(_unit(spec), None)
+    resources = {"limits": limits} | ({"requests": requests} if requests else {})
+    return SourceValue(main.value | {"resources": resources}, main.path)
+
+
+def _place_on_master(builder: Builder, source: SourceValue) -> None:
+    """Write the tolerations and affinity with which the operator replaces the template's."""
+    tolerations = [{"key": key, "effect": "NoSchedule"} for key in MASTER_NODES]
+    builder.put(("spec", "roles", "launcher", "tolerations"), source, tolerations)
+    terms = [{"matchExpressions": [{"key": key, "operator": "Exists"}]} for key in MASTER_NODES]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    builder.put(("spec", "roles", "launcher", "affinity"), source, {"nodeAffinity": required})
+
+
+DIALECT = Dialect(
+    groups=(),
+    kinds={
+        ("kubeflow.org/v1", "MPIJob"): write_v1,
+        ("kubeflow.org/v2beta1", "MPIJob"): write_v2beta1,
+        ("kubeflow.org/v1alpha2", "MPIJob"): write_v1alpha2,
+        ("kubeflow.org/v1alpha1", "MPIJob"): write_v1alpha1,
+    },
+)

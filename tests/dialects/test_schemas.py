@@ -1,0 +1,149 @@
+"""The schemas of custom resources in `schemas/resources`, and the kind that a user names."""
+
+import json
+from functools import cache
+
+import pytest
+import yaml
+from jsonschema import Draft7Validator
+from support import ROOT
+
+from mlgen import bounds, dialects
+from mlgen.dialects import _schemas, mpi_operator
+from mlgen.dialects.volcano import tasks
+from mlgen.jobfile.patterns import SSH_FOLDER
+from mlgen.kubernetes.versions import KubeVersion
+
+FOLDER = ROOT / "schemas" / "resources"
+FILES = sorted(FOLDER.glob("*.json"))
+RESOURCES = sorted((ROOT / "fixtures/resources").glob("*.yaml"))
+NEWEST = KubeVersion(1, 37)
+
+
+def nodes(node):
+    """Yield every mapping in a schema."""
+    if isinstance(node, dict):
+        yield node
+    for inner in node.values() if isinstance(node, dict) else node:
+        if isinstance(inner, (dict, list)):
+            yield from nodes(inner)
+
+
+@cache
+def editor_validator(name):
+    """The validator of a kind by its schema for editors."""
+    schema = dialects.editor_schema(name, NEWEST)
+    Draft7Validator.check_schema(schema)
+    return Draft7Validator(schema)
+
+
+def test_each_dialect_has_a_file_with_the_schemas_of_its_kinds():
+    written = {
+        file.stem: {
+            (version, kind)
+            for version, kinds in json.loads(file.read_text()).get("kinds", {}).items()
+            for kind in kinds
+        }
+        for file in FILES
+    }
+
+    assert written == {
+        "common": set(),
+        **{name: set(dialects.get(name).kinds) for name in dialects.names()},
+    }
+
+
+def test_every_definition_is_used():
+    named = {
+        (reference.partition("#")[0] or file.name, reference.rpartition("/")[2])
+        for file in FILES
+        for node in nodes(json.loads(file.read_text()))
+        if (reference := node.get("$ref"))
+    }
+    defined = {
+        (file.name, name) for file in FILES for name in json.loads(file.read_text())["definitions"]
+    }
+
+    assert defined == {key for key in named if key[0] != _schemas.JOB_FILE}
+
+
+@pytest.mark.parametrize("key", dialects.kinds(), ids="/".join)
+def test_each_schema_is_valid_and_has_the_bounds_of_mlgen(key):
+    schema = dialects.schema(*key)
+
+    Draft7Validator.check_schema(schema)
+    spec = list(nodes(schema["properties"]["spec"]))
+    assert {node["maximum"] for node in spec if "maximum" in node} == {bounds.REPLICAS}
+    limits = {node.get("maxProperties", node.get("maxItems", bounds.ROLES)) for node in spec}
+    assert limits == {bounds.ROLES}
+
+
+def test_the_rules_know_the_values_that_the_schemas_allow():
+    mpi = dialects.schema("kubeflow.org/v1alpha2", "MPIJob")["properties"]["spec"]["properties"]
+    ssh = dialects.schema("kubeflow.org/v2beta1", "MPIJob")["properties"]["spec"]["properties"]
+    job = dialects.schema("batch.volcano.sh/v1alpha1", "Job")["properties"]["spec"]["properties"]
+    policy = job["policies"]["items"]["properties"]
+
+    assert mpi["mpiDistribution"]["enum"] == list(mpi_operator.DISTRIBUTIONS)
+    assert ssh["sshAuthMountPath"]["pattern"] == SSH_FOLDER
+    assert policy["action"]["enum"] == list(tasks.ACTIONS)
+    assert policy["event"]["enum"] == ["", tasks.ANY, *tasks.EVENTS]
+    assert policy["events"]["items"]["enum"] == [tasks.ANY, *tasks.EVENTS]
+
+
+@pytest.mark.parametrize("path", RESOURCES, ids=lambda path: path.stem)
+def test_the_schema_for_editors_accepts_every_fixture_with_its_pods(path):
+    for document in yaml.safe_load_all(path.read_text()):
+        key = f"{document['apiVersion']}/{document['kind']}"
+        if tuple(key.rsplit("/", 1)) in dialects.kinds():
+            validator = editor_validator(key)
+
+            assert [] == list(validator.iter_errors(document))
+            assert not validator.is_valid(document | {"kind": "Other"})
+
+
+def test_the_schema_for_editors_has_the_fields_of_pods_and_nothing_unused():
+    schema = dialects.editor_schema("jaxjob", NEWEST)
+    pod = {"containers": [{"name": "jax", "image": "example/a:1", "resizePolicy": [1]}]}
+    job = {
+        "metadata": {"name": "a"},
+        "spec": {"jaxReplicaSpecs": {"Worker": {"template": {"spec": pod}}}},
+    }
+
+    assert not Draft7Validator(schema).is_valid(job)
+    del pod["containers"][0]["resizePolicy"]
+    assert Draft7Validator(schema).is_valid(job)
+    names = {node["$ref"].rpartition("/")[2] for node in nodes(schema) if "$ref" in node}
+    assert set(schema["definitions"]) == names
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("pytorchjob", ("kubeflow.org/v1", "PyTorchJob")),
+        ("MPIJOB", ("kubeflow.org/v2beta1", "MPIJob")),
+        ("kubeflow.org/v1/MPIJob", ("kubeflow.org/v1", "MPIJob")),
+        ("training.kubedl.io/v1alpha1/mpijob", ("training.kubedl.io/v1alpha1", "MPIJob")),
+        ("v1alpha2/tfjob", ("kubeflow.org/v1alpha2", "TFJob")),
+        ("jobset", ("jobset.x-k8s.io/v1alpha2", "JobSet")),
+        ("job", ("batch.volcano.sh/v1alpha1", "Job")),
+        ("xgboostjob", ("kubeflow.org/v1", "XGBoostJob")),
+    ],
+)
+def test_a_kind_is_found_by_the_end_of_its_name(name, key):
+    assert _schemas.newest(name, dialects.kinds()) == key
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("PyTorchJobs", 'there is no kind "PyTorchJobs"; did you mean "PyTorchJob"?'),
+        ("set", 'there is no kind "set"; use one of: ElasticAIJob, ElasticDLJob, JAXJob, Job,'),
+        ("v2/tfjob", 'there is no kind "v2/tfjob"; use one of: training.kubedl.io/v1alpha1/TFJob,'),
+    ],
+)
+def test_the_message_for_an_unknown_kind_says_what_may_be_meant(name, message):
+    with pytest.raises(LookupError) as error:
+        _schemas.newest(name, dialects.kinds())
+
+    assert error.value.args[0].startswith(message)
