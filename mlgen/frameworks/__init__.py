@@ -1,18 +1,18 @@
 """The frameworks: `TrainingJob` → `Topology`. Each module is one framework, found by its name.
 
-A framework module defines `FRAMEWORK`, a `Framework`. It sees no Kubernetes object and no YAML. A
-module whose name begins with `_` is a helper. CONTRIBUTING.md lists the steps to add a framework.
+A framework module defines `FRAMEWORK`, a `Framework`. It sees no Kubernetes object and no YAML. The
+schemas of its options are in `schemas/options/<name>.json`. A module whose name begins with `_` is
+a helper. CONTRIBUTING.md lists the steps to add a framework.
 """
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
 from typing import Any
 
 from mlgen.documents.document import Document
-from mlgen.frameworks import _renamed
-from mlgen.frameworks._framework import Framework
+from mlgen.frameworks import _options
 from mlgen.jobfile import pod_fields
 from mlgen.jobfile.checkers import accepts
 from mlgen.jobfile.gpus import without_gpus
@@ -20,6 +20,33 @@ from mlgen.jobfile.model import TrainingJob
 from mlgen.kubernetes.versions import SUPPORTED, KubeVersion
 from mlgen.problems import Collector, Problem
 from mlgen.resources import prepared
+from mlgen.topology import Topology
+
+
+@dataclass(frozen=True)
+class Framework:
+    """A machine-learning framework: its roles, and how replicas find each other.
+
+    Attributes:
+        title: the name of the framework as its project spells it.
+        summary: one sentence for `mlgen frameworks`.
+        roles: the names of its roles; None if a job may have roles of any name.
+        topology: lays out a job that matches the schema; raises `MlgenError` with every problem.
+        example: returns the fields of `spec` that are the framework's own in a first job, such as
+            command, options and roles, for a number of replicas that compute and of GPUs in each.
+        renamed_options: the old names of options, each with its current name. An old name is
+            accepted with a warning; its schema is that of the current one.
+        idle_roles: returns the roles of a job that do not compute. GPUs in `spec.resources`, for
+            all roles, are not for them.
+    """
+
+    title: str
+    summary: str
+    roles: tuple[str, ...] | None
+    topology: Callable[[TrainingJob], Topology]
+    example: Callable[[int, int], Mapping[str, Any]]
+    renamed_options: Mapping[str, str] = field(default_factory=dict)
+    idle_roles: Callable[[TrainingJob], Collection[str]] = lambda _job: ()
 
 
 @cache
@@ -57,19 +84,24 @@ def schema(selected: Iterable[str]) -> dict[str, Any]:
     """Return the JSON Schema of the job file with the roles and options of some frameworks."""
     from mlgen.jobfile.schema import Extension, extended
 
-    frameworks = {name: get(name) for name in selected}
-    extensions = {
-        name: Extension(framework.title, framework.roles, _renamed.with_deprecated(framework))
-        for name, framework in frameworks.items()
-    }
+    extensions = {}
+    for name in selected:
+        framework = get(name)
+        schemas = _options.with_deprecated(options(name), framework.renamed_options)
+        extensions[name] = Extension(framework.title, framework.roles, schemas)
     return extended(names(), extensions)
+
+
+def options(name: str) -> Mapping[str, Any]:
+    """Return a JSON Schema for each option of a framework."""
+    return _options.schemas(name)
 
 
 def owners() -> dict[str, list[str]]:
     """Return every option of every framework, with the names of the frameworks that have it."""
     by_option: dict[str, list[str]] = {}
     for name in names():
-        for option in get(name).options:
+        for option in options(name):
             by_option.setdefault(option, []).append(name)
     return by_option
 
@@ -102,7 +134,7 @@ def validate(
     is_valid = accepts("jobs", str(name), document.data)
     selected = [name] if is_valid or name in names() else []
     new_names = get(selected[0]).renamed_options if selected else {}
-    collector = Collector(_renamed.conflicts(document, new_names))
+    collector = Collector(_options.conflicts(document, new_names))
     further = pod_fields.problems(document, version)
     if document.problems or further or not is_valid:
         from mlgen.jobfile.violations import require_valid
@@ -110,5 +142,5 @@ def validate(
         with collector.catch():
             require_valid(document, schema(selected), further, owners)
     collector.raise_errors()
-    warnings = _renamed.deprecations(document, new_names)
-    return _renamed.with_current_names(document, new_names), warnings
+    warnings = _options.deprecations(document, new_names)
+    return _options.with_current_names(document, new_names), warnings

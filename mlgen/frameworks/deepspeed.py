@@ -9,8 +9,7 @@ does not support, run `mpirun python train.py`: init_distributed then gets the r
 from dataclasses import replace
 from typing import Any
 
-from mlgen.frameworks import mpi
-from mlgen.frameworks._framework import Framework
+from mlgen.frameworks import Framework, mpi
 from mlgen.jobfile.model import TrainingJob
 from mlgen.topology import Topology
 
@@ -18,11 +17,6 @@ HOSTFILE = "/job"
 """The folder of the hostfile that the deepspeed launcher reads by default."""
 
 ROLES = mpi.ROLES
-
-OPTIONS: dict[str, Any] = {
-    **{name: schema for name, schema in mpi.OPTIONS.items() if name != "implementation"},
-    "transport": {**mpi.OPTIONS["transport"], "default": "ssh"},
-}
 
 
 def topology(job: TrainingJob) -> Topology:
@@ -41,7 +35,6 @@ FRAMEWORK = Framework(
     title="DeepSpeed",
     summary="Like MPI, but over ssh by default, with a hostfile for the deepspeed launcher.",
     roles=ROLES,
-    options=OPTIONS,
     topology=topology,
     example=example,
     idle_roles=mpi.idle_roles,

@@ -14,10 +14,9 @@ from dataclasses import fields
 from math import ceil
 from typing import Any
 
-from mlgen.frameworks._framework import Framework
+from mlgen.frameworks import Framework
 from mlgen.frameworks._planner import Planner
 from mlgen.jobfile.model import RoleSpec, TrainingJob
-from mlgen.jobfile.patterns import LINE, TEXT
 from mlgen.kubernetes.quantity import parse
 from mlgen.topology import (
     POD_IP,
@@ -50,46 +49,6 @@ elasticdl_client/common/constants.py."""
 
 SUPPORTED = {"name", "replicas", "image", "resources", "volumes", "env", "gpus"}
 """The fields of ps and worker that have an argument of the master."""
-
-OPTIONS: dict[str, Any] = {
-    "distributionStrategy": {
-        "type": "string",
-        "enum": ["Local", "ParameterServerStrategy", "AllreduceStrategy", "CustomStrategy"],
-        "description": "The strategy with which workers combine their updates of the model.",
-        "examples": ["ParameterServerStrategy"],
-    },
-    "podPriority": {
-        "type": "object",
-        "description": "The PriorityClasses of the pods that the master creates.",
-        "additionalProperties": False,
-        "examples": [{"ps": "high", "worker": "high=0.5"}],
-        "properties": {
-            "ps": {
-                "type": "string",
-                "minLength": 1,
-                "pattern": LINE,
-                "description": "The PriorityClass of the parameter servers.",
-                "examples": ["high"],
-            },
-            "worker": {
-                "type": "string",
-                "minLength": 1,
-                "pattern": LINE,
-                "description": "The PriorityClass of the workers, or the share of workers that has"
-                " high priority, while the others have low priority.",
-                "examples": ["high=0.5"],
-            },
-        },
-    },
-    "arguments": {
-        "type": "object",
-        "description": "Additional arguments of the master, by name, as listed by"
-        " `elasticdl train --help`.",
-        "examples": [{"model_zoo": "/model_zoo", "num_epochs": 2, "use_async": True}],
-        "propertyNames": {"pattern": "^[a-z][a-z0-9_]*$"},
-        "additionalProperties": {"type": ["string", "number", "boolean"], "pattern": TEXT},
-    },
-}
 
 
 def topology(job: TrainingJob) -> Topology:
@@ -247,7 +206,6 @@ FRAMEWORK = Framework(
     title="ElasticDL",
     summary="A master that creates, watches and replaces the pods of its ps and workers.",
     roles=ROLES,
-    options=OPTIONS,
     topology=topology,
     example=example,
     idle_roles=lambda _job: ("master", "ps"),

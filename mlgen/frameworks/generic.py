@@ -9,22 +9,12 @@ MLGEN_<ROLE>_REPLICAS and their addresses, separated by commas, in MLGEN_<ROLE>_
 from functools import partial
 from typing import Any
 
-from mlgen.frameworks._framework import Framework
+from mlgen.frameworks import Framework
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer
 from mlgen.jobfile.model import TrainingJob
 from mlgen.topology import Topology
 
 ROLES = None
-
-OPTIONS: dict[str, Any] = {
-    "addresses": {
-        "type": "boolean",
-        "description": "Whether each replica gets variables with the addresses and the number of"
-        " replicas of every role.",
-        "default": True,
-        "examples": [False],
-    },
-}
 
 
 def topology(job: TrainingJob) -> Topology:
@@ -71,7 +61,6 @@ FRAMEWORK = Framework(
     title="Generic",
     summary="Roles of any name, with variables for the addresses of all peers.",
     roles=ROLES,
-    options=OPTIONS,
     topology=topology,
     example=example,
 )

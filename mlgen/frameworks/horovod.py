@@ -6,45 +6,14 @@ https://horovod.readthedocs.io/en/stable/elastic_include.html
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
-from mlgen import bounds
-from mlgen.frameworks import mpi
-from mlgen.frameworks._framework import Framework
+from mlgen.frameworks import Framework, mpi
 from mlgen.frameworks._planner import Planner
 from mlgen.frameworks._rules import slots
 from mlgen.jobfile.model import TrainingJob
 from mlgen.topology import Topology
 
 ROLES = mpi.ROLES
-
-OPTIONS: dict[str, Any] = {
-    **mpi.OPTIONS,
-    "elasticPolicy": {
-        "type": "object",
-        "description": "Elastic training: scale the StatefulSet of the workers during training."
-        " /etc/mpi/discover_hosts.sh prints the workers that are ready.",
-        "additionalProperties": False,
-        "required": ["minReplicas", "maxReplicas"],
-        "examples": [{"minReplicas": 2, "maxReplicas": 8}],
-        "properties": {
-            "minReplicas": {
-                "type": "integer",
-                "minimum": 1,
-                "maximum": bounds.REPLICAS,
-                "description": "The number of workers that must run before the launcher starts.",
-                "examples": [2],
-            },
-            "maxReplicas": {
-                "type": "integer",
-                "minimum": 1,
-                "maximum": bounds.REPLICAS,
-                "description": "The maximum number of workers that discover_hosts.sh looks up.",
-                "examples": [8],
-            },
-        },
-    },
-}
 
 
 def topology(job: TrainingJob) -> Topology:
@@ -82,7 +51,6 @@ FRAMEWORK = Framework(
     title="Horovod",
     summary="Like MPI; elastic training with a script that lists the running workers.",
     roles=ROLES,
-    options=OPTIONS,
     renamed_options={"elastic": "elasticPolicy"},
     topology=topology,
     example=mpi.example,

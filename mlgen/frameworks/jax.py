@@ -9,7 +9,7 @@ Trainer 2 (pkg/runtime/framework/plugins/jax). JAX itself reads only JAX_COORDIN
 from functools import partial
 from typing import Any
 
-from mlgen.frameworks._framework import Framework
+from mlgen.frameworks import Framework
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer
 from mlgen.jobfile.model import TrainingJob
 from mlgen.topology import INDEX, Topology
@@ -17,8 +17,6 @@ from mlgen.topology import INDEX, Topology
 PORT = 6666
 
 ROLES = ("worker",)
-
-OPTIONS: dict[str, Any] = {}
 
 
 def topology(job: TrainingJob) -> Topology:
@@ -65,7 +63,6 @@ FRAMEWORK = Framework(
     title="JAX",
     summary="Sets the coordinator address and process IDs for jax.distributed.initialize.",
     roles=ROLES,
-    options=OPTIONS,
     topology=topology,
     example=example,
 )

@@ -11,10 +11,9 @@ from functools import partial
 from math import ceil
 from typing import Any
 
-from mlgen.frameworks._framework import Framework
+from mlgen.frameworks import Framework
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer, config
 from mlgen.jobfile.model import RoleSpec, TrainingJob
-from mlgen.jobfile.patterns import PATH
 from mlgen.kubernetes.quantity import parse
 from mlgen.topology import INDEX, POD_IP, POD_NAME, POD_NAMESPACE, Env, Mount, Scratch, Topology
 
@@ -23,50 +22,6 @@ PORT = 11111
 ROLES = ("scheduler", "webservice", "worker")
 
 PLASMA = "/dev/shm"  # noqa: S108 - the default of Mars
-
-OPTIONS: dict[str, Any] = {
-    "workerMemoryTuningPolicy": {
-        "type": "object",
-        "description": "How workers use memory.",
-        "additionalProperties": False,
-        "examples": [{"workerCachePercentage": 60, "spillDirs": ["/spill"]}],
-        "properties": {
-            "plasmaStore": {
-                "type": "string",
-                "pattern": PATH,
-                "default": PLASMA,
-                "description": "The folder of the Plasma store, a worker's shared memory.",
-                "examples": ["/plasma"],
-            },
-            "lockFreeFileIO": {
-                "type": "boolean",
-                "default": True,
-                "description": "Whether files are written without locking.",
-                "examples": [False],
-            },
-            "spillDirs": {
-                "type": "array",
-                "minItems": 1,
-                "items": {"type": "string", "pattern": PATH, "examples": ["/spill"]},
-                "description": "Folders for data that does not fit into memory.",
-                "examples": [["/spill"]],
-            },
-            "workerCachePercentage": {
-                "type": "integer",
-                "minimum": 1,
-                "maximum": 100,
-                "description": "The size of the Plasma store, in percent of a worker's memory.",
-                "examples": [60],
-            },
-            "workerCacheSize": {
-                "type": "string",
-                "pattern": "^[0-9]+([.][0-9]+)?([kMGTPE]|[KMGTPE]i)?$",
-                "description": "The size of the Plasma store, instead of a percentage.",
-                "examples": ["20Gi"],
-            },
-        },
-    }
-}
 
 
 def topology(job: TrainingJob) -> Topology:
@@ -178,7 +133,6 @@ FRAMEWORK = Framework(
     title="Mars",
     summary="Schedulers, web services and workers with MARS_CLUSTER_DETAIL.",
     roles=ROLES,
-    options=OPTIONS,
     topology=topology,
     example=example,
     idle_roles=lambda _job: ("scheduler", "webservice"),

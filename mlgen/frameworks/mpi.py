@@ -9,13 +9,12 @@ work unchanged.
 from dataclasses import replace
 from typing import Any
 
-from mlgen.frameworks._framework import Framework
+from mlgen.frameworks import Framework
 from mlgen.frameworks._launch import launches_of, words_of
 from mlgen.frameworks._launch.ports import ssh_port, sshd_port
 from mlgen.frameworks._planner import Planner, Viewer
 from mlgen.frameworks._rules import slots
 from mlgen.jobfile.model import TrainingJob
-from mlgen.jobfile.patterns import LINE, SSH_FOLDER
 from mlgen.problems import Problem
 from mlgen.topology import ConfigFiles, Helper, Hosts, Mount, Right, Scratch, SecretFiles, Topology
 
@@ -34,52 +33,6 @@ CONFIG = "/etc/mpi"
 KUBECTL = "/opt/kube"
 """The folder in which the launcher finds kubectl."""
 
-OPTIONS: dict[str, Any] = {
-    "slotsPerWorker": {
-        "type": "integer",
-        "minimum": 1,
-        "description": "The maximum number of processes that mpirun starts in each worker. Defaults"
-        " to the number of GPUs of a worker, or else to 1.",
-        "examples": [4],
-    },
-    "implementation": {
-        "type": "string",
-        "enum": ["OpenMPI", "Intel", "MPICH"],
-        "default": "OpenMPI",
-        "description": "The MPI in the image, which determines the variables and the hostfile.",
-        "examples": ["Intel"],
-    },
-    "transport": {
-        "type": "string",
-        "enum": ["kubectl-exec", "ssh"],
-        "default": "kubectl-exec",
-        "description": "How mpirun reaches the workers. kubectl-exec works without ssh in the"
-        " image; the launcher gets permission to run commands in the worker pods. ssh requires sshd"
-        " in the image and a Secret with keys, which `mlgen ssh-secret` prints.",
-        "examples": ["ssh"],
-    },
-    "sshSecret": {
-        "type": "string",
-        "minLength": 1,
-        "pattern": LINE,
-        "description": "The Secret with ssh-privatekey and ssh-publickey. Defaults to <job>-ssh.",
-        "examples": ["resnet-ssh"],
-    },
-    "sshAuthMountPath": {
-        "type": "string",
-        "pattern": SSH_FOLDER,
-        "default": "/root/.ssh",
-        "description": "The .ssh folder of the user that the containers run as.",
-        "examples": ["/home/mpiuser/.ssh"],
-    },
-    "runLauncherAsWorker": {
-        "type": "boolean",
-        "default": False,
-        "description": "Whether the launcher also runs processes; they have the first ranks.",
-        "examples": [True],
-    },
-}
-
 
 def topology(job: TrainingJob) -> Topology:
     """Lay out a launcher and workers."""
@@ -95,7 +48,7 @@ def lay_out(
     """Return a planner with a launcher and workers, or with problems.
 
     Args:
-        job: a job with the `ROLES` and `OPTIONS` of this module.
+        job: a job with the roles and options of mpi.
         extra_files: additional files of the launcher, next to the hostfile.
         min_workers: the number of workers that must be running before the launcher starts; by
             default all of them.
@@ -380,7 +333,6 @@ FRAMEWORK = Framework(
     title="MPI",
     summary="A launcher runs mpirun, which starts one process per slot in the workers.",
     roles=ROLES,
-    options=OPTIONS,
     topology=topology,
     example=example,
     idle_roles=idle_roles,

@@ -13,10 +13,9 @@ it takes, also while its name does not resolve.
 from functools import partial
 from typing import Any
 
-from mlgen.frameworks._framework import Framework
+from mlgen.frameworks import Framework
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer, config
 from mlgen.jobfile.model import TrainingJob
-from mlgen.jobfile.patterns import LINE
 from mlgen.topology import INDEX, Topology
 
 PORT = 9091
@@ -27,17 +26,6 @@ TUNE = ("tunertracker", "tunerserver", "tuner")
 ROLES = (*TRAIN, *TUNE)
 
 SERVING = ("tunertracker", "tunerserver")
-
-OPTIONS: dict[str, Any] = {
-    "tunerServerKeys": {
-        "type": "object",
-        "description": "The device key of each role for the tuner's tracker: the labels in"
-        " MX_CONFIG.",
-        "examples": [{"tunerserver": "2080ti"}],
-        "propertyNames": {"pattern": LINE},
-        "additionalProperties": {"type": "string", "pattern": LINE},
-    }
-}
 
 
 def topology(job: TrainingJob) -> Topology:
@@ -119,7 +107,6 @@ FRAMEWORK = Framework(
     title="MXNet",
     summary="Scheduler, servers and workers with DMLC_* and MX_CONFIG; or the tuner's roles.",
     roles=ROLES,
-    options=OPTIONS,
     topology=topology,
     example=example,
     idle_roles=lambda _job: ("scheduler", "server", "tunertracker"),

@@ -10,7 +10,7 @@ have the same template and share one Job.
 from functools import partial
 from typing import Any
 
-from mlgen.frameworks._framework import Framework
+from mlgen.frameworks import Framework
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer
 from mlgen.jobfile.model import TrainingJob
 from mlgen.topology import INDEX, POD_IP, Env, Topology
@@ -18,8 +18,6 @@ from mlgen.topology import INDEX, POD_IP, Env, Topology
 PORT = 36543
 
 ROLES = ("master", "worker")
-
-OPTIONS: dict[str, Any] = {}
 
 
 def topology(job: TrainingJob) -> Topology:
@@ -83,7 +81,6 @@ FRAMEWORK = Framework(
     title="PaddlePaddle",
     summary="Collective training among workers, or masters with parameter servers and workers.",
     roles=ROLES,
-    options=OPTIONS,
     topology=topology,
     example=example,
     idle_roles=lambda _job: ("master",),

@@ -10,15 +10,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from mlgen import bounds
-from mlgen.frameworks._framework import Framework
+from mlgen.frameworks import Framework
 from mlgen.frameworks._launch import launches_of
 from mlgen.frameworks._launch.ports import rendezvous_port
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer
 from mlgen.frameworks._ranks import RANK, RankInfo, ranked
 from mlgen.frameworks._success import ANY
 from mlgen.jobfile.model import RoleSpec, TrainingJob
-from mlgen.jobfile.patterns import LINE
 from mlgen.problems import Problem
 from mlgen.topology import Topology
 
@@ -32,64 +30,6 @@ but torchrun waits this long for the other replicas (join_timeout).
 """
 
 ROLES = ("master", "worker")
-
-OPTIONS: dict[str, Any] = {
-    "nprocPerNode": {
-        "type": ["integer", "string"],
-        "minimum": 1,
-        "pattern": "^(auto|cpu|gpu)$",
-        "default": "auto",
-        "description": "The number of processes that torchrun starts in each replica: a number, or"
-        " one per CPU (cpu) or GPU (gpu); auto means gpu if the node has one, else cpu. Unless it"
-        " is a number, WORLD_SIZE is the number of replicas.",
-        "examples": [8, "gpu"],
-    },
-    "elasticPolicy": {
-        "type": "object",
-        "description": "Elastic training: workers find each other at run time with torchrun's c10d"
-        " rendezvous. Training runs with any number of workers from minReplicas to maxReplicas."
-        " A master counts as one of them.",
-        "additionalProperties": False,
-        "examples": [{"minReplicas": 2, "maxReplicas": 4, "maxRestarts": 3}],
-        "properties": {
-            "minReplicas": {
-                "type": "integer",
-                "minimum": 1,
-                "maximum": bounds.REPLICAS,
-                "description": "The minimum number of replicas. Defaults to all of them.",
-                "examples": [2],
-            },
-            "maxReplicas": {
-                "type": "integer",
-                "minimum": 1,
-                "maximum": bounds.REPLICAS,
-                "description": "The maximum number of replicas. Defaults to all of them.",
-                "examples": [4],
-            },
-            "maxRestarts": {
-                "type": "integer",
-                "minimum": 0,
-                "description": "The number of times that torchrun restarts all processes before it"
-                " fails.",
-                "examples": [3],
-            },
-            "rdzvId": {
-                "type": "string",
-                "minLength": 1,
-                "pattern": LINE,
-                "description": "The ID of the rendezvous. Defaults to the name of the job.",
-                "examples": ["bert-7"],
-            },
-            "rdzvConf": {
-                "type": "object",
-                "propertyNames": {"pattern": LINE},
-                "additionalProperties": {"type": "string", "pattern": LINE},
-                "description": "Additional settings of the rendezvous, as strings.",
-                "examples": [{"join_timeout": "600"}],
-            },
-        },
-    },
-}
 
 
 def topology(job: TrainingJob) -> Topology:
@@ -221,7 +161,6 @@ FRAMEWORK = Framework(
     title="PyTorch",
     summary="Sets ranks and addresses for torch.distributed and torchrun, static or elastic.",
     roles=ROLES,
-    options=OPTIONS,
     topology=topology,
     example=example,
 )

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from mlgen.frameworks._framework import Framework
+from mlgen.frameworks import Framework
 from mlgen.frameworks._launch import Launch, launches_of, words_of
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer
 from mlgen.jobfile.model import RoleSpec, TrainingJob
@@ -23,8 +23,6 @@ GCS, DASHBOARD, CLIENT = 6379, 8265, 10001
 """The ports of the head: the cluster's control store, the dashboard with the job API, clients."""
 
 ROLES = ("head", "worker", "submitter")
-
-OPTIONS: dict[str, Any] = {}
 
 
 def topology(job: TrainingJob) -> Topology:
@@ -152,7 +150,6 @@ FRAMEWORK = Framework(
     title="Ray",
     summary="A cluster of a head and workers, and a submitter that submits the training to it.",
     roles=ROLES,
-    options=OPTIONS,
     topology=topology,
     example=example,
     idle_roles=_idle_roles,

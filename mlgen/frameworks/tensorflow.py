@@ -13,7 +13,7 @@ for an hour (tsl/distributed_runtime/coordination/coordination_service_agent.cc)
 from functools import partial
 from typing import Any
 
-from mlgen.frameworks._framework import Framework
+from mlgen.frameworks import Framework
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer, config
 from mlgen.frameworks._success import FIRST
 from mlgen.jobfile.model import TrainingJob
@@ -22,17 +22,6 @@ from mlgen.topology import INDEX, Topology
 PORT = 2222
 
 ROLES = ("chief", "master", "ps", "worker", "evaluator")
-
-OPTIONS: dict[str, Any] = {
-    "enableDynamicWorker": {
-        "type": "boolean",
-        "default": False,
-        "description": "Whether the number of workers can change during training. The TF_CONFIG of"
-        " a worker then lists only itself and the parameter servers (sparse), and a worker that"
-        " fails does not stop the others.",
-        "examples": [True],
-    }
-}
 
 
 def topology(job: TrainingJob) -> Topology:
@@ -99,7 +88,6 @@ FRAMEWORK = Framework(
     title="TensorFlow",
     summary="Sets TF_CONFIG for parameter servers, or for all-reduce among workers.",
     roles=ROLES,
-    options=OPTIONS,
     topology=topology,
     example=example,
     idle_roles=lambda _job: ("ps",),

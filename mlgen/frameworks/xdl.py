@@ -8,10 +8,9 @@ from functools import partial
 from math import ceil
 from typing import Any
 
-from mlgen.frameworks._framework import Framework
+from mlgen.frameworks import Framework
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer, config
 from mlgen.jobfile.model import TrainingJob
-from mlgen.jobfile.patterns import LINE
 from mlgen.topology import INDEX, Success, Topology
 
 PORT = 2222
@@ -20,30 +19,6 @@ ROLES = ("ps", "scheduler", "worker", "extendrole")
 
 DEFAULT_RATE = 90
 """The default of minFinishWorkRate, in percent."""
-
-OPTIONS: dict[str, Any] = {
-    "minFinishWorkRate": {
-        "type": "integer",
-        "minimum": 1,
-        "maximum": 100,
-        "default": DEFAULT_RATE,
-        "description": "The percentage of workers that must succeed.",
-        "examples": [80],
-    },
-    "minFinishWorkNum": {
-        "type": "integer",
-        "minimum": 1,
-        "description": "The number of workers that must succeed, instead of a percentage.",
-        "examples": [8],
-    },
-    "zkAddr": {
-        "type": "string",
-        "minLength": 1,
-        "pattern": LINE,
-        "description": "The ZooKeeper path of ZK_ADDR, to which the name of the job is appended.",
-        "examples": ["zfs://zookeeper.example:2181/xdl"],
-    },
-}
 
 
 def topology(job: TrainingJob) -> Topology:
@@ -107,7 +82,6 @@ FRAMEWORK = Framework(
     title="XDL",
     summary="Parameter servers, a scheduler and workers with XDL_CONFIG and ZooKeeper.",
     roles=ROLES,
-    options=OPTIONS,
     topology=topology,
     example=example,
     idle_roles=lambda _job: ("scheduler", "ps"),

@@ -10,7 +10,7 @@ some seconds, so the others also wait until rank 0 has started.
 
 from typing import Any
 
-from mlgen.frameworks._framework import Framework
+from mlgen.frameworks import Framework
 from mlgen.frameworks._planner import Planner
 from mlgen.frameworks._ranks import RANK, RankInfo, ranked
 from mlgen.jobfile.model import TrainingJob
@@ -19,8 +19,6 @@ from mlgen.topology import Topology
 PORT = 9999
 
 ROLES = ("master", "worker")
-
-OPTIONS: dict[str, Any] = {}
 
 
 def topology(job: TrainingJob) -> Topology:
@@ -58,7 +56,6 @@ FRAMEWORK = Framework(
     title="XGBoost",
     summary="A master that runs the tracker, and workers. Also for LightGBM.",
     roles=ROLES,
-    options=OPTIONS,
     topology=topology,
     example=example,
 )

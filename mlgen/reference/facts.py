@@ -100,7 +100,7 @@ def facts(name: str) -> FrameworkFacts:
         example,
         laid_out,
         tuple(role for role in more if role.name not in known),
-        tuple(_variants(job, framework.options)),
+        tuple(_variants(job, frameworks.options(name))),
     )
 
 

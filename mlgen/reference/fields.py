@@ -214,7 +214,7 @@ def _options() -> list[Field]:
     """Return the options of all frameworks; equal ones only once."""
     options: dict[str, list[tuple[Any, list[str]]]] = {}
     for framework in frameworks.names():
-        for name, schema in frameworks.get(framework).options.items():
+        for name, schema in frameworks.options(framework).items():
             same = [owners for known, owners in options.setdefault(name, []) if known == schema]
             if same:
                 same[0].append(framework)

@@ -119,7 +119,7 @@ def _of_spec(rendered: Rendered, spec: Values) -> Iterator[tuple[ValuePath, Any,
             found = _of_object((name,), properties[name], value or {})
             yield from (each for each in found if each[0] not in idle)
     framework = frameworks.get(rendered.job.framework)
-    for name, option in framework.options.items():
+    for name, option in frameworks.options(rendered.job.framework).items():
         is_open = "default" in option and name not in rendered.job.options
         if is_open and _applies(rendered, name, option["default"]):
             yield ("options", name), option["default"], f"default of {framework.title}"

@@ -7,7 +7,7 @@ import yaml
 from support import FIXTURES, ROOT
 
 from mlgen import frameworks
-from mlgen.frameworks._framework import Framework
+from mlgen.frameworks import Framework
 from mlgen.jobfile.schema import base
 
 NAMES = frameworks.names()
@@ -43,9 +43,18 @@ def missing(name):
     roles = {role for spec in specs(name) for role in spec["roles"]}
     for role in sorted(set(framework.roles or ()) - roles):
         yield f"a fixture with the role {role}"
+    yield from missing_of_options(name)
+
+
+def missing_of_options(name):
+    """Return what the options of a framework lack."""
+    schemas = ROOT / f"schemas/options/{name}.json"
+    if not schemas.exists():
+        yield f"a schema for each of its options, or {{}}, in schemas/options/{name}.json"
     family = specs(*(FAMILY if name in FAMILY else [name]))
     options = {option for spec in family for option in spec.get("options", {})}
-    for option in sorted({*framework.options, *framework.renamed_options} - options):
+    own = frameworks.options(name) if schemas.exists() else {}
+    for option in sorted({*own, *frameworks.get(name).renamed_options} - options):
         yield f"a fixture with the option {option}"
 
 
@@ -63,7 +72,6 @@ def test_a_framework_without_anything_gets_one_list_of_what_it_lacks(monkeypatch
         roles=("head",),
         topology=lambda job: job,
         example=lambda replicas, gpus: {"roles": {}, "replicas": replicas, "gpus": gpus},
-        options={"size": {}},
         renamed_options={"length": "size"},
     )
     monkeypatch.setattr(frameworks, "get", {"new": new}.get)
@@ -75,8 +83,8 @@ def test_a_framework_without_anything_gets_one_list_of_what_it_lacks(monkeypatch
         "a page docs/frameworks/new.md",
         "a job file fixtures/new.yaml or fixtures/new-*.yaml",
         "a fixture with the role head",
+        "a schema for each of its options, or {}, in schemas/options/new.json",
         "a fixture with the option length",
-        "a fixture with the option size",
     ]
 
 
@@ -96,6 +104,10 @@ def test_the_folder_of_the_frameworks_contains_nothing_else():
 
     public = {name for name in files if not name.startswith("_")}
     assert public == {f"{name}.py" for name in NAMES}
+
+
+def test_every_schema_of_options_is_that_of_a_framework():
+    assert sorted(path.stem for path in (ROOT / "schemas/options").iterdir()) == NAMES
 
 
 def test_private_modules_are_not_frameworks():

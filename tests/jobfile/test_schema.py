@@ -46,7 +46,7 @@ FIELDS = {
 OPTIONS = {
     f"{framework}/{'/'.join(path)}": node
     for framework in frameworks.names()
-    for path, node in subschemas({"properties": frameworks.get(framework).options})
+    for path, node in subschemas({"properties": frameworks.options(framework)})
     if path[-2:-1] == ("properties",)
 }
 EVERY = FIELDS | OPTIONS
@@ -188,7 +188,7 @@ def test_the_default_of_a_wait_is_that_of_its_dataclass():
 WITH_DEFAULT = [
     (name, option, node["default"])
     for name in frameworks.names()
-    for option, node in frameworks.get(name).options.items()
+    for option, node in frameworks.options(name).items()
     if "default" in node
 ]
 

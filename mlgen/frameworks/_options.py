@@ -1,32 +1,52 @@
-"""Renamed options: a document that uses old names → the same document with the current names.
+"""The options of a framework: their schemas, which are in `schemas/options/`, and their old names.
 
-The only place that knows old names. The schema lists them as deprecated; every other module sees
-current names only.
+A document that uses old names → the same document with the current names. This is the only place
+that knows old names. The schema lists them as deprecated; every other module sees current names
+only.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from mlgen.documents.document import Document
 from mlgen.documents.marks import UNWRITTEN, Mark
-from mlgen.frameworks._framework import Framework
 from mlgen.problems import Problem, ValuePath
+from mlgen.resources import folder
 
 OPTIONS: ValuePath = ("spec", "options")
 
 
-def with_deprecated(framework: Framework) -> dict[str, Any]:
-    """Return the schemas of a framework's options, those of their old names included."""
+@cache
+def schemas(framework: str) -> Mapping[str, Any]:
+    """Return a JSON Schema for each option of a framework: `schemas/options/<framework>.json`.
+
+    `{"$ref": "mpi.json#/transport"}` there is the schema of an option of another framework.
+    """
+    text = (folder("schemas") / "options" / f"{framework}.json").read_text(encoding="utf-8")
+    return {name: _resolved(schema) for name, schema in json.loads(text).items()}
+
+
+def _resolved(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema, or the one that it refers to."""
+    framework, _, option = schema.get("$ref", "").partition(".json#/")
+    found: dict[str, Any] = schemas(framework)[option] if option else schema
+    return found
+
+
+def with_deprecated(current: Mapping[str, Any], new_names: Mapping[str, str]) -> dict[str, Any]:
+    """Return the schemas of options, those of their old names included."""
     deprecated = {
         old: {
-            **framework.options[new],
+            **current[new],
             "deprecated": True,
             "description": f"Deprecated: the old name of {new}.",
         }
-        for old, new in framework.renamed_options.items()
+        for old, new in new_names.items()
     }
-    return {**framework.options, **deprecated}
+    return {**current, **deprecated}
 
 
 def conflicts(document: Document, new_names: Mapping[str, str]) -> list[Problem]:

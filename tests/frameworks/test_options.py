@@ -8,7 +8,7 @@ from mlgen import MlgenError, convert, frameworks, validate
 from mlgen.documents.files import Text
 from mlgen.documents.marks import Mark
 from mlgen.documents.reader import read_documents
-from mlgen.frameworks import _renamed
+from mlgen.frameworks import _options
 from mlgen.problems import Place
 
 JOB = """\
@@ -104,11 +104,12 @@ def test_a_misspelt_option_is_not_corrected_to_the_old_name():
 
 def test_the_schema_marks_the_old_name_as_deprecated():
     horovod = frameworks.get("horovod")
-    schemas = _renamed.with_deprecated(horovod)
+    current = frameworks.options("horovod")
+    schemas = _options.with_deprecated(current, horovod.renamed_options)
 
-    assert set(schemas) == {*horovod.options, "elastic"}
+    assert set(schemas) == {*current, "elastic"}
     assert schemas["elastic"] == {
-        **horovod.options["elasticPolicy"],
+        **current["elasticPolicy"],
         "deprecated": True,
         "description": "Deprecated: the old name of elasticPolicy.",
     }
@@ -122,14 +123,14 @@ def test_the_schema_marks_the_old_name_as_deprecated():
 def test_options_of_the_wrong_type_have_no_old_names(options):
     odd = document(f"spec: {{options: {options}}}\n")
 
-    assert _renamed.conflicts(odd, {"elastic": "elasticPolicy"}) == []
-    assert _renamed.deprecations(odd, {"elastic": "elasticPolicy"}) == []
-    assert _renamed.with_current_names(odd, {"elastic": "elasticPolicy"}) is odd
+    assert _options.conflicts(odd, {"elastic": "elasticPolicy"}) == []
+    assert _options.deprecations(odd, {"elastic": "elasticPolicy"}) == []
+    assert _options.with_current_names(odd, {"elastic": "elasticPolicy"}) is odd
 
 
 @pytest.mark.parametrize("spec", ["spec: 3\n", "spec: {}\n", "kind: TrainingJob\n"])
 def test_a_document_without_options_has_no_old_names(spec):
-    assert _renamed.deprecations(document(spec), {"elastic": "elasticPolicy"}) == []
+    assert _options.deprecations(document(spec), {"elastic": "elasticPolicy"}) == []
 
 
 def test_origins_in_a_custom_resource_follow_the_current_name():
@@ -138,7 +139,7 @@ def test_origins_in_a_custom_resource_follow_the_current_name():
     marks = original.marks().put(path, Mark(original.place(path), origin=("spec", "elastic")))
     converted = replace(original, marks=lambda: marks, converted=True)
 
-    current = _renamed.with_current_names(converted, {"elastic": "elasticPolicy"})
+    current = _options.with_current_names(converted, {"elastic": "elasticPolicy"})
 
     assert ("spec", "elastic") == current.origin(("spec", "options", "elasticPolicy"))
     assert ("spec", "options") == current.origin(("spec", "options", "elastic"))
