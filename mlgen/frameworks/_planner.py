@@ -5,17 +5,15 @@ them here, once for all frameworks, and contradictions are collected as problems
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from mlgen.frameworks import _rules, _success, _supervision
+from mlgen.frameworks import _lifecycle, _rules
 from mlgen.frameworks._addresses import with_aliases
-from mlgen.frameworks._host_ports import Allocation
-from mlgen.frameworks._rules import endings
-from mlgen.frameworks._size import Size
-from mlgen.frameworks._waits import with_ready_names, with_waits
-from mlgen.jobfile.model import RoleSpec, TrainingJob
+from mlgen.frameworks._capacity import HostPortAllocation, Size
+from mlgen.frameworks._launch import rendezvous_port
+from mlgen.jobfile.model import RoleSpec, TrainingJob, WaitFor
 from mlgen.problems import Collector, Problem, did_you_mean
 from mlgen.topology import (
     INDEX,
@@ -24,6 +22,7 @@ from mlgen.topology import (
     Helper,
     Hosts,
     Mount,
+    Order,
     Right,
     Role,
     Success,
@@ -71,6 +70,21 @@ def config(value: Mapping[str, Any]) -> str:
     return text.replace(f'"index":"{INDEX}"', f'"index":{INDEX}')
 
 
+STATES = ("Complete", "Ready")
+"""What an order waits for; waits in the pods are for names and ports."""
+
+
+def _with_ready_names(roles: Sequence[Role]) -> list[Role]:
+    """Return the roles with the names by which others wait for the start of a first replica."""
+    ready = {wait.role: str(wait.hosts) for role in roles for wait in role.waits if wait.started}
+    return [
+        replace(role, ready={ready[role.name]: 0})
+        if role.name in ready and role.index in (None, 0)
+        else role
+        for role in roles
+    ]
+
+
 class Planner:
     """Builds the topology of one job, and collects its problems to report all of them at once.
 
@@ -101,7 +115,7 @@ class Planner:
         self.minimums: dict[str, int] = {}
         self.files: dict[str, str] = {}
         self.collector = Collector()
-        self.host_ports = Allocation(job)
+        self.host_ports = HostPortAllocation(job)
         self.size = Size(job)
 
     def problem(
@@ -291,9 +305,9 @@ class Planner:
         if fields.get("decides"):
             split = self.is_split(spec) and replicas > 1
             needed = fields.get("tolerates_failure", False)
-            success = _success.success(self.job, success, needed=needed)
-            self.job = _supervision.with_split_deciders(self.job, spec.name, split=split)
-            self.collector.extend(_success.problems(self.job, replicas, split=split))
+            success = _lifecycle.success(self.job, success, needed=needed)
+            self.job = _lifecycle.with_split_deciders(self.job, spec.name, split=split)
+            self.collector.extend(_lifecycle.success_problems(self.job, replicas, split=split))
         policy = self._restart_policy(spec, restart, serves=serves)
         role = Role(
             name=spec.name,
@@ -301,7 +315,7 @@ class Planner:
             spec=spec,
             serves=policy == "Always",
             restart=policy,
-            gang=_supervision.is_in_gang(self.job, spec.name),
+            gang=_lifecycle.is_in_gang(self.job, spec.name),
             alone=spec.restart_scope is not None,
             success=success if fields.get("decides") else None,
             endless=serves,
@@ -329,7 +343,7 @@ class Planner:
         replica exits first, and with which code, says little: torchrun exits with 1 for every death
         of a child, and so do the peers of a replica that is lost.
         """
-        if _supervision.is_in_gang(self.job, spec.name) and not serves and not spec.restart_scope:
+        if _lifecycle.is_in_gang(self.job, spec.name) and not serves and not spec.restart_scope:
             restart = "ExitCode" if spec.retryable_exit_codes else "OnFailure"
         policy = spec.restart_policy or restart or ("Always" if serves else "Never")
         if policy != "Always" or serves:
@@ -375,23 +389,94 @@ class Planner:
             return default
         return role
 
+    def _with_waits(self) -> list[Role]:
+        """Return the roles with the waits and orders of their waitFor, which needs all ports.
+
+        An order comes in addition to the waits of the framework, which an empty list removes.
+        """
+        of_specs: dict[str, tuple[tuple[Wait, ...], tuple[Order, ...]]] = {}
+        roles = []
+        for role in self.roles:
+            entries = role.spec.wait_for
+            if entries is None:
+                roles.append(role)
+                continue
+            name = role.spec.name
+            if name not in of_specs:  # the same for each of its replicas
+                of_specs[name] = self._of_entries(role, entries)
+            more, orders = of_specs[name]
+            is_added = bool(entries) and all(entry.until in STATES for entry in entries)
+            waits = (*role.waits, *more) if is_added else more
+            roles.append(replace(role, waits=waits, orders=orders))
+        return roles
+
+    def _of_entries(
+        self, role: Role, entries: Sequence[WaitFor]
+    ) -> tuple[tuple[Wait, ...], tuple[Order, ...]]:
+        """Return the waits and orders of the entries of a role's waitFor."""
+        orders = [entry for entry in entries if entry.until in STATES]
+        in_pods = [entry for entry in entries if entry.until not in STATES]
+        if not self.job.watched:
+            in_pods += [replace(entry, until="name") for entry in orders if entry.until == "Ready"]
+            orders = [entry for entry in orders if entry.until == "Complete"]
+        waits = (wait for entry in in_pods for wait in self._waits(role, entry))
+        found = (order for entry in orders for order in self._orders(role, entry))
+        return tuple(waits), tuple(found)
+
+    def _orders(self, role: Role, entry: WaitFor) -> Iterator[Order]:
+        """Return the orders of one entry of waitFor; one for each role that it stands for."""
+        match entry.until:
+            case "Complete" | "Ready" as until:
+                for name in dict.fromkeys(peer.name for peer in self._peers(role, entry)):
+                    yield Order(name, until)
+
+    def _waits(self, role: Role, entry: WaitFor) -> Iterator[Wait]:
+        """Return the waits of one entry of waitFor; one for each role that it stands for."""
+        path = ("roles", role.spec.name, "waitFor")
+        peers = self._peers(role, entry)
+        for name in dict.fromkeys(peer.name for peer in peers):
+            same_role = [peer for peer in peers if peer.name == name]
+            spec = replace(same_role[0].spec, name=name)
+            port = self._listening_port(same_role[0]) if entry.until == "port" else None
+            if entry.until == "port" and port is None:
+                message = f"{name} has no port to wait for"
+                self.problem(path, message, f"set a port for {name}, or write until: name")
+            count, first = sum(peer.replicas for peer in same_role), same_role[0].index or 0
+            count = min(count, self.minimums.get(name, count))
+            yield Wait(name, self.hosts(spec, count, first), port)
+
+    def _peers(self, role: Role, entry: WaitFor) -> list[Role]:
+        """Return the roles that an entry of waitFor stands for; a problem if there are none."""
+        peers = [peer for peer in self.roles if entry.role in (peer.name, peer.spec.name)]
+        if not peers:
+            names = sorted({peer.name for peer in self.roles})
+            hint = did_you_mean(entry.role, names) or f"the roles are {', '.join(names)}"
+            path = ("roles", role.spec.name, "waitFor")
+            self.problem(path, f'the job has no role "{entry.role}"', hint)
+        return peers
+
+    def _listening_port(self, role: Role) -> int | None:
+        """Return the port on which a role listens: the one in its launcher's flags comes first."""
+        flagged = None if self.is_split(role.spec) else rendezvous_port(role.spec)
+        return flagged or role.port
+
     def topology(self) -> Topology:
         """Return the finished topology.
 
         Raises:
             MlgenError: with every problem that was reported.
         """
-        roles = _supervision.with_deciders(self.job, with_ready_names(with_waits(self)))
+        roles = _lifecycle.with_deciders(self.job, _with_ready_names(self._with_waits()))
         self.roles = with_aliases(self.job, roles)
         topology = Topology(
             job=self.job,
             roles=tuple(self.roles),
-            supervised=_supervision.is_supervised(self.job, roles),
-            decides=_supervision.decides(self.job),
+            supervised=_lifecycle.is_supervised(self.job, roles),
+            decides=_lifecycle.decides(self.job),
             files=self.files,
         )
-        self.collector.extend(_supervision.problems(self.job, roles))
-        self.collector.extend(_rules.problems(topology))
+        self.collector.extend(_lifecycle.supervision_problems(self.job, roles))
+        self.collector.extend(_rules.contradictions(topology))
         self.collector.raise_errors()
-        cleanup = endings.cleanup(topology)
+        cleanup = _lifecycle.cleanup(topology)
         return replace(topology, warnings=self.collector.problems, cleanup=cleanup)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from mlgen.frameworks._launch import launches_of
+from mlgen.frameworks._lifecycle import FIRST
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer
-from mlgen.frameworks._success import FIRST
 from mlgen.jobfile.model import RoleSpec, SuccessPolicy, TrainingJob, WaitFor
 from mlgen.topology import INDEX, Env, Wait
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from mlgen.frameworks import Framework, mpi
 from mlgen.frameworks._planner import Planner
-from mlgen.frameworks._rules import slots
+from mlgen.frameworks._slots import per_worker
 from mlgen.jobfile.model import TrainingJob
 from mlgen.topology import Topology
 
@@ -44,7 +44,7 @@ def _lines(planner: Planner, role: str, count: int) -> Iterator[str]:
     names = mpi.reachable(planner, role, count)
     hosts = planner.hosts(planner.job.roles[role], count)
     for name, host in zip(names, hosts, strict=True):
-        yield f"{name}:{slots.per_worker(planner.job)} {host}\n"
+        yield f"{name}:{per_worker(planner.job)} {host}\n"
 
 
 FRAMEWORK = Framework(

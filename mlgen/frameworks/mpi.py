@@ -10,10 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 from mlgen.frameworks import Framework
-from mlgen.frameworks._launch import launches_of, words_of
-from mlgen.frameworks._launch.ports import ssh_port, sshd_port
+from mlgen.frameworks._launch import launches_of, ssh_port, sshd_port, words_of
 from mlgen.frameworks._planner import Planner, Viewer
-from mlgen.frameworks._rules import slots
+from mlgen.frameworks._slots import per_worker, slot_problems
 from mlgen.jobfile.model import TrainingJob
 from mlgen.problems import Problem
 from mlgen.topology import ConfigFiles, Helper, Hosts, Mount, Right, Scratch, SecretFiles, Topology
@@ -61,7 +60,7 @@ def lay_out(
     planner.decider("launcher", ["launcher"])
     if planner.collector.problems:
         return planner
-    planner.collector.extend(slots.problems(job))
+    planner.collector.extend(slot_problems(job))
     planner.files["hostfile"] = _hostfile(planner)
     planner.minimums["worker"] = min_workers or job.roles["worker"].replicas
     files = ("hostfile", *extra_files) if ssh else ("hostfile", "kubexec.sh", *extra_files)
@@ -84,7 +83,7 @@ def _hostfile(planner: Planner) -> str:
     if job.options.get("runLauncherAsWorker"):
         names = [*reachable(planner, "launcher", 1), *names]
     separator = " slots=" if _implementation(job) == "OpenMPI" else ":"
-    return "".join(f"{name}{separator}{slots.per_worker(job)}\n" for name in names)
+    return "".join(f"{name}{separator}{per_worker(job)}\n" for name in names)
 
 
 def _implementation(job: TrainingJob) -> str:
@@ -184,7 +183,7 @@ def _agent_env(job: TrainingJob) -> dict[str, str]:
             "I_MPI_HYDRA_BOOTSTRAP": "rsh",
             "I_MPI_HYDRA_BOOTSTRAP_EXEC": agent,
             "I_MPI_HYDRA_HOST_FILE": hostfile,
-            "I_MPI_PERHOST": str(slots.per_worker(job)),
+            "I_MPI_PERHOST": str(per_worker(job)),
         },
         "MPICH": {
             "HYDRA_LAUNCHER": "rsh",
@@ -297,12 +296,12 @@ def _ssh_env(job: TrainingJob, attempts: str) -> dict[str, str]:
             "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
             "OMPI_MCA_orte_default_hostfile": hostfile,
             "OMPI_MCA_plm_rsh_args": retries,
-            "OMPI_MCA_orte_set_default_slots": str(slots.per_worker(job)),
+            "OMPI_MCA_orte_set_default_slots": str(per_worker(job)),
         },
         "Intel": {
             "I_MPI_HYDRA_HOST_FILE": hostfile,
             "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": retries,
-            "I_MPI_PERHOST": str(slots.per_worker(job)),
+            "I_MPI_PERHOST": str(per_worker(job)),
         },
         "MPICH": {"HYDRA_HOST_FILE": hostfile, "HYDRA_LAUNCH_EXTRA_ARGS": retries},
     }[_implementation(job)]

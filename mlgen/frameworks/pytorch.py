@@ -11,11 +11,10 @@ from functools import partial
 from typing import Any
 
 from mlgen.frameworks import Framework
-from mlgen.frameworks._launch import launches_of
-from mlgen.frameworks._launch.ports import rendezvous_port
+from mlgen.frameworks._launch import launches_of, rendezvous_port
+from mlgen.frameworks._lifecycle import ANY
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer
 from mlgen.frameworks._ranks import RANK, RankInfo, ranked
-from mlgen.frameworks._success import ANY
 from mlgen.jobfile.model import RoleSpec, TrainingJob
 from mlgen.problems import Problem
 from mlgen.topology import Topology

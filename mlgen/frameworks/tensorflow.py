@@ -14,8 +14,8 @@ from functools import partial
 from typing import Any
 
 from mlgen.frameworks import Framework
+from mlgen.frameworks._lifecycle import FIRST
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer, config
-from mlgen.frameworks._success import FIRST
 from mlgen.jobfile.model import TrainingJob
 from mlgen.topology import INDEX, Topology
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from mlgen.frameworks._host_ports import Allocation
+from mlgen.frameworks._capacity import HostPortAllocation
 from mlgen.jobfile.model import HostPorts, Network, TrainingJob
 from mlgen.kubernetes.limits import EPHEMERAL_PORTS, NODE_PORTS
 
 
 def allocation(name="ctr", namespace="ads", **ports):
     network = Network(host=True, host_ports=HostPorts(**ports))
-    return Allocation(TrainingJob(name, "tensorflow", {}, namespace, network=network))
+    return HostPortAllocation(TrainingJob(name, "tensorflow", {}, namespace, network=network))
 
 
 def test_a_port_depends_only_on_the_names():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlgen.frameworks._launch.ports import rendezvous_port, ssh_port, sshd_port
+from mlgen.frameworks._launch import rendezvous_port, ssh_port, sshd_port
 from mlgen.jobfile.model import RoleSpec, WaitFor
 
 TORCHRUN = "sh -c exec&torchrun&--rdzv_endpoint=$MASTER_ADDR:29500&--rdzv_backend=c10d&a.py"

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from mlgen import MlgenError
-from mlgen.frameworks import _size
+from mlgen.frameworks._lifecycle import ANY, FIRST
+from mlgen.frameworks import _capacity
 from mlgen.frameworks._planner import Planner, config
-from mlgen.frameworks._success import ANY, FIRST
 from mlgen.jobfile.model import (
     GiveUpAfter,
     HostPorts,
@@ -369,7 +369,7 @@ def test_replicas_with_a_job_and_a_service_each_are_bounded():
 
 
 def test_variables_of_all_replicas_are_bounded_together(monkeypatch):
-    monkeypatch.setattr(_size, "JOB_BYTES", 3 << 20)
+    monkeypatch.setattr(_capacity, "JOB_BYTES", 3 << 20)
     plan = planner()
     specs = [replace(WORKER, name=f"w-{number}") for number in range(100)]
     for spec in specs[:30]:

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from mlgen import MlgenError
+from mlgen.frameworks._lifecycle import FIRST
 from mlgen.frameworks._planner import Planner
 from mlgen.frameworks._ranks import RANK, Member, RankInfo, members, ranked
-from mlgen.frameworks._success import FIRST
 from mlgen.jobfile.model import (
     Network,
     RoleSpec,

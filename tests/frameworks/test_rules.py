@@ -2,8 +2,7 @@
 
 import pytest
 
-from mlgen.frameworks import _rules
-from mlgen.frameworks._rules import endings
+from mlgen.frameworks import _lifecycle, _rules
 from mlgen.jobfile.model import (
     HostPorts,
     Network,
@@ -31,7 +30,7 @@ def role(name="worker", *, spec=None, **fields):
 def reported(*roles, supervised=False, **fields):
     """Return the path below `spec` and the message of each problem."""
     job = TrainingJob("ctr", "generic", {}, **fields)
-    problems = _rules.problems(Topology(job, roles or (role(decides=True),), supervised))
+    problems = _rules.contradictions(Topology(job, roles or (role(decides=True),), supervised))
     assert all(p.code in ("combination", "no-effect", "secret-in-env") and p.hint for p in problems)
     return [(".".join(p.path[1:]), p.message) for p in problems]
 
@@ -41,7 +40,7 @@ def paths(*roles, **fields):
 
 
 def warnings(topology):
-    return [p.warning for p in _rules.problems(topology)]
+    return [p.warning for p in _rules.contradictions(topology)]
 
 
 def test_a_plain_job_has_no_problems():
@@ -194,7 +193,7 @@ def test_a_cleanup_has_no_effect_on_an_explicit_success_policy():
     explicit = SuccessPolicy(replicas="First")
     job = TrainingJob("c", "generic", {}, run_policy=RunPolicy("All"), success_policy=explicit)
 
-    assert [p.code for p in _rules.problems(Topology(job, (of,)))] == ["no-effect"]
+    assert [p.code for p in _rules.contradictions(Topology(job, (of,)))] == ["no-effect"]
 
 
 @pytest.mark.parametrize(
@@ -213,7 +212,7 @@ def test_a_cleanup_of_nothing_has_no_effect(policy, success, converted, reports)
     job = TrainingJob("ctr", "generic", {}, run_policy=RunPolicy(policy), converted=converted)
     message = f"{policy} has no effect: no pod keeps running after training ends"
 
-    assert [(p.path, p.message, p.code) for p in _rules.problems(Topology(job, roles))] == [
+    assert [(p.path, p.message, p.code) for p in _rules.contradictions(Topology(job, roles))] == [
         (("spec", "runPolicy", "cleanPodPolicy"), message, "no-effect")
     ] * reports
 
@@ -235,7 +234,7 @@ def test_a_cleanup_of_nothing_has_no_effect(policy, success, converted, reports)
 def test_the_command_that_deletes_what_keeps_running(roles, policy, command):
     job = TrainingJob("ctr", "generic", {}, run_policy=RunPolicy(**policy))
 
-    assert endings.cleanup(Topology(job, roles, supervised=True)) == command
+    assert _lifecycle.cleanup(Topology(job, roles, supervised=True)) == command
 
 
 @pytest.mark.parametrize(("policy", "keeps"), [("None", True), ("Running", False)])
@@ -243,8 +242,8 @@ def test_a_workflow_cleans_up(policy, keeps):
     run_policy = RunPolicy(policy)
     job = TrainingJob("ctr", "generic", {}, run_policy=run_policy, workflow=True)
 
-    assert _rules.problems(Topology(job, (SERVER,))) == []
-    assert bool(endings.cleanup(Topology(job, (SERVER,)))) is keeps
+    assert _rules.contradictions(Topology(job, (SERVER,))) == []
+    assert bool(_lifecycle.cleanup(Topology(job, (SERVER,)))) is keeps
 
 
 FLUENT_BIT = {"name": "shipper", "image": "fluent/fluent-bit:3.1@sha256:0"}
@@ -265,7 +264,7 @@ def test_a_container_that_keeps_a_job_from_completing(container, serves, message
     of = role(serves=serves, decides=not serves, spec={"templates": (template,)})
 
     job = TrainingJob("ctr", "generic", {"worker": of.spec})
-    problems = _rules.problems(Topology(job, (of,)))
+    problems = _rules.contradictions(Topology(job, (of,)))
 
     assert [(p.code, p.path[-1]) for p in problems] == [("never-ends", 0)] * bool(message)
     assert all(p.message.startswith(message) for p in problems)
@@ -276,13 +275,13 @@ def test_a_sidecar_of_merged_roles_is_reported_where_it_is_written():
     merged = role("rank", decides=True)
     specs = {"master": RoleSpec("master", templates=(template,)), "worker": RoleSpec("worker")}
 
-    (problem,) = _rules.problems(Topology(TrainingJob("ctr", "pytorch", specs), (merged,)))
+    (problem,) = _rules.contradictions(Topology(TrainingJob("ctr", "pytorch", specs), (merged,)))
 
     path = ("template", "spec", "containers", 0)
     assert problem.path == ("spec", "roles", "master", *path)
 
     both = RoleSpec("master", templates=(template, {"spec": {"containers": []}}))
-    (problem,) = _rules.problems(
+    (problem,) = _rules.contradictions(
         Topology(TrainingJob("ctr", "pytorch", {"master": both}), (merged,))
     )
 
@@ -415,7 +414,7 @@ def test_kueue_alone_decides_when_a_job_starts(gang, count):
         "ctr", "generic", {}, run_policy=RunPolicy(suspend=True), scheduling=scheduling
     )
 
-    problems = _rules.problems(Topology(job, (role(decides=True),)))
+    problems = _rules.contradictions(Topology(job, (role(decides=True),)))
 
     assert ["no-effect"] * count == [problem.code for problem in problems]
 
@@ -500,7 +499,7 @@ def test_the_names_of_mlgens_own_objects_are_reserved(name):
 )
 def test_variables_that_look_like_secrets(name, value, is_secret):
     job = TrainingJob("ctr", "generic", {})
-    problems = _rules.problems(Topology(job, (role(spec={"env": {name: value}}),)))
+    problems = _rules.contradictions(Topology(job, (role(spec={"env": {name: value}}),)))
 
     assert [p.path for p in problems] == [("spec", "roles", "worker", "env", name)] * is_secret
     assert all(p.warning and p.code == "secret-in-env" for p in problems)

@@ -3,7 +3,7 @@
 import pytest
 
 from mlgen import MlgenError
-from mlgen.frameworks._success import ANY, FIRST
+from mlgen.frameworks._lifecycle import ANY, FIRST
 from mlgen.jobfile.model import RoleSpec, WaitFor
 from mlgen.topology import PodField
 

@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
+from mlgen.frameworks._command_rules import roles_of
 from mlgen.frameworks._launch import Launch, launches_of, text_of, trains
-from mlgen.frameworks._rules.rank_variables import roles_of
 from mlgen.jobfile.model import PERMANENT_EXIT_CODES, RoleSpec
 from mlgen.problems import Problem, ValuePath
 from mlgen.shell import program, sequence
@@ -70,7 +70,7 @@ class Hidden:
     hint: str = ""
 
 
-def problems(topology: Topology) -> Iterator[Problem]:
+def hidden_exit_codes(topology: Topology) -> Iterator[Problem]:
     """Return a warning for each role whose retryable exit codes are never seen."""
     for name, spec in topology.job.roles.items():
         roles = [role for role in roles_of(topology, name) if role.restart == "ExitCode"]

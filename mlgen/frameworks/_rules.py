@@ -5,33 +5,52 @@ Each check compares one part of the job file with the roles of the finished topo
 
 import re
 from collections.abc import Callable, Iterator
+from functools import reduce
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from mlgen.frameworks._rules import (
-    bounds,
-    command_lines,
-    endings,
-    exit_codes,
-    kueue,
-    localhost,
-    sidecars,
-)
-from mlgen.frameworks._waits import cycles
-from mlgen.jobfile.model import containers_of
+from mlgen.frameworks._command_rules import launch_problems, localhost_problems
+from mlgen.frameworks._exit_codes import hidden_exit_codes
+from mlgen.frameworks._lifecycle import clean_pod_policy, gang_bounds, no_effect, spec_problem, ttl
+from mlgen.jobfile.model import RoleSpec, containers_of
 from mlgen.kubernetes.limits import EPHEMERAL_PORTS, NODE_PORTS, PORT_MAX
-from mlgen.problems import Problem, bounded
+from mlgen.kubernetes.merge import merged
+from mlgen.kubernetes.sidecars import is_sidecar, may_be_sidecar
+from mlgen.problems import Problem, ValuePath, bounded
 from mlgen.topology import RESERVED, Role, Topology
 
 
-def problems(topology: Topology) -> list[Problem]:
+def contradictions(topology: Topology) -> list[Problem]:
     """Return every contradiction; as warnings, values that do not have their full effect."""
     every = (problem for check in CHECKS for problem in check(topology))
     return list(bounded(dict.fromkeys(every)))
 
 
-def _wrong(*path: str, message: str, hint: str, warning: bool = False) -> Problem:
-    """Return a problem at a path below `spec`."""
-    return Problem(("spec", *path), message, "combination", hint, warning)
+def _cycles(topology: Topology) -> Iterator[Problem]:
+    """Report roles that wait for each other to start or to listen, as none of them ever would.
+
+    A wait for a name ends as soon as the pod has an address, so it blocks nobody, unless the role
+    has no pods until another one is complete or ready. A role may also wait for the port of its own
+    first replica, which itself waits only for its own name.
+    """
+    graph: dict[str, set[str]] = {}
+    ordered = {role.name for role in topology.roles if role.orders}
+    for role in topology.roles:
+        awaited = {wait.role for wait in role.waits if wait.port is not None}
+        awaited |= {wait.role for wait in role.waits if wait.role in ordered} - {role.name}
+        awaited |= {order.role for order in role.orders}
+        awaited |= {wait.role for wait in role.waits if wait.started} - {role.name}
+        if role.name in awaited and all(wait.hosts.count == 1 for wait in role.waits):
+            awaited.discard(role.name)
+        graph.setdefault(role.name, set()).update(awaited)
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        cycle = list(reversed(error.args[1]))
+        path = ("roles", cycle[0], "waitFor")
+        message = f"these roles wait for each other to start: {' → '.join(cycle)}"
+        hint = "break the cycle with until: name, or with waitFor: []"
+        yield spec_problem(path, message, hint, "wait-cycle")
 
 
 def _exit_codes(topology: Topology) -> Iterator[Problem]:
@@ -44,12 +63,10 @@ def _exit_codes(topology: Topology) -> Iterator[Problem]:
     for role in roles:
         codes = role.spec.retryable_exit_codes
         if codes and codes not in effective:
-            yield _wrong(
-                "roles",
-                role.spec.name,
-                "retryableExitCodes",
-                message=f"exit codes have no effect with restartPolicy: {role.restart}",
-                hint="write restartPolicy: ExitCode",
+            yield spec_problem(
+                ("roles", role.spec.name, "retryableExitCodes"),
+                f"exit codes have no effect with restartPolicy: {role.restart}",
+                "write restartPolicy: ExitCode",
             )
 
 
@@ -70,22 +87,20 @@ def _limits(topology: Topology) -> Iterator[Problem]:
             for name in (name for name, value in limits.items() if value is not None):
                 message = f"{role.name} is rendered as a StatefulSet, which has no {name}"
                 hint = "remove it, or use a restartPolicy other than Always"
-                yield _wrong(*path, name, message=message, hint=hint)
+                yield spec_problem((*path, name), message, hint)
             continue
         if spec.max_failed_indexes is not None and spec.backoff_limit_per_index is None:
             message = "maxFailedIndexes requires backoffLimitPerIndex"
-            yield _wrong(
-                *path, "maxFailedIndexes", message=message, hint="add backoffLimitPerIndex"
-            )
+            yield spec_problem((*path, "maxFailedIndexes"), message, "add backoffLimitPerIndex")
         if spec.backoff_limit_per_index is not None:
             if role.restart == "OnFailure" and not role.restarts_together:
                 message = "backoffLimitPerIndex cannot be used with restartPolicy: OnFailure"
                 hint = "write restartPolicy: ExitCode or restartPolicy: Never"
-                yield _wrong(*path, "backoffLimitPerIndex", message=message, hint=hint)
+                yield spec_problem((*path, "backoffLimitPerIndex"), message, hint)
             if role.index is not None:
                 message = f"each replica of {spec.name} has its own Job, without indexes"
                 hint = "write backoffLimit, which applies to each of these Jobs"
-                yield _wrong(*path, "backoffLimitPerIndex", message=message, hint=hint)
+                yield spec_problem((*path, "backoffLimitPerIndex"), message, hint)
 
 
 def _deadlines(topology: Topology) -> Iterator[Problem]:
@@ -100,12 +115,11 @@ def _deadlines(topology: Topology) -> Iterator[Problem]:
         if deadline is None:
             deadline, path = job.run_policy.active_deadline_seconds, ("runPolicy",)
         if deadline is not None and deadline <= timeout:
-            yield _wrong(
-                *path,
-                "activeDeadlineSeconds",
-                message=f"the deadline of {deadline} s is not longer than the wait for peers,"
+            yield spec_problem(
+                (*path, "activeDeadlineSeconds"),
+                f"the deadline of {deadline} s is not longer than the wait for peers,"
                 f" {timeout} s, so missing peers would not be reported",
-                hint=f"write more than {timeout}, or lower wait.timeoutSeconds",
+                f"write more than {timeout}, or lower wait.timeoutSeconds",
             )
 
 
@@ -117,29 +131,88 @@ def _wait_bound(topology: Topology) -> Iterator[Problem]:
     if topology.job.wait.timeout_seconds is not None and not waits:
         message = "no role waits for its peers before it starts, so the limit has no effect"
         hint = "remove it, or add waitFor to a role"
-        yield Problem(("spec", "wait", "timeoutSeconds"), message, "no-effect", hint, warning=True)
+        yield no_effect(("wait", "timeoutSeconds"), message, hint)
 
 
 def _managed_by(topology: Topology) -> Iterator[Problem]:
     """The Job controller ignores a Job with another manager, and mlgen has no controller."""
     if topology.job.run_policy.managed_by is not None:
-        yield _wrong(
-            "runPolicy",
-            "managedBy",
-            message="Kubernetes does not run a Job that another controller manages",
-            hint="remove it",
+        yield spec_problem(
+            ("runPolicy", "managedBy"),
+            "Kubernetes does not run a Job that another controller manages",
+            "remove it",
         )
+
+
+def _kueue(topology: Topology) -> Iterator[Problem]:
+    """Kueue would lift `suspend` at once, or never.
+
+    Kueue suspends and resumes a Job that it manages as a Job. Plain pods it holds by a scheduling
+    gate, and leaves the Jobs of these pods as they are
+    (kubernetes-sigs/kueue, pkg/controller/jobs/pod/pod_webhook.go).
+    """
+    job = topology.job
+    if job.run_policy.suspend and job.scheduling.gang == "kueue":
+        yield no_effect(("runPolicy", "suspend"), "Kueue alone decides when the job starts")
+
+
+def _sidecars(topology: Topology) -> Iterator[Problem]:
+    """Return a warning for each container of a Job that does not, or may not, end by itself."""
+    for spec in _specs_of_jobs(topology):
+        beside = _beside(spec)
+        paths = _paths(spec) if beside else {}
+        for container in beside:
+            name = str(container.get("name"))
+            path = paths.get(name, ("spec", "roles", spec.name, "template"))
+            if is_sidecar(container):
+                message = (
+                    f"the container {name} does not end by itself, so no pod of the Job would"
+                    " complete; it is rendered as a sidecar"
+                )
+                hint = "write it under initContainers with restartPolicy: Always"
+                yield Problem(path, message, "never-ends", hint, warning=True)
+            elif may_be_sidecar(container):
+                message = f"a pod of the Job completes only when the container {name} has ended too"
+                hint = "unless it does, write it under initContainers with restartPolicy: Always"
+                yield Problem(path, message, "never-ends", hint, warning=True)
+
+
+def _specs_of_jobs(topology: Topology) -> Iterator[RoleSpec]:
+    """Yield the roles of the job file that are Jobs; also those that are merged into one."""
+    serves = {role.spec.name: role.serves for role in topology.roles}
+    merged_roles = serves.keys() - topology.job.roles.keys()
+    for spec in topology.job.roles.values():
+        if not serves.get(spec.name, not merged_roles):
+            yield spec
+
+
+def _paths(spec: RoleSpec) -> dict[str, ValuePath]:
+    """Return the path of each container in the role's template, else in that of all roles."""
+    paths: dict[str, ValuePath] = {}
+    of_role: ValuePath = ("spec", "roles", spec.name, "template")
+    for template in reversed(spec.templates):
+        holder = of_role if template is spec.templates[-1] else ("spec", "template")
+        for index, container in enumerate(containers_of(template)):
+            paths.setdefault(str(container.get("name")), (*holder, "spec", "containers", index))
+    return paths
+
+
+def _beside(spec: RoleSpec) -> list[dict[str, Any]]:
+    """Return the containers of the templates, merged, without the training container."""
+    if not spec.templates:
+        return []
+    template: Any = reduce(merged, spec.templates, {})
+    return [item for item in containers_of(template) if item.get("name") != spec.main_container]
 
 
 def _cluster_domain(topology: Topology) -> Iterator[Problem]:
     """An address that contains the cluster's domain also contains the namespace."""
     job = topology.job
     if job.network.cluster_domain and not job.namespace:
-        yield _wrong(
-            "network",
-            "clusterDomain",
-            message="addresses with the cluster's domain require a namespace",
-            hint="set metadata.namespace, or pass --namespace",
+        yield spec_problem(
+            ("network", "clusterDomain"),
+            "addresses with the cluster's domain require a namespace",
+            "set metadata.namespace, or pass --namespace",
         )
 
 
@@ -151,12 +224,12 @@ def _host_ports(topology: Topology) -> Iterator[Problem]:
         return
     if not network.on_host:
         message = "hostPorts has no effect without host networking"
-        yield _wrong(*path, message=message, hint="write network.host: true, or remove hostPorts")
+        yield spec_problem(path, message, "write network.host: true, or remove hostPorts")
         return
     last = ports.base + ports.size - 1
     if last > PORT_MAX:
         message = f"the range {ports.base} to {last} exceeds the highest port, {PORT_MAX}"
-        yield _wrong(*path, message=message, hint="use a lower base or a smaller size")
+        yield spec_problem(path, message, "use a lower base or a smaller size")
         return
     for purpose, reserved in (
         ("NodePorts of Services", NODE_PORTS),
@@ -167,7 +240,7 @@ def _host_ports(topology: Topology) -> Iterator[Problem]:
             other = f"{reserved.start} to {reserved.stop - 1}, used for {purpose}"
             message = f"the range {ports.base} to {last} overlaps with {other}"
             hint = "use another range, or write allowReserved: true if your nodes differ"
-            yield _wrong(*path, message=message, hint=hint)
+            yield spec_problem(path, message, hint)
 
 
 def _mesh(topology: Topology) -> Iterator[Problem]:
@@ -175,7 +248,7 @@ def _mesh(topology: Topology) -> Iterator[Problem]:
     network = topology.job.network
     if network.mesh == "native" and network.on_host:
         message = "pods with host networking cannot be part of a service mesh"
-        yield _wrong("network", "mesh", message=message, hint="remove mesh or host")
+        yield spec_problem(("network", "mesh"), message, "remove mesh or host")
 
 
 def _rdma(topology: Topology) -> Iterator[Problem]:
@@ -191,21 +264,21 @@ def _rdma(topology: Topology) -> Iterator[Problem]:
     required, unused = RDMA_FIELDS[rdma.mode]
     for name in (name for name in required if not values[name]):
         message = f"mode: {rdma.mode} requires {name}"
-        yield _wrong(*path, message=message, hint="ask the administrator of the cluster for it")
+        yield spec_problem(path, message, "ask the administrator of the cluster for it")
     for name in (name for name in unused if values[name]):
         message = f"{name} has no effect with mode: {rdma.mode}"
-        yield _wrong(*path, name, message=message, hint="remove it, or use another mode")
+        yield spec_problem((*path, name), message, "remove it, or use another mode")
     if rdma.mode == "host" and job.network.host is False:
         message = "rdma.mode: host requires host networking"
-        yield _wrong("network", "host", message=message, hint="remove host, or use mode: sriov")
+        yield spec_problem(("network", "host"), message, "remove host, or use mode: sriov")
     if rdma.mode in ("sriov", "shared") and job.network.host:
         message = f"host networking and rdma.mode: {rdma.mode} are mutually exclusive"
-        yield _wrong("network", "host", message=message, hint="remove host, or use mode: host")
+        yield spec_problem(("network", "host"), message, "remove host, or use mode: host")
     if rdma.mode == "host" and not rdma.resource and job.security.profile != "privileged":
-        yield _wrong(
-            *path,
-            message="mode: host requires privileged pods or the resource of a device plugin",
-            hint="set resource, or write security.profile: privileged",
+        yield spec_problem(
+            path,
+            "mode: host requires privileged pods or the resource of a device plugin",
+            "set resource, or write security.profile: privileged",
         )
 
 
@@ -231,10 +304,10 @@ def _scheduling(topology: Topology) -> Iterator[Problem]:
         if name not in GANG_FIELDS[scheduling.gang]:
             gangs = [f"gang: {gang}" for gang, names in GANG_FIELDS.items() if name in names]
             message = f"{name} has no effect with gang: {scheduling.gang}"
-            yield _wrong(*path, name, message=message, hint=f"use it with {' or '.join(gangs)}")
+            yield spec_problem((*path, name), message, f"use it with {' or '.join(gangs)}")
     if scheduling.gang == "kueue" and not scheduling.queue:
         message = "gang: kueue requires queue"
-        yield _wrong(*path, message=message, hint="set queue to the name of a LocalQueue")
+        yield spec_problem(path, message, "set queue to the name of a LocalQueue")
     pods = sum(role.replicas for role in topology.roles if not role.orders)
     if scheduling.min_member is not None and scheduling.min_member > pods:
         in_order = any(role.orders for role in topology.roles)
@@ -244,11 +317,11 @@ def _scheduling(topology: Topology) -> Iterator[Problem]:
             else f"the job has only {pods} pods"
         )
         message = f"minMember is {scheduling.min_member}, but {which}"
-        yield _wrong(*path, "minMember", message=message, hint=f"write at most {pods}")
+        yield spec_problem((*path, "minMember"), message, f"write at most {pods}")
     together, spread = scheduling.topology, scheduling.spread
     if together and spread and together.key == spread.key:
         message = f"topology and spread have the same key, {spread.key}"
-        yield _wrong(*path, "spread", message=message, hint="change one key, or remove one of them")
+        yield spec_problem((*path, "spread"), message, "change one key, or remove one of them")
 
 
 GANG_FIELDS: dict[str, tuple[str, ...]] = {
@@ -273,11 +346,10 @@ def _tensorboard(topology: Topology) -> Iterator[Problem]:
         if f"{tensorboard.log_dir}/".startswith(f"{volume['mountPath'].rstrip('/')}/")
     ]
     if not any({"pvc", "nfs", "hostPath"} & set(volume) for volume in log_volumes):
-        yield _wrong(
-            "tensorboard",
-            "logDir",
-            message=f"{tensorboard.log_dir} is not on a volume that all pods share",
-            hint="add a volume with pvc or nfs to spec.volumes, or use the URL of a bucket",
+        yield spec_problem(
+            ("tensorboard", "logDir"),
+            f"{tensorboard.log_dir} is not on a volume that all pods share",
+            "add a volume with pvc or nfs to spec.volumes, or use the URL of a bucket",
         )
 
 
@@ -290,7 +362,7 @@ def _mounts(topology: Topology) -> Iterator[Problem]:
             if other != name:
                 message = f"{other} and {name} are both mounted at {volume['mountPath']}"
                 path = ("roles", role.spec.name, "volumes", name)
-                yield _wrong(*path, message=message, hint="change the mountPath of one of them")
+                yield spec_problem(path, message, "change the mountPath of one of them")
 
 
 def _role_names(topology: Topology) -> Iterator[Problem]:
@@ -298,7 +370,7 @@ def _role_names(topology: Topology) -> Iterator[Problem]:
     for name in {role.spec.name: None for role in topology.roles}:
         if name in RESERVED:
             message = f"the name {topology.job.name}-{name} is reserved for mlgen's own objects"
-            yield _wrong("roles", name, message=message, hint="rename the role")
+            yield spec_problem(("roles", name), message, "rename the role")
 
 
 def _files(topology: Topology) -> Iterator[Problem]:
@@ -312,11 +384,11 @@ def _files(topology: Topology) -> Iterator[Problem]:
             path = ("roles", role.spec.name, "volumes", name)
             if name in RESERVED:
                 message = f"the ConfigMap {job.name}-{name} is reserved for mlgen's own files"
-                yield _wrong(*path, message=message, hint="rename the volume")
+                yield spec_problem(path, message, "rename the volume")
             other, files = definitions.setdefault(name, (role.spec.name, volume["files"]))
             if files != volume["files"]:
                 message = f"the volume {name} has other files in the role {other}"
-                yield _wrong(*path, message=message, hint="rename one of the two volumes")
+                yield spec_problem(path, message, "rename one of the two volumes")
 
 
 CONFIDENTIAL = (
@@ -353,19 +425,20 @@ def _literal_env(role: Role) -> Iterator[tuple[tuple[str, ...], str, str]]:
 
 
 CHECKS: tuple[Callable[[Topology], Iterator[Problem]], ...] = (
-    cycles,
-    command_lines.problems,
+    _cycles,
+    launch_problems,
     _exit_codes,
-    exit_codes.problems,
+    hidden_exit_codes,
     _limits,
     _deadlines,
     _wait_bound,
     _managed_by,
-    bounds.problems,
-    endings.problems,
-    sidecars.problems,
-    kueue.problems,
-    localhost.problems,
+    gang_bounds,
+    clean_pod_policy,
+    ttl,
+    _sidecars,
+    _kueue,
+    localhost_problems,
     _cluster_domain,
     _host_ports,
     _mesh,

@@ -52,7 +52,7 @@ def per_worker(job: TrainingJob) -> int:
     return int(job.options.get("slotsPerWorker", default or 1))
 
 
-def problems(job: TrainingJob) -> Iterator[Problem]:
+def slot_problems(job: TrainingJob) -> Iterator[Problem]:
     """Return where the launcher's command line contradicts the workers.
 
     Args:

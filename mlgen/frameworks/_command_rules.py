@@ -1,0 +1,420 @@
+"""Command lines and variables of ranked replicas, against the replicas, processes and GPUs.
+
+Launchers such as torchrun run once in each replica, and must agree on the number of replicas. A
+variable in which replicas differ cannot be the same in all of them. What a program does with its
+variables is its own affair, so most of these contradictions are warnings.
+
+Which option of which launcher has which meaning is in `_launch.LAUNCHERS`. A launcher without an
+option of some meaning is not compared.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import dropwhile
+from typing import Any
+
+from mlgen.bounds import NUMBER_DIGITS
+from mlgen.frameworks._launch import Launch, launches_of, words_of
+from mlgen.jobfile import gpus
+from mlgen.jobfile.model import RoleSpec
+from mlgen.kubernetes.quantity import natural
+from mlgen.problems import Problem, ValuePath
+from mlgen.shell import is_python, is_shell, simple_commands, text_index
+from mlgen.topology import INDEX, INDEX_NAME, Role, Topology
+
+PROCESSES = "PET_NPROC_PER_NODE"
+
+NODES = "PET_NNODES"
+"""The variable that tells torchrun the number of replicas. Frameworks with it have ranks."""
+
+
+@dataclass(frozen=True)
+class Launched:
+    """A launcher that the replicas of a role run.
+
+    Attributes:
+        topology: of the job.
+        spec: the role in the job file.
+        launch: the launcher.
+        env: the framework's variables of the role.
+    """
+
+    topology: Topology
+    spec: RoleSpec
+    launch: Launch
+    env: Mapping[str, object]
+
+    @property
+    def replicas(self) -> int:
+        """The number of replicas that train together."""
+        return self.topology.job.replicas if NODES in self.env else self.spec.replicas
+
+    @property
+    def is_static(self) -> bool:
+        """True if each launcher must know its rank: with another rendezvous, ranks are assigned."""
+        backend = self.launch.options.get("rdzv_backend", self.spec.env.get("PET_RDZV_BACKEND"))
+        return backend == "static" or (backend is None and "PET_RDZV_BACKEND" not in self.env)
+
+    def problem(self, message: str, hint: str, *, warning: bool = True) -> Problem:
+        """Return a problem of the command line."""
+        path = ("spec", "roles", self.spec.name, *self.launch.path)
+        return Problem(path, message, "launch", hint, warning)
+
+
+def roles_of(topology: Topology, name: str) -> list[Role]:
+    """Return the roles of a topology that a role of the job file is rendered as."""
+    return [role for role in topology.roles if name in (role.spec.name, *role.merged)]
+
+
+def launch_problems(topology: Topology) -> Iterator[Problem]:
+    """Return where command lines and variables contradict the job."""
+    for name, spec in topology.job.roles.items():
+        roles = roles_of(topology, name)
+        env = roles[0].env if roles else {}
+        for launch in launches_of(spec):
+            launched = Launched(topology, spec, launch, env)
+            yield from _nodes(launched)
+            yield from _node_rank(launched)
+            yield from _processes(launched)
+            yield from _all_processes(launched)
+            yield from _reach(launched)
+        yield from _processes_option(spec, env)
+    yield from _variables(topology)
+
+
+def _nodes(launched: Launched) -> Iterator[Problem]:
+    """Compare the number of nodes of a launcher with the replicas."""
+    launch, replicas, option = launched.launch, launched.replicas, launched.launch.launcher.nodes
+    text, ranked = launch.literal(option) or "", NODES in launched.env
+    # More digits are no less too many.
+    bounds = [int(number[:NUMBER_DIGITS]) for number in re.findall(r"\d+", text)]
+    if ranked and option and "standalone" in launch.options and replicas > 1:
+        yield launched.problem(*_alone("--standalone", replicas))
+    elif bounds:
+        flag = f"--{option}={text}"
+        most = max(*bounds, 0)
+        scaled_to = int(str(launched.env.get(NODES, 0)).rpartition(":")[2])
+        everyone = max(launched.topology.job.replicas, scaled_to)
+        if min(bounds) > everyone:
+            message = f"{flag} waits for {min(bounds)} pods, but the job has {everyone}"
+            hint = f"write --{option}={replicas}"
+            yield launched.problem(message, hint, warning=not ranked)
+        elif ranked and most == 1 < replicas:
+            yield launched.problem(*_alone(flag, replicas))
+        elif ranked and most < replicas:
+            message = f"with {flag}, {replicas - most} of the {replicas} replicas do not take part"
+            yield launched.problem(message, f"write --{option}={replicas}")
+
+
+def _alone(flag: str, replicas: int) -> tuple[str, str]:
+    """Return message and hint for replicas that do not train together."""
+    return f"with {flag}, each of the {replicas} replicas trains alone", f"remove {flag}"
+
+
+def _node_rank(launched: Launched) -> Iterator[Problem]:
+    """Report a rank that is the same in several replicas: the rendezvous never completes."""
+    launch, replicas = launched.launch, launched.spec.replicas
+    row, ranked = launch.launcher, NODES in launched.env
+    rank = launch.number(row.rank)
+    alone = launch.literal(row.nodes) in ("1", "1:1")
+    alone = alone or (row.nodes not in launch.options and not ranked)
+    if rank is None or alone or "standalone" in launch.options or not launched.is_static:
+        return
+    flag = f"--{row.rank}={rank}"
+    hint = f"write --{row.rank}=$({'RANK' if ranked else INDEX_NAME})"
+    own_rank = _own_rank(launched) if ranked else None
+    if replicas > 1:
+        message = f"{flag} is the same in all {replicas} replicas, which need different ranks"
+        yield launched.problem(message, hint, warning=False)
+    elif own_rank not in (None, rank):
+        yield launched.problem(f"{flag}, but the rank of this replica is {own_rank}", hint)
+
+
+def _own_rank(launched: Launched) -> int | None:
+    """Return the rank of a role's only replica; None if it is unknown."""
+    name = launched.spec.name
+    role = roles_of(launched.topology, name)[0]
+    index = role.merged.index(name) if name in role.merged else role.index or 0
+    rank = str(role.env.get("PET_NODE_RANK", "")).replace(INDEX, str(index))
+    return natural(rank)
+
+
+def _processes(launched: Launched) -> Iterator[Problem]:
+    """Compare the processes that a launcher starts in its pod with `nprocPerNode` and the GPUs."""
+    launch, job = launched.launch, launched.topology.job
+    name = launch.launcher.processes
+    number, count = launch.number(name), gpus.count(launched.spec)
+    option = job.options.get("nprocPerNode") if NODES in launched.env else None
+    if number and isinstance(option, int) and option != number:
+        message = f"--{name}={number} overrides nprocPerNode: {option}"
+        yield launched.problem(message, "remove one of the two")
+    if number and 0 < count < number:
+        message = f"--{name}={number} starts more processes than the pod has GPUs, {count}"
+        yield launched.problem(message, f"write --{name}={count}")
+
+
+def _all_processes(launched: Launched) -> Iterator[Problem]:
+    """Compare the processes that a launcher starts, in all pods, with the GPUs."""
+    launch, name = launched.launch, launched.launch.launcher.all_processes
+    total, machines = launch.number(name), launch.number(launch.launcher.nodes) or 1
+    count = gpus.count(launched.spec)
+    if total and 0 < count * machines < total and "cpu" not in launch.options:
+        message = (
+            f"--{name}={total} starts more processes than there are GPUs,"
+            f" {count} in each of {machines} pods"
+        )
+        yield launched.problem(message, f"write --{name}={count * machines}")
+
+
+def _reach(launched: Launched) -> Iterator[Problem]:
+    """Warn of a launcher of several pods, in each replica, that starts processes in its own only.
+
+    Without a hostfile, and without --no_ssh, deepspeed trains alone
+    (deepspeed/launcher/runner.py).
+    """
+    launch, reaches = launched.launch, launched.launch.launcher.reaches
+    alone = reaches and not reaches & set(launch.options)
+    if alone and NODES in launched.env and launched.replicas > 1:
+        message, _ = _alone(f"the {launch.program} launcher", launched.replicas)
+        hint = f"write torchrun instead, or use framework: {launch.program}"
+        yield launched.problem(message, hint)
+
+
+def _processes_option(spec: RoleSpec, env: Mapping[str, object]) -> Iterator[Problem]:
+    """Compare `nprocPerNode` with the GPUs, and with a program that is started only once."""
+    command = ("spec", "roles", spec.name, "command")
+    if "PET_RDZV_ENDPOINT" in env and (script := _lone_script(spec)):
+        message = f"elasticPolicy needs torchrun: python starts {script} without a rank"
+        yield Problem(command, message, "launch", f"write torchrun {script}", warning=True)
+    value = str(env.get(PROCESSES, ""))
+    processes, count = natural(value) or 0, gpus.count(spec)
+    if processes in (0, 1) or PROCESSES in spec.env:
+        return
+    if "WORLD_SIZE" in env and (script := _lone_script(spec)):
+        message = (
+            f"python starts one process of {script} in each replica, but because of nprocPerNode:"
+            f" {processes}, WORLD_SIZE is {env['WORLD_SIZE']}"
+        )
+        hint = f"write torchrun {script}, or remove nprocPerNode, unless it starts the others"
+        yield Problem(command, message, "launch", hint, warning=True)
+    elif 0 < count < processes and not any(
+        "nproc_per_node" in launch.options for launch in launches_of(spec)
+    ):
+        message = f"nprocPerNode: {processes} is more than the GPUs of a pod, {count}"
+        path = ("spec", "options", "nprocPerNode")
+        yield Problem(path, message, "launch", f"write nprocPerNode: {count}", warning=True)
+
+
+def _lone_script(spec: RoleSpec) -> str | None:
+    """Return the script that a role runs with python, in one process; None if it is not known."""
+    words = list(words_of(spec))
+    commands = [words]
+    if words and is_shell(words[0]):
+        text = text_index(words)
+        if text is None or text + 1 < len(words) or re.search(SEVERAL, words[text]):
+            return None
+        commands = simple_commands(words[text])
+    scripts = [script for command in commands for script in _scripts(command)]
+    return scripts[0] if len(scripts) == 1 and not launches_of(spec) else None
+
+
+def _scripts(command: list[str]) -> Iterator[str]:
+    """Yield the script of a simple command `python script.py`."""
+    words = list(dropwhile(lambda word: re.fullmatch(PREFIX, word), command))
+    program, *arguments = words or [""]
+    if not is_python(program) or any(re.search(SEVERAL, word) for word in arguments):
+        return
+    script = next((word for word in arguments if not word.startswith("-")), "")
+    if script.endswith(".py"):
+        yield script
+
+
+PREFIX = r"(?s)exec|nohup|time|[A-Za-z_]\w*=.*"
+"""A word before a program: another that runs it, or a variable for it."""
+
+SEVERAL = (
+    r"nproc|gpu|device|process|spawn|launch|strategy|xargs|parallel|(?<!&)&(?!&)|\b(for|while)\b"
+)
+"""Words of a command line that may start several processes."""
+
+
+SAME_AS: Mapping[str, str] = {
+    "NODE_RANK": "RANK",
+    "GROUP_RANK": "RANK",
+    "PADDLE_TRAINER_ID": "PADDLE_RANK",
+}
+"""Variables that programs read before or besides one that a framework sets.
+
+Lightning (lightning/fabric/plugins/environments/lightning.py) and PaddlePaddle
+(paddle/distributed/parallel.py).
+"""
+
+SIZES: Mapping[str, bool] = {
+    "WORLD_SIZE": True,
+    "NUM_PROCESSES": True,
+    "JAX_NUM_PROCESSES": True,
+    "PET_NNODES": False,
+    "PADDLE_NNODES": False,
+    "DMLC_NUM_WORKER": False,
+    "DMLC_NUM_SERVER": False,
+}
+"""Numbers of replicas or processes; True if a replica can have several processes."""
+
+Constants = Mapping[str, tuple[ValuePath, str]]
+"""Variables with a literal value: path below the role, and value."""
+
+
+def _variables(topology: Topology) -> Iterator[Problem]:
+    """Return a warning for each constant that replicas of one job cannot share.
+
+    A value of the job file replaces the framework's. If it is a constant, all replicas have the
+    same rank, and wait for the others.
+    """
+    job = topology.job
+    ranks = {
+        name
+        for role in topology.roles
+        for name, value in role.env.items()
+        if isinstance(value, str) and INDEX in value
+    }
+    constants = {name: _constants(spec) for name, spec in job.roles.items()}
+    for role_name, values in constants.items():
+        roles = roles_of(topology, role_name)
+        for name, (path, value) in values.items():
+            same_as = name if name in ranks else SAME_AS.get(name, "")
+            message = (
+                _same_rank(topology, constants, name, same_as, value) if same_as in ranks else None
+            ) or _other_size(roles, name, value)
+            if message and not _is_unused(job.roles[role_name], name):
+                full_path = ("spec", "roles", role_name, *path)
+                hint = f"write $({same_as})" if name in SAME_AS else "remove it: mlgen sets it"
+                yield Problem(full_path, message, "launch", hint, warning=True)
+
+
+def _constants(spec: RoleSpec) -> Constants:
+    """Return the literal variables of a role's training container."""
+    values: dict[str, tuple[ValuePath, Any]] = {
+        name: (("env", name), value) for name, value in spec.env.items()
+    }
+    for patch in spec.container_patches:
+        for item in patch.get("env") or []:
+            values[item["name"]] = (("template",), item.get("value"))
+    return {
+        name: (path, value)
+        for name, (path, value) in values.items()
+        if isinstance(value, str) and "$(" not in value
+    }
+
+
+def _same_rank(
+    topology: Topology,
+    constants: Mapping[str, Constants],
+    name: str,
+    framework_name: str,
+    value: str,
+) -> str | None:
+    """Return a message if replicas that need different values all have this one.
+
+    Args:
+        topology: of the job.
+        constants: by role of the job file.
+        name: of the variable.
+        framework_name: of the framework's variable that has the same meaning.
+        value: the constant.
+    """
+    needed: set[str] = set()
+    size = 0
+    for role in topology.roles:
+        own = role.env.get(framework_name)
+        if not isinstance(own, str):
+            continue
+        only = own.replace(INDEX, str(role.index or 0)) if role.replicas == 1 else own
+        _, constant = constants.get(role.spec.name, constants.get(_first(role), {})).get(
+            name, ((), only)
+        )
+        if constant == value:
+            size += role.replicas
+            needed |= {only} if INDEX not in only else {only, ""}
+    if len(needed) > 1:
+        return f"{name} is the same in {size} replicas, which need different values"
+    return None
+
+
+def _first(role: Role) -> str:
+    """Return the first of the roles that a role was merged from; they have the same fields."""
+    return role.merged[0] if role.merged else role.name
+
+
+def _other_size(roles: list[Role], name: str, value: str) -> str | None:
+    """Return a message if a constant is another number than the framework's."""
+    own = natural(str(roles[0].env.get(name, ""))) if roles and name in SIZES else None
+    size = natural(value)
+    if not own or size is None:
+        return None
+    fits = size > 0 and size % own == 0 if SIZES[name] else value == str(own)
+    return None if fits else f'{name} is "{value}", but for this job it is {own}'
+
+
+def _is_unused(spec: RoleSpec, name: str) -> bool:
+    """Return True if a launcher sets a variable itself, or does not read it."""
+    launches = [launch for launch in launches_of(spec) if launch.launcher.sets_ranks]
+    if not launches or re.search(rf"\$[({{]?{name}\b", " ".join(words_of(spec))):
+        return False
+    if name == "PET_NODE_RANK":
+        return all({"node_rank", "rdzv_backend"} & set(launch.options) for launch in launches)
+    if name == "PET_NNODES":
+        return all("nnodes" in launch.options for launch in launches)
+    return True
+
+
+LOCALHOST = ("localhost", "127.0.0.1", "::1", "[::1]")
+
+ADDRESSES = (
+    *("MASTER_ADDR", "PET_MASTER_ADDR", "PET_RDZV_ENDPOINT", "DMLC_PS_ROOT_URI"),
+    *("COORDINATOR_ADDRESS", "JAX_COORDINATOR_ADDRESS", "PADDLE_MASTER"),
+)
+"""Variables with the address at which all replicas meet."""
+
+
+def localhost_problems(topology: Topology) -> Iterator[Problem]:
+    """Report a rendezvous at localhost, where each pod finds only itself, in several pods.
+
+    A launcher expects only its own pod unless it is told another number.
+    """
+    if sum(role.replicas for role in topology.roles) <= 1:
+        return
+    for role in topology.roles:
+        path = ("spec", "roles", role.spec.name)
+        for name, value in role.spec.env.items():
+            if name in role.env and name in ADDRESSES and _is_elsewhere(role, value):
+                hint = "remove it: mlgen sets the address"
+                yield _meets_itself((*path, "env", name), name, hint)
+        for launch in launches_of(role.spec):
+            row = launch.launcher
+            told = row.nodes in launch.options
+            nodes = launch.literal(row.nodes) if told else role.env.get(NODES, "1")
+            for name in row.addresses if nodes not in ("1", "1:1") else ():
+                value = launch.literal(name)
+                if value and _is_elsewhere(role, value):
+                    first = f"{topology.job.name}-{topology.roles[0].name}-0.{topology.job.name}"
+                    address = "$(MASTER_ADDR)" if "MASTER_ADDR" in role.env else first
+                    hint = f"use the address of rank 0, {address}"
+                    yield _meets_itself((*path, *launch.path), f"--{name}", hint)
+
+
+def _is_elsewhere(role: Role, address: object) -> bool:
+    """Return whether an address is localhost, while rank 0 is not the role's only replica."""
+    text = str(address).rpartition("//")[2]
+    host = text if text in LOCALHOST else text.rpartition(":")[0]
+    return host in LOCALHOST and (role.replicas > 1 or not _is_first(role))
+
+
+def _is_first(role: Role) -> bool:
+    """Return whether a role consists of rank 0 alone."""
+    return role.decides and not role.index
+
+
+def _meets_itself(path: ValuePath, name: str, hint: str) -> Problem:
+    message = f"{name} is localhost, where each pod meets only itself"
+    return Problem(path, message, "launch", hint, warning=True)

@@ -1,0 +1,449 @@
+"""A role's command line → the launcher that it runs, with the launcher's options.
+
+Launchers are the rows of `LAUNCHERS`. They are found in `command` and `args`, also in the text
+of `sh -c`. The text is split as a shell splits it, but nothing in it is expanded. A port that
+contains a variable, such as `$MASTER_PORT`, is the one that mlgen decides.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from mlgen.jobfile.model import RoleSpec
+from mlgen.kubernetes.merge import merged
+from mlgen.kubernetes.quantity import natural
+from mlgen.problems import ValuePath
+from mlgen.shell import is_python, is_shell, program, simple_commands, text_index
+
+
+def _names(text: str) -> frozenset[str]:
+    """Return the words of a text."""
+    return frozenset(text.split())
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """A row of `LAUNCHERS`: which options a launcher has, by their meaning.
+
+    Options are named as in `Launch.options`: without leading dashes, and with `_` for `-`. All
+    other options have one value.
+
+    Attributes:
+        programs: the words with which it starts.
+        modules: the names by which `python -m` starts it.
+        switches: the options that have no value.
+        aliases: the name under which `Launch.options` has an option that has several names.
+        pairs: the options with a name and a value: `--mca NAME VALUE` is the option `mca_NAME`.
+        ranges: the options with two values, of which the first one is kept.
+        nodes: for the number of pods that each run it; "" if there is no such option.
+        rank: for the rank of its own pod among them.
+        processes: for the number of processes in its pod.
+        all_processes: for the number of processes in all pods together.
+        addresses: for the address at which all processes meet.
+        port: for the port there.
+        ssh_port: for the port of sshd in other pods.
+        sets_ranks: whether it sets the variables with the ranks of its processes itself.
+        reaches: the options without which it starts processes in its own pod only.
+    """
+
+    programs: tuple[str, ...]
+    modules: tuple[str, ...] = ()
+    switches: frozenset[str] = frozenset()
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    pairs: frozenset[str] = frozenset()
+    ranges: frozenset[str] = frozenset()
+    nodes: str = ""
+    rank: str = ""
+    processes: str = ""
+    all_processes: str = ""
+    addresses: tuple[str, ...] = ()
+    port: str = ""
+    ssh_port: str = ""
+    sets_ranks: bool = False
+    reaches: frozenset[str] = frozenset()
+
+
+LAUNCHERS: Mapping[str, Launcher] = {
+    # torch/distributed/run.py
+    "torchrun": Launcher(
+        programs=("torchrun",),
+        modules=(
+            "torch.distributed.run",
+            "torch.distributed.launch",
+            "torch.distributed.elastic.launch",
+        ),
+        switches=_names("standalone m module no_python run_path use_env h help"),
+        aliases={"m": "module"},
+        nodes="nnodes",
+        rank="node_rank",
+        processes="nproc_per_node",
+        addresses=("rdzv_endpoint", "master_addr"),
+        port="master_port",
+        sets_ranks=True,
+    ),
+    # accelerate/commands/launch.py
+    "accelerate": Launcher(
+        programs=("accelerate launch", "accelerate-launch"),
+        modules=("accelerate.commands.launch",),
+        switches=_names(
+            "cpu multi_gpu tpu mps ipex use_mps_device use_xpu use_deepspeed use_fsdp"
+            " use_megatron_lm use_parallelism_config use_fp8 m module no_python debug q quiet"
+            " enable_cpu_affinity dynamo_use_fullgraph dynamo_use_dynamic"
+            " dynamo_use_regional_compilation tpu_use_cluster tpu_use_sudo same_network h help"
+        ),
+        aliases={"m": "module", "q": "quiet"},
+        nodes="num_machines",
+        rank="machine_rank",
+        all_processes="num_processes",
+        addresses=("main_process_ip",),
+        port="main_process_port",
+        sets_ranks=True,
+    ),
+    # deepspeed/launcher/runner.py
+    "deepspeed": Launcher(
+        programs=("deepspeed",),
+        modules=("deepspeed.launcher.runner",),
+        switches=_names(
+            "module no_python no_local_rank force_multi save_pid elastic_training no_ssh"
+            " no_ssh_check bind_cores_to_rank h help"
+        ),
+        aliases={"H": "hostfile", "i": "include", "e": "exclude"},
+        addresses=("master_addr",),
+        port="master_port",
+        ssh_port="ssh_port",
+        reaches=_names("hostfile no_ssh launcher"),
+    ),
+    # horovod/runner/launch.py
+    "horovodrun": Launcher(
+        programs=("horovodrun",),
+        modules=("horovod.runner.launch",),
+        switches=_names(
+            "v version cb check_build verbose disable_cache autotune no_autotune gloo mpi jsrun tcp"
+            " hierarchical_allreduce no_hierarchical_allreduce hierarchical_allgather stall_check"
+            " no_hierarchical_allgather timeline_mark_cycles no_timeline_mark_cycles no_stall_check"
+            " prefix_output_with_timestamp log_with_timestamp log_without_timestamp"
+            " binding_args_enabled h help"
+        ),
+        aliases={
+            "n": "np",
+            "num_proc": "np",
+            "min_num_proc": "min_np",
+            "max_num_proc": "max_np",
+            "H": "hosts",
+            "p": "ssh_port",
+            "i": "ssh_identity_file",
+        },
+        ranges=_names("blacklist_cooldown_range"),
+        ssh_port="ssh_port",
+    ),
+    # The manual pages of Open MPI's and Hydra's mpirun.
+    "mpirun": Launcher(
+        programs=("mpirun", "mpiexec", "mpiexec.hydra", "mpiexec.mpich", "orterun"),
+        switches=_names(
+            "allow_run_as_root oversubscribe nooversubscribe bycore bynode byslot bysocket pernode"
+            " nolocal display_map display_allocation display_devel_map display_topo report_bindings"
+            " tag_output timestamp_output merge_stderr_to_stdout v verbose q quiet V version xml"
+            " enable_recovery disable_recovery continuous bind_to_core bind_to_socket bind_to_none"
+            " use_hwthread_cpus leave_session_attached do_not_launch do_not_resolve debug_daemons"
+            " debug_daemons_file debug_devel d h help l prepend_rank envall envnone genvall"
+            " genvnone info print_rank_map print_all_exitcodes disable_auto_cleanup"
+        ),
+        aliases={
+            "n": "np",
+            "c": "np",
+            "H": "host",
+            "hosts": "host",
+            "machinefile": "hostfile",
+            "f": "hostfile",
+            "ppn": "npernode",
+            "perhost": "npernode",
+            "N": "npernode",
+        },
+        pairs=_names("mca gmca pmixmca prtemca genv env"),
+    ),
+    # `ray start --help`
+    "ray": Launcher(
+        programs=("ray",),
+        switches=_names(
+            "head block disable_usage_stats no_wait verbose v no_monitor ray_debugger_external f"
+            " force enable_object_reconstruction y yes no_redirect_output help"
+        ),
+    ),
+}
+"""The launchers that mlgen knows. A rule about command lines reads the columns of this table."""
+
+PROGRAMS = {tuple(words.split()): name for name, row in LAUNCHERS.items() for words in row.programs}
+MODULES = {module: name for name, row in LAUNCHERS.items() for module in row.modules}
+
+C10D_PORT = 29400
+"""Of `--rdzv_endpoint HOST` without a port: torch/distributed/elastic/rendezvous/
+c10d_rendezvous_backend.py, DEFAULT_PORT."""
+
+MEETING_BACKENDS = (None, "static", "c10d")
+"""Rendezvous backends whose endpoint is one of the replicas; others have a server of their own."""
+
+SSH_ARGUMENTS = "OMPI_MCA_plm_rsh_args"
+"""Arguments that Open MPI gives to ssh; on mpirun's command line `--mca plm_rsh_args`."""
+
+SSH_PORT = r"""(?:^|\s)(?:-p\s*|-o\s*["']?Port[\s=]\s*)(\d{1,9}\b)"""
+SSHD_PORT = rf"\bsshd\b[^;&|\n]*?{SSH_PORT}"
+
+INSTALLERS = frozenset(("pip", "pip3", "install", "add"))
+"""Words that are followed by names of packages, which may be those of launchers."""
+
+WRAPPERS = _names(
+    "exec nohup env time timeout command sudo nice ionice numactl taskset setsid stdbuf tini"
+    " dumb-init gosu su-exec conda mamba micromamba poetry uv pipenv nsys xvfb-run unbuffer"
+    " if then else elif do while until ! {"
+)
+"""Words before a program: programs that run another one, and words of the shell."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A launcher and its options.
+
+    Attributes:
+        program: a key of `LAUNCHERS`: `torchrun` also for `python -m torch.distributed.run`, and
+            `mpirun` also for `mpiexec`.
+        options: by name, without leading dashes and with `_` for `-`; the last one counts. A
+            switch has the value "". `-n` and its like are `np`: see `Launcher.aliases`.
+        script: the words after the launcher's own options. Those of ray begin with its
+            subcommand: ("start",) or ("job", "submit", "python", "train.py").
+        path: the field below the role that has the options: command, args or template.
+    """
+
+    program: str
+    options: Mapping[str, str]
+    script: tuple[str, ...] = ()
+    path: ValuePath = ("command",)
+
+    @property
+    def launcher(self) -> Launcher:
+        """The meaning of its options."""
+        return LAUNCHERS[self.program]
+
+    def literal(self, name: str) -> str | None:
+        """Return the value of an option; None if it is absent, or known only at run time.
+
+        It is absent if the launcher has none of that meaning: then the name is "".
+        """
+        value = self.options.get(name) if name else None
+        return None if value is None or "$" in value or "`" in value else value
+
+    def number(self, name: str) -> int | None:
+        """Return the value of an option that is a whole number; else None."""
+        value = self.literal(name)
+        return natural(value or "")
+
+
+def words_of(spec: RoleSpec) -> tuple[str, ...]:
+    """Return the command and args of a role's training container, with its templates merged."""
+    command, args, _ = _merged(spec)
+    return (*command, *args)
+
+
+def launches_of(spec: RoleSpec) -> tuple[Launch, ...]:
+    """Return all launchers that a role runs, in the order of its command line."""
+    command, args, templated = _merged(spec)
+    return _launches_in(tuple(command), tuple(args), frozenset(templated))
+
+
+@lru_cache
+def _launches_in(
+    command: tuple[str, ...], args: tuple[str, ...], templated: frozenset[str]
+) -> tuple[Launch, ...]:
+    """Return the launchers of a command line; several checks ask for those of each role."""
+
+    def path(index: int) -> ValuePath:
+        name = "command" if index < len(command) else "args"
+        return ("template",) if name in templated else (name,)
+
+    return tuple(_launches((*command, *args), path))
+
+
+def _merged(spec: RoleSpec) -> tuple[list[str], list[str], set[str]]:
+    """Return command, args, and which of them a template sets, as `objects.pod` merges them."""
+    container: dict[str, Any] = {"command": [*spec.command], "args": [*spec.args]}
+    templated: set[str] = set()
+    for patch in spec.container_patches:
+        fields = {name: patch[name] for name in ("command", "args") if name in patch}
+        templated |= set(fields)
+        container = merged(container, fields)
+    command, args = (container.get(name) or [] for name in ("command", "args"))
+    return [str(word) for word in command], [str(word) for word in args], templated
+
+
+def trains(words: Sequence[str]) -> bool:
+    """Return whether a simple command of a shell runs a launcher, or a script with python."""
+    start = _start(words)
+    if start is None:
+        return False
+    scripts = any(word.endswith(".py") for word in words[start + 1 :])
+    return bool(_launcher(words, start)) or (is_python(words[start]) and scripts)
+
+
+def text_of(spec: RoleSpec) -> tuple[str, tuple[str, ...], ValuePath] | None:
+    """Return the text that a role runs in a shell, the shell's options, and the field of the text.
+
+    None if the role runs a program without a shell.
+    """
+    command, args, templated = _merged(spec)
+    words = [*command, *args]
+    start = _start(words)
+    index = None if start is None else text_index(words, start)
+    if start is None or index is None:
+        return None
+    name = "command" if index < len(command) else "args"
+    return (
+        words[index],
+        tuple(words[start + 1 : index]),
+        ("template" if name in templated else name,),
+    )
+
+
+def _launches(words: Sequence[str], path: Any) -> Iterator[Launch]:
+    """Yield the launchers of a list of words.
+
+    Args:
+        words: as in `command` and `args`, or of one simple command of a shell.
+        path: returns the field that has the word at an index.
+    """
+    start = _start(words)
+    if start is None:
+        return
+    shell_text = text_index(words, start)
+    if shell_text is not None:
+        for command in simple_commands(words[shell_text]):
+            yield from _launches(command, lambda _: path(shell_text))
+        return
+    named = _launcher(words, start)
+    if named:
+        launcher, after = named
+        at = path(min(after, len(words) - 1))
+        yield _parsed(launcher, words[after:], at)
+
+
+def _start(words: Sequence[str]) -> int | None:
+    """Return the index of the program that runs in the end; None if there is none."""
+    wrapped = False
+    for index, word in enumerate(words):
+        name = program(word)
+        if _is_assignment(word):
+            continue
+        if name in INSTALLERS:
+            return None
+        if name in WRAPPERS or "entrypoint" in name:
+            wrapped = True
+        elif not wrapped or _launcher(words, index) or is_shell(name):
+            return index
+    return None
+
+
+def _is_assignment(word: str) -> bool:
+    """Return True for `NAME=value`, which sets a variable of the command that follows."""
+    name, equals, _ = word.partition("=")
+    return bool(equals) and name.isidentifier()
+
+
+def _launcher(words: Sequence[str], start: int) -> tuple[str, int] | None:
+    """Return the launcher that starts at an index, and the index after its name; or None."""
+    name = program(words[start])
+    if is_python(name):
+        return _python(words, start + 1)
+    for size in (1, 2):
+        launcher = PROGRAMS.get((name, *words[start + 1 : start + size]))
+        if launcher:
+            return launcher, start + size
+    return None
+
+
+def _python(words: Sequence[str], start: int) -> tuple[str, int] | None:
+    """Return the launcher that `python` runs as a module or a file, as `_launcher` does."""
+    for index in range(start, len(words)):
+        word = words[index]
+        if word == "-m" and index + 1 < len(words):
+            launcher = MODULES.get(words[index + 1])
+            return (launcher, index + 2) if launcher else None
+        if not word.startswith("-"):
+            name = program(word)
+            return (name, index + 1) if name in LAUNCHERS else None
+    return None
+
+
+def _parsed(launcher: str, words: Sequence[str], path: ValuePath) -> Launch:
+    """Return a launcher with the words after its name parsed."""
+    row, queue, options = LAUNCHERS[launcher], list(words), dict[str, str]()
+    subcommand: list[str] = []
+    if launcher == "ray":
+        size = 2 if queue[:1] == ["job"] else 1
+        subcommand, queue = queue[:size], queue[size:]
+    while queue and queue[0].startswith("-") and queue[0] != "-":
+        word = queue.pop(0)
+        if word == "--":
+            break
+        text, equals, value = word.lstrip("-").partition("=")
+        name = text.replace("-", "_")
+        if not equals and name in row.pairs and len(queue) > 1:
+            name, value = f"{name}_{queue.pop(0).partition('=')[0]}", queue.pop(0)
+        elif not equals and name not in row.switches and _is_value(queue):
+            value = queue.pop(0)
+            if name in row.ranges and _is_value(queue):
+                queue.pop(0)
+        options[row.aliases.get(name, name)] = value
+    return Launch(launcher, options, (*subcommand, *queue), path)
+
+
+def _is_value(queue: Sequence[str]) -> bool:
+    """Return True if the next word can be an option's value, and is no program or script."""
+    if not queue or queue[0].startswith("-"):
+        # A value such as "-p 2222" has a space, which an option does not have.
+        return bool(queue) and " " in queue[0]
+    return not (is_python(queue[0]) or queue[0].endswith((".py", ".sh")))
+
+
+def rendezvous_port(*specs: RoleSpec) -> int | None:
+    """Return the port at which the processes of these roles meet, from the first launcher's flags.
+
+    None if there is no such flag, or its value is known only at run time.
+    """
+    ports = (_rendezvous_port(launch) for spec in specs for launch in launches_of(spec))
+    return next(filter(None, ports), None)
+
+
+def _rendezvous_port(launch: Launch) -> int | None:
+    if launch.program != "torchrun":
+        return launch.number(launch.launcher.port)
+    if "standalone" in launch.options:
+        return None
+    backend = launch.literal("rdzv_backend")
+    endpoint = launch.options.get("rdzv_endpoint")
+    if not endpoint:
+        return launch.number("master_port") if backend in (None, "static") else None
+    host, _, port = endpoint.rpartition(":")
+    if backend not in MEETING_BACKENDS:
+        return None
+    if (number := natural(port)) is not None:
+        return number
+    return C10D_PORT if backend == "c10d" and not host else None
+
+
+def ssh_port(launcher: RoleSpec) -> int | None:
+    """Return the port that a launcher's flags tell ssh to connect to; None if there are none."""
+    arguments = launcher.env.get(SSH_ARGUMENTS)
+    texts = [arguments] if isinstance(arguments, str) else []
+    for launch in launches_of(launcher):
+        port = launch.number(launch.launcher.ssh_port)
+        if port:
+            return port
+        texts.append(launch.literal("mca_plm_rsh_args") or "")
+    matches = (re.search(SSH_PORT, text) for text in texts)
+    return next((int(match[1]) for match in matches if match), None)
+
+
+def sshd_port(worker: RoleSpec) -> int | None:
+    """Return the port of sshd in a role's command, `sshd -p 2200`; None if it is not there."""
+    match = re.search(SSHD_PORT, " ".join(words_of(worker)))
+    return int(match[1]) if match else None
