@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from mlgen import MlgenError
-from mlgen.frameworks._lifecycle import ANY, FIRST
 from mlgen.frameworks import _capacity
+from mlgen.frameworks._lifecycle import ANY, FIRST
 from mlgen.frameworks._planner import Planner, config
 from mlgen.jobfile.model import (
     GiveUpAfter,
