@@ -17,10 +17,16 @@ from mlgen.jobfile import pod_fields
 from mlgen.jobfile.checkers import accepts
 from mlgen.jobfile.gpus import without_gpus
 from mlgen.jobfile.model import TrainingJob
+from mlgen.jobfile.schema import Extension, extended, with_kubernetes
 from mlgen.kubernetes.versions import SUPPORTED, KubeVersion
 from mlgen.problems import Collector, Problem
 from mlgen.resources import prepared
 from mlgen.topology import Topology
+
+
+def _workers(replicas: int, _gpus: int) -> dict[str, Any]:
+    """Return the fields of a first job that consists of workers; see `Framework.example`."""
+    return {"command": ["python", "train.py"], "roles": {"worker": {"replicas": replicas}}}
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,7 @@ class Framework:
     summary: str
     roles: tuple[str, ...] | None
     topology: Callable[[TrainingJob], Topology]
-    example: Callable[[int, int], Mapping[str, Any]]
+    example: Callable[[int, int], Mapping[str, Any]] = _workers
     renamed_options: Mapping[str, str] = field(default_factory=dict)
     idle_roles: Callable[[TrainingJob], Collection[str]] = lambda _job: ()
 
@@ -82,8 +88,6 @@ def without_idle_gpus(job: TrainingJob) -> TrainingJob:
 
 def schema(selected: Iterable[str]) -> dict[str, Any]:
     """Return the JSON Schema of the job file with the roles and options of some frameworks."""
-    from mlgen.jobfile.schema import Extension, extended
-
     extensions = {}
     for name in selected:
         framework = get(name)
@@ -108,8 +112,6 @@ def owners() -> dict[str, list[str]]:
 
 def published_schema(selected: Iterable[str], version: KubeVersion) -> dict[str, Any]:
     """Return the JSON Schema of the job file for editors, with that of pod templates in it."""
-    from mlgen.jobfile.schema import with_kubernetes
-
     return with_kubernetes(schema(selected), version)
 
 

@@ -9,7 +9,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from mlgen.jobfile.model import GANG_BOUNDS, GiveUpAfter, RunPolicy, SuccessPolicy, TrainingJob
+from mlgen.jobfile.model import (
+    GANG_BOUNDS,
+    GiveUpAfter,
+    RunPolicy,
+    SuccessPolicy,
+    TrainingJob,
+    written,
+)
 from mlgen.problems import Code, Problem, did_you_mean
 from mlgen.topology import Role, Success, Topology
 
@@ -25,6 +32,9 @@ CLEAN = ("runPolicy", "cleanPodPolicy")
 TTL = ("runPolicy", "ttlSecondsAfterFinished")
 BOUNDS = {path[-1]: ("runPolicy", *path) for path in GANG_BOUNDS}
 """Paths below `spec`; `BOUNDS` has that of each bound on the restarts of a gang."""
+
+OWN_LIMITS = ("backoffLimit", "backoffLimitPerIndex", "maxFailedIndexes")
+"""The limits that a role has for itself, as it does not restart with others."""
 
 NO_SUPERVISOR = "without a supervisor,"
 
@@ -139,13 +149,11 @@ def _gang(job: TrainingJob, roles: Sequence[Role]) -> Iterator[Problem]:
     if isinstance(scope, tuple):
         yield from _unknown(SCOPE, scope, roles)
     for role in roles:
-        for field in ("backoff_limit", "backoff_limit_per_index", "max_failed_indexes"):
-            if role.restarts_together and getattr(role.spec, field) is not None:
-                head, *rest = field.split("_")
-                name = head + "".join(map(str.capitalize, rest))
-                message = f"{role.name} starts again with its peers, and has no limit of its own"
-                hint = f"remove it, or write restartScope: Replica for {role.name}"
-                yield spec_problem(("roles", role.spec.name, name), message, hint)
+        limits = OWN_LIMITS if role.restarts_together else ()
+        for name in (name for name in limits if name in written(role.spec)):
+            message = f"{role.name} starts again with its peers, and has no limit of its own"
+            hint = f"remove it, or write restartScope: Replica for {role.name}"
+            yield spec_problem(("roles", role.spec.name, name), message, hint)
 
 
 def _unknown(
@@ -328,58 +336,35 @@ def _names(names: list[str]) -> str:
 
 
 def gang_bounds(topology: Topology) -> Iterator[Problem]:
-    """Report bounds on the restarts of a job that contradict each other, or never apply.
-
-    A value that is the default cannot be told from one that is not written, so it never
-    contradicts.
-    """
+    """Report bounds on the restarts of a job that contradict each other, or never apply."""
     job, policy = topology.job, topology.job.run_policy
-    values, defaults = _values(policy), _values(RunPolicy())
-    written = {name: value for name, value in values.items() if value != defaults[name]}
+    bounds = policy.give_up_after or GiveUpAfter()
+    names = {*written(policy), *written(bounds)}
     if job.converted or not job.supervisor:
         return
     if any(role.gang for role in topology.roles):
-        yield from _contradictions(values, written, policy)
+        yield from _bounds_of_gang(policy, bounds, names)
     elif not job.workflow:
-        for name in (path[-1] for path in GANG_BOUNDS if path[-1] in written):
+        for name in (name for name in BOUNDS if name in names):
             message = f"{name} has no effect without runPolicy.restartScope"
-            hint = "remove it, or write restartScope: All"
-            yield no_effect(BOUNDS[name], message, hint)
+            yield no_effect(BOUNDS[name], message, "remove it, or write restartScope: All")
 
 
-def _values(policy: RunPolicy) -> dict[str, int]:
-    """Return the bounds of a job by name."""
-    bounds = policy.give_up_after or GiveUpAfter()
-    return {
-        "startFailures": bounds.start_failures,
-        "startSeconds": bounds.start_seconds,
-        "disruptions": bounds.disruptions,
-        "backoffResetSeconds": policy.backoff_reset_seconds,
-    }
-
-
-def _contradictions(
-    values: dict[str, int], written: dict[str, int], policy: RunPolicy
-) -> Iterator[Problem]:
-    """Report bounds on the restarts of a gang that contradict each other."""
-    failures, start, reset = (
-        values[name] for name in ("startFailures", "startSeconds", "backoffResetSeconds")
-    )
-    most = policy.retries + 1
-    if "startFailures" in written and failures > most:
+def _bounds_of_gang(policy: RunPolicy, bounds: GiveUpAfter, names: set[str]) -> Iterator[Problem]:
+    """Report bounds on the restarts of a gang that contradict each other; `names` are written."""
+    start, reset, most = bounds.start_seconds, policy.backoff_reset_seconds, policy.retries + 1
+    if "startFailures" in names and bounds.start_failures > most:
         message = f"backoffLimit: {policy.retries} ends the job at failure {most}, which is earlier"
-        yield spec_problem(
-            BOUNDS["startFailures"], message, f"write at most {most}, or raise backoffLimit"
-        )
-    if "startSeconds" in written and not failures:
+        hint = f"write at most {most}, or raise backoffLimit"
+        yield spec_problem(BOUNDS["startFailures"], message, hint)
+    if "startSeconds" in names and not bounds.start_failures:
         message = "startSeconds has no effect with startFailures: 0"
         yield spec_problem(BOUNDS["startSeconds"], message, "remove one of the two")
-    elif {"startSeconds", "backoffResetSeconds"} & set(written) and 0 < reset <= start:
-        name = "backoffResetSeconds" if "backoffResetSeconds" in written else "startSeconds"
+    elif {"startSeconds", "backoffResetSeconds"} & names and 0 < reset <= start:
+        name = "backoffResetSeconds" if "backoffResetSeconds" in names else "startSeconds"
         message = (
             f"failures would stop counting (backoffResetSeconds: {reset}) before the program counts"
             f" as started (startSeconds: {start})"
         )
-        yield spec_problem(
-            BOUNDS[name], message, "write a backoffResetSeconds that is longer than startSeconds"
-        )
+        hint = "write a backoffResetSeconds that is longer than startSeconds"
+        yield spec_problem(BOUNDS[name], message, hint)

@@ -11,8 +11,15 @@ from typing import Any
 
 from mlgen.frameworks._command_rules import launch_problems, localhost_problems
 from mlgen.frameworks._exit_codes import hidden_exit_codes
-from mlgen.frameworks._lifecycle import clean_pod_policy, gang_bounds, no_effect, spec_problem, ttl
-from mlgen.jobfile.model import RoleSpec, containers_of
+from mlgen.frameworks._lifecycle import (
+    OWN_LIMITS,
+    clean_pod_policy,
+    gang_bounds,
+    no_effect,
+    spec_problem,
+    ttl,
+)
+from mlgen.jobfile.model import RoleSpec, containers_of, written
 from mlgen.kubernetes.limits import EPHEMERAL_PORTS, NODE_PORTS, PORT_MAX
 from mlgen.kubernetes.merge import merged
 from mlgen.kubernetes.sidecars import is_sidecar, may_be_sidecar
@@ -77,14 +84,9 @@ def _limits(topology: Topology) -> Iterator[Problem]:
     """
     for role in topology.roles:
         spec, path = role.spec, ("roles", role.spec.name)
-        limits = {
-            "activeDeadlineSeconds": spec.active_deadline_seconds,
-            "backoffLimit": spec.backoff_limit,
-            "backoffLimitPerIndex": spec.backoff_limit_per_index,
-            "maxFailedIndexes": spec.max_failed_indexes,
-        }
         if role.serves:
-            for name in (name for name, value in limits.items() if value is not None):
+            limits = ("activeDeadlineSeconds", *OWN_LIMITS)
+            for name in (name for name in limits if name in written(spec)):
                 message = f"{role.name} is rendered as a StatefulSet, which has no {name}"
                 hint = "remove it, or use a restartPolicy other than Always"
                 yield spec_problem((*path, name), message, hint)
@@ -255,17 +257,11 @@ def _rdma(topology: Topology) -> Iterator[Problem]:
     """Each mode requires some fields, has no use for others, and works on one kind of network."""
     job = topology.job
     rdma, path = job.network.rdma, ("network", "rdma")
-    values = {
-        "resource": rdma.resource,
-        "networks": rdma.networks,
-        "interface": rdma.interface,
-        "hca": rdma.hca,
-    }
-    required, unused = RDMA_FIELDS[rdma.mode]
-    for name in (name for name in required if not values[name]):
+    values, (required, unused) = written(rdma), RDMA_FIELDS[rdma.mode]
+    for name in (name for name in required if not values.get(name)):
         message = f"mode: {rdma.mode} requires {name}"
         yield spec_problem(path, message, "ask the administrator of the cluster for it")
-    for name in (name for name in unused if values[name]):
+    for name in (name for name in unused if values.get(name)):
         message = f"{name} has no effect with mode: {rdma.mode}"
         yield spec_problem((*path, name), message, "remove it, or use another mode")
     if rdma.mode == "host" and job.network.host is False:
@@ -294,15 +290,9 @@ RDMA_FIELDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 def _scheduling(topology: Topology) -> Iterator[Problem]:
     """Each gang scheduler has its own fields, and a gang has no more members than pods exist."""
     scheduling, path = topology.job.scheduling, ("scheduling",)
-    values = {
-        "queue": scheduling.queue,
-        "minMember": scheduling.min_member,
-        "minResources": scheduling.min_resources,
-        "scheduleTimeoutSeconds": scheduling.schedule_timeout_seconds,
-    }
-    for name in (name for name, value in values.items() if value is not None):
-        if name not in GANG_FIELDS[scheduling.gang]:
-            gangs = [f"gang: {gang}" for gang, names in GANG_FIELDS.items() if name in names]
+    for name in written(scheduling):
+        gangs = [f"gang: {gang}" for gang, names in GANG_FIELDS.items() if name in names]
+        if gangs and name not in GANG_FIELDS[scheduling.gang]:
             message = f"{name} has no effect with gang: {scheduling.gang}"
             yield spec_problem((*path, name), message, f"use it with {' or '.join(gangs)}")
     if scheduling.gang == "kueue" and not scheduling.queue:

@@ -10,13 +10,12 @@ master loads it as its `--cluster_spec`.
 
 import re
 from collections.abc import Mapping
-from dataclasses import fields
 from math import ceil
 from typing import Any
 
 from mlgen.frameworks import Framework
 from mlgen.frameworks._planner import Planner
-from mlgen.jobfile.model import RoleSpec, TrainingJob
+from mlgen.jobfile.model import RoleSpec, TrainingJob, written
 from mlgen.kubernetes.quantity import parse
 from mlgen.topology import (
     POD_IP,
@@ -91,15 +90,12 @@ def _check(planner: Planner, master: RoleSpec | None, spec: RoleSpec) -> None:
 
     Fields that are set for all roles, and so for the master too, are not reported.
     """
-    defaults = RoleSpec(spec.name)
-    for name in (f.name for f in fields(RoleSpec) if f.compare and f.name not in SUPPORTED):
-        value = getattr(spec, name)
-        if value not in (getattr(defaults, name), getattr(master, name, value)):
-            first, *rest = name.split("_")
-            camel_case = "".join([first, *(part.capitalize() for part in rest)])
+    for_all = written(master or spec)
+    for name, value in written(spec).items():
+        if name not in SUPPORTED and value != for_all.get(name):
             message = f"the master creates the pods of {spec.name}, and has no argument for this"
             hint = "use only replicas, image, resources, volumes and env"
-            planner.problem(("roles", spec.name, camel_case), message, hint)
+            planner.problem(("roles", spec.name, name), message, hint)
     for name, volume in spec.volumes.items():
         if not {"pvc", "hostPath"} & set(volume) or volume.get("readOnly"):
             message = "ElasticDL supports only writable volumes with pvc or hostPath"

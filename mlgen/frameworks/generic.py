@@ -7,7 +7,6 @@ MLGEN_<ROLE>_REPLICAS and their addresses, separated by commas, in MLGEN_<ROLE>_
 """
 
 from functools import partial
-from typing import Any
 
 from mlgen.frameworks import Framework
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer
@@ -52,15 +51,9 @@ def _env(planner: Planner, name: str, viewer: Viewer) -> RoleFields:
     return {"env": env}
 
 
-def example(replicas: int, _gpus: int) -> dict[str, Any]:
-    """Return the framework's part of `spec` for a first job; see `Framework.example`."""
-    return {"command": ["python", "train.py"], "roles": {"worker": {"replicas": replicas}}}
-
-
 FRAMEWORK = Framework(
     title="Generic",
     summary="Roles of any name, with variables for the addresses of all peers.",
     roles=ROLES,
     topology=topology,
-    example=example,
 )

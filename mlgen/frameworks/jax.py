@@ -7,7 +7,6 @@ Trainer 2 (pkg/runtime/framework/plugins/jax). JAX itself reads only JAX_COORDIN
 """
 
 from functools import partial
-from typing import Any
 
 from mlgen.frameworks import Framework
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer
@@ -54,15 +53,9 @@ def _env(planner: Planner, viewer: Viewer) -> RoleFields:
     return {"env": env}
 
 
-def example(replicas: int, _gpus: int) -> dict[str, Any]:
-    """Return the framework's part of `spec` for a first job; see `Framework.example`."""
-    return {"command": ["python", "train.py"], "roles": {"worker": {"replicas": replicas}}}
-
-
 FRAMEWORK = Framework(
     title="JAX",
     summary="Sets the coordinator address and process IDs for jax.distributed.initialize.",
     roles=ROLES,
     topology=topology,
-    example=example,
 )

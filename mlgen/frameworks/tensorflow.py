@@ -79,16 +79,10 @@ def _sparse_cluster(planner: Planner, name: str, viewer: Viewer) -> dict[str, An
     return {"worker": {}, "ps": [own_address] if name == "ps" else []}
 
 
-def example(replicas: int, _gpus: int) -> dict[str, Any]:
-    """Return the framework's part of `spec` for a first job; see `Framework.example`."""
-    return {"command": ["python", "train.py"], "roles": {"worker": {"replicas": replicas}}}
-
-
 FRAMEWORK = Framework(
     title="TensorFlow",
     summary="Sets TF_CONFIG for parameter servers, or for all-reduce among workers.",
     roles=ROLES,
     topology=topology,
-    example=example,
     idle_roles=lambda _job: ("ps",),
 )

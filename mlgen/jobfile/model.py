@@ -4,7 +4,7 @@ Fields have the names of the job file, in snake case; `schemas/job.schema.json` 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Literal
 
 API_VERSION, KIND = "mlgen.dev/v1alpha1", "TrainingJob"
@@ -353,3 +353,18 @@ class TrainingJob:
     def replicas(self) -> int:
         """The number of replicas of all roles."""
         return sum(role.replicas for role in self.roles.values())
+
+
+def written(part: Any) -> dict[str, Any]:
+    """Return the fields of a part of a job that differ from their defaults, as a job file has them.
+
+    A default that is written cannot be told from one that is not.
+    """
+    values = {}
+    for each in (each for each in fields(part) if each.compare):
+        default = each.default if each.default_factory is MISSING else each.default_factory()
+        value = getattr(part, each.name)
+        if value != default:
+            head, *rest = each.name.split("_")
+            values[head + "".join(map(str.capitalize, rest))] = value
+    return values

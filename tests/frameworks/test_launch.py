@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlgen.frameworks._launch import launches_of, words_of
+from mlgen.frameworks._launch import LAUNCHERS, launches_of, words_of
 from mlgen.jobfile.model import RoleSpec
 
 COMMANDS = {
@@ -156,3 +156,14 @@ def test_a_template_replaces_command_or_args():
         templates=({"spec": {"containers": [{"name": "main", "args": None, "command": ["b"]}]}},),
     )
     assert words_of(removed) == ("b",)
+
+
+@pytest.mark.parametrize(("name", "row"), LAUNCHERS.items())
+def test_the_options_in_a_row_have_values_and_their_main_names(name, row):
+    meanings = [row.nodes, row.rank, row.processes, row.all_processes, row.port, row.ssh_port]
+    named = {*filter(None, meanings), *row.addresses, *row.pairs, *row.ranges}
+
+    assert not named & row.switches
+    assert not named & row.aliases.keys()
+    assert not row.aliases.keys() & {*row.aliases.values()}
+    assert name == row.programs[0].split()[0]
