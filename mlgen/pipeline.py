@@ -212,7 +212,7 @@ def _render_job(
             collector.extend(gitops.warnings(job, topology, options.target))
             manifests = gitops.adapted(topology, manifests, options.target)
             settings = gitops.settings(topology, manifests, options.target)
-        found = checks.problems(job.name, manifests, options.kube_version, document.data)
+        found = checks.job_problems(job.name, manifests, options.kube_version, document.data)
         collector.extend(found)
         if job.security.profile:
             profile = job.security.profile

@@ -16,9 +16,9 @@ import yaml
 from support import golden
 
 from mlgen import Options, pipeline
-from mlgen.checks import admission, names
+from mlgen.checks.admission import invalid_names
 from mlgen.documents.files import Text
-from mlgen.kubernetes import definitions
+from mlgen.kubernetes import definitions, schema, validation
 from mlgen.kubernetes.objects import without_nulls
 from mlgen.problems import MlgenError, dotted
 
@@ -126,12 +126,22 @@ def without_dropped(item):
     return changed
 
 
+def rejected_values(item, version):
+    """Yield what mlgen rejects in an object.
+
+    Values are checked only if the structure is right, because wrong types count as omitted.
+    """
+    kind = str(item.get("kind"))
+    wrong = list(schema.violations(kind, item, version)) if schema.has_kind(kind) else []
+    yield from wrong or validation.violations(without_nulls(item), version)
+
+
 def refusal(item, version):
     """Return why mlgen takes an object for one that the API server rejects; "" if it does not."""
-    found = next(admission.violations(item, version), None)
+    found = next(rejected_values(item, version), None)
     if found:
         return f"{dotted(found.path)}: {found.message} [{found.code}]"
-    named = next(names.findings([without_nulls(item)], version), None)
+    named = next(invalid_names([without_nulls(item)], version), None)
     return str(named.problem) if named else ""
 
 

@@ -111,7 +111,7 @@ def test_two_jobs_cannot_decide(render, message):
     for item in objects:
         item["metadata"]["labels"]["mlgen.dev/decides"] = "true"
 
-    problems = checks.problems("mnist", objects, (1, 34))
+    problems = checks.job_problems("mnist", objects, (1, 34))
 
     assert "\n".join(map(str, problems)) == message
 

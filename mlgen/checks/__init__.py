@@ -12,9 +12,11 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any
 
-from mlgen.checks import admission, claims, gangs, names, references, rights, sense
+from mlgen.checks import references
+from mlgen.checks.admission import invalid_names, rejected_values
 from mlgen.checks.job_file import path_in_job_file
-from mlgen.checks.pods import ROLES, WORKLOADS, Finding, Objects, Pods, pods_of, texts, title
+from mlgen.checks.pods import ROLES, WORKLOADS, Located, Objects, Pods, pods_of, texts, title
+from mlgen.checks.sense import doubtful_values
 from mlgen.kubernetes.limits import (
     APPLIED,
     APPLY_MAX,
@@ -32,7 +34,7 @@ from mlgen.problems import Problem, ValuePath, bounded
 NAME: ValuePath = ("metadata", "name")
 
 
-def problems(
+def job_problems(
     name: str,
     objects: Sequence[Object],
     kube_version: KubeVersion,
@@ -47,24 +49,26 @@ def problems(
         job_file: its data, in which the values of the objects are found.
     """
     job = Objects(name, objects, alike=bool(job_file))
-    violations = findings(job, kube_version, job_file)
-    found = (_in_job_file(finding, job_file or {}) for finding in violations)
-    more = (sense.problems(job, job_file), claims.problems(job), rights.problems(job))
-    return list(dict.fromkeys(bounded(chain(found, *more))))
+    problems = chain(
+        (_in_job_file(each, job_file or {}) for each in located(job, kube_version, job_file)),
+        doubtful_values(job, job_file),
+        references.unused_claims(job),
+        references.far_reaching_rights(job),
+    )
+    return list(dict.fromkeys(bounded(problems)))
 
 
-def _in_job_file(finding: Finding, job_file: Mapping[str, Any]) -> Problem:
-    """Return the problem of a finding; that of an address has the path of the text with it."""
-    problem = finding.problem
+def _in_job_file(located: Located, job_file: Mapping[str, Any]) -> Problem:
+    """Return a problem of an object; that of an address has the path of the text with it."""
+    item, steps, problem = located
     if problem.code not in ("no-such-peer", "namespace", "port"):
         return problem
-    path = path_in_job_file(job_file, finding.item, finding.path)
-    return replace(problem, path=path or problem.path)
+    return replace(problem, path=path_in_job_file(job_file, item, steps) or problem.path)
 
 
-def findings(
+def located(
     job: Objects, kube_version: KubeVersion, job_file: Mapping[str, Any] | None = None
-) -> Iterator[Finding]:
+) -> Iterator[Located]:
     """Return the problems of one job's objects, with their paths in the objects too.
 
     Args:
@@ -72,17 +76,15 @@ def findings(
         kube_version: of the cluster.
         job_file: its data, if there is one.
     """
-    objects = job.items
-    named = list(names.findings(objects, kube_version))
+    written = job_file or {}
+    named = list(invalid_names(job.items, kube_version))
     yield from named
-    yield from _deciding(objects, job_file or {})
+    yield from _deciding(job.items, written)
     # Names that mlgen makes of the job's name are wrong if that is.
     written_only = bool(named and job_file)
-    yield from admission.findings(
-        job.distinct, kube_version, job_file or {}, written_only=written_only
-    )
-    yield from references.findings(job)
-    yield from gangs.findings(job, kube_version)
+    yield from rejected_values(job.distinct, kube_version, written, written_only=written_only)
+    yield from references.broken_references(job)
+    yield from references.unschedulable_groups(job, kube_version)
     yield from _sizes(job)
 
 
@@ -132,7 +134,7 @@ def profile(
             yield Problem(("spec", "security", "profile"), message, "profile", hint)
 
 
-def _deciding(objects: Sequence[Object], job_file: Mapping[str, Any]) -> Iterator[Finding]:
+def _deciding(objects: Sequence[Object], job_file: Mapping[str, Any]) -> Iterator[Located]:
     """Check that there is exactly one deciding Job.
 
     In a workflow, several that decide together are only in its plan.
@@ -147,10 +149,10 @@ def _deciding(objects: Sequence[Object], job_file: Mapping[str, Any]) -> Iterato
         hint = "set successPolicy.role to a role that runs to completion"
         problem = Problem(ROLES, message, "deciding", hint)
         jobs = [item for item in objects if item["kind"] == "Job"]
-        yield Finding((deciding or jobs or objects)[0], ("metadata", "labels"), problem)
+        yield Located((deciding or jobs or objects)[0], ("metadata", "labels"), problem)
 
 
-def _sizes(job: Objects) -> Iterator[Finding]:
+def _sizes(job: Objects) -> Iterator[Located]:
     """Check the sizes of objects, variables and arguments."""
     split = next(
         (pods for pods in job.pods if REPLICA_INDEX in pods.item["metadata"]["labels"]), None
@@ -158,11 +160,11 @@ def _sizes(job: Objects) -> Iterator[Finding]:
     hint = _shared(split) if split else "use fewer replicas"
     for item in job.distinct:
         for problem in sizes(item, hint):
-            yield Finding(item, (), problem)
+            yield Located(item, (), problem)
     for pods in job.distinct_pods:
         for text in texts([pods]):
             for problem in overlong(pods.role_path, text.label, text.text):
-                yield Finding(pods.item, text.path, problem)
+                yield Located(pods.item, text.path, problem)
 
 
 def _shared(pods: Pods) -> str:

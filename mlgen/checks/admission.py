@@ -1,30 +1,33 @@
 """Objects of a job → what the API server rejects in them, each value at its place in the job file.
 
-The rules are those of Kubernetes (mlgen/kubernetes/validation).
+The rules are those of Kubernetes (mlgen/kubernetes/validation). Names are limited further where
+pods, labels or addresses are made of them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mlgen.checks.job_file import path_in_job_file
-from mlgen.checks.pods import Finding, role_path, title
+from mlgen.checks.pods import Located, role_path, title
 from mlgen.kubernetes import validation
-from mlgen.kubernetes.objects import Object, without_nulls
-from mlgen.kubernetes.versions import KubeVersion
+from mlgen.kubernetes.names import DNS_1035, DNS_1123, LABEL_MAX, STATEFUL_SET_MAX
+from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.validation.syntax import SUBDOMAIN_MAX, is_subdomain
+from mlgen.kubernetes.versions import RELAXED_SERVICE_NAMES, KubeVersion
 from mlgen.kubernetes.violation import Violation
-from mlgen.problems import Problem, dotted
+from mlgen.problems import Problem, ValuePath, dotted
 
 NAMES_CONTAINER = ("missing-image", "volume")
 """Codes of problems whose message says where they are."""
 
 
-def findings(
+def rejected_values(
     objects: Iterable[Object],
     kube_version: KubeVersion,
     job_file: Mapping[str, Any],
     *,
     written_only: bool = False,
-) -> Iterator[Finding]:
+) -> Iterator[Located]:
     """Return the values of a job's objects that the API server rejects.
 
     Args:
@@ -34,21 +37,21 @@ def findings(
         written_only: only values that are in the job file.
     """
     for item in objects:
-        for violation in validation.violations(item, kube_version):
-            path = path_in_job_file(job_file, item, violation.path)
-            message = violation.message
+        for problem in validation.violations(item, kube_version):
+            path = path_in_job_file(job_file, item, problem.path)
+            message = problem.message
             if path is None and written_only:
                 continue
-            if path is None and violation.code not in NAMES_CONTAINER:
-                message = f"{title(item)}: {dotted(violation.path)}: {message}"
-            hint = violation.hint + _other_container(item, violation)
-            problem = Problem(path or role_path(item), message, violation.code, hint)
-            yield Finding(item, violation.path, problem)
+            if path is None and problem.code not in NAMES_CONTAINER:
+                message = f"{title(item)}: {dotted(problem.path)}: {message}"
+            hint = problem.hint + _other_container(item, problem)
+            there = Problem(path or role_path(item), message, problem.code, hint)
+            yield Located(item, problem.path, there)
 
 
-def _other_container(item: Object, violation: Violation) -> str:
+def _other_container(item: Object, problem: Violation) -> str:
     """Return how to make the only other container the training container, if that has no image."""
-    if violation.code != "missing-image" or violation.path[-2:] != ("containers", 0):
+    if problem.code != "missing-image" or problem.path[-2:] != ("containers", 0):
         return ""
     others = [
         container["name"]
@@ -58,17 +61,47 @@ def _other_container(item: Object, violation: Violation) -> str:
     return f", or write mainContainer: {others[0]}" if len(others) == 1 else ""
 
 
-def violations(item: Mapping[str, Any], kube_version: KubeVersion) -> Iterator[Violation]:
-    """Return what the API server rejects in any object, as `mlgen verify` finds it.
+NAME: ValuePath = ("metadata", "name")
 
-    Values are checked only if the structure is right, because wrong types count as omitted.
+NAMED_BY_USERS = ("PersistentVolumeClaim",)
+"""Kinds whose names may have dots; no pod or address is made of them."""
 
-    Args:
-        item: the object.
-        kube_version: of the cluster.
-    """
-    from mlgen.kubernetes import schema
 
-    kind = str(item.get("kind"))
-    wrong = list(schema.violations(kind, item, kube_version)) if schema.has_kind(kind) else []
-    yield from wrong or validation.violations(without_nulls(item), kube_version)
+def invalid_names(objects: Sequence[Object], kube_version: KubeVersion) -> Iterator[Located]:
+    """Return at most two problems: an invalid name, and the name furthest over its limit."""
+    too_long: list[tuple[int, str, int]] = []
+    invalid: list[Located] = []
+    for number, item in enumerate(objects):
+        kind, name = item["kind"], item["metadata"]["name"]
+        for owner, text, limit in _limited_names(item):
+            if len(text) > limit:
+                reason = f'{owner} "{text}" has {len(text)} characters, the limit is {limit}'
+                too_long.append((len(text) - limit, reason, number))
+        if kind in NAMED_BY_USERS and is_subdomain(name):
+            continue
+        strict = kind == "Service" and kube_version < RELAXED_SERVICE_NAMES
+        if not (DNS_1035 if strict else DNS_1123).match(name):
+            first = "starting with a letter" if strict else "starting with a letter or digit"
+            message = f'"{name}" is not a valid name for a {kind}'
+            hint = f"use lower-case letters, digits and dashes, {first} and not ending with a dash"
+            invalid.append(Located(item, NAME, Problem(NAME, message, "bad-name", hint)))
+    yield from invalid[:1]
+    if too_long:
+        excess, reason, number = max(too_long)
+        message = f"the name is too long: {reason}"
+        hint = f"shorten it by {excess} character{'s' if excess > 1 else ''}"
+        yield Located(objects[number], NAME, Problem(NAME, message, "name-too-long", hint))
+
+
+def _limited_names(item: Object) -> Iterator[tuple[str, str, int]]:
+    """Return the names of an object and of its pods: whose it is, the name, and its limit."""
+    kind, name, spec = item["kind"], item["metadata"]["name"], item.get("spec", {})
+    if kind == "StatefulSet":
+        yield "StatefulSet", name, STATEFUL_SET_MAX
+        yield "pod", f"{name}-{max(spec.get('replicas', 1), 1) - 1}", LABEL_MAX
+    elif kind == "Job" and spec.get("completionMode") == "Indexed":
+        yield "pod of the Job", f"{name}-{spec.get('completions', 1) - 1}", LABEL_MAX
+    elif kind in NAMED_BY_USERS:
+        yield kind, name, SUBDOMAIN_MAX
+    else:
+        yield kind, name, LABEL_MAX

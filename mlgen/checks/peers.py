@@ -1,4 +1,4 @@
-"""Objects of a job → findings on peers: do variables, arguments and files name pods that exist?
+"""Objects of a job → problems with peers: do variables, arguments and files name pods that exist?
 
 A peer is named by its address, `<job>-<role>-<i>.<job>`, or by its host name alone, or with a
 namespace: where a Service has that name. In files, kubectl also names pods by their host names.
@@ -6,13 +6,13 @@ namespace: where a Service has that name. In files, kubectl also names pods by t
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import NamedTuple
 
 from mlgen.checks.pods import (
     ROLES,
     TEMPLATE,
-    Finding,
+    Located,
     Objects,
     Pods,
     Text,
@@ -61,30 +61,14 @@ class Address(NamedTuple):
     port: str
 
 
-@dataclass(frozen=True)
-class Mistake:
-    """What is wrong with an address.
-
-    Attributes:
-        message: continues a sentence that begins with the place of the address; has a slot
-            `{more}` for the number of further addresses with this mistake.
-        code: of the problem.
-        hint: what to write instead.
-    """
-
-    message: str
-    code: Code
-    hint: str
-
-
-def findings(job: Objects) -> Iterator[Finding]:
+def unknown_peers(job: Objects) -> Iterator[Located]:
     """Return where a job names a replica that does not exist, or a port on which none listens.
 
     Addresses that differ only in the index are reported together, at the first of them.
     """
     directory = Directory(job)
     seen: set[tuple[Address, tuple[str, ...], bool]] = set()
-    mistakes: dict[tuple[str, Code], dict[str, tuple[Text, Mistake]]] = {}
+    unknown: dict[tuple[str, Code], dict[str, tuple[Text, Problem]]] = {}
     for text in (*texts(job.distinct_pods), *_annotations(job.distinct_pods), *_files(job)):
         for address in directory.addresses(text):
             readers = text.reader_indexes if address.indexes.startswith("$") else ()
@@ -92,16 +76,16 @@ def findings(job: Objects) -> Iterator[Finding]:
             if key in seen:
                 continue
             seen.add(key)
-            mistake = directory.mistake(address, text)
-            if mistake:
-                similar = mistakes.setdefault((address.prefix, mistake.code), {})
-                similar.setdefault(address.indexes, (text, mistake))
-    for similar in mistakes.values():
-        text, mistake = next(iter(similar.values()))
+            problem = directory.problem(address, text)
+            if problem:
+                similar = unknown.setdefault((address.prefix, problem.code), {})
+                similar.setdefault(address.indexes, (text, problem))
+    for similar in unknown.values():
+        text, problem = next(iter(similar.values()))
         more = f" (and {len(similar) - 1} more)" if len(similar) > 1 else ""
         path = ROLES if text.item["kind"] == "ConfigMap" else role_path(text.item)
-        message = f"{text.label} {mistake.message.format(more=more)}"
-        yield Finding(text.item, text.path, Problem(path, message, mistake.code, mistake.hint))
+        message = f"{text.label} {problem.message.format(more=more)}"
+        yield Located(text.item, text.path, replace(problem, path=path, message=message))
 
 
 def discovers_hosts(job: Objects) -> bool:
@@ -166,8 +150,11 @@ class Directory:
             return bool(address.port) or address.prefix.startswith(self.prefixes)
         return bool(address.port) and address.prefix in self.names
 
-    def mistake(self, address: Address, text: Text) -> Mistake | None:
+    def problem(self, address: Address, text: Text) -> Problem | None:
         """Return what is wrong with an address; None if all of its replicas can be reached.
+
+        The message continues a sentence that begins with the place of the address. Its slot
+        `{more}` is for the number of further addresses with the same problem.
 
         Args:
             address: of one replica or several.
@@ -176,12 +163,12 @@ class Directory:
         dials = bool(address.port) or text.dials
         for index in _ends(address.indexes, text.reader_indexes):
             host = f"{address.prefix}{index}"
-            mistake = self._host_mistake(host, address.domain, address.port, dials=dials)
-            if mistake:
-                return mistake
+            problem = self._of_host(host, address.domain, address.port, dials=dials)
+            if problem:
+                return problem
         return None
 
-    def _host_mistake(self, host: str, domain: str, port: str, *, dials: bool) -> Mistake | None:
+    def _of_host(self, host: str, domain: str, port: str, *, dials: bool) -> Problem | None:
         """Return what is wrong with the address of one replica.
 
         Args:
@@ -197,29 +184,31 @@ class Directory:
         namespace, svc, _ = f"{rest}..".split(".", 2)
         if pods is None:
             message = f'names the peer "{host}"{{more}}, but there is no such pod'
-            return Mistake(message, "no-such-peer", USE_EXISTING)
+            return Problem((), message, "no-such-peer", USE_EXISTING)
         if service is None and subdomain not in self.domains:
             name = f"{host}{domain}"
             message = f'names the peer "{name}"{{more}}, but there is no Service of that name'
             hint = f"use the address {host}.{pods.subdomain[1]}"
-            return Mistake(message, "no-such-peer", hint) if dials or domain else None
+            return Problem((), message, "no-such-peer", hint) if dials or domain else None
         if subdomain and subdomain != pods.subdomain[1]:
             message = (
                 f'names the peer "{host}.{subdomain}"{{more}}, '
                 f"but {host} does not have that subdomain"
             )
-            return Mistake(message, "no-such-peer", USE_EXISTING)
+            return Problem((), message, "no-such-peer", USE_EXISTING)
         if svc == "svc" and namespace != (self.namespace or namespace):
             message = (
                 f'names "{host}"{{more}} in the namespace {namespace}, '
                 f"but the job is in {self.namespace}"
             )
-            return Mistake(message, "namespace", f"use the namespace {self.namespace}")
+            return Problem((), message, "namespace", f"use the namespace {self.namespace}")
         together, count = pods.together or 0, pods.count or 0
         if pods.indexed and together and together <= (pods.index(host) or 0) < count:
             message = f'names the peer "{host}"{{more}}, but only {pods.together} run at a time'
-            return Mistake(message, "no-such-peer", "set parallelism to the value of completions")
-        return _port_mistake(host, port, service) if service and not subdomain else None
+            return Problem(
+                (), message, "no-such-peer", "set parallelism to the value of completions"
+            )
+        return _wrong_port(host, port, service) if service and not subdomain else None
 
     def _pods(self, host: str) -> Pods | None:
         """Return the pods with this host name, else those selected by the Service of this name."""
@@ -230,7 +219,7 @@ class Directory:
         return next(self.job.selected(selector), None)
 
 
-def _port_mistake(host: str, port: str, service: Object) -> Mistake | None:
+def _wrong_port(host: str, port: str, service: Object) -> Problem | None:
     """Return what is wrong if a Service does not forward a port.
 
     A headless Service has no ports, and leads to every port of its pods, declared or not.
@@ -245,7 +234,7 @@ def _port_mistake(host: str, port: str, service: Object) -> Mistake | None:
         return None
     declared = ", ".join(map(str, ports))
     message = f"uses port {port} of {host}{{more}}, whose Service forwards only {declared}"
-    return Mistake(message, "port", "use that port, or set the port of the role")
+    return Problem((), message, "port", "use that port, or set the port of the role")
 
 
 def _ends(index: str, reader_indexes: tuple[str, ...]) -> Sequence[str]:

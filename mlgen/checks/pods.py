@@ -28,14 +28,12 @@ def workloads(objects: Iterable[Object]) -> dict[str, Object]:
     return {item["metadata"]["name"]: item for item in objects if item["kind"] in WORKLOADS}
 
 
-@dataclass(frozen=True)
-class Finding:
-    """A violated rule, located in the object and in the job file.
+class Located(NamedTuple):
+    """A problem of a job's objects, whose own path is that in the job file.
 
     Attributes:
         item: the object.
         path: of the value in the object.
-        problem: the same as a problem of the job file, with its path there.
     """
 
     item: Object
@@ -250,9 +248,9 @@ def role_path(item: Object) -> ValuePath:
 
 def broken(
     item: Object, path: ValuePath, message: str, hint: str = "do not override names set by mlgen"
-) -> Finding:
-    """Return the finding of a broken reference, at the role in the job file."""
-    return Finding(item, path, Problem(role_path(item), message, "reference", hint))
+) -> Located:
+    """Return the problem of a broken reference, at the role in the job file."""
+    return Located(item, path, Problem(role_path(item), message, "reference", hint))
 
 
 class Text(NamedTuple):

@@ -1,4 +1,4 @@
-"""Objects of a job → findings on references: do they lead to objects that exist?
+"""Objects of a job → problems with references: do they lead to objects that exist?
 
 Selectors, mounts, RBAC rules and the supervisor refer to other objects by label or name. If one of
 these changes in one place only, the API server accepts the manifests and the job hangs.
@@ -12,8 +12,9 @@ from typing import Any
 from mlgen.checks import peers
 from mlgen.checks.pods import (
     POD,
+    ROLES,
     TEMPLATE,
-    Finding,
+    Located,
     Objects,
     Pods,
     broken,
@@ -21,29 +22,30 @@ from mlgen.checks.pods import (
     role_path,
     title,
 )
-from mlgen.checks.rights import creates_pods
+from mlgen.kubernetes.groups import group_of
 from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
 from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.versions import POD_GROUPS, KubeVersion
 from mlgen.objects.containers import SCRIPTS
-from mlgen.objects.labels import JOB, MAX_REPLICAS, REPLICA_INDEX, ROLE, SET, status_name
-from mlgen.problems import Problem, ValuePath
+from mlgen.objects.labels import COMPONENT, JOB, MAX_REPLICAS, REPLICA_INDEX, ROLE, SET, status_name
+from mlgen.problems import Problem, ValuePath, did_you_mean
 
 SELECTOR_LABELS = (JOB, ROLE, REPLICA_INDEX)
 
 
-def findings(job: Objects) -> Iterator[Finding]:
+def broken_references(job: Objects) -> Iterator[Located]:
     """Return every reference of an object to another that is missing or does not match."""
     yield from _selectors(job)
     yield from _domains(job)
     yield from _config_maps(job)
     yield from _scripts(job)
-    yield from peers.findings(job)
+    yield from peers.unknown_peers(job)
     yield from _rights(job)
     yield from _accounts(job)
     yield from _supervisor(job)
 
 
-def _selectors(job: Objects) -> Iterator[Finding]:
+def _selectors(job: Objects) -> Iterator[Located]:
     """Check that the selector of every Service matches at least one pod."""
     path: ValuePath = ("spec", "selector")
     for item in job.of_kind("Service").values():
@@ -52,10 +54,10 @@ def _selectors(job: Objects) -> Iterator[Finding]:
             names = [name for name in SELECTOR_LABELS if name in selector]
             hint = f"do not override the labels {', '.join(names)} in templates"
             message = f"{title(item)} selects no pods"
-            yield Finding(item, path, Problem(role_path(item), message, "selector", hint))
+            yield Located(item, path, Problem(role_path(item), message, "selector", hint))
 
 
-def _domains(job: Objects) -> Iterator[Finding]:
+def _domains(job: Objects) -> Iterator[Located]:
     """Check that a headless Service selects the pods, so that DNS has their host names.
 
     Source: https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/
@@ -76,7 +78,7 @@ def _domains(job: Objects) -> Iterator[Finding]:
             message = f"{title(service)} does not select the pods of {title(pods.item)}"
             hint = f"do not override the labels {', '.join(service['spec']['selector'])}"
             labels = (*TEMPLATE, "metadata", "labels")
-            yield Finding(pods.item, labels, Problem(pods.role_path, message, "selector", hint))
+            yield Located(pods.item, labels, Problem(pods.role_path, message, "selector", hint))
     subdomains = {pods.subdomain[1] for pods in job.distinct_pods}
     before_ready = not peers.discovers_hosts(job)
     which = "pods that are not ready" if before_ready else "only pods that are ready"
@@ -91,7 +93,7 @@ def _domains(job: Objects) -> Iterator[Finding]:
         yield from _replica_service(job, service)
 
 
-def _replica_service(job: Objects, service: Object) -> Iterator[Finding]:
+def _replica_service(job: Objects, service: Object) -> Iterator[Located]:
     """Check that the Service of one replica has that replica's host name, which peers use."""
     selector, name = service["spec"]["selector"], name_of(service)
     if not {REPLICA_INDEX, JOB_INDEX, SET_INDEX} & set(selector):
@@ -110,7 +112,7 @@ def _replica_service(job: Objects, service: Object) -> Iterator[Finding]:
         yield broken(service, ("metadata", "name"), message)
 
 
-def _config_maps(job: Objects) -> Iterator[Finding]:
+def _config_maps(job: Objects) -> Iterator[Located]:
     """Check that the ConfigMaps of mlgen exist, have the keys that pods use, and are all used."""
     maps, missing = job.of_kind("ConfigMap"), False
     # No pod mounts the ConfigMap of the status, which lacks this label.
@@ -125,12 +127,12 @@ def _config_maps(job: Objects) -> Iterator[Finding]:
             if item["key"] not in _keys(maps[name]):
                 message = f"ConfigMap {name} has no key {item['key']}"
                 problem = Problem(pods.role_path, message, "volume", "use a key that exists")
-                yield Finding(pods.item, (*path, "items", number), problem)
+                yield Located(pods.item, (*path, "items", number), problem)
     for item in unused.values() if not missing else ():
         yield broken(item, ("metadata", "name"), f"no pod uses {title(item)}")
 
 
-def _scripts(job: Objects) -> Iterator[Finding]:
+def _scripts(job: Objects) -> Iterator[Located]:
     """Check that the job's ConfigMap has the scripts that its helper containers run."""
     config_map = job.of_kind("ConfigMap").get(f"{job.name}-config")
     if config_map is None:
@@ -174,7 +176,7 @@ KINDS |= {"configmaps": "ConfigMap", "deployments": "Deployment"}
 """Kinds by their resource names in RBAC; pods are missing, as no manifest defines one."""
 
 
-def _rights(job: Objects) -> Iterator[Finding]:
+def _rights(job: Objects) -> Iterator[Located]:
     """Check that the objects and pods named in Roles and in the elastic host list exist."""
     for item in job.of_kind("Role").values():
         # Who creates pods may have names for them that no manifest has.
@@ -199,7 +201,7 @@ def _rights(job: Objects) -> Iterator[Finding]:
 
 def _pod_names(
     job: Objects, item: Object, path: ValuePath, names: Sequence[str]
-) -> Iterator[Finding]:
+) -> Iterator[Located]:
     """Check that a list of pods has only pods of the job, and no gaps.
 
     It may have more pods of a role than there are, because an elastic role can grow.
@@ -228,7 +230,7 @@ def _pod_names(
             yield broken(item, path, message)
 
 
-def _accounts(job: Objects) -> Iterator[Finding]:
+def _accounts(job: Objects) -> Iterator[Located]:
     """Check that pods, ServiceAccounts, RoleBindings and Roles refer to each other."""
     accounts, used = job.of_kind("ServiceAccount"), {pods.account for pods in job.pods}
     subjects: set[str] = set()
@@ -251,7 +253,7 @@ def _accounts(job: Objects) -> Iterator[Finding]:
             yield broken(item, ("metadata", "name"), f"no RoleBinding refers to the {title(item)}")
 
 
-def _binding(job: Objects, item: Object, used: set[str | None]) -> Iterator[Finding]:
+def _binding(job: Objects, item: Object, used: set[str | None]) -> Iterator[Located]:
     """Check the Role and the subjects of a RoleBinding; `used` are the pods' ServiceAccounts."""
     role, namespace = item["roleRef"]["name"], item["metadata"].get("namespace")
     if role not in job.of_kind("Role"):
@@ -265,14 +267,14 @@ def _binding(job: Objects, item: Object, used: set[str | None]) -> Iterator[Find
             message = f"{title(item)} has a subject in another namespace"
             hint = f"use the namespace {namespace}"
             problem = Problem(role_path(item), message, "namespace", hint)
-            yield Finding(item, ("subjects", number, "namespace"), problem)
+            yield Located(item, ("subjects", number, "namespace"), problem)
 
 
 PLAN = "plan.json"
 """The file of a ConfigMap that tells the supervisor what to decide: mlgen/runtime/plan.py."""
 
 
-def _supervisor(job: Objects) -> Iterator[Finding]:
+def _supervisor(job: Objects) -> Iterator[Located]:
     """Check that the objects named to the supervisor exist, and that a Role allows them."""
     for item in job.of_kind("ConfigMap").values():
         if PLAN in item.get("data", {}):
@@ -334,3 +336,135 @@ def _allowed(job: Objects) -> Iterator[str]:
         for rule in item["rules"]:
             kinds = [KINDS[name].lower() for name in rule.get("resources", []) if name in KINDS]
             yield from (f"{k}/{name}" for k in kinds for name in rule.get("resourceNames", []))
+
+
+GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
+GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
+
+NATIVE = "scheduling.k8s.io"
+"""The API group of Kubernetes' own PodGroup."""
+
+GANG: ValuePath = ("spec", "scheduling", "gang")
+
+
+def unschedulable_groups(job: Objects, kube_version: KubeVersion) -> Iterator[Located]:
+    """Return what keeps the scheduler from starting the pods of a job's PodGroup.
+
+    Args:
+        job: its objects.
+        kube_version: of the cluster.
+    """
+    for name, item in job.of_kind("PodGroup").items():
+        members = [pods for pods in job.pods if _group(pods) == name]
+        total = sum(pods.count or 0 for pods in members)
+        is_native = group_of(item["apiVersion"]) == NATIVE
+        path, least = _least(item["spec"], is_native=is_native)
+        if not members:
+            yield broken(item, ("metadata", "name"), f"no pod belongs to {title(item)}")
+        elif least > total and all(pods.count is not None for pods in members):
+            message = f"{title(item)} requires {least} pods, but the job has {total}"
+            hint = f"do not override {path[-1]} or the number of replicas"
+            yield broken(item, path, message, hint)
+        if is_native and kube_version < POD_GROUPS:
+            message = f"Kubernetes {kube_version} has no PodGroup of {item['apiVersion']}"
+            hint = f"set --kube-version {POD_GROUPS}, or use another gang scheduler"
+            yield Located(item, ("apiVersion",), Problem(GANG, message, "combination", hint))
+        if is_native:
+            distinct = [pods for pods in job.distinct_pods if _group(pods) == name]
+            yield from _differences(item, distinct)
+
+
+def _group(pods: Pods) -> str | None:
+    """Return the name of the PodGroup that pods belong to."""
+    metadata, spec = pods.template["metadata"], pods.template["spec"]
+    group: str | None = (
+        metadata.get("annotations", {}).get(GROUP_ANNOTATION)
+        or metadata["labels"].get(GROUP_LABEL)
+        or spec.get("schedulingGroup", {}).get("podGroupName")
+    )
+    return group
+
+
+def _least(spec: Object, *, is_native: bool) -> tuple[ValuePath, int]:
+    """Return how many pods a PodGroup requires, and the path of the number."""
+    if not is_native:
+        return ("spec", "minMember"), spec.get("minMember", 0)
+    gang = spec.get("schedulingPolicy", {}).get("gang", {})
+    return ("spec", "schedulingPolicy", "gang", "minCount"), gang.get("minCount", 0)
+
+
+def _differences(group: Object, members: list[Pods]) -> Iterator[Located]:
+    """Return the pods that Kubernetes' scheduler does not accept in a group.
+
+    All have the same scheduler, and the priority of the PodGroup (Kubernetes 1.37.0,
+    pkg/scheduler/schedule_one_podgroup.go, validatePodGroup).
+    """
+    for pods in members:
+        expected = {
+            "schedulerName": members[0].template["spec"].get("schedulerName"),
+            "priorityClassName": group["spec"].get("priorityClassName"),
+        }
+        for field, value in expected.items():
+            own = pods.template["spec"].get(field)
+            if own != value:
+                message = (
+                    f"{title(pods.item)} has {field} {own or 'none'}, its gang {value or 'none'}"
+                )
+                hint = f"write scheduling.{field}, which all pods of a gang have in common"
+                path = (*TEMPLATE, "spec", field)
+                yield Located(
+                    pods.item, path, Problem(pods.role_path, message, "combination", hint)
+                )
+
+
+def unused_claims(job: Objects) -> Iterator[Problem]:
+    """Return a warning for each claim that is created, but not mounted."""
+    mounted = {
+        volume.get("persistentVolumeClaim", {}).get("claimName")
+        for pods in job.distinct_pods
+        for _, volume in pods.volumes()
+    } - {None}
+    created = job.of_kind("PersistentVolumeClaim")
+    for name in created:
+        if name not in mounted:
+            message = f"no pod mounts the claim {name}"
+            similar = did_you_mean(name, sorted(mounted - created.keys()))
+            hint = similar or f"write pvc: {name} in a volume, or remove it"
+            yield Problem(("spec", "claims", name), message, "no-effect", hint, warning=True)
+
+
+DEFAULT = "default"
+"""The service account of all pods of a namespace that name no other:
+https://kubernetes.io/docs/concepts/security/service-accounts/#default-service-accounts"""
+
+
+def far_reaching_rights(job: Objects) -> Iterator[Problem]:
+    """Return a warning for each Role that may create pods, and each that others have too."""
+    for item in job.of_kind("Role").values():
+        if any(map(creates_pods, item["rules"])):
+            yield _of_rights(
+                item,
+                (),
+                # https://kubernetes.io/docs/concepts/security/rbac-good-practices/#workload-creation
+                "creates pods, so it can read every Secret of its namespace and act as every"
+                " service account in it",
+                "run it in a namespace of its own",
+            )
+    for item in job.of_kind("RoleBinding").values():
+        if any(subject["name"] == DEFAULT for subject in item.get("subjects", [])):
+            yield _of_rights(
+                item,
+                ("serviceAccountName",),
+                "has rights that go to all pods of the namespace that run as the account default",
+                "remove it, so that mlgen adds an account for this role alone, or name another one",
+            )
+
+
+def creates_pods(rule: dict[str, Any]) -> bool:
+    """Return True if a rule of a Role allows creating pods."""
+    return "pods" in rule.get("resources", []) and "create" in rule["verbs"]
+
+
+def _of_rights(item: Object, field: tuple[str, ...], message: str, hint: str) -> Problem:
+    role = item["metadata"]["labels"].get(COMPONENT, "")
+    return Problem((*ROLES, role, *field), f"{role} {message}", "rights", hint, warning=True)

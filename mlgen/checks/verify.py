@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlgen import checks, dialects
-from mlgen.checks import structure
-from mlgen.checks.pods import Finding, Objects, title
-from mlgen.checks.shapes import METADATA, SHAPES, mismatches
+from mlgen.checks.pods import Located, Objects, role_path, title
 from mlgen.documents.document import Document
 from mlgen.documents.files import Text
 from mlgen.documents.reader import read_documents
-from mlgen.kubernetes.objects import Key, keys, without_nulls
+from mlgen.kubernetes.objects import Key, Object, keys, without_nulls
+from mlgen.kubernetes.schema import has_kind, violations
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.objects.labels import COMPONENT, DECIDES, INSTANCE, JOB, MANAGED_BY
 from mlgen.problems import Collector, MlgenError, Place, Problem, ValuePath, dotted
@@ -283,7 +282,7 @@ def _verified(
     """
     objects = [part.data for part in parts]
     part_of = {id(part.data): part for part in parts}
-    rejected = list(structure.findings(objects, kube_version))
+    rejected = list(rejected_fields(objects, kube_version))
     reported = [_located(name, part_of[id(error.item)], error) for error in rejected]
     collector.extend(reported)
     malformed = {id(part.data): each for part in parts for each in _malformed(name, part)}
@@ -292,8 +291,8 @@ def _verified(
         collector.extend(malformed[key] for key in malformed if key not in known)
         return Verified(name, parts[0].namespace, len(objects), 0)
     job = Objects(name, objects)
-    findings = checks.findings(job, kube_version)
-    errors = (finding for finding in findings if not finding.problem.warning)
+    every = checks.located(job, kube_version)
+    errors = (each for each in every if not each.problem.warning)
     located = dict.fromkeys(_located(name, part_of[id(error.item)], error) for error in errors)
     same = {(problem.place, problem.code) for problem in reported}
     collector.extend(item for item in located if (item.place, item.code) not in same)
@@ -301,12 +300,21 @@ def _verified(
     return Verified(name, parts[0].namespace, len(objects), count)
 
 
-def _located(job: str, part: _Part, finding: Finding) -> Problem:
-    """Return a finding as a problem of the stream: with place, object and a hint for manifests."""
-    problem, name = finding.problem, title(part.data)
+def rejected_fields(objects: Iterable[Object], kube_version: KubeVersion) -> Iterator[Located]:
+    """Return every violation of the API's schema, in the objects of which it has the kinds."""
+    for item in (item for item in objects if has_kind(item["kind"])):
+        for problem in violations(item["kind"], item, kube_version):
+            message = f"{title(item)}: {dotted(problem.path)}: {problem.message}"
+            there = Problem(role_path(item), message, problem.code, problem.hint)
+            yield Located(item, problem.path, there)
+
+
+def _located(job: str, part: _Part, located: Located) -> Problem:
+    """Return a problem of an object as one of the stream: with place, object and another hint."""
+    problem, name = located.problem, title(part.data)
     message = problem.message if name in problem.message else f"{name}: {problem.message}"
     hint = HINTS.get(problem.code, problem.hint)
-    place = part.place(finding.path)
+    place = part.place(located.path)
     return Problem((), _with_job(job, part, message), problem.code, hint, place=place)
 
 
@@ -320,3 +328,93 @@ def _malformed(job: str, part: _Part) -> Iterator[Problem]:
         message = _with_job(job, part, difference)
         hint = "keep this field as rendered"
         yield Problem((), message, "malformed", hint, place=part.place(path))
+
+
+def mismatches(value: Any, shape: Any, path: ValuePath = ()) -> Iterator[tuple[ValuePath, str]]:
+    """Return the paths at which a value does not have a shape, each with the reason.
+
+    Args:
+        value: any data.
+        shape: a type; `[shape]`, a list; or a mapping of shapes. A key that ends with `?` is an
+            optional field, and `*` stands for all fields.
+        path: of the value.
+    """
+    expected: Any = shape if isinstance(shape, type) else type(shape)
+    if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
+        yield path, f"is not {TYPE_NAMES[expected]}"
+    elif isinstance(shape, list):
+        for number, item in enumerate(value):
+            yield from mismatches(item, shape[0], (*path, number))
+    elif isinstance(shape, dict):
+        for key, inner in shape.items():
+            name = key.removesuffix("?")
+            if key == "*":
+                for field in value:
+                    yield from mismatches(value[field], inner, (*path, field))
+            elif name in value:
+                yield from mismatches(value[name], inner, (*path, name))
+            elif key == name:
+                yield (*path, name), "is missing"
+
+
+TYPE_NAMES = {str: "a string", int: "an integer", dict: "a mapping", list: "a list"}
+
+STRINGS = {"*": str}
+METADATA = {"metadata": {"name": str, "labels": STRINGS, "annotations?": STRINGS}}
+
+CONFIG_MAP = {"configMap?": {"name?": str, "items?": [{"key": str}]}}
+
+CONTAINER = {
+    "name": str,
+    "image?": str,
+    "command?": [str],
+    "args?": [str],
+    "env?": [{"name": str, "value?": str, "valueFrom?": {"configMapKeyRef?": {"name?": str}}}],
+    "envFrom?": [{"configMapRef?": {"name?": str}}],
+    "ports?": [{"containerPort": int}],
+    "volumeMounts?": [{"name": str}],
+}
+
+TEMPLATE = {
+    "metadata": {"labels": STRINGS, "annotations?": STRINGS},
+    "spec": {
+        "subdomain?": str,
+        "hostname?": str,
+        "serviceAccountName?": str,
+        "schedulingGroup?": {"podGroupName?": str},
+        "initContainers?": [CONTAINER],
+        "containers": [CONTAINER],
+        "volumes?": [{"name": str, **CONFIG_MAP, "projected?": {"sources?": [CONFIG_MAP]}}],
+    },
+}
+
+SELECTOR = {"matchLabels": STRINGS}
+
+SHAPES: dict[str, dict[str, Any]] = {
+    "ServiceAccount": {},
+    "Role": {"rules": [{"resources?": [str], "resourceNames?": [str], "verbs": [str]}]},
+    "RoleBinding": {
+        "roleRef": {"name": str},
+        "subjects?": [{"kind": str, "name": str, "namespace?": str}],
+    },
+    "ConfigMap": {"data?": STRINGS, "binaryData?": STRINGS},
+    "Service": {
+        "spec": {"selector": STRINGS, "clusterIP?": str, "ports?": [{"port": int}]},
+    },
+    "PodGroup": {
+        "spec": {"minMember?": int, "schedulingPolicy?": {"gang?": {"minCount?": int}}},
+    },
+    "Deployment": {"spec": {"replicas?": int, "selector": SELECTOR, "template": TEMPLATE}},
+    "StatefulSet": {
+        "spec": {"replicas?": int, "serviceName?": str, "selector": SELECTOR, "template": TEMPLATE}
+    },
+    "Job": {
+        "spec": {
+            "completions?": int,
+            "parallelism?": int,
+            "completionMode?": str,
+            "template": TEMPLATE,
+        }
+    },
+}
+"""The fields that the checks read, for each kind that mlgen renders."""

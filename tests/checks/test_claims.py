@@ -2,8 +2,8 @@
 
 import pytest
 
-from mlgen.checks import claims
 from mlgen.checks.pods import Objects
+from mlgen.checks.references import unused_claims
 
 
 def workload(*names):
@@ -27,7 +27,7 @@ def test_a_claim_that_no_pod_mounts_is_a_warning(mounted, hint):
         for name in ("models", *(name for name in mounted if name == "data"))
     ]
 
-    warnings = list(claims.problems(Objects("mnist", [*created, workload(*mounted)])))
+    warnings = list(unused_claims(Objects("mnist", [*created, workload(*mounted)])))
 
     assert [(w.path, w.hint, w.code, w.warning) for w in warnings] == (
         [(("spec", "claims", "models"), hint, "no-effect", True)] if hint else []

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlgen.checks import collisions, findings, sizes
+from mlgen.checks import collisions, located, sizes
 from mlgen.checks.pods import Objects
 from mlgen.kubernetes.objects import keys
 
@@ -88,7 +88,7 @@ def test_the_way_around_a_limit_depends_on_who_has_a_job_of_its_own(labels, pod,
     workload["spec"]["template"]["spec"] |= pod
     large = item("ConfigMap", "b", data={"a": "x" * (1 << 21)})
 
-    problems = [each.problem for each in findings(Objects("a", [workload, large]), (1, 34))]
+    problems = [each.problem for each in located(Objects("a", [workload, large]), (1, 34))]
 
     assert [way] == [problem.hint for problem in problems if problem.code == "too-large"]
 
@@ -136,9 +136,7 @@ def test_the_size_for_kubectl_is_that_of_its_annotation(metadata, characters):
     ],
 )
 def test_names_of_pods_have_at_most_63_characters(name, completions, message, hint):
-    problems = [
-        finding.problem for finding in findings(Objects("a", [job(name, completions)]), (1, 34))
-    ]
+    problems = [each.problem for each in located(Objects("a", [job(name, completions)]), (1, 34))]
 
     assert [(message, hint)] * bool(message) == [(p.message, p.hint) for p in problems]
 
@@ -155,7 +153,7 @@ def test_names_of_pods_have_at_most_63_characters(name, completions, message, hi
 def test_exactly_one_job_decides(deciding, names):
     objects = [job(f"a-{i}", **{"mlgen.dev/decides": value}) for i, value in enumerate(deciding)]
 
-    messages = [finding.problem.message for finding in findings(Objects("a", objects), (1, 34))]
+    messages = [each.problem.message for each in located(Objects("a", objects), (1, 34))]
 
     expected = [f"expected exactly one deciding Job, got {names}"]
     assert expected * bool(names) == messages
@@ -165,6 +163,6 @@ def test_exactly_one_job_decides(deciding, names):
 def test_the_name_of_a_service_may_start_with_a_digit_since_1_36(version, count):
     objects = [job("a"), item("Service", "1a", spec={"selector": {}})]
 
-    problems = [finding.problem for finding in findings(Objects("a", objects), version)]
+    problems = [each.problem for each in located(Objects("a", objects), version)]
 
     assert count == sum(problem.code == "bad-name" for problem in problems)

@@ -7,7 +7,7 @@ import pytest
 import yaml
 from support import FILES, abridged, every_file, files_with, golden, load_all
 
-from mlgen.checks import structure
+from mlgen.checks.verify import rejected_fields
 from mlgen.kubernetes.pod_security import violations
 
 INDEX = ("batch.kubernetes.io/job-completion-index", "apps.kubernetes.io/pod-index")
@@ -94,7 +94,7 @@ def test_pods_have_a_token_only_with_rights_or_on_demand(file, objects):
 def test_every_field_is_one_of_kubernetes(objects):
     """For the values, see tests/parts/kubernetes/test_admission.py."""
     for version in ((1, 31), (1, 34), (1, 37)):
-        assert [] == list(structure.findings(objects, version))
+        assert [] == list(rejected_fields(objects, version))
 
 
 @every_file

@@ -2,8 +2,8 @@
 
 import pytest
 
-from mlgen.checks import sense
 from mlgen.checks.pods import Objects
+from mlgen.checks.sense import doubtful_values
 
 
 def job(*containers, replicas=1, **spec):
@@ -17,7 +17,7 @@ def job(*containers, replicas=1, **spec):
 
 
 def problems(*items):
-    return list(sense.problems(Objects("a", items)))
+    return list(doubtful_values(Objects("a", items)))
 
 
 def reported(**container):

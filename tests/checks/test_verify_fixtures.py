@@ -8,7 +8,7 @@ import pytest
 from support import every_file, files_with, spoilt
 
 from mlgen import Options, pipeline
-from mlgen.checks.rights import creates_pods
+from mlgen.checks.references import creates_pods
 from mlgen.checks.verify import verify_documents
 from mlgen.documents.document import Document
 from mlgen.documents.files import texts

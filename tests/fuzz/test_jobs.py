@@ -7,7 +7,7 @@ import yaml
 from fuzz.jobs import job
 
 from mlgen import Options, frameworks, pipeline
-from mlgen.checks import structure
+from mlgen.checks.verify import rejected_fields
 from mlgen.documents.files import Text
 from mlgen.output.manifests import text as manifests_text
 from mlgen.problems import MlgenError
@@ -31,7 +31,7 @@ def test_a_random_job_is_rendered_or_rejected_with_problems(framework, seed):
 
     assert bool(manifests) != bool(problems)
     assert all(str(problem.place).startswith("job.json:1:") for problem in problems)
-    assert [] == list(structure.findings(yaml.safe_load_all(manifests), (1, 34)))
+    assert [] == list(rejected_fields(yaml.safe_load_all(manifests), (1, 34)))
 
 
 def test_enough_random_jobs_are_rendered():

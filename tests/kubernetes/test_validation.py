@@ -2,10 +2,10 @@
 
 import pytest
 import yaml
+from admission import rejected_values
 from rejected import OBJECTS, rejected
 from support import FILES, golden, stem
 
-from mlgen.checks import admission
 from mlgen.kubernetes import validation
 from mlgen.kubernetes.validation.images import image
 from mlgen.kubernetes.versions import DEFAULT, SUPPORTED, KubeVersion
@@ -15,7 +15,7 @@ from mlgen.problems import dotted
 def lines(item, version=DEFAULT):
     return [
         f"{dotted(v.path)}: {v.message}; {v.hint} [{v.code}]"
-        for v in admission.violations(item, version)
+        for v in rejected_values(item, version)
     ]
 
 
