@@ -3,23 +3,26 @@
 import os
 import sys
 
-from mlgen import quick
-
 
 def main() -> None:
     """Run the command line of this process, and exit with its status."""
     try:
-        status = quick.run(sys.argv)
-    except KeyboardInterrupt:
+        from mlgen.cli import main as command_line
+
+        command_line()
+    except KeyboardInterrupt:  # while the program starts; then on, `mlgen.cli` handles it
         from mlgen.output.streams import interrupted
 
         status = interrupted()
-    if status is not None:
-        # All is written. To free every object would take a tenth of the time of a small render.
-        os._exit(status)
-    from mlgen.cli import main as command_line
-
-    command_line()
+    except SystemExit as end:
+        if not isinstance(end.code, int):
+            raise
+        status = end.code
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    # All is written. To free every object would take a fifth of the time of a small render.
+    os._exit(status)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,6 @@ from mlgen.jobfile.model import API_VERSION, KIND
 from mlgen.kubernetes.groups import group_of
 from mlgen.kubernetes.objects import without_nulls
 from mlgen.problems import Collector, MlgenError, Problem, described, did_you_mean, one_of
-from mlgen.resources import prepared
 
 if TYPE_CHECKING:
     from mlgen.dialects._builder import Builder, Dialect
@@ -60,8 +59,6 @@ def get(name: str) -> "Dialect":
 @cache
 def kinds() -> dict[tuple[str, str], str]:
     """Return the dialect of every kind, by the kind's apiVersion and name."""
-    if table := prepared("names"):
-        return dict(table.KINDS)
     return {key: name for name in names() for key in get(name).kinds}
 
 

@@ -20,7 +20,6 @@ from mlgen.jobfile.model import TrainingJob
 from mlgen.jobfile.schema import Extension, extended, with_kubernetes
 from mlgen.kubernetes.versions import SUPPORTED, KubeVersion
 from mlgen.problems import Collector, Problem
-from mlgen.resources import prepared
 from mlgen.topology import Topology
 
 
@@ -58,8 +57,6 @@ class Framework:
 @cache
 def names() -> list[str]:
     """Return the names of all frameworks, sorted, without importing them."""
-    if table := prepared("names"):
-        return list(table.FRAMEWORKS)
     import pkgutil
 
     modules = (module.name for module in pkgutil.iter_modules(__path__))

@@ -12,7 +12,7 @@ def accepts(module: str, schema: object, data: Any) -> bool:
     """Return True if a value is valid; False if it is not, or if no function is prepared for it.
 
     Args:
-        module: of `mlgen.prepared.checkers`; see mlgen/build/checkers.py.
+        module: of `mlgen.prepared.checkers`; see mlgen/build.
         schema: the key of the function there.
         data: the value.
     """

@@ -18,7 +18,7 @@ from functools import cache
 from typing import Any
 
 from mlgen.kubernetes.versions import DEFAULT, KubeVersion, parse
-from mlgen.resources import folder, prepared
+from mlgen.resources import folder
 
 
 @dataclass(frozen=True)
@@ -72,12 +72,6 @@ def element(kind: str) -> str:
 @cache
 def _data() -> dict[str, dict[str, Any]]:
     """Return the content of api.json."""
-    part = prepared("definitions")
-    return part.API if part else read()
-
-
-def read() -> dict[str, dict[str, Any]]:
-    """Read api.json."""
     import json
 
     path = folder("schemas") / "kubernetes" / "api.json"

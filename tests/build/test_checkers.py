@@ -14,7 +14,7 @@ import yaml
 from support import FILES, ROOT, load_all
 
 from mlgen import dialects, frameworks
-from mlgen.build._compiler import Compiler
+from mlgen.build import Compiler
 from mlgen.jobfile.checkers import accepts
 from mlgen.jobfile.model import API_VERSION, KIND
 from mlgen.jobfile.schema import base

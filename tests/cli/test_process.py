@@ -23,7 +23,7 @@ GOOD, BAD = "fixtures/tensorflow-single.yaml", "fixtures/invalid/unknown-role.ya
 
 @pytest.fixture
 def terminal(monkeypatch):
-    """Every stream is taken for a terminal, and nothing is quick."""
+    """Every stream is taken for a terminal."""
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(_report, "_is_terminal", lambda stream: stream is not None)
     monkeypatch.setattr(_progress, "PATIENCE", 0)

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, get_args
 
-from mlgen import quick
 from mlgen.cli import main
 from mlgen.problems import Code
 
@@ -101,13 +100,11 @@ COMMANDS = {
 
 
 def run(*words: str, stdin: bytes = b"", environment: Mapping[str, str] | None = None) -> Outcome:
-    """Run a command line as the program does, on the quick road or else on the thorough one."""
-    crash = ""
+    """Run a command line as the program does."""
+    status, crash = None, ""
     with _streams(stdin) as (out, err), _variables(environment or {}):
         try:
-            status = quick.run(["mlgen", *words])
-            if status is None:
-                main(list(words), prog_name="mlgen")
+            main(list(words), prog_name="mlgen")
         except SystemExit as end:
             status = end.code if isinstance(end.code, int) else 1 if end.code else 0
         except BaseException:  # noqa: BLE001 - whatever it is, a user would see it

@@ -37,15 +37,6 @@ def twice(text: str) -> None:
 
 
 @target()
-def roads(text: str) -> None:
-    """The thorough road prints what the quick one prints."""
-    quickly = flawless("render", text)
-    run_click = Command(("render", FILE, "--verbose"))  # the quick road does not know this option
-    thoroughly = run_flawless(run_click)
-    require(quickly == thoroughly[:2], "the roads differ", quickly, thoroughly[:2])
-
-
-@target()
 def verified(text: str) -> None:
     """What is rendered passes the checks of rendered manifests."""
     status, out = flawless("render", text)

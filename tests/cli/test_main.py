@@ -1,4 +1,4 @@
-"""The program takes the quick road, or else the thorough one."""
+"""The program exits with the status of its command, whatever that is."""
 
 import os
 import sys
@@ -17,7 +17,7 @@ from mlgen import __version__
         (["completion", "--help"], 0, "Usage: mlgen completion "),
     ],
 )
-def test_it_exits_with_the_status_of_either(words, status, out, monkeypatch, capsys):
+def test_it_exits_with_the_status_of_the_command(words, status, out, monkeypatch, capsys):
     monkeypatch.setattr(os, "_exit", sys.exit)
     monkeypatch.setattr(sys, "argv", ["/usr/bin/mlgen", *words])
 
@@ -27,13 +27,12 @@ def test_it_exits_with_the_status_of_either(words, status, out, monkeypatch, cap
     assert (status, out) == (end.value.code, capsys.readouterr().out[: len(out) or None])
 
 
-def test_an_interrupt_ends_without_a_traceback(monkeypatch, capsys):
-    def interrupted(_words):
+def test_an_interrupt_of_the_start_ends_without_a_traceback(monkeypatch, capsys):
+    def interrupted():
         raise KeyboardInterrupt
 
     monkeypatch.setattr(os, "_exit", sys.exit)
-    monkeypatch.setattr("mlgen.quick.render.run", interrupted)
-    monkeypatch.setattr(sys, "argv", ["mlgen", "render", "job.yaml"])
+    monkeypatch.setattr("mlgen.cli.main", interrupted)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
 
     with pytest.raises(SystemExit) as end:
