@@ -13,7 +13,7 @@ GROUPS = {
         "init": "Write a commented job file to start from.",
         "explain": "Explain a field, a framework or a problem code.",
         "frameworks": "List the frameworks and their roles.",
-        "schema": "Print the JSON Schema of the job file.",
+        "schema": "Print the JSON Schema of the job file, or of an operator's KIND.",
     },
     "Render": {
         "render": "Print the manifests of the jobs in FILES.",

@@ -293,7 +293,7 @@ class Helpers:
     kubectl_image: str = "alpine/kubectl:1.34.2"
     git_image: str = "alpine/git:2.49.1"
     python_image: str = "python:3.13.9-alpine"
-    supervisor_image: str = ""
+    supervisor_image: str | None = None
     """An image that contains mlgen; with it, the program of the supervisor is not rendered."""
 
 
