@@ -5,7 +5,7 @@ them here, once for all frameworks, and contradictions are collected as problems
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -413,52 +413,51 @@ class Planner:
     def _of_entries(
         self, role: Role, entries: Sequence[WaitFor]
     ) -> tuple[tuple[Wait, ...], tuple[Order, ...]]:
-        """Return the waits and orders of the entries of a role's waitFor."""
-        orders = [entry for entry in entries if entry.until in STATES]
-        in_pods = [entry for entry in entries if entry.until not in STATES]
-        if not self.job.watched:
-            in_pods += [replace(entry, until="name") for entry in orders if entry.until == "Ready"]
-            orders = [entry for entry in orders if entry.until == "Complete"]
-        waits = (wait for entry in in_pods for wait in self._waits(role, entry))
-        found = (order for entry in orders for order in self._orders(role, entry))
-        return tuple(waits), tuple(found)
+        """Return the waits and orders of the entries of a role's waitFor.
 
-    def _orders(self, role: Role, entry: WaitFor) -> Iterator[Order]:
-        """Return the orders of one entry of waitFor; one for each role that it stands for."""
-        match entry.until:
-            case "Complete" | "Ready" as until:
-                for name in dict.fromkeys(peer.name for peer in self._peers(role, entry)):
-                    yield Order(name, until)
+        Without a supervisor or a workflow, names have to do for a role that is to be ready.
+        """
+        waits: list[Wait] = []
+        orders: list[Order] = []
+        for entry in sorted(entries, key=lambda entry: entry.until in STATES):
+            for peers in self._peers(role, entry):
+                if entry.until == "Complete" or (entry.until == "Ready" and self.job.watched):
+                    orders.append(Order(peers[0].name, entry.until))
+                else:
+                    waits.append(self._wait_of_entry(role, peers, entry.until))
+        return tuple(waits), tuple(orders)
 
-    def _waits(self, role: Role, entry: WaitFor) -> Iterator[Wait]:
-        """Return the waits of one entry of waitFor; one for each role that it stands for."""
-        path = ("roles", role.spec.name, "waitFor")
-        peers = self._peers(role, entry)
-        for name in dict.fromkeys(peer.name for peer in peers):
-            same_role = [peer for peer in peers if peer.name == name]
-            spec = replace(same_role[0].spec, name=name)
-            port = self._listening_port(same_role[0]) if entry.until == "port" else None
-            if entry.until == "port" and port is None:
-                message = f"{name} has no port to wait for"
-                self.problem(path, message, f"set a port for {name}, or write until: name")
-            count, first = sum(peer.replicas for peer in same_role), same_role[0].index or 0
-            count = min(count, self.minimums.get(name, count))
-            yield Wait(name, self.hosts(spec, count, first), port)
+    def _peers(self, role: Role, entry: WaitFor) -> Iterable[list[Role]]:
+        """Return the roles that an entry of waitFor stands for, those of one name together.
 
-    def _peers(self, role: Role, entry: WaitFor) -> list[Role]:
-        """Return the roles that an entry of waitFor stands for; a problem if there are none."""
-        peers = [peer for peer in self.roles if entry.role in (peer.name, peer.spec.name)]
-        if not peers:
+        Report a problem if there are none.
+        """
+        by_name: dict[str, list[Role]] = {}
+        for peer in self.roles:
+            if entry.role in (peer.name, peer.spec.name):
+                by_name.setdefault(peer.name, []).append(peer)
+        if not by_name:
             names = sorted({peer.name for peer in self.roles})
             hint = did_you_mean(entry.role, names) or f"the roles are {', '.join(names)}"
             path = ("roles", role.spec.name, "waitFor")
             self.problem(path, f'the job has no role "{entry.role}"', hint)
-        return peers
+        return by_name.values()
 
-    def _listening_port(self, role: Role) -> int | None:
-        """Return the port on which a role listens: the one in its launcher's flags comes first."""
-        flagged = None if self.is_split(role.spec) else rendezvous_port(role.spec)
-        return flagged or role.port
+    def _wait_of_entry(self, role: Role, peers: list[Role], until: str) -> Wait:
+        """Return the wait of a role for peers of one name."""
+        first, port = peers[0], None
+        if until == "port":
+            # The port in the flags of a launcher is the one on which it listens.
+            flagged = None if self.is_split(first.spec) else rendezvous_port(first.spec)
+            port = flagged or first.port
+            if port is None:
+                message = f"{first.name} has no port to wait for"
+                hint = f"set a port for {first.name}, or write until: name"
+                self.problem(("roles", role.spec.name, "waitFor"), message, hint)
+        count = sum(peer.replicas for peer in peers)
+        count = min(count, self.minimums.get(first.name, count))
+        spec = replace(first.spec, name=first.name)
+        return Wait(first.name, self.hosts(spec, count, first.index or 0), port)
 
     def topology(self) -> Topology:
         """Return the finished topology.
