@@ -4,12 +4,11 @@ Launchers such as torchrun run once in each replica, and must agree on the numbe
 variable in which replicas differ cannot be the same in all of them. What a program does with its
 variables is its own affair, so most of these contradictions are warnings.
 
-Which option of which launcher has which meaning is in `_launch.LAUNCHERS`. A launcher without an
-option of some meaning is not compared.
+Which option of which launcher has which meaning is in `_launch.LAUNCHERS`.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import dropwhile
 from typing import Any
@@ -74,11 +73,9 @@ def launch_problems(topology: Topology) -> Iterator[Problem]:
         env = roles[0].env if roles else {}
         for launch in launches_of(spec):
             launched = Launched(topology, spec, launch, env)
-            yield from _nodes(launched)
-            yield from _node_rank(launched)
-            yield from _processes(launched)
-            yield from _all_processes(launched)
-            yield from _reach(launched)
+            checks = IN_EACH_POD if launch.launcher.in_each_pod else (_reach,)
+            for check in checks:
+                yield from check(launched)
         yield from _processes_option(spec, env)
     yield from _variables(topology)
 
@@ -89,7 +86,7 @@ def _nodes(launched: Launched) -> Iterator[Problem]:
     text, ranked = launch.literal(option) or "", NODES in launched.env
     # More digits are no less too many.
     bounds = [int(number[:NUMBER_DIGITS]) for number in re.findall(r"\d+", text)]
-    if ranked and option and "standalone" in launch.options and replicas > 1:
+    if ranked and "standalone" in launch.options and replicas > 1:
         yield launched.problem(*_alone("--standalone", replicas))
     elif bounds:
         flag = f"--{option}={text}"
@@ -230,6 +227,14 @@ def _scripts(command: list[str]) -> Iterator[str]:
         yield script
 
 
+IN_EACH_POD: tuple[Callable[[Launched], Iterator[Problem]], ...] = (
+    _nodes,
+    _node_rank,
+    _processes,
+    _all_processes,
+)
+"""The rules on a launcher that each pod runs."""
+
 PREFIX = r"(?s)exec|nohup|time|[A-Za-z_]\w*=.*"
 """A word before a program: another that runs it, or a variable for it."""
 
@@ -358,7 +363,7 @@ def _other_size(roles: list[Role], name: str, value: str) -> str | None:
 
 def _is_unused(spec: RoleSpec, name: str) -> bool:
     """Return True if a launcher sets a variable itself, or does not read it."""
-    launches = [launch for launch in launches_of(spec) if launch.launcher.sets_ranks]
+    launches = [launch for launch in launches_of(spec) if launch.launcher.in_each_pod]
     if not launches or re.search(rf"\$[({{]?{name}\b", " ".join(words_of(spec))):
         return False
     if name == "PET_NODE_RANK":
@@ -392,7 +397,7 @@ def localhost_problems(topology: Topology) -> Iterator[Problem]:
                 yield _meets_itself((*path, "env", name), name, hint)
         for launch in launches_of(role.spec):
             row = launch.launcher
-            told = row.nodes in launch.options
+            told = row.in_each_pod and row.nodes in launch.options
             nodes = launch.literal(row.nodes) if told else role.env.get(NODES, "1")
             for name in row.addresses if nodes not in ("1", "1:1") else ():
                 value = launch.literal(name)

@@ -37,14 +37,15 @@ class Launcher:
         aliases: the name under which `Launch.options` has an option that has several names.
         pairs: the options with a name and a value: `--mca NAME VALUE` is the option `mca_NAME`.
         ranges: the options with two values, of which the first one is kept.
-        nodes: for the number of pods that each run it; "" if there is no such option.
+        in_each_pod: whether each pod runs it, and it sets the ranks of the processes in its pod.
+            Otherwise, one pod runs it, and it starts processes in all of them.
+        nodes: for the number of pods; "" if there is no such option.
         rank: for the rank of its own pod among them.
-        processes: for the number of processes in its pod.
+        processes: for the number of processes in each pod.
         all_processes: for the number of processes in all pods together.
         addresses: for the address at which all processes meet.
         port: for the port there.
         ssh_port: for the port of sshd in other pods.
-        sets_ranks: whether it sets the variables with the ranks of its processes itself.
         reaches: the options without which it starts processes in its own pod only.
     """
 
@@ -54,6 +55,7 @@ class Launcher:
     aliases: Mapping[str, str] = field(default_factory=dict)
     pairs: frozenset[str] = frozenset()
     ranges: frozenset[str] = frozenset()
+    in_each_pod: bool = False
     nodes: str = ""
     rank: str = ""
     processes: str = ""
@@ -61,7 +63,6 @@ class Launcher:
     addresses: tuple[str, ...] = ()
     port: str = ""
     ssh_port: str = ""
-    sets_ranks: bool = False
     reaches: frozenset[str] = frozenset()
 
 
@@ -76,12 +77,12 @@ LAUNCHERS: Mapping[str, Launcher] = {
         ),
         switches=_names("standalone m module no_python run_path use_env h help"),
         aliases={"m": "module"},
+        in_each_pod=True,
         nodes="nnodes",
         rank="node_rank",
         processes="nproc_per_node",
         addresses=("rdzv_endpoint", "master_addr"),
         port="master_port",
-        sets_ranks=True,
     ),
     # accelerate/commands/launch.py
     "accelerate": Launcher(
@@ -94,12 +95,12 @@ LAUNCHERS: Mapping[str, Launcher] = {
             " dynamo_use_regional_compilation tpu_use_cluster tpu_use_sudo same_network h help"
         ),
         aliases={"m": "module", "q": "quiet"},
+        in_each_pod=True,
         nodes="num_machines",
         rank="machine_rank",
         all_processes="num_processes",
         addresses=("main_process_ip",),
         port="main_process_port",
-        sets_ranks=True,
     ),
     # deepspeed/launcher/runner.py
     "deepspeed": Launcher(
@@ -110,6 +111,8 @@ LAUNCHERS: Mapping[str, Launcher] = {
             " no_ssh_check bind_cores_to_rank h help"
         ),
         aliases={"H": "hostfile", "i": "include", "e": "exclude"},
+        nodes="num_nodes",
+        processes="num_gpus",
         addresses=("master_addr",),
         port="master_port",
         ssh_port="ssh_port",
@@ -136,6 +139,7 @@ LAUNCHERS: Mapping[str, Launcher] = {
             "i": "ssh_identity_file",
         },
         ranges=_names("blacklist_cooldown_range"),
+        all_processes="np",
         ssh_port="ssh_port",
     ),
     # The manual pages of Open MPI's and Hydra's mpirun.
@@ -162,6 +166,7 @@ LAUNCHERS: Mapping[str, Launcher] = {
             "N": "npernode",
         },
         pairs=_names("mca gmca pmixmca prtemca genv env"),
+        all_processes="np",
     ),
     # `ray start --help`
     "ray": Launcher(

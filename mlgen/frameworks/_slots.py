@@ -1,6 +1,6 @@
 """The launcher of an MPI job: its command line against the workers, their slots and their GPUs."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mlgen.frameworks._launch import Launch, launches_of
@@ -68,8 +68,8 @@ def slot_problems(job: TrainingJob) -> Iterator[Problem]:
         hint = "write --hostfile /etc/mpi/hostfile, and not localhost"
         yield _problem(launches[0], message, hint, warning=True)
     for launch in launches:
-        if launch.program in CHECKS:
-            yield from CHECKS[launch.program](launch, places)
+        yield from _discovered(launch, places)
+        yield from _nodes_and_gpus(launch, places)
         if _needs_ssh(job, launch) and job.options.get("transport") != "ssh" and not job.converted:
             message = f"{launch.program} connects to the workers through ssh"
             hint = "write options.transport: ssh, or mpirun instead"
@@ -125,10 +125,10 @@ def _processes(job: TrainingJob, launch: Launch) -> int | None:
     if launch.program == "mpirun":
         several = ":" in launch.script
         placed = several or _is_placed(job.roles["launcher"], launch)
-        return None if placed else launch.number("np")
+        return None if placed else launch.number(launch.launcher.all_processes)
     if launch.program == "horovodrun" and "hosts" not in launch.options:
         own_hosts = launch.options.get("hostfile") in HOSTFILES[1:]
-        return launch.number("np") if own_hosts else None
+        return launch.number(launch.launcher.all_processes) if own_hosts else None
     return None
 
 
@@ -181,11 +181,12 @@ def _is_placed(launcher: RoleSpec, launch: Launch) -> bool:
     )
 
 
-def _horovodrun(launch: Launch, places: Slots) -> Iterator[Problem]:
+def _discovered(launch: Launch, places: Slots) -> Iterator[Problem]:
     """Compare the slots that horovodrun waits for with those that it can discover."""
     least = launch.number("min_np") or launch.number("np") or 0
     most = places.most_hosts * places.each
-    if "host_discovery_script" in launch.options and least > most:
+    discovers = launch.program == "horovodrun" and "host_discovery_script" in launch.options
+    if discovers and least > most:
         message = (
             f"horovodrun waits for {least} slots, but it can discover only {most},"
             f" {places.each} on each of {_counted(places.most_hosts, 'host')}"
@@ -194,26 +195,23 @@ def _horovodrun(launch: Launch, places: Slots) -> Iterator[Problem]:
         yield _problem(launch, message, hint, warning=True)
 
 
-def _deepspeed(launch: Launch, places: Slots) -> Iterator[Problem]:
-    """Compare --num_nodes and --num_gpus with the workers (deepspeed/launcher/runner.py)."""
-    nodes, devices = launch.number("num_nodes"), launch.number("num_gpus")
+def _nodes_and_gpus(launch: Launch, places: Slots) -> Iterator[Problem]:
+    """Compare the numbers of pods and of GPUs with the workers (deepspeed/launcher/runner.py)."""
+    row = launch.launcher
+    if row.in_each_pod:
+        return
+    nodes, devices = launch.number(row.nodes), launch.number(row.processes)
     if nodes and nodes != places.hosts and launch.options.get("hostfile") in HOSTFILES:
-        message = f"--num_nodes={nodes}, but the job has {_counted(places.hosts, 'worker')}"
+        message = f"--{row.nodes}={nodes}, but the job has {_counted(places.hosts, 'worker')}"
         hint = "remove it, which starts processes in all of them, or change replicas"
         yield _problem(launch, message, hint, warning=True)
     if devices and 0 < places.gpus < devices:
-        message = f"--num_gpus={devices}, but each worker has {_counted(places.gpus, 'GPU')}"
-        yield _problem(launch, message, f"write --num_gpus={places.gpus}", warning=True)
+        message = f"--{row.processes}={devices}, but each worker has {_counted(places.gpus, 'GPU')}"
+        hint = f"write --{row.processes}={places.gpus}"
+        yield _problem(launch, message, hint, warning=True)
 
 
 def _problem(launch: Launch, message: str, hint: str, *, warning: bool = False) -> Problem:
     """Return a problem of the launcher's command line."""
     path = ("spec", "roles", "launcher", *launch.path)
     return Problem(path, message, "launch", hint, warning)
-
-
-CHECKS: Mapping[str, Callable[[Launch, Slots], Iterator[Problem]]] = {
-    "horovodrun": _horovodrun,
-    "deepspeed": _deepspeed,
-}
-"""By launcher."""
