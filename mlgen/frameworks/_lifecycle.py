@@ -43,8 +43,8 @@ def spec_problem(
     path: Sequence[str],
     message: str,
     hint: str,
-    code: Code = "combination",
     *,
+    code: Code = "combination",
     warning: bool = False,
 ) -> Problem:
     """Return a problem at a path below `spec`."""
@@ -53,7 +53,7 @@ def spec_problem(
 
 def no_effect(path: Sequence[str], message: str, hint: str = "remove it") -> Problem:
     """Return a warning of a value that has no effect."""
-    return spec_problem(path, message, hint, "no-effect", warning=True)
+    return spec_problem(path, message, hint, code="no-effect", warning=True)
 
 
 def decides(job: TrainingJob) -> Literal["one", "all", "any"]:

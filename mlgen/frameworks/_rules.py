@@ -57,7 +57,7 @@ def _cycles(topology: Topology) -> Iterator[Problem]:
         path = ("roles", cycle[0], "waitFor")
         message = f"these roles wait for each other to start: {' → '.join(cycle)}"
         hint = "break the cycle with until: name, or with waitFor: []"
-        yield spec_problem(path, message, hint, "wait-cycle")
+        yield spec_problem(path, message, hint, code="wait-cycle")
 
 
 def _exit_codes(topology: Topology) -> Iterator[Problem]:
