@@ -4,25 +4,26 @@ Reports which fields change, what the API server will reject, which pods restart
 """
 
 from base64 import b64encode
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from mlgen import pipeline
-from mlgen.diff import live
-from mlgen.diff.pairing import pair
+from mlgen.diff.compare import pair
 from mlgen.diff.report import report
 from mlgen.documents.files import Text
 from mlgen.kubernetes.groups import group_kind
 from mlgen.kubernetes.objects import Object
-from mlgen.problems import Collector, Problem
+from mlgen.live.kubectl import Kubectl, KubectlError, identity, listed
+from mlgen.problems import Collector, MlgenError, Problem
 from mlgen.result import Options, Result
 
 __all__ = ["Comparison", "cluster", "files"]
 
+ALTERNATIVE = "or compare files: mlgen diff OLD NEW"
 
-@dataclass(frozen=True)
-class Comparison:
+
+class Comparison(NamedTuple):
     """The result of a comparison.
 
     Attributes:
@@ -46,7 +47,7 @@ def files(old: Iterable[Text], new: Iterable[Text], options: Options) -> Compari
         with collector.catch():
             results.append(pipeline.render(texts, options))
     collector.raise_errors()
-    before, after = (_objects(result) for result in results)
+    before, after = map(_objects, results)
     return Comparison(report(pair(before, after), options.kube_version), results[1].warnings)
 
 
@@ -58,8 +59,29 @@ def cluster(new: Iterable[Text], options: Options) -> Comparison:
     """
     result = pipeline.render(new, options)
     after = [_with_namespace(item, options.namespace) for item in _objects(result)]
-    pairing = pair(live.fetch(after), after)
+    pairing = pair(_fetch(after), after)
     return Comparison(report(pairing, options.kube_version), result.warnings)
+
+
+def _fetch(manifests: Iterable[Object]) -> list[Object]:
+    """Return the objects of some manifests as they are in the cluster; missing ones are left out.
+
+    Args:
+        manifests: name the objects. The default namespace is that of kubectl's context.
+
+    Raises:
+        MlgenError: kubectl is missing or fails.
+    """
+    identities = [identity(item) for item in manifests]
+    if not identities:
+        return []
+    try:
+        words = ("get", "-f", "-", "--ignore-not-found")
+        return Kubectl().objects(*words, stdin=listed(identities))
+    except KubectlError as error:
+        (problem,) = error.problems
+        hint = f"{problem.hint}, {ALTERNATIVE}"
+        raise MlgenError([replace(problem, hint=hint)]) from None
 
 
 def _objects(result: Result) -> list[Object]:
@@ -73,8 +95,8 @@ def _objects(result: Result) -> list[Object]:
 
 def _is_named(item: Any) -> bool:
     """Return whether a value is an object that can be applied under a name."""
-    metadata = item.get("metadata") if isinstance(item, Mapping) else None
-    if not isinstance(metadata, Mapping) or not metadata.get("name"):
+    metadata = item.get("metadata") if isinstance(item, dict) else None
+    if not isinstance(metadata, dict) or not metadata.get("name"):
         return False
     names = (metadata["name"], metadata.get("namespace") or "")
     types = (item.get("apiVersion"), item.get("kind"))
@@ -95,7 +117,7 @@ def _as_stored(item: Object) -> Object:
     """
     texts, data = item.get("stringData"), item.get("data") or {}
     is_secret = group_kind(item) == ("", "Secret")
-    if not (is_secret and texts and isinstance(texts, Mapping) and isinstance(data, Mapping)):
+    if not (is_secret and texts and isinstance(texts, dict) and isinstance(data, dict)):
         return item
     encoded = {key: b64encode(str(text).encode()).decode() for key, text in texts.items()}
     fields = {name: value for name, value in item.items() if name != "stringData"}

@@ -1,30 +1,117 @@
-"""Two versions of an object → the fields whose values differ for the API server.
+"""Old and new objects → which object each new one updates, and the fields that differ.
 
-Absent, null and the default are equal to it, as are two spellings of one quantity. Lists that
-`kubectl apply` merges by a key are compared by that key, other lists as a whole.
+Absent, null and the default are equal to the API server, as are two spellings of one quantity.
+Lists that `kubectl apply` merges by a key are compared by that key, other lists as a whole.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from mlgen.kubernetes import quantity
-from mlgen.kubernetes.changes import Change, FieldPath
-from mlgen.kubernetes.defaults import DEFAULTS, Always
+from mlgen.kubernetes.defaults import Always, defaults
 from mlgen.kubernetes.groups import group_kind
 from mlgen.kubernetes.labels import LAST_APPLIED
-from mlgen.kubernetes.merge import KEYS
-from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.merge import KEYS, merged
+from mlgen.kubernetes.objects import Key, Object
+from mlgen.kubernetes.updates import Change, FieldPath
+from mlgen.objects.labels import INSTANCE, JOB, MANAGED_BY
+
+JobKey = tuple[str, str]
+"""The namespace and the name of a job. Either is "" if there is none."""
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """What happens to each object.
+
+    Attributes:
+        pairs: each new object with the old one that it updates, None if it is created.
+        removed: old objects without a new one.
+        new_jobs: the created objects of every job that has no old object.
+        removed_jobs: the removed objects of every job that has no new object.
+    """
+
+    pairs: tuple[tuple[Object | None, Object], ...]
+    removed: tuple[Object, ...]
+    new_jobs: Mapping[JobKey, Sequence[Object]]
+    removed_jobs: Mapping[JobKey, Sequence[Object]]
+
+
+def pair(before: Sequence[Object], after: Sequence[Object]) -> Pairing:
+    """Return which old object each new object updates."""
+    pairs = tuple(_pairs(before, after))
+    matched = [old for old, _ in pairs if old is not None]
+    matched_ids = {id(old) for old in matched}
+    removed = tuple(old for old in before if id(old) not in matched_ids)
+    return Pairing(
+        pairs,
+        removed,
+        _jobs_without(matched, (new for old, new in pairs if old is None)),
+        _jobs_without(after, removed),
+    )
+
+
+def job_name(item: Object) -> str:
+    """Return the name of the job that an object belongs to; "" if it belongs to none.
+
+    The ConfigMap of a job's status is kept after a cleanup by label, so it lacks the job's label
+    and is recognised by its recommended labels.
+    """
+    labels = mapping_at(item["metadata"], "labels")
+    is_ours = labels.get(MANAGED_BY) == "mlgen"
+    return str(labels.get(JOB) or (is_ours and labels.get(INSTANCE)) or "")
+
+
+def job_key(item: Object) -> JobKey:
+    """Return the namespace and the job of an object."""
+    return item["metadata"].get("namespace") or "", job_name(item)
+
+
+def mapping_at(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return a field that should be a mapping; an empty mapping if it is missing or malformed."""
+    field = value.get(name)
+    return field if isinstance(field, Mapping) else {}
+
+
+def _pairs(
+    before: Sequence[Object], after: Sequence[Object]
+) -> Iterator[tuple[Object | None, Object]]:
+    """Return each new object with the old one of the same identity.
+
+    Objects read from a cluster always have their namespace, manifests need not: a missing
+    namespace matches any if one of the two was read from a cluster.
+    """
+    by_key = {_key(item): item for item in before}
+    live = {_key(item, namespace=False): item for item in before if "uid" in item["metadata"]}
+    for new in after:
+        candidate = live.get(_key(new, namespace=False))
+        namespaces = [item["metadata"].get("namespace") for item in (candidate, new) if item]
+        yield by_key.get(_key(new)) or (None if all(namespaces) else candidate), new
+
+
+def _key(item: Object, *, namespace: bool = True) -> Key:
+    """Return the identity of an object in a cluster, with or without its namespace."""
+    metadata = item["metadata"]
+    return (*group_kind(item), (namespace and metadata.get("namespace")) or "", metadata["name"])
+
+
+def _jobs_without(
+    others: Iterable[Object], objects: Iterable[Object]
+) -> dict[JobKey, list[Object]]:
+    """Return the objects, by job, of those jobs that none of the other objects belong to."""
+    other_jobs = {job_key(item) for item in others}
+    jobs: dict[JobKey, list[Object]] = {}
+    for item in objects:
+        if job_name(item) and job_key(item) not in other_jobs:
+            jobs.setdefault(job_key(item), []).append(item)
+    return jobs
+
 
 MAPPINGS = (
-    "annotations",
-    "binaryData",
-    "data",
-    "labels",
-    "limits",
-    "matchLabels",
-    "nodeSelector",
-    "requests",
-    "stringData",
+    *("annotations", "binaryData", "data", "labels", "limits"),
+    *("matchLabels", "nodeSelector", "requests", "stringData"),
 )
 """Mappings with free keys. A missing one equals an empty one."""
 
@@ -37,8 +124,8 @@ NOT_COMPARED = ("apiVersion", "kind", "metadata", "status")
 
 def changes(old: Object, new: Object) -> list[Change]:
     """Return the differences between two versions of an object, in the order of the new one."""
-    defaults = {"metadata": Always(), **DEFAULTS.get(group_kind(new), {})}
-    return list(_mapping_changes(_compared(old), _compared(new), defaults, ()))
+    tree = {"metadata": Always(), **defaults(*group_kind(new))}
+    return list(_mapping_changes(_compared(old), _compared(new), tree, ()))
 
 
 def _compared(item: Object) -> Object:
@@ -52,20 +139,20 @@ def _compared(item: Object) -> Object:
     return {"metadata": fields, **rest}
 
 
-def _mapping_changes(old: Object, new: Object, defaults: Any, path: FieldPath) -> Iterator[Change]:
+def _mapping_changes(old: Object, new: Object, tree: Any, path: FieldPath) -> Iterator[Change]:
     """Return the differences between two mappings.
 
     Args:
         old: the first mapping.
         new: the second mapping.
-        defaults: a mapping of the fields' defaults, shaped as in `DEFAULTS`, or None.
+        tree: the fields' defaults, shaped as in `mlgen.kubernetes.defaults`, or None.
         path: of the mappings.
     """
     has_free_keys = bool(path) and path[-1] in MAPPINGS
     for name in dict.fromkeys([*new, *old]):
         in_brackets = has_free_keys or "." in name or "/" in name
         field_path = (*path, f"[{name}]" if in_brackets else name)
-        default = defaults.get(name) if isinstance(defaults, Mapping) else None
+        default = tree.get(name) if isinstance(tree, Mapping) else None
         yield from _field_changes((old, new), name, default, field_path)
 
 
@@ -96,13 +183,12 @@ def _default_value(parent: Object, name: str, default: Any) -> Any:
     return None if isinstance(default, (Mapping, list)) else default
 
 
-def _value_changes(old: Any, new: Any, defaults: Any, path: FieldPath) -> Iterator[Change]:
+def _value_changes(old: Any, new: Any, tree: Any, path: FieldPath) -> Iterator[Change]:
     """Return the differences between two values of any type."""
     if isinstance(old, dict) and isinstance(new, dict):
-        yield from _mapping_changes(old, new, defaults, path)
+        yield from _mapping_changes(old, new, tree, path)
     elif isinstance(old, list) and isinstance(new, list):
-        item_defaults = defaults[0] if isinstance(defaults, list) else None
-        yield from _list_changes(old, new, item_defaults, path)
+        yield from _list_changes(old, new, tree[0] if isinstance(tree, list) else None, path)
     elif not _equal(old, new, path) and not (_is_empty(old, path) and _is_empty(new, path)):
         yield Change(path, old, new)
 
@@ -125,21 +211,20 @@ def _equal(old: Any, new: Any, path: FieldPath) -> bool:
 
 
 def _list_changes(
-    old: Sequence[Any], new: Sequence[Any], defaults: Any, path: FieldPath
+    old: Sequence[Any], new: Sequence[Any], tree: Any, path: FieldPath
 ) -> Iterator[Change]:
-    """Return the differences between two lists; `defaults` are those of each item."""
+    """Return the differences between two lists; `tree` has the defaults of each item."""
     before, after = by_merge_key(old, path[-1]), by_merge_key(new, path[-1])
     if before is not None and after is not None:
         for key in dict.fromkeys([*after, *before]):
-            item_path = (*path, f"[{key}]")
-            yield from _value_changes(before.get(key), after.get(key), defaults, item_path)
+            yield from _value_changes(before.get(key), after.get(key), tree, (*path, f"[{key}]"))
         common = ([k for k in before if k in after], [k for k in after if k in before])
         if common[0] != common[1]:
             yield Change(path, *common, order=True)
         return
     if len(old) == len(new) and all(isinstance(item, dict) for item in (*old, *new)):
         for index, (old_item, new_item) in enumerate(zip(old, new, strict=True)):
-            yield from _mapping_changes(old_item, new_item, defaults, (*path, f"[{index}]"))
+            yield from _mapping_changes(old_item, new_item, tree, (*path, f"[{index}]"))
     elif old != new:
         yield Change(path, old, new)
 
@@ -180,3 +265,21 @@ def select(value: Any, shape: Any, name: str = "") -> Any:
     if len(value) == len(shape):
         return [select(item, part) for item, part in zip(value, shape, strict=True)]
     return value
+
+
+def three_way_fields(live: Object, new: Object) -> Object:
+    """Return the fields of a live object that kubectl's three-way merge considers.
+
+    These are the fields of the new manifest, and those of the manifest that was applied last,
+    which are removed unless the new one has them. A server-side apply does not store that manifest,
+    so no removals are seen. An object that was not read from a cluster is returned unchanged.
+    """
+    if "uid" not in live["metadata"]:
+        return live
+    annotations = live["metadata"].get("annotations") or {}
+    try:
+        last_applied = json.loads(annotations.get(LAST_APPLIED, "{}"))
+    except (RecursionError, ValueError):
+        last_applied = {}
+    fields: Object = select(live, merged(last_applied, new))
+    return fields

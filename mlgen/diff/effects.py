@@ -9,13 +9,11 @@ Sources of the controllers' rules:
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from mlgen.kubernetes.changes import FieldPath, at
 from mlgen.kubernetes.groups import group_kind
 from mlgen.kubernetes.objects import Object
-from mlgen.kubernetes.updates import Update
+from mlgen.kubernetes.updates import Update, at
 from mlgen.objects.supervisor import PLAN
 
 IN_FILES = "sees the change in its mounted files within about a minute"
@@ -51,8 +49,7 @@ def readers(update: Update, objects: Sequence[Object]) -> list[str]:
     return lines
 
 
-@dataclass(frozen=True)
-class References:
+class References(NamedTuple):
     """The fields with which a pod refers to objects of a kind.
 
     Attributes:
@@ -80,11 +77,8 @@ def _when_seen(pod: Any, fields: References, name: str) -> str:
     volumes = [
         volume.get("name")
         for volume in _items(pod, "volumes")
-        if at(volume, (fields.volume, fields.volume_name)) == name
-        or any(
-            at(source, (fields.volume, "name")) == name
-            for source in _items(volume, "projected", "sources")
-        )
+        if name == at(volume, (fields.volume, fields.volume_name))
+        or name in [at(s, (fields.volume, "name")) for s in _items(volume, "projected", "sources")]
     ]
     sub_paths = [
         mount.get("subPath") or mount.get("subPathExpr")
@@ -92,15 +86,12 @@ def _when_seen(pod: Any, fields: References, name: str) -> str:
         for mount in _items(container, "volumeMounts")
         if mount.get("name") in volumes
     ]
-    names = [
-        at(source, path)
-        for container in containers
-        for field, path in (
-            ("env", ("valueFrom", fields.value_from, "name")),
-            ("envFrom", (fields.env_from, "name")),
-        )
-        for source in _items(container, field)
-    ]
+    names = []
+    for container in containers:
+        names += [
+            at(env, ("valueFrom", fields.value_from, "name")) for env in _items(container, "env")
+        ]
+        names += [at(source, (fields.env_from, "name")) for source in _items(container, "envFrom")]
     # Files under a subPath are never updated, nor are variables of a running container.
     needs_restart = name in names or any(sub_paths)
     if not all(sub_paths):
@@ -140,10 +131,9 @@ def _scaling(old: int, new: int) -> Iterator[str]:
 
 def _job(update: Update) -> Iterator[str]:
     old, new = _counts(update, "parallelism")
-    suspended, suspends = (
-        bool(state("spec", "suspend")) for state in (update.old_value, update.new_value)
-    )
-    if any(_is_finished(condition) for condition in update.old_value("status", "conditions") or []):
+    suspended = bool(update.old_value("spec", "suspend"))
+    suspends = bool(update.new_value("spec", "suspend"))
+    if any(map(_is_finished, update.old_value("status", "conditions") or [])):
         yield "the Job has finished, so no pods start"
     elif _changes(update, "spec", "suspend") and suspended != suspends:
         yield f"stops {_pods(old)}" if suspends else f"starts {_pods(new)}"
@@ -197,7 +187,7 @@ def _keeps_address(update: Update) -> bool:
 
     Source: patchAllocatedValues in pkg/registry/core/service/storage.
     """
-    address: FieldPath = ("spec", "clusterIP")
+    address = ("spec", "clusterIP")
     omitted = any(change.path == address and change.new is None for change in update.changes)
     return omitted and update.new_value("spec", "type") != "ExternalName"
 

@@ -1,22 +1,31 @@
-"""Paired objects → the report that `mlgen diff` prints."""
+"""Paired objects → the report that `mlgen diff` prints, short enough for a pull request."""
 
-from collections.abc import Mapping, Sequence
+import json
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from difflib import unified_diff
+from typing import Any, Literal
 
-from mlgen.diff import commands, text
-from mlgen.diff.compare import changes
+from mlgen.diff.compare import (
+    JobKey,
+    Pairing,
+    changes,
+    job_key,
+    job_name,
+    mapping_at,
+    three_way_fields,
+)
 from mlgen.diff.effects import effects, readers
-from mlgen.diff.live import three_way_fields
-from mlgen.diff.pairing import JobKey, Pairing, job_key, job_name, mapping_at
-from mlgen.diff.rejections import Rejection, rejections
-from mlgen.kubernetes.changes import Change
-from mlgen.kubernetes.groups import group_kind
+from mlgen.kubernetes.groups import group_kind, is_built_in
 from mlgen.kubernetes.objects import Object
-from mlgen.kubernetes.updates import Update
+from mlgen.kubernetes.updates import Change, FieldPath, Rule, Update, dotted, rejected
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.objects.labels import INSTANCE, JOB, MATRIX, PART_OF
 from mlgen.objects.supervisor import PLAN
+from mlgen.output.nodes import style
+from mlgen.output.yaml import yaml_text
 from mlgen.variants.gitops import TOOLS
 
 CLAIM = ("", "PersistentVolumeClaim")
@@ -61,9 +70,10 @@ def report(pairing: Pairing, kube_version: KubeVersion) -> str:
 def _entries(pairing: Pairing, kube_version: KubeVersion) -> list[Entry]:
     """Return an entry for each object that differs; one for all objects of a new or removed job."""
     entries: list[Entry] = []
+    existing = [new for old, new in pairing.pairs if old is not None]
     for old, new in pairing.pairs:
         if old is not None:
-            entry = _updated(old, new, pairing.updated, kube_version)
+            entry = _updated(old, new, existing, kube_version)
             entries += [entry] if entry else []
         elif job_key(new) not in pairing.new_jobs:
             entries.append(Entry((new,), "new", (f"{_title(new)}: new",)))
@@ -78,41 +88,39 @@ def _entries(pairing: Pairing, kube_version: KubeVersion) -> list[Entry]:
 
 
 def _updated(
-    old: Object, new: Object, updated: Sequence[Object], kube_version: KubeVersion
+    old: Object, new: Object, existing: Sequence[Object], kube_version: KubeVersion
 ) -> Entry | None:
     """Return the entry of an object that exists already; None if nothing changes.
 
     Args:
         old: the object as it is.
         new: the object as it will be.
-        updated: all objects that exist already; some may read a ConfigMap that changes.
+        existing: all objects that exist already; some may read a ConfigMap that changes.
         kube_version: of the cluster.
     """
     fields = three_way_fields(old, new)
-    if _is_same(fields, new):
+    if fields == new and repr(fields) == repr(new):  # True == 1
         return None
     differences = changes(fields, new)
     if not differences:
         return None
     update = Update(old, fields, new, tuple(differences), kube_version)
-    rejected = rejections(update)
+    refused = rejected(update)
+    certain = [(field, rule) for field, rule in refused if not rule.unless]
     secret = str(new["kind"]).removesuffix("List") == "Secret"
     shown = [change for change in differences if not _is_program(new, change)]
-    lines = [line for change in shown for line in text.lines(change, secret=secret)]
+    lines = [line for change in shown for line in change_lines(change, secret=secret)]
     if shown != differences:
         lines.append(PROGRAM)
     if owner := _stranger(old, new):
         return Entry((new,), "taken", (f"{_title(new)}: belongs to {owner}", *lines))
-    certain = [rejection for rejection in rejected if not rejection.unless]
     if certain:
         heading = f"{_title(new)}: will be rejected by the API server: {_reasons(certain)}"
         return Entry((new,), "rejected", (heading, *lines, _hint(new, certain)))
-    status = "changed"
-    if rejected:
-        status = f"may be rejected by the API server: {_reasons(rejected)}"
+    status = f"may be rejected by the API server: {_reasons(refused)}" if refused else "changed"
     heading = "; ".join([f"{_title(new)}: {status}", *effects(update)])
-    lines += readers(update, updated)
-    return Entry((new,), "uncertain" if rejected else "changed", (heading, *lines))
+    lines += readers(update, existing)
+    return Entry((new,), "uncertain" if refused else "changed", (heading, *lines))
 
 
 def _stranger(old: Object, new: Object) -> str:
@@ -127,11 +135,6 @@ def _stranger(old: Object, new: Object) -> str:
     return "no job of mlgen" if JOB in after and "uid" in old["metadata"] else ""
 
 
-def _is_same(old: Object, new: Object) -> bool:
-    """Return whether two objects are written alike; otherwise, they may still be equal."""
-    return old == new and repr(old) == repr(new)  # True == 1
-
-
 def _is_program(item: Object, change: Change) -> bool:
     """Return whether a change is one of the supervisor's program, which nobody reviews here."""
     field, *keys = change.path
@@ -139,24 +142,25 @@ def _is_program(item: Object, change: Change) -> bool:
     return bool(is_file and PLAN in mapping_at(item, "data"))
 
 
-def _reasons(rejected: Sequence[Rejection]) -> str:
+def _reasons(refused: Sequence[tuple[str, Rule]]) -> str:
     """Return why an update is rejected, with the fields that share a reason listed together."""
     fields: dict[str, list[str]] = {}
-    for rejection in rejected:
-        condition = f", unless {rejection.unless}" if rejection.unless else ""
-        fields.setdefault(f"{rejection.why}{condition}", []).append(rejection.field)
+    for field, rule in refused:
+        condition = f", unless {rule.unless}" if rule.unless else ""
+        fields.setdefault(f"{rule.reason}{condition}", []).append(field)
     return "; ".join(f"{', '.join(names)} {why}" for why, names in fields.items())
 
 
-def _hint(item: Object, certain: Sequence[Rejection]) -> str:
+def _hint(item: Object, certain: Sequence[tuple[str, Rule]]) -> str:
     """Return how to get a rejected change into the cluster."""
     if group_kind(item) == CLAIM:
         return "use a claim with another name: deleting this one may delete its data"
-    if all(rejection.hint for rejection in certain):
-        return "; ".join(dict.fromkeys(rejection.hint for rejection in certain))
+    hints = dict.fromkeys(rule.hint for _, rule in certain)
+    if all(hints):
+        return "; ".join(hints)
     has_pods = "template" in mapping_at(item, "spec")
     subject = "it and its pods" if has_pods else "it"
-    delete = f"delete {subject} first: {commands.delete_objects([item])}"
+    delete = f"delete {subject} first: {delete_objects([item])}"
     annotations = mapping_at(item["metadata"], "annotations")
     for tool in TOOLS.values():
         name, word = tool.force
@@ -208,14 +212,14 @@ def _without_suffix(item: Object) -> tuple[str, str, str]:
 def _removed(item: Object) -> Entry:
     """Return the entry of an object that is no longer rendered."""
     heading = f"{_title(item)}: no longer rendered, but kubectl apply does not delete it"
-    return Entry((item,), "removed", (heading, f"to delete it: {commands.delete_objects([item])}"))
+    return Entry((item,), "removed", (heading, f"to delete it: {delete_objects([item])}"))
 
 
 def _removed_job(objects: Sequence[Object]) -> Entry:
     """Return the entry of a job that is no longer rendered."""
     title = f"job {_job_title(objects[0])}"
     heading = f"{title}: no longer rendered, but kubectl apply does not delete it: it keeps running"
-    command = f"to delete it: {commands.delete_job(objects)}"
+    command = f"to delete it: {delete_job(objects)}"
     return Entry(tuple(objects), "removed", (heading, command))
 
 
@@ -233,7 +237,7 @@ def _summary(entries: Sequence[Entry]) -> str:
         parts = [f"{counts[name]} {word}" for name, word in COUNTED.items() if name in counts]
         return f"{heading} rejected: {', '.join(parts)}\n"
     total = sum(counts.values()) - counts.get("removed", 0)
-    commands_first = commands.delete_objects(i for i in rejected if group_kind(i) != CLAIM)
+    commands_first = delete_objects(i for i in rejected if group_kind(i) != CLAIM)
     first = f"; first run: {commands_first}" if commands_first else ""
     return f"{_rejected(rejected, total)}{first}\n"
 
@@ -249,3 +253,126 @@ def _rejected(rejected: Sequence[Object], total: int) -> str:
         f"{len(rejected)} of {total} changes will be rejected, but kubectl applies {rest}, "
         f"which leaves {subject} partly updated"
     )
+
+
+def delete_objects(objects: Iterable[Object]) -> str:
+    """Return the command that deletes objects by name, one for each namespace; "" for none."""
+    by_namespace: dict[str, list[Object]] = {}
+    for item in objects:
+        by_namespace.setdefault(item["metadata"].get("namespace") or "", []).append(item)
+    lines = []
+    for namespace, items in by_namespace.items():
+        names: dict[str, list[str]] = {}
+        for item in items:
+            names.setdefault(kind_argument(item), []).append(item["metadata"]["name"])
+        words = [f"{kind}/{name}" for kind, listed in names.items() for name in listed]
+        if len(names) == 1:
+            words = [word for kind, listed in names.items() for word in (kind, *listed)]
+        lines.append(_delete(words, namespace))
+    return " && ".join(lines)
+
+
+def delete_job(objects: Sequence[Object]) -> str:
+    """Return the command that deletes a job's objects by its label.
+
+    Args:
+        objects: all of one job, at least one.
+    """
+    namespace, name = job_key(objects[0])
+    kinds = ",".join(dict.fromkeys(kind_argument(item) for item in objects))
+    return _delete([kinds, "-l", f"{JOB}={name}"], namespace)
+
+
+def kind_argument(item: Object) -> str:
+    """Return kubectl's name of an object's kind, group-qualified unless it is built in."""
+    group, kind = group_kind(item)
+    return kind.lower() if is_built_in(item["apiVersion"]) else f"{kind.lower()}.{group}"
+
+
+def _delete(words: Sequence[str], namespace: str) -> str:
+    """Return a command line; the manifests of others may have any text as a name."""
+    option = ["-n", namespace] if namespace else []
+    if any(word.startswith("-") and word != "-l" for word in words):
+        return shlex.join(["kubectl", "delete", *option, "--", *words])
+    return shlex.join(["kubectl", "delete", *words, *option])
+
+
+MAX_INLINE = 60
+"""Longest value, in characters, that is shown on the line of its field."""
+
+MAX_DIFF_LINES = 40
+"""Most lines of a value's diff that are shown; the others are counted."""
+
+MAX_VALUE_LINES = 10
+"""Most lines of an added or removed value that are shown; of a longer one, only the count."""
+
+NOT_SET = "(not set)"
+
+
+def change_lines(change: Change, *, secret: bool) -> list[str]:
+    """Return a change as one line if its values are short, else as a small unified diff.
+
+    Args:
+        change: of one field.
+        secret: the object is a Secret, whose values must not be shown: neither those of its data,
+            nor what is written under a misspelt field.
+    """
+    name = dotted(change.path)
+    if secret and not _is_public(change.path):
+        return [f"{name}: {_masked(change.old)} -> {_masked(change.new)}"]
+    if change.order:
+        return [f"{name}: new order: {', '.join(map(str, change.new))}"]
+    old, new = _inline(change.old), _inline(change.new)
+    if NOT_SET in (old, new):  # the manifest shows a long value better than the report
+        old, new = old or _counted(change.old), new or _counted(change.new)
+    if old is not None and new is not None:
+        old_note, new_note = (
+            " (default)" if change.implied == side else "" for side in ("old", "new")
+        )
+        return [f"{name}: {old}{old_note} -> {new}{new_note}"]
+    return [f"{name}:", *(f"  {line}" for line in _diff(change.old, change.new))]
+
+
+def _is_public(path: FieldPath) -> bool:
+    """Return whether a field of a Secret has nothing secret, whatever is written there."""
+    return path[0] in ("type", "immutable") or path[:2] == ("metadata", "labels")
+
+
+def _masked(value: Any) -> str:
+    """Return whether a secret value is set, without the value."""
+    return NOT_SET if value is None else "***"
+
+
+def _inline(value: Any) -> str | None:
+    """Return a short value as in a manifest; None if it does not fit on one line."""
+    if value is None:
+        return NOT_SET
+    if isinstance(value, str):
+        is_plain = style(value) is None
+        text = value if is_plain else json.dumps(value, ensure_ascii=False)
+    else:
+        text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= MAX_INLINE and "\n" not in str(value) else None
+
+
+def _counted(value: Any) -> str | None:
+    """Return the number of lines of a long value; None for a value short enough to show."""
+    count = len(_lines(value))
+    return f"({count} lines)" if count > MAX_VALUE_LINES else None
+
+
+def _diff(old: Any, new: Any) -> Iterator[str]:
+    """Return a unified diff of two values, without its header of file names."""
+    diff = list(unified_diff(_lines(old), _lines(new), lineterm="", n=1))[2:]
+    yield from (line.rstrip() for line in diff[:MAX_DIFF_LINES])
+    if len(diff) > MAX_DIFF_LINES:
+        yield f"({len(diff) - MAX_DIFF_LINES} more lines)"
+
+
+def _lines(value: Any) -> list[str]:
+    """Return a value as lines; a single long one, such as TF_CONFIG, is split into its items."""
+    if value is None:
+        return []
+    if not isinstance(value, str):
+        return yaml_text([value]).splitlines()[1:]
+    return value.splitlines() if "\n" in value else re.split(r"(?<=[,; ])", value)

@@ -1,17 +1,69 @@
-"""An update of an object, and the facts about it on which its acceptance depends.
+"""An update of an object → the changes that the API server will reject.
 
-The rules that use these facts are in `kubernetes.immutability`, with their sources.
+The rules are rows of `schemas/kubernetes/updates.json`, by API group and kind:
+
+- `paths`: a change of one of these fields, or of anything in it, is rejected; `[*]` is any item.
+- `mutable`: instead, the fields may change, even if the row of a wider field rejects it.
+- `since`, `until`: the first and the last version of Kubernetes with the rule.
+- `when`: the condition of the rule, one of `CONDITIONS`.
+- `unless`: the change is accepted if this is true, which manifests alone do not show.
+- `reason`: what messages say after the field, close to the API server's own words.
+- `hint`: what to do instead; without one, the object must be deleted.
+- `source`: the function that rejects it. `batch:` is pkg/apis/batch/validation/validation.go in
+  https://github.com/kubernetes/kubernetes/tree/v1.34.4 and v1.37.1.
+
+Everything else may change: labels and annotations of every object, Roles, ServiceAccounts, the
+ports and selector of a Service. There are no rules for custom resources, which their own
+definitions validate.
 """
 
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
-from mlgen.kubernetes import quantity
-from mlgen.kubernetes.changes import Change, at
+from mlgen.kubernetes import quantity, versions
+from mlgen.kubernetes.groups import group_kind
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.versions import MUTABLE_WHILE_SUSPENDED, KubeVersion
+from mlgen.resources import folder
 
-CLASS = "storageClassName"
+FieldPath = tuple[str, ...]
+"""The path of a field: names, and `[key]` for an item of a list or of a mapping with free keys."""
+
+SPEC: FieldPath = ("spec",)
+
+
+@dataclass(frozen=True)
+class Change:
+    """A field that changes.
+
+    Attributes:
+        path: the path of the field.
+        old: its old value; None if it is not set.
+        new: its new value; None if it is not set.
+        implied: "old" or "new" if that value is a default of the API server, else "".
+        order: only the order of a list's items changes; the values are the items' keys.
+    """
+
+    path: FieldPath
+    old: Any
+    new: Any
+    implied: str = ""
+    order: bool = False
+
+
+def dotted(path: FieldPath) -> str:
+    """Return a path as people write it: `spec.template.spec.containers[main].image`."""
+    return ".".join(path).replace(".[", "[")
+
+
+def at(value: Any, path: Iterable[str]) -> Any:
+    """Return the value at a path of names, or None."""
+    for name in path:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
 
 
 @dataclass(frozen=True)
@@ -45,137 +97,217 @@ class Update:
         return self.old_value(*path)
 
 
-def is_placement_mutable(update: Update) -> bool:
-    """Return whether the placement of a Job's pods may change: it is suspended and not started."""
-    return bool(update.old_value("spec", "suspend")) and not _has_started(update)
+@dataclass(frozen=True)
+class Rule:
+    """A row of the table; its paths are split, and the versions parsed."""
+
+    paths: tuple[FieldPath, ...]
+    source: str
+    mutable: bool = False
+    since: KubeVersion = versions.SUPPORTED[0]
+    until: KubeVersion = versions.SUPPORTED[-1]
+    when: str = ""
+    unless: str = ""
+    reason: str = "is immutable"
+    hint: str = ""
+
+    def applies(self, update: Update) -> bool:
+        """Return whether the rule applies to an update."""
+        is_in_version = self.since <= update.kube_version <= self.until
+        return is_in_version and (not self.when or CONDITIONS[self.when](update))
 
 
-def _has_started(update: Update) -> bool:
-    """Return whether a suspended Job counts as started; since 1.36, until it is seen suspended.
+@cache
+def rules(group: str, kind: str) -> tuple[Rule, ...]:
+    """Return the rules of a kind; none for a kind that is not in the table."""
+    rows = _table().get(f"{group}/{kind}".lstrip("/"), ())
+    return tuple(_rule(**row) for row in rows)
 
-    A file has no status, so a Job in a file counts as not started. Source: validationOptionsForJob
-    and shouldAllowMutablePodTemplate in pkg/registry/batch/job/strategy.go.
+
+@cache
+def _table() -> dict[str, list[dict[str, Any]]]:
+    """Return the content of updates.json."""
+    path = folder("schemas") / "kubernetes" / "updates.json"
+    table: dict[str, list[dict[str, Any]]] = json.loads(path.read_text(encoding="utf-8"))
+    return table
+
+
+def _rule(paths: Iterable[str], **columns: Any) -> Rule:
+    """Return the rule of a row."""
+    for name in {"since", "until"} & columns.keys():
+        columns[name] = versions.parse(columns[name])
+    return Rule(tuple(tuple(path.replace("[", ".[").split(".")) for path in paths), **columns)
+
+
+def mutable_spec(group: str, kind: str) -> set[str]:
+    """Return the fields of `spec` that may always change; all others are immutable, or unknown."""
+    paths = [path for rule in rules(group, kind) if rule.mutable for path in rule.paths]
+    return {path[1] for path in paths if path[:1] == SPEC and len(path) == len(SPEC) + 1}
+
+
+def rejected(update: Update) -> list[tuple[str, Rule]]:
+    """Return the fields that must not change, each with its rule, those without `unless` first."""
+    applied = [rule for rule in rules(*group_kind(update.new)) if rule.applies(update)]
+    mutable = [path for rule in applied if rule.mutable for path in rule.paths]
+    fields = [
+        (field, rule)
+        for rule in applied
+        if not rule.mutable
+        for path in rule.paths
+        for field in _rejected_fields(update, path, () if rule.unless else mutable)
+    ]
+    fields.sort(key=lambda field_rule: bool(field_rule[1].unless))
+    return list(dict.fromkeys(fields))
+
+
+def _rejected_fields(
+    update: Update, outer: FieldPath, mutable: Iterable[FieldPath]
+) -> Iterator[str]:
+    """Return a field for each change within a path, unless the change is in a mutable part."""
+    parts = [path for path in mutable if len(path) > len(outer) and is_within(path, outer)]
+    for change in update.changes:
+        for path in _changed_fields(change, outer, in_parts=bool(parts)):
+            if not any(is_within(path, part) for part in parts):
+                # A rule on all of `spec` names the field in it, as others there may change.
+                yield dotted(path[:2] if outer == SPEC else outer)
+
+
+def _changed_fields(change: Change, outer: FieldPath, *, in_parts: bool) -> list[FieldPath]:
+    """Return the fields within a path that a change affects.
+
+    A mapping that is added or removed as a whole affects each of its fields.
     """
-    started = update.old_value("status", "startTime") is not None
-    if update.kube_version < MUTABLE_WHILE_SUSPENDED:
-        return started
-    return bool(update.old_value("status", "active")) or (
-        started and not _is_seen_suspended(update)
+    if is_within(change.path, outer):
+        values = [value for value in (change.old, change.new) if isinstance(value, dict)]
+        if in_parts and values and None in (change.old, change.new):
+            return list(_leaves(change.path, values[0]))
+        return [change.path]
+    if is_within(outer, change.path):  # the mapping that holds the field
+        inner_path = [name.strip("[]") for name in outer[len(change.path) :]]
+        return [outer] if at(change.old, inner_path) != at(change.new, inner_path) else []
+    return []
+
+
+def _leaves(path: FieldPath, value: Any) -> Iterator[FieldPath]:
+    """Return the paths of all values in a mapping that are not mappings with content."""
+    if not isinstance(value, dict) or not value:
+        yield path
+        return
+    for name, item in value.items():
+        yield from _leaves((*path, name), item)
+
+
+def is_within(path: FieldPath, outer: FieldPath) -> bool:
+    """Return whether a path is another one or below it; `[*]` in `outer` is any item."""
+    return len(path) >= len(outer) and all(
+        name == pattern or (pattern == "[*]" and name.startswith("["))
+        for name, pattern in zip(path, outer, strict=False)
     )
 
 
-def _is_seen_suspended(update: Update) -> bool:
-    """Return whether the Job controller has reported that a Job is suspended."""
-    conditions = update.old_value("status", "conditions") or ()
-    return any((each["type"], each["status"]) == ("Suspended", "True") for each in conditions)
+CLUSTER_IP = ("spec", "clusterIP")
+CLASS = ("spec", "storageClassName")
+STORAGE = ("spec", "resources", "requests", "storage")
 
 
-def may_have_started(update: Update) -> bool:
-    """Return whether a suspended Job may have started, which a file does not show."""
-    return is_placement_mutable(update) and "status" not in update.old
+def _is_placement_mutable(update: Update) -> bool:
+    """Return whether the placement of a Job's pods may change: it is suspended and not started.
+
+    Since 1.36, it counts as started until it is seen suspended. A file has no status, so a Job in a
+    file counts as not started. Source: validationOptionsForJob and shouldAllowMutablePodTemplate in
+    pkg/registry/batch/job/strategy.go.
+    """
+    started = update.old_value("status", "startTime") is not None
+    if update.kube_version >= MUTABLE_WHILE_SUSPENDED:
+        conditions = update.old_value("status", "conditions") or ()
+        seen = any((each["type"], each["status"]) == ("Suspended", "True") for each in conditions)
+        started = bool(update.old_value("status", "active")) or (started and not seen)
+    return bool(update.old_value("spec", "suspend")) and not started
 
 
-def are_resources_mutable(update: Update) -> bool:
-    """Return whether the resources of a Job's pods may change, in addition to their placement."""
-    return is_placement_mutable(update) and update.kube_version >= MUTABLE_WHILE_SUSPENDED
-
-
-def is_only_placement_mutable(update: Update) -> bool:
-    """Return whether the placement of a Job's pods may change, but not their resources."""
-    return is_placement_mutable(update) and update.kube_version < MUTABLE_WHILE_SUSPENDED
-
-
-def is_indexed(update: Update) -> bool:
+def _is_indexed(update: Update) -> bool:
     """Return whether a Job will be an Indexed Job."""
     return bool(update.new_value("spec", "completionMode") == "Indexed")
 
 
-def is_scaled_unevenly(update: Update) -> bool:
+def _is_scaled_unevenly(update: Update) -> bool:
     """Return whether an Indexed Job would have unequal completions and parallelism."""
     completions, parallelism = (
         update.new_value("spec", name) or 1 for name in ("completions", "parallelism")
     )
-    return is_indexed(update) and bool(completions != parallelism)
+    return _is_indexed(update) and bool(completions != parallelism)
 
 
-def is_marked_immutable(update: Update) -> bool:
-    """Return whether a ConfigMap or Secret has `immutable: true`."""
-    return update.old_value("immutable") is True
+def _new_cluster_ip(update: Update, *, known: bool) -> bool:
+    """Return whether a Service asks for a clusterIP that differs from its own.
+
+    An ExternalName has none. Which address is allocated is not known from a file.
+
+    Args:
+        update: of a Service.
+        known: whether it certainly differs; else, whether it may.
+    """
+    if "ExternalName" in (update.old_value("spec", "type"), update.new_value("spec", "type")):
+        return False
+    old, new = at(update.old, CLUSTER_IP) or None, at(update.new, CLUSTER_IP) or None
+    return new is not None and known == (old is not None or new == "None")
 
 
-def _cluster_ip(item: Object) -> Any:
-    """Return the clusterIP that a Service asks for or has, or None."""
-    return at(item, ("spec", "clusterIP")) or None
-
-
-def _keeps_cluster_ip(update: Update) -> bool:
-    """Return whether a Service has a clusterIP before and after; an ExternalName has none."""
-    return "ExternalName" not in (
-        update.old_value("spec", "type"),
-        update.new_value("spec", "type"),
-    )
-
-
-def changes_cluster_ip(update: Update) -> bool:
-    """Return whether the clusterIP certainly changes."""
-    old, new = _cluster_ip(update.old), _cluster_ip(update.new)
-    certain = old is not None or new == "None"
-    return _keeps_cluster_ip(update) and new is not None and certain
-
-
-def may_change_cluster_ip(update: Update) -> bool:
-    """Return whether the new clusterIP may differ from the allocated one, which is unknown."""
-    old, new = _cluster_ip(update.old), _cluster_ip(update.new)
-    return _keeps_cluster_ip(update) and old is None and new not in (None, "None")
-
-
-def publishes_headless(update: Update) -> bool:
+def _publishes_headless(update: Update) -> bool:
     """Return whether a headless Service would become a NodePort or LoadBalancer.
 
     A clusterIP that the manifest omits is kept, even None: patchAllocatedValues in
     pkg/registry/core/service/storage.
     """
     published = update.new_value("spec", "type") in ("NodePort", "LoadBalancer")
-    return published and (_cluster_ip(update.new) or _cluster_ip(update.old)) == "None"
+    return published and (at(update.new, CLUSTER_IP) or at(update.old, CLUSTER_IP)) == "None"
 
 
-def keeps_rolling_update(update: Update) -> bool:
+def _keeps_rolling_update(update: Update) -> bool:
     """Return whether OnDelete would meet a default rollingUpdate, which `apply` keeps."""
     path = ("spec", "updateStrategy")
     old, new = at(update.managed, path) or {}, at(update.new, path) or {}
     return new.get("type") == "OnDelete" and "rollingUpdate" not in {*new, *old}
 
 
-def _storage(update: Update) -> tuple[Any, Any]:
-    """Return the storage that a claim requests before and after."""
-    path = ("spec", "resources", "requests", "storage")
-    return update.old_value(*path), update.new_value(*path)
-
-
-def shrinks(update: Update) -> bool:
+def _shrinks(update: Update) -> bool:
     """Return whether a claim would request less storage; False if either is not a quantity."""
-    old, new = _storage(update)
+    old, new = update.old_value(*STORAGE), update.new_value(*STORAGE)
     try:
         return quantity.parse(new) < quantity.parse(old)
     except ValueError:
         return False
 
 
-def is_unbound(update: Update) -> bool:
+def _is_unbound(update: Update) -> bool:
     """Return whether a claim is known not to be bound."""
     return update.old_value("status", "phase") not in (None, "Bound")
 
 
-def may_grow(update: Update) -> bool:
-    """Return whether more storage is accepted if the claim is bound and its class allows it."""
-    return not shrinks(update) and not is_unbound(update)
-
-
-def has_class(update: Update) -> bool:
+def _has_class(update: Update) -> bool:
     """Return whether a claim has a storage class, or its class would be removed."""
-    return bool(update.old_value("spec", CLASS) or not update.new_value("spec", CLASS))
+    return bool(update.old_value(*CLASS) or not update.new_value(*CLASS))
 
 
-def may_have_class(update: Update) -> bool:
-    """Return whether a claim without a class may have the cluster's default class by now."""
-    return not has_class(update) and "status" not in update.old
+def _is_in_file(update: Update) -> bool:
+    """Return whether an object was read from a file without its status."""
+    return "status" not in update.old
+
+
+CONDITIONS: dict[str, Callable[[Update], bool]] = {
+    "changes clusterIP": lambda update: _new_cluster_ip(update, known=True),
+    "may change clusterIP": lambda update: _new_cluster_ip(update, known=False),
+    "has a class": _has_class,
+    "may have a class": lambda update: not _has_class(update) and _is_in_file(update),
+    "is marked immutable": lambda update: update.old_value("immutable") is True,
+    "is not indexed": lambda update: not _is_indexed(update),
+    "is scaled unevenly": _is_scaled_unevenly,
+    "is suspended": _is_placement_mutable,
+    "may have started": lambda update: _is_placement_mutable(update) and _is_in_file(update),
+    "is unbound": _is_unbound,
+    "may grow": lambda update: not _shrinks(update) and not _is_unbound(update),
+    "shrinks": _shrinks,
+    "keeps rollingUpdate": _keeps_rolling_update,
+    "publishes a headless Service": _publishes_headless,
+}
+"""The conditions of rules, by their text in the table."""

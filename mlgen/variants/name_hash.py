@@ -16,8 +16,8 @@ from typing import Any
 from mlgen.jobfile.model import TrainingJob
 from mlgen.kubernetes.addresses import TEXTS, host_pattern, names_service
 from mlgen.kubernetes.groups import group_kind
-from mlgen.kubernetes.immutability import MUTABLE_SPEC
 from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.updates import mutable_spec
 from mlgen.objects.labels import INDEX_FORMS, config_name, status_name, workload_name
 from mlgen.objects.supervisor import own_name
 from mlgen.topology import Topology
@@ -71,7 +71,7 @@ def _hashed(topology: Topology, manifests: Sequence[Object]) -> Iterator[Any]:
     not_read = {config_name(job), own_name(job), status_name(job.name)}
     for manifest in manifests:
         kind, name = manifest["kind"], manifest["metadata"]["name"]
-        mutable = MUTABLE_SPEC.get(group_kind(manifest))
+        mutable = mutable_spec(*group_kind(manifest))
         if mutable and name in workloads:
             # The template of a StatefulSet is mutable too, but a change replaces the pods.
             spec = {

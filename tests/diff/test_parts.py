@@ -1,16 +1,19 @@
-"""The steps of `mlgen diff`: comparison, pairing, effects, rejections, commands and text."""
+"""The steps of `mlgen diff`: pairing, comparison, rejected changes, effects and the report."""
 
 import pytest
 
-from mlgen.diff.commands import delete_job, delete_objects, kind_argument
-from mlgen.diff.compare import by_merge_key, changes, select
+from mlgen.diff.compare import (
+    by_merge_key,
+    changes,
+    job_key,
+    job_name,
+    pair,
+    select,
+    three_way_fields,
+)
 from mlgen.diff.effects import effects, readers
-from mlgen.diff.live import three_way_fields
-from mlgen.diff.pairing import job_key, job_name, pair
-from mlgen.diff.rejections import rejections
-from mlgen.diff.text import lines
-from mlgen.kubernetes.changes import Change
-from mlgen.kubernetes.immutability import Update
+from mlgen.diff.report import change_lines, delete_job, delete_objects, kind_argument
+from mlgen.kubernetes.updates import Change, Update, rejected
 
 JOB = {"mlgen.dev/job": "mnist"}
 
@@ -48,7 +51,6 @@ def test_objects_are_paired_by_kind_namespace_and_name():
 
     assert pairing.pairs == ((old[0], new[0]), (None, new[1]), (None, new[2]))
     assert pairing.removed == (old[1], old[2])
-    assert pairing.updated == [new[0]]
 
 
 def test_an_object_from_a_cluster_is_paired_with_a_manifest_without_namespace():
@@ -318,9 +320,10 @@ def test_rejections_name_field_and_reason_once_and_certain_ones_come_first():
         apps("StatefulSet", {"serviceName": n, "selector": {"matchLabels": {"a": n}}}) for n in "ab"
     )
 
-    assert ["spec.serviceName", "spec.selector"] == [r.field for r in rejections(update(old, new))]
-    assert [""] * 2 == [r.unless for r in rejections(update(old, new))]
-    assert [] == rejections(update(old, old))
+    assert [("spec.serviceName", ""), ("spec.selector", "")] == [
+        (field, rule.unless) for field, rule in rejected(update(old, new))
+    ]
+    assert [] == rejected(update(old, old))
 
 
 # Text
@@ -342,13 +345,13 @@ def test_rejections_name_field_and_reason_once_and_certain_ones_come_first():
     ],
 )
 def test_a_change_is_one_line_if_it_is_short_and_else_a_diff(change, expected):
-    assert expected == lines(change, secret=False)
+    assert expected == change_lines(change, secret=False)
 
 
 def test_a_long_diff_is_cut_after_40_lines():
     old, new = ("".join(f"{word}{i}\n" for i in range(30)) for word in "ab")
 
-    shown = lines(Change(("a",), old, new), secret=False)
+    shown = change_lines(Change(("a",), old, new), secret=False)
 
     assert (42, "  (21 more lines)") == (len(shown), shown[-1])
 
@@ -363,7 +366,7 @@ def test_a_long_diff_is_cut_after_40_lines():
     ],
 )
 def test_values_of_a_secret_are_never_shown(path):
-    shown = lines(Change(path, None, "aHVudGVy"), secret=True)
+    shown = change_lines(Change(path, None, "aHVudGVy"), secret=True)
 
     assert [f"{'.'.join(path).replace('.[', '[')}: (not set) -> ***"] == shown
-    assert ["type: a -> b"] == lines(Change(("type",), "a", "b"), secret=True)
+    assert ["type: a -> b"] == change_lines(Change(("type",), "a", "b"), secret=True)

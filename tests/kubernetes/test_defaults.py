@@ -2,9 +2,9 @@
 
 import pytest
 
-from mlgen.kubernetes.defaults import CONTAINER, DEFAULTS
+from mlgen.kubernetes.defaults import defaults
 
-JOB = DEFAULTS["batch", "Job"]["spec"]
+JOB = defaults("batch", "Job")["spec"]
 RBAC = "rbac.authorization.k8s.io"
 
 
@@ -22,7 +22,9 @@ RBAC = "rbac.authorization.k8s.io"
     ],
 )
 def test_images_without_a_version_are_always_pulled(image, policy):
-    assert policy == CONTAINER["imagePullPolicy"]({"image": image})
+    (container,) = JOB["template"]["spec"]["containers"]
+
+    assert policy == container["imagePullPolicy"]({"image": image})
 
 
 @pytest.mark.parametrize(
@@ -42,7 +44,7 @@ def test_defaults_of_a_job_depend_on_its_other_fields(field, spec, default):
 
 
 def test_a_service_forwards_to_its_own_port():
-    (port,) = DEFAULTS["", "Service"]["spec"]["ports"]
+    (port,) = defaults("", "Service")["spec"]["ports"]
 
     assert 2222 == port["targetPort"]({"port": 2222})
 
@@ -51,11 +53,11 @@ def test_a_service_forwards_to_its_own_port():
     ("kind", "group"), [("ServiceAccount", ""), ("User", RBAC), ("Group", RBAC), (None, RBAC)]
 )
 def test_the_group_of_a_subject_depends_on_its_kind(kind, group):
-    (subject,) = DEFAULTS[RBAC, "RoleBinding"]["subjects"]
+    (subject,) = defaults(RBAC, "RoleBinding")["subjects"]
 
     assert group == subject["apiGroup"]({"kind": kind})
 
 
 def test_only_a_pod_of_its_own_has_the_default_of_service_links():
-    assert DEFAULTS["", "Pod"]["spec"]["enableServiceLinks"] is True
+    assert defaults("", "Pod")["spec"]["enableServiceLinks"] is True
     assert "enableServiceLinks" not in JOB["template"]["spec"]

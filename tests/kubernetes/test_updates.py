@@ -1,15 +1,30 @@
-"""The facts about an update on which its acceptance depends."""
+"""Which changes of an existing object the API server rejects."""
 
 import pytest
 
-from mlgen.kubernetes import updates
-from mlgen.kubernetes.changes import Change
-from mlgen.kubernetes.updates import Update
+from mlgen.kubernetes.updates import (
+    CONDITIONS,
+    Change,
+    Update,
+    _table,
+    at,
+    dotted,
+    is_within,
+    mutable_spec,
+    rejected,
+    rules,
+)
 from mlgen.kubernetes.versions import DEFAULT, KubeVersion
+
+KINDS = [tuple(f"/{name}".split("/")[-2:]) for name in _table()]
 
 
 def update(old=None, new=None, *changes, managed=None, version=DEFAULT):
     return Update(old or {}, managed or {}, new or {}, changes, version)
+
+
+def holds(case, *conditions):
+    return tuple(CONDITIONS[name](case) for name in conditions)
 
 
 OLD = {"spec": {"replicas": 1, "containers": {"main": {"image": "a"}}}}
@@ -66,12 +81,14 @@ def job(*, suspend=True, **status):
 def test_what_may_change_in_a_suspended_job(old, version, placement, resources, may_have_started):
     case = update(old, version=KubeVersion(*version))
 
-    assert (placement, resources, placement and not resources, may_have_started) == (
-        updates.is_placement_mutable(case),
-        updates.are_resources_mutable(case),
-        updates.is_only_placement_mutable(case),
-        updates.may_have_started(case),
-    )
+    mutable = {
+        path[-1]
+        for rule in rules("batch", "Job")
+        if rule.mutable and rule.when and rule.applies(case)
+        for path in rule.paths
+    }
+    assert (placement, resources) == ("tolerations" in mutable, "resources" in mutable)
+    assert (may_have_started,) == holds(case, "may have started")
 
 
 @pytest.mark.parametrize(
@@ -88,12 +105,12 @@ def test_what_may_change_in_a_suspended_job(old, version, placement, resources, 
 def test_only_an_indexed_job_must_scale_evenly(spec, indexed, unevenly):
     case = update({"spec": spec})
 
-    assert (indexed, unevenly) == (updates.is_indexed(case), updates.is_scaled_unevenly(case))
+    assert (not indexed, unevenly) == holds(case, "is not indexed", "is scaled unevenly")
 
 
 @pytest.mark.parametrize(("value", "immutable"), [(True, True), (False, False), (None, False)])
 def test_an_object_is_marked_immutable_by_true_alone(value, immutable):
-    assert immutable == updates.is_marked_immutable(update({"immutable": value}))
+    assert (immutable,) == holds(update({"immutable": value}), "is marked immutable")
 
 
 def service(**spec):
@@ -116,10 +133,7 @@ def service(**spec):
 def test_a_cluster_ip_changes_certainly_or_possibly(old, new, changes, may_change):
     case = update(old, new)
 
-    assert (changes, may_change) == (
-        updates.changes_cluster_ip(case),
-        updates.may_change_cluster_ip(case),
-    )
+    assert (changes, may_change) == holds(case, "changes clusterIP", "may change clusterIP")
 
 
 @pytest.mark.parametrize(
@@ -137,7 +151,7 @@ def test_a_headless_service_cannot_be_published(kind, old_ip, new_ip, expected):
     change = Change(("spec", "type"), "ClusterIP", kind)
     case = update(service(clusterIP=old_ip), service(clusterIP=new_ip), change)
 
-    assert expected == updates.publishes_headless(case)
+    assert (expected,) == holds(case, "publishes a headless Service")
 
 
 @pytest.mark.parametrize(
@@ -158,7 +172,7 @@ def test_on_delete_meets_a_rolling_update_that_apply_does_not_remove(managed, ne
         managed={"spec": {"updateStrategy": managed}},
     )
 
-    assert expected == updates.keeps_rolling_update(case)
+    assert (expected,) == holds(case, "keeps rollingUpdate")
 
 
 def claim(storage="1Gi", phase=None, **spec):
@@ -183,11 +197,7 @@ def test_the_storage_of_a_claim_can_only_grow_once_it_is_bound(
     path = ("spec", "resources", "requests", "storage")
     case = update(old, {}, Change(path, "1Gi", storage))
 
-    assert (shrinks, unbound, may_grow) == (
-        updates.shrinks(case),
-        updates.is_unbound(case),
-        updates.may_grow(case),
-    )
+    assert (shrinks, unbound, may_grow) == holds(case, "shrinks", "is unbound", "may grow")
 
 
 @pytest.mark.parametrize(
@@ -204,7 +214,101 @@ def test_a_claim_without_a_class_may_have_the_default_class(
 ):
     case = update(old, {}, Change(("spec", "storageClassName"), None, new_class))
 
-    assert (has_class, may_have_class) == (
-        updates.has_class(case),
-        updates.may_have_class(case),
-    )
+    assert (has_class, may_have_class) == holds(case, "has a class", "may have a class")
+
+
+@pytest.mark.parametrize(
+    ("path", "outer", "within"),
+    [
+        (("spec", "selector"), ("spec", "selector"), True),
+        (("spec", "selector", "matchLabels"), ("spec", "selector"), True),
+        (("spec",), ("spec", "selector"), False),
+        (("spec", "selectors"), ("spec", "selector"), False),
+        (("spec", "[a]", "image"), ("spec", "[*]", "image"), True),
+        (("spec", "a", "image"), ("spec", "[*]", "image"), False),
+        (("spec", "[a]", "args"), ("spec", "[*]", "image"), False),
+        (("spec",), (), True),
+    ],
+)
+def test_a_path_is_within_itself_and_the_paths_that_contain_it(path, outer, within):
+    assert within == is_within(path, outer)
+
+
+@pytest.mark.parametrize(("group", "kind"), KINDS)
+def test_every_rule_has_a_reason_a_source_and_a_known_condition(group, kind):
+    assert rules(group, kind)
+    for rule in rules(group, kind):
+        assert rule.reason
+        assert rule.source.partition(":")[0] in ("apps", "batch", "core", "rbac")
+        assert not rule.when or rule.when in CONDITIONS
+
+
+def test_every_condition_is_used():
+    assert set(CONDITIONS) == {rule.when for key in KINDS for rule in rules(*key)} - {""}
+
+
+@pytest.mark.parametrize("key", [("batch", "Job"), ("apps", "StatefulSet")])
+def test_no_unconditional_rule_rejects_a_mutable_field(key):
+    for name in mutable_spec(*key):
+        item = {"apiVersion": f"{key[0]}/v1", "kind": key[1]}
+        case = update(item, item, Change(("spec", name), 1, 2))
+        assert [] == [rule for _, rule in rejected(case) if not (rule.when or rule.unless)]
+
+
+@pytest.mark.parametrize("field", ["template", "selector", "completionMode", "podFailurePolicy"])
+def test_other_fields_of_a_job_are_not_listed_as_mutable(field):
+    assert "parallelism" in mutable_spec("batch", "Job")
+    assert field not in mutable_spec("batch", "Job")
+
+
+@pytest.mark.parametrize(
+    ("key", "field"),
+    [
+        (("batch", "Job"), "spec.selector"),
+        (("apps", "Deployment"), "spec.selector"),
+        (("apps", "DaemonSet"), "spec.selector"),
+        (("apps", "ReplicaSet"), "spec.selector"),
+        (("", "Secret"), "type"),
+        (("rbac.authorization.k8s.io", "RoleBinding"), "roleRef"),
+        (("rbac.authorization.k8s.io", "ClusterRoleBinding"), "roleRef"),
+    ],
+)
+def test_a_field_never_changes(key, field):
+    item = {"apiVersion": f"{key[0]}/v1".lstrip("/"), "kind": key[1]}
+    case = update(item, item, Change(tuple(field.split(".")), "a", "b"))
+
+    assert [(field, "")] == [(name, rule.unless) for name, rule in rejected(case)]
+
+
+def test_custom_resources_have_no_rules():
+    assert () == rules("kubeflow.org", "TFJob")
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        (
+            ("spec", "template", "spec", "containers", "[main]", "image"),
+            "spec.template.spec.containers[main].image",
+        ),
+        (("metadata", "labels", "[example.com/a]"), "metadata.labels[example.com/a]"),
+        (("roleRef",), "roleRef"),
+    ],
+)
+def test_a_path_as_it_is_printed(path, text):
+    assert text == dotted(path)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("a", "b"), 0),
+        (("a",), {"b": 0}),
+        ((), {"a": {"b": 0}, "c": [1]}),
+        (("a", "x"), None),
+        (("a", "b", "x"), None),
+        (("c", "0"), None),
+    ],
+)
+def test_the_value_at_a_path(path, value):
+    assert value == at({"a": {"b": 0}, "c": [1]}, path)
