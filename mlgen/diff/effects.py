@@ -148,14 +148,13 @@ def _is_finished(condition: Mapping[str, Any]) -> bool:
 
 def _stateful_set(update: Update) -> Iterator[str]:
     old, new = _counts(update, "replicas")
-    strategy = update.new_value("spec", "updateStrategy") or {}
     if _changes(update, "spec", "template"):
-        if strategy.get("type") == "OnDelete":
+        if update.new_value("spec", "updateStrategy", "type") == "OnDelete":
             yield "pods keep their template until you delete them (updateStrategy: OnDelete)"
         else:
-            rolling = strategy.get("rollingUpdate") or {}
-            restarted = min(old, new) - (rolling.get("partition") or 0)
-            one_by_one = restarted > 1 and not rolling.get("maxUnavailable")
+            rolling = ("spec", "updateStrategy", "rollingUpdate")
+            restarted = min(old, new) - (update.new_value(*rolling, "partition") or 0)
+            one_by_one = restarted > 1 and not update.new_value(*rolling, "maxUnavailable")
             order = ", one at a time" if one_by_one else ""
             yield f"restarts {_pods(restarted)}{order}" if restarted > 0 else "restarts no pods"
     yield from _scaling(old, new)
@@ -165,7 +164,7 @@ def _deployment(update: Update) -> Iterator[str]:
     old, new = _counts(update, "replicas")
     if _changes(update, "spec", "template"):
         pods = _pods(min(old, new))
-        recreate = (update.new_value("spec", "strategy") or {}).get("type") == "Recreate"
+        recreate = update.new_value("spec", "strategy", "type") == "Recreate"
         yield f"stops {pods}, then starts new ones" if recreate else f"replaces {pods}"
     yield from _scaling(old, new)
 

@@ -30,6 +30,8 @@ from mlgen.variants.gitops import TOOLS
 
 CLAIM = ("", "PersistentVolumeClaim")
 
+REMOVED = "no longer rendered, but kubectl apply does not delete it"
+
 PROGRAM = "data: the supervisor's program, from another version of mlgen"
 
 Verdict = Literal["new", "changed", "uncertain", "rejected", "removed", "taken"]
@@ -80,10 +82,13 @@ def _entries(pairing: Pairing, kube_version: KubeVersion) -> list[Entry]:
         elif pairing.new_jobs[job_key(new)][0] is new:
             entries.append(_new_job(pairing.new_jobs[job_key(new)], pairing.removed_jobs))
     for old in pairing.removed:
-        if job_key(old) not in pairing.removed_jobs:
-            entries.append(_removed(old))
-        elif pairing.removed_jobs[job_key(old)][0] is old:
-            entries.append(_removed_job(pairing.removed_jobs[job_key(old)]))
+        objects = pairing.removed_jobs.get(job_key(old))
+        if objects is None:
+            heading = f"{_title(old)}: {REMOVED}"
+            entries.append(_removed([old], heading, delete_objects([old])))
+        elif objects[0] is old:
+            heading = f"job {_job_title(old)}: {REMOVED}: it keeps running"
+            entries.append(_removed(objects, heading, delete_job(objects)))
     return entries
 
 
@@ -209,18 +214,9 @@ def _without_suffix(item: Object) -> tuple[str, str, str]:
     )
 
 
-def _removed(item: Object) -> Entry:
-    """Return the entry of an object that is no longer rendered."""
-    heading = f"{_title(item)}: no longer rendered, but kubectl apply does not delete it"
-    return Entry((item,), "removed", (heading, f"to delete it: {delete_objects([item])}"))
-
-
-def _removed_job(objects: Sequence[Object]) -> Entry:
-    """Return the entry of a job that is no longer rendered."""
-    title = f"job {_job_title(objects[0])}"
-    heading = f"{title}: no longer rendered, but kubectl apply does not delete it: it keeps running"
-    command = f"to delete it: {delete_job(objects)}"
-    return Entry(tuple(objects), "removed", (heading, command))
+def _removed(objects: Sequence[Object], heading: str, command: str) -> Entry:
+    """Return the entry of an object, or of all objects of a job, that is no longer rendered."""
+    return Entry(tuple(objects), "removed", (heading, f"to delete it: {command}"))
 
 
 def _summary(entries: Sequence[Entry]) -> str:
@@ -319,17 +315,16 @@ def change_lines(change: Change, *, secret: bool) -> list[str]:
     """
     name = dotted(change.path)
     if secret and not _is_public(change.path):
-        return [f"{name}: {_masked(change.old)} -> {_masked(change.new)}"]
+        old, new = (NOT_SET if value is None else "***" for value in (change.old, change.new))
+        return [f"{name}: {old} -> {new}"]
     if change.order:
         return [f"{name}: new order: {', '.join(map(str, change.new))}"]
-    old, new = _inline(change.old), _inline(change.new)
-    if NOT_SET in (old, new):  # the manifest shows a long value better than the report
-        old, new = old or _counted(change.old), new or _counted(change.new)
-    if old is not None and new is not None:
-        old_note, new_note = (
-            " (default)" if change.implied == side else "" for side in ("old", "new")
-        )
-        return [f"{name}: {old}{old_note} -> {new}{new_note}"]
+    before, after = _inline(change.old), _inline(change.new)
+    if NOT_SET in (before, after):  # the manifest shows a long value better than the report
+        before, after = before or _counted(change.old), after or _counted(change.new)
+    if before is not None and after is not None:
+        notes = [" (default)" if change.implied == side else "" for side in ("old", "new")]
+        return [f"{name}: {before}{notes[0]} -> {after}{notes[1]}"]
     return [f"{name}:", *(f"  {line}" for line in _diff(change.old, change.new))]
 
 
@@ -338,20 +333,12 @@ def _is_public(path: FieldPath) -> bool:
     return path[0] in ("type", "immutable") or path[:2] == ("metadata", "labels")
 
 
-def _masked(value: Any) -> str:
-    """Return whether a secret value is set, without the value."""
-    return NOT_SET if value is None else "***"
-
-
 def _inline(value: Any) -> str | None:
     """Return a short value as in a manifest; None if it does not fit on one line."""
     if value is None:
         return NOT_SET
-    if isinstance(value, str):
-        is_plain = style(value) is None
-        text = value if is_plain else json.dumps(value, ensure_ascii=False)
-    else:
-        text = json.dumps(value, ensure_ascii=False)
+    is_plain = isinstance(value, str) and style(value) is None
+    text = str(value) if is_plain else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= MAX_INLINE and "\n" not in str(value) else None
 
 
