@@ -1,1 +1,8 @@
 """Variants of a job for one use: a name with a hash, an Argo workflow, a GitOps tool."""
+
+from mlgen.problems import Problem
+
+
+def conflict(path: tuple[str, ...], message: str, hint: str) -> Problem:
+    """Return the warning that a field of `spec` does not fit the variant."""
+    return Problem(("spec", *path), message, "combination", hint, warning=True)

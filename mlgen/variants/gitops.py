@@ -52,6 +52,7 @@ from mlgen.objects.labels import (
 from mlgen.objects.supervisor import PLAN, own_name, plan_text
 from mlgen.problems import Problem
 from mlgen.topology import Topology
+from mlgen.variants import conflict
 from mlgen.variants.name_hash import digest
 
 Target = Literal["argocd", "flux"]
@@ -101,12 +102,12 @@ def warnings(job: TrainingJob, topology: Topology, target: Target) -> Iterator[P
     policy, tool = job.run_policy, TOOLS[target].title
     if policy.ttl_seconds_after_finished is not None:
         message = f"omitted, because {tool} would recreate the deleted Jobs and train again"
-        yield _warning("ttlSecondsAfterFinished", message, REMOVE_FROM_GIT)
+        yield conflict(("runPolicy", "ttlSecondsAfterFinished"), message, REMOVE_FROM_GIT)
     if topology.supervised and policy.clean_pod_policy == "All":
         message = (
             f"rendered as Running, because {tool} would recreate the deleted Jobs and train again"
         )
-        yield _warning("cleanPodPolicy", message, REMOVE_FROM_GIT)
+        yield conflict(("runPolicy", "cleanPodPolicy"), message, REMOVE_FROM_GIT)
 
 
 def settings(topology: Topology, manifests: Sequence[Object], target: Target) -> list[str]:
@@ -141,10 +142,6 @@ def _changed_in_git(topology: Topology, manifests: Sequence[Object]) -> dict[str
     return changed
 
 
-def _warning(field: str, message: str, hint: str) -> Problem:
-    return Problem(("spec", "runPolicy", field), message, "combination", hint, warning=True)
-
-
 def adapted(topology: Topology, manifests: Sequence[Object], target: Target) -> list[Object]:
     """Return the manifests of a job with the tool's annotations, as they should be kept in Git.
 
@@ -162,11 +159,19 @@ def adapted(topology: Topology, manifests: Sequence[Object], target: Target) -> 
 
 
 def _prepared(topology: Topology, manifest: Object, set_hash: Mapping[str, str]) -> Object:
-    """Return a manifest without fields that others change, and with the hash of the set."""
-    if manifest["kind"] == "Job":
-        return _with_pod_annotations(_without_suspend(manifest), set_hash)
-    if manifest["kind"] == "StatefulSet" and topology.supervised:
-        return _without_default_replicas(manifest)
+    """Return a manifest without fields that others change, and with the hash of the set.
+
+    Kueue suspends Jobs with its label when they are created
+    (kubernetes-sigs/kueue, pkg/controller/jobframework/defaults.go), and a sync must not suspend
+    them again. Without `replicas: 1`, the supervisor may scale a StatefulSet.
+    """
+    kind, spec = manifest["kind"], manifest.get("spec", {})
+    if kind == "Job":
+        if KUEUE_QUEUE in manifest["metadata"]["labels"]:
+            manifest = _without(manifest, "suspend")
+        return _with_template_metadata(manifest, lambda meta: _annotated(meta, set_hash))
+    if kind == "StatefulSet" and topology.supervised and spec["replicas"] == 1:
+        return _without(manifest, "replicas")
     if set_hash and PLAN in manifest.get("data", {}):
         # The tool recreates Jobs one after the other; those of the old set are not this job's.
         plan = {**json.loads(manifest["data"][PLAN]), "set": set_hash[SET]}
@@ -174,33 +179,18 @@ def _prepared(topology: Topology, manifest: Object, set_hash: Mapping[str, str])
     return manifest
 
 
-def _without_suspend(manifest: Object) -> Object:
-    """Return a Job without `suspend` if Kueue sets it, so that a sync does not suspend it again.
-
-    Kueue suspends Jobs with its label when they are created
-    (kubernetes-sigs/kueue, pkg/controller/jobframework/defaults.go).
-    """
-    if KUEUE_QUEUE not in manifest["metadata"]["labels"]:
-        return manifest
-    spec = {field: value for field, value in manifest["spec"].items() if field != "suspend"}
+def _without(manifest: Object, omitted: str) -> Object:
+    """Return a manifest without a field of its `spec`."""
+    spec = {field: value for field, value in manifest["spec"].items() if field != omitted}
     return manifest | {"spec": spec}
 
 
-def _without_default_replicas(manifest: Object) -> Object:
-    """Return a StatefulSet without `replicas: 1`, so that the supervisor may scale it."""
-    spec = manifest["spec"]
-    if spec["replicas"] != 1:
+def _with_template_metadata(manifest: Object, change: Callable[[Object], Object]) -> Object:
+    """Return a manifest with changed metadata of its pod template, if it has one."""
+    template = manifest.get("spec", {}).get("template")
+    if template is None:
         return manifest
-    return manifest | {"spec": {name: spec[name] for name in spec if name != "replicas"}}
-
-
-def _with_pod_annotations(manifest: Object, annotations: Mapping[str, str]) -> Object:
-    template = manifest["spec"]["template"]
-    return _with_template_metadata(manifest, _annotated(template["metadata"], annotations))
-
-
-def _with_template_metadata(manifest: Object, metadata: Object) -> Object:
-    template = manifest["spec"]["template"] | {"metadata": metadata}
+    template = template | {"metadata": change(template["metadata"])}
     return manifest | {"spec": manifest["spec"] | {"template": template}}
 
 
@@ -209,20 +199,20 @@ def _annotated(metadata: Object, annotations: Mapping[str, str]) -> Object:
     if not annotations:
         return metadata
     user_annotations = metadata.get("annotations", {})
-    added = {name: value for name, value in annotations.items() if name not in user_annotations}
-    return metadata | {"annotations": user_annotations | added}
+    return metadata | {"annotations": {**user_annotations, **annotations, **user_annotations}}
 
 
 def _adapt_for_argocd(topology: Topology, manifest: Object) -> Object:
     options: Sequence[str] = FORCE if manifest["kind"] == "Job" else ()
-    if _is_suspended_at_the_end(topology, manifest):
-        manifest = manifest | {"metadata": _annotated(manifest["metadata"], IGNORE_HEALTH)}
     if manifest["kind"] == CLAIM:
         options = KEEP
     if not is_built_in(manifest["apiVersion"]):
         options = SKIP_DRY_RUN
-    manifest = _without_instance(manifest)
-    return manifest | {"metadata": _with_options(manifest["metadata"], options)}
+    metadata = manifest["metadata"]
+    if _is_suspended_at_the_end(topology, manifest):
+        metadata = _annotated(metadata, IGNORE_HEALTH)
+    manifest = manifest | {"metadata": _with_options(_without_instance(metadata), options)}
+    return _with_template_metadata(manifest, _without_instance)
 
 
 def _is_suspended_at_the_end(topology: Topology, manifest: Object) -> bool:
@@ -247,19 +237,11 @@ def _with_options(metadata: Object, options: Sequence[str]) -> Object:
     return metadata | {"annotations": annotations | {SYNC_OPTIONS: value}}
 
 
-def _without_instance(manifest: Object) -> Object:
-    """Return a manifest without the label in which Argo CD may track what it has applied.
+def _without_instance(metadata: Object) -> Object:
+    """Return metadata without the label in which Argo CD may track what it has applied.
 
     https://argo-cd.readthedocs.io/en/stable/user-guide/resource_tracking/
     """
-    manifest = manifest | {"metadata": _without_instance_label(manifest["metadata"])}
-    template = manifest.get("spec", {}).get("template")
-    if template is None:
-        return manifest
-    return _with_template_metadata(manifest, _without_instance_label(template["metadata"]))
-
-
-def _without_instance_label(metadata: Object) -> Object:
     labels = {name: value for name, value in metadata["labels"].items() if name != INSTANCE}
     return metadata | {"labels": labels}
 

@@ -5,11 +5,14 @@ all combinations are rendered, apart from those in `exclude`, and with those in 
 https://docs.github.com/actions/how-tos/write-workflows/choose-what-workflows-do/run-job-variations
 
 A combination has a name made of its values, because names must differ, and labels and an annotation
-that say them. The name depends on the combination alone, unless two of them would have the same.
+that list them: `bert` with `args.lr` 1e-4 and `spec.env.SEED` 1 is `bert-lr-1e-4-seed-1`, with the
+labels `matrix.mlgen.dev/lr` and `matrix.mlgen.dev/SEED`. The name depends on the combination alone,
+unless two of them would have the same.
 """
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,11 +25,13 @@ from mlgen.documents.document import Document
 from mlgen.documents.reader import value_document
 from mlgen.jobfile.checkers import accepts
 from mlgen.jobfile.model import TrainingJob
+from mlgen.kubernetes.names import LABEL_MAX, STATEFUL_SET_MAX
 from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.validation.syntax import is_label_value
 from mlgen.objects.labels import MATRIX, MATRIX_VALUE
+from mlgen.objects.supervisor import NAME as SUPERVISOR
 from mlgen.problems import Code, MlgenError, Place, Problem, ValuePath
-from mlgen.variants.combination_names import labels_of, name_limit, names
-from mlgen.variants.name_hash import letters
+from mlgen.variants.name_hash import LENGTH, letters
 
 MAX = 1000
 """The number of combinations: a render of so many takes a minute, and a cluster has to hold them.
@@ -66,6 +71,9 @@ class Value:
 
 Values = dict[ValuePath, Value]
 
+Texts = Mapping[ValuePath, str]
+"""The values of a combination as texts, by path."""
+
 
 @dataclass(frozen=True)
 class Combination:
@@ -102,14 +110,13 @@ def parse(text: str) -> tuple[ValuePath, tuple[Any, ...]]:
     document = value_document(listed)
     if document.data == []:
         raise ValueError(f"{name} has no values")
-    items = document.data if isinstance(document.data, list) else None
-    if items is None:
-        raise ValueError(f"expected a list: --matrix '{name}=[{listed}]'")
-    values = tuple(_plain(path, document, (number,)) for number in range(len(items)))
-    counts = Counter(map(flags.text, values))
-    repeated = [value for value, count in counts.items() if count > 1]
-    if repeated:
-        raise ValueError(f"{name} has the value {repeated[0]} more than once")
+    if not isinstance(document.data, list):
+        message = f"expected a list: --matrix '{name}=[{listed}]'"
+        raise ValueError(message)  # noqa: TRY004 - a wrong value of an option
+    values = tuple(_plain(path, document, (number,)) for number in range(len(document.data)))
+    for value, count in Counter(map(flags.text, values)).items():
+        if count > 1:
+            raise ValueError(f"{name} has the value {value} more than once")
     return path, values
 
 
@@ -143,14 +150,11 @@ def expanded(
         return document, [None], warnings
     texts = [_texts(values) for values in combined]
     named = zip(names(base, texts, name_limit(document.data)), labels_of(texts), strict=True)
-    return (
-        document,
-        [
-            Combination(base, name, labels, values)
-            for values, (name, labels) in zip(combined, named, strict=True)
-        ],
-        warnings,
-    )
+    combinations: list[Combination | None] = [
+        Combination(base, name, labels, values)
+        for values, (name, labels) in zip(combined, named, strict=True)
+    ]
+    return document, combinations, warnings
 
 
 def applied(document: Document, combination: Combination | None) -> Document:
@@ -189,12 +193,11 @@ def distinct(problems: Iterable[tuple[Combination | None, Problem]]) -> list[Pro
     """Return each problem once that several combinations have, apart from their names."""
     found: dict[Problem, Problem] = {}
     for combination, problem in problems:
-        name, base = (combination.name, combination.base) if combination else ("", "")
-        texts = {
-            field: getattr(problem, field).replace(name, base) if name else getattr(problem, field)
-            for field in ("message", "hint")
-        }
-        found.setdefault(replace(problem, **texts, place=None), problem)
+        message, hint = problem.message, problem.hint
+        if combination:
+            name, base = combination.name, combination.base
+            message, hint = message.replace(name, base), hint.replace(name, base)
+        found.setdefault(replace(problem, message=message, hint=hint, place=None), problem)
     return list(found.values())
 
 
@@ -207,18 +210,14 @@ def with_shared_claims(sets: Sequence[Sequence[Object]]) -> list[list[Object]]:
     Args:
         sets: the objects of each combination.
     """
-    claims = [{_identity(item): item for item in items if _is_claim(item)} for items in sets]
+    claims = [{_claim(item): item for item in items if _claim(item)} for items in sets]
     shared: dict[Any, Object] = {}
     for key, first in claims[0].items() if len(claims) > 1 else ():
-        others = [found.get(key) for found in claims[1:]]
-        if all(other and other.get("spec") == first.get("spec") for other in others):
-            shared[key] = _common(first, [other for other in others if other])
-    result = [
-        [item for item in items if not (_is_claim(item) and _identity(item) in shared)]
-        for items in sets[1:]
-    ]
-    first_set = [shared.get(_identity(item), item) if _is_claim(item) else item for item in sets[0]]
-    return [first_set, *result]
+        others = [found[key] for found in claims[1:] if key in found]
+        if len(others) == len(sets) - 1 and all(o.get("spec") == first.get("spec") for o in others):
+            shared[key] = _common(first, others)
+    first_set = [shared.get(_claim(item), item) for item in sets[0]]
+    return [first_set, *([i for i in items if _claim(i) not in shared] for items in sets[1:])]
 
 
 def whole(jobs: Sequence[TrainingJob]) -> TrainingJob:
@@ -235,12 +234,10 @@ def whole(jobs: Sequence[TrainingJob]) -> TrainingJob:
     return replace(job, name=name, labels=labels, annotations=annotations)
 
 
-def _is_claim(item: Object) -> bool:
-    return bool(item["kind"] == "PersistentVolumeClaim")
-
-
-def _identity(item: Object) -> tuple[Any, Any]:
-    return item["metadata"].get("namespace"), item["metadata"]["name"]
+def _claim(item: Object) -> tuple[Any, Any] | None:
+    """Return the namespace and the name of a claim; None for another object."""
+    is_claim = item["kind"] == "PersistentVolumeClaim"
+    return (item["metadata"].get("namespace"), item["metadata"]["name"]) if is_claim else None
 
 
 def _common(item: Object, others: Sequence[Object]) -> Object:
@@ -391,3 +388,105 @@ def _error(document: Document, path: ValuePath, message: str, code: Code, hint: 
     if path not in document.places:
         return MlgenError([Problem((), message, code, hint, place=OPTION)])
     return MlgenError([document.located(Problem(path, message, code, hint))])
+
+
+GENERAL = ("args", "command", "env", "metadata", "roles", "spec")
+"""Steps of a path that a name leaves out, unless two names would be the same."""
+
+
+def name_limit(job_file: Mapping[str, Any]) -> int:
+    """Return the length up to which the name of a job fits in the names of its objects.
+
+    It does not depend on replicas or on what a role is rendered as, so that a change of these
+    renames no job.
+
+    Args:
+        job_file: its data, which need not be valid.
+    """
+    spec, metadata = (job_file.get(field) or {} for field in ("spec", "metadata"))
+    roles = spec.get("roles") if isinstance(spec, dict) else None
+    longest = max(map(len, [SUPERVISOR, *map(str, roles if isinstance(roles, dict) else ())]))
+    suffix = LENGTH + 1 if "nameSuffix" in metadata else 0
+    return STATEFUL_SET_MAX - longest - 1 - suffix
+
+
+def names(base: str, combinations: Sequence[Texts], limit: int) -> list[str]:
+    """Return the name of each combination.
+
+    A name that is too long is cut, and gets a hash of the values, as does one that is not unique.
+
+    Args:
+        base: the name of the job.
+        combinations: their values.
+        limit: the number of characters of a name.
+    """
+    keys = {path: _slug(key) for path, key in _label_keys(combinations).items()}
+    words = _words(combinations)
+    full = [
+        "-".join([base, *(f"{keys[path]}-{words[path, text]}" for path, text in one.items())])
+        for one in combinations
+    ]
+    counts = Counter(full)
+    room = max(limit - LENGTH - 1, len(base))
+    return [
+        name
+        if len(name) <= limit and counts[name] == 1
+        else f"{name[:room].rstrip('-')}-{letters(sorted((list(p), t) for p, t in one.items()))}"
+        for name, one in zip(full, combinations, strict=True)
+    ]
+
+
+def labels_of(combinations: Sequence[Texts]) -> list[dict[str, str]]:
+    """Return the values of each combination as label values, by key.
+
+    A text that is no label value is there as in the name.
+    """
+    keys, words = _label_keys(combinations), _words(combinations)
+    return [
+        {
+            keys[path]: text if is_label_value(text) else words[path, text]
+            for path, text in one.items()
+        }
+        for one in combinations
+    ]
+
+
+def _label_keys(combinations: Sequence[Texts]) -> dict[ValuePath, str]:
+    """Return a key for each path: its last step, or as many as make it unique."""
+    paths = list(dict.fromkeys(path for one in combinations for path in one))
+    short = {path: [step for step in path if step not in GENERAL] or list(path) for path in paths}
+    for steps in (short, {path: list(path) for path in paths}):
+        for count in range(1, max(map(len, steps.values())) + 1):
+            keys = {path: "-".join(map(_label_key, own[-count:])) for path, own in steps.items()}
+            if len({_slug(key) for key in keys.values()}) == len(keys):
+                return keys
+    return {path: f"{_label_key(path[-1])}-{letters(list(path))}" for path in paths}
+
+
+def _label_key(step: str | int) -> str:
+    """Return a step of a path as a part of a label's key: `gpu` for `nvidia.com/gpu`."""
+    text = re.sub(r"[^A-Za-z0-9._-]", "-", str(step).rpartition("/")[2])
+    return text[:LABEL_MAX].strip("-._") or "value"
+
+
+def _slug(text: str) -> str:
+    """Return a text in lower-case letters, digits and single dashes; `minus-1` for -1."""
+    signed = re.sub(r"^-(?=\.?\d)", "minus-", text.lower())
+    return re.sub(r"[^a-z0-9]+", "-", signed).strip("-")
+
+
+def _words(combinations: Sequence[Texts]) -> dict[tuple[ValuePath, str], str]:
+    """Return each value of each path as a part of a name, and different values differently.
+
+    A value that has no word of its own gets a hash.
+    """
+    values = dict.fromkeys((path, text) for one in combinations for path, text in one.items())
+    counts = Counter((path, _slug(text)) for path, text in values)
+    words: dict[tuple[ValuePath, str], str] = {}
+    for path, text in values:
+        word = _slug(text)
+        is_own = counts[path, word] == 1 and 0 < len(word) <= LABEL_MAX
+        if not is_own or text[:1] in ("{", "["):
+            word = "-".join(filter(None, (word, letters(text))))
+        words[path, text] = word
+    return words

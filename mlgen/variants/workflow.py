@@ -10,6 +10,7 @@ from dataclasses import replace
 from mlgen.jobfile.model import TrainingJob
 from mlgen.problems import Problem
 from mlgen.topology import Role, Topology
+from mlgen.variants import conflict
 
 OWN_LIMIT_HINT = "remove it to let the workflow restart the job, up to runPolicy.backoffLimit times"
 ON_FAILURE_HINT = "remove it to let the workflow restart the job, after any failure"
@@ -73,14 +74,14 @@ def _contradictions(topology: Topology) -> Iterator[Problem]:
         name, own_limit = role.spec.name, _own_limit(role)
         if own_limit or role.restart == "OnFailure":
             hint = ON_FAILURE_HINT if role.spec.restart_policy else EXIT_CODE_HINT
-            yield _warning(
+            yield conflict(
                 ("roles", name, own_limit or "restartPolicy"),
                 f"replicas of {name} restart by themselves first; the workflow restarts the whole"
                 " job only when their limit is reached",
                 OWN_LIMIT_HINT if own_limit else hint,
             )
         elif role.spec.restart_policy == "Never" and limit:
-            yield _warning(
+            yield conflict(
                 ("roles", name, "restartPolicy"),
                 f"the workflow still restarts the whole job, up to {limit} times, if a container of"
                 f" {name} is killed",
@@ -93,12 +94,8 @@ def _ignored(topology: Topology) -> Iterator[Problem]:
     policy = topology.job.run_policy
     if isinstance(policy.restart_scope, tuple):
         message = f"the workflow restarts all roles, not only {', '.join(policy.restart_scope)}"
-        yield _warning(("runPolicy", "restartScope"), message, "write restartScope: All")
+        yield conflict(("runPolicy", "restartScope"), message, "write restartScope: All")
     if policy.metrics_port is not None:
         message = "ignored, because the step of a workflow serves no metrics"
         hint = "use the metrics of Argo's controller"
-        yield _warning(("runPolicy", "metricsPort"), message, hint)
-
-
-def _warning(path: tuple[str, ...], message: str, hint: str) -> Problem:
-    return Problem(("spec", *path), message, "combination", hint, warning=True)
+        yield conflict(("runPolicy", "metricsPort"), message, hint)
