@@ -14,6 +14,7 @@ from mlgen.cli import main
 PAGE = (DOCS / "security.md").read_text()
 RUNS_PROGRAMS = {
     "mlgen/bulk/spool.py": {"marshal"},  # files between its own processes
+    "mlgen/graph/dot.py": {"subprocess"},  # dot, with a graph as its standard input
     "mlgen/live/doctor/site.py": {"subprocess"},
     "mlgen/live/kubectl.py": {"subprocess"},
     "mlgen/output/ssh_secret.py": {"subprocess"},

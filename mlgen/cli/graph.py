@@ -25,7 +25,7 @@ def _format_of(output: str) -> "Format":
     ending = Path(output).suffix.lower()
     if ending and ending not in SUFFIXES:
         raise click.UsageError(
-            f"unknown file type {ending}; use .mmd, .dot, .svg or .html, or add --format"
+            f"unknown file type {ending}; use .mmd, .dot or .svg, or add --format"
         )
     return SUFFIXES.get(ending, "mermaid")
 
@@ -38,18 +38,18 @@ def _format_of(output: str) -> "Format":
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["mermaid", "dot", "svg", "html"]),
-    help="Print a Mermaid flowchart, a graph for Graphviz, an SVG picture, or a page with the"
-    " picture and the manifests of each box. The default is that of the ending of --output, or else"
-    " mermaid. svg and html need the extra mlgen[graph].",
+    type=click.Choice(["mermaid", "dot", "svg"]),
+    help="Print a Mermaid flowchart, a graph for Graphviz, or an SVG picture. The default is that"
+    " of the ending of --output, or else mermaid. For svg, the program dot of Graphviz must be"
+    " installed, whose versions draw the same graph a little differently.",
 )
 @click.option(
     "-o",
     "--output",
     default="-",
     metavar="FILE",
-    help="Write to FILE instead of standard output. Its ending chooses the format: .mmd, .dot,"
-    " .svg or .html.",
+    help="Write to FILE instead of standard output. Its ending chooses the format: .mmd, .dot or"
+    " .svg.",
 )
 def command(file: str, form: "Format | None", output: str, **values: Any) -> None:
     """Draw the roles of a job and how they depend on each other.
@@ -61,11 +61,11 @@ def command(file: str, form: "Format | None", output: str, **values: Any) -> Non
     \b
     Examples:
       mlgen graph job.yaml                # Mermaid, for a Markdown page
-      mlgen graph job.yaml -o job.svg
-      mlgen graph job.yaml -o job.html    # with the manifests of each box
+      mlgen graph job.yaml -o job.svg     # through Graphviz
       mlgen graph job.yaml --format dot | dot -Tpng > job.png
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.graph import drawing
+    from mlgen.graph.dot import GraphvizError
 
     refuse_inputs([output], [file])
     chosen = form or _format_of(output)
@@ -74,9 +74,6 @@ def command(file: str, form: "Format | None", output: str, **values: Any) -> Non
         raise click.UsageError(f"{file} has {len(jobs) or 'no'} jobs; a picture shows one")
     try:
         text = drawing(jobs[0], chosen)
-    except ModuleNotFoundError as error:
-        if error.name != "igraph":
-            raise
-        hint = "pip install 'mlgen[graph]'"
-        raise click.ClickException(f"--format {chosen} needs igraph; install it: {hint}") from None
+    except GraphvizError as error:
+        raise click.ClickException(f"--format {chosen}: {error}") from None
     write(output, text)

@@ -2,9 +2,10 @@
 
 from typing import Literal
 
+from mlgen.graph import dot, mermaid, model
 from mlgen.result import Rendered
 
-Format = Literal["mermaid", "dot", "svg", "html"]
+Format = Literal["mermaid", "dot", "svg"]
 
 SUFFIXES: dict[str, Format] = {
     ".mmd": "mermaid",
@@ -12,8 +13,6 @@ SUFFIXES: dict[str, Format] = {
     ".dot": "dot",
     ".gv": "dot",
     ".svg": "svg",
-    ".html": "html",
-    ".htm": "html",
 }
 """The endings of file names, with the format that is written to such a file."""
 
@@ -22,24 +21,9 @@ def drawing(rendered: Rendered, form: Format) -> str:
     """Return the picture of a job as text in a format.
 
     Raises:
-        ModuleNotFoundError: the format needs igraph, which is not installed.
+        GraphvizError: the format needs Graphviz, which is not installed, or fails.
     """
-    from mlgen.graph.model import picture
-
-    match form:
-        case "mermaid":
-            from mlgen.graph.mermaid import mermaid
-
-            return mermaid(picture(rendered))
-        case "dot":
-            from mlgen.graph.dot import dot
-
-            return dot(picture(rendered))
-        case "svg":
-            from mlgen.graph.svg import svg
-
-            return svg(picture(rendered))
-        case "html":
-            from mlgen.graph.html import html
-
-            return html(picture(rendered))
+    picture = model.picture(rendered)
+    if form == "mermaid":
+        return mermaid.mermaid(picture)
+    return dot.dot(picture) if form == "dot" else dot.svg(picture)

@@ -58,7 +58,7 @@ def _lines(picture: Picture) -> Iterator[str]:
         names = ",".join(box.name for box in picture.boxes if box.shape == shape)
         yield f"  classDef {shape} {CLASSES[shape]}"
         yield f"  class {names} {shape}"
-    deciding = ",".join(box.name for box in picture.boxes if box.badge)
+    deciding = ",".join(box.name for box in picture.boxes if box.decides)
     yield "  classDef decides stroke-width:3px"
     yield f"  class {deciding} decides"
 

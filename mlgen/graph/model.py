@@ -7,14 +7,12 @@ waits for in its own replicas is a line in its box.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Literal
 
-from mlgen.graph.storage import Store, stores
 from mlgen.kubernetes import pod_resources
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.pod_resources import GPU
-from mlgen.objects import supervisor
-from mlgen.objects.labels import COMPONENT
 from mlgen.output.columns import counted, named
 from mlgen.output.summary import required
 from mlgen.result import Rendered
@@ -23,6 +21,15 @@ from mlgen.topology import Role, Topology, Wait
 
 Shape = Literal["Job", "StatefulSet", "supervisor", "service", "storage"]
 
+ArrowKind = Literal["waits", "starts", "uses"]
+
+
+MANY = 4
+"""If a job uses more Secrets, claims or other storage of one kind, they are one box."""
+
+PATHS = 2
+"""The number of mount paths that a box names."""
+
 
 @dataclass(frozen=True)
 class Box:
@@ -30,32 +37,14 @@ class Box:
 
     Attributes:
         name: unique in the picture: letters, digits and underscores.
-        title: the name of the role or object.
-        indexes: of the replicas: `0…3`; "" if there is one.
-        lines: further texts.
-        replicas: more than one are drawn as a stack.
-        badge: a word that stands out: `decides`.
-        objects: the manifests that it stands for.
+        texts: its lines; the first has the name of the role or object.
+        decides: the end of the job depends on it.
     """
 
     name: str
     shape: Shape
-    title: str
-    indexes: str = ""
-    lines: tuple[str, ...] = ()
-    replicas: int = 1
-    badge: str = ""
-    objects: tuple[Object, ...] = ()
-
-    @property
-    def heading(self) -> str:
-        """The title with the indexes."""
-        return f"{self.title} {self.indexes}".strip()
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """All texts, from top to bottom."""
-        return (self.heading, *([self.badge] if self.badge else ()), *self.lines)
+    texts: tuple[str, ...]
+    decides: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,7 +59,7 @@ class Arrow:
     source: str
     target: str
     label: str
-    kind: Literal["waits", "starts", "uses"]
+    kind: ArrowKind
 
 
 @dataclass(frozen=True)
@@ -99,47 +88,27 @@ class Picture:
         beside = () if self.supervisor is None else (self.supervisor,)
         return (*self.roles, *self.others, *beside)
 
-    @property
-    def description(self) -> str:
-        """The whole picture in sentences, for those who do not see it."""
-        by_name = {box.name: box.heading for box in self.boxes}
-        sentences = [
-            f"{by_name[box.name]}: {', '.join([*box.lines, *([box.badge] if box.badge else [])])}."
-            for box in self.boxes
-        ]
-        sentences += [
-            f"{by_name[arrow.source]} {arrow.label or 'uses'} {by_name[arrow.target]}."
-            for arrow in self.arrows
-        ]
-        return " ".join(sentences)
-
 
 def picture(rendered: Rendered) -> Picture:
     """Return the picture of a job."""
     topology, rows = rendered.topology, groups(rendered)
     names = _names(rows)
-    found = stores(rows)
-    everyone = [store for store in found if len(store.users) == len(rows) > 1]
-    boxes = tuple(_store_box(number, store) for number, store in enumerate(found))
-    arrows = [
-        *_waits(rows, names),
-        *_orders(rows, names),
-        *_commands(rendered, rows, names),
-        *(
-            Arrow(names[user], box.name, "", "uses")
-            for box, store in zip(boxes, found, strict=True)
-            for user in store.users
-            if store not in everyone
-        ),
-    ]
+    stores = list(_stores(rows))
+    shared = [box.name for box, users in stores if len(users) == len(rows) > 1]
+    uses = (
+        Arrow(names[user], box.name, "", "uses")
+        for box, users in stores
+        for user in users
+        if box.name not in shared
+    )
     return Picture(
         f"{topology.job.name}: {topology.job.framework}",
-        _frame(rendered),
-        tuple(_role_box(rendered, group, name) for group, name in zip(rows, names, strict=True)),
-        (*boxes, *_tensorboard(rendered)),
-        tuple(boxes[found.index(store)].name for store in everyone),
-        _supervisor(rendered) if topology.supervised else None,
-        tuple(_merged(arrows)),
+        _frame(topology),
+        tuple(_role_box(group, name) for group, name in zip(rows, names, strict=True)),
+        (*(box for box, _ in stores), *_tensorboard(topology)),
+        tuple(shared),
+        _supervisor(topology) if topology.supervised else None,
+        (*_arrows(topology.job.name, rows, names), *uses),
     )
 
 
@@ -148,53 +117,39 @@ def _names(rows: Sequence[Group]) -> list[str]:
     return ["role_" + re.sub(r"[^a-z0-9]+", "_", group.name.lower()).strip("_") for group in rows]
 
 
-def _frame(rendered: Rendered) -> Box:
+def _frame(topology: Topology) -> Box:
     """Return the headless Service that gives every pod its name."""
-    job = rendered.topology.job
-    role = rendered.topology.roles[0]
-    lines = [f"addresses such as {job.name}-{role.name}-{role.index or 0}.{job.name}"]
+    job, role = topology.job, topology.roles[0]
+    texts = [
+        f"Service {job.name}",
+        f"addresses such as {job.name}-{role.name}-{role.index or 0}.{job.name}",
+    ]
     gang = job.scheduling.gang
     if gang != "none":
-        lines.append(f"{gang} starts all pods together")
-    kinds = ("Service", "PodGroup")
-    own = [item for item in rendered.objects if item["kind"] in kinds]
-    objects = tuple(item for item in own if item["metadata"]["name"] == job.name)
-    return Box("service", "service", f"Service {job.name}", "", tuple(lines), objects=objects)
+        texts.append(f"{gang} starts all pods together")
+    return Box("service", "service", tuple(texts))
 
 
-def _role_box(rendered: Rendered, group: Group, name: str) -> Box:
-    topology, role = rendered.topology, group.role
-    kind: Shape = "StatefulSet" if role.serves else "Job"
-    count = len(group.workloads)
-    lines = [f"{count} {kind}s" if count > 1 else f"{kind}, {counted(group.replicas, 'replica')}"]
-    lines += _resources(group)
+def _role_box(group: Group, name: str) -> Box:
+    role = group.role
+    shown = group.replicas > 1 or not group.whole
+    texts = [f"{role.name} {group.indexes}" if shown else role.name]
+    if role.decides:
+        texts.append(f"decides: {required(role)}".removesuffix(": "))
+    one = f"{group.kind}, {counted(group.replicas, 'replica')}"
+    many = f"{len(group.workloads)} {group.kind}"
+    texts += [many if len(group.workloads) > 1 else one, *_resources(group)]
     if role.port is not None:
-        lines.append(f"port {role.port}")
+        texts.append(f"port {role.port}")
     if role.merged:
-        lines.append(f"ranks of {named(role.merged)}")
+        texts.append(f"ranks of {named(role.merged)}")
     if role.max_replicas and role.max_replicas > role.replicas:
-        lines.append(f"elastic, up to {role.max_replicas}")
-    lines += dict.fromkeys(text for wait in role.waits for text in _own_wait(group, wait))
+        texts.append(f"elastic, up to {role.max_replicas}")
+    texts += dict.fromkeys(text for wait in role.waits for text in _own_wait(group, wait))
     if any("create" in right.verbs and right.resource == "pods" for right in role.rights):
-        lines.append("creates pods")
-    badge = f"decides: {required(role)}".removesuffix(": ") if role.decides else ""
-    services = [
-        item
-        for item in rendered.objects
-        if item["kind"] == "Service"
-        and item["metadata"]["name"] != topology.job.name
-        and item["metadata"]["labels"].get(COMPONENT) == role.name
-    ]
-    return Box(
-        name,
-        kind,
-        role.name,
-        group.indexes if group.replicas > 1 or not group.whole else "",
-        tuple(lines),
-        group.replicas,
-        badge,
-        (*group.workloads, *services),
-    )
+        texts.append("creates pods")
+    shape: Shape = "StatefulSet" if role.serves else "Job"
+    return Box(name, shape, tuple(texts), role.decides)
 
 
 def _resources(group: Group) -> Iterator[str]:
@@ -234,13 +189,30 @@ def _meets(group: Group, wait: Wait) -> bool:
     return any(role.index is not None and first <= role.index <= last for role in group.roles)
 
 
-def _waits(rows: Sequence[Group], names: Sequence[str]) -> Iterator[Arrow]:
+def _arrows(job: str, rows: Sequence[Group], names: Sequence[str]) -> Iterator[Arrow]:
+    """Yield an arrow from each group to each other on which it depends, with all reasons."""
     totals = replicas_by_role([role for group in rows for role in group.roles])
-    for group, name in zip(rows, names, strict=True):
-        for wait in group.role.waits:
-            for other, target in zip(rows, names, strict=True):
-                if other.role.name == wait.role and other is not group and _meets(other, wait):
-                    yield Arrow(name, target, _wait_label(wait, totals[wait.role]), "waits")
+    for group, source in zip(rows, names, strict=True):
+        commanded = [right for right in group.role.rights if right.resource == "pods/exec"]
+        pods = {pod for right in commanded for pod in right.names}
+        for other, target in zip(rows, names, strict=True):
+            if other is group:
+                continue
+            name = other.role.name
+            labels = [
+                _wait_label(wait, totals[name])
+                for wait in group.role.waits
+                if wait.role == name and _meets(other, wait)
+            ]
+            kind: ArrowKind = "waits" if labels else "uses"
+            for order in group.role.orders:
+                if order.role == name:
+                    labels.append(f"starts when {order.until.lower()}")
+                    kind = "starts"
+            if f"{job}-{name}-{other.role.index or 0}" in pods:
+                labels.append("kubectl exec")
+            if labels:
+                yield Arrow(source, target, ", ".join(dict.fromkeys(labels)), kind)
 
 
 def _wait_label(wait: Wait, total: int) -> str:
@@ -252,59 +224,18 @@ def _wait_label(wait: Wait, total: int) -> str:
     return f"waits for port {wait.port}{which}" if wait.port else f"waits for the name{which}"
 
 
-def _orders(rows: Sequence[Group], names: Sequence[str]) -> Iterator[Arrow]:
-    for group, name in zip(rows, names, strict=True):
-        for order in group.role.orders:
-            for other, target in zip(rows, names, strict=True):
-                if other.role.name == order.role:
-                    yield Arrow(name, target, f"starts when {order.until.lower()}", "starts")
+def _tensorboard(topology: Topology) -> Iterator[Box]:
+    settings = topology.job.tensorboard
+    if settings:
+        texts = ("TensorBoard", "Deployment and Service", f"port {settings.port}")
+        yield Box("tensorboard", "service", texts)
 
 
-def _commands(rendered: Rendered, rows: Sequence[Group], names: Sequence[str]) -> Iterator[Arrow]:
-    """Yield an arrow to each role in whose pods another role may run commands."""
-    job = rendered.topology.job.name
-    for group, name in zip(rows, names, strict=True):
-        rights = [right for right in group.role.rights if right.resource == "pods/exec"]
-        pods = {pod for right in rights for pod in right.names}
-        for other, target in zip(rows, names, strict=True):
-            first = f"{job}-{other.role.name}-{other.role.index or 0}"
-            if other is not group and first in pods:
-                yield Arrow(name, target, "kubectl exec", "uses")
-
-
-def _merged(arrows: Iterable[Arrow]) -> Iterator[Arrow]:
-    """Yield one arrow for each pair of boxes; its label has all labels, each once."""
-    pairs: dict[tuple[str, str], list[Arrow]] = {}
-    for arrow in arrows:
-        pairs.setdefault((arrow.source, arrow.target), []).append(arrow)
-    for (source, target), alike in pairs.items():
-        labels = dict.fromkeys(arrow.label for arrow in alike if arrow.label)
-        kind = "starts" if any(arrow.kind == "starts" for arrow in alike) else alike[0].kind
-        yield Arrow(source, target, ", ".join(labels), kind)
-
-
-def _store_box(number: int, store: Store) -> Box:
-    paths = [", ".join(store.paths)] if store.paths else []
-    return Box(f"storage_{number}", "storage", store.name, "", (store.kind, *paths))
-
-
-def _tensorboard(rendered: Rendered) -> Iterator[Box]:
-    if rendered.topology.job.tensorboard:
-        name = f"{rendered.topology.job.name}-tensorboard"
-        objects = tuple(i for i in rendered.objects if i["metadata"]["name"] == name)
-        port = rendered.topology.job.tensorboard.port
-        lines = ("Deployment and Service", f"port {port}")
-        yield Box("tensorboard", "service", "TensorBoard", "", lines, objects=objects)
-
-
-def _supervisor(rendered: Rendered) -> Box:
-    name = supervisor.own_name(rendered.topology.job)
-    objects = [item for item in rendered.objects if item["metadata"]["name"] == name]
-    badge = "decides" if rendered.topology.decides != "one" else ""
-    lines = ("Job", *_supervision(rendered.topology))
-    return Box(
-        "supervisor", "supervisor", "supervisor", "", lines, badge=badge, objects=tuple(objects)
-    )
+def _supervisor(topology: Topology) -> Box:
+    decides = topology.decides != "one"
+    badge = ["decides"] if decides else []
+    texts = ("supervisor", *badge, "Job", *_supervision(topology))
+    return Box("supervisor", "supervisor", texts, decides)
 
 
 def _supervision(topology: Topology) -> Iterator[str]:
@@ -330,3 +261,70 @@ def _supervision(topology: Topology) -> Iterator[str]:
 
 def _once(roles: Iterable[Role]) -> list[str]:
     return list(dict.fromkeys(role.name for role in roles))
+
+
+def _stores(rows: Sequence[Group]) -> Iterator[tuple[Box, list[int]]]:
+    """Yield the storage of the roles' pods, with the positions of the groups that use it.
+
+    The files of mlgen itself are left out.
+    """
+    kinds: dict[str, dict[str, list[int]]] = {}
+    paths: dict[tuple[str, str], dict[str, None]] = {}
+    for number, group in enumerate(rows):
+        for kind, name, path in _used(group):
+            users = kinds.setdefault(kind, {}).setdefault(name, [])
+            if number not in users[-1:]:
+                users.append(number)
+            if path:
+                paths.setdefault((kind, name), {})[path] = None
+    names = (f"storage_{number}" for number in count())
+    for kind, found in kinds.items():
+        if len(found) > MANY:
+            everyone = sorted({user for users in found.values() for user in users})
+            yield Box(next(names), "storage", (f"{len(found)} {kind}s", kind)), everyone
+            continue
+        for name, users in found.items():
+            mounted = list(paths.get((kind, name), ()))
+            more = [f"and {len(mounted) - PATHS} more"] if len(mounted) > PATHS else []
+            shown = [", ".join([*mounted[:PATHS], *more])] if mounted else []
+            yield Box(next(names), "storage", (name, kind, *shown)), users
+
+
+def _used(group: Group) -> Iterator[tuple[str, str, str]]:
+    """Yield the kind, name and mount path of what a pod uses; "" for variables."""
+    mounts = {mount["name"]: mount["mountPath"] for mount in group.main.get("volumeMounts") or ()}
+    for volume in group.pod.get("volumes") or ():
+        path = mounts.get(volume["name"])
+        kind, name = _source(volume)
+        if name and path and not _is_of_mlgen(group, kind, name):
+            yield kind, name, path
+    for item in group.main.get("env") or ():
+        for kind, name in _referred(item.get("valueFrom") or {}, "KeyRef"):
+            yield kind, name, ""
+    for item in group.main.get("envFrom") or ():
+        for kind, name in _referred(item, "Ref"):
+            yield kind, name, ""
+
+
+def _is_of_mlgen(group: Group, kind: str, name: str) -> bool:
+    """Return whether a volume is the job's own ConfigMap."""
+    return kind == "ConfigMap" and name == f"{group.pod.get('subdomain')}-config"
+
+
+def _source(volume: Object) -> tuple[str, str]:
+    if "persistentVolumeClaim" in volume:
+        return "claim", str(volume["persistentVolumeClaim"]["claimName"])
+    if "secret" in volume:
+        return "Secret", str(volume["secret"].get("secretName", ""))
+    if "configMap" in volume:
+        return "ConfigMap", str(volume["configMap"].get("name", ""))
+    if "nfs" in volume:
+        return "NFS", f"{volume['nfs']['server']}:{volume['nfs']['path']}"
+    return "", ""
+
+
+def _referred(source: Object, suffix: str) -> Iterator[tuple[str, str]]:
+    for kind in ("Secret", "ConfigMap"):
+        field = f"{kind[0].lower()}{kind[1:]}{suffix}"
+        if field in source:
+            yield kind, str(source[field].get("name", ""))
