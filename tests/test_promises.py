@@ -15,7 +15,7 @@ PAGE = (DOCS / "security.md").read_text()
 RUNS_PROGRAMS = {
     "mlgen/bulk/spool.py": {"marshal"},  # files between its own processes
     "mlgen/graph/dot.py": {"subprocess"},  # dot, with a graph as its standard input
-    "mlgen/live/doctor/site.py": {"subprocess"},
+    "mlgen/live/doctor/__init__.py": {"subprocess"},
     "mlgen/live/kubectl.py": {"subprocess"},
     "mlgen/output/ssh_secret.py": {"subprocess"},
     "mlgen/runtime/api.py": {"http", "ssl", "urllib"},

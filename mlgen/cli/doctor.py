@@ -21,9 +21,10 @@ def command(files: tuple[str, ...], **values: Any) -> None:
     """Check that the cluster has what the jobs in FILES need.
 
     For each job: your rights, also those that its Roles grant; Secrets with their keys, claims,
-    classes, queues and schedulers; PodSecurity, quotas and limit ranges of the namespace; GPUs, and
-    whether the pods fit on the nodes. Without FILES, check versions, and list optional tools. For
-    what is missing, print the command that creates it. Nothing in the cluster is changed.
+    classes, queues and schedulers; whether nodes have its GPUs; PodSecurity and quotas of the
+    namespace; and what the API server says to a dry run of its objects and pods. Without FILES,
+    check versions, and list optional tools. For what is missing, print the command that creates it.
+    Nothing in the cluster is changed, and nothing says when there will be room.
 
     Exit status: 0 nothing is missing; 1 something is, or the input is wrong.
 
@@ -35,7 +36,7 @@ def command(files: tuple[str, ...], **values: Any) -> None:
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen import __version__
     from mlgen.live.doctor import examine
-    from mlgen.live.doctor.findings import has_missing, page
+    from mlgen.live.doctor.report import has_missing, page
 
     kubectl = cluster(values)
     jobs = jobs_in(files, values) if files else []

@@ -1,21 +1,38 @@
 """mlgen doctor: whether this machine and the cluster have what jobs need, and what to do if not."""
 
+import json
+import platform
+import shutil
+import subprocess
 from collections.abc import Iterator, Sequence
 from shlex import quote
 
 from mlgen.kubernetes.objects import Object
-from mlgen.kubernetes.versions import KubeVersion
-from mlgen.live.doctor.capacity import capacity
-from mlgen.live.doctor.dry_run import dry_run
-from mlgen.live.doctor.findings import Finding, Patient, Section, allowed
-from mlgen.live.doctor.images import registries
-from mlgen.live.doctor.limits import limit_ranges, pod_security, quotas
-from mlgen.live.doctor.needs import needs
-from mlgen.live.doctor.queue import queue
-from mlgen.live.doctor.rights import rights
-from mlgen.live.doctor.site import apis, programs, versions
-from mlgen.live.kubectl import Kubectl, KubectlError, failure
+from mlgen.kubernetes.versions import SUPPORTED, KubeVersion, parse
+from mlgen.live.doctor.limits import dry_run, pod_security, queue, quotas
+from mlgen.live.doctor.needs import devices, needs, rights
+from mlgen.live.doctor.report import Patient, Row, Section, allowed
+from mlgen.live.kubectl import HINTS, Kubectl, KubectlError, Outcome, failure
 from mlgen.result import Rendered
+
+TOOLS = {
+    "helm": (("helm", "version", "--short"), "for charts with jobs: mlgen helm-post-render"),
+    "kustomize": (("kustomize", "version"), "for overlays with jobs: mlgen krm"),
+    "argocd": (("argocd", "version", "--client", "--short"), "only to look at Argo CD from here"),
+}
+"""Programs that mlgen works with, the command that prints their version, and what they are for."""
+
+APIS = {
+    "workflows.argoproj.io": "Argo Workflows: mlgen argo",
+    "podgroups.scheduling.volcano.sh": "Volcano: scheduling.gang: volcano",
+    "podgroups.scheduling.x-k8s.io": "scheduler-plugins: scheduling.gang: coscheduling",
+    "podgroups.scheduling.k8s.io": "pod groups: scheduling.gang: kubernetes",
+    "workloads.kueue.x-k8s.io": "Kueue: scheduling.gang: kueue",
+    "network-attachment-definitions.k8s.cni.cncf.io": "Multus: network.rdma",
+}
+"""Resources that optional features need."""
+
+TOOL_SECONDS = 10.0
 
 DNS = "kube-system"
 """The namespace of the cluster's DNS, except in OpenShift:
@@ -27,7 +44,7 @@ DNS_PORT = 53
 def examine(
     kubectl: Kubectl, jobs: Sequence[Rendered], version: str, target: KubeVersion
 ) -> list[Section]:
-    """Return the findings about this machine and the cluster, and about each job.
+    """Return the rows about this machine and the cluster, and about each job.
 
     Args:
         kubectl: asks the cluster.
@@ -44,8 +61,8 @@ def examine(
     except KubectlError as error:
         if error.cause != "missing":
             raise
-        cure = "https://kubernetes.io/docs/tasks/tools/"
-        row = Finding("missing", "kubectl", error.message, f"install it: {cure}")
+        hint = "https://kubernetes.io/docs/tasks/tools/"
+        row = Row("missing", "kubectl", error.message, f"install it: {hint}")
         return [Section("this machine", (*machine, row))]
     if any(each.level == "missing" for each in found):
         return [Section("this machine and the cluster", (*machine, *found))]
@@ -72,13 +89,13 @@ def _served(kubectl: Kubectl) -> frozenset[str]:
     return frozenset(outcome.stdout.split())
 
 
-def _dns(kubectl: Kubectl) -> Iterator[Finding]:
+def _dns(kubectl: Kubectl) -> Iterator[Row]:
     """Yield a note if the Service of the cluster's DNS is not where it usually is."""
     found = allowed(kubectl, "get", "services", namespace=DNS)
     ports = [port["port"] for each in found or () for port in each["spec"].get("ports") or ()]
     if found is not None and DNS_PORT not in ports:
         text = f"no Service of {DNS} has port {DNS_PORT}; replicas find each other by DNS"
-        yield Finding("note", "cluster DNS", text)
+        yield Row("note", "cluster DNS", text)
 
 
 def _namespace_of_context(kubectl: Kubectl) -> str:
@@ -89,29 +106,105 @@ def _namespace_of_context(kubectl: Kubectl) -> str:
 
 
 def _job(kubectl: Kubectl, rendered: Rendered, context: str, served: frozenset[str]) -> Section:
-    """Return the findings about a job."""
+    """Return the rows about a job."""
     namespace = rendered.job.namespace or context
     found = allowed(kubectl, "get", "namespace", namespace, "--ignore-not-found")
     patient = Patient(rendered, kubectl, namespace, found != [], served)
     title = f"{rendered.job.name} in namespace {namespace}"
-    return Section(title, tuple(_findings(patient, found)))
+    return Section(title, tuple(_rows(patient, found)))
 
 
-def _findings(patient: Patient, found: list[Object] | None) -> Iterator[Finding]:
+def _rows(patient: Patient, found: list[Object] | None) -> Iterator[Row]:
     name = patient.namespace
     if not patient.exists:
-        cure = f"kubectl create namespace {quote(name)}"
-        yield Finding("missing", f"namespace {name}", "not found", cure)
+        hint = f"kubectl create namespace {quote(name)}"
+        yield Row("missing", f"namespace {name}", "not found", hint)
     yield from rights(patient)
     if found is None:
-        yield Finding("note", f"namespace {name}", "cannot be read with your rights")
+        yield Row("note", f"namespace {name}", "cannot be read with your rights")
     elif found:
         yield pod_security(patient, found[0])
     yield from needs(patient)
     yield from queue(patient)
-    yield from capacity(patient)
+    yield from devices(patient)
     if patient.exists:
         yield from quotas(patient)
-        yield from limit_ranges(patient)
         yield from dry_run(patient)
-    yield from registries(patient)
+
+
+def programs(version: str) -> Iterator[Row]:
+    """Yield what is installed on this machine, besides kubectl."""
+    yield Row("ok", f"mlgen {version}", f"Python {platform.python_version()}")
+    for name, (command, purpose) in TOOLS.items():
+        found = _version(command) if shutil.which(name) else ""
+        if found:
+            yield Row("ok", f"{name} {found}")
+        else:
+            yield Row("note", name, f"not installed; {purpose}")
+
+
+def _version(command: tuple[str, ...]) -> str:
+    """Return the first line that a program prints, or ""."""
+    try:
+        process = subprocess.run(  # noqa: S603 - one of TOOLS
+            command, capture_output=True, text=True, check=False, timeout=TOOL_SECONDS
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    lines = process.stdout.strip().splitlines()
+    return lines[0].strip() if lines and not process.returncode else ""
+
+
+def versions(kubectl: Kubectl, target: KubeVersion) -> list[Row]:
+    """Return the versions of kubectl and of the API server, held against `--kube-version`.
+
+    Raises:
+        KubectlError: kubectl is not installed, or the cluster does not answer.
+    """
+    outcome = kubectl.outcome("version", "-o", "json")
+    try:
+        document: Object = json.loads(outcome.stdout)
+    except ValueError:
+        raise failure(outcome) from None
+    client = document.get("clientVersion", {}).get("gitVersion", "?")
+    found = [Row("ok", f"kubectl {client}")]
+    if "serverVersion" not in document:
+        return [*found, _no_server(outcome)]
+    return [*found, server(str(document["serverVersion"]["gitVersion"]), target)]
+
+
+def _no_server(outcome: Outcome) -> Row:
+    return Row("missing", "API server", outcome.message, HINTS["unreachable"])
+
+
+def server(text: str, target: KubeVersion) -> Row:
+    """Return whether manifests for a version suit a cluster of another.
+
+    Args:
+        text: the version that the API server reports.
+        target: the version that manifests are rendered for.
+    """
+    subject = f"API server {text}"
+    try:
+        version = parse(text)
+    except ValueError:
+        first, last = SUPPORTED[0], SUPPORTED[-1]
+        return Row("warning", subject, f"mlgen is tested with {first} to {last}")
+    if version < target:
+        hint = f"render with --kube-version {version}"
+        return Row("warning", subject, f"older than --kube-version {target}", hint)
+    return Row("ok", subject, f"suits --kube-version {target}")
+
+
+def apis(served: frozenset[str]) -> Iterator[Row]:
+    """Yield which optional APIs the cluster serves.
+
+    Args:
+        served: its resources, with their groups.
+    """
+    for name, purpose in APIS.items():
+        what, _, use = purpose.partition(": ")
+        if name in served:
+            yield Row("ok", what, f"{name}, for {use}")
+        else:
+            yield Row("note", what, f"not in the cluster; only needed for {use}")

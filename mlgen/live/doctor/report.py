@@ -1,4 +1,4 @@
-"""What the doctor finds: rows with a level, and what to do."""
+"""What the doctor prints: rows with a level, and what to do; and whom it asks."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,27 +17,27 @@ expected; `missing`: it cannot run."""
 
 
 @dataclass(frozen=True)
-class Finding:
-    """One row.
+class Row:
+    """A fact about the cluster.
 
     Attributes:
         subject: what was checked: `Secret bert-keys`.
         text: what was found.
-        cure: what to do about it: a command, or a sentence.
+        hint: what to do about it: a command, or a sentence.
     """
 
     level: Level
     subject: str
     text: str = ""
-    cure: str = ""
+    hint: str = ""
 
 
 @dataclass(frozen=True)
 class Section:
-    """The findings about the cluster, or about one job."""
+    """The rows about the cluster, or about one job."""
 
     title: str
-    findings: tuple[Finding, ...]
+    rows: tuple[Row, ...]
 
 
 @dataclass(frozen=True)
@@ -81,13 +81,12 @@ def page(sections: Sequence[Section]) -> str:
     """Return what `mlgen doctor` prints."""
     parts = []
     for section in sections:
-        rows = [(each.level, each.subject, _told(each)) for each in section.findings]
+        rows = [
+            (each.level, each.subject, ": ".join(filter(None, (each.text, each.hint))))
+            for each in section.rows
+        ]
         parts.append("\n".join([section.title, *columns(rows, "  ")]))
     return "\n\n".join(parts) + "\n"
-
-
-def _told(finding: Finding) -> str:
-    return ": ".join(filter(None, (finding.text, finding.cure)))
 
 
 def shown(amount: Decimal) -> str:
@@ -97,7 +96,7 @@ def shown(amount: Decimal) -> str:
 
 def has_missing(sections: Iterable[Section]) -> bool:
     """Return whether something is missing."""
-    return any(each.level == "missing" for section in sections for each in section.findings)
+    return any(each.level == "missing" for section in sections for each in section.rows)
 
 
 def pod_templates(rendered: Rendered) -> list[tuple[str, Object]]:
