@@ -10,9 +10,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+import yaml
+
 from mlgen.documents.document import Document
 from mlgen.documents.files import Text
-from mlgen.documents.reader import read_documents
+from mlgen.documents.reader import LOADER, read_documents
 from mlgen.problems import ValuePath
 
 COMMENT = re.compile(r"(?:^|(?<=\s))#")
@@ -106,10 +108,12 @@ def _is_item(path: ValuePath) -> bool:
 
 def _comments(text: str) -> Iterator[tuple[int, bool, str]]:
     """Return each comment: its line (from 1), whether it is alone there, and its text with `#`."""
-    from ruamel.yaml import YAML
-
-    tokens = YAML(typ="safe", pure=True).scan(text)
-    scalars = [(t.start_mark.index, t.end_mark.index) for t in tokens if hasattr(t, "value")]
+    tokens = yaml.scan(text, LOADER)
+    scalars = [
+        (token.start_mark.index, token.end_mark.index)
+        for token in tokens
+        if isinstance(token, yaml.ScalarToken)
+    ]
     starts = [start for start, _ in scalars]
     line_start = 0
     for number, line in enumerate(text.splitlines(keepends=True), 1):

@@ -7,6 +7,9 @@ kept, so memory does not depend on what is in the text.
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
+import yaml
+
+from mlgen.documents.reader import LOADER
 from mlgen.problems import ValuePath
 
 
@@ -59,12 +62,8 @@ def walk(text: str, length: int) -> Iterator[Step]:
     Raises:
         yaml.YAMLError: the text is not valid YAML.
     """
-    import yaml
-
-    # libyaml's parser is ten times as fast, with the same marks.
-    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     around: list[_Collection] = []
-    for event in yaml.parse(text, loader):
+    for event in yaml.parse(text, LOADER):
         if isinstance(event, yaml.CollectionEndEvent):
             yield Step("end", event, around.pop().path, len(around))
             continue

@@ -3,10 +3,15 @@
 import io
 import os
 import sys
+import time
 from types import SimpleNamespace
 
 import pytest
+import yaml
+import yaml_texts
+from support import FILES
 
+from mlgen.documents import reader
 from mlgen.documents.document import Document, is_too_deep
 from mlgen.documents.files import Text, decode, texts
 from mlgen.documents.reader import read_documents, value_document
@@ -405,11 +410,6 @@ def test_an_anchor_can_be_used_twice():
     assert {"a": 1, "b": 2, "c": 2} == data("a: &a 1\nb: &a 2\nc: *a\n")
 
 
-@pytest.mark.parametrize("escape", [r"\U00110000", r"\UFFFFFFFF"])
-def test_an_escape_sequence_that_stands_for_no_character_is_an_error(escape):
-    assert "an escape sequence stands for no character" in rejected(f'a: "{escape}"')
-
-
 @pytest.mark.parametrize(
     "number", ["1" * 101, "0x" + "f" * 100, f"1.{'0' * 100}", "1e" + "9" * 5000]
 )
@@ -511,11 +511,72 @@ def test_keys_and_merges_of_a_wrong_kind_are_errors(text, message):
     assert message in rejected(text)
 
 
-def test_a_lone_surrogate_is_an_error_and_read_as_a_question_mark():
-    text = 'a: "x\\ud83d"\n'
+@pytest.mark.parametrize("loader", [yaml.SafeLoader, reader.LOADER])
+@pytest.mark.parametrize("escape", [r"\U00110000", r"\UFFFFFFFF", r"\ud83d", r"\uDE00"])
+def test_an_escape_sequence_that_stands_for_no_character_is_an_error(escape, loader, monkeypatch):
+    monkeypatch.setattr(reader, "LOADER", loader)
 
-    assert rejected(text).startswith("job.yaml:1:4: a: an escape sequence is only half of a char")
-    assert {"a": "x?"} == data(text)
+    problem = rejected(f'a:\n  "{escape}"\n')
+
+    assert problem.startswith("job.yaml:2:")
+    assert "an escape sequence stands for no character, or for half of one" in problem
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_the_parser_without_the_c_extension_reads_the_same(file, monkeypatch):
+    def result():
+        found = list(reader.read_documents(Text("job.yaml", file.read_text())))
+        marks = [(list(read.texts.items()), list(read.places.items())) for read in found]
+        return found, marks
+
+    of_libyaml = result()
+    monkeypatch.setattr(reader, "LOADER", yaml.SafeLoader)
+
+    assert of_libyaml == result()
+
+
+@pytest.mark.parametrize("part", range(10))
+def test_texts_at_random_are_read_as_by_the_parser_without_the_c_extension(part, monkeypatch):
+    def results():
+        return [list(reader.read_documents(Text("job.yaml", text))) for text in made]
+
+    made = [yaml_texts.text(f"reader-{part}-{number}") for number in range(50)]
+    of_libyaml = results()
+    monkeypatch.setattr(reader, "LOADER", yaml.SafeLoader)
+
+    for found, other in zip(of_libyaml, results(), strict=True):
+        if all(isinstance(document, Document) for document in (*found, *other)):
+            assert found == other
+
+
+@pytest.mark.parametrize("line_break", ["\x85", "\u2028", "\u2029"])
+def test_lines_are_those_of_an_editor(line_break):
+    document = read(f"# a{line_break}# b\na: 'x{line_break}y'\nb: 1\r\nc: 2\n")
+
+    assert [Place("job.yaml", row, 4) for row in (2, 3, 4)] == [
+        document.place((key,)) for key in "abc"
+    ]
+
+
+def test_an_unclosed_quote_is_an_error_that_says_where_it_starts():
+    assert rejected("a: 1\nb: 'x\nc: 1\n") == (
+        "job.yaml:4:1: is not valid YAML: found unexpected end of stream"
+        " while scanning a quoted scalar that starts on line 2 [not-yaml]"
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("? [a]\n: b\n" * 5_000, "{{a}}: b\n" * 5_000, "a: 1\n" * 10_000),
+        *("- .inf\n" * 10_000, "a: &a [.inf]\nb:\n" + "- *a\n" * 10_000),
+    ],
+)
+def test_thousands_of_problems_are_found_in_no_time(text):
+    start = time.process_time()
+    list(reader.read_documents(Text("job.yaml", text)))
+
+    assert 5 > time.process_time() - start
 
 
 @pytest.mark.parametrize(

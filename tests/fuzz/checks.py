@@ -14,8 +14,8 @@ import yaml
 from fuzz.commands import COMMANDS, Command, Outcome, flaws, run, run_on
 from support import load_all
 
-from mlgen.documents._thorough import Reader
 from mlgen.documents.document import Document
+from mlgen.documents.reader import read_document
 
 JOB = """\
 apiVersion: mlgen.dev/v1alpha1
@@ -107,7 +107,7 @@ def same(data: Any, other: Any) -> bool:
 
 def document_of(text: str) -> Document | None:
     """Return a document of YAML; None if it is not one without a problem."""
-    document = Reader("job.yaml", 0).read(text)
+    document = read_document("job.yaml", 0, text)
     is_good = isinstance(document, Document) and not document.problems
     return document if is_good and isinstance(document, Document) else None
 

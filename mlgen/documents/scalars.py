@@ -1,50 +1,44 @@
-"""Plain scalars as YAML 1.2 reads them: the core schema, with ruamel.yaml's additions.
+"""Plain scalars as YAML 1.2 reads them: the core schema, with some additions.
 
 https://yaml.org/spec/1.2.2/#103-core-schema; additions: `1_000`, `0b11`, and `.5e+3`.
 """
 
 import math
 import re
+from collections.abc import Callable
 from typing import Any
 
-from mlgen.bounds import NUMBER_DIGITS
-
-WORDS: dict[str, bool | None] = {
-    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
-    **dict.fromkeys(("true", "True", "TRUE"), True),
-    **dict.fromkeys(("false", "False", "FALSE"), False),
+WORDS = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), "null"),
+    **dict.fromkeys(("true", "True", "TRUE", "false", "False", "FALSE"), "bool"),
+    "<<": "merge",
 }
-"""The plain scalars that are words, but not strings."""
+"""The types of the plain scalars that are words, but not strings."""
 
-INTEGER = "[-+]?(?:0b[01_]+|0o?[0-7_]+|[0-9_]+|0x[0-9a-fA-F_]+)"
+INTEGER = re.compile("[-+]?(?:0b[01_]+|0o?[0-7_]+|[0-9_]+|0x[0-9a-fA-F_]+)")
 
-FLOAT = (
+FLOAT = re.compile(
     r"[-+]?[0-9][0-9_]*(?:\.[0-9_]*(?:[eE][-+]?[0-9]+)?|[eE][-+]?[0-9]+)"
     r"|[-+]?\.[0-9_]+(?:[eE][-+][0-9]+)?"
     r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
 )
 
-OCTAL = "0[0-7]+"
+OCTAL = re.compile("0[0-7]+")
 
 MAX_EXACT = 1 << 53
 """From here on, a 64-bit floating-point number cannot represent every integer."""
 
 
-def plain(text: str) -> Any:
-    """Return the value of a plain scalar: a string, number, boolean or None.
-
-    Raises:
-        ValueError: it is a number that a manifest cannot hold.
-    """
-    if text in WORDS:
-        return WORDS[text]
-    if text[0] not in "0123456789-+." or text.startswith("--"):
-        return text
-    if text[0] != "0" and len(text) < NUMBER_DIGITS and text.isascii() and text.isdecimal():
-        return int(text)  # the most frequent
-    if re.fullmatch(INTEGER, text):
-        return integer(text)
-    return number(text) if re.fullmatch(FLOAT, text) else text
+def kind(text: str) -> str:
+    """Return the type of a plain scalar: `str`, `merge`, or one of TYPES."""
+    word = WORDS.get(text)
+    if word:
+        return word
+    if text[0] not in "0123456789-+.":
+        return "str"
+    if INTEGER.fullmatch(text):
+        return "int"
+    return "float" if FLOAT.fullmatch(text) else "str"
 
 
 def boolean(text: str) -> bool:
@@ -64,13 +58,11 @@ def integer(text: str) -> int:
     Kubernetes reads `0644`, a file mode, as octal, like YAML 1.1 (sigs.k8s.io/yaml).
 
     Raises:
-        ValueError: it is no number, or too long.
+        ValueError: it is no number.
     """
-    if len(text) > NUMBER_DIGITS:
-        raise ValueError
     text = text.replace("_", "").lower()
     digits = text.lstrip("+-")
-    if re.fullmatch(OCTAL, digits):
+    if OCTAL.fullmatch(digits):
         return int(text, 8)
     return int(text, {"0x": 16, "0o": 8, "0b": 2}.get(digits[:2], 10))
 
@@ -80,12 +72,19 @@ def number(text: str) -> int | float:
 
     Raises:
         ValueError: it is infinity or NaN, of which JSON, in which the API server gets objects, has
-            neither; or it is no number, or too long.
+            neither; or it is no number.
     """
-    if len(text) > NUMBER_DIGITS:
-        raise ValueError
     text = text.replace("_", "").lower()
     value = float(text.replace(".inf", "inf").replace(".nan", "nan"))
     if not math.isfinite(value):
         raise ValueError
     return int(value) if value.is_integer() and abs(value) < MAX_EXACT else value
+
+
+TYPES: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "null": ("null", lambda _: None),
+    "bool": ("a boolean", boolean),
+    "int": ("an integer", integer),
+    "float": ("a number", number),
+}
+"""For each YAML type other than strings: its description in messages, and how it is read."""
