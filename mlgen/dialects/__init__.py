@@ -5,10 +5,12 @@ A dialect module defines `DIALECT`, a `Dialect`. It sees neither Kubernetes obje
 with a leading underscore are helpers.
 """
 
+import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, lru_cache
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mlgen.documents.chunks import is_blank, split
@@ -44,8 +46,6 @@ TRAINER_HINT = "render the JobSet that it creates: kubectl get jobset NAME -o ya
 
 def names() -> list[str]:
     """Return the names of all dialects, sorted, without importing them."""
-    import pkgutil
-
     modules = (module.name for module in pkgutil.iter_modules(__path__))
     return sorted(name for name in modules if not name.startswith("_"))
 
@@ -210,8 +210,6 @@ def _untyped(document: Document, field: str) -> Problem:
         document: a mapping.
         field: the field that it lacks, or that is no string.
     """
-    from pathlib import Path
-
     file = Path(document.place(()).file).name
     hint = f"for a job, write apiVersion: {API_VERSION} and kind: {KIND}"
     if file in CHARTS:

@@ -7,7 +7,7 @@ training operator 1.9, pkg/apis/kubeflow.org/v1/common_types.go and pkg/controll
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mlgen.dialects._builder import ENDLESS, Builder, SourceValue
 from mlgen.problems import choice
@@ -25,28 +25,30 @@ class Rules:
 
     Attributes:
         framework: the TrainingJob's name of the framework.
-        field: the field of `spec` that holds the replica types.
+        replica_field: the field of `spec` that holds the replica types.
         roles: the replica types, in the order in which they are written.
         container: the name of the training container.
-        port: the name of the port that peers connect to.
+        port: the name of the port that peers connect to; "" if the operator creates no Services.
         restart: the default restart policy.
         servers: the roles that never end by themselves.
+        role_restarts: the default restart policies of roles, where they differ from `restart`.
     """
 
     framework: str
-    field: str
+    replica_field: str
     roles: tuple[str, ...]
     container: str
-    port: str
+    port: str = ""
     restart: str = "Never"
     servers: tuple[str, ...] = ()
+    role_restarts: Mapping[str, str] = field(default_factory=dict)
 
 
 def replica_types(builder: Builder, rules: Rules) -> dict[str, SourceValue]:
     """Return the replica types by role; as in the operator, their names are case-insensitive."""
     canonical = {name.lower(): name for name in rules.roles}
     by_role: dict[str, SourceValue] = {}
-    for name, replica_type in builder.spec.get(rules.field).fields():
+    for name, replica_type in builder.spec.get(rules.replica_field).fields():
         role = name.lower()
         if role not in canonical:
             message = f'unknown replica type "{name}"'
@@ -103,15 +105,57 @@ def write_roles(builder: Builder, rules: Rules) -> dict[str, SourceValue]:
     builder.put(("spec", "framework"), builder.resource.get("kind"), rules.framework)
     by_role = replica_types(builder, rules)
     for role, replica_type in by_role.items():
-        template = replica_type.get("template")
-        main = main_container(builder, template, rules.container)
+        main = main_container(builder, replica_type.get("template"), rules.container)
         if main:
-            path = ("spec", "roles", role)
-            builder.role(role, template, main, rules.port)
-            builder.put((*path, "replicas"), replica_type.get("replicas"))
-            restart = replica_type.get("restartPolicy")
-            builder.put((*path, "restartPolicy"), restart, restart.value or rules.restart)
+            write_role(builder, rules, role, replica_type, main)
     return by_role
+
+
+def write_role(
+    builder: Builder, rules: Rules, role: str, replica_type: SourceValue, main: SourceValue
+) -> None:
+    """Write a role, with the number of replicas and their restart policy.
+
+    Args:
+        builder: receives it.
+        rules: of the kind.
+        role: its name.
+        replica_type: where it is written.
+        main: the training container.
+    """
+    path, restart = ("spec", "roles", role), replica_type.get("restartPolicy")
+    builder.role(role, replica_type.get("template"), main, rules.port)
+    builder.put((*path, "replicas"), replica_type.get("replicas"))
+    default = rules.role_restarts.get(role, rules.restart)
+    builder.put((*path, "restartPolicy"), restart, restart.value or default)
+
+
+def write_retryable_exit_codes(builder: Builder, role: str, source: SourceValue) -> None:
+    """Write the exit codes that ExitCode retries, except in v1 of Kubeflow."""
+    if builder.roles[role].get("restartPolicy") == "ExitCode":
+        path = ("spec", "roles", role, "retryableExitCodes")
+        builder.put(path, source, RETRYABLE_EXIT_CODES)
+
+
+def require_one(builder: Builder, replica_type: SourceValue, name: str) -> bool:
+    """Reject a replica type with another number of replicas than one; return whether it has one.
+
+    The webhook of the training operator 1.9 also rejects a Master without `replicas`, whose default
+    is 1 everywhere else.
+    """
+    replicas = replica_type.get("replicas")
+    if replicas.value not in (None, 1):
+        builder.refuse(replicas, f"the {name} must have one replica", "write replicas: 1")
+        return False
+    return True
+
+
+def write_all_workers(builder: Builder) -> None:
+    """Write the successPolicy AllWorkers of a TFJob without a chief or master."""
+    policy = builder.spec.get("successPolicy")
+    if policy.value == "AllWorkers" and "worker" in builder.roles:
+        builder.put(("spec", "successPolicy", "role"), policy, "worker")
+        builder.put(("spec", "successPolicy", "replicas"), policy, "All")
 
 
 def has_gpus(replica_type: SourceValue) -> bool:
@@ -183,7 +227,7 @@ def run_policy(
         builder.put(("spec", "runPolicy", name), policy_field(spec, name))
     if clean and not policy_field(spec, "cleanPodPolicy"):
         builder.put(("spec", "runPolicy", "cleanPodPolicy"), spec, clean)
-    restarts = {role.get("restartPolicy") for role in builder.roles.values()}
+    restarts = {role.get("restartPolicy", "Never") for role in builder.roles.values()}
     written = builder.data["spec"].get("runPolicy", {})
     if endless and restarts != {"Never"} and "backoffLimit" not in written:
         builder.put(("spec", "runPolicy", "backoffLimit"), spec, ENDLESS)
@@ -254,8 +298,8 @@ def _scheduling(
         return
     gang = "volcano" if "volcano" in schedulers else "coscheduling"
     builder.put(("spec", "scheduling", "gang"), policy, gang)
-    for field, job_field in GANG_FIELDS[gang].items():
-        builder.put(("spec", "scheduling", job_field), policy.get(field))
+    for name, job_field in GANG_FIELDS[gang].items():
+        builder.put(("spec", "scheduling", job_field), policy.get(name))
 
 
 GANG_FIELDS = {

@@ -18,6 +18,7 @@ from mlgen.dialects._builder import ENDLESS, Builder, Dialect, SourceValue
 from mlgen.dialects._kubeflow_common import (
     has_gpus,
     policy_field,
+    require_one,
     run_policy,
     warn_of_container_name,
     warn_of_worker_restarts,
@@ -93,8 +94,7 @@ def write_v1(builder: Builder) -> None:
     for name, value in HYDRA_ENV.items():
         if name not in builder.roles["launcher"].get("env", {}) and "worker" in replica_types:
             builder.put(("spec", "roles", "launcher", "env", name), launcher, value)
-    endless = restart.value not in (None, "Never")
-    run_policy(builder, replica_types, TRAINING_OPERATOR, endless=endless)
+    run_policy(builder, replica_types, TRAINING_OPERATOR)
 
 
 def write_v1alpha2(builder: Builder) -> None:
@@ -150,9 +150,7 @@ def _write_roles(builder: Builder, transport: str) -> dict[str, SourceValue]:
     """Write the roles; return the replica types by role, without a Worker of no replicas."""
     specs = builder.spec.get("mpiReplicaSpecs")
     launcher, worker = specs.get("Launcher"), specs.get("Worker")
-    if launcher.get("replicas").value not in (None, 1):
-        message = "the Launcher must have one replica"
-        builder.refuse(launcher.get("replicas"), message, "remove replicas")
+    require_one(builder, launcher, "Launcher")
     if transport == "ssh" and worker and not worker.get("replicas").value:
         message = "the Worker must have at least one replica, set explicitly"
         hint = "set replicas, or remove the Worker"

@@ -191,7 +191,7 @@ def test_replicas_that_never_restart_have_the_limit_of_kubernetes():
         (
             job("PyTorchJob", {"Master": {"replicas": 2}}),
             "spec.pytorchReplicaSpecs.Master.replicas",
-            "expected 1 Master, got 2",
+            "the Master must have one replica",
         ),
         (
             job("MPIJob", {"Worker": {"replicas": 1}}),
@@ -201,7 +201,7 @@ def test_replicas_that_never_restart_have_the_limit_of_kubernetes():
         (
             job("MPIJob", {"Launcher": {"replicas": 0}}),
             "spec.mpiReplicaSpecs.Launcher.replicas",
-            "expected 1 Launcher, got 0",
+            "the Launcher must have one replica",
         ),
         (
             job("MPIJob", {"Launcher": {}, "Worker": {}}),

@@ -11,14 +11,17 @@ from math import ceil
 
 from mlgen.dialects._builder import Builder, Dialect, SourceValue
 from mlgen.dialects._kubeflow_common import (
-    RETRYABLE_EXIT_CODES,
     Rules,
     bound_crashes,
     main_container,
     policy_field,
     replica_types,
+    require_one,
     run_policy,
     warn_of_worker_restarts,
+    write_all_workers,
+    write_retryable_exit_codes,
+    write_role,
     write_slots,
 )
 from mlgen.dialects.kubedl.annotations import (
@@ -34,11 +37,15 @@ from mlgen.dialects.kubedl.annotations import (
 from mlgen.dialects.kubeflow import kinds as kubeflow
 
 TF = replace(kubeflow.TF, restart="ExitCode")
-PYTORCH = replace(kubeflow.PYTORCH, roles=("AIMaster", "Master", "Worker"))
+PYTORCH = replace(
+    kubeflow.PYTORCH,
+    roles=("AIMaster", "Master", "Worker"),
+    role_restarts={"master": "ExitCode"},
+)
 XGBOOST = replace(kubeflow.OLD_XGBOOST, restart="Always")
 XDL = Rules(
     framework="xdl",
-    field="xdlReplicaSpecs",
+    replica_field="xdlReplicaSpecs",
     roles=("PS", "Scheduler", "Worker", "ExtendRole"),
     container="xdl",
     port="xdljob-port",
@@ -46,37 +53,26 @@ XDL = Rules(
 )
 MARS = Rules(
     framework="mars",
-    field="marsReplicaSpecs",
+    replica_field="marsReplicaSpecs",
     roles=("Scheduler", "WebService", "Worker"),
     container="mars",
     port="mars-port",
     servers=("webservice",),
+    role_restarts={"webservice": "Always", "worker": "ExitCode"},
 )
 ELASTICDL = Rules(
     framework="elasticdl",
-    field="elasticdlReplicaSpecs",
+    replica_field="elasticdlReplicaSpecs",
     roles=("Master",),
     container="elasticdl",
-    port="elasticdl-port",
     restart="Always",
 )
 MPI = Rules(
     framework="mpi",
-    field="mpiReplicaSpecs",
+    replica_field="mpiReplicaSpecs",
     roles=("Launcher", "Worker"),
     container="mpi",
-    port="mpi-port",
 )
-
-WITHOUT_SERVICES = (ELASTICDL, MPI)
-"""Kinds for which KubeDL creates no Services. Their training container may have any name."""
-
-ROLE_RESTARTS = {
-    ("pytorch", "master"): "ExitCode",
-    ("mars", "webservice"): "Always",
-    ("mars", "worker"): "ExitCode",
-}
-"""Default restart policies of a framework and role that differ from the default of the kind."""
 
 
 def write_roles(builder: Builder, rules: Rules) -> dict[str, SourceValue]:
@@ -92,12 +88,10 @@ def write_roles(builder: Builder, rules: Rules) -> dict[str, SourceValue]:
         message = "the AIMaster controls the job through this resource, which mlgen does not create"
         builder.differs(ai_master, f"{message}; it is not rendered")
     for role, source in sources.items():
-        template = source.get("template")
-        main = _main_container(builder, template, rules)
+        main = _main_container(builder, source.get("template"), rules)
         if main:
-            builder.role(role, template, main, None if rules in WITHOUT_SERVICES else rules.port)
-            default = ROLE_RESTARTS.get((rules.framework, role), rules.restart)
-            _write_restarts(builder, role, source, default)
+            write_role(builder, rules, role, source, main)
+            write_retryable_exit_codes(builder, role, source.get("restartPolicy"))
             _write_spot_pods(builder, role, source)
     return sources
 
@@ -109,21 +103,11 @@ def _main_container(builder: Builder, template: SourceValue, rules: Rules) -> So
     first.
     """
     name: str = rules.container
-    if rules in WITHOUT_SERVICES:
+    if not rules.port:
         names = [container["name"] for container in template.get("spec", "containers").value]
         candidates = (builder.spec.get("mainContainer").value, rules.container, names[0])
         name = next(candidate for candidate in candidates if candidate in names)
     return main_container(builder, template, name)
-
-
-def _write_restarts(builder: Builder, role: str, source: SourceValue, default: str) -> None:
-    """Write the number of replicas and their restart policy."""
-    builder.put(("spec", "roles", role, "replicas"), source.get("replicas"))
-    field = source.get("restartPolicy")
-    restart = field.value or default
-    builder.put(("spec", "roles", role, "restartPolicy"), field, restart)
-    if restart == "ExitCode":
-        builder.put(("spec", "roles", role, "retryableExitCodes"), field, RETRYABLE_EXIT_CODES)
 
 
 def _write_spot_pods(builder: Builder, role: str, source: SourceValue) -> None:
@@ -157,8 +141,7 @@ def write_policies(
         rules: of the kind.
         clean: KubeDL's default of `cleanPodPolicy` for the kind, if it is not None.
     """
-    restarts = {role.get("restartPolicy", "Never") for role in builder.roles.values()}
-    run_policy(builder, replica_types, "", clean, endless=restarts != {"Never"})
+    run_policy(builder, replica_types, "", clean)
     bound_crashes(builder, rules)
     _report_controllers(builder)
     if on_host_network(builder):
@@ -194,22 +177,15 @@ XDL_RATE = 90
 def write_tfjob(builder: Builder) -> None:
     """Write the TrainingJob of a TFJob."""
     replica_types = write_roles(builder, TF)
-    _write_tf_success(builder, [name for name in ("chief", "master") if name in replica_types])
+    leaders = [name for name in ("chief", "master") if name in replica_types]
+    success = builder.spec.get("successPolicy")
+    if leaders and success.value == "AllWorkers" and "worker" in builder.roles:
+        builder.put(("spec", "successPolicy", "roles"), success, [*leaders, "worker"])
+    elif not leaders:
+        write_all_workers(builder)
     write_artifacts(builder)
     write_policies(builder, replica_types, TF, "Running")
     write_tensorboard(builder)
-
-
-def _write_tf_success(builder: Builder, leaders: list[str]) -> None:
-    """Write a successPolicy of all workers, and of the leader if there is one."""
-    success = builder.spec.get("successPolicy")
-    if success.value != "AllWorkers" or "worker" not in builder.roles:
-        return
-    if leaders:
-        builder.put(("spec", "successPolicy", "roles"), success, [*leaders, "worker"])
-    else:
-        builder.put(("spec", "successPolicy", "role"), success, "worker")
-        builder.put(("spec", "successPolicy", "replicas"), success, "All")
 
 
 def write_pytorchjob(builder: Builder) -> None:
@@ -219,11 +195,8 @@ def write_pytorchjob(builder: Builder) -> None:
     if not master:
         message = "a PyTorchJob of KubeDL requires a Master"
         hint = "make one of the workers the Master"
-        builder.refuse(builder.spec.get(PYTORCH.field), message, hint)
-    elif master.get("replicas").value not in (None, 1):
-        replicas = master.get("replicas")
-        builder.refuse(replicas, f"expected 1 Master, got {replicas.value}", "write replicas: 1")
-    elif "worker" in replica_types:
+        builder.refuse(builder.spec.get(PYTORCH.replica_field), message, hint)
+    elif require_one(builder, master, "Master") and "worker" in replica_types:
         builder.put(("spec", "successPolicy", "roles"), master, ["master", "worker"])
     elastic = annotation(builder, ELASTIC_TRAINING)
     if elastic.value == "true":
@@ -339,10 +312,9 @@ def _refuse_unusable(builder: Builder, replica_types: Mapping[str, SourceValue])
             builder.refuse(spec.get(name), message, hint)
     if not launcher:
         message = "a Launcher is required, because it runs mpirun"
-        builder.refuse(spec.get(MPI.field), message, "add a Launcher")
-    elif launcher.get("replicas").value not in (None, 1):
-        replicas = launcher.get("replicas")
-        builder.refuse(replicas, f"expected 1 Launcher, got {replicas.value}", "write replicas: 1")
+        builder.refuse(spec.get(MPI.replica_field), message, "add a Launcher")
+    else:
+        require_one(builder, launcher, "Launcher")
     if worker and not worker.get("replicas"):
         builder.refuse(worker, "a Worker requires a number of replicas", "write replicas")
 

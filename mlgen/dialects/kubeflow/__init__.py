@@ -7,15 +7,18 @@ pkg/util/train of kubeflow/tf-operator 0.3 and 0.5, pytorch-operator, mxnet-oper
 xgboost-operator.
 """
 
+from collections.abc import Iterable
 from functools import partial
 
 from mlgen.dialects._builder import Builder, Dialect, SourceValue
 from mlgen.dialects._kubeflow_common import (
-    RETRYABLE_EXIT_CODES,
     Rules,
     bound_crashes,
     drop_overwritten,
+    require_one,
     run_policy,
+    write_all_workers,
+    write_retryable_exit_codes,
     write_roles,
 )
 from mlgen.dialects.kubeflow.kinds import (
@@ -54,10 +57,8 @@ def write_tfjob(builder: Builder, clean: str = "") -> None:
     if len(leaders) > 1:
         message = "Chief and Master are mutually exclusive"
         builder.refuse(replica_types["master"], message, "keep one of the two")
-    policy = builder.spec.get("successPolicy")
-    if policy.value == "AllWorkers" and not leaders and "worker" in replica_types:
-        builder.put(("spec", "successPolicy", "role"), policy, "worker")
-        builder.put(("spec", "successPolicy", "replicas"), policy, "All")
+    if not leaders:
+        write_all_workers(builder)
     builder.put(("spec", "options", "enableDynamicWorker"), builder.spec.get("enableDynamicWorker"))
     if sum(role.get("replicas", 1) for role in builder.roles.values()) > 1:
         drop_overwritten(builder, ("TF_CONFIG",))
@@ -84,26 +85,22 @@ def write_pytorchjob(builder: Builder) -> None:
     run_policy(builder, replica_types, MANAGER)
 
 
-def write_xgboostjob(builder: Builder, rules: Rules) -> None:
-    """Write an XGBoostJob, with the rules of the operator that its version belongs to."""
+def write_job(
+    builder: Builder, rules: Rules, variables: Iterable[str], *, one_master: bool = False
+) -> None:
+    """Write a job of a kind without options of its own.
+
+    Args:
+        builder: receives the TrainingJob.
+        rules: of the kind.
+        variables: those that the operator sets.
+        one_master: the operator requires a Master.
+    """
     replica_types = write_roles(builder, rules)
-    _require_one_master(builder, rules, replica_types)
-    drop_overwritten(builder, XGBOOST_ENV)
-    run_policy(builder, replica_types, MANAGER)
-
-
-def write_paddlejob(builder: Builder) -> None:
-    """Write a PaddleJob."""
-    replica_types = write_roles(builder, PADDLE)
-    drop_overwritten(builder, PADDLE_ENV)
+    if one_master:
+        _require_one_master(builder, rules, replica_types)
+    drop_overwritten(builder, variables)
     _warn_of_autoscaler(builder, builder.spec.get("elasticPolicy"), hint="set replicas")
-    run_policy(builder, replica_types, MANAGER)
-
-
-def write_jaxjob(builder: Builder) -> None:
-    """Write a JAXJob."""
-    replica_types = write_roles(builder, JAX)
-    drop_overwritten(builder, JAX_ENV)
     run_policy(builder, replica_types, MANAGER)
 
 
@@ -137,10 +134,7 @@ def write_old_tfjob(builder: Builder) -> None:
 
 def write_old_pytorchjob(builder: Builder) -> None:
     """Write a PyTorchJob of v1alpha2 to v1beta2, which has no torchrun."""
-    replica_types = write_roles(builder, PYTORCH)
-    _require_one_master(builder, PYTORCH, replica_types)
-    drop_overwritten(builder, RANK_ENV)
-    run_policy(builder, replica_types, MANAGER)
+    write_job(builder, PYTORCH, RANK_ENV, one_master=True)
     _write_old_fields(builder)
 
 
@@ -152,10 +146,8 @@ def write_old_mxjob(builder: Builder, clean: str) -> None:
 
 def _write_old_fields(builder: Builder) -> None:
     """Write what v1 does differently: the exit codes that are retried, and a field's name."""
-    for name, role in builder.roles.items():
-        if role.get("restartPolicy") == "ExitCode":
-            path = ("spec", "roles", name, "retryableExitCodes")
-            builder.put(path, builder.resource.get("apiVersion"), RETRYABLE_EXIT_CODES)
+    for role in builder.roles:
+        write_retryable_exit_codes(builder, role, builder.resource.get("apiVersion"))
     seconds = builder.spec.get("ttlSecondsAfterFinishing")
     builder.put(("spec", "runPolicy", "ttlSecondsAfterFinished"), seconds)
 
@@ -163,18 +155,14 @@ def _write_old_fields(builder: Builder) -> None:
 def _require_one_master(
     builder: Builder, rules: Rules, replica_types: dict[str, SourceValue]
 ) -> None:
-    """Reject a job without a Master, or whose Master has several replicas.
-
-    The webhook of 1.9 also rejects a Master without `replicas`, whose default is 1 everywhere else.
-    """
+    """Reject a job without a Master, or whose Master has several replicas."""
     master = replica_types.get("master")
     if master is None:
         message = "a job of this kind and version needs a Master"
         hint = "turn one of the workers into the Master"
-        builder.refuse(builder.spec.get(rules.field), message, hint)
-    elif master.get("replicas").value not in (None, 1):
-        message = "the Master must have one replica"
-        builder.refuse(master.get("replicas"), message, "write replicas: 1")
+        builder.refuse(builder.spec.get(rules.replica_field), message, hint)
+    else:
+        require_one(builder, master, "Master")
 
 
 def _warn_of_autoscaler(builder: Builder, elastic: SourceValue, hint: str) -> None:
@@ -248,7 +236,7 @@ def _rendezvous(builder: Builder, elastic: SourceValue) -> None:
             builder.put(("spec", "roles", role, "env", name), source, value)
 
 
-_write_old_xgboostjob = partial(write_xgboostjob, rules=OLD_XGBOOST)
+_xgboost = partial(write_job, variables=XGBOOST_ENV, one_master=True)
 
 
 DIALECT = Dialect(
@@ -256,9 +244,9 @@ DIALECT = Dialect(
     kinds={
         ("kubeflow.org/v1", "TFJob"): write_tfjob,
         ("kubeflow.org/v1", "PyTorchJob"): write_pytorchjob,
-        ("kubeflow.org/v1", "XGBoostJob"): partial(write_xgboostjob, rules=XGBOOST),
-        ("kubeflow.org/v1", "PaddleJob"): write_paddlejob,
-        ("kubeflow.org/v1", "JAXJob"): write_jaxjob,
+        ("kubeflow.org/v1", "XGBoostJob"): partial(_xgboost, rules=XGBOOST),
+        ("kubeflow.org/v1", "PaddleJob"): partial(write_job, rules=PADDLE, variables=PADDLE_ENV),
+        ("kubeflow.org/v1", "JAXJob"): partial(write_job, rules=JAX, variables=JAX_ENV),
         ("kubeflow.org/v1", "MXJob"): write_mxjob,
         ("kubeflow.org/v1beta2", "TFJob"): write_old_tfjob,
         ("kubeflow.org/v1beta1", "TFJob"): write_old_tfjob,
@@ -271,7 +259,7 @@ DIALECT = Dialect(
         ("kubeflow.org/v1beta1", "MXJob"): partial(write_old_mxjob, clean="All"),
         ("kubeflow.org/v1alpha2", "MXJob"): partial(write_old_mxjob, clean="Running"),
         ("kubeflow.org/v1alpha1", "MXJob"): partial(write_list, form=MXNET_LIST),
-        ("xgboostjob.kubeflow.org/v1", "XGBoostJob"): _write_old_xgboostjob,
-        ("xgboostjob.kubeflow.org/v1alpha1", "XGBoostJob"): _write_old_xgboostjob,
+        ("xgboostjob.kubeflow.org/v1", "XGBoostJob"): partial(_xgboost, rules=OLD_XGBOOST),
+        ("xgboostjob.kubeflow.org/v1alpha1", "XGBoostJob"): partial(_xgboost, rules=OLD_XGBOOST),
     },
 )

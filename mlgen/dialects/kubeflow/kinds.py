@@ -13,7 +13,7 @@ MANAGER = "kubeflow.org/training-operator"
 
 TF = Rules(
     framework="tensorflow",
-    field="tfReplicaSpecs",
+    replica_field="tfReplicaSpecs",
     roles=("Chief", "Master", "PS", "Worker", "Evaluator"),
     container="tensorflow",
     port="tfjob-port",
@@ -21,7 +21,7 @@ TF = Rules(
 )
 PYTORCH = Rules(
     framework="pytorch",
-    field="pytorchReplicaSpecs",
+    replica_field="pytorchReplicaSpecs",
     roles=("Master", "Worker"),
     container="pytorch",
     port="pytorchjob-port",
@@ -29,14 +29,14 @@ PYTORCH = Rules(
 )
 XGBOOST = Rules(
     framework="xgboost",
-    field="xgbReplicaSpecs",
+    replica_field="xgbReplicaSpecs",
     roles=("Master", "Worker"),
     container="xgboost",
     port="xgboostjob-port",
 )
 PADDLE = Rules(
     framework="paddle",
-    field="paddleReplicaSpecs",
+    replica_field="paddleReplicaSpecs",
     roles=("Master", "Worker"),
     container="paddle",
     port="master",
@@ -44,14 +44,14 @@ PADDLE = Rules(
 )
 JAX = Rules(
     framework="jax",
-    field="jaxReplicaSpecs",
+    replica_field="jaxReplicaSpecs",
     roles=("Worker",),
     container="jax",
     port="jaxjob-port",
 )
 MXNET = Rules(
     framework="mxnet",
-    field="mxReplicaSpecs",
+    replica_field="mxReplicaSpecs",
     roles=("Scheduler", "Server", "Worker", "TunerTracker", "TunerServer", "Tuner"),
     container="mxnet",
     port="mxjob-port",
