@@ -192,8 +192,8 @@ SURE = 0.85
 """How close names must be for a misspelt field rather than a misplaced one; see did_you_mean."""
 
 
-def did_you_mean(word: str, known: Iterable[Any], cutoff: float = 0.6) -> str:
-    """Return `did you mean "…"?` if a known word is close to this one, else "".
+def similar(word: str, known: Iterable[Any], cutoff: float = 0.6) -> str:
+    """Return the known word that is closest to this one; "" if none is close.
 
     Args:
         word: what was written.
@@ -203,8 +203,13 @@ def did_you_mean(word: str, known: Iterable[Any], cutoff: float = 0.6) -> str:
     from difflib import get_close_matches
 
     possible = [str(name) for name in islice(known, CHOICES)]
-    close = get_close_matches(word, possible, n=1, cutoff=cutoff)
-    return f'did you mean "{close[0]}"?' if close else ""
+    return next(iter(get_close_matches(word, possible, n=1, cutoff=cutoff)), "")
+
+
+def did_you_mean(word: str, known: Iterable[Any], cutoff: float = 0.6) -> str:
+    """Return `did you mean "…"?` if a known word is close to this one, else ""; see `similar`."""
+    close = similar(word, known, cutoff)
+    return f'did you mean "{close}"?' if close else ""
 
 
 def choice(name: str, allowed: Sequence[str]) -> str:

@@ -18,7 +18,7 @@ from mlgen.documents import overrides
 from mlgen.documents.document import Document, is_too_deep
 from mlgen.documents.marks import marked
 from mlgen.jobfile.schema import base
-from mlgen.jobfile.violations import require_valid
+from mlgen.jobfile.validation import require_valid
 from mlgen.kubernetes.pod_security import LEVELS
 from mlgen.kubernetes.versions import KubeVersion, parse
 from mlgen.problems import MlgenError, Place, Problem, ValuePath

@@ -17,9 +17,8 @@ from mlgen.documents.chunks import is_blank, split
 from mlgen.documents.document import Document
 from mlgen.documents.files import CHARTS, HELM_HINT, KUSTOMIZATIONS, KUSTOMIZE_HINT, Text
 from mlgen.documents.reader import read_documents
-from mlgen.jobfile import pod_fields
-from mlgen.jobfile.checkers import accepts
 from mlgen.jobfile.model import API_VERSION, KIND
+from mlgen.jobfile.validation import accepts, invalid_templates, require_valid
 from mlgen.kubernetes.groups import group_of
 from mlgen.kubernetes.objects import without_nulls
 from mlgen.problems import Collector, MlgenError, Problem, described, did_you_mean, one_of
@@ -259,11 +258,9 @@ def _converted(document: Document, version: str, name: str) -> tuple[Document, l
     document, duplicates = _without_duplicates(document)
     document = replace(document, data=without_nulls(document.data))
     collector = Collector(duplicates)
-    further = pod_fields.problems_of_templates(document)
+    further = invalid_templates(document)
     dialect, key = kinds()[version, name], (version, name)
     if document.problems or further or not accepts(dialect, key, document.data):
-        from mlgen.jobfile.violations import require_valid
-
         with collector.catch():
             require_valid(document, schema(version, name), further)
     collector.raise_errors()

@@ -13,11 +13,10 @@ from typing import Any
 
 from mlgen.documents.document import Document
 from mlgen.frameworks import _options
-from mlgen.jobfile import pod_fields
-from mlgen.jobfile.checkers import accepts
 from mlgen.jobfile.gpus import without_gpus
 from mlgen.jobfile.model import TrainingJob
 from mlgen.jobfile.schema import Extension, extended, with_kubernetes
+from mlgen.jobfile.validation import accepts, invalid_kubernetes_fields, require_valid
 from mlgen.kubernetes.versions import SUPPORTED, KubeVersion
 from mlgen.problems import Collector, Problem
 from mlgen.topology import Topology
@@ -134,10 +133,8 @@ def validate(
     selected = [name] if is_valid or name in names() else []
     new_names = get(selected[0]).renamed_options if selected else {}
     collector = Collector(_options.conflicts(document, new_names))
-    further = pod_fields.problems(document, version)
+    further = invalid_kubernetes_fields(document, version)
     if document.problems or further or not is_valid:
-        from mlgen.jobfile.violations import require_valid
-
         with collector.catch():
             require_valid(document, schema(selected), further, owners)
     collector.raise_errors()

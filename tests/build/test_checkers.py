@@ -15,10 +15,9 @@ from support import FILES, ROOT, load_all
 
 from mlgen import dialects, frameworks
 from mlgen.build import Compiler
-from mlgen.jobfile.checkers import accepts
 from mlgen.jobfile.model import API_VERSION, KIND
 from mlgen.jobfile.schema import base
-from mlgen.jobfile.violations import validator
+from mlgen.jobfile.validation import accepts, validator
 
 MUTANTS = int(os.environ.get("MLGEN_MUTANTS", "400"))
 SEED = os.environ.get("MLGEN_SEED", "mlgen")

@@ -21,6 +21,6 @@ VALID = ["tensorflow-ps.yaml", "resources/kubeflow-pytorchjob-v1.yaml", "matrix/
 @pytest.mark.usefixtures("prepared")
 def test_a_valid_document_needs_no_jsonschema(file, render, monkeypatch):
     expected = render(ROOT / "fixtures" / file)
-    monkeypatch.setattr("mlgen.jobfile.violations.validator", None)
+    monkeypatch.setattr("mlgen.jobfile.validation.validator", None)
 
     assert expected == render(ROOT / "fixtures" / file)

@@ -5,7 +5,7 @@ from support import ROOT
 
 from mlgen.documents.files import Text
 from mlgen.documents.reader import read_documents
-from mlgen.jobfile.pod_fields import problems, problems_of_templates
+from mlgen.jobfile.validation import invalid_kubernetes_fields, invalid_templates
 from mlgen.kubernetes import schema
 from mlgen.kubernetes.versions import DEFAULT, KubeVersion
 
@@ -14,7 +14,7 @@ def found(spec, version=DEFAULT):
     (document,) = read_documents(Text("job.yaml", f"spec:\n{spec}"))
     return [
         f"{item.place.line}:{item.place.column}: {item.code}"
-        for item in problems(document, version)
+        for item in invalid_kubernetes_fields(document, version)
     ]
 
 
@@ -83,6 +83,6 @@ def test_templates_of_a_custom_resource_are_found_wherever_they_are():
         Text("a.yaml", f"spec:\n  tasks:\n  - template: {{spec: {{template: {template}}}}}\n")
     )
 
-    (problem,) = problems_of_templates(document)
+    (problem,) = invalid_templates(document)
 
     assert problem.path == ("spec", "tasks", 0, "template", "spec", "template", "spec", "a")

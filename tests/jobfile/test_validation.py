@@ -5,7 +5,7 @@ import pytest
 from mlgen import dialects, frameworks
 from mlgen.documents.files import Text
 from mlgen.documents.reader import read_documents
-from mlgen.jobfile.violations import PATTERNS, require_valid, violations
+from mlgen.jobfile.validation import PATTERNS, invalid_fields, require_valid
 from mlgen.problems import MAX_SHOWN, MlgenError, Place
 
 LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
@@ -19,7 +19,7 @@ def document(text):
 
 def problems(schema, value):
     """The violations of a document with one field, `a`, as a user sees them, without its place."""
-    found = violations(document(f"a: {value}\n"), {"properties": {"a": schema}})
+    found = invalid_fields(document(f"a: {value}\n"), {"properties": {"a": schema}})
     return [(".".join(map(str, p.path)), p.message, p.hint, p.code) for p in found]
 
 
@@ -158,7 +158,7 @@ def test_alternatives_are_mutually_exclusive(value, message, hint):
 )
 def test_an_unknown_field_is_reported_at_its_key(known, hint):
     schema = {"additionalProperties": False, "properties": {name: {} for name in known}}
-    (problem,) = violations(document("{\nimgae: x}"), schema)
+    (problem,) = invalid_fields(document("{\nimgae: x}"), schema)
 
     assert (problem.path, problem.message) == (("imgae",), 'unknown field "imgae"')
     assert (problem.hint, problem.code, problem.place) == (
@@ -173,7 +173,7 @@ def test_a_deprecated_field_is_not_suggested():
         "additionalProperties": False,
         "properties": {"env": {}, "image": {"deprecated": True}},
     }
-    (problem,) = violations(document("imgae: x"), schema)
+    (problem,) = invalid_fields(document("imgae: x"), schema)
 
     assert problem.hint == "use env"
 
@@ -188,7 +188,7 @@ def test_a_deprecated_field_is_not_suggested():
 )
 def test_a_missing_field_is_named_with_an_example(field, hint):
     schema = {"required": ["image"], "properties": {"image": field}}
-    (problem,) = violations(document("{}"), schema)
+    (problem,) = invalid_fields(document("{}"), schema)
 
     assert (problem.path, problem.message) == ((), 'field "image" is missing')
     assert (problem.hint, problem.code) == (hint, "missing-field")
@@ -215,7 +215,7 @@ def test_a_missing_field_is_named_with_an_example(field, hint):
     ],
 )
 def test_a_bad_name_is_reported_at_its_key(names, key, message, hint, code):
-    (problem,) = violations(document(f"  {key}: 1"), {"propertyNames": names})
+    (problem,) = invalid_fields(document(f"  {key}: 1"), {"propertyNames": names})
 
     assert (problem.path, problem.place) == ((key,), Place("job.yaml", 1, 3))
     assert (problem.message, problem.hint, problem.code) == (message, hint, code)

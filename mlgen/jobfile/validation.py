@@ -1,18 +1,35 @@
-"""Validate a document against a JSON Schema, and report violations as problems with a place."""
+"""A document → its problems: what the JSON Schema of its kind and Kubernetes' API reject in it.
+
+`job.schema.json` does not describe the parts that are Kubernetes' own, such as pod templates, nor
+fields that depend on the version. The API's schema is loaded only for a document that has such
+parts.
+"""
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mlgen import bounds
+from mlgen.documents import overrides
 from mlgen.documents.document import Document
+from mlgen.jobfile import hints
+from mlgen.jobfile.hints import JobFile, Owners
 from mlgen.jobfile.patterns import LINE, PATH, SSH_FOLDER, TEXT, python_pattern
-from mlgen.problems import Code, MlgenError, Problem, ValuePath, bounded, choice, described, shown
-
-if TYPE_CHECKING:
-    from mlgen.jobfile.cures import JobFile, Owners
+from mlgen.kubernetes.versions import KubeVersion
+from mlgen.problems import (
+    Code,
+    MlgenError,
+    Problem,
+    ValuePath,
+    bounded,
+    choice,
+    described,
+    did_you_mean,
+    shown,
+)
+from mlgen.resources import prepared
 
 TYPES = {
     "array": "a list",
@@ -69,11 +86,27 @@ PATTERNS = {
 """What to write to match a pattern of a schema, for messages. Other patterns have examples."""
 
 
+def accepts(module: str, schema: object, data: Any) -> bool:
+    """Return True if a value is valid, by the function into which the build compiles its schema.
+
+    Return False if it is not, or if no function is prepared for it: `invalid_fields` then says what
+    is wrong with it, and checks all values in a checkout.
+
+    Args:
+        module: of `mlgen.prepared.checkers`; see mlgen/build/checkers.py.
+        schema: the key of the function there.
+        data: the value.
+    """
+    part = prepared(f"checkers.{module}")
+    is_valid = part.CHECKERS.get(schema) if part else None
+    return is_valid is not None and is_valid(data)
+
+
 def require_valid(
     document: Document,
     schema: Mapping[str, Any],
     further: Sequence[Problem] = (),
-    owners: "Owners" = dict,
+    owners: Owners = dict,
 ) -> None:
     """Check that a document has no problems and is valid against a JSON Schema (draft-07).
 
@@ -88,7 +121,7 @@ def require_valid(
         MlgenError: with every problem of the document, in the order of their places.
     """
     unread = {problem.path for problem in document.problems if problem.code == "not-yaml"}
-    invalid = _once(violations(document, schema, owners), further)
+    invalid = _once(invalid_fields(document, schema, owners), further)
     problems = [*document.problems, *(item for item in invalid if item.path not in unread)]
     if problems:
         raise MlgenError(sorted(problems, key=lambda item: item.place or document.place(())))
@@ -109,17 +142,15 @@ def _once(invalid: Sequence[Problem], further: Sequence[Problem]) -> Iterator[Pr
             yield problem
 
 
-def violations(
-    document: Document, schema: Mapping[str, Any], owners: "Owners" = dict
+def invalid_fields(
+    document: Document, schema: Mapping[str, Any], owners: Owners = dict
 ) -> list[Problem]:
     """Return a problem, with its place, for each violation of a JSON Schema (draft-07)."""
     errors = list(validator()(schema).iter_errors(document.data))
     if not errors:
         return []
-    from mlgen.jobfile.cures import JobFile
-
     job = JobFile(document.data, schema, owners)
-    every = bounded(problem for error in errors for problem in _problems(error, document, job))
+    every = bounded(problem for error in errors for problem in _of_error(error, document, job))
     return [problem for problem in dict.fromkeys(every) if not job.repeats(problem)]
 
 
@@ -140,7 +171,7 @@ def _pattern(_: Any, pattern: str, instance: Any, __: Any) -> Iterator[Any]:
         yield ValidationError("does not match")
 
 
-def _problems(error: Any, document: Document, job: "JobFile") -> Iterator[Problem]:
+def _of_error(error: Any, document: Document, job: JobFile) -> Iterator[Problem]:
     """Turn a ValidationError of jsonschema into problems with messages of ours."""
     path = tuple(error.absolute_path)
     value, rule = error.instance, error.validator
@@ -156,8 +187,6 @@ def _problems(error: Any, document: Document, job: "JobFile") -> Iterator[Proble
         return
     else:
         message, hint, code = _bad_value(error, document.texts.get(path), job)
-        from mlgen.documents import overrides
-
         if code == "wrong-type" and document.places.get(path) == overrides.SETTING:
             hint = overrides.cure(path, error.validator_value, value) or hint
         yield document.located(Problem(path, message, code, hint))
@@ -177,16 +206,14 @@ def _unknown_fields(
     value: Mapping[str, Any],
     known: Mapping[str, Any],
     document: Document,
-    job: "JobFile",
+    job: JobFile,
 ) -> Iterator[Problem]:
-    from mlgen.jobfile.cures import for_field, for_resource_field
-
     choices = [name for name, schema in known.items() if not schema.get("deprecated")]
     for name in value:
         if name not in known:
-            hint = for_resource_field(job, path, name, choices)
+            hint = hints.for_resource_field(job, path, name, choices)
             if job.is_job_file:
-                hint = for_field(job, path, name, value[name], choices)
+                hint = hints.for_field(job, path, name, value[name], choices)
             problem = Problem((*path, name), f'unknown field "{name}"', "unknown-field", hint)
             yield document.located(problem, key=True)
 
@@ -203,7 +230,7 @@ def _missing_fields(
             yield document.located(Problem(path, message, "missing-field", hint))
 
 
-def _bad_name(path: ValuePath, name: str, error: Any, job: "JobFile") -> tuple[str, str, Code]:
+def _bad_name(path: ValuePath, name: str, error: Any, job: JobFile) -> tuple[str, str, Code]:
     """Return the message, the hint and the code for a key that breaks `propertyNames`.
 
     Only roles have an enumeration of names.
@@ -215,7 +242,7 @@ def _bad_name(path: ValuePath, name: str, error: Any, job: "JobFile") -> tuple[s
     return f'invalid name "{name}"', hint or PATTERNS.get(limit, ""), "bad-value"
 
 
-def _bad_value(error: Any, text: str | None, job: "JobFile") -> tuple[str, str, Code]:
+def _bad_value(error: Any, text: str | None, job: JobFile) -> tuple[str, str, Code]:
     """Return the message, the hint and the code for a value that breaks one rule of the schema.
 
     Args:
@@ -223,8 +250,6 @@ def _bad_value(error: Any, text: str | None, job: "JobFile") -> tuple[str, str, 
         text: a value that is not a string, as written in the file; None if not known.
         job: the document.
     """
-    from mlgen.jobfile import value_cures
-
     rule, limit, value = error.validator, error.validator_value, error.instance
     repeated = shown(value, text)
     if rule == "type":
@@ -233,13 +258,13 @@ def _bad_value(error: Any, text: str | None, job: "JobFile") -> tuple[str, str, 
         message = f"expected {expected}, got {described(value, text)}"
         path = tuple(error.absolute_path)
         hint = job.for_role(path[2]) if job.is_job_file and path[:-1] == ROLES else ""
-        return message, hint or value_cures.for_type(path, types, value, text), "wrong-type"
+        return message, hint or hints.for_type(path, types, value, text), "wrong-type"
     if rule in ("enum", "const"):
         allowed = limit if isinstance(limit, list) else [limit]
-        hint = value_cures.for_choice(str(value), [str(word) for word in allowed])
+        hint = hints.for_choice(str(value), [str(word) for word in allowed])
         return f"unknown value {repeated}", hint, "unknown-value"
     if rule == "pattern":
-        hint = value_cures.for_quantity(limit, value) or _pattern_hint(limit, error.schema)
+        hint = hints.for_quantity(limit, value) or _pattern_hint(limit, error.schema)
         return f"invalid value {repeated}", hint, "bad-value"
     if rule == "oneOf":
         fields = [name for alternative in limit for name in alternative["required"]]
@@ -283,3 +308,136 @@ def _bad_amount(rule: str, limit: Any, value: Any, shown: str) -> tuple[str, str
 def _listed(names: list[str], word: str) -> str:
     """Return "a", "a or b", "a, b or c": names as a sentence lists them; "" if there are none."""
     return f" {word} ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
+KINDS = {"template": "PodTemplateSpec", "affinity": "Affinity"}
+"""The type in Kubernetes' API of a field of a role. A template is a patch."""
+
+LATER_SOURCES = {"fileKeyRef"}
+"""The sources of variables that not all supported versions have."""
+
+AMOUNTS = ("requests", "limits")
+
+
+def invalid_kubernetes_fields(document: Document, version: KubeVersion) -> list[Problem]:
+    """Return what the API server of a version would reject, each with its place.
+
+    Args:
+        document: a TrainingJob, valid or not.
+        version: of the cluster.
+    """
+    every = (
+        problem
+        for path, fields in _roles(document.data)
+        for part in (
+            _api_problems(document, path, fields, version),
+            _amounts(document, path, fields),
+        )
+        for problem in part
+    )
+    return list(bounded(every))
+
+
+def invalid_templates(document: Document) -> list[Problem]:
+    """Return what the API server would reject in the pod templates of a custom resource.
+
+    Missing fields, and those of other versions, are left to the checks of the job file and of the
+    rendered pods: a dialect may have translated them.
+
+    Args:
+        document: a custom resource, valid or not, without null fields.
+    """
+    every = (
+        problem
+        for path, template in _templates(document.data, ())
+        for problem in _violations(document, path, "PodTemplateSpec", template, version=None)
+        if problem.code != "missing-field"
+    )
+    return list(bounded(every))
+
+
+def _templates(value: Any, path: ValuePath) -> Iterator[tuple[ValuePath, Mapping[str, Any]]]:
+    """Yield the pod templates in a value, with their paths: any `template` with containers.
+
+    A template may have the form of a Pod; the API server drops apiVersion and kind.
+    """
+    items: Iterable[tuple[str | int, Any]] = ()
+    if isinstance(value, dict):
+        items = value.items()
+        spec = value.get("spec")
+        if path[-1:] == ("template",) and isinstance(spec, dict) and "containers" in spec:
+            yield path, {k: v for k, v in value.items() if k not in ("apiVersion", "kind")}
+            return
+    elif isinstance(value, list):
+        items = enumerate(value)
+    for step, inner in items:
+        yield from _templates(inner, (*path, step))
+
+
+def _roles(data: Any) -> Iterator[tuple[ValuePath, Mapping[str, Any]]]:
+    """Yield `spec`, whose fields apply to all roles, and each role, with their paths."""
+    spec = data.get("spec") if isinstance(data, dict) else None
+    if not isinstance(spec, dict):
+        return
+    yield ("spec",), spec
+    roles = spec.get("roles")
+    for name, role in roles.items() if isinstance(roles, dict) else ():
+        if isinstance(role, dict):
+            yield ("spec", "roles", name), role
+
+
+def _api_problems(
+    document: Document, path: ValuePath, fields: Mapping[str, Any], version: KubeVersion
+) -> Iterator[Problem]:
+    """Yield the violations of Kubernetes' schema in the fields of a role."""
+    for steps, kind, value in _kubernetes_values(fields):
+        patch = kind == "PodTemplateSpec"
+        yield from _violations(document, (*path, *steps), kind, value, version=version, patch=patch)
+
+
+def _violations(
+    document: Document, path: ValuePath, kind: str, value: Any, **options: Any
+) -> Iterator[Problem]:
+    """Yield the violations of Kubernetes' schema in the value at a path of a document.
+
+    Args:
+        document: contains the value.
+        path: of the value.
+        kind: its type in the API.
+        value: what is checked of it.
+        options: of `schema.violations`.
+    """
+    from mlgen.kubernetes.schema import violations
+
+    texts = document.item(*path).texts
+    for violation in violations(kind, value, texts=texts, **options):
+        problem = overrides.in_shell(violation.problem(path), document)
+        yield document.located(problem, key=violation.code == "unknown-field")
+
+
+def _kubernetes_values(fields: Mapping[str, Any]) -> Iterator[tuple[ValuePath, str, Any]]:
+    """Yield the values in a role to check: the path of each, its type and itself."""
+    for name, kind in KINDS.items():
+        if isinstance(fields.get(name), dict):
+            yield (name,), kind, fields[name]
+    claims = fields.get("claims")
+    for name, claim in claims.items() if isinstance(claims, dict) else ():
+        if isinstance(claim, dict):
+            yield ("claims", name), "PersistentVolumeClaimSpec", claim
+    variables = fields.get("env")
+    for name, variable in variables.items() if isinstance(variables, dict) else ():
+        source = variable.get("valueFrom") if isinstance(variable, dict) else None
+        if isinstance(source, dict) and LATER_SOURCES & source.keys():
+            yield ("env", name, "valueFrom"), "EnvVarSource", source
+
+
+def _amounts(document: Document, path: ValuePath, fields: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield a problem for each mapping in `resources` that is neither requests nor limits."""
+    resources = fields.get("resources")
+    for name, value in resources.items() if isinstance(resources, dict) else ():
+        if isinstance(value, dict) and name not in AMOUNTS:
+            hint = did_you_mean(name, AMOUNTS) or "write amounts under requests or limits"
+            problem = Problem(
+                (*path, "resources", name), f'unknown field "{name}"', "unknown-field", hint
+            )
+            yield document.located(problem, key=True)

@@ -10,8 +10,16 @@ from ruamel.yaml import YAML
 
 from mlgen import dialects, frameworks
 from mlgen.flow import MAX_FLOW, flow, words
-from mlgen.jobfile import confusions, value_cures
-from mlgen.jobfile.cures import JobFile, for_field, for_resource_field, normalized
+from mlgen.jobfile.hints import (
+    CONFUSIONS,
+    IN_VOLUMES,
+    VALUES,
+    JobFile,
+    for_field,
+    for_resource_field,
+    for_type,
+    normalized,
+)
 from mlgen.jobfile.schema import base
 from mlgen.kubernetes.definitions import definition
 from mlgen.problems import Problem
@@ -26,7 +34,7 @@ def job_file(framework="pytorch", **spec):
 
 
 def known(job, path):
-    return list(job.spec_fields) if path == SPEC else job.role_fields
+    return job.spec_fields if path == SPEC else job.role_fields
 
 
 def hint(name, value="x", path=SPEC, framework="pytorch", **spec):
@@ -101,6 +109,7 @@ def test_a_number_of_nodes_is_that_of_replicas(name, path, expected):
         ("entrypoint", "python train.py", "write command: [python, train.py]"),
         ("arguments", ["--lr", "0.1"], 'write args: [--lr, "0.1"]'),
         ("command_", "x", 'did you mean "command"?'),
+        ("xgb_replica_specs", {}, "write spec.roles: {master: …, worker: …}"),
         ("rol", {}, 'did you mean "roles"?'),
     ],
 )
@@ -131,8 +140,7 @@ def test_a_name_in_a_volume_has_its_short_form(name, value, expected):
         (("spec", "wait"), "rolle", 'did you mean "role"?'),
         (("spec", "wait"), "rol", 'did you mean "role"?'),
         (("spec", "wait"), "suspend", "write spec.runPolicy.suspend: x"),
-        (WORKER, "labels", "move it to template.metadata.labels"),
-        ((), "roles", "move it to spec.roles"),
+        (WORKER, "labels", "write template.metadata.labels: x"),
         ((), "nodes", "write roles.worker.replicas: x"),
         ((), "gpus", "write spec.resources: {nvidia.com/gpu: x}"),
         ((), "volumeMounts", "write spec.volumes: {NAME: {mountPath: …}}"),
@@ -209,20 +217,19 @@ def test_a_field_of_an_empty_mapping_is_to_be_removed():
 
 
 def test_confusions_are_normalized_and_lead_to_fields_that_exist():
-    names = [*confusions.FIELDS, *confusions.SPEC_FIELDS, *confusions.VOLUMES, *confusions.VALUES]
-    targets = [target.partition(".")[0] for target in confusions.FIELDS.values()]
+    names = " ".join([*CONFUSIONS.values(), *IN_VOLUMES.values(), *VALUES.values()]).split()
+    spec = base()["properties"]["spec"]["properties"]
 
     assert [normalized(name) for name in names] == names
-    assert set(targets) <= set(ROLE_FIELDS)
-    assert set(confusions.VOLUMES.values()) <= set(
-        base()["definitions"]["shortVolume"]["properties"]
-    )
-    spec = base()["properties"]["spec"]["properties"]
-    for target in confusions.SPEC_FIELDS.values():
-        _, *steps = target.split(".")
-        assert steps[0] == "options" or steps[-1] in (
-            spec[steps[0]]["properties"] if steps[1:] else spec
-        )
+    assert set(IN_VOLUMES) <= set(base()["definitions"]["shortVolume"]["properties"])
+    for place in CONFUSIONS:
+        first, field, *steps = place.partition(": ")[0].split(".")
+        if first in ("", "roles"):
+            assert (steps[0] if first else field) in ROLE_FIELDS
+        elif steps and field != "options":
+            assert steps[-1] in spec[field]["properties"]
+        else:
+            assert field in spec
 
 
 @pytest.mark.parametrize(
@@ -242,7 +249,7 @@ def test_a_command_line_is_a_list_of_words(text, command, expected):
     assert words(text, command=command) == expected
 
 
-VALUES = st.recursive(
+PLAIN = st.recursive(
     st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), max_size=6)
     | st.sampled_from(["no", "1e5", "0x1", "-1", ".5", "12:30", "64Gi", "~", "a: b", "-", "--lr"])
     | st.booleans()
@@ -256,7 +263,7 @@ VALUES = st.recursive(
 
 
 @settings(max_examples=60)
-@given(VALUES)
+@given(PLAIN)
 def test_yaml_reads_what_a_hint_shows_as_that_value(value):
     assert YAML(typ="safe", pure=True).load(f"a: {flow(value)}") == {"a": value}
     assert yaml.safe_load(f"a: {flow(value)}") == {"a": value}
@@ -299,4 +306,4 @@ def test_a_value_of_another_type_is_written_as_the_right_one(path, types, value,
     if expected is None:
         expected = f"{{A0: {'x' * 20}, …}}"
 
-    assert value_cures.for_type(path, types, value, text) == (expected and f"write {expected}")
+    assert for_type(path, types, value, text) == (expected and f"write {expected}")

@@ -1,0 +1,418 @@
+"""A name or a value at a wrong place in a job file → what to write instead.
+
+A hint comes from the schemas, which know where each name belongs and of which type each value is,
+from a similar name ("did you mean"), or from `CONFUSIONS`, the names that other tools use.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from mlgen.flow import MAX_FLOW, flow, words
+from mlgen.jobfile.model import KIND
+from mlgen.jobfile.schema import base
+from mlgen.kubernetes.definitions import definition
+from mlgen.kubernetes.quantity import cure
+from mlgen.problems import SURE, Problem, ValuePath, choice, did_you_mean, similar
+
+CONFUSIONS = {
+    "roles.ROLE.replicas": (
+        "completions instances nnodes nodecount nodes numnodes numreplicas numworkers parallelism"
+        " replicacount replicas size workercount workers worldsize"
+    ),
+    ".resources: {cpu: VALUE}": "cpu cpus numcpu numcpus",
+    ".resources: {memory: VALUE}": "mem memory ram",
+    ".resources: {ephemeral-storage: VALUE}": "disk ephemeralstorage storage",
+    ".resources: {nvidia.com/gpu: VALUE}": (
+        "gpu gpucount gpus gpuspernode gpusperworker numgpu numgpus nvidia.com/gpu nvidiagpu"
+    ),
+    ".resources.limits": "limits",
+    ".resources.requests": "requests",
+    ".args": "arguments",
+    ".command": "cmd entrypoint script",
+    ".env": "environment environmentvariables envvars variables",
+    ".imagePullPolicy": "pullpolicy",
+    ".volumes: {NAME: {mountPath: …}}": "volumemounts",
+    ".workingDir": "cwd workdir",
+    ".template.spec.imagePullSecrets": "imagepullsecret pullsecrets",
+    ".template.spec.priorityClassName": "priority priorityclass priorityclassname",
+    "spec.network.host": "hostnetwork",
+    "spec.options.implementation": "mpiimplementation",
+    "spec.roles": "roles",
+    "spec.roles: ROLES": "replicaspecs replicatedjobs taskgroups tasks",
+    "spec.runPolicy.activeDeadlineSeconds": "deadline timeout",
+    "spec.runPolicy.backoffLimit": "maxretries retries",
+    "spec.runPolicy.ttlSecondsAfterFinished": "ttl",
+    "spec.scheduling": "schedulingpolicy",
+}
+"""Places of the job file, and the names of other tools for them: Slurm's, torchrun's, Ray's.
+
+Names are normalized. A place that begins with a dot is in a role, or in `spec` for all roles.
+Fields of the job file and of Kubernetes, and options, are not listed: the schemas have their names.
+"""
+
+REPLICAS = "roles.ROLE.replicas"
+CONTAINER = ".template: {spec: {containers: [{name: MAIN, FIELD: …}]}}"
+SLOT = re.compile(r"\b(MAIN|ROLES?|VALUE)\b")
+
+IN_VOLUMES = {
+    "configMap": "configmapname",
+    "mountPath": "mount path",
+    "pvc": "claim claimname persistentvolumeclaim volumeclaimname",
+    "secret": "secretname",
+}
+"""The fields of a volume's short form, and other names for them."""
+
+VALUES = {
+    "Never": "fail no",
+    "OnFailure": "onerror onfail",
+    "ReadOnlyMany": "rox",
+    "ReadWriteMany": "rwx",
+    "ReadWriteOnce": "rwo",
+    "ReadWriteOncePod": "rwop",
+}
+"""Values that schemas list, and other words for them: systemd's, and kubectl's."""
+
+MAX_WRITTEN = 50
+"""The number of characters of a value that a hint shows at its new place."""
+
+SPEC: ValuePath = ("spec",)
+ROLES: ValuePath = ("spec", "roles")
+
+Owners = Callable[[], Mapping[str, Sequence[str]]]
+"""Returns the options of all frameworks, each with the names of the frameworks that have it."""
+
+
+@dataclass(frozen=True)
+class JobFile:
+    """What a hint depends on.
+
+    Attributes:
+        data: the document.
+        schema: of the job file, with the parts of its framework; or of a custom resource.
+        owners: see `Owners`.
+    """
+
+    data: Any
+    schema: Mapping[str, Any]
+    owners: Owners = field(default=dict)
+
+    @property
+    def is_job_file(self) -> bool:
+        """False for a custom resource, and in tests."""
+        kind = self.schema.get("properties", {}).get("kind", {})
+        return bool(kind.get("const") == KIND)
+
+    @property
+    def framework(self) -> Mapping[str, Any]:
+        """The schemas of the framework's `roles` and `options`; {} if there is no framework."""
+        rules = self.schema.get("allOf")
+        return rules[0]["then"]["properties"]["spec"]["properties"] if rules else {}
+
+    @property
+    def role_names(self) -> list[str]:
+        """The roles of the framework; none if a job may have roles of any name."""
+        return list(self.framework.get("roles", {}).get("propertyNames", {}).get("enum", []))
+
+    @property
+    def options(self) -> list[str]:
+        """The options of the framework."""
+        schemas = self.framework.get("options", {}).get("properties", {})
+        return [name for name, schema in schemas.items() if not schema.get("deprecated")]
+
+    @property
+    def spec_fields(self) -> list[str]:
+        """The fields of `spec`."""
+        return list(self.schema["properties"]["spec"]["properties"])
+
+    @property
+    def role_fields(self) -> list[str]:
+        """The fields of a role."""
+        return list(self.schema["definitions"]["role"]["properties"])
+
+    @property
+    def main_role(self) -> str:
+        """The role that a number of nodes is meant for."""
+        names = self.role_names or list(_mapping(self.data, *ROLES))
+        return "worker" if "worker" in names or not names else names[0]
+
+    def places(self, schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        """Yield the fields in a schema with their paths, those with shorter paths first."""
+        level = [("", schema)]
+        while level:
+            level = [
+                (f"{path}.{name}".removeprefix("."), inner)
+                for path, parent in level
+                for name, inner in parent.get("properties", {}).items()
+                if name not in ("volumes", "template", "roles", "options")
+            ]
+            yield from ((path.rpartition(".")[2], path) for path, _ in level)
+
+    @cached_property
+    def targets(self) -> dict[str, str]:
+        """The place of every name that is known, as in `CONFUSIONS`, by the normalized name."""
+        rows = [
+            *((name, f"spec.roles.{name}") for name in self.role_names),
+            *((name, f"spec.options.{name}") for name in self.options),
+            *((name, place) for place, names in CONFUSIONS.items() for name in names.split()),
+            *self.places(self.schema),
+            *((name, f"roles.ROLE.{name}") for name in self.role_fields),
+            *((name, f".template.spec.{name}") for name in definition("PodSpec").fields),
+            *((name, CONTAINER.replace("FIELD", name)) for name in definition("Container").fields),
+        ]
+        return {normalized(name): place for name, place in reversed(rows)}
+
+    def for_role(self, name: str) -> str:
+        """Return what to write instead of a role that the framework does not have, or ""."""
+        same = _same(name, self.role_names)
+        if same:
+            return f'did you mean "{same}"?' if same != name else ""
+        if name in self.spec_fields:
+            return f"move it to spec.{name}"
+        if name in self.role_fields:
+            return _write(f"roles.{self.main_role}.{name}", _mapping(self.data, *ROLES).get(name))
+        return choice(name, self.role_names) if self.role_names else ""
+
+    def repeats(self, problem: Problem) -> bool:
+        """Return True for a problem in what is not a role, which another problem says."""
+        path, names = problem.path, self.role_names
+        if not names or path[:2] != ROLES or len(path) == len(ROLES) or path[2] in names:
+            return False
+        if _is_role(path):
+            return problem.code != "unknown-role"
+        return path[2] in (*self.spec_fields, *self.role_fields)
+
+
+def normalized(name: str) -> str:
+    """Return a name in lower case, without dashes and underscores."""
+    return name.replace("_", "").replace("-", "").lower()
+
+
+def _same(name: str, known: Sequence[str]) -> str:
+    """Return the known name that differs only in case, dashes and underscores, or ""."""
+    return next((other for other in known if normalized(other) == normalized(name)), "")
+
+
+def _mapping(value: Any, *path: str | int) -> Mapping[str, Any]:
+    """Return the mapping at a path of a value; {} if there is none."""
+    for step in path:
+        value = value.get(step) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+def _is_role(path: ValuePath) -> bool:
+    return path[:2] == ROLES and len(path) == len(ROLES) + 1
+
+
+def for_field(job: JobFile, path: ValuePath, name: str, value: Any, known: Sequence[str]) -> str:
+    """Return what to write instead of a field that the mapping at a path does not have.
+
+    Args:
+        job: the job file.
+        path: of the mapping.
+        name: of the unknown field.
+        value: of the unknown field.
+        known: the fields that the mapping has.
+    """
+    same = _same(name, known)
+    if same:
+        return f'did you mean "{same}"?'
+    if "volumes" in path[:-1]:
+        meant = _meant(name, IN_VOLUMES)
+        claim = value.get("claimName") if meant == "pvc" and isinstance(value, dict) else value
+        return _write(meant, claim) if meant else choice(name, known)
+    is_role = _is_role(path)
+    if len(path) > len(ROLES) and not is_role:
+        return choice(name, known)
+    is_any_role = path == SPEC and not job.role_names and isinstance(value, dict)
+    if is_any_role and value and value.keys() <= {*job.role_fields}:
+        return f"move it to spec.roles.{name}"
+    longer = [other for other in known if name[2:] and other.startswith(name)]
+    here = did_you_mean(name, longer, 0) or did_you_mean(name, known, SURE)
+    there = _elsewhere(job, path, normalized(name), value) or _of_other_frameworks(job, name)
+    hint = there or here if len(path) <= 1 or is_role else here or there
+    close = "" if hint else similar(normalized(name), job.targets, SURE)
+    return hint or _elsewhere(job, path, close, value) or choice(name, known)
+
+
+def for_resource_field(job: JobFile, path: ValuePath, name: str, known: Sequence[str]) -> str:
+    """Return what to write instead of a field that a mapping of a custom resource does not have.
+
+    The fields of a pod and of its containers are in its `template`; other places are in the schema.
+    """
+    same = _same(name, known)
+    if same or not known:
+        return f'did you mean "{same}"?' if same else "remove it"
+    if "template" in known:
+        for kind, place in (("PodSpec", ""), ("Container", "containers[0].")):
+            if name in definition(kind).fields:
+                return f"move it to template.spec.{place}{name}"
+    fields = dict(job.places(job.schema)) if path == SPEC else {}
+    place = _same(name, list(fields))
+    return f"move it to {fields[place]}" if place else choice(name, known)
+
+
+def _elsewhere(job: JobFile, path: ValuePath, name: str, value: Any) -> str:
+    """Return where in the job file a field with a normalized name belongs, or ""."""
+    is_role = _is_role(path)
+    target = job.targets.get("replicaspecs" if name.endswith("replicaspecs") else name, "")
+    if target == REPLICAS and isinstance(value, dict | list):
+        return ""
+    if target == REPLICAS and is_role:
+        target = ".replicas"
+    elif name in ("labels", "annotations") and is_role:
+        target = f".template.metadata.{name}"
+    elif target.startswith("spec.roles.") and type(value) is int:
+        value = {"replicas": value}
+    elif target.startswith("spec.") and target in CONFUSIONS and isinstance(value, dict):
+        value = None  # its fields have other names, too
+    if target.startswith("."):
+        target = target[1:] if path == SPEC or is_role else f"spec{target}"
+    role = _mapping(job.data, *path) if is_role else {}
+    slots = {
+        "MAIN": role.get("mainContainer") or _mapping(job.data, *SPEC).get("mainContainer", "main"),
+        "ROLE": job.main_role,
+        "ROLES": flow(dict.fromkeys((job.role_names or [job.main_role])[:3], "…")),
+        "VALUE": flow(value) if isinstance(value, str | int | float) else "…",
+    }
+    return _write(SLOT.sub(lambda slot: str(slots[slot[0]]), target), value) if target else ""
+
+
+def _of_other_frameworks(job: JobFile, name: str) -> str:
+    """Return which frameworks have an option that this one does not have; "" if none has it."""
+    by_option = job.owners()
+    option = _same(name, list(by_option))
+    if not option:
+        return ""
+    *most, last = sorted(by_option[option])
+    listed = f"{', '.join(most)} and {last}" if most else last
+    framework = _mapping(job.data, *SPEC).get("framework")
+    return f"remove it: it is an option of {listed}, not of {framework}"
+
+
+def _write(target: str, value: Any) -> str:
+    """Return `write TARGET: VALUE`, or where to move nothing, or a value that is longer."""
+    field_name = target.rpartition(".")[2]
+    if ": " in target:
+        return f"write {target}"
+    if field_name in WORD_LISTS and isinstance(value, str):
+        return f"write {target}: {words(value, command=field_name == 'command')}"
+    if field_name == "imagePullSecrets" and value:
+        items = value if isinstance(value, list) else [value]
+        value = [{"name": item} if isinstance(item, str) else item for item in items]
+    written = flow(value)
+    if (not value and value not in (0, False)) or len(written) > MAX_WRITTEN:
+        return f"move it to {target}"
+    return f"write {target}: {written}"
+
+
+def _meant(name: str, table: Mapping[str, str]) -> str:
+    """Return the name that is meant by another one, or ""."""
+    return next((meant for meant, names in table.items() if normalized(name) in names.split()), "")
+
+
+WORD_LISTS = ("command", "args")
+"""Fields that are lists of the words of a command line."""
+
+BOOLEANS = {"true": "true yes on", "false": "false no off"}
+
+
+def for_type(path: ValuePath, types: Sequence[str], value: Any, text: str | None) -> str:
+    """Return how to write a value as one of the types of JSON Schema; "" if that is not clear.
+
+    Args:
+        path: of the value.
+        types: those that it may have.
+        value: it has none of them.
+        text: a value that is not a string, as written in the file; None if not known.
+    """
+    if isinstance(value, str):
+        return _for_string(path, types, value)
+    if isinstance(value, dict):
+        return _for_mapping(path, value) if "array" in types else ""
+    if isinstance(value, list):
+        return _for_list(path, types, value)
+    return _for_scalar(path, types, value, text)
+
+
+def _for_scalar(path: ValuePath, types: Sequence[str], value: Any, text: str | None) -> str:
+    """Return how to write a number, a boolean or nothing as another type."""
+    if text is not None and "string" in types:
+        return f"quote it: '{text}'" if text else "write '' for an empty string"
+    if "object" in types:
+        is_count = path[:2] == ROLES and type(value) is int
+        count = f"write {{replicas: {value}}}" if is_count else ""
+        return "write {} if it has no fields" if value is None else count
+    if types == ["array"] and value is not None:
+        return f"write [{flow(text if path[-1] in WORD_LISTS else value)}]"
+    return ""
+
+
+def _for_list(path: ValuePath, types: Sequence[str], value: list[Any]) -> str:
+    """Return how to write a list as a string or a mapping."""
+    if "string" in types and len(value) == 1 and isinstance(value[0], str):
+        return f"write {flow(value[0])}"
+    by_name = _by_name(path, value) if "object" in types else {}
+    return f"write {_short(by_name)}" if by_name else ""
+
+
+def _for_string(path: ValuePath, types: Sequence[str], value: str) -> str:
+    """Return how to write a string as another type."""
+    word = _meant(value, BOOLEANS) if "boolean" in types else ""
+    if ("integer" in types and value.isdecimal()) or (word and word == value):
+        return "remove the quotes"
+    if word:
+        return f"write {word}"
+    if "array" in types and value and path[-1] in WORD_LISTS:
+        return f"write {words(value, command=path[-1] == 'command')}"
+    return f"write [{flow(value)}]" if "array" in types and len(value) < MAX_FLOW else ""
+
+
+def _for_mapping(path: ValuePath, value: Mapping[str, Any]) -> str:
+    """Return how to write a mapping as a list: the variables of a container, or anything else."""
+    if path[-1] != "env" or any(isinstance(inner, dict | list) for inner in value.values()):
+        return "start each item with a dash"
+    return f"write {_short([{'name': name, 'value': str(v)} for name, v in value.items()])}"
+
+
+def _by_name(path: ValuePath, items: Sequence[Any]) -> dict[str, Any]:
+    """Return a list of items with names, or of `NAME=value`, as a mapping; {} for others."""
+    if not all(isinstance(item, dict) and isinstance(item.get("name"), str) for item in items):
+        pairs = [str(item).partition("=") for item in items if not isinstance(item, dict | list)]
+        mapping: dict[str, Any] = {name: text for name, equals, text in pairs if equals}
+        return mapping if len(mapping) == len(items) else {}
+    by_name: dict[str, Any] = {}
+    for item in items:
+        rest = {name: inner for name, inner in item.items() if name != "name"}
+        if path[-1] == "volumes":
+            claim = _mapping(rest.get("persistentVolumeClaim")).get("claimName")
+            rest = {"mountPath": "…"} | ({"pvc": claim} if claim else rest)
+        is_value = path[-1] == "env" and "valueFrom" not in rest
+        by_name[item["name"]] = rest.get("value", "") if is_value else rest
+    return by_name
+
+
+def _short(value: Any) -> str:
+    """Return a mapping or a list in flow style, or the first in it if that is too long."""
+    full = flow(value)
+    if len(full) <= MAX_FLOW:
+        return full
+    if isinstance(value, list):
+        return f"{flow(value[:1])[:-1]}, …]"
+    name, inner = next(iter(value.items()))
+    first = flow({name: inner})
+    return f"{first[:-1]}, …}}" if len(first) <= MAX_FLOW else f"{{{flow(name)}: …}}"
+
+
+def for_choice(value: str, allowed: Sequence[str]) -> str:
+    """Return which of the allowed values is meant, or all of them."""
+    meant = _meant(value, VALUES)
+    return choice(_same(value, allowed) or (meant if meant in allowed else value), allowed)
+
+
+def for_quantity(pattern: str, value: str) -> str:
+    """Return how to write a quantity with a wrong unit; "" if the pattern is another one."""
+    is_quantity = pattern == base()["definitions"]["quantity"]["pattern"]
+    return cure(value) if is_quantity else ""
