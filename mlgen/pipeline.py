@@ -1,13 +1,15 @@
 """The walk from texts to objects: every room in turn, and nothing else."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mlgen import checks, dialects, frameworks, objects
 from mlgen.bounds import OBJECTS_AT_ONCE
 from mlgen.checks import prerequisites
+from mlgen.checks.passthrough import Trainings, not_run, trainings
+from mlgen.checks.prerequisites import Prerequisite
 from mlgen.documents.document import Document
 from mlgen.documents.files import Text
 from mlgen.jobfile.model import TrainingJob
@@ -37,84 +39,174 @@ def render(texts: Iterable[Text], options: Options) -> Result:
 
 def attempt(texts: Iterable[Text], options: Options) -> Result:
     """Render every job that is valid, and return it with the problems of all the others."""
-    parts: list[Rendered | Foreign] = []
-    collector = Collector()
-    taken: set[Key] = set()
-    invalid = 0
+    walk = Walk()
+    parts: list[Part] = []
     for text in texts:
-        documents = list(dialects.documents(text))
-        invalid += sum(isinstance(document, Document) for document in documents)
-        for group in _rendered(text.name, documents, options, collector, taken):
-            invalid -= 1
-            parts += group
-    collector.extend(_not_run([part.document for part in parts if isinstance(part, Foreign)]))
-    return Result(tuple(_with_prerequisites(parts)), collector.problems, invalid)
-
-
-def _not_run(documents: list[Document]) -> Iterable[Problem]:
-    """Return warnings about other objects; most streams have none."""
-    if not documents:
-        return ()
-    from mlgen.checks.passthrough import not_run, trainings
-
-    return not_run([trainings(document) for document in documents])
-
-
-def _with_prerequisites(parts: Sequence[Rendered | Foreign]) -> Iterator[Rendered | Foreign]:
-    """Return each part; a job with what it needs and no other part brings."""
-    brought = prerequisites.brought(item for part in parts for item in part.objects)
-    together = Identities(brought)
-    for part in parts:
-        if isinstance(part, Rendered):
-            named = prerequisites.named(part.objects)
-            yield replace(part, prerequisites=prerequisites.missing(named, together))
-        else:
-            yield part
+        parts += render_documents(text.name, dialects.documents(text), options, walk)
+        if walk.is_full:
+            break
+    walk.finish()
+    return Result(tuple(map(walk.with_prerequisites, parts)), tuple(walk.problems), walk.invalid)
 
 
 def render_documents(
-    name: str,
-    documents: Iterable[Document | list[Problem]],
-    options: Options,
-    collector: Collector,
-    taken: set[Key],
-) -> Iterator[Rendered | Foreign]:
-    """Render the documents of one text, one after the other.
+    name: str, documents: Iterable[Document | list[Problem]], options: Options, walk: "Walk"
+) -> Iterator["Part"]:
+    """Yield the parts of the documents of one text, one after the other, and add them to a walk.
 
     Args:
         name: of the text.
         documents: of the text; for one that cannot be read, its problems.
         options: of the command line.
-        collector: collects every problem.
-        taken: identities of the objects so far; those of this text are added.
+        walk: has the documents so far.
     """
-    for parts in _rendered(name, documents, options, collector, taken):
-        yield from parts
-
-
-def _rendered(
-    name: str,
-    documents: Iterable[Document | list[Problem]],
-    options: Options,
-    collector: Collector,
-    taken: set[Key],
-) -> Iterator[Sequence[Rendered | Foreign]]:
-    """Return the parts of each document that can be rendered; see `render_documents`."""
-    if len(taken) > OBJECTS_AT_ONCE:  # reported already
-        return
-    render_one = partial(render_document, options=options)
-    for document, parts in dialects.each_document(name, documents, render_one, collector):
-        collisions: list[Problem] = []
-        for part in parts:
-            identities = keys(part.objects)
-            collisions += map(document.located, checks.collisions(identities, taken))
-            taken.update(identities)
-        collector.extend(collisions)
-        if len(taken) > OBJECTS_AT_ONCE:
-            collector.add(document.located(too_many(OBJECTS_AT_ONCE)))
+    for document in documents:
+        if walk.is_full:
             return
-        if not collisions:
-            yield parts
+        if isinstance(document, list):
+            walk.problems += document
+            continue
+        yield from walk.add(outcome(name, document, options), partial(_located, document))
+
+
+class Part(NamedTuple):
+    """What remains of a job, or of another object."""
+
+    kind: str
+    """Of another object; "" for a job."""
+    keys: Sequence[Key]
+    brought: Sequence[Key]
+    """What it brings besides its own objects, such as the items of a List."""
+    needs: Sequence[Prerequisite]
+    """What it names, wherever that is."""
+    trainings: Trainings
+    content: Any
+    """The part itself, or what the caller of `outcome` has made of it."""
+
+
+class Outcome(NamedTuple):
+    """What remains of a document."""
+
+    problems: Sequence[Problem]
+    parts: Sequence[Part] = ()
+    invalid: bool = False
+    """It could be read, but not rendered."""
+
+
+def outcome(
+    name: str,
+    document: Document,
+    options: Options,
+    content: Callable[[Rendered | Foreign], Any] = lambda part: part,
+    *,
+    needs: bool = True,
+) -> Outcome:
+    """Return what a document of a text renders to.
+
+    Args:
+        name: of the text.
+        document: one of the text.
+        options: of the command line.
+        content: returns what is kept of a part.
+        needs: find what the objects of jobs name.
+    """
+    try:
+        found, problems = render_document(name, document, options)
+    except MlgenError as error:
+        return Outcome(error.problems, invalid=True)
+    return Outcome(problems, [_part(each, content(each), needs=needs) for each in found])
+
+
+def _part(part: Rendered | Foreign, content: Any, *, needs: bool) -> Part:
+    identities = keys(part.objects)
+    own = {*identities}
+    brought = [key for key in prerequisites.brought(part.objects) if key not in own]
+    if isinstance(part, Foreign):
+        kind, found = part.document.data["kind"], trainings(part.document)
+        return Part(kind, identities, brought, (), found, content)
+    named = prerequisites.named(part.objects) if needs else ()
+    return Part("", identities, brought, named, Trainings(), content)
+
+
+class Walk:
+    """The outcomes of documents, in their order, and what follows from all of them together.
+
+    Args:
+        limit: the objects that one command renders at most.
+
+    Attributes:
+        problems: in the order of reporting.
+        jobs: the number of rendered jobs.
+        invalid: the number of documents that could not be rendered.
+        others: the kind of each other object.
+    """
+
+    def __init__(self, limit: int | None = None) -> None:
+        self._limit = limit or OBJECTS_AT_ONCE
+        self.problems: list[Problem] = []
+        self.jobs = self.invalid = self._objects = 0
+        self.others: list[str] = []
+        self._taken, self._brought = Identities(), Identities()
+        self._trainings: list[Trainings] = []
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there are more objects than one command renders."""
+        return self._objects > self._limit
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether a problem prevents rendering."""
+        return any(not problem.warning for problem in self.problems)
+
+    def add(
+        self, outcome: Outcome, located: Callable[[Sequence[Problem]], list[Problem]]
+    ) -> Sequence[Part]:
+        """Add the outcome of a document, and return its parts unless they collide with others.
+
+        Args:
+            outcome: of the document.
+            located: returns problems with their places in the document.
+        """
+        if self.is_full:
+            return ()
+        self.problems += outcome.problems
+        found: list[Problem] = []
+        for part in outcome.parts:
+            found += checks.collisions(part.keys, self._taken)
+            self._taken.update(part.keys)
+            self._objects += len(part.keys)
+        if self.is_full:
+            found.append(too_many(self._limit))
+        if found:
+            self.problems += located(found)
+        if found or outcome.invalid:
+            self.invalid += 1
+            return ()
+        for part in outcome.parts:
+            self._brought.update(part.brought)
+            if part.kind:
+                self.others.append(part.kind)
+            else:
+                self.jobs += 1
+            if part.trainings != Trainings():
+                self._trainings.append(part.trainings)
+        return outcome.parts
+
+    def finish(self) -> None:
+        """Add the problems that depend on all documents."""
+        self.problems += not_run(self._trainings)
+
+    def missing(self, needs: Iterable[Prerequisite]) -> tuple[Prerequisite, ...]:
+        """Return which prerequisites of a job no other part brings."""
+        return prerequisites.missing(needs, self._taken, self._brought)
+
+    def with_prerequisites(self, part: Part) -> Rendered | Foreign:
+        """Return a job with what it needs and no other part brings, or another object."""
+        content: Rendered | Foreign = part.content
+        if isinstance(content, Foreign):
+            return content
+        return replace(content, prerequisites=self.missing(part.needs))
 
 
 def too_many(limit: int) -> Problem:

@@ -4,7 +4,6 @@ import pytest
 
 import mlgen
 from mlgen import MlgenError, Options, bulk, pipeline
-from mlgen.bulk import gathered
 from mlgen.documents.files import Text
 from mlgen.objects import size
 
@@ -128,7 +127,7 @@ def test_a_command_that_keeps_its_jobs_renders_no_more_than_fit(monkeypatch):
 
 
 def test_a_command_that_drops_its_jobs_renders_no_more_than_fit(monkeypatch):
-    monkeypatch.setattr(gathered, "OBJECTS", 5)
+    monkeypatch.setattr(bulk, "OBJECTS", 5)
     result = bulk.gather(many(9), Options(), "yaml")
 
     assert [problem.code for problem in result.problems] == ["too-large"]

@@ -13,7 +13,7 @@ from mlgen.cli import main
 
 PAGE = (DOCS / "security.md").read_text()
 RUNS_PROGRAMS = {
-    "mlgen/bulk/spool.py": {"marshal"},  # files between its own processes
+    "mlgen/bulk/__init__.py": {"marshal"},  # files between its own processes
     "mlgen/graph/dot.py": {"subprocess"},  # dot, with a graph as its standard input
     "mlgen/live/doctor/__init__.py": {"subprocess"},
     "mlgen/live/kubectl.py": {"subprocess"},

@@ -5,22 +5,46 @@ travels as an `Outcome`: texts and small facts, no topologies and no objects. So
 depends on the number of jobs, and another process can do the work.
 """
 
-from collections.abc import Iterable
+import marshal
+import re
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from functools import partial
+from tempfile import SpooledTemporaryFile
+from typing import TYPE_CHECKING, Any, Literal
 
-from mlgen.bulk.errors import WorkerError
-from mlgen.bulk.gathered import Gathered
-from mlgen.bulk.outcomes import Form, outcomes
+from mlgen import dialects, pipeline
+from mlgen.bounds import OBJECTS
+from mlgen.bulk import workers
+from mlgen.bulk.workers import WorkerError
+from mlgen.checks.prerequisites import Prerequisite
 from mlgen.dialects import pieces
 from mlgen.documents.files import Text
-from mlgen.result import Options
+from mlgen.output import folder, manifests
+from mlgen.output.manifests import Piece
+from mlgen.output.summary import verdict
+from mlgen.pipeline import Outcome, Walk
+from mlgen.problems import Problem
+from mlgen.result import Foreign, Options, Rendered
+
+if TYPE_CHECKING:
+    from mlgen.documents.document import Document
 
 __all__ = ["Form", "Gathered", "WorkerError", "gather", "pieces"]
+
+Form = Literal["yaml", "json", "folder", "verdict"]
+"""The manifests as documents, as a List, or as files; or a line about each job."""
+
+MAX_BYTES = 8 << 20
+"""What is kept in memory; beyond it, a temporary file is used."""
+
+LINE_BREAK = re.compile(r"\r\n|\n|\r")
 
 
 def gather(
     texts: Iterable[Text], options: Options, form: Form, jobs: int = 1, *, lines: bool = False
-) -> Gathered:
+) -> "Gathered":
     """Return what texts render to, without the jobs that have errors; as `pipeline.attempt` does.
 
     Args:
@@ -35,20 +59,165 @@ def gather(
     """
     gathered = Gathered(with_lines=lines)
     work = partial(outcomes, options=options, form=form, lines=lines)
-    if jobs == 1:
-        for text in texts:
-            gathered.add(text, work(text))
+    with closing(workers.results(work, texts, jobs)) as pairs:
+        for text, found in pairs:
+            gathered.add_all(text, found)
             if gathered.is_full:
                 break
-    else:
-        from contextlib import closing
-
-        from mlgen.bulk.workers import cores, results
-
-        with closing(results(work, texts, jobs or cores())) as pairs:
-            for text, result in pairs:
-                gathered.add(text, result)
-                if gathered.is_full:
-                    break
     gathered.finish()
     return gathered
+
+
+def outcomes(
+    text: Text, options: Options, form: Form, *, lines: bool
+) -> list[tuple[Outcome, list[Text]]]:
+    """Return the outcome of each document of a text, and the lines of its problems; see `gather`.
+
+    The content of a part is a list: what is printed, and the problems of what cannot be.
+    """
+    needs = form in ("yaml", "folder")
+    content = partial(_pieces, form=form)
+    found = [
+        Outcome(document)
+        if isinstance(document, list)
+        else pipeline.outcome(text.name, document, options, content, needs=needs)
+        for document in dialects.documents(text)
+    ]
+    return [(each, list(_lines_of(text, _all_problems(each))) if lines else []) for each in found]
+
+
+def _pieces(part: Rendered | Foreign, form: Form) -> list[Piece | Problem]:
+    """Return what is printed of a part, or written to files."""
+    if form == "folder":
+        return list(folder.pieces(part))
+    if form != "verdict":
+        return list(manifests.pieces(part, form))
+    return [] if isinstance(part, Foreign) else [Piece(f"{part.file}: {verdict(part)}")]
+
+
+def _all_problems(outcome: Outcome) -> Iterator[Problem]:
+    """Yield all problems of a document, also those that are reported on a condition."""
+    yield from outcome.problems
+    for part in outcome.parts:
+        yield from (warning for _, warning in part.trainings.warnings)
+        yield from (item for item in part.content if isinstance(item, Problem))
+
+
+def _lines_of(text: Text, problems: Iterable[Problem]) -> Iterator[Text]:
+    """Yield the lines of problems that are in a text, each as a text of its own."""
+    places = [problem.place for problem in problems if problem.place]
+    numbers = {place.line - text.line - 1 for place in places if place.file == text.name}
+    rows = LINE_BREAK.split(text.text) if numbers else []
+    for number in sorted(numbers):
+        if 0 <= number < len(rows):
+            yield Text(text.name, rows[number], line=text.line + number)
+
+
+class Gathered(Walk):
+    """What many texts render to.
+
+    Attributes:
+        misplaced: the problems of objects that cannot be written to a file.
+        lines: the lines of problems, each as a text, if `with_lines`.
+    """
+
+    def __init__(self, *, with_lines: bool = False) -> None:
+        super().__init__(OBJECTS)
+        self._with_lines = with_lines
+        self.misplaced: list[Problem] = []
+        self.lines: list[Text] = []
+        self._pieces = Spool()
+        self._files: dict[str, int] = {}
+        self._needs: dict[tuple[Prerequisite, ...], int] = {}
+        self._read: tuple[Text | None, list[Document | list[Problem]]] = (None, [])
+
+    def add_all(self, text: Text, found: Sequence[tuple[Outcome, list[Text]]]) -> None:
+        """Add the outcome of each document of a text, with the lines of its problems."""
+        for number, (outcome, lines) in enumerate(found):
+            self.lines += lines
+            locate = partial(self._located, text, number)
+            for part in self.add(outcome, locate):
+                needs = self._needs.setdefault(tuple(part.needs), len(self._needs))
+                for item in part.content:
+                    if isinstance(item, Problem):
+                        self.misplaced.append(item)
+                    elif item.name in self._files:
+                        self.misplaced += locate([folder.clash(item.name)])
+                    else:
+                        if item.name:
+                            self._files[item.name] = len(self._pieces)
+                        self._pieces.add((needs, item.before, item.after, item.name))
+
+    def _located(self, text: Text, number: int, problems: Sequence[Problem]) -> list[Problem]:
+        """Return problems of a document of a text, which is read again for their places."""
+        if self._read[0] is not text:
+            self._read = text, list(dialects.documents(text))
+        document = self._read[1][number]
+        if isinstance(document, list):
+            raise TypeError(document)
+        located = [document.located(problem) for problem in problems]
+        if self._with_lines:
+            self.lines += _lines_of(text, located)
+        return located
+
+    def texts(self) -> Iterator[str]:
+        """Yield the text of each piece."""
+        tables = self._tables()
+        return (Piece(*piece).filled(tables[needs]) for needs, *piece in self._pieces)
+
+    def files(self) -> Mapping[str, str]:
+        """Return the text of each file by its name; texts are read when they are looked up."""
+        return _Files(self._files, self._pieces, self._tables())
+
+    def _tables(self) -> list[tuple[Prerequisite, ...]]:
+        """Return what jobs need and nothing brings, by the number in a piece."""
+        return [self.missing(needs) for needs in self._needs]
+
+
+class _Files(Mapping[str, str]):
+    """The text of each file, by its name.
+
+    Args:
+        numbers: of the files in the spool.
+        spool: has the pieces.
+        tables: what jobs need, by the number in a piece.
+    """
+
+    def __init__(
+        self,
+        numbers: Mapping[str, int],
+        spool: "Spool",
+        tables: Sequence[tuple[Prerequisite, ...]],
+    ) -> None:
+        self._numbers, self._spool, self._tables = numbers, spool, tables
+
+    def __getitem__(self, name: str) -> str:
+        needs, *piece = self._spool[self._numbers[name]]
+        return Piece(*piece).filled(self._tables[needs])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._numbers)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+
+class Spool(Sequence[Any]):
+    """Tuples of strings, numbers and None, which are outside of memory if they are many."""
+
+    def __init__(self) -> None:
+        self._file = SpooledTemporaryFile(MAX_BYTES)  # noqa: SIM115 - as long as this object
+        self._ends = array("Q", [0])
+
+    def add(self, item: tuple[Any, ...]) -> None:
+        """Add an item."""
+        self._file.seek(self._ends[-1])
+        self._ends.append(self._ends[-1] + self._file.write(marshal.dumps(item)))
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def __getitem__(self, number: Any) -> Any:
+        self._file.seek(self._ends[number])
+        data = self._file.read(self._ends[number + 1] - self._ends[number])
+        return marshal.loads(data)  # noqa: S302 - of our own

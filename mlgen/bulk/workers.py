@@ -10,10 +10,14 @@ from itertools import chain, islice
 from multiprocessing.connection import Connection, wait
 from typing import Any, TypeVar
 
-from mlgen.bulk.errors import WorkerError
 from mlgen.documents.files import Text
 
 T = TypeVar("T")
+
+
+class WorkerError(Exception):
+    """A process has ended before its work, or with an error of its own."""
+
 
 BATCH, BATCH_CHARACTERS = 16, 1 << 16
 """A process gets so many texts at a time, or fewer if they have so many characters together."""
@@ -39,15 +43,16 @@ def results(
     Args:
         work: can be pickled.
         texts: are read when they are needed.
-        jobs: the number of processes; none is started for a single batch.
+        jobs: the number of processes, 0 for one on each core; for a single batch, this one works.
 
     Raises:
         WorkerError: a process has ended before its work.
     """
+    jobs = jobs or cores()
     batches = _batches(texts)
-    first = list(islice(batches, jobs))
-    if len(first) == 1:
-        yield from ((text, work(text)) for text in first[0])
+    first = list(islice(batches, jobs)) if jobs > 1 else []
+    if len(first) <= 1:
+        yield from ((text, work(text)) for text in chain(*first, *([texts] if jobs == 1 else [])))
         return
     with _started(work, len(first)) as connections:
         yield from _in_order(connections, chain(first, batches))

@@ -145,24 +145,14 @@ def each(
         collector: collects all problems, document by document.
     """
     for text in texts:
-        yield from each_document(text.name, documents(text), process, collector)
-
-
-def each_document(
-    name: str,
-    documents: Iterable[Document | list[Problem]],
-    process: Callable[[str, Document], tuple[T, list[Problem]]],
-    collector: Collector,
-) -> Iterator[tuple[Document, T]]:
-    """Process the documents of one text, given its name; see `each`."""
-    for document in documents:
-        if isinstance(document, list):
-            collector.extend(document)
-            continue
-        with collector.catch():
-            result, warnings = process(name, document)
-            collector.extend(warnings)
-            yield document, result
+        for document in documents(text):
+            if isinstance(document, list):
+                collector.extend(document)
+                continue
+            with collector.catch():
+                result, warnings = process(text.name, document)
+                collector.extend(warnings)
+                yield document, result
 
 
 def is_foreign(version: str, name: str) -> bool:

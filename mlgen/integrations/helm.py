@@ -28,13 +28,13 @@ from mlgen.documents.document import Document
 from mlgen.documents.files import Text, decode
 from mlgen.jobfile.model import KIND
 from mlgen.kubernetes.groups import group_of
-from mlgen.kubernetes.objects import Key, Object
+from mlgen.kubernetes.objects import Object
 from mlgen.output.files import write
 from mlgen.output.summary import heading
 from mlgen.output.terminal import safe_lines
 from mlgen.output.yaml import yaml_text
-from mlgen.pipeline import render_documents
-from mlgen.problems import Collector, Place, Problem
+from mlgen.pipeline import Walk, render_documents
+from mlgen.problems import MlgenError, Place, Problem
 from mlgen.result import Foreign, Options, Rendered
 
 ANNOTATION = "postrenderer.helm.sh/postrender-filename"
@@ -77,30 +77,29 @@ def post_render(lines: Iterable[bytes], options: Options) -> tuple[IO[bytes], tu
     if options.site:  # the release has a namespace
         options = replace(options, site=options.site.without_namespace())
     output = tempfile.SpooledTemporaryFile(SPOOL_BYTES)  # noqa: SIM115 - the caller reads it
-    collector = Collector()
-    taken: set[Key] = set()
+    walk = Walk()
     empty = True
     for line, chunk in chunks(lines):
         empty = empty and is_blank(chunk)
-        output.write(_replaced(line, chunk, options, collector, taken))
+        output.write(_replaced(line, chunk, options, walk))
     if empty:
         # Helm 3 would accept an empty output, and delete the objects of the release.
         hint = "enable something in its values, or omit --post-renderer"
         place = Place("<stdin>", 0)
-        collector.add(Problem((), "the chart renders no manifests", "empty", hint, place=place))
-    if collector.has_errors:
+        message = "the chart renders no manifests"
+        walk.problems.append(Problem((), message, "empty", hint, place=place))
+    if walk.has_errors:
         output.close()
-    collector.raise_errors()
+        raise MlgenError(walk.problems)
     output.seek(0)
-    return output, collector.problems
+    return output, tuple(walk.problems)
 
 
 def _replaced(
     line: int,
     chunk: bytes,
     options: Options,
-    collector: Collector,
-    taken: set[Key],
+    walk: Walk,
 ) -> bytes:
     """Return the manifests of a document with a job; any other document as it is."""
     if is_blank(chunk) or not (options.only_jobs or _api_version().search(chunk)):
@@ -110,9 +109,10 @@ def _replaced(
     documents = list(dialects.documents(text))
     if not (options.only_jobs or any(_is_job(document, chunk) for document in documents)):
         return chunk
-    parts = list(render_documents(text.name, documents, options, collector, taken))
+    found = render_documents(text.name, documents, options, walk)
+    parts: list[Rendered | Foreign] = [part.content for part in found]
     for part in parts:
-        collector.extend(map(part.document.located, _hook_problems(part)))
+        walk.problems += map(part.document.located, _hook_problems(part))
     return "".join(_manifests(part, origin) for part in parts).encode()
 
 

@@ -12,8 +12,7 @@ from click.testing import CliRunner
 from support import ROOT
 
 from mlgen import bulk
-from mlgen.bulk import workers
-from mlgen.bulk.spool import Spool
+from mlgen.bulk import Spool, workers
 from mlgen.cli import main
 from mlgen.documents.files import Text, texts
 from mlgen.documents.parts import parts
@@ -199,14 +198,15 @@ def test_processes_can_be_started_anew(here):
 
 @pytest.mark.parametrize("limit", [0, 30, 1 << 20])
 def test_a_spool_returns_what_was_added(limit, monkeypatch):
-    monkeypatch.setattr("mlgen.bulk.spool.MAX_BYTES", limit)
+    monkeypatch.setattr("mlgen.bulk.MAX_BYTES", limit)
     items = [(number, "größe\ud83d", None) for number in range(5)]
     spool = Spool()
 
-    positions = [spool.add(item) for item in items]
+    for item in items:
+        spool.add(item)
 
-    assert items == list(spool) == [spool.read(position) for position in positions]
-    assert items[::-1] == [spool.read(position) for position in positions[::-1]]
+    assert items == list(spool)
+    assert items[::-1] == [spool[number] for number in reversed(range(len(items)))]
 
 
 def test_json_is_written_item_by_item(here):
