@@ -15,8 +15,7 @@ from typing import Any
 
 from mlgen.bounds import DEPTH
 from mlgen.documents import overrides
-from mlgen.documents.document import Document, is_too_deep
-from mlgen.documents.marks import marked
+from mlgen.documents.document import Document, is_too_deep, marked
 from mlgen.jobfile.schema import base
 from mlgen.jobfile.validation import require_valid
 from mlgen.kubernetes.pod_security import LEVELS
@@ -272,7 +271,7 @@ def _toml(text: str, shown: str) -> Document:
         message = f"is nested more than {DEPTH} levels deep"
         raise MlgenError([Problem((), message, "too-large", place=Place(shown))])
     places = dict(_places(text, shown))
-    return Document(data, lambda: marked(places, places))
+    return Document(data, marked(places, places))
 
 
 def _places(text: str, shown: str) -> Iterator[tuple[ValuePath, Place]]:

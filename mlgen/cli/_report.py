@@ -257,7 +257,7 @@ def gathered(files: Sequence[str], values: dict[str, Any], form: "Form", jobs: i
         ClickException: a process was killed.
     """
     from mlgen import bulk
-    from mlgen.documents.parts import size
+    from mlgen.documents.files import size
     from mlgen.result import Options
 
     reporter = _reporter()
@@ -277,7 +277,7 @@ def gathered(files: Sequence[str], values: dict[str, Any], form: "Form", jobs: i
 def _parts(files: Iterable[str]) -> "Iterator[Text]":
     """Yield the text of each document in files, which are not kept."""
     from mlgen import bulk
-    from mlgen.documents.parts import parts
+    from mlgen.documents.files import parts
 
     files = tuple(files)
     if "-" in files:
@@ -325,7 +325,7 @@ def reading(files: Iterable[str]) -> "Iterator[Iterator[Text]]":
 
 def _documents(texts: "Iterable[Text]") -> "Iterator[Text]":
     """Yield the text of each document; a text without any is yielded as it is."""
-    from mlgen.documents.parts import documents
+    from mlgen.documents.files import documents
 
     return (part for text in texts for part in documents(text))
 

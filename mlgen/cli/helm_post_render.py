@@ -47,7 +47,7 @@ def command(**values: Any) -> None:
       helm template CHART | mlgen helm-post-render
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen import Options
-    from mlgen.documents.parts import standard_input
+    from mlgen.documents.files import standard_input
     from mlgen.integrations.helm import run
 
     hint_at_stdin()

@@ -123,12 +123,12 @@ def pieces(text: Text) -> Iterator[Text]:
     if "\nitems:\n" not in text.text or text.item:
         yield text
         return
-    from mlgen.documents import lists
+    from mlgen.documents.files import list_items
 
     for line, chunk in split(text.text):
         if not is_blank(chunk):
             part = Text(text.name, chunk, line=text.line + line)
-            yield from lists.items(part, _known()) or [part]
+            yield from list_items(part, _known()) or [part]
 
 
 def each(

@@ -6,11 +6,9 @@ came from. So a problem of the job is reported at the value of the custom resour
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, NamedTuple
 
-from mlgen.documents.document import Document
-from mlgen.documents.marks import UNWRITTEN, Mark
+from mlgen.documents.document import UNWRITTEN, Document, Mark
 from mlgen.jobfile.model import API_VERSION, KILLED_EXIT_CODES, KIND
 from mlgen.kubernetes.labels import KUEUE_QUEUE, LAST_APPLIED
 from mlgen.kubernetes.limits import INT32_MAX
@@ -89,14 +87,9 @@ def placed(data: Any, origins: Mapping[ValuePath, ValuePath], resource: Document
         origins: the paths in the custom resource of its values, or of values that contain them.
         resource: the custom resource.
     """
-    read = resource.marks  # the data of the resource need not be kept
-
-    @cache
-    def marks() -> Mark:
-        root = read()
-        job = _mark(data, (), None, origins, root)
-        return Mark(root.place, origin=(), inner=job.inner)
-
+    root = resource.marks
+    job = _mark(data, (), None, origins, root)
+    marks = Mark(root.place, origin=(), inner=job.inner)
     return Document(data, marks, converted=True, text=resource.text)
 
 

@@ -85,7 +85,7 @@ def _values_by_line(text: str) -> dict[int, tuple[ValuePath, ValuePath]]:
     if not isinstance(document, Document):
         return {}
     starts: dict[int, list[tuple[int, int, ValuePath]]] = defaultdict(list)
-    for path, mark in document.marks().walk():
+    for path, mark in document.marks.walk():
         place = mark.place if _is_item(path) else mark.key
         if place:
             on_line = starts[place.line]

@@ -1,13 +1,121 @@
-"""A YAML document as plain data, with the place of each value."""
+"""A YAML document as plain data, with the place of each value.
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+Where each value stands, and how it is written, is a tree beside the data. A mapping from paths
+would need memory for each path: a value at depth 100 would cost a hundred times as much as one at
+the top.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
-from typing import Any
+from typing import Any, TypeVar
 
 from mlgen.bounds import DEPTH
-from mlgen.documents.marks import UNWRITTEN, Mark, View
 from mlgen.problems import Place, Problem, ValuePath
+
+T = TypeVar("T")
+
+
+class Mark:
+    """Where one value stands and how it is written; never changed once it is in a document.
+
+    Attributes:
+        place: of the value; None if nobody wrote it, as a mapping that `--set` has created.
+        key: the place of its key; None for an item of a list.
+        text: how it is written, if it is not a string: `1e-5`, `08`, `~`; else None.
+        origin: its path in the custom resource that it was converted from; None if that is the path
+            of the nearest value around it that has one, and the same steps from there.
+        inner: the marks of the values in it, by key or index.
+    """
+
+    __slots__ = ("inner", "key", "origin", "place", "text")
+
+    def __init__(
+        self,
+        place: Place | None = None,
+        key: Place | None = None,
+        text: str | None = None,
+        origin: ValuePath | None = None,
+        inner: "Mapping[str | int, Mark] | None" = None,
+    ) -> None:
+        self.place, self.key, self.text, self.origin = place, key, text, origin
+        self.inner = NOTHING if inner is None else inner
+
+    def along(self, path: ValuePath) -> "Iterator[Mark]":
+        """Yield this mark, and those on a path as far as there are any."""
+        mark: Mark | None = self
+        for step in (*path, None):
+            if mark is None:
+                return
+            yield mark
+            mark = None if step is None else mark.inner.get(step)
+
+    def at(self, path: ValuePath) -> "Mark | None":
+        """Return the mark at a path; None if there is none."""
+        mark: Mark | None = self
+        for step in path:
+            mark = mark.inner.get(step) if mark else None
+        return mark
+
+    def walk(self, path: ValuePath = ()) -> "Iterator[tuple[ValuePath, Mark]]":
+        """Yield this mark, and all below it, with their paths, in the order of the text."""
+        yield path, self
+        for step, mark in self.inner.items():
+            yield from mark.walk((*path, step))
+
+    def put(self, path: ValuePath, mark: "Mark") -> "Mark":
+        """Return a tree with another mark at a path."""
+        if not path:
+            return mark
+        step, *rest = path
+        below = self.inner.get(step, UNWRITTEN).put(tuple(rest), mark)
+        return Mark(self.place, self.key, self.text, self.origin, {**self.inner, step: below})
+
+
+NOTHING: Mapping[Any, Any] = {}
+"""The marks in a value that has no others in it."""
+
+UNWRITTEN = Mark()
+"""The mark of what nobody wrote."""
+
+
+def marked(places: Mapping[ValuePath, Place], keys: Mapping[ValuePath, Place] = NOTHING) -> Mark:
+    """Return the marks of values, given their places and those of their keys, by path."""
+    inner: dict[ValuePath, dict[str | int, Mark]] = {(): {}}
+    for written in places:
+        for end in range(1, len(written) + 1):
+            path = written[:end]
+            if path not in inner:
+                inner[path] = {}
+                inner[path[:-1]][path[-1]] = Mark(
+                    places.get(path), keys.get(path), inner=inner[path]
+                )
+    return Mark(places.get(()), inner=inner[()])
+
+
+class View(Mapping[ValuePath, T]):
+    """One attribute of all marks of a tree, by their paths, without the marks that lack it.
+
+    Args:
+        marks: the tree.
+        attribute: `place`, `key` or `text`.
+    """
+
+    def __init__(self, marks: Mark, attribute: str) -> None:
+        self._marks, self._attribute = marks, attribute
+
+    def __getitem__(self, path: ValuePath) -> T:
+        value: Any = getattr(self._marks.at(path), self._attribute, None)
+        if value is None:
+            raise KeyError(path)
+        found: T = value
+        return found
+
+    def __iter__(self) -> Iterator[ValuePath]:
+        walk = self._marks.walk()
+        return (path for path, mark in walk if getattr(mark, self._attribute) is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 def is_too_deep(value: Any, depth: int = DEPTH) -> bool:
@@ -25,27 +133,20 @@ def _inner(value: Any) -> Iterable[Any]:
     return value if isinstance(value, list) else ()
 
 
-def unmarked() -> Mark:
-    """Return the mark of a value that is not in a file."""
-    return UNWRITTEN
-
-
 @dataclass(frozen=True)
 class Document:
     """One YAML document as plain data, with the place of each value.
 
-    Marks are read when somebody first needs them: do so only if there is something to say.
-
     Attributes:
         data: dicts, lists, strings, numbers, booleans and None.
-        marks: returns where each value stands, and how it is written.
+        marks: where each value stands, and how it is written.
         problems: errors in YAML that could be read nevertheless, such as a duplicate key.
         converted: it is made of a custom resource; paths of problems are those in that resource.
         text: the document as written, from its `---` on; "" if it is not in a file.
     """
 
     data: Any
-    marks: Callable[[], Mark] = field(default=unmarked, compare=False)
+    marks: Mark = field(default=UNWRITTEN, compare=False)
     problems: list[Problem] = field(default_factory=list)
     converted: bool = False
     text: str = ""
@@ -71,10 +172,10 @@ class Document:
         Raises:
             KeyError: the document is not in a file.
         """
-        places = [mark.place for mark in self.marks().along(path) if mark.place]
-        if not places:
+        place = self._nearest(path)
+        if not place:
             raise KeyError(path)
-        return places[-1]
+        return place
 
     def key_place(self, path: ValuePath) -> Place:
         """Return the place of the key at a path, or of the nearest value that contains it."""
@@ -87,7 +188,7 @@ class Document:
         """
         if not self.converted:
             return path
-        marks = list(self.marks().along(path))
+        marks = list(self.marks.along(path))
         while len(marks) > 1 and not marks[-1].place:
             marks.pop()
         origin: ValuePath = ()
@@ -99,7 +200,7 @@ class Document:
 
     def origins(self) -> Iterator[tuple[ValuePath, ValuePath]]:
         """Yield the path of each value that is written in the file, and its path there."""
-        return ((path, self.origin(path)) for path, mark in self.marks().walk() if mark.place)
+        return ((path, self.origin(path)) for path, mark in self.marks.walk() if mark.place)
 
     def item(self, *path: str | int) -> "Document":
         """Return the value at a path as a document, without text and origins."""
@@ -111,7 +212,7 @@ class Document:
             for problem in self.problems
             if problem.path[: len(path)] == path
         ]
-        return Document(data, lambda: self._marks_at(path), problems)
+        return Document(data, self._marks_at(path), problems)
 
     def items(self, name: str) -> Iterator["Document"]:
         """Yield each item of a list in this document, which is a mapping, as `item` returns it."""
@@ -121,17 +222,17 @@ class Document:
                 inner = replace(problem, path=problem.path[2:])
                 problems.setdefault((*problem.path, "")[1], []).append(inner)
         for number, data in enumerate(self.data[name]):
-            marks = partial(self._marks_at, (name, number))
-            yield Document(data, marks, problems.get(number, []))
+            yield Document(data, self._marks_at((name, number)), problems.get(number, []))
 
     def _marks_at(self, path: ValuePath) -> Mark:
         """Return the marks of the value at a path; its place is at least that of what is around."""
-        mark = self.marks().at(path) or UNWRITTEN
-        return mark if mark.place else Mark(self.place(path), inner=mark.inner)
+        mark = self.marks.at(path) or UNWRITTEN
+        return mark if mark.place else Mark(self._nearest(path), inner=mark.inner)
 
-    def changed(self, change: Callable[[Mark], Mark]) -> Callable[[], Mark]:
-        """Return what returns the marks of this document after a change."""
-        return cache(lambda: change(self.marks()))
+    def _nearest(self, path: ValuePath) -> Place | None:
+        """Return the place of the value at a path, or of the nearest one around it that has one."""
+        places = [mark.place for mark in self.marks.along(path) if mark.place]
+        return places[-1] if places else None
 
     def located(self, problem: Problem, *, key: bool = False) -> Problem:
         """Return a problem with its place, and with its path in the file that the user wrote.

@@ -1,17 +1,17 @@
-"""Files, folders and standard input → texts."""
+"""Files, folders and standard input → texts, whole or one for each document."""
 
 import os
+import re
+import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
 
 from mlgen.bounds import DOCUMENTS, TEXT_BYTES
-from mlgen.problems import Place, Problem
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from pathlib import Path
-    from typing import IO
+from mlgen.documents.chunks import chunks, is_blank, split
+from mlgen.problems import MlgenError, Place, Problem
 
 SUFFIXES = (".json", ".yaml", ".yml")
 """The files that are read from a folder, as by `kubectl apply -f FOLDER`."""
@@ -148,11 +148,6 @@ def _opened(names: tuple[str, ...]) -> "Iterator[tuple[str, IO[bytes]] | Text]":
 
 def _names(name: str) -> list[str] | Problem:
     """Return the names of the manifests that a file or folder stands for, or its problem."""
-    # A plain file is the usual case, and to import pathlib takes as long as to read a job file.
-    if os.path.isfile(name) and os.path.normpath(name) == name:  # noqa: PTH113
-        return [name]
-    from pathlib import Path
-
     files = manifests(Path(name))
     return _unsuitable(Path(name), files) or list(map(str, files))
 
@@ -178,8 +173,6 @@ def manifests(path: "Path") -> "list[Path]":
 
 def leads_out(path: "Path", folder: "Path") -> bool:
     """Return whether a path is that of a file outside of a folder, once links are followed."""
-    from pathlib import Path
-
     return not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 
@@ -241,3 +234,140 @@ def decode(name: str, data: bytes, line: int = 0, offset: int = 0) -> Text:
             place=Place(name, row, column),
         )
         return Text(name, problem=problem, line=line)
+
+
+LONE_RETURN = re.compile(r"\r(?!\n)")
+
+
+def parts(names: tuple[str, ...]) -> Iterator[Text]:
+    """Read files, folders and `-`, as `files.texts` does, and yield a text for each document.
+
+    Blank documents are passed over; a file without any other is yielded as an empty text.
+    """
+    return bounded(read(names, _parts))
+
+
+def size(names: tuple[str, ...]) -> int | None:
+    """Return the number of bytes that `parts` reads; None if it is not known."""
+    try:
+        if "-" in names:
+            status = os.fstat(sys.stdin.fileno())
+            return status.st_size if stat.S_ISREG(status.st_mode) else None
+        return sum(file.stat().st_size for name in names for file in manifests(Path(name)))
+    except (AttributeError, OSError, ValueError):  # it is said when the file is read
+        return None
+
+
+def documents(text: Text) -> Iterator[Text]:
+    """Yield each document of a text that is read already, or the text if it has none."""
+    blank = True
+    for line, chunk in split(text.text):
+        if not is_blank(chunk):
+            blank = False
+            yield Text(text.name, chunk, line=text.line + line)
+    if blank:
+        yield text
+
+
+def standard_input() -> Iterator[bytes]:
+    """Yield the lines of standard input, of which each document has a bound, and not the whole.
+
+    Raises:
+        MlgenError: it is closed, or a document is too large.
+    """
+    if sys.stdin is None:
+        raise MlgenError([closed()])
+    left = TEXT_BYTES
+    while line := sys.stdin.buffer.readline(left + 1):
+        left = (TEXT_BYTES if line.startswith(b"---") else left) - len(line)
+        if left < 0:
+            raise MlgenError([too_large(STDIN)])
+        yield line
+
+
+def _parts(name: str, stream: IO[bytes]) -> Iterator[Text]:
+    """Yield the documents of a file."""
+    line = offset = 0
+    empty = True
+    for _, chunk in chunks(_bounded_lines(stream)):
+        text = decode(name, chunk, line, offset)
+        if text.problem or not is_blank(text.text):
+            empty = False
+            yield text
+        # `chunks` counts the lines of bytes, which end at newlines only.
+        line += chunk.count(b"\n") + (len(LONE_RETURN.findall(text.text)) if b"\r" in chunk else 0)
+        offset += len(chunk)
+    if empty:
+        yield Text(name)
+
+
+def _bounded_lines(stream: IO[bytes]) -> Iterator[bytes]:
+    """Yield the lines of a file.
+
+    Raises:
+        TooLargeError: they have too many bytes; no more than that are read.
+    """
+    left = TEXT_BYTES
+    while line := stream.readline(left + 1):
+        left -= len(line)
+        if left < 0:
+            raise TooLargeError
+        yield line
+
+
+LIST_ITEMS = "\nitems:\n"
+
+LIST_HEAD = re.compile(r"(?:---\n|#.*\n|\n|apiVersion: v1\n|kind: List\n|metadata:\n(?: .*\n)*)*")
+"""All of the List but its items."""
+
+ENDS = re.compile(r"^(?![-\s#])", re.MULTILINE)
+"""The start of the field after the items."""
+
+DASH = re.compile(r"^-", re.MULTILINE)
+
+ALIAS = re.compile(r"[\[{,:-]\s*\*[\w-]")
+"""What may be an alias, such as `- *a`, for a value that is in another item."""
+
+TYPE = r"^  %s: [\"']?([^\s\"']+)[\"']?$"
+VERSION, KIND = (re.compile(TYPE % name, re.MULTILINE) for name in ("apiVersion", "kind"))
+
+
+def list_items(text: Text, kinds: Container[tuple[str, str]]) -> Iterator[Text] | None:
+    """Return the items of a List; None if the text is anything else, or written in another way.
+
+    Args:
+        text: one document.
+        kinds: the apiVersions and kinds of which the List must have at least one object.
+    """
+    start = text.text.find(LIST_ITEMS) + len(LIST_ITEMS)
+    if start < len(LIST_ITEMS) or "\r" in text.text or ALIAS.search(text.text):
+        return None
+    end = ENDS.search(text.text, start)
+    stop = end.start() if end else len(text.text)
+    rest = text.text[: start - len(LIST_ITEMS) + 1] + text.text[stop:]
+    around = rest if rest.endswith("\n") else f"{rest}\n"
+    fields = ("apiVersion: v1", "kind: List", "metadata:")
+    is_list = [around.count(f"{line}\n") for line in fields] in ([1, 1, 0], [1, 1, 1])
+    if not is_list or not LIST_HEAD.fullmatch(around) or not text.text.startswith("- ", start):
+        return None
+    if not any(_type(item) in kinds for item in _items(text, start, stop)):
+        return None
+    return _items(text, start, stop)
+
+
+def _items(text: Text, start: int, stop: int) -> Iterator[Text]:
+    """Yield the items that are between two positions; their lines and columns stay the same."""
+    line = text.line + text.text.count("\n", 0, start)
+    while start < stop:
+        following = DASH.search(text.text, start + 1, stop)
+        end = following.start() if following else stop
+        item = f" {text.text[start + 1 : end]}"
+        yield Text(text.name, item, line=line, item=True)
+        line += item.count("\n")
+        start = end
+
+
+def _type(item: Text) -> tuple[str, str]:
+    """Return the apiVersion and the kind of an item, as far as they are written as usual."""
+    version, kind = VERSION.search(item.text), KIND.search(item.text)
+    return (version[1] if version else "", kind[1] if kind else "")

@@ -9,8 +9,7 @@ from typing import Any
 
 from mlgen.bounds import DEPTH
 from mlgen.documents import flags
-from mlgen.documents.document import Document, is_too_deep
-from mlgen.documents.marks import Mark
+from mlgen.documents.document import Document, Mark, is_too_deep
 from mlgen.documents.reader import value_document
 from mlgen.problems import Place, Problem, ValuePath, dotted
 
@@ -179,7 +178,7 @@ def _with_value(document: Document, path: ValuePath, value: Any, place: Place) -
             raise _no_such_value(path[:depth], step, parent)
     _put(parent, path, value)
     mark = Mark(place, place, origin=path if document.converted else None)
-    return replace(document, data=data, marks=document.changed(lambda marks: marks.put(path, mark)))
+    return replace(document, data=data, marks=document.marks.put(path, mark))
 
 
 def _put(parent: Any, path: ValuePath, value: Any) -> None:

@@ -17,9 +17,8 @@ import yaml
 from mlgen.bounds import CHARACTERS, DEPTH, DOCUMENT_BYTES, DOCUMENTS, NUMBER_DIGITS, VALUES
 from mlgen.documents import scalars
 from mlgen.documents.chunks import is_blank, split
-from mlgen.documents.document import Document
+from mlgen.documents.document import Document, Mark
 from mlgen.documents.files import Text, too_many
-from mlgen.documents.marks import Mark
 from mlgen.problems import Code, Place, Problem, ValuePath
 
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -172,7 +171,7 @@ class _Reader:
             return [self._not_yaml(error)]
         if self.too_long:
             return [self.too_long]
-        return Document(data, lambda: mark, self.problems, text=self.text)
+        return Document(data, mark, self.problems, text=self.text)
 
     def _check_text(self) -> None:
         """Check what can be checked before the text is read.

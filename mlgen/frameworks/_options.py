@@ -11,8 +11,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from mlgen.documents.document import Document
-from mlgen.documents.marks import UNWRITTEN, Mark
+from mlgen.documents.document import UNWRITTEN, Document, Mark
 from mlgen.problems import Problem, ValuePath
 from mlgen.resources import folder
 
@@ -80,13 +79,11 @@ def with_current_names(document: Document, new_names: Mapping[str, str]) -> Docu
         return document
     current_options = {new_names.get(name, name): value for name, value in options.items()}
     spec = {**document.data["spec"], "options": current_options}
-
-    def renamed(marks: Mark) -> Mark:
-        mark = marks.at(OPTIONS) or UNWRITTEN
-        inner = {new_names.get(str(name), name): option for name, option in mark.inner.items()}
-        return marks.put(OPTIONS, Mark(mark.place, mark.key, mark.text, mark.origin, inner))
-
-    return replace(document, data={**document.data, "spec": spec}, marks=document.changed(renamed))
+    mark = document.marks.at(OPTIONS) or UNWRITTEN
+    inner = {new_names.get(str(name), name): option for name, option in mark.inner.items()}
+    renamed = Mark(mark.place, mark.key, mark.text, mark.origin, inner)
+    marks = document.marks.put(OPTIONS, renamed)
+    return replace(document, data={**document.data, "spec": spec}, marks=marks)
 
 
 def _options(document: Document) -> dict[str, Any]:

@@ -11,9 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from mlgen.documents.events import walk
-from mlgen.documents.list_reading import ITEMS, RESULTS
-from mlgen.documents.resource_list import Lines, ResourceList
+from mlgen.documents.resource_list import ITEMS, RESULTS, Lines, ResourceList, walk
 from mlgen.kubernetes.objects import Object
 from mlgen.output.yaml import yaml_text
 

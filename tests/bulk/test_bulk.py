@@ -14,8 +14,7 @@ from support import ROOT
 from mlgen import bulk
 from mlgen.bulk import Spool, workers
 from mlgen.cli import main
-from mlgen.documents.files import Text, texts
-from mlgen.documents.parts import parts
+from mlgen.documents.files import Text, parts, texts
 from mlgen.output.manifests import joined, text
 from mlgen.pipeline import attempt
 from mlgen.result import Options

@@ -10,9 +10,8 @@ from support import every_file, files_with, spoilt
 from mlgen import Options, pipeline
 from mlgen.checks.references import creates_pods
 from mlgen.checks.verify import verify_documents
-from mlgen.documents.document import Document
+from mlgen.documents.document import Document, marked
 from mlgen.documents.files import texts
-from mlgen.documents.marks import marked
 from mlgen.problems import Collector, Place
 
 KUBE_VERSION = (1, 34)
@@ -22,10 +21,7 @@ PLAN = "plan.json"
 
 def problems_of(objects):
     """The problems of a stream, as the command reports them, but without reading YAML."""
-    documents = [
-        Document(item, lambda i=i: marked({(): Place("stream", i)}))
-        for i, item in enumerate(objects)
-    ]
+    documents = [Document(item, marked({(): Place("stream", i)})) for i, item in enumerate(objects)]
     collector = Collector()
     verify_documents(documents, KUBE_VERSION, collector)
     return list(collector.problems)

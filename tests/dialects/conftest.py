@@ -3,8 +3,7 @@
 import pytest
 
 from mlgen import dialects
-from mlgen.documents.document import Document
-from mlgen.documents.marks import marked
+from mlgen.documents.document import Document, marked
 from mlgen.problems import MlgenError, Place, dotted
 
 
@@ -13,7 +12,7 @@ def job():
     """Return the TrainingJob of a custom resource, which must have no errors."""
 
     def job(resource):
-        document, _ = dialects.native(Document(resource, lambda: marked({(): Place("job.yaml")})))
+        document, _ = dialects.native(Document(resource, marked({(): Place("job.yaml")})))
         return document.data
 
     return job
@@ -25,7 +24,7 @@ def problems():
 
     def problems(resource):
         try:
-            return dialects.native(Document(resource, lambda: marked({(): Place("job.yaml")})))[1]
+            return dialects.native(Document(resource, marked({(): Place("job.yaml")})))[1]
         except MlgenError as error:
             return list(error.problems)
 

@@ -3,8 +3,7 @@
 import pytest
 
 from mlgen.dialects._builder import Builder, SourceValue, short_volume
-from mlgen.documents.document import Document
-from mlgen.documents.marks import marked
+from mlgen.documents.document import Document, marked
 from mlgen.problems import Place, Problem
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -120,9 +119,7 @@ class TestMetadata:
         built.put(("spec", "runPolicy", "suspend"), built.resource, value=True)
 
         assert (
-            built.finish(Document({}, lambda: marked({(): Place("")})))
-            .data["spec"]
-            .get("runPolicy")
+            built.finish(Document({}, marked({(): Place("")}))).data["spec"].get("runPolicy")
             == policy
         )
 
@@ -327,9 +324,7 @@ def finished(roles, origins=None, **spec):
     built = builder()
     built.data["spec"] = {**spec, "roles": roles}
     built.origins |= origins or {}
-    return built.finish(
-        Document({}, lambda: marked({(): Place("a", 1, 1), ("x", "i"): Place("a", 2, 3)}))
-    )
+    return built.finish(Document({}, marked({(): Place("a", 1, 1), ("x", "i"): Place("a", 2, 3)})))
 
 
 class TestFinish:

@@ -12,9 +12,8 @@ from support import FIXTURES, RESOURCES, ROOT, without_totals
 
 from mlgen import dialects
 from mlgen.cli import main
-from mlgen.documents.document import Document
+from mlgen.documents.document import Document, marked
 from mlgen.documents.files import Text
-from mlgen.documents.marks import marked
 from mlgen.output import yaml as emit
 from mlgen.problems import Collector, MlgenError, Place, Problem
 
@@ -80,7 +79,7 @@ def test_the_differences_of_every_operator_are_in_the_docs(name):
 
 
 def document(data):
-    return Document(data, lambda: marked({(): Place("job.yaml")}))
+    return Document(data, marked({(): Place("job.yaml")}))
 
 
 @pytest.mark.parametrize(

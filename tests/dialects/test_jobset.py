@@ -4,8 +4,7 @@ import pytest
 
 from mlgen import dialects
 from mlgen.dialects.jobset import exclusive_affinity
-from mlgen.documents.document import Document
-from mlgen.documents.marks import marked
+from mlgen.documents.document import Document, marked
 from mlgen.problems import MlgenError, Place, dotted
 
 PREFIX = "jobset.sigs.k8s.io/"
@@ -30,16 +29,14 @@ def jobset(*replicated_jobs, version="v1alpha2", metadata=None, **spec):
 
 def convert(resource):
     """The `spec` of the TrainingJob, and the path and message of each warning."""
-    document, warnings = dialects.native(
-        Document(resource, lambda: marked({(): Place("jobset.yaml")}))
-    )
+    document, warnings = dialects.native(Document(resource, marked({(): Place("jobset.yaml")})))
     return document.data["spec"], [(dotted(w.path), w.message) for w in warnings]
 
 
 def problems(resource):
     """The path and message of each error, without `spec.`; warnings are left out."""
     with pytest.raises(MlgenError) as raised:
-        dialects.native(Document(resource, lambda: marked({(): Place("jobset.yaml")})))
+        dialects.native(Document(resource, marked({(): Place("jobset.yaml")})))
     errors = [problem for problem in raised.value.problems if not problem.warning]
     assert {error.code for error in errors} == {"refused"}
     assert all(error.hint for error in errors)
@@ -58,7 +55,7 @@ def role(resource, name="worker-0"):
 
 def test_each_job_becomes_a_role_with_the_labels_of_jobset():
     document, warnings = dialects.native(
-        Document(jobset(replicated()), lambda: marked({(): Place("jobset.yaml")}))
+        Document(jobset(replicated()), marked({(): Place("jobset.yaml")}))
     )
 
     assert warnings == []
@@ -191,9 +188,7 @@ def test_the_annotation_for_exclusive_placement_becomes_an_affinity(of_the_set, 
     resource = jobset(replicated(), metadata={"annotations": of_the_set | {"a": "1"}})
     resource["spec"]["replicatedJobs"][0]["template"]["metadata"] = {"annotations": of_the_job}
 
-    document, warnings = dialects.native(
-        Document(resource, lambda: marked({(): Place("jobset.yaml")}))
-    )
+    document, warnings = dialects.native(Document(resource, marked({(): Place("jobset.yaml")})))
 
     terms = document.data["spec"]["roles"]["worker-0"]["affinity"]["podAffinity"]
     assert [term["topologyKey"] for (term,) in terms.values()] == [key]

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from mlgen import dialects
-from mlgen.documents.document import Document
-from mlgen.documents.marks import marked
+from mlgen.documents.document import Document, marked
 from mlgen.problems import MlgenError, Place, dotted
 
 FIELDS = {
@@ -43,9 +42,7 @@ def job(kind, roles, annotations=None, **spec):
 
 def convert(resource):
     """The TrainingJob, and the path and message of each warning."""
-    document, warnings = dialects.native(
-        Document(resource, lambda: marked({(): Place("job.yaml")}))
-    )
+    document, warnings = dialects.native(Document(resource, marked({(): Place("job.yaml")})))
     return document.data, [(dotted(w.path), w.message) for w in warnings]
 
 
@@ -56,7 +53,7 @@ def spec_of(resource):
 def problems(resource):
     """The path and message of each error; warnings are left out."""
     with pytest.raises(MlgenError) as raised:
-        dialects.native(Document(resource, lambda: marked({(): Place("job.yaml")})))
+        dialects.native(Document(resource, marked({(): Place("job.yaml")})))
     errors = [problem for problem in raised.value.problems if not problem.warning]
     assert {error.code for error in errors} == {"refused"}
     assert all(error.hint for error in errors)
@@ -602,9 +599,7 @@ def test_a_repository_is_mounted_below_the_working_directory_of_each_role():
 def test_credentials_in_an_annotation_are_a_warning_that_does_not_repeat_them(credential):
     resource = with_config(GIT, {"source": "h/b"} | credential)
 
-    document, (warning,) = dialects.native(
-        Document(resource, lambda: marked({(): Place("job.yaml")}))
-    )
+    document, (warning,) = dialects.native(Document(resource, marked({(): Place("job.yaml")})))
 
     message = "credentials in an annotation are not secret, and mlgen does not use them"
     assert warning.message == message
@@ -624,7 +619,7 @@ def test_fields_of_kubedls_git_container_are_a_warning(fields):
 def test_an_unknown_field_of_an_annotation_is_a_warning_with_a_suggestion():
     resource = with_config(GIT, {"source": "h/b", "brnch": "x"})
 
-    _, (warning,) = dialects.native(Document(resource, lambda: marked({(): Place("job.yaml")})))
+    _, (warning,) = dialects.native(Document(resource, marked({(): Place("job.yaml")})))
 
     assert warning.message == 'unknown field "brnch"; KubeDL ignores it too'
     assert warning.hint == 'did you mean "branch"?'

@@ -5,8 +5,7 @@ from copy import deepcopy
 import pytest
 
 from mlgen import dialects
-from mlgen.documents.document import Document
-from mlgen.documents.marks import marked
+from mlgen.documents.document import Document, marked
 from mlgen.problems import MlgenError, Place
 
 COMPLETES = {"event": "TaskCompleted", "action": "CompleteJob"}
@@ -34,7 +33,7 @@ def convert(*tasks, **fields):
     """Return the TrainingJob and the warnings."""
     data = job(*tasks, **fields)
     before = deepcopy(data)
-    document, warnings = dialects.native(Document(data, lambda: marked({(): Place(1, 1)})))
+    document, warnings = dialects.native(Document(data, marked({(): Place(1, 1)})))
     assert data == before
     assert all(warning.warning and warning.code == "differs" for warning in warnings)
     return document.data, warnings

@@ -2,8 +2,7 @@
 
 import pytest
 
-from mlgen.documents.document import Document, is_too_deep
-from mlgen.documents.marks import Mark
+from mlgen.documents.document import Document, Mark, is_too_deep
 from mlgen.problems import Place, Problem
 
 ROOT, SPEC, NAME, KEY = (Place("job.yaml", line) for line in (1, 2, 3, 4))
@@ -13,7 +12,7 @@ def document(**fields):
     name = Mark(NAME, KEY, "08", origin=("a", "b"))
     items = Mark(inner={0: Mark(SPEC, inner={"name": name})}, origin=("a",))
     root = Mark(ROOT, inner={"items": items})
-    return Document({"items": [{"name": "x"}]}, lambda: root, **fields)
+    return Document({"items": [{"name": "x"}]}, root, **fields)
 
 
 def problem(*path, place=None):

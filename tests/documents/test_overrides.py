@@ -5,9 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from mlgen.documents.document import Document
+from mlgen.documents.document import Document, Mark, marked
 from mlgen.documents.files import Text
-from mlgen.documents.marks import Mark, marked
 from mlgen.documents.overrides import apply, parse, written
 from mlgen.documents.reader import read_documents
 from mlgen.problems import MlgenError, Place
@@ -223,7 +222,7 @@ def test_a_path_that_does_not_exist_is_an_error(path, message, document):
 @pytest.mark.parametrize("data", [None, "text", ["item"]])
 def test_nothing_can_be_set_in_a_document_that_is_not_a_mapping(data):
     with pytest.raises(ValueError, match='the document is not a mapping, so "spec" cannot be set'):
-        apply(Document(data, lambda: marked({(): Place("job.yaml")})), ("spec", "image"), "x")
+        apply(Document(data, marked({(): Place("job.yaml")})), ("spec", "image"), "x")
 
 
 def test_an_overridden_value_is_placed_at_set_and_the_others_in_the_file(document):
@@ -238,7 +237,7 @@ def test_an_overridden_value_of_a_custom_resource_keeps_its_own_path(document):
     place = document.place(())
     inner = {"roles": Mark(place, origin=("b",), inner={"ps": Mark(place)}), "image": Mark(place)}
     marks = Mark(place, inner={"spec": Mark(place, origin=("a",), inner=inner)})
-    converted = replace(document, marks=lambda: marks, converted=True)
+    converted = replace(document, marks=marks, converted=True)
 
     assert {
         (): (),

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from mlgen import dialects
 from mlgen.documents.chunks import chunks, split
-from mlgen.documents.files import Text, texts
-from mlgen.documents.parts import documents, parts, size
+from mlgen.documents.files import Text, documents, parts, size, texts
 from mlgen.documents.reader import read_documents
 
 FILES = {
@@ -162,8 +161,7 @@ def test_no_link_out_of_a_folder_is_followed(read, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("read", [texts, parts])
 def test_a_file_that_is_too_large_is_an_error(read, monkeypatch, tmp_path):
-    for module in ("files", "parts"):
-        monkeypatch.setattr(f"mlgen.documents.{module}.TEXT_BYTES", 1 << 20)
+    monkeypatch.setattr("mlgen.documents.files.TEXT_BYTES", 1 << 20)
     (tmp_path / "large.yaml").write_bytes(b"a: 1\n---\n" + b"#" * (1 << 20))
     (tmp_path / "next.yaml").write_bytes(b"b: 1\n---\n" + b"#" * ((1 << 20) - 9))
 
@@ -179,7 +177,7 @@ def test_a_file_that_is_too_large_is_an_error(read, monkeypatch, tmp_path):
 
 
 def test_no_more_of_a_stream_is_read_than_may_be(monkeypatch):
-    monkeypatch.setattr("mlgen.documents.parts.TEXT_BYTES", 1000)
+    monkeypatch.setattr("mlgen.documents.files.TEXT_BYTES", 1000)
     monkeypatch.setattr("mlgen.documents.files.TEXT_BYTES", 1000)
     for read in (texts, parts):
         stream = io.BytesIO(b"x" * 5000)

@@ -2,10 +2,9 @@
 
 import pytest
 
-from mlgen.documents import list_reading
+from mlgen.documents import resource_list
 from mlgen.documents.files import Text
-from mlgen.documents.list_reading import VERSIONS
-from mlgen.documents.resource_list import read
+from mlgen.documents.resource_list import VERSIONS, read
 from mlgen.problems import MlgenError, Problem
 
 HEAD = "apiVersion: config.kubernetes.io/v1\nkind: ResourceList\n"
@@ -163,7 +162,7 @@ def test_nesting_has_a_bound(nested):
 
 
 def test_the_number_of_items_has_a_bound(monkeypatch):
-    monkeypatch.setattr(list_reading, "DOCUMENTS", 2)
+    monkeypatch.setattr(resource_list, "DOCUMENTS", 2)
 
     assert 2 == len(parsed(f"{HEAD}items: [{{}}, {{}}]\n").items)
     assert "has more than 2 items [too-large]" in error(f"{HEAD}items: [{{}}, {{}}, {{}}]\n")

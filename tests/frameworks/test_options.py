@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from mlgen import MlgenError, convert, frameworks, validate
+from mlgen.documents.document import Mark
 from mlgen.documents.files import Text
-from mlgen.documents.marks import Mark
 from mlgen.documents.reader import read_documents
 from mlgen.frameworks import _options
 from mlgen.problems import Place
@@ -136,8 +136,8 @@ def test_a_document_without_options_has_no_old_names(spec):
 def test_origins_in_a_custom_resource_follow_the_current_name():
     path = ("spec", "options", "elastic")
     original = document(OLD)
-    marks = original.marks().put(path, Mark(original.place(path), origin=("spec", "elastic")))
-    converted = replace(original, marks=lambda: marks, converted=True)
+    marks = original.marks.put(path, Mark(original.place(path), origin=("spec", "elastic")))
+    converted = replace(original, marks=marks, converted=True)
 
     current = _options.with_current_names(converted, {"elastic": "elasticPolicy"})
 

@@ -19,7 +19,7 @@ from support import FIXTURES, RESOURCES, ROOT, load_all
 
 from mlgen import MlgenError, Options, __version__
 from mlgen.cli import main
-from mlgen.documents import parts
+from mlgen.documents import files
 from mlgen.integrations.helm import ANNOTATION, post_render, report_failure
 
 JOB = """\
@@ -381,13 +381,13 @@ def test_only_jobs_refuses_every_other_object(message):
 
 
 def test_standard_input_may_be_closed_or_too_large(monkeypatch):
-    monkeypatch.setattr(parts, "TEXT_BYTES", 10)
+    monkeypatch.setattr(files, "TEXT_BYTES", 10)
     code, out, err = run(JOB)
     monkeypatch.setattr(sys, "stdin", None)
 
     assert (1, b"", "too-large") == (code, out, err.rpartition("[")[2].strip("]\n"))
     with pytest.raises(MlgenError, match="standard input is closed"):
-        next(parts.standard_input())
+        next(files.standard_input())
 
 
 TERMINAL = """

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mlgen.documents.document import Document
-from mlgen.documents.marks import marked
+from mlgen.documents.document import Document, marked
 from mlgen.output import folder
 from mlgen.problems import MlgenError, Place, Problem
 from mlgen.result import Foreign
@@ -15,7 +14,7 @@ HEAD = "# Made by mlgen render. Change the job, not this file: it is written ane
 
 def foreign(name, kind="ConfigMap", text=""):
     data = {"apiVersion": "v1", "kind": kind, "metadata": {"name": name} if name else {}}
-    return Foreign(Document(data, lambda: marked({(): Place("x.yaml", 7)}), text=text))
+    return Foreign(Document(data, marked({(): Place("x.yaml", 7)}), text=text))
 
 
 def test_an_object_without_a_source_text_is_written_from_its_data():

@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlgen.documents.files import Text
-from mlgen.documents.list_reading import VERSIONS
-from mlgen.documents.resource_list import read
+from mlgen.documents.resource_list import VERSIONS, read
 from mlgen.output.resource_list import resource_list_text
 
 HEAD = "apiVersion: config.kubernetes.io/v1\nkind: ResourceList\n"
