@@ -273,7 +273,7 @@ def _render_combinations(
 def _require_small(document: Document, count: int, job: Rendered) -> None:
     """Check that so many combinations like this one are not too large together."""
     try:
-        objects.size.require_combinations(count, job.objects)
+        objects.errors.require_combinations(count, job.objects)
     except MlgenError as error:
         raise MlgenError(_located(document, error.problems)) from None
 

@@ -5,7 +5,7 @@ import pytest
 import mlgen
 from mlgen import MlgenError, Options, bulk, pipeline
 from mlgen.documents.files import Text
-from mlgen.objects import size
+from mlgen.objects import errors
 
 JOB = "apiVersion: mlgen.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: a}\n"
 WORKER = JOB + "spec: {framework: generic, image: y, roles: {worker: {}}"
@@ -90,7 +90,7 @@ def test_a_document_with_many_problems_names_the_first_of_them():
 
 
 def test_workloads_that_repeat_a_text_too_often(monkeypatch):
-    monkeypatch.setattr(size, "JOB_BYTES", 1 << 20)
+    monkeypatch.setattr(errors, "JOB_BYTES", 1 << 20)
     text = f"{MASTER}: 300, args: [{'x' * 5000}]}}}}}}"
     (problem,) = rejected(text)
 
@@ -103,7 +103,7 @@ def test_workloads_that_repeat_a_text_too_often(monkeypatch):
     [("JOB_OBJECTS", 5, "6 objects together"), ("JOB_BYTES", 1000, "0 MiB together")],
 )
 def test_combinations_that_are_too_large_together(monkeypatch, name, limit, message):
-    monkeypatch.setattr(size, name, limit)
+    monkeypatch.setattr(errors, name, limit)
     text = WORKER.replace("spec: {", "spec:\n  ").replace(", ", "\n  ") + "\n" + MATRIX
     (problem,) = rejected(text)
 

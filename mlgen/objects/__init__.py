@@ -5,15 +5,15 @@ from typing import Any
 
 from mlgen.jobfile.model import TrainingJob
 from mlgen.kubernetes.versions import DEFAULT, KubeVersion
-from mlgen.objects import kueue, rbac, storage, supervisor, tensorboard
+from mlgen.objects import kueue, security, storage, supervisor, tensorboard
 from mlgen.objects.containers import scripts
+from mlgen.objects.errors import require_workloads
 from mlgen.objects.gang import pod_group
 from mlgen.objects.labels import config_name, metadata, workload_name
 from mlgen.objects.pod import service_account
-from mlgen.objects.replicas import workloads
 from mlgen.objects.services import job_service, replica_services
-from mlgen.objects.size import require_workloads
 from mlgen.objects.skeleton import filled
+from mlgen.objects.workload import workloads
 from mlgen.resources import script
 from mlgen.topology import Role, Topology
 
@@ -87,6 +87,8 @@ def _role_access(job: TrainingJob, role: Role) -> Iterator[dict[str, Any]]:
     for right in role.rights:
         resources.setdefault((right.names, right.verbs), []).append(right.resource)
     rules = [
-        rbac.policy_rule("", kinds, verbs, names) for (names, verbs), kinds in resources.items()
+        security.policy_rule("", kinds, verbs, names) for (names, verbs), kinds in resources.items()
     ]
-    yield from rbac.access(job, metadata(job, workload_name(job, role), role.name), account, rules)
+    yield from security.access(
+        job, metadata(job, workload_name(job, role), role.name), account, rules
+    )

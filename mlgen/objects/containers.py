@@ -1,14 +1,30 @@
-"""A role → its training container, and the helpers that run before it."""
+"""A role → its training container, and the helpers that run before it.
 
+A probe or a Service may refer to a port by the name that the user gave it. So where a user and
+mlgen declare the same number, the user's port counts.
+"""
+
+import re
+from collections.abc import Mapping
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from mlgen.jobfile.model import TrainingJob
+from mlgen.jobfile.model import TrainingJob, containers_of
 from mlgen.objects import storage
-from mlgen.objects.env import index_variable, main_env
-from mlgen.objects.ports import container_ports
+from mlgen.objects.labels import index_label
 from mlgen.objects.security import RESTRICTED
-from mlgen.objects.volumes import volume_mount
-from mlgen.topology import INDEX, ConfigFiles, Helper, Mount, Role, Wait
+from mlgen.objects.storage import volume_mount
+from mlgen.topology import (
+    INDEX,
+    INDEX_NAME,
+    PEERS,
+    ConfigFiles,
+    Helper,
+    Mount,
+    PodField,
+    Role,
+    Wait,
+)
 
 WAIT_SCRIPT = "wait-for-peers.sh"
 SCRIPTS = "/mlgen/scripts"
@@ -132,3 +148,137 @@ def _training_user_context(role: Role) -> dict[str, Any]:
         user_context = container.get("securityContext") or {}
         context |= {name: value for name, value in user_context.items() if name.startswith("runAs")}
     return context
+
+
+REFERENCE = re.compile(r"\$\(([^()]+)\)")
+"""https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/"""
+
+
+def main_env(role: Role) -> list[dict[str, Any]]:
+    """Return the variables of the training container; a user's value replaces the framework's.
+
+    The index comes first, because the others may refer to it.
+    """
+    user_env = role.spec.env
+    env = [_variable(name, value) for name, value in role.env.items() if name not in user_env]
+    for name, value in user_env.items():
+        env.append({"name": name, **(value if isinstance(value, dict) else {"value": value})})
+    return [index_variable(role), *_in_dependency_order(env)]
+
+
+def index_variable(role: Role) -> dict[str, Any]:
+    """Return the variable that holds a replica's index: a literal, or from the pod's label."""
+    if role.index is not None:
+        return {"name": INDEX_NAME, "value": str(role.index)}
+    field = f"metadata.labels['{index_label(role)}']"
+    return {"name": INDEX_NAME, "valueFrom": {"fieldRef": {"fieldPath": field}}}
+
+
+def with_index_variable(role: Role, spec: dict[str, Any]) -> dict[str, Any]:
+    """Return a pod spec in which every container that refers to the index defines it.
+
+    Containers that mlgen renders define it already; those that only a template has do not.
+    """
+    lists = {key: spec[key] for key in ("initContainers", "containers") if spec.get(key)}
+    return spec | {
+        key: [_define_index(role, container) for container in containers]
+        for key, containers in lists.items()
+    }
+
+
+def _define_index(role: Role, container: dict[str, Any]) -> dict[str, Any]:
+    """Return a container with the index variable, if it refers to it and lacks a definition."""
+    env = container.get("env") or []
+    texts = [*(container.get("command") or []), *(container.get("args") or [])]
+    texts += [variable.get("value") or "" for variable in env]
+    refers = any(INDEX in text for text in texts)
+    if not refers or any(variable["name"] == INDEX_NAME for variable in env):
+        return container
+    return container | {"env": [index_variable(role), *env]}
+
+
+def _in_dependency_order(env: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return variables in an order in which each one follows those that it refers to.
+
+    Kubernetes expands `$(NAME)` only if NAME is defined earlier in the list. The job file has a
+    mapping instead, whose keys tools such as kustomize sort. Variables that are in order, or refer
+    to each other in a cycle, are returned unchanged.
+    """
+    positions = {variable["name"]: position for position, variable in enumerate(env)}
+    references = {
+        name: [
+            reference
+            for reference in REFERENCE.findall(env[position].get("value") or "")
+            if reference in positions and reference != name
+        ]
+        for name, position in positions.items()
+    }
+    if all(
+        positions[reference] < positions[name]
+        for name, names in references.items()
+        for reference in names
+    ):
+        return env
+    try:
+        return [env[positions[name]] for name in TopologicalSorter(references).static_order()]
+    except CycleError:
+        return env
+
+
+def _variable(name: str, value: str | PodField) -> dict[str, Any]:
+    if isinstance(value, PodField):
+        return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": value.path}}}
+    return {"name": name, "value": value}
+
+
+def container_ports(role: Role) -> list[dict[str, Any]]:
+    """Return the ports that peers use. A hostPort keeps two pods with the same port off one node.
+
+    A name of a port of the user, which must be unique in a container, is not used again.
+    """
+    user_names = {port.get("name") for port in _user_ports(role)}
+    ports = []
+    for name, port in _constant_ports(role).items():
+        number = role.host_ports.get(name, port)
+        fields: dict[str, Any] = {} if name in user_names else {"name": name}
+        fields["containerPort"] = number
+        ports.append(fields | ({"hostPort": number} if name in role.host_ports else {}))
+    return ports
+
+
+def with_host_ports(role: Role, template: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a user's template in which a port that peers use has the replica's port on the node.
+
+    With host networking, each replica listens on a port of its own there.
+    """
+    containers = containers_of(template)
+    if not role.host_ports or not containers:
+        return template
+    on_node = {
+        port: role.host_ports[name]
+        for name, port in _constant_ports(role).items()
+        if name in role.host_ports
+    }
+    changed = [
+        container | {"ports": [_on_node(port, on_node) for port in container["ports"]]}
+        if container.get("name") == role.spec.main_container and container.get("ports")
+        else container
+        for container in containers
+    ]
+    return {**template, "spec": {**template["spec"], "containers": changed}}
+
+
+def _on_node(port: dict[str, Any], on_node: Mapping[int, int]) -> dict[str, Any]:
+    """Return a port with the number on the node, if there is one for its number."""
+    number = on_node.get(port.get("containerPort", 0))
+    return port | {"containerPort": number, "hostPort": number} if number else port
+
+
+def _constant_ports(role: Role) -> dict[str, int]:
+    """Return the ports by which peers reach a replica, by name."""
+    return ({PEERS: role.port} if role.port else {}) | dict(role.more_ports)
+
+
+def _user_ports(role: Role) -> list[dict[str, Any]]:
+    """Return the ports that templates of the user declare for the training container."""
+    return [port for patch in role.spec.container_patches for port in patch.get("ports") or []]

@@ -1,6 +1,12 @@
-"""Errors in the pod template of a user."""
+"""Errors that only the objects of a job show: in a pod template, or in their number and bytes."""
 
-from mlgen.problems import Code, MlgenError, Problem
+import json
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+from mlgen.bounds import JOB_BYTES, JOB_OBJECTS
+from mlgen.kubernetes.objects import Object
+from mlgen.problems import Code, MlgenError, Problem, ValuePath
 from mlgen.topology import Role
 
 
@@ -8,3 +14,54 @@ def template_error(role: Role, message: str, code: Code, hint: str = "") -> Mlge
     """Return an error at the pod template of a role."""
     path = ("spec", "roles", role.spec.name, "template")
     return MlgenError([Problem(path, message, code, hint)])
+
+
+MATRIX: ValuePath = ("spec", "matrix")
+
+FEW = 20
+"""So few objects are never too large: each has a part of a document of 1 MiB at most twice."""
+
+
+def bytes_of(items: Iterable[Object]) -> int:
+    """Return about how many bytes objects have in a manifest."""
+    return sum(len(json.dumps(item, ensure_ascii=False)) for item in items)
+
+
+def require_workloads(workloads: Sequence[tuple[Role, Object]]) -> None:
+    """Check the bytes of the workloads of a job; those of one role are about as large.
+
+    Raises:
+        MlgenError: they are too large.
+    """
+    if len(workloads) <= FEW:
+        return
+    size = 0
+    for _, group in groupby(workloads, key=lambda pair: pair[0].name):
+        of_role = [item for _, item in group]
+        size += bytes_of(of_role[-1:]) * len(of_role)
+    if size > JOB_BYTES:
+        message = (
+            f"the {len(workloads):,} workloads of the job have {size >> 20:,} MiB together, the"
+            f" limit is {JOB_BYTES >> 20} MiB"
+        )
+        hint = "put texts that many replicas read into a volume, or use fewer replicas"
+        raise MlgenError([Problem(("spec", "roles"), message, "too-large", hint)])
+
+
+def require_combinations(count: int, objects: Sequence[Object]) -> None:
+    """Check the objects of all combinations of a matrix, of which one is rendered.
+
+    Args:
+        count: the number of combinations.
+        objects: of one of them.
+
+    Raises:
+        MlgenError: they are too many or too large.
+    """
+    total = count * len(objects)
+    size = count * bytes_of(objects) if total <= JOB_OBJECTS else 0
+    if total > JOB_OBJECTS or size > JOB_BYTES:
+        what = f"{total:,} objects" if total > JOB_OBJECTS else f"{size >> 20:,} MiB"
+        limit = f"{JOB_OBJECTS:,} objects" if total > JOB_OBJECTS else f"{JOB_BYTES >> 20} MiB"
+        message = f"the {count:,} combinations have {what} together, the limit is {limit}"
+        raise MlgenError([Problem(MATRIX, message, "too-large", "use fewer values")])

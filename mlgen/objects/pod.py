@@ -4,6 +4,7 @@ from typing import Any
 
 from mlgen.jobfile.model import TrainingJob
 from mlgen.kubernetes.merge import merged
+from mlgen.kubernetes.sidecars import is_sidecar
 from mlgen.objects import kueue, network, placement, security, storage
 from mlgen.objects.containers import (
     RESOURCES,
@@ -11,14 +12,13 @@ from mlgen.objects.containers import (
     helper_container,
     helpers_of,
     training_container,
+    with_host_ports,
+    with_index_variable,
 )
-from mlgen.objects.env import with_index_variable
 from mlgen.objects.errors import template_error
 from mlgen.objects.labels import labels, workload_name
-from mlgen.objects.ports import with_host_ports
-from mlgen.objects.sidecars import with_native_sidecars
 from mlgen.objects.skeleton import filled
-from mlgen.objects.volumes import pod_volumes, volume_mount
+from mlgen.objects.storage import pod_volumes, volume_mount
 from mlgen.topology import Helper, Mount, Role, Topology
 
 
@@ -135,3 +135,24 @@ def _long_fields_last(spec: dict[str, Any]) -> dict[str, Any]:
     long = ("initContainers", "containers", "volumes")
     short_fields = {name: spec[name] for name in spec if name not in long}
     return short_fields | {name: spec[name] for name in long if name in spec}
+
+
+def with_native_sidecars(role: Role, spec: dict[str, Any]) -> dict[str, Any]:
+    """Return a pod spec whose evident sidecars do not keep a Job from completing.
+
+    They become the last init containers, so that they start when the others would have, after
+    every init container of the user and of mlgen.
+    """
+    main = role.spec.main_container
+    containers = spec.get("containers") or []
+    if role.serves or len(containers) == 1:
+        return spec
+
+    moved = [c for c in containers if c.get("name") != main and is_sidecar(c)]
+    if not moved:
+        return spec
+    sidecars = [container | {"restartPolicy": "Always"} for container in moved]
+    return spec | {
+        "initContainers": [*(spec.get("initContainers") or []), *sidecars],
+        "containers": [container for container in containers if container not in moved],
+    }

@@ -1,11 +1,13 @@
-"""What pods may do: their security contexts, and their token for the Kubernetes API.
+"""What pods may do: their security contexts, and their permissions in the Kubernetes API.
 
 Source: https://kubernetes.io/docs/concepts/security/pod-security-standards/
 """
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mlgen.jobfile.model import TrainingJob
+from mlgen.objects.skeleton import filled
 
 CONFINED: dict[str, Any] = {
     "allowPrivilegeEscalation": False,
@@ -68,3 +70,40 @@ def patch(job: TrainingJob, container: str) -> dict[str, Any]:
     if restricted:
         spec["containers"] = [{"name": container, "securityContext": CONFINED}]
     return {"spec": spec}
+
+
+def policy_rule(
+    group: str, resources: Sequence[str], verbs: Sequence[str], names: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return one rule of a Role; without names, it applies to every object of the resources."""
+    resource_names = {"resourceNames": list(names)} if names else {}
+    return {
+        "apiGroups": [group],
+        "resources": list(resources),
+        **resource_names,
+        "verbs": list(verbs),
+    }
+
+
+def access(
+    job: TrainingJob, metadata: dict[str, Any], account: str, rules: Sequence[dict[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """Return a Role and the RoleBinding that grants it to a service account.
+
+    Args:
+        job: the job.
+        metadata: of each object.
+        account: the name of the service account. If it is the name in `metadata`, the
+            ServiceAccount is returned too; else it is the user's and exists already.
+        rules: of the Role.
+    """
+    if account == metadata["name"]:
+        yield filled("serviceaccount", metadata=metadata)
+    yield filled("role", metadata=metadata, rules=list(rules))
+    yield filled(
+        "rolebinding",
+        metadata=metadata,
+        role=metadata["name"],
+        service_account=account,
+        namespace=job.namespace,
+    )

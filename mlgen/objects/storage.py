@@ -1,14 +1,14 @@
-"""Volumes in the short forms of the job file, and the shared memory of the training container."""
+"""Volumes: those of a topology, the short forms of the job file, and shared memory."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from mlgen.jobfile.model import TrainingJob
 from mlgen.kubernetes.quantity import half
 from mlgen.objects.errors import template_error
-from mlgen.objects.labels import JOB, metadata
+from mlgen.objects.labels import JOB, config_name, metadata
 from mlgen.objects.skeleton import filled
-from mlgen.topology import Helper, Mount, Role, Scratch, SecretFiles, Topology
+from mlgen.topology import ConfigFiles, Helper, Mount, Role, Scratch, SecretFiles, Topology
 
 FETCH_TIMEOUT = 600
 """Seconds to keep trying to fetch code, unless the job file has `wait.timeoutSeconds`."""
@@ -153,3 +153,41 @@ def _half_of_memory_limit(role: Role, container: Mapping[str, Any]) -> str | Non
         return None if limit is None else half(limit)
     except ValueError as error:
         raise template_error(role, str(error), "bad-value") from None
+
+
+RUN = 0o555
+"""The file mode of scripts that other programs run."""
+
+
+def volume_mount(mount: Mount) -> dict[str, Any]:
+    """Return a mount as an item of a container's volumeMounts."""
+    # Kubernetes mounts ConfigMaps and Secrets read-only anyway.
+    read_only = {"readOnly": True} if mount.read_only and isinstance(mount.volume, Scratch) else {}
+    return {"name": mount.volume.name, "mountPath": mount.path, **read_only}
+
+
+def pod_volumes(job: TrainingJob, mounts: Iterable[Mount]) -> list[dict[str, Any]]:
+    """Return the volumes of mounts as items of a pod's volumes.
+
+    Of mounts with the same volume name, the last one defines the volume.
+    """
+    volumes = {mount.volume.name: mount.volume for mount in mounts}
+    return [_volume_of(job, volume) for volume in volumes.values()]
+
+
+def _volume_of(job: TrainingJob, volume: Scratch | ConfigFiles | SecretFiles) -> dict[str, Any]:
+    if isinstance(volume, Scratch):
+        medium: dict[str, Any] = {"medium": "Memory"} if volume.memory else {}
+        limit = {"sizeLimit": volume.size} if volume.size else {}
+        return {"name": volume.name, "emptyDir": medium | limit}
+    if isinstance(volume, ConfigFiles):
+        config_map: dict[str, Any] = {"name": config_name(job)}
+        if volume.files:
+            config_map["items"] = [{"key": name, "path": name} for name in volume.files]
+        if any(name.endswith(".sh") for name in volume.files):
+            config_map["defaultMode"] = RUN
+        return {"name": volume.name, "configMap": config_map}
+    secret: dict[str, Any] = {"secretName": volume.secret}
+    if volume.keys:
+        secret["items"] = [{"key": key, "path": path} for key, path in volume.keys.items()]
+    return {"name": volume.name, "secret": secret}

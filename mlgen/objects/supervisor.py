@@ -11,7 +11,7 @@ from typing import Any
 from mlgen.jobfile.model import GiveUpAfter, Helpers, TrainingJob
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.versions import DEFAULT, MUTABLE_WHILE_SUSPENDED, KubeVersion
-from mlgen.objects import rbac, tensorboard
+from mlgen.objects import security, tensorboard
 from mlgen.objects.labels import (
     COMPONENT,
     DECIDES,
@@ -210,7 +210,7 @@ def supervisor_objects(
     # Without the label, the ConfigMap remains when objects are deleted by the job's label.
     status["labels"].pop(JOB)
     job_plan = plan(topology, objects, kube_version)
-    yield from rbac.access(job, metadata(job, name, NAME), name, list(rules(job_plan)))
+    yield from security.access(job, metadata(job, name, NAME), name, list(rules(job_plan)))
     # It is rendered empty, so that the supervisor does not need the right to create it.
     yield filled("configmap", metadata=status)
     yield filled("configmap", metadata=metadata(job, name, NAME), data=files(job.helpers, job_plan))
@@ -268,7 +268,7 @@ def rules(job_plan: Object) -> Iterator[Object]:
 
 
 def _rule(group: str, resource: str, verbs: list[str], names: Sequence[str] = ()) -> Object:
-    return rbac.policy_rule(group, [resource], verbs, names)
+    return security.policy_rule(group, [resource], verbs, names)
 
 
 def _pod_template(topology: Topology, name: str, objects: Sequence[Object]) -> Object:

@@ -1,7 +1,7 @@
 """Objects that differ from an earlier one in a few values → its text, with these values.
 
 Replicas with Jobs of their own differ in names and indices. What such objects share, see
-`mlgen.objects.replicas`, is not even looked at.
+`mlgen.objects.workload`, is not even looked at.
 """
 
 from collections.abc import Callable, Iterable

@@ -3,7 +3,7 @@
 import pytest
 from objects.samples import job
 
-from mlgen.objects.rbac import access, policy_rule
+from mlgen.objects.security import access, policy_rule
 
 META = {"name": "mnist-launcher", "labels": {"a": "b"}}
 

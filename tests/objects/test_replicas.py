@@ -5,8 +5,7 @@ from objects.samples import at, role, topology
 
 from mlgen import pipeline
 from mlgen.documents.files import Text
-from mlgen.objects.replicas import workloads
-from mlgen.objects.workload import workload
+from mlgen.objects.workload import workload, workloads
 from mlgen.output.yaml import yaml_text
 from mlgen.result import Options
 from mlgen.topology import INDEX

@@ -4,7 +4,7 @@ import pytest
 from objects.samples import role
 
 from mlgen.objects.network import with_dns_policy
-from mlgen.objects.sidecars import with_native_sidecars
+from mlgen.objects.pod import with_native_sidecars
 
 MAIN, TAIL = {"name": "main"}, {"name": "tail", "command": ["tail", "-F", "/log"]}
 WAIT = {"name": "wait-for-peers"}

@@ -3,7 +3,7 @@
 import pytest
 from objects.samples import job
 
-from mlgen.objects.volumes import pod_volumes, volume_mount
+from mlgen.objects.storage import pod_volumes, volume_mount
 from mlgen.topology import ConfigFiles, Mount, Scratch, SecretFiles
 
 
