@@ -46,7 +46,7 @@ def import_all():
     import click  # noqa: F401
     import jinja2  # noqa: F401
     import jsonschema  # noqa: F401
-    import ruamel.yaml  # noqa: F401
+    import yaml  # noqa: F401
 
     from mlgen import cli, dialects, frameworks
 
