@@ -79,7 +79,7 @@ def read_document(file: str, first_line: int, chunk: str) -> Document | list[Pro
         first_line: the number of lines before the document.
         chunk: the text of one document.
     """
-    return _Reader(file, first_line, chunk).document()
+    return _Reader(file, first_line, chunk, LOADER).document()
 
 
 def value_document(text: str) -> Document:
@@ -133,6 +133,7 @@ class _Reader:
         file: its name in messages.
         first_line: number of lines before the document.
         text: the document.
+        parser: of PyYAML.
         next: returns the next event of PyYAML.
         hint: what to do if the text is not YAML.
         lines: the offsets of all lines; empty if libyaml counts the same ones.
@@ -146,8 +147,8 @@ class _Reader:
         reached: the largest of these in the current value with an anchor.
     """
 
-    def __init__(self, file: str, first_line: int, text: str) -> None:
-        self.file, self.first_line, self.text = file, first_line, text
+    def __init__(self, file: str, first_line: int, text: str, parser: Any) -> None:
+        self.file, self.first_line, self.text, self.parser = file, first_line, text, parser
         self.next: Callable[[], Any] = _no_event
         self.hint = TEMPLATE_HINT if "{{" in text else ""
         self.lines: list[int] = []
@@ -158,16 +159,22 @@ class _Reader:
         self.values = self.characters = self.level = self.reached = 0
 
     def document(self) -> Document | list[Problem]:
-        """Return the document, or why it cannot be read."""
+        """Return the document, or why it cannot be read.
+
+        libyaml stops at an escape sequence for half of a character. PyYAML's own parser reads on,
+        so all problems of the document are known at once.
+        """
         try:
             self._check_text()
             if not self.text.isascii() and ODD_BREAK.search(self.text):
                 self.lines = [0, *(match.end() for match in BREAK.finditer(self.text))]
-            self.next = events(self.text)
+            self.next = _events(self.text, self.parser)
             data, mark = self._root()
         except _UnreadableError as error:
             return [error.problem]
         except yaml.MarkedYAMLError as error:
+            if error.problem == NO_CHARACTER and self.parser is not yaml.SafeLoader:
+                return _Reader(self.file, self.first_line, self.text, yaml.SafeLoader).document()
             return [self._not_yaml(error)]
         if self.too_long:
             return [self.too_long]
@@ -207,9 +214,7 @@ class _Reader:
         hint = self.hint
         message = " ".join(str(error.problem or error.context).split())
         if message == NO_CHARACTER:
-            mark = error.context_mark or mark
-            message = "an escape sequence stands for no character, or for half of one"
-            hint = "write the character itself"
+            message, hint = "an escape sequence stands for no character", ""
         elif error.problem and error.context_mark:
             line = self._place(error.context_mark).line
             if line != self._place(mark).line:
@@ -367,7 +372,7 @@ class _Reader:
             if _is_merge(key):
                 merged.append(self._value(event))
                 continue
-            name = key.value
+            name = self._text(key.value, place)
             self.path.append(name)
             if first_uses.setdefault(name, place) is not place:
                 message = f'duplicate key "{name}"; first used on line {first_uses[name].line}'
@@ -429,9 +434,17 @@ class _Reader:
         inner |= marks
         return fields
 
+    def _text(self, text: str, place: Place) -> str:
+        """Return the text of a scalar, with `?` for each surrogate, which is a problem."""
+        if text.isascii() or not SURROGATE.search(text):
+            return text
+        message = "an escape sequence is only half of a character (a lone surrogate)"
+        self._note(message, "write the character itself", place)
+        return SURROGATE.sub("?", text)
+
     def _scalar(self, event: Any, place: Place) -> tuple[Any, str | None]:
         """Return a string, number, boolean or None, and its spelling unless it is a string."""
-        text = event.value
+        text = self._text(event.value, place)
         if event.tag not in (None, "!"):
             kind = event.tag.removeprefix(TAG)
         else:
@@ -470,27 +483,20 @@ def _copy(value: Any) -> Any:
     return [_copy(item) for item in value] if isinstance(value, list) else value
 
 
-def events(text: str) -> Callable[[], Any]:
-    """Return what returns the next event of a text; with no byte order mark, which is not counted.
+def _events(text: str, parser: Any) -> Callable[[], Any]:
+    """Return what returns the next event of a text; PyYAML's parsers then raise the same errors."""
+    loader = parser(text)
 
-    Where PyYAML's own parser is read, it raises the same errors as libyaml for escape sequences.
-    """
-    loader: Any = LOADER(text)
-    if LOADER is not yaml.SafeLoader:
-        next_event: Callable[[], Any] = loader.get_event
-        return next_event
-    mark: Callable[[], Any] = loader.get_mark
-
-    def checked() -> Any:
+    def event() -> Any:
         try:
-            event: Any = loader.get_event()
-        except (OverflowError, ValueError):  # for "\U00110000"
-            raise yaml.MarkedYAMLError(problem=NO_CHARACTER, problem_mark=mark()) from None
-        if SURROGATE.search(getattr(event, "value", "")):
-            raise yaml.MarkedYAMLError(problem=NO_CHARACTER, problem_mark=event.start_mark)
-        return event
+            return loader.get_event()
+        except (OverflowError, ValueError):  # of PyYAML's own parser, for "\U00110000"
+            raise yaml.MarkedYAMLError(
+                problem=NO_CHARACTER, problem_mark=loader.get_mark()
+            ) from None
 
-    return checked
+    next_event: Callable[[], Any] = loader.get_event
+    return event if parser is yaml.SafeLoader else next_event
 
 
 def _no_event() -> Any:

@@ -57,7 +57,7 @@ def sources() -> list[Any]:
         try:
             found = [data for data in load_all(text) if isinstance(data, dict)]
             json.dumps(found)
-        except (yaml.YAMLError, KeyError, TypeError, ValueError):  # some are no YAML
+        except (yaml.YAMLError, TypeError, ValueError):  # some are no YAML, or contain themselves
             continue
         documents += found
     return documents
