@@ -430,8 +430,9 @@ class _Reader:
                 kind = "list" if isinstance(source, list) else "scalar"
                 message = f"expected a mapping to merge with <<, got a {kind}"
                 self._note(message, "", its.place)
-        marks |= inner
-        inner |= marks
+        own = dict(inner)
+        inner.clear()
+        inner.update(marks | own)
         return fields
 
     def _text(self, text: str, place: Place) -> str:
