@@ -1,7 +1,7 @@
 """The JSON Schemas of custom resources, from `schemas/resources/<dialect>.json`.
 
 There, `kinds` has the schema of `spec` by apiVersion and kind. A `$ref` names a definition in the
-same file or another one.
+same file or another one. Only the dialect uses what else its file has.
 """
 
 import json
@@ -32,7 +32,7 @@ def resource_schema(dialect: str, version: str, kind: str) -> dict[str, Any]:
             "apiVersion": {"type": "string"},
             "kind": {"type": "string"},
             "metadata": _definition(COMMON, "metadata"),
-            "spec": _resolved(_read(file)["kinds"][version][kind], file),
+            "spec": _resolved(read(file)["kinds"][version][kind], file),
             "status": {},
         },
         "definitions": base()["definitions"],
@@ -94,7 +94,8 @@ STAGES = ("alpha", "beta", "")
 
 
 @cache
-def _read(file: str) -> dict[str, Any]:
+def read(file: str) -> dict[str, Any]:
+    """Return a file of `schemas/resources`."""
     text = (folder("schemas") / "resources" / file).read_text(encoding="utf-8")
     loaded: dict[str, Any] = json.loads(text)
     return loaded
@@ -102,7 +103,7 @@ def _read(file: str) -> dict[str, Any]:
 
 @cache
 def _definition(file: str, name: str) -> dict[str, Any]:
-    resolved: dict[str, Any] = _resolved(_read(file)["definitions"][name], file)
+    resolved: dict[str, Any] = _resolved(read(file)["definitions"][name], file)
     return resolved
 
 

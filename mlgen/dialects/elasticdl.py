@@ -14,6 +14,7 @@ import shlex
 from collections.abc import Iterator
 
 from mlgen.dialects._builder import Builder, Dialect, SourceValue
+from mlgen.dialects._schemas import read
 from mlgen.kubernetes.quantity import natural
 from mlgen.problems import ValuePath, choice, did_you_mean
 
@@ -29,43 +30,10 @@ COUNTS = {"ps": "num_ps_pods", "worker": "num_workers"}
 BLOCK_NAMES = {"master": "Master", "ps": "PS", "worker": "Worker"}
 """The two names of a role's block in `spec`."""
 
-SWITCHES = {
-    "enable_automate_memory": False,
-    "force_use_kube_config_file": True,
-    "lr_staleness_modulation": True,
-    "need_elasticdl_job_service": True,
-    "need_pod_manager": False,
-    "need_task_manager": False,
-    "need_tf_config": True,
-    "ps_is_critical": False,
-    "relaunch_timeout_worker": True,
-    "task_fault_tolerance": False,
-    "use_async": True,
-    "use_go_ps": False,
-}
+SWITCHES: dict[str, bool] = read("elasticdl.json")["switches"]
 """Arguments that need no value, and the value that each has then."""
 
-_RESOURCE_ARGUMENTS = tuple(
-    f"{role}_resource_{kind}"
-    for role in ("master", "ps", "worker", "chief", "evaluator")
-    for kind in ("request", "limit")
-)
-
-_OTHER_ARGUMENTS = """
-aux_params callbacks checkpoint_dir checkpoint_dir_for_init checkpoint_steps chief_pod_priority
-cluster_spec cluster_spec_json critical_worker_index custom_data_reader data_reader_params
-dataset_fn distribution_strategy envs eval_metrics_fn evaluation_start_delay_secs evaluation_steps
-evaluation_throttle_secs evaluator_pod_priority extra_pypi_index feed get_model_steps grads_to_wait
-image_name image_pull_policy job_command job_name keep_checkpoint_max
-launch_worker_after_ps_running log_file_path log_level log_loss_steps loss master_pod_priority
-max_step minibatch_size model_def model_params model_zoo namespace num_epochs num_evaluators
-num_minibatches_per_task num_ps_pods num_workers optimizer output populate_env_names
-prediction_data prediction_outputs_processor ps_image ps_pod_priority ps_relaunch_max_num
-relaunch_on_worker_failure restart_policy sync_version_tolerance tensorboard_log_dir training_data
-validation_data volume worker_image worker_pod_priority yaml
-"""
-
-ARGUMENTS = (*SWITCHES, *_RESOURCE_ARGUMENTS, *_OTHER_ARGUMENTS.split())
+ARGUMENTS: list[str] = [*SWITCHES, *read("elasticdl.json")["arguments"]]
 """The arguments of `elasticdl train`, `evaluate` and `predict`, of all releases."""
 
 CLIENT_ARGUMENTS = ("yaml", "force_use_kube_config_file")

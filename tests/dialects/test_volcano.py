@@ -428,7 +428,7 @@ def test_hcclrank_is_not_rendered():
             {"x": []},
             "spec.plugins.x",
             'unknown plugin "x"',
-            "expected one of: env, svc, ssh, tensorflow, pytorch, mpi, ray, hcclrank",
+            "use one of: env, svc, ssh, tensorflow, pytorch, mpi, ray, hcclrank",
         ),
         (
             {"ssh": ["--ssh-prt=1"]},
@@ -440,7 +440,7 @@ def test_hcclrank_is_not_rendered():
             {"mpi": ["--x"]},
             "spec.plugins.mpi.0",
             "unknown argument --x: mpi ignores it and all after it",
-            "expected one of: --master, --worker, --port",
+            "use one of: --master, --worker, --port",
         ),
         (
             {"env": ["--x"]},
@@ -598,7 +598,7 @@ RESERVED = "is reserved: peers find a pod by its hostname and subdomain"
             {"restart": "Sometimes"},
             "template.spec.restartPolicy",
             'unknown restartPolicy "Sometimes"',
-            "expected one of: Always, OnFailure, Never",
+            "use one of: Always, OnFailure, Never",
         ),
         (
             {"partitionPolicy": {"totalPartitions": 3, "partitionSize": 1}},

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from mlgen.bounds import ROLES
 from mlgen.dialects._builder import Builder, SourceValue
-from mlgen.problems import did_you_mean
+from mlgen.problems import choice, did_you_mean
 
 JOB_NAME = re.compile("[a-z]([-a-z0-9]*[a-z0-9])?")
 
@@ -140,8 +140,8 @@ def require_names(
     known = [replicated.name for replicated in replicated_jobs]
     for name in names:
         if name.value not in known:
-            hint = did_you_mean(name.value, known) or f"use one of: {', '.join(known)}"
-            builder.refuse(name, f'there is no replicated Job "{name.value}"', hint)
+            message = f'there is no replicated Job "{name.value}"'
+            builder.refuse(name, message, choice(name.value, known))
 
 
 def is_queued(builder: Builder) -> bool:

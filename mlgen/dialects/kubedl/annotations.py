@@ -13,20 +13,27 @@ from typing import Any
 
 from mlgen.bounds import DEPTH
 from mlgen.dialects._builder import Builder, SourceValue
+from mlgen.dialects._schemas import read
 from mlgen.documents.document import is_too_deep
-from mlgen.problems import ValuePath, did_you_mean, dotted
+from mlgen.problems import ValuePath, choice, dotted
 
 NETWORK_MODE = "kubedl.io/network-mode"
 ELASTIC_TRAINING = "kubedl.io/enable-elastic-training"
 
-TYPE_NAMES: dict[type, str] = {
-    str: "a string",
-    bool: "a boolean",
-    int: "an integer",
-    float: "a number",
-    dict: "an object",
-    list: "a list",
+GIT_SYNC = "kubedl.io/git-sync-config"
+TENSORBOARD = "kubedl.io/tensorboard-config"
+
+TYPES: dict[str, tuple[type, str]] = {
+    "string": (str, "a string"),
+    "boolean": (bool, "a boolean"),
+    "integer": (int, "an integer"),
+    "number": (float, "a number"),
+    "object": (dict, "an object"),
+    "array": (list, "a list"),
 }
+"""By type of JSON Schema: the type in Python, and its name in messages."""
+
+TYPE_NAMES = dict(TYPES.values())
 
 
 def annotation(builder: Builder, name: str) -> SourceValue:
@@ -47,14 +54,12 @@ def remove_annotation(builder: Builder, name: str) -> None:
         del builder.data["metadata"]["annotations"]
 
 
-def read_json(builder: Builder, name: str, types: Mapping[str, type], example: str) -> SourceValue:
+def read_json(builder: Builder, name: str) -> SourceValue:
     """Return the JSON object in an annotation, and remove the annotation from the TrainingJob.
 
     Args:
         builder: gets a problem for what is not valid.
-        name: of the annotation.
-        types: the types of the known fields.
-        example: a valid object, for hints.
+        name: of the annotation, whose schema is in `schemas/resources/kubedl.json`.
 
     Returns:
         The object without fields that are null; nothing if there is no annotation or no valid one.
@@ -63,7 +68,8 @@ def read_json(builder: Builder, name: str, types: Mapping[str, type], example: s
     if not source:
         return source
     remove_annotation(builder, name)
-    hint = f"for example {example}"
+    schema = read("kubedl.json")["annotations"][name]
+    hint = f"for example {json.dumps(schema['examples'][0])}"
     try:
         content = json.loads(source.value)
         json.dumps(content, ensure_ascii=False).encode()  # fails for half of a surrogate pair
@@ -76,67 +82,48 @@ def read_json(builder: Builder, name: str, types: Mapping[str, type], example: s
         builder.refuse(source, "expected a JSON object", hint)
         return SourceValue(None)
     config = SourceValue({k: v for k, v in content.items() if v is not None}, source.path)
-    valid = _check_types(builder, config, types, hint)
-    _report_unknown_fields(builder, config, types)
+    valid = _check_fields(builder, config, schema["properties"], hint)
+    for field in schema["required"] if valid else ():
+        if not config.get(field).value:
+            builder.refuse(config, f'field "{field}" is missing', hint)
+            valid = False
     return config if valid else SourceValue(None)
 
 
-def _check_types(
-    builder: Builder, config: SourceValue, types: Mapping[str, type], hint: str
+def _check_fields(
+    builder: Builder, config: SourceValue, known: Mapping[str, Any], hint: str
 ) -> bool:
-    """Return True if all known fields have their type; report those that have not."""
+    """Report fields of a wrong type, then those that KubeDL ignores; return True if none is wrong.
+
+    Args:
+        builder: gets the problems.
+        config: the object.
+        known: the schemas of the fields.
+        hint: for fields of a wrong type.
+    """
     valid = True
     for name, field in config.fields():
-        if name in types and not isinstance(field.value, types[name]):
-            expected, actual = TYPE_NAMES[types[name]], TYPE_NAMES[type(field.value)]
-            builder.refuse(field, f"expected {expected}, got {actual}", hint)
+        kind, expected = TYPES[known[name]["type"]] if name in known else (object, "")
+        if not isinstance(field.value, kind):
+            message = f"expected {expected}, got {TYPE_NAMES[type(field.value)]}"
+            builder.refuse(field, message, hint)
             valid = False
+    for name, field in config.fields():
+        if name not in known:
+            message = f'unknown field "{name}"; KubeDL ignores it too'
+            builder.differs(field, message, choice(name, list(known)))
     return valid
 
-
-def _report_unknown_fields(
-    builder: Builder, config: SourceValue, types: Mapping[str, type]
-) -> None:
-    """Report fields that KubeDL ignores."""
-    for name, field in config.fields():
-        if name not in types:
-            hint = did_you_mean(name, types) or f"use one of: {', '.join(types)}"
-            builder.differs(field, f'unknown field "{name}"; KubeDL ignores it too', hint)
-
-
-GIT_SYNC = "kubedl.io/git-sync-config"
-
-GIT_SYNC_EXAMPLE = '{"source": "https://git.example/mnist.git", "branch": "main"}'
-
-GIT_SYNC_FIELDS = {
-    "source": str,
-    "image": str,
-    "rootPath": str,
-    "destPath": str,
-    "envs": list,
-    "branch": str,
-    "revision": str,
-    "depth": str,
-    "maxFailures": int,
-    "ssh": bool,
-    "sshFile": str,
-    "user": str,
-    "password": str,
-}
 
 CREDENTIALS = ("ssh", "sshFile", "user", "password")
 
 
 def write_code_sync(builder: Builder) -> None:
     """Write the repository as a volume, mounted below the working directory of each role."""
-    config = read_json(builder, GIT_SYNC, GIT_SYNC_FIELDS, GIT_SYNC_EXAMPLE)
+    config = read_json(builder, GIT_SYNC)
     if not config:
         return
-    repository = config.get("source").value
-    if not repository:
-        builder.refuse(config, 'field "source" is missing', f"for example {GIT_SYNC_EXAMPLE}")
-        return
-    git = {"repository": repository}
+    git = {"repository": config.get("source").value}
     revision = config.get("revision").value or config.get("branch").value
     if revision:
         git["revision"] = revision
@@ -181,18 +168,6 @@ def _report_credentials(builder: Builder, config: SourceValue, volumes: list[Val
     )
 
 
-TENSORBOARD = "kubedl.io/tensorboard-config"
-
-TENSORBOARD_EXAMPLE = '{"logDir": "/logs"}'
-
-TENSORBOARD_FIELDS = {
-    "logDir": str,
-    "ttlSecondsAfterJobFinished": int,
-    "updateTimestamp": str,
-    "image": str,
-    "ingressSpec": dict,
-}
-
 LEADERS = ("chief", "master", "worker")
 """The roles whose volumes TensorBoard reads; the first that the job has."""
 
@@ -202,16 +177,11 @@ SHAREABLE = ("pvc", "nfs", "hostPath")
 
 def write_tensorboard(builder: Builder) -> None:
     """Write `spec.tensorboard`, with the leader's volume on which the logs are."""
-    config = read_json(builder, TENSORBOARD, TENSORBOARD_FIELDS, TENSORBOARD_EXAMPLE)
-    if not config:
+    config = read_json(builder, TENSORBOARD)
+    leader = next((role for role in LEADERS if role in builder.roles), None)
+    if not config or leader is None:
         return
     log_dir = config.get("logDir")
-    if not log_dir.value:
-        builder.refuse(config, 'field "logDir" is missing', f"for example {TENSORBOARD_EXAMPLE}")
-        return
-    leader = next((role for role in LEADERS if role in builder.roles), None)
-    if leader is None:
-        return
     if "://" not in log_dir.value and not _share_volume(builder, leader, log_dir):
         message = f"{log_dir.value} is not on a volume that TensorBoard can share"
         hint = f"mount a claim or NFS there, only in the training container of the {leader}"

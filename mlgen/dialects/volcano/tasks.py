@@ -18,8 +18,9 @@ from typing import Any
 
 from mlgen.bounds import JOB_PODS
 from mlgen.dialects._builder import Builder, SourceValue
+from mlgen.dialects._schemas import read
 from mlgen.kubernetes.quantity import natural
-from mlgen.problems import did_you_mean
+from mlgen.problems import choice, did_you_mean, one_of
 
 ALL_CODES = range(1, 256)
 """The exit codes of a container that has failed."""
@@ -182,46 +183,7 @@ def parse_tasks(builder: Builder) -> Iterator[Task]:
 
 Argument = bool | int | str
 
-PLUGINS: dict[str, dict[str, Argument]] = {
-    "env": {},
-    "svc": {
-        "publish-not-ready-addresses": False,
-        "disable-network-policy": False,
-        "inject-hosts-env": True,
-    },
-    "ssh": {
-        "ssh-key-file-path": "/root/.ssh",
-        "ssh-private-key": "",
-        "ssh-public-key": "",
-        "ssh-port": 22,
-    },
-    "tensorflow": {
-        "chief": "chief",
-        "ps": "ps",
-        "worker": "worker",
-        "evaluator": "evaluator",
-        "port": 2222,
-    },
-    "pytorch": {
-        "master": "master",
-        "worker": "worker",
-        "port": 23456,
-        "wait-master-enabled": False,
-        "wait-master-timeout": 300,
-        "wait-master-image": "busybox:1.36.1",
-    },
-    "mpi": {"master": "master", "worker": "worker", "port": 22},
-    "ray": {
-        "head": "head",
-        "headContainer": "head",
-        "worker": "worker",
-        "workerContainer": "worker",
-        "port": 6379,
-        "dashboardPort": 8265,
-        "clientPort": 10001,
-    },
-    "hcclrank": {"master": "master", "worker": "worker"},
-}
+PLUGINS: dict[str, dict[str, Argument]] = read("volcano.json")["plugins"]
 """By plugin: its arguments, with their defaults."""
 
 IMPLIED = {"svc": ("tensorflow", "pytorch", "mpi", "ray"), "ssh": ("mpi",)}
@@ -260,8 +222,7 @@ def parse_plugins(builder: Builder) -> Plugins:
             plugins.sources[name] = source
             plugins.arguments[name] = _arguments(builder, source, name)
         else:
-            hint = did_you_mean(name, PLUGINS) or f"expected one of: {', '.join(PLUGINS)}"
-            builder.refuse(source, f'unknown plugin "{name}"', hint)
+            builder.refuse(source, f'unknown plugin "{name}"', choice(name, list(PLUGINS)))
     for implied, causes in IMPLIED.items():
         for cause in (name for name in causes if name in plugins and implied not in plugins):
             source = plugins.sources[cause]
@@ -290,7 +251,7 @@ def _arguments(builder: Builder, source: SourceValue, plugin: str) -> dict[str, 
             continue
         default = defaults[name]
         if not equals:
-            text = "true" if isinstance(default, bool) else _next_text(items)
+            text = "true" if isinstance(default, bool) else str(next(items, SourceValue("")).value)
         value = _value(text, default)
         if value is None:
             wanted = "true or false" if isinstance(default, bool) else "a non-negative integer"
@@ -305,12 +266,7 @@ def _known_arguments(name: str, plugin: str) -> str:
     options = [f"--{option}" for option in PLUGINS[plugin]]
     if not options:
         return "remove it: this plugin has no arguments"
-    return did_you_mean(f"--{name}", options) or f"expected one of: {', '.join(options)}"
-
-
-def _next_text(items: Iterator[SourceValue]) -> str:
-    """Return the next item, which is the value of an argument without `=`; "" at the end."""
-    return str(next(items, SourceValue("")).value)
+    return choice(f"--{name}", options)
 
 
 def _value(text: str, default: Argument) -> Argument | None:
@@ -589,8 +545,8 @@ def _validate_task(builder: Builder, task: Task) -> None:
             builder.refuse(source, message, "remove it")
     if task.restart not in RESTART_POLICIES:
         restart = task.source.get("template", "spec", "restartPolicy")
-        hint = f"expected one of: {', '.join(RESTART_POLICIES)}"
-        builder.refuse(restart, f'unknown restartPolicy "{task.restart}"', hint)
+        message = f'unknown restartPolicy "{task.restart}"'
+        builder.refuse(restart, message, one_of(RESTART_POLICIES))
     _validate_partitions(builder, task)
 
 
