@@ -55,39 +55,39 @@ PLACEMENT = (EXCLUSIVE_TOPOLOGY, NODE_SELECTOR)
 
 
 def pod_metadata(
-    builder: Builder, replicated_jobs: list[ReplicatedJob], replicated: ReplicatedJob, index: int
+    builder: Builder, jobs: list[ReplicatedJob], job: ReplicatedJob, index: int
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Return the labels and annotations that JobSet adds to the pods of one Job."""
-    values = _values(builder, replicated_jobs, replicated, index)
-    text = json.dumps(replicated.pod_template.value)
+    values = _values(builder, jobs, job, index)
+    text = json.dumps(job.pod_template.value)
     labels = {key: values[key] for key in values if f"'{key}'" in text or f'"{key}"' in text}
     annotations = {key: values[key] for key in values if f"annotations['{key}']" in text}
     labels |= {key: values[key] for key in (*SELECTED_BY, COORDINATOR) if key in values}
     if COORDINATOR in values:
         annotations[COORDINATOR] = values[COORDINATOR]
-    if exclusive_topology(builder, replicated):
+    if exclusive_topology(builder, job):
         labels[JOB_KEY] = values[JOB_KEY]
     return labels, annotations
 
 
 def _values(
-    builder: Builder, replicated_jobs: list[ReplicatedJob], replicated: ReplicatedJob, index: int
+    builder: Builder, jobs: list[ReplicatedJob], job: ReplicatedJob, index: int
 ) -> dict[str, str]:
     """Return the value of each label of JobSet, for one Job."""
-    group = [other for other in replicated_jobs if other.group == replicated.group]
-    jobs_before = sum(o.job_count for o in group if o.first_index < replicated.first_index)
+    group = [other for other in jobs if other.group == job.group]
+    jobs_before = sum(o.job_count for o in group if o.first_index < job.first_index)
     namespace = builder.resource.get("metadata", "namespace").value or ""
-    job_name = f"{namespace}/{builder.name}-{replicated.name}-{index}"
+    job_name = f"{namespace}/{builder.name}-{job.name}-{index}"
     values = {
         "jobset-name": builder.name,
-        "replicatedjob-name": replicated.name,
-        "replicatedjob-replicas": replicated.job_count,
-        "global-replicas": sum(other.job_count for other in replicated_jobs),
+        "replicatedjob-name": job.name,
+        "replicatedjob-replicas": job.job_count,
+        "global-replicas": sum(other.job_count for other in jobs),
         "job-index": index,
-        "job-global-index": replicated.first_index + index,
+        "job-global-index": job.first_index + index,
         "job-key": sha1(job_name.encode(), usedforsecurity=False).hexdigest(),
         "restart-attempt": 0,
-        "group-name": replicated.group,
+        "group-name": job.group,
         "group-replicas": sum(other.job_count for other in group),
         "job-group-index": jobs_before + index,
     }
@@ -99,9 +99,9 @@ def _values(
     return {f"{PREFIX}{name}": str(value) for name, value in values.items()}
 
 
-def exclusive_topology(builder: Builder, replicated: ReplicatedJob) -> str | None:
+def exclusive_topology(builder: Builder, job: ReplicatedJob) -> str | None:
     """Return the node label of the domain that a Job has for itself, or None."""
-    own = replicated.source.get("template", "metadata", "annotations", EXCLUSIVE_TOPOLOGY).value
+    own = job.source.get("template", "metadata", "annotations", EXCLUSIVE_TOPOLOGY).value
     key = own or builder.resource.get("metadata", "annotations", EXCLUSIVE_TOPOLOGY).value
     return str(key) if key else None
 
@@ -125,14 +125,14 @@ def exclusive_affinity(affinity: dict[str, Any], topology_key: str) -> dict[str,
     return extended
 
 
-def drop_placement_annotations(builder: Builder, replicated_jobs: list[ReplicatedJob]) -> None:
+def drop_placement_annotations(builder: Builder, jobs: list[ReplicatedJob]) -> None:
     """Remove the annotation for exclusive placement; report the one for labelled nodes."""
     annotations = builder.data["metadata"].get("annotations", {})
     annotations.pop(EXCLUSIVE_TOPOLOGY, None)
     if not annotations:
         builder.data["metadata"].pop("annotations", None)
     metadata = [builder.resource.get("metadata")]
-    metadata += [replicated.source.get("template", "metadata") for replicated in replicated_jobs]
+    metadata += [job.source.get("template", "metadata") for job in jobs]
     for source in metadata:
         annotation = source.get("annotations", NODE_SELECTOR)
         if annotation:
@@ -151,16 +151,16 @@ def claim_volumes(builder: Builder) -> list[dict[str, Any]]:
     ]
 
 
-def mounted_volumes(replicated: ReplicatedJob) -> set[str]:
+def mounted_volumes(job: ReplicatedJob) -> set[str]:
     """Return the names of the volumes that containers of a replicated Job mount."""
-    pod = replicated.pod_template.value["spec"]
+    pod = job.pod_template.value["spec"]
     containers = [*pod["containers"], *pod.get("initContainers", [])]
     return {mount["name"] for item in containers for mount in item.get("volumeMounts", [])}
 
 
-def write_claims(builder: Builder, replicated_jobs: list[ReplicatedJob]) -> None:
+def write_claims(builder: Builder, jobs: list[ReplicatedJob]) -> None:
     """Write each claim, which a container must mount; report what differs when it is deleted."""
-    mounted = {name for replicated in replicated_jobs for name in mounted_volumes(replicated)}
+    mounted = {name for job in jobs for name in mounted_volumes(job)}
     for policy in builder.spec.get("volumeClaimPolicies").items():
         is_kept = policy.get("retentionPolicy", "whenDeleted").value != "Delete"
         for claim in policy.get("templates").items():
@@ -204,23 +204,23 @@ GANG_HINT = "for gang scheduling, pass --set spec.scheduling.gang=volcano"
 
 def write_roles(
     builder: Builder,
-    replicated_jobs: list[ReplicatedJob],
-    replicated: ReplicatedJob,
+    jobs: list[ReplicatedJob],
+    job: ReplicatedJob,
     restarts: Restarts,
 ) -> None:
     """Write a role for each Job of a replicated Job; the roles differ only in their labels."""
-    fields = retry_fields(builder, replicated, restarts)
-    _report_job_fields(builder, replicated)
-    for index, role in enumerate(replicated.roles):
-        template = _pod_template(builder, replicated_jobs, replicated, index)
-        builder.role(role, template, replicated.main_container)
+    fields = retry_fields(builder, job, restarts)
+    _report_job_fields(builder, job)
+    for index, role in enumerate(job.roles):
+        template = _pod_template(builder, jobs, job, index)
+        builder.role(role, template, job.main_container)
         for name, (source, value) in fields.items():
             builder.put(("spec", "roles", role, name), source, value)
 
 
-def _report_job_fields(builder: Builder, replicated: ReplicatedJob) -> None:
+def _report_job_fields(builder: Builder, job: ReplicatedJob) -> None:
     """Report the fields of a Job that are rejected or not rendered; write `managedBy`."""
-    spec = replicated.spec
+    spec = job.spec
     for name in ("manualSelector", "selector"):
         if spec.get(name):
             message = "mlgen sets the selector of each Job"
@@ -228,32 +228,32 @@ def _report_job_fields(builder: Builder, replicated: ReplicatedJob) -> None:
     if spec.get("managedBy").value != JOB_CONTROLLER:
         builder.put(("spec", "runPolicy", "managedBy"), spec.get("managedBy"))
     for name in ("labels", "annotations"):
-        metadata = replicated.source.get("template", "metadata", name)
+        metadata = job.source.get("template", "metadata", name)
         if set(metadata.value or {}) - set(PLACEMENT):
             message = f"{name} of a single Job are not rendered"
             hint = f"write {name} in metadata for all objects, or in the pod template for pods"
             builder.differs(metadata, message, hint)
-    group = replicated.pod_template.get("spec", SCHEDULING_GROUP)
+    group = job.pod_template.get("spec", SCHEDULING_GROUP)
     if group:
         message = "Kubernetes' own pod groups are not rendered"
         builder.differs(group, message, GANG_HINT)
 
 
 def _pod_template(
-    builder: Builder, replicated_jobs: list[ReplicatedJob], replicated: ReplicatedJob, index: int
+    builder: Builder, jobs: list[ReplicatedJob], job: ReplicatedJob, index: int
 ) -> SourceValue:
     """Return the pod template of one Job, with the fields that JobSet adds to it."""
-    template = replicated.pod_template
+    template = job.pod_template
     metadata, spec = dict(template.value.get("metadata", {})), dict(template.value["spec"])
     for name in ("subdomain", SCHEDULING_GROUP):
         spec.pop(name, None)
-    topology_key = exclusive_topology(builder, replicated)
+    topology_key = exclusive_topology(builder, job)
     if topology_key:
         spec["affinity"] = exclusive_affinity(spec.get("affinity", {}), topology_key)
-    labels, annotations = pod_metadata(builder, replicated_jobs, replicated, index)
+    labels, annotations = pod_metadata(builder, jobs, job, index)
     metadata["labels"] = metadata.get("labels", {}) | labels
     metadata["annotations"] = metadata.get("annotations", {}) | annotations
-    mounted = mounted_volumes(replicated)
+    mounted = mounted_volumes(job)
     claims = [volume for volume in claim_volumes(builder) if volume["name"] in mounted]
     spec["volumes"] = [*spec.get("volumes", []), *claims]
     return SourceValue({"metadata": metadata, "spec": spec}, template.path)
@@ -272,42 +272,42 @@ def check_network(builder: Builder) -> None:
         builder.differs(not_ready, message, "retry connections until they are accepted")
 
 
-def check_v1alpha1_addresses(builder: Builder, replicated_jobs: list[ReplicatedJob]) -> None:
+def check_v1alpha1_addresses(builder: Builder, jobs: list[ReplicatedJob]) -> None:
     """Report addresses in v1alpha1's own form, with a subdomain for each replicated Job."""
-    texts = [json.dumps(replicated.pod_template.value) for replicated in replicated_jobs]
-    for subdomain in [f"{builder.name}-{replicated.name}" for replicated in replicated_jobs]:
-        for replicated, text in zip(replicated_jobs, texts, strict=True):
+    texts = [json.dumps(job.pod_template.value) for job in jobs]
+    for subdomain in [f"{builder.name}-{job.name}" for job in jobs]:
+        for job, text in zip(jobs, texts, strict=True):
             if f".{subdomain}" in text:
                 message = f"here the subdomain of the pods is {builder.name}, not {subdomain}"
                 hint = f"replace .{subdomain} with .{builder.name} in addresses"
-                builder.differs(replicated.pod_template, message, hint)
+                builder.differs(job.pod_template, message, hint)
 
 
 CONTROLLER = "jobset.sigs.k8s.io/jobset-controller"
 """The value of `managedBy` of a JobSet that JobSet itself manages."""
 
 
-def write_policies(builder: Builder, replicated_jobs: list[ReplicatedJob]) -> None:
+def write_policies(builder: Builder, jobs: list[ReplicatedJob]) -> None:
     """Write `spec.runPolicy`; report what is not rendered."""
     spec = builder.spec
     for name in ("suspend", "activeDeadlineSeconds", "ttlSecondsAfterFinished"):
         builder.put(("spec", "runPolicy", name), spec.get(name))
     if spec.get("managedBy").value != CONTROLLER:
         builder.put(("spec", "runPolicy", "managedBy"), spec.get("managedBy"))
-    _write_ttl(builder, replicated_jobs)
+    _write_ttl(builder, jobs)
     if spec.get("scheduling"):
         message = "JobSet creates Kubernetes' own pod groups; here they are not rendered"
         builder.differs(spec.get("scheduling"), message, GANG_HINT)
-    _check_coordinator(builder, replicated_jobs)
+    _check_coordinator(builder, jobs)
 
 
-def _write_ttl(builder: Builder, replicated_jobs: list[ReplicatedJob]) -> None:
+def _write_ttl(builder: Builder, jobs: list[ReplicatedJob]) -> None:
     """Write the TTL of the Jobs if the JobSet has none; report Jobs with another one.
 
     The TTL is that of the whole job.
     """
-    for replicated in replicated_jobs:
-        ttl = replicated.spec.get("ttlSecondsAfterFinished")
+    for job in jobs:
+        ttl = job.spec.get("ttlSecondsAfterFinished")
         seconds = builder.data["spec"].get("runPolicy", {}).get("ttlSecondsAfterFinished")
         if ttl and seconds is None:
             builder.put(("spec", "runPolicy", "ttlSecondsAfterFinished"), ttl)
@@ -316,37 +316,35 @@ def _write_ttl(builder: Builder, replicated_jobs: list[ReplicatedJob]) -> None:
             builder.differs(ttl, message, "write only spec.ttlSecondsAfterFinished")
 
 
-def _check_coordinator(builder: Builder, replicated_jobs: list[ReplicatedJob]) -> None:
+def _check_coordinator(builder: Builder, jobs: list[ReplicatedJob]) -> None:
     """Report a coordinator that is not one of the pods."""
     coordinator = builder.spec.get("coordinator")
     if not coordinator:
         return
     name = coordinator.get("replicatedJob")
-    require_names(builder, [name], replicated_jobs)
-    for replicated in replicated_jobs:
-        if replicated.name == name.value:
+    require_names(builder, [name], jobs)
+    for job in jobs:
+        if job.name == name.value:
             for field, unit, count in (
-                ("jobIndex", "Jobs", replicated.job_count),
-                ("podIndex", "pods", replicated.pod_count),
+                ("jobIndex", "Jobs", job.job_count),
+                ("podIndex", "pods", job.pod_count),
             ):
                 index = coordinator.get(field)
                 number = index.value or 0
                 if number >= count:
                     message = f"expected an index below {count}, got {number}"
-                    hint = f"the {unit} of {replicated.name} are counted from 0"
+                    hint = f"the {unit} of {job.name} are counted from 0"
                     builder.refuse(index, message, hint)
 
 
-def write_success_policy(builder: Builder, replicated_jobs: list[ReplicatedJob]) -> None:
+def write_success_policy(builder: Builder, jobs: list[ReplicatedJob]) -> None:
     """Write the deciding roles, how many pods must succeed, and the cleanup of the rest."""
     policy = builder.spec.get("successPolicy")
     targets = policy.get("targetReplicatedJobs")
-    require_names(builder, targets.items(), replicated_jobs)
+    require_names(builder, targets.items(), jobs)
     source = targets or policy or builder.spec.get("replicatedJobs")
     candidates = [
-        replicated
-        for replicated in replicated_jobs
-        if replicated.has_pods and (not targets.value or replicated.name in targets.value)
+        job for job in jobs if job.has_pods and (not targets.value or job.name in targets.value)
     ]
     if not candidates:
         if not builder.collector.has_errors:
@@ -355,20 +353,20 @@ def write_success_policy(builder: Builder, replicated_jobs: list[ReplicatedJob])
         return
     is_any = policy.get("operator").value == "Any"
     completed = frozenset[str]().union(
-        *[completed_before(builder, candidate, replicated_jobs) for candidate in candidates]
+        *[completed_before(builder, candidate, jobs) for candidate in candidates]
     )
     if not is_any:
         candidates = [candidate for candidate in candidates if candidate.name not in completed]
-    roles = [role for replicated in candidates for role in replicated.roles]
+    roles = [role for job in candidates for role in job.roles]
     if roles[1:]:
         builder.put(("spec", "successPolicy", "roles"), source, roles)
         if is_any:
             _write_any(builder, policy)
-    elif _job_count(replicated_jobs) > 1:
+    elif _job_count(jobs) > 1:
         builder.put(("spec", "successPolicy", "role"), source, roles[0])
-        _refuse_later_jobs(builder, replicated_jobs, candidates[0])
-    _write_success_count(builder, replicated_jobs, None if roles[1:] else candidates[0])
-    if _job_count(replicated_jobs, completed) > 1:
+        _refuse_later_jobs(builder, jobs, candidates[0])
+    _write_success_count(builder, jobs, None if roles[1:] else candidates[0])
+    if _job_count(jobs, completed) > 1:
         builder.put(("spec", "runPolicy", "cleanPodPolicy"), source, "Running")
 
 
@@ -382,44 +380,42 @@ def _write_any(builder: Builder, policy: SourceValue) -> None:
     builder.differs(operator, message, "target one replicated Job with replicas: 1")
 
 
-def _refuse_later_jobs(
-    builder: Builder, replicated_jobs: list[ReplicatedJob], decider: ReplicatedJob
-) -> None:
+def _refuse_later_jobs(builder: Builder, jobs: list[ReplicatedJob], decider: ReplicatedJob) -> None:
     """Report Jobs that wait until the set has completed."""
-    for replicated in replicated_jobs:
-        for dependency in replicated.source.get("dependsOn").items():
+    for job in jobs:
+        for dependency in job.source.get("dependsOn").items():
             waits = dependency.value == {"name": decider.name, "status": "Complete"}
-            if waits and replicated.has_pods:
+            if waits and job.has_pods:
                 message = f"when {decider.name} has completed, so has the set"
-                hint = f"add {replicated.name} to targetReplicatedJobs of successPolicy"
-                builder.refuse(dependency, f"{message}: {replicated.name} never starts", hint)
+                hint = f"add {job.name} to targetReplicatedJobs of successPolicy"
+                builder.refuse(dependency, f"{message}: {job.name} never starts", hint)
 
 
-def _job_count(replicated_jobs: list[ReplicatedJob], without: frozenset[str] = frozenset()) -> int:
+def _job_count(jobs: list[ReplicatedJob], without: frozenset[str] = frozenset()) -> int:
     """Return the number of Jobs, without those of some replicated Jobs."""
-    return sum(other.job_count for other in replicated_jobs if other.name not in without)
+    return sum(other.job_count for other in jobs if other.name not in without)
 
 
 def _write_success_count(
-    builder: Builder, replicated_jobs: list[ReplicatedJob], decider: ReplicatedJob | None
+    builder: Builder, jobs: list[ReplicatedJob], decider: ReplicatedJob | None
 ) -> None:
     """Write the number of pods that must succeed, from the successPolicy of the deciding Job.
 
     `decider` is None if several Jobs decide: then each policy is reported.
     """
-    for replicated in replicated_jobs:
-        rules = replicated.spec.get("successPolicy", "rules")
+    for job in jobs:
+        rules = job.spec.get("successPolicy", "rules")
         if not rules:
             continue
         only_rule = rules.value[0] if len(rules.value) == 1 else {}
         indexes, count = only_rule.get("succeededIndexes"), only_rule.get("succeededCount")
-        decides = replicated is decider
+        decides = job is decider
         if decides and indexes == "0" and count in (None, 1):
             builder.put(("spec", "successPolicy", "replicas"), rules, "First")
         elif decides and count is not None and "succeededIndexes" not in only_rule:
             builder.put(("spec", "successPolicy", "replicas"), rules, count)
         else:
-            message = f"here {replicated.name} completes only when all of its pods have succeeded"
+            message = f"here {job.name} completes only when all of its pods have succeeded"
             hint = "write one rule with succeededIndexes: '0' or with succeededCount"
             if not decides:
                 hint = "delete the Job when these pods have succeeded"
@@ -431,33 +427,33 @@ GROUP = "jobset.x-k8s.io"
 
 def _convert_v1alpha2(builder: Builder) -> None:
     """Write the TrainingJob of a JobSet."""
-    replicated_jobs = read_replicated_jobs(builder)
-    _convert(builder, replicated_jobs)
+    jobs = read_replicated_jobs(builder)
+    _convert(builder, jobs)
 
 
 def _convert_v1alpha1(builder: Builder) -> None:
     """Write the TrainingJob of a JobSet whose pods may use v1alpha1's form of addresses."""
-    replicated_jobs = read_replicated_jobs(builder)
-    _convert(builder, replicated_jobs)
-    check_v1alpha1_addresses(builder, replicated_jobs)
+    jobs = read_replicated_jobs(builder)
+    _convert(builder, jobs)
+    check_v1alpha1_addresses(builder, jobs)
 
 
-def _convert(builder: Builder, replicated_jobs: list[ReplicatedJob]) -> None:
+def _convert(builder: Builder, jobs: list[ReplicatedJob]) -> None:
     """Write the parts of a TrainingJob that are the same in both versions."""
-    if are_too_many(builder, replicated_jobs):
+    if are_too_many(builder, jobs):
         return
     kind = builder.resource.get("kind")
     builder.put(("spec", "framework"), kind, "generic")
     builder.put(("spec", "options", "addresses"), kind, value=False)
-    restarts = read_restarts(builder, replicated_jobs)
-    for replicated in replicated_jobs:
-        write_roles(builder, replicated_jobs, replicated, restarts)
-    write_startup_order(builder, replicated_jobs)
-    write_success_policy(builder, replicated_jobs)
-    write_restarts(builder, replicated_jobs, restarts)
-    write_policies(builder, replicated_jobs)
-    write_claims(builder, replicated_jobs)
-    drop_placement_annotations(builder, replicated_jobs)
+    restarts = read_restarts(builder, jobs)
+    for job in jobs:
+        write_roles(builder, jobs, job, restarts)
+    write_startup_order(builder, jobs)
+    write_success_policy(builder, jobs)
+    write_restarts(builder, jobs, restarts)
+    write_policies(builder, jobs)
+    write_claims(builder, jobs)
+    drop_placement_annotations(builder, jobs)
     check_network(builder)
     builder.share_templates()
     # The roles of a replicated Job have one pod template, whose problems each role has reported.

@@ -81,10 +81,10 @@ class ReplicatedJob:
 
 def read_replicated_jobs(builder: Builder) -> list[ReplicatedJob]:
     """Return the replicated Jobs in their order; report duplicate and invalid names."""
-    replicated_jobs: list[ReplicatedJob] = []
+    jobs: list[ReplicatedJob] = []
     for source in builder.spec.get("replicatedJobs").items():
         name = source.value["name"]
-        if name in [replicated.name for replicated in replicated_jobs]:
+        if name in [job.name for job in jobs]:
             hint = "give each replicated Job its own name"
             builder.refuse(source.get("name"), f'duplicate name "{name}"', hint)
             continue
@@ -96,18 +96,18 @@ def read_replicated_jobs(builder: Builder) -> list[ReplicatedJob]:
             builder.refuse(source.get("name"), message, hint)
             continue
         job_count = source.value.get("replicas", 1)
-        first_index = sum(replicated.job_count for replicated in replicated_jobs)
+        first_index = sum(job.job_count for job in jobs)
         pod_count = _pod_count(builder, source.get("template", "spec"))
-        replicated_jobs.append(ReplicatedJob(name, source, job_count, pod_count, first_index))
-    return replicated_jobs
+        jobs.append(ReplicatedJob(name, source, job_count, pod_count, first_index))
+    return jobs
 
 
-def are_too_many(builder: Builder, replicated_jobs: list[ReplicatedJob]) -> bool:
+def are_too_many(builder: Builder, jobs: list[ReplicatedJob]) -> bool:
     """Return whether there are more Jobs than roles in a job, and report it."""
-    total = sum(replicated.job_count for replicated in replicated_jobs)
+    total = sum(job.job_count for job in jobs)
     if total <= ROLES:
         return False
-    largest = max(replicated_jobs, key=lambda replicated: replicated.job_count).source
+    largest = max(jobs, key=lambda job: job.job_count).source
     message = f"the JobSet has {total:,} Jobs; at most {ROLES} are rendered"
     hint = "use fewer Jobs, each with more pods, or several JobSets"
     builder.refuse(largest.get("replicas") or largest, message, hint, "too-large")
@@ -134,10 +134,10 @@ def _pod_count(builder: Builder, spec: SourceValue) -> int:
 
 
 def require_names(
-    builder: Builder, names: Iterable[SourceValue], replicated_jobs: list[ReplicatedJob]
+    builder: Builder, names: Iterable[SourceValue], jobs: list[ReplicatedJob]
 ) -> None:
     """Report each of these names that no replicated Job has."""
-    known = [replicated.name for replicated in replicated_jobs]
+    known = [job.name for job in jobs]
     for name in names:
         if name.value not in known:
             message = f'there is no replicated Job "{name.value}"'
@@ -149,35 +149,33 @@ def is_queued(builder: Builder) -> bool:
     return bool(builder.data["spec"].get("scheduling", {}).get("gang") == "kueue")
 
 
-def write_startup_order(builder: Builder, replicated_jobs: list[ReplicatedJob]) -> None:
+def write_startup_order(builder: Builder, jobs: list[ReplicatedJob]) -> None:
     """Write `waitFor` of each role: the roles that JobSet waits for before it creates its Job."""
     order = builder.spec.get("startupPolicy", "startupPolicyOrder")
-    for position, replicated in enumerate(replicated_jobs):
-        earlier = replicated_jobs[:position]
-        waits = _dependencies(builder, replicated, earlier)
+    for position, job in enumerate(jobs):
+        earlier = jobs[:position]
+        waits = _dependencies(builder, job, earlier)
         if order.value == "InOrder":
             waits += [wait for other in earlier for wait in _waits(builder, order, other, "Ready")]
-        source = replicated.source.get("dependsOn") or order
-        for role in replicated.roles if waits else ():
+        source = job.source.get("dependsOn") or order
+        for role in job.roles if waits else ():
             builder.put(("spec", "roles", role, "waitFor"), source, waits)
 
 
 def _dependencies(
-    builder: Builder, replicated: ReplicatedJob, earlier_jobs: list[ReplicatedJob]
+    builder: Builder, job: ReplicatedJob, earlier_jobs: list[ReplicatedJob]
 ) -> list[dict[str, str]]:
     """Return the waits for the replicated Jobs of `dependsOn`; report what is not possible."""
     in_order = builder.spec.get("startupPolicy", "startupPolicyOrder").value == "InOrder"
     earlier = {other.name: other for other in earlier_jobs}
     waits: list[dict[str, str]] = []
-    for dependency in replicated.source.get("dependsOn").items():
+    for dependency in job.source.get("dependsOn").items():
         name = dependency.value["name"]
         if in_order:
             message = "startupPolicyOrder: InOrder and dependsOn are mutually exclusive"
             builder.refuse(dependency, message, "remove one of the two")
         elif name not in earlier:
-            message = (
-                f"{replicated.name} can depend only on a replicated Job that is listed before it"
-            )
+            message = f"{job.name} can depend only on a replicated Job that is listed before it"
             hint = did_you_mean(name, earlier) or "change the order of replicatedJobs"
             builder.refuse(dependency.get("name"), message, hint)
         else:
@@ -203,19 +201,16 @@ def _waits(
 
 
 def completed_before(
-    builder: Builder, replicated: ReplicatedJob, replicated_jobs: list[ReplicatedJob]
+    builder: Builder, job: ReplicatedJob, jobs: list[ReplicatedJob]
 ) -> frozenset[str]:
     """Return the names of replicated Jobs that are waited for to complete before this starts."""
     completed: frozenset[str] = frozenset()
     if is_queued(builder):
         return completed
-    for dependency in replicated.source.get("dependsOn").items():
-        for other in replicated_jobs:
-            if (
-                other.name == dependency.value["name"]
-                and other.first_index < replicated.first_index
-            ):
-                completed |= completed_before(builder, other, replicated_jobs)
+    for dependency in job.source.get("dependsOn").items():
+        for other in jobs:
+            if other.name == dependency.value["name"] and other.first_index < job.first_index:
+                completed |= completed_before(builder, other, jobs)
                 if dependency.value["status"] == "Complete":
                     completed |= {other.name}
     return completed

@@ -25,33 +25,33 @@ DISRUPTED = "DisruptionTarget"
 """The condition of a pod that is drained, preempted or evicted."""
 
 
-def codes_by_action(replicated: ReplicatedJob) -> dict[str, frozenset[int]]:
+def codes_by_action(job: ReplicatedJob) -> dict[str, frozenset[int]]:
     """Return the exit codes of the main container by the action on them.
 
     The first rule that matches an exit code determines its action; without one, it is Count.
     """
     codes: dict[str, frozenset[int]] = {}
     unmatched = EXIT_CODES
-    for rule in replicated.pod_failure_rules.items():
-        action, matched = rule.value["action"], unmatched & matched_codes(replicated, rule)
+    for rule in job.pod_failure_rules.items():
+        action, matched = rule.value["action"], unmatched & matched_codes(job, rule)
         codes[action] = codes.get(action, frozenset()) | matched
         unmatched -= matched
     return codes | {"Count": codes.get("Count", frozenset()) | unmatched}
 
 
-def fails_on_disruption(replicated: ReplicatedJob) -> bool:
+def fails_on_disruption(job: ReplicatedJob) -> bool:
     """Return whether a pod that is drained or preempted fails the Job at once."""
-    for rule in replicated.pod_failure_rules.items():
+    for rule in job.pod_failure_rules.items():
         for condition in rule.get("onPodConditions").items():
             if condition.value["type"] == DISRUPTED:
                 return bool(rule.value["action"] == "FailJob")
     return False
 
 
-def matched_codes(replicated: ReplicatedJob, rule: SourceValue) -> frozenset[int]:
+def matched_codes(job: ReplicatedJob, rule: SourceValue) -> frozenset[int]:
     """Return the exit codes of the main container that a rule matches."""
     on_codes = rule.get("onExitCodes")
-    main = replicated.main_container.value["name"]
+    main = job.main_container.value["name"]
     if not on_codes or on_codes.get("containerName").value not in (None, main):
         return frozenset()
     values, is_in = set(on_codes.value["values"]), on_codes.value["operator"] == "In"
@@ -116,34 +116,34 @@ class FailurePolicy:
         """The number of restarts that may count."""
         return int(self.source.get("maxRestarts").value or 0)
 
-    def failures(self, replicated: ReplicatedJob) -> list[Failure]:
+    def failures(self, job: ReplicatedJob) -> list[Failure]:
         """Return the ways in which the Jobs of a replicated Job fail because a pod does."""
-        limit = replicated.spec.get("backoffLimit").value
+        limit = job.spec.get("backoffLimit").value
         retries = DEFAULT_BACKOFF_LIMIT if limit is None else int(limit)
-        codes = codes_by_action(replicated)
+        codes = codes_by_action(job)
         at_once = codes.get("FailJob", frozenset()) | codes.get("FailIndex", frozenset())
         counted = codes["Count"] | codes.get("Ignore", frozenset())
         failures = []
-        if at_once or fails_on_disruption(replicated):
-            failures.append(self._failure(replicated, "PodFailurePolicy", at_once, 0))
+        if at_once or fails_on_disruption(job):
+            failures.append(self._failure(job, "PodFailurePolicy", at_once, 0))
         if counted:
-            failure = self._failure(replicated, "BackoffLimitExceeded", counted, retries)
+            failure = self._failure(job, "BackoffLimitExceeded", counted, retries)
             failures.append(failure)
         return failures
 
     def _failure(
-        self, replicated: ReplicatedJob, reason: str, codes: frozenset[int], retries: int
+        self, job: ReplicatedJob, reason: str, codes: frozenset[int], retries: int
     ) -> Failure:
-        action, source = self.action(replicated, reason)
+        action, source = self.action(job, reason)
         return Failure(action, source, codes, retries, self.max_restarts)
 
-    def action(self, replicated: ReplicatedJob, reason: str) -> tuple[str, SourceValue]:
+    def action(self, job: ReplicatedJob, reason: str) -> tuple[str, SourceValue]:
         """Return what the JobSet does when a Job has failed for this reason, and the rule."""
         action, source = (RESTART if self.source else FAIL), self.source
         for rule in self.rules:
             reasons = rule.get("onJobFailureReasons").value
             targets = rule.get("targetReplicatedJobs").value
-            if (not reasons or reason in reasons) and (not targets or replicated.name in targets):
+            if (not reasons or reason in reasons) and (not targets or job.name in targets):
                 action, source = FORMER_NAMES.get(rule.value["action"], rule.value["action"]), rule
                 break
         if action in (RESTART, RESTART_JOB) and not self.max_restarts:
@@ -151,12 +151,12 @@ class FailurePolicy:
         return action, source
 
 
-def read_failure_policy(builder: Builder, replicated_jobs: list[ReplicatedJob]) -> FailurePolicy:
+def read_failure_policy(builder: Builder, jobs: list[ReplicatedJob]) -> FailurePolicy:
     """Return the failurePolicy; report missing names, and what is not evaluated."""
     source = builder.spec.get("failurePolicy")
     rules = []
     for rule in source.get("rules").items():
-        require_names(builder, rule.get("targetReplicatedJobs").items(), replicated_jobs)
+        require_names(builder, rule.get("targetReplicatedJobs").items(), jobs)
         patterns = rule.get("onJobFailureMessagePatterns")
         if patterns.value:
             message = "here the messages of failed Jobs are not compared, and the rule is ignored"
@@ -193,48 +193,46 @@ class Restarts:
     gang: tuple[str, ...] = ()
     alone: tuple[str, ...] = ()
 
-    def restarts_all(self, replicated: ReplicatedJob) -> bool:
+    def restarts_all(self, job: ReplicatedJob) -> bool:
         """Return whether a pod of a replicated Job that fails restarts the gang."""
-        return replicated.name in self.gang and replicated.name not in self.alone
+        return job.name in self.gang and job.name not in self.alone
 
 
-def read_restarts(builder: Builder, replicated_jobs: list[ReplicatedJob]) -> Restarts:
+def read_restarts(builder: Builder, jobs: list[ReplicatedJob]) -> Restarts:
     """Return how the Jobs restart; report a policy that Kueue prevents."""
-    policy = read_failure_policy(builder, replicated_jobs)
-    jobs = [each for each in replicated_jobs if each.has_pods]
-    peers = {each.name: _peers(builder, each, jobs) for each in jobs}
-    steps = [each.name for each in jobs if _is_step(each, peers, jobs)]
-    jobs = [each for each in jobs if not each.is_per_index and each.name not in steps]
-    gang = _gang(policy, jobs, peers)
+    policy = read_failure_policy(builder, jobs)
+    running = [each for each in jobs if each.has_pods]
+    peers = {each.name: _peers(builder, each, running) for each in running}
+    steps = [each.name for each in running if _is_step(each, peers, running)]
+    running = [each for each in running if not each.is_per_index and each.name not in steps]
+    gang = _gang(policy, running, peers)
     if gang and is_queued(builder):
         message = "Kueue alone suspends and resumes Jobs, so here a failed pod is replaced alone"
         hint = f"without the label {KUEUE_QUEUE}, all Jobs restart together"
         builder.differs(policy.source, message, hint)
         gang = ()
-    alone = [each.name for each in jobs if each.name in gang and _is_alone(policy, each)]
+    alone = [each.name for each in running if each.name in gang and _is_alone(policy, each)]
     return Restarts(policy, tuple(steps), gang, tuple(alone))
 
 
-def _peers(
-    builder: Builder, replicated: ReplicatedJob, jobs: list[ReplicatedJob]
-) -> frozenset[str]:
+def _peers(builder: Builder, job: ReplicatedJob, jobs: list[ReplicatedJob]) -> frozenset[str]:
     """Return the names of the other replicated Jobs that can run at the same time."""
-    before = completed_before(builder, replicated, jobs)
-    after = {each.name for each in jobs if replicated.name in completed_before(builder, each, jobs)}
-    return frozenset(each.name for each in jobs) - before - after - {replicated.name}
+    before = completed_before(builder, job, jobs)
+    after = {each.name for each in jobs if job.name in completed_before(builder, each, jobs)}
+    return frozenset(each.name for each in jobs) - before - after - {job.name}
 
 
 def _is_step(
-    replicated: ReplicatedJob, peers: dict[str, frozenset[str]], jobs: list[ReplicatedJob]
+    job: ReplicatedJob, peers: dict[str, frozenset[str]], jobs: list[ReplicatedJob]
 ) -> bool:
     """Return whether a replicated Job has one pod and is alone, or others wait for it to complete.
 
     Those that do are neither its peers nor listed before it.
     """
-    if replicated.job_count * replicated.pod_count > 1:
+    if job.job_count * job.pod_count > 1:
         return False
-    later = {each.name for each in jobs if each.first_index > replicated.first_index}
-    mine = peers[replicated.name]
+    later = {each.name for each in jobs if each.first_index > job.first_index}
+    mine = peers[job.name]
     return not mine or not later <= mine
 
 
@@ -253,49 +251,47 @@ def _gang(
     return (alone[0].name,) if one else ()
 
 
-def _at_once(policy: FailurePolicy, replicated: ReplicatedJob, actions: tuple[str, ...]) -> bool:
+def _at_once(policy: FailurePolicy, job: ReplicatedJob, actions: tuple[str, ...]) -> bool:
     """Return whether a pod that fails can fail its Job at once, with one of these actions."""
-    failures = policy.failures(replicated)
+    failures = policy.failures(job)
     return any(each.action in actions and not each.retries for each in failures)
 
 
-def _is_alone(policy: FailurePolicy, replicated: ReplicatedJob) -> bool:
+def _is_alone(policy: FailurePolicy, job: ReplicatedJob) -> bool:
     """Return whether a pod that fails by itself is always replaced first."""
-    failures = [each for each in policy.failures(replicated) if each.codes]
+    failures = [each for each in policy.failures(job) if each.codes]
     at_once = any(each.action != FAIL and not each.retries for each in failures)
     return not at_once and any(each.retries for each in failures)
 
 
-def write_restarts(
-    builder: Builder, replicated_jobs: list[ReplicatedJob], restarts: Restarts
-) -> None:
+def write_restarts(builder: Builder, jobs: list[ReplicatedJob], restarts: Restarts) -> None:
     """Write `restartScope` and the number of restarts; report what is different from JobSet."""
     policy = restarts.policy
-    jobs = [each for each in replicated_jobs if each.has_pods]
+    running = [each for each in jobs if each.has_pods]
     if restarts.gang:
         source = policy.source.get("maxRestarts") if policy.max_restarts else policy.source
-        every = all(each.name in restarts.gang for each in replicated_jobs if each.job_count)
-        roles = [role for r in jobs if r.name in restarts.gang for role in r.roles]
+        every = all(each.name in restarts.gang for each in jobs if each.job_count)
+        roles = [role for r in running if r.name in restarts.gang for role in r.roles]
         builder.restart_together(source, "All" if every else roles)
         failures = [
-            f for each in jobs if restarts.restarts_all(each) for f in policy.failures(each)
+            f for each in running if restarts.restarts_all(each) for f in policy.failures(each)
         ]
         limit = max((each.limit for each in failures if each.codes), default=0)
         builder.put(("spec", "runPolicy", "backoffLimit"), source, limit)
         _report_uncounted(builder, failures)
-    for replicated in jobs:
-        _report_deadline(builder, policy, replicated)
-        if restarts.gang and ATTEMPT in str(replicated.pod_template.value):
+    for job in running:
+        _report_deadline(builder, policy, job)
+        if restarts.gang and ATTEMPT in str(job.pod_template.value):
             message = f"here {ATTEMPT} is always 0"
-            builder.differs(replicated.pod_template, message, "do not refer to it")
-        if replicated.is_per_index:
-            _report_per_index(builder, restarts, replicated)
+            builder.differs(job.pod_template, message, "do not refer to it")
+        if job.is_per_index:
+            _report_per_index(builder, restarts, job)
             continue
-        if not restarts.restarts_all(replicated):
-            _report_uncounted(builder, policy.failures(replicated))
-        for failure in policy.failures(replicated):
-            if failure.codes and replicated.name not in restarts.steps:
-                _report_failure(builder, restarts, replicated, failure)
+        if not restarts.restarts_all(job):
+            _report_uncounted(builder, policy.failures(job))
+        for failure in policy.failures(job):
+            if failure.codes and job.name not in restarts.steps:
+                _report_failure(builder, restarts, job, failure)
 
 
 def _report_uncounted(builder: Builder, failures: list[Failure]) -> None:
@@ -307,38 +303,38 @@ def _report_uncounted(builder: Builder, failures: list[Failure]) -> None:
             builder.differs(failure.source, message, "write action: RestartJobSet for a limit")
 
 
-def _report_deadline(builder: Builder, policy: FailurePolicy, replicated: ReplicatedJob) -> None:
+def _report_deadline(builder: Builder, policy: FailurePolicy, job: ReplicatedJob) -> None:
     """Report a deadline of a Job after which JobSet restarts."""
-    deadline = replicated.spec.get("activeDeadlineSeconds")
-    if deadline and policy.action(replicated, "DeadlineExceeded")[0] != FAIL:
+    deadline = job.spec.get("activeDeadlineSeconds")
+    if deadline and policy.action(job, "DeadlineExceeded")[0] != FAIL:
         message = "JobSet restarts after this deadline; here the job fails"
         builder.differs(deadline, message, "remove it")
 
 
-def _report_per_index(builder: Builder, restarts: Restarts, replicated: ReplicatedJob) -> None:
+def _report_per_index(builder: Builder, restarts: Restarts, job: ReplicatedJob) -> None:
     """Report a Job of which each pod has its own retries, and that does not run again."""
-    action, source = restarts.policy.action(replicated, "FailedIndexes")
+    action, source = restarts.policy.action(job, "FailedIndexes")
     if action != FAIL or restarts.gang:
-        message = f"JobSet restarts {replicated.name} too; here, with backoffLimitPerIndex, it"
+        message = f"JobSet restarts {job.name} too; here, with backoffLimitPerIndex, it"
         builder.differs(source, f"{message} does not run again", "write backoffLimit")
 
 
 def _report_failure(
-    builder: Builder, restarts: Restarts, replicated: ReplicatedJob, failure: Failure
+    builder: Builder, restarts: Restarts, job: ReplicatedJob, failure: Failure
 ) -> None:
     """Report a failure after which JobSet restarts more, less or later than here."""
-    name, retries, of_the_job = replicated.name, failure.retries, failure.action in OF_THE_JOB
+    name, retries, of_the_job = job.name, failure.retries, failure.action in OF_THE_JOB
     limit = "all" if failure.limit == ENDLESS else f"up to {failure.limit}"
-    source = replicated.spec.get("backoffLimit") or replicated.spec
+    source = job.spec.get("backoffLimit") or job.spec
     hint = "write backoffLimit: 0 to restart all Jobs at each failure"
-    if restarts.restarts_all(replicated):
+    if restarts.restarts_all(job):
         if retries:
             message = f"JobSet first replaces {retries} failed pods of {name}"
             builder.differs(source, f"{message}; here each failure restarts all Jobs", hint)
-        elif of_the_job and (replicated.job_count > 1 or restarts.gang != (name,)):
+        elif of_the_job and (job.job_count > 1 or restarts.gang != (name,)):
             message = "JobSet restarts only the Job that has failed; here all Jobs restart"
             builder.differs(failure.source, message, "write action: RestartJobSet")
-    elif of_the_job and replicated.pod_count > 1:
+    elif of_the_job and job.pod_count > 1:
         message = f"JobSet recreates all pods of a failed Job; here {limit} failed pods of {name}"
         hint = "write action: RestartJobSet to restart all Jobs"
         builder.differs(failure.source, f"{message} are replaced one by one", hint)
@@ -357,27 +353,27 @@ RoleFields = dict[str, tuple[SourceValue, Any]]
 """Fields of a role: for each, its source, and the value to write."""
 
 
-def retry_fields(builder: Builder, replicated: ReplicatedJob, restarts: Restarts) -> RoleFields:
+def retry_fields(builder: Builder, job: ReplicatedJob, restarts: Restarts) -> RoleFields:
     """Return the restart policy, the number of replicas and the limits of each role."""
-    spec, source = replicated.spec, replicated.pod_template.get("spec", "restartPolicy")
+    spec, source = job.spec, job.pod_template.get("spec", "restartPolicy")
     restart_policy = source.value or "OnFailure"
     fields: RoleFields = {"restartPolicy": (source, restart_policy)}
     pod_count = spec.get("completions") or spec.get("parallelism")
     if pod_count:
-        fields["replicas"] = (pod_count, replicated.pod_count)
+        fields["replicas"] = (pod_count, job.pod_count)
     fields["activeDeadlineSeconds"] = (spec.get("activeDeadlineSeconds"), None)
     if restart_policy != "Never":
         _refuse_restarts(builder, spec, source, restart_policy)
-    _check_rules(builder, replicated, restarts)
-    if restarts.restarts_all(replicated):
-        fields |= _gang_fields(builder, replicated, restarts)
+    _check_rules(builder, job, restarts)
+    if restarts.restarts_all(job):
+        fields |= _gang_fields(builder, job, restarts)
         _check_replacement(builder, spec.get("podReplacementPolicy"), "Never")
         return fields
-    if replicated.name in restarts.alone:
+    if job.name in restarts.alone:
         fields["restartScope"] = (restarts.policy.source, "Replica")
     for name in LIMITS:
         fields[name] = (spec.get(name), None)
-    fields |= _own_fields(replicated, restarts, restart_policy)
+    fields |= _own_fields(job, restarts, restart_policy)
     _check_replacement(builder, spec.get("podReplacementPolicy"), restart_policy)
     return fields
 
@@ -406,41 +402,39 @@ def _check_replacement(builder: Builder, policy: SourceValue, restart_policy: st
         builder.differs(policy, message, "remove it")
 
 
-def _gang_fields(builder: Builder, replicated: ReplicatedJob, restarts: Restarts) -> RoleFields:
+def _gang_fields(builder: Builder, job: ReplicatedJob, restarts: Restarts) -> RoleFields:
     """Return the restart policy of a role whose failures restart all Jobs."""
-    failures = restarts.policy.failures(replicated)
+    failures = restarts.policy.failures(job)
     retried = {code for each in failures if each.limit for code in each.codes}
-    source = replicated.pod_failure_rules or failures[0].source
+    source = job.pod_failure_rules or failures[0].source
     if not retried:
         return {"restartPolicy": (source, "Never")}
     builder.always_restarted(source, retried)
     return _restart_fields(source, EXIT_CODES - retried) or {"restartPolicy": (source, "OnFailure")}
 
 
-def _own_fields(replicated: ReplicatedJob, restarts: Restarts, restart_policy: str) -> RoleFields:
+def _own_fields(job: ReplicatedJob, restarts: Restarts, restart_policy: str) -> RoleFields:
     """Return the limit and the exit codes of a role whose pods are replaced one by one."""
-    if replicated.is_per_index:
-        codes = codes_by_action(replicated)
+    if job.is_per_index:
+        codes = codes_by_action(job)
         permanent = codes.get("FailJob", frozenset()) | codes.get("FailIndex", frozenset())
-        limit = replicated.spec.get("backoffLimitPerIndex").value
-        return _permanent_fields(replicated, permanent, "backoffLimitPerIndex") if limit else {}
-    failures = [each for each in restarts.policy.failures(replicated) if each.codes]
+        limit = job.spec.get("backoffLimitPerIndex").value
+        return _permanent_fields(job, permanent, "backoffLimitPerIndex") if limit else {}
+    failures = [each for each in restarts.policy.failures(job) if each.codes]
     last = max(failures, key=lambda failure: failure.limit)
-    written = replicated.spec.get("backoffLimit")
+    written = job.spec.get("backoffLimit")
     fields: RoleFields = {"backoffLimit": (written, None)}
     if last.action != FAIL:
         fields["backoffLimit"] = (last.source, last.limit)
     elif not written and (restart_policy == "Never" or restarts.gang):
         fields["backoffLimit"] = (written, DEFAULT_BACKOFF_LIMIT)
     permanent = frozenset().union(*[each.codes for each in failures if not each.limit])
-    return fields | _permanent_fields(replicated, permanent, "backoffLimit")
+    return fields | _permanent_fields(job, permanent, "backoffLimit")
 
 
-def _permanent_fields(
-    replicated: ReplicatedJob, permanent: frozenset[int], limit: str
-) -> RoleFields:
+def _permanent_fields(job: ReplicatedJob, permanent: frozenset[int], limit: str) -> RoleFields:
     """Return the fields of a role that is not retried after these exit codes."""
-    rules = replicated.pod_failure_rules
+    rules = job.pod_failure_rules
     if not rules or not permanent:
         return {}
     if permanent == EXIT_CODES:
@@ -458,39 +452,39 @@ def _restart_fields(source: SourceValue, permanent: frozenset[int]) -> RoleField
     return fields
 
 
-def _check_rules(builder: Builder, replicated: ReplicatedJob, restarts: Restarts) -> None:
+def _check_rules(builder: Builder, job: ReplicatedJob, restarts: Restarts) -> None:
     """Report the rules of a podFailurePolicy that work differently."""
-    for rule in replicated.pod_failure_rules.items():
+    for rule in job.pod_failure_rules.items():
         action = rule.get("action")
-        _check_conditions(builder, rule, replicated, restarts)
-        _check_container(builder, replicated, rule.get("onExitCodes"))
-        if matched_codes(replicated, rule) and action.value == "Ignore":
+        _check_conditions(builder, rule, job, restarts)
+        _check_container(builder, job, rule.get("onExitCodes"))
+        if matched_codes(job, rule) and action.value == "Ignore":
             message = "JobSet does not count these failures; here they"
-            if restarts.restarts_all(replicated):
+            if restarts.restarts_all(job):
                 builder.differs(action, f"{message} restart all Jobs", "increase maxRestarts")
             else:
                 message = f"{message} count against backoffLimit"
                 builder.differs(action, message, "increase backoffLimit")
-        if action.value == "FailJob" and replicated.is_per_index:
+        if action.value == "FailJob" and job.is_per_index:
             message = "here, with backoffLimitPerIndex, FailJob fails only the index"
             builder.differs(action, message, "write maxFailedIndexes: 0")
 
 
-def _check_container(builder: Builder, replicated: ReplicatedJob, rule: SourceValue) -> None:
+def _check_container(builder: Builder, job: ReplicatedJob, rule: SourceValue) -> None:
     """Report a rule on the exit codes of other containers than the main one."""
-    main, container = replicated.main_container.value["name"], rule.get("containerName").value
-    several = len(replicated.pod_template.value["spec"]["containers"]) > 1
+    main, container = job.main_container.value["name"], rule.get("containerName").value
+    several = len(job.pod_template.value["spec"]["containers"]) > 1
     if rule and (container not in (None, main) or (not container and several)):
         message = f"here only the exit codes of the container {main} count"
         builder.differs(rule, message, f"write containerName: {main}")
 
 
 def _check_conditions(
-    builder: Builder, rule: SourceValue, replicated: ReplicatedJob, restarts: Restarts
+    builder: Builder, rule: SourceValue, job: ReplicatedJob, restarts: Restarts
 ) -> None:
     """Report pod conditions; a disrupted pod never counts, and no other condition is evaluated."""
-    ignored, in_gang = rule.value["action"] == "Ignore", replicated.name in restarts.gang
-    fails = restarts.policy.action(replicated, "PodFailurePolicy")[0] == FAIL
+    ignored, in_gang = rule.value["action"] == "Ignore", job.name in restarts.gang
+    fails = restarts.policy.action(job, "PodFailurePolicy")[0] == FAIL
     for condition in rule.get("onPodConditions").items():
         if condition.value["type"] != DISRUPTED:
             message = f"here the pod condition {condition.value['type']} does not matter"

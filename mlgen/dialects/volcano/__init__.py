@@ -83,12 +83,9 @@ def write_scheduling(builder: Builder, tasks: Sequence[Task]) -> None:
     elif not scheduler and pods > 1:
         source = spec.get("minAvailable") or spec.get("tasks")
         count = f"all {pods}" if least == pods else f"{least} of the {pods}"
-        message = (
-            f"Volcano starts {count} pods together or none; Kubernetes starts each pod as soon as"
-            " it fits"
-        )
+        message = f"Volcano starts {count} pods together or none"
         hint = "if Volcano is installed, pass --set spec.scheduling.gang=volcano"
-        builder.differs(source, message, hint)
+        builder.differs(source, f"{message}; Kubernetes starts each pod as soon as it fits", hint)
     _report_placement(builder, tasks, is_gang=is_gang)
 
 
@@ -140,11 +137,8 @@ def _report_placement(builder: Builder, tasks: Sequence[Task], *, is_gang: bool)
             message = "only Volcano's scheduler considers NUMA nodes when it places pods"
             builder.differs(numa, message, "use the kubelet's Topology Manager")
         if is_gang and len(tasks) > 1 and least and least.value < task.replicas:
-            message = (
-                f"Volcano needs {least.value} pods of {task.role} to start; mlgen's minMember"
-                " counts pods of all tasks"
-            )
-            builder.differs(least, message)
+            message = f"Volcano needs {least.value} pods of {task.role} to start"
+            builder.differs(least, f"{message}; mlgen's minMember counts pods of all tasks")
 
 
 def write_scheduler_metadata(builder: Builder, tasks: Sequence[Task]) -> None:

@@ -205,11 +205,9 @@ def write_success(
         if deciders.any_of_them:
             builder.put((*path, "operator"), source, "Any")
     elif default and "master" in FRAMEWORK_ROLES[framework] and decider.role != default.role:
-        message = (
-            f"Volcano completes the job when {decider.role} completes; mlgen when"
-            f" {default.role} does"
-        )
-        builder.differs(source, message, f"move this policy to the task {default.name}")
+        message = f"Volcano completes the job when {decider.role} completes"
+        hint = f"move this policy to the task {default.name}"
+        builder.differs(source, f"{message}; mlgen when {default.role} does", hint)
     elif len(tasks) > 1 and decider != default:
         builder.put(("spec", "successPolicy", "role"), source, decider.role)
     has_servers = "ps" in FRAMEWORK_ROLES.get(framework, ())
@@ -234,11 +232,8 @@ def _write_min_success(builder: Builder, tasks: Sequence[Task], decider: Task) -
     """Write `minSuccess` as the number of replicas of the deciding role that must succeed."""
     min_success = builder.spec.get("minSuccess")
     if len(tasks) > 1:
-        message = (
-            f"Volcano counts successful pods of all tasks; mlgen counts those of {decider.role}"
-            " only"
-        )
-        builder.differs(min_success, message)
+        message = "Volcano counts successful pods of all tasks; mlgen counts those of"
+        builder.differs(min_success, f"{message} {decider.role} only")
     if len(tasks) == 1 or min_success.value < decider.replicas:
         builder.put(("spec", "successPolicy", "replicas"), min_success)
 

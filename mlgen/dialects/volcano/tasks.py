@@ -325,11 +325,9 @@ def assign_roles(builder: Builder, plugins: Plugins, tasks: list[Task]) -> tuple
     if others and not _has_effect(plugins, framework, tasks):
         return "generic", tasks
     for task in others:
-        message = (
-            f"the plugin {framework} has no role for the task {task.name}, only for"
-            f" {', '.join(roles)}"
-        )
-        builder.refuse(task.source, message, "move it to a job of its own, or remove the plugin")
+        message = f"the plugin {framework} has no role for the task {task.name}, only for"
+        hint = "move it to a job of its own, or remove the plugin"
+        builder.refuse(task.source, f"{message} {', '.join(roles)}", hint)
     return framework, [_renamed(builder, task, roles.get(task.name, task.name)) for task in tasks]
 
 
@@ -347,11 +345,9 @@ def _has_effect(plugins: Plugins, framework: str, tasks: Sequence[Task]) -> bool
 def _renamed(builder: Builder, task: Task, role: str) -> Task:
     """Return the task as a role; a warning tells the user if the pods' names change."""
     if role != task.name:
-        message = (
-            f"Volcano names the pods {builder.name}-{task.name}-<i>; mlgen names them"
-            f" {builder.name}-{role}-<i>"
-        )
-        builder.differs(task.source.get("name"), message, "change the names in commands")
+        message = f"Volcano names the pods {builder.name}-{task.name}-<i>; mlgen names them"
+        hint = "change the names in commands"
+        builder.differs(task.source.get("name"), f"{message} {builder.name}-{role}-<i>", hint)
     return replace(task, role=role)
 
 
@@ -473,11 +469,8 @@ def write_framework(builder: Builder, plugins: Plugins, framework: str) -> None:
         containers = task.get("template", "spec", "containers")
         if len(containers.value) > 1:
             first = containers.value[0]["name"]
-            message = (
-                f"Volcano sets the variables of {framework} in all containers; mlgen sets them in"
-                f" {first} only"
-            )
-            builder.differs(containers, message)
+            message = f"Volcano sets the variables of {framework} in all containers"
+            builder.differs(containers, f"{message}; mlgen sets them in {first} only")
 
 
 TASK_NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
@@ -556,11 +549,9 @@ def _validate_partitions(builder: Builder, task: Task) -> None:
         return
     pods = partitions.value["totalPartitions"] * partitions.value["partitionSize"]
     if pods != task.replicas:
-        message = (
-            f"totalPartitions times partitionSize is {pods}, but {task.name} has {task.replicas}"
-            " replicas"
-        )
-        builder.refuse(partitions, message, "make the two numbers equal")
+        message = f"totalPartitions times partitionSize is {pods}, but {task.name} has"
+        hint = "make the two numbers equal"
+        builder.refuse(partitions, f"{message} {task.replicas} replicas", hint)
 
 
 def _validate_replicas(builder: Builder, tasks: Sequence[Task]) -> None:
