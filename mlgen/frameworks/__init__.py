@@ -38,6 +38,7 @@ class Framework:
         topology: lays out a job that matches the schema; raises `MlgenError` with every problem.
         example: returns the fields of `spec` that are the framework's own in a first job, such as
             command, options and roles, for a number of replicas that compute and of GPUs in each.
+            By default, such a job has workers alone.
         renamed_options: the old names of options, each with its current name. An old name is
             accepted with a warning; its schema is that of the current one.
         idle_roles: returns the roles of a job that do not compute. GPUs in `spec.resources`, for

@@ -27,8 +27,8 @@ def _names(text: str) -> frozenset[str]:
 class Launcher:
     """A row of `LAUNCHERS`: which options a launcher has, by their meaning.
 
-    Options are named as in `Launch.options`: without leading dashes, and with `_` for `-`. All
-    other options have one value.
+    Options are named as in `Launch.options`: without leading dashes, and with `_` for `-`. Those
+    that are not named here have one value.
 
     Attributes:
         programs: the words with which it starts.
@@ -39,13 +39,13 @@ class Launcher:
         ranges: the options with two values, of which the first one is kept.
         in_each_pod: whether each pod runs it, and it sets the ranks of the processes in its pod.
             Otherwise, one pod runs it, and it starts processes in all of them.
-        nodes: for the number of pods; "" if there is no such option.
-        rank: for the rank of its own pod among them.
-        processes: for the number of processes in each pod.
-        all_processes: for the number of processes in all pods together.
-        addresses: for the address at which all processes meet.
-        port: for the port there.
-        ssh_port: for the port of sshd in other pods.
+        nodes: the option with the number of pods; "" if there is none.
+        rank: that with the rank of its own pod among them.
+        processes: that with the number of processes in each pod.
+        all_processes: that with the number of processes in all pods together.
+        addresses: those with the address at which all processes meet.
+        port: that with the port there.
+        ssh_port: that with the port of sshd in other pods.
         reaches: the options without which it starts processes in its own pod only.
     """
 
