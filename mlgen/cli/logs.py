@@ -77,8 +77,7 @@ def command(  # noqa: PLR0913 - one for each option
       mlgen logs job.yaml -c wait-for-peers        # whom it waits for
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.live import replicas
-    from mlgen.live.follow import Follower
-    from mlgen.live.logs import Request, print_log
+    from mlgen.live.logs import Follower, Request, print_log
 
     if rank is not None and (role or index is not None):
         raise click.UsageError("--rank and --role are mutually exclusive")

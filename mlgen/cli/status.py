@@ -1,5 +1,6 @@
 """mlgen status."""
 
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +46,6 @@ def command(files: tuple[str, ...], *, watch: bool, **values: Any) -> None:
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     import time
 
-    from mlgen.live import text
     from mlgen.live import watch as watching
 
     kubectl = cluster(values)
@@ -54,17 +54,15 @@ def command(files: tuple[str, ...], *, watch: bool, **values: Any) -> None:
         states = checked(lambda: watching.states(kubectl, jobs))
         present = [each for each in states if each.phase != "NotFound"]
         if present:
-            write_page(text.page(present, time.time()) + "\n")
+            write_page(watching.page(present, time.time()) + "\n")
+    elif sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
+        plain = click.get_current_context().meta.get("mlgen.color") == "never"
+        screen = watching.Screen(sys.stdout, color=not (plain or os.environ.get("NO_COLOR")))
+        looks = watching.looks(kubectl, jobs, screen.tell)
+        states = checked(lambda: screen.show(looks))
     else:
-        found = watching.looks(kubectl, jobs, tell)
-        if sys.stdout.isatty():
-            from rich.console import Console
-
-            plain = click.get_current_context().meta.get("mlgen.color") == "never"
-            console = Console(highlight=False, no_color=True if plain else None)
-            states = checked(lambda: watching.show(found, console))
-        else:
-            states = checked(lambda: watching.print_changes(found, _print_line))
+        looks = watching.looks(kubectl, jobs, tell)
+        states = checked(lambda: watching.print_changes(looks, _print_line))
     _report_missing(jobs, states)
 
 

@@ -36,8 +36,8 @@ def command(files: tuple[str, ...], *, timeout: float | None, **values: Any) -> 
       mlgen wait job.yaml --timeout 8h       # exits with 124 if it takes longer
       mlgen wait jobs/ && mlgen delete jobs/ --yes
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
-    from mlgen.live.ending import wait
     from mlgen.live.logs import not_found
+    from mlgen.live.watch import wait
 
     kubectl = cluster(values)
     jobs = jobs_in(files, values)

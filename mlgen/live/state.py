@@ -7,10 +7,9 @@ decides.
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from mlgen.kubernetes.objects import Object
-from mlgen.live.peers import Peers, waits_for
 from mlgen.live.reasons import (
     FINE,
     NOT_READY,
@@ -28,8 +27,10 @@ from mlgen.objects.labels import workload_name
 from mlgen.runtime import status
 from mlgen.runtime.cluster import (
     ENDS,
+    condition,
     counts,
     ending,
+    is_deleted,
     is_suspended,
     seconds,
     unfinished,
@@ -37,9 +38,7 @@ from mlgen.runtime.cluster import (
 from mlgen.runtime.failures import failures, first
 from mlgen.runtime.plan import Workload
 from mlgen.runtime.status import CONDITIONS
-
-if TYPE_CHECKING:
-    from mlgen.topology import Role, Wait
+from mlgen.topology import Role, Wait
 
 Phase = Literal["NotFound", "Suspended", "Pending", "Running", "Restarting", "Succeeded", "Failed"]
 
@@ -57,6 +56,9 @@ BRIEF = (NOT_READY, STARTING)
 
 LATE_SECONDS = 60.0
 """After so long, the end of the deciding Job counts, also if the supervisor has not recorded it."""
+
+MAX_PEERS = 3
+"""The number of missing peers that are named."""
 
 MAX_CODE = 125
 """Shells and timeout(1) give higher exit codes meanings of their own."""
@@ -99,7 +101,7 @@ class RoleState:
 
 
 @dataclass(frozen=True)
-class Trouble:
+class StuckPods:
     """Pods of one role that do not run, for the same reason.
 
     Attributes:
@@ -136,7 +138,7 @@ class JobState:
     code: int = 0
     conditions: tuple[Condition, ...] = ()
     roles: tuple[RoleState, ...] = ()
-    troubles: tuple[Trouble, ...] = ()
+    stuck: tuple[StuckPods, ...] = ()
     missing: tuple[str, ...] = ()
 
     @property
@@ -173,7 +175,7 @@ def state(snapshot: Snapshot) -> JobState:
         code,
         tuple(_conditions(snapshot)) if record else (),
         tuple(_roles(snapshot, reasons)),
-        tuple(_troubles(snapshot, reasons)),
+        tuple(_stuck(snapshot, reasons)),
         tuple(f"{item.kind} {item.name}" for item in missing),
     )
 
@@ -344,7 +346,7 @@ def _ready(observed: Object) -> str:
     return "readyReplicas" if observed["kind"] == "StatefulSet" else "ready"
 
 
-def _does(words: "Counter[str]", observed: list[Object]) -> str:
+def _does(words: Counter[str], observed: list[Object]) -> str:
     """Return how many pods do what; without pods, what keeps the workloads from having some."""
     if words:
         return ", ".join(f"{count} {word}" for word, count in words.most_common())
@@ -356,9 +358,9 @@ def _does(words: "Counter[str]", observed: list[Object]) -> str:
     return "No pods" if observed else "NotFound"
 
 
-def _troubles(
+def _stuck(
     snapshot: Snapshot, reasons: list[tuple[Workload, Object, Reason]]
-) -> Iterator[Trouble]:
+) -> Iterator[StuckPods]:
     """Yield the pods that do not run, those with the same reason together; then workloads."""
     own = own_indexes(snapshot.rendered)
     groups: dict[tuple[str, Reason], list[tuple[str, str]]] = {}
@@ -368,13 +370,62 @@ def _troubles(
             groups.setdefault((item.role, why), []).append((name, pod["metadata"]["name"]))
     for (_, why), pods in groups.items():
         more = f" and {len(pods) - 1} more" if len(pods) > 1 else ""
-        yield Trouble(f"{pods[0][0]}{more}", pods[0][1], why)
+        yield StuckPods(f"{pods[0][0]}{more}", pods[0][1], why)
     for item, observed in unfinished(snapshot.plan.workloads, snapshot.seen):
         wanted, found, _ = counts(observed)
         message = event_of(observed, snapshot.events) if found < wanted else ""
         if message:
-            yield Trouble(item.name, "", Reason("FailedCreate", shortened(message)))
+            yield StuckPods(item.name, "", Reason("FailedCreate", shortened(message)))
     for pod in snapshot.supervisor_pods:
         why = reason(Workload("Job", "", "", container="supervisor"), pod, snapshot.events)
         if why.word not in FINE and (why.message or why.word not in BRIEF):
-            yield Trouble("supervisor", pod["metadata"]["name"], why)
+            yield StuckPods("supervisor", pod["metadata"]["name"], why)
+
+
+# Whom a role waits for: the peers that are not there yet, by their pods. The init container that
+# waits says the same in its log, from the pod's own view of DNS.
+
+
+class Peers:
+    """The replicas that have an address, and those that are ready, by role."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        own = own_indexes(snapshot.rendered)
+        self._named: set[tuple[str, int]] = set()
+        self._ready: set[tuple[str, int]] = set()
+        for item, pod in snapshot.pods:
+            key = (item.role, own.get(item.name, pod_index(pod)))
+            if pod["status"].get("podIP") and not is_deleted(pod):
+                self._named.add(key)
+                if condition(pod, "Ready"):
+                    self._ready.add(key)
+
+    def missing(self, wait: Wait) -> list[tuple[str, int]]:
+        """Return the replicas that a wait waits for and that have no address, or are not ready."""
+        there = self._ready if wait.started else self._named
+        return [replica for replica in awaited(wait) if replica not in there]
+
+
+def awaited(wait: Wait) -> list[tuple[str, int]]:
+    """Return the replicas that a wait waits for: their roles and indexes."""
+    first = wait.hosts.first
+    return [(wait.role, index) for index in range(first, first + wait.hosts.count)]
+
+
+def waits_for(role: Role, peers: Peers) -> str:
+    """Return whom the replicas of a role wait for, in a line."""
+    if not role.waits:  # of pods that an earlier version of mlgen has rendered
+        return "waits for its peers, as its container wait-for-peers logs"
+    total = len({replica for wait in role.waits for replica in awaited(wait)})
+    missing = list(dict.fromkeys(each for wait in role.waits for each in peers.missing(wait)))
+    if not missing:
+        # They exist; the name spreads through DNS, or nothing listens on the port yet.
+        names = dict.fromkeys(_port(wait) for wait in role.waits)
+        return f"waits for {', '.join(names)}, whose pods exist"
+    shown = ", ".join(f"{name}-{index}" for name, index in missing[:MAX_PEERS])
+    more = f" and {len(missing) - MAX_PEERS} more" if len(missing) > MAX_PEERS else ""
+    return f"waits for {len(missing)} of {total} peers: {shown}{more}"
+
+
+def _port(wait: Wait) -> str:
+    return wait.role if wait.port is None else f"port {wait.port} of {wait.role}"

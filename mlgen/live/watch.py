@@ -1,19 +1,21 @@
-"""Look at jobs again and again, until all of them have ended."""
+"""Look at jobs again and again until they have ended: `mlgen status` and `mlgen wait`.
 
+States are shown as plain columns, as kubectl prints them, or as a line for each change.
+"""
+
+import re
+import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from time import sleep
-from typing import TYPE_CHECKING, TypeVar
+from typing import TextIO, TypeVar
 
 from mlgen.live.kubectl import Kubectl, KubectlError
 from mlgen.live.snapshot import snapshots
 from mlgen.live.state import JobState, state
-from mlgen.live.text import line, tables
 from mlgen.output.columns import columns
+from mlgen.output.terminal import safe
 from mlgen.result import Rendered
-
-if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
 
 PAUSE = 2.0
 """Seconds between two looks at the cluster."""
@@ -21,14 +23,29 @@ PAUSE = 2.0
 PATIENCE = 600.0
 """Seconds for which the API server may be unreachable, for example during an upgrade."""
 
-COLOURS = {
-    "Running": "green",
-    "Succeeded": "green",
-    "Failed": "bold red",
-    "Restarting": "yellow",
-    "Pending": "yellow",
-    "Suspended": "yellow",
+TIMED_OUT = 124
+"""As in timeout(1)."""
+
+MAX_STUCK = 20
+"""The number of rows for pods that do not run."""
+
+MINUTE, HOUR, DAY = 60, 3600, 86400
+
+Table = tuple[tuple[str, ...], ...]
+"""Rows of cells; the first row is the header."""
+
+COLORS = {
+    r"\b(?:Running|Succeeded)\b": "32",
+    r"\b(?:Restarting|Pending|Suspended|not created)\b": "33",
+    r"\b(?:\w*BackOff|ErrImagePull|OOMKilled|Unschedulable|Error|Evicted|FailedCreate"
+    r"|Create\w+Error)\b": "31",
+    r"\bFailed\b": "1;31",
 }
+"""Words, and the color in which a terminal shows them (ECMA-48, "Select Graphic Rendition")."""
+
+BOLD, PLAIN = "\x1b[1m", "\x1b[0m"
+
+HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 
 Tell = Callable[[str], None]
 
@@ -91,38 +108,213 @@ def print_changes(found: Iterator[list[JobState]], tell: Tell) -> list[JobState]
     return last
 
 
-def show(found: Iterator[list[JobState]], console: "Console") -> list[JobState]:
-    """Show the states as a live table on a terminal; return the last states."""
-    from rich.live import Live
+def wait(
+    kubectl: Kubectl,
+    jobs: Sequence[Rendered],
+    tell: Tell,
+    timeout: float | None = None,
+) -> tuple[list[JobState], int]:
+    """Wait until jobs have ended; return their states and the exit status.
 
-    last: list[JobState] = []
-    # The last picture stays on the screen, also what of it did not fit before.
-    with Live(console=console, auto_refresh=False, vertical_overflow="ellipsis") as live:
-        for last in found:
-            live.update(picture(last, time.time()), refresh=True)
-    return last
+    The status is 0 if all have succeeded, 124 if the time is over first, or else that of the first
+    job that has not succeeded: the exit code of its replica that failed first, or 1.
+
+    Args:
+        kubectl: reads the cluster.
+        jobs: to wait for.
+        tell: prints a line for each change.
+        timeout: seconds; None for no limit.
+
+    Raises:
+        KubectlError: kubectl is not installed, or fails.
+    """
+    deadline = None if timeout is None else time.monotonic() + timeout
+
+    def in_time() -> Iterator[list[JobState]]:
+        for states in looks(kubectl, jobs, tell):
+            yield states
+            if deadline is not None and time.monotonic() >= deadline:
+                return
+
+    last = print_changes(in_time(), tell)
+    unsuccessful = [each for each in last if each.phase != "Succeeded"]
+    over = [each for each in unsuccessful if each.ended or each.phase == "NotFound"]
+    if over:
+        return last, over[0].exit_status
+    if unsuccessful:
+        names = ", ".join(each.name for each in unsuccessful)
+        tell(f"timed out: {names} has not ended")
+    return last, TIMED_OUT if unsuccessful else 0
 
 
-def picture(found: Sequence[JobState], now: float) -> "RenderableType":
-    """Return the same tables as `status` prints, in colour."""
-    from rich.console import Group
-    from rich.text import Text
+class Screen:
+    """A terminal that shows the states of jobs, always in the same place.
 
+    Attributes:
+        stream: of the terminal.
+        color: use colors.
+    """
+
+    def __init__(self, stream: TextIO, *, color: bool) -> None:
+        self.stream, self.color = stream, color
+        self._lines = 0
+
+    def show(self, found: Iterator[list[JobState]]) -> list[JobState]:
+        """Show states until there are no more; return the last."""
+        last: list[JobState] = []
+        self._write(HIDE_CURSOR)
+        try:
+            for last in found:
+                size = shutil.get_terminal_size()
+                lines = [_cropped(line, size.columns) for line in picture(last, time.time())]
+                fits = len(lines) < size.lines
+                self._draw(lines if fits else [*lines[: size.lines - 2], "…"])
+            # The last picture stays on the screen, also what of it did not fit before.
+            self._draw(picture(last, time.time()))
+        finally:
+            self._write(SHOW_CURSOR)
+        return last
+
+    def tell(self, text: str) -> None:
+        """Show a line below the states, until they are shown again."""
+        self._write(f"{_cropped(safe(text), shutil.get_terminal_size().columns)}\n")
+        self._lines += 1
+
+    def _draw(self, lines: Sequence[str]) -> None:
+        """Write lines over those that were written before."""
+        up = f"\x1b[{self._lines}A" if self._lines else ""
+        shown = lines
+        if self.color:
+            starts = {number for number in range(len(lines)) if not number or not lines[number - 1]}
+            shown = [_colored(line, header=n in starts) for n, line in enumerate(lines)]
+        self._write(f"{up}\x1b[J" + "".join(f"{line}\n" for line in shown))
+        self._lines = len(lines)
+
+    def _write(self, text: str) -> None:
+        self.stream.write(text)
+        self.stream.flush()
+
+
+def _cropped(line: str, width: int) -> str:
+    return line if len(line) <= width else f"{line[: width - 1]}…"
+
+
+def _colored(line: str, *, header: bool) -> str:
+    if header and not line.startswith("not created"):
+        return f"{BOLD}{line}{PLAIN}"
+    for pattern, code in COLORS.items():
+        line = re.sub(pattern, f"\x1b[{code}m\\g<0>{PLAIN}", line)
+    return line
+
+
+def picture(found: Sequence[JobState], now: float) -> list[str]:
+    """Return the lines of the same tables as `status` prints."""
+    return page(found, now).split("\n")
+
+
+def age(seconds: float) -> str:
+    """Return a duration as kubectl's AGE column: `45s`, `3m12s`, `5h7m`, `12d`.
+
+    https://github.com/kubernetes/apimachinery/blob/v0.34.0/pkg/util/duration/duration.go
+    """
+    whole = int(max(seconds, 0))
+    if whole < 2 * MINUTE:
+        return f"{whole}s"
+    if whole < 3 * HOUR:
+        return _two(whole, MINUTE, "m", 1, "s") if whole < 10 * MINUTE else f"{whole // MINUTE}m"
+    if whole < 2 * DAY:
+        return _two(whole, HOUR, "h", MINUTE, "m") if whole < 8 * HOUR else f"{whole // HOUR}h"
+    return f"{whole // DAY}d"
+
+
+def _two(whole: int, large: int, large_name: str, small: int, small_name: str) -> str:
+    rest = whole % large // small
+    return f"{whole // large}{large_name}" + (f"{rest}{small_name}" if rest else "")
+
+
+def tables(state: JobState, now: float) -> list[Table]:
+    """Return the tables of a job: itself, its conditions, its roles, the pods that do not run."""
+    found = [_job(state, now)]
+    if state.conditions:
+        found.append(_conditions(state, now))
+    if state.roles:
+        found.append(_roles(state))
+    if state.stuck:
+        found.append(_stuck(state))
+    return found
+
+
+def page(states: Sequence[JobState], now: float) -> str:
+    """Return what `mlgen status` prints of the jobs that exist."""
     parts = []
-    for each in found:
-        for table in tables(each, now):
-            text = Text("\n".join(columns(table)), no_wrap=True, overflow="ellipsis")
-            text.highlight_regex(r"(?m)\A.*$", "bold")
-            for word, colour in COLOURS.items():
-                text.highlight_regex(rf"\b{word}\b", colour)
-            text.highlight_regex(TROUBLE, "red")
-            parts += [text, Text()]
+    for each in states:
+        parts += ["\n".join(columns(table)) for table in tables(each, now)]
         if each.missing:
-            parts += [Text(f"not created: {', '.join(each.missing)}", "yellow"), Text()]
-    return Group(*parts[:-1])
+            parts.append(f"not created: {', '.join(map(safe, each.missing))}")
+    return "\n\n".join(parts)
 
 
-TROUBLE = (
-    r"\b(\w*BackOff|ErrImagePull|OOMKilled|Unschedulable|Error|Evicted|FailedCreate|Create\w+Error)"
-)
-"""The reasons that are shown in red."""
+def _job(state: JobState, now: float) -> Table:
+    since = age(now - state.since) if state.since else "-"
+    created = age(now - state.created) if state.created else "-"
+    cells = [
+        ("JOB", state.name),
+        ("NAMESPACE", state.namespace or "-"),
+        ("STATE", state.phase),
+        ("FOR", since),
+        ("AGE", created),
+        ("RESTARTS", str(state.restarts)),
+    ]
+    if state.message:
+        cells.append(("MESSAGE", state.message))
+    header, row = zip(*cells, strict=True)
+    return header, row
+
+
+def _conditions(state: JobState, now: float) -> Table:
+    rows = [
+        (each.name, each.status, age(now - each.time), each.reason, each.message)
+        for each in state.conditions
+    ]
+    return ("CONDITION", "STATUS", "SINCE", "REASON", "MESSAGE"), *rows
+
+
+def _roles(state: JobState) -> Table:
+    rows = [
+        (
+            role.name,
+            role.kind,
+            f"{role.ready}/{role.desired}",
+            str(role.succeeded),
+            str(role.failed),
+            str(role.restarts),
+            role.does,
+        )
+        for role in state.roles
+    ]
+    return ("ROLE", "KIND", "READY", "SUCCEEDED", "FAILED", "RESTARTS", "PODS"), *rows
+
+
+def _stuck(state: JobState) -> Table:
+    shown = state.stuck[:MAX_STUCK]
+    rows = [
+        (each.replicas, each.pod or "-", each.reason.word, each.reason.message or "-")
+        for each in shown
+    ]
+    left = len(state.stuck) - len(shown)
+    if left:
+        rows.append((f"and {left} more", "-", "-", "-"))
+    return ("REPLICA", "POD", "REASON", "MESSAGE"), *rows
+
+
+def line(state: JobState) -> str:
+    """Return a state in one line, without times, so that it differs only if something changes."""
+    parts = [f"{state.name}: {state.phase}"]
+    if state.message:
+        parts.append(state.message)
+    if not state.ended:
+        parts += [f"{role.name} {role.ready}/{role.desired} ready" for role in state.roles]
+        for each in state.stuck[:1]:
+            detail = f": {each.reason.message}" if each.reason.message else ""
+            parts.append(f"{each.replicas} {each.reason.word}{detail}")
+    return ", ".join(parts)

@@ -9,7 +9,7 @@ from support import ROOT
 
 from mlgen.cli import COMMANDS
 
-SLOW = ("jinja2", "jsonschema", "mlgen.live", "rich", "ruamel")
+SLOW = ("jinja2", "jsonschema", "mlgen.live")
 
 JOB = "fixtures/tensorflow-ps.yaml"
 RESOURCE = "fixtures/resources/kubeflow-tfjob-v1.yaml"

@@ -6,7 +6,7 @@ import pytest
 from support import ROOT
 
 from mlgen import validate
-from mlgen.live import follow, logs, replicas
+from mlgen.live import logs, replicas
 from mlgen.live.kubectl import KubectlError, Outcome, failure
 from mlgen.live.snapshot import Snapshot, plan_of
 from mlgen.problems import MlgenError
@@ -310,7 +310,7 @@ def test_follow_of_a_job_that_is_not_there(run):
 
 def test_a_log_that_cannot_be_read_is_an_error_in_the_end(cluster, run, monkeypatch):
     cluster.show("running")
-    monkeypatch.setattr(follow, "MAX_ERRORS", 1)
+    monkeypatch.setattr(logs, "MAX_ERRORS", 1)
     cluster.steps = ["running"] * 3
 
     status, _, stderr = run("logs", "ddp.yaml", "-f")

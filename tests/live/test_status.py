@@ -2,17 +2,17 @@
 
 import io
 import json
+import re
 from dataclasses import replace
 
 import pytest
-from rich.console import Console
 
 from mlgen import validate
-from mlgen.live import text, watch
+from mlgen.live import watch
 from mlgen.live.kubectl import Kubectl, KubectlError, Outcome
-from mlgen.live.peers import Peers, waits_for
 from mlgen.live.reasons import image_error, scheduling
 from mlgen.live.snapshot import snapshots
+from mlgen.live.state import Peers, waits_for
 from mlgen.topology import Hosts, Wait
 
 MOMENTS = {
@@ -185,9 +185,9 @@ def test_a_supervisor_that_does_not_start(cluster):
             waiting = {"reason": "ImagePullBackOff", "message": "Back-off pulling image"}
             item["status"]["containerStatuses"][0]["state"] = {"waiting": waiting}
 
-    (trouble,) = states("ddp")[0].troubles
+    (pods,) = states("ddp")[0].stuck
 
-    assert ("supervisor", "ImagePullBackOff") == (trouble.replicas, trouble.reason.word)
+    assert ("supervisor", "ImagePullBackOff") == (pods.replicas, pods.reason.word)
 
 
 def test_a_job_that_starts_again_is_not_pending(cluster):
@@ -211,12 +211,12 @@ def test_a_finished_role_without_pods(cluster):
         assert [does] == [role.does for role in states(job)[0].roles]
 
 
-def test_only_some_of_many_troubles_are_listed(cluster):
+def test_only_some_of_many_stuck_pods_are_listed(cluster):
     cluster.show("waiting")
     (state,) = states("waiting")
-    many = replace(state, troubles=state.troubles * 6)
+    many = replace(state, stuck=state.stuck * 6)
 
-    assert text.page([many], 0).endswith(
+    assert watch.page([many], 0).endswith(
         "\nand 4 more" + " " * 12 + "-" + " " * 23 + "-" + " " * 19 + "-"
     )
 
@@ -256,7 +256,7 @@ def test_many_pods_with_the_same_reason_are_one_row(cluster):
     (state,) = states("waiting")
 
     assert ["chief-0", "ps-0 and 1 more", "worker-0 and 1 more", "evaluator-0"] == [
-        each.replicas for each in state.troubles
+        each.replicas for each in state.stuck
     ]
 
 
@@ -275,19 +275,55 @@ def test_without_a_terminal_watch_prints_a_line_per_change(cluster, run):
     ] == stdout.splitlines()
 
 
-def test_on_a_terminal_watch_is_a_live_table(cluster):
+def terminal(written):
+    """Return the lines that a terminal shows after some texts: those that are not erased."""
+    lines, text = [], re.sub(r"\x1b\[[0-9;]*m|\x1b\[\?25[lh]", "", written)
+    for up, line in re.findall(r"(?:(?:\x1b\[(\d+)A)?\x1b\[J)?([^\n\x1b]*)\n", text):
+        lines = lines[: len(lines) - int(up or 0)]
+        lines.append(line)
+    return lines
+
+
+def test_on_a_terminal_watch_is_a_live_table(cluster, monkeypatch):
     cluster.show("restarting")
     cluster.steps = ["succeeded"]
     stream = io.StringIO()
-    console = Console(file=stream, force_terminal=True, width=150, color_system="standard")
-    found = watch.looks(Kubectl(), validate("ddp.yaml").jobs, print)
+    monkeypatch.setenv("COLUMNS", "150")
+    monkeypatch.setenv("LINES", "40")
+    screen = watch.Screen(stream, color=True)
+    found = watch.looks(Kubectl(), validate("ddp.yaml").jobs, screen.tell)
 
-    last = watch.show(found, console)
+    (last,) = screen.show(found)
 
-    assert last[0].ended
     shown = stream.getvalue()
+    assert last.ended
     assert "ddp-rank-1-795jd" in shown
+    assert "\x1b[1mJOB " in shown
     assert "\x1b[32mSucceeded\x1b[0m" in shown
+    assert terminal(shown) == watch.picture([last], cluster.now)
+
+
+def test_a_small_terminal_shows_what_fits_and_the_end_in_full(cluster, monkeypatch):
+    cluster.show("waiting")
+    stream = io.StringIO()
+    monkeypatch.setenv("COLUMNS", "30")
+    monkeypatch.setenv("LINES", "6")
+    screen = watch.Screen(stream, color=False)
+    (state,) = states("waiting")
+
+    def found():
+        yield [state]
+        shown = terminal(stream.getvalue())
+        assert len(shown) == 5
+        assert max(map(len, shown)) == 30
+        assert shown[-1] == "…"
+        screen.tell("retrying: \x1b[2J")
+        assert terminal(stream.getvalue())[-1] == "retrying: \\x1b[2J"
+        yield [state]
+
+    screen.show(found())
+
+    assert terminal(stream.getvalue()) == watch.picture([state], cluster.now)
 
 
 def test_ages_are_those_of_kubectl():
@@ -295,7 +331,7 @@ def test_ages_are_those_of_kubectl():
 
     assert [
         *("0s", "119s", "2m", "2m30s", "10m", "179m", "3h", "3h3m", "8h", "47h", "2d", "0s"),
-    ] == [text.age(each) for each in seconds]
+    ] == [watch.age(each) for each in seconds]
 
 
 def test_the_schedulers_message_without_preemption():
