@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 
 from mlgen.result import Rendered
+from mlgen.show.defaults import whole
+from mlgen.show.page import page
+from mlgen.show.replica import replica_page
 
 
 def text(jobs: Sequence[Rendered], replica: str | None = None, *, defaults: bool = False) -> str:
@@ -17,13 +20,7 @@ def text(jobs: Sequence[Rendered], replica: str | None = None, *, defaults: bool
         ValueError: there is no such replica, or more than one job.
     """
     if replica is not None:
-        from mlgen.show.replica import replica_page
-
         return replica_page(jobs, replica)
     if defaults:
-        from mlgen.show.defaults import whole
-
         return "".join(map(whole, jobs))
-    from mlgen.show.page import page
-
     return "\n".join(map(page, jobs))

@@ -2,23 +2,28 @@
 
 from collections.abc import Iterator
 
+from mlgen import checks
 from mlgen.checks.pods import workloads
+from mlgen.checks.totals import totals
 from mlgen.kubernetes import pod_resources
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.pod_resources import GPU, Amounts
+from mlgen.kubernetes.pod_security import LEVELS, level
 from mlgen.kubernetes.quantity import times, total
 from mlgen.objects import supervisor
 from mlgen.objects.labels import COMPONENT, DECIDES, status_name
-from mlgen.output.columns import columns, counted, duration, named
+from mlgen.output.columns import columns, counted, duration, named, some
 from mlgen.output.summary import required
 from mlgen.result import Rendered
 from mlgen.show.exits import bounds, events, exits
 from mlgen.show.groups import Group, awaited, groups, replicas_by_role
-from mlgen.show.needs import limits, prerequisites, security
 from mlgen.topology import Role, Topology
 
 FIRST = ("cpu", "memory")
 """Resources that come first among the columns that are no GPUs."""
+
+MAX_USERS = 6
+"""The number of users of a prerequisite that are named."""
 
 
 def page(rendered: Rendered) -> str:
@@ -241,3 +246,35 @@ def decisions(topology: Topology, plan: Object) -> Iterator[str]:
     jobs = sum(item["kind"] == "Job" for item in plan["workloads"])
     read = "pods and Jobs" if jobs > supervisor.MANY_JOBS else "pods"
     yield f"may change these objects, by name, and read the {read} of the namespace"
+
+
+def limits(rendered: Rendered) -> list[str]:
+    """Return what limits the pods of all roles together; [] if it is what they request."""
+    amounts = totals(rendered.topology, rendered.objects)
+    if not amounts.limits or amounts.limits == amounts.requests:
+        return []
+    listed = ", ".join(f"{name} {amounts.limits[name]}" for name in sorted(amounts.limits))
+    return [f"Limits of all roles: {listed}"]
+
+
+def prerequisites(rendered: Rendered) -> list[str]:
+    """Return a table of what the job needs and the manifests do not bring; [] for nothing."""
+    rows = [
+        (str(item), some(item.used_by, MAX_USERS), item.command or "-")
+        for item in rendered.prerequisites
+    ]
+    table = columns([("NEEDED", "BY", "COMMAND THAT CREATES IT"), *rows]) if rows else []
+    return ["Needs in the cluster:", *(f"  {line}" for line in table)] if table else []
+
+
+def security(rendered: Rendered) -> list[str]:
+    """Return the strictest PodSecurity level that all pods meet, and what the next one requires."""
+    obstacles = checks.obstacles(rendered.objects, rendered.kube_version)
+    met = level(obstacles)
+    stricter = LEVELS.index(met) + 1
+    missing = [
+        f"  {unmet.field} {unmet.message} ({', '.join(roles)})"
+        for unmet, roles in obstacles.items()
+        if LEVELS.index(unmet.level) == stricter
+    ]
+    return [f"PodSecurity: {met}{f'; {LEVELS[stricter]} requires:' if missing else ''}", *missing]

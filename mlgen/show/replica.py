@@ -1,25 +1,91 @@
 """One replica of a rendered job → a page: the address, ports, command and environment of its pod.
 
-All of it is read from the rendered objects, as Kubernetes does.
+All of it is read from the rendered objects, as Kubernetes does. The environment of a container is
+made in order, with `$(NAME)` expanded: see makeEnvironmentVariables in
+pkg/kubelet/kubelet_pods.go, and the expansion in third_party/forked/golang/expansion/expand.go of
+kubernetes/kubernetes. What is known only when the pod runs is a text in angle brackets:
+`<IP of the pod>`.
 """
 
+import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
 
 from mlgen.checks.pods import Pods, pods_of, workloads
+from mlgen.kubernetes import pod_resources
 from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
 from mlgen.kubernetes.objects import Object
-from mlgen.kubernetes.quantity import natural
+from mlgen.kubernetes.quantity import natural, parse
 from mlgen.objects.labels import workload_name
 from mlgen.output.columns import columns, named
 from mlgen.result import Rendered
-from mlgen.show.environment import Running, Variable, environment, with_job_index, words
-from mlgen.show.groups import groups, span
-from mlgen.show.volumes import mounts
+from mlgen.show.groups import span
 from mlgen.topology import Role
 
 RANDOM = "<random>"
 """The end of the name of a Job's pod, which its controller chooses."""
+
+REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
+"""A reference, or an escaped dollar sign."""
+
+LABEL = re.compile(r"metadata\.(labels|annotations)\['([^']+)'\]")
+
+JOB_VARIABLE = "JOB_COMPLETION_INDEX"
+
+UNKNOWN = {
+    "status.podIP": "<IP of the pod>",
+    "status.podIPs": "<IPs of the pod>",
+    "status.hostIP": "<IP of the node>",
+    "status.hostIPs": "<IPs of the node>",
+    "spec.nodeName": "<name of the node>",
+    "metadata.uid": "<UID of the pod>",
+}
+"""Fields of a pod that nobody knows before it runs."""
+
+VOLUMES = {
+    "persistentVolumeClaim": ("claim", "claimName"),
+    "secret": ("Secret", "secretName"),
+    "configMap": ("ConfigMap", "name"),
+    "hostPath": ("folder of the node", "path"),
+    "csi": ("CSI driver", "driver"),
+}
+"""Sources of volumes: in words, and the field with their name."""
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable of a container.
+
+    Attributes:
+        value: as the program sees it.
+        source: where it comes from, if its value is not written in the manifest.
+    """
+
+    name: str
+    value: str
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Running:
+    """What is known of a pod before it runs.
+
+    Attributes:
+        name: of the pod; ends in `<random>` if its controller adds random characters.
+        namespace: None for that of kubectl's context.
+        labels: with those that the controller adds.
+        config_maps: the data of the ConfigMaps among the manifests, by name.
+    """
+
+    name: str
+    namespace: str | None
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    account: str
+    config_maps: Mapping[str, Mapping[str, str]]
 
 
 def replica_page(jobs: Sequence[Rendered], name: str) -> str:
@@ -46,51 +112,37 @@ def replica_page(jobs: Sequence[Rendered], name: str) -> str:
 
 def _find(rendered: Rendered, name: str) -> tuple[Role, int] | None:
     """Return the role of the topology that has a replica, and the index of the replica."""
-    for role, index in _candidates(rendered, name):
-        for item in rendered.topology.roles:
-            if item.name == role and index in _indexes(item):
-                return item, index
-    return None
-
-
-def _candidates(rendered: Rendered, name: str) -> Iterator[tuple[str, int]]:
-    """Yield each role and index that a name may stand for."""
-    roles = rendered.topology.roles
-    counts = {role.name: 0 for role in roles}
-    for role in roles:
-        counts[role.name] += role.replicas
-    before, _, index = name.replace("/", "-").rpartition("-")
-    pairs = [(name, 0)] if rendered.job.roles.get(name) or counts.get(name) == 1 else []
-    if (number := natural(index)) is not None:
-        pairs.append((before, number))
-    for role_name, number in pairs:
-        only = role_name == name
-        if not only or counts.get(role_name) == 1:
-            yield role_name, number
-        yield from _merged(rendered, role_name, number, only=only)
-
-
-def _merged(rendered: Rendered, name: str, index: int, *, only: bool) -> Iterator[tuple[str, int]]:
-    """Yield the rank of a replica of a role that was merged with others: worker 1 is rank 2."""
+    replicas = _of_topology(rendered)
     for role in rendered.topology.roles:
-        counts = {part: rendered.job.roles[part].replicas for part in role.merged}
-        if name in counts and index < counts[name] and (not only or counts[name] == 1):
-            first = sum(counts[part] for part in role.merged[: role.merged.index(name)])
-            yield role.name, first + index
+        own, first = (
+            replicas[role.name],
+            0,
+        )  # if the master and the workers were merged, worker 1 is rank 2
+        for part in role.merged:
+            end = first + rendered.job.roles[part].replicas
+            ranks = [own[rank] for rank in range(first, end) if rank in own]
+            replicas.setdefault(part, dict(enumerate(ranks)))
+            first = end
+    if len(replicas.get(name, ())) == 1:
+        return next(iter(replicas[name].values()))
+    role_name, _, index = name.replace("/", "-").rpartition("-")
+    number = natural(index)
+    return None if number is None else replicas.get(role_name, {}).get(number)
 
 
-def _indexes(role: Role) -> range:
-    return range(role.replicas) if role.index is None else range(role.index, role.index + 1)
+def _of_topology(rendered: Rendered) -> dict[str, dict[int, tuple[Role, int]]]:
+    """Return the replicas of each role of the topology, by their index."""
+    found: dict[str, dict[int, tuple[Role, int]]] = {}
+    for role in rendered.topology.roles:
+        for index in range(role.replicas) if role.index is None else [role.index]:
+            found.setdefault(role.name, {})[index] = role, index
+    return found
 
 
 def _listed(rendered: Rendered) -> Iterator[str]:
     """Yield the names of all replicas, folded: `chief`, `worker-0…3`."""
-    by_role: dict[str, list[int]] = {}
-    for group in groups(rendered):
-        for role in group.roles:
-            by_role.setdefault(role.name, []).extend(_indexes(role))
-    for name, indexes in by_role.items():
-        yield name if len(indexes) == 1 else f"{name}-{span(min(indexes), max(indexes))}"
+    for name, replicas in _of_topology(rendered).items():
+        yield name if len(replicas) == 1 else f"{name}-{span(min(replicas), max(replicas))}"
 
 
 def _lines(rendered: Rendered, role: Role, index: int) -> Iterator[str]:
@@ -217,3 +269,153 @@ def _variable(variable: Variable) -> str:
     value = variable.value
     shown = value if value.isprintable() else repr(value)
     return f"{variable.name}={shown}{source}"
+
+
+# The environment
+
+
+def with_job_index(container: Object) -> Object:
+    """Return a container of an Indexed Job with the variable that the Job controller adds.
+
+    See addCompletionIndexEnvVariables in pkg/controller/job/indexed_job_utils.go.
+    """
+    env = container.get("env") or []
+    if any(item["name"] == JOB_VARIABLE for item in env):
+        return container
+    field = {"fieldRef": {"fieldPath": f"metadata.labels['{JOB_INDEX}']"}}
+    return container | {"env": [*env, {"name": JOB_VARIABLE, "valueFrom": field}]}
+
+
+def environment(container: Object, pod: Running) -> list[Variable]:
+    """Return the variables of a container in their order."""
+    variables: list[Variable] = []
+    values: dict[str, str] = {}
+    for source in container.get("envFrom") or ():
+        found = _from_all(source, pod)
+        variables += found
+        values |= {variable.name: variable.value for variable in found}
+    for item in container.get("env") or ():
+        if "valueFrom" in item:
+            value, origin = _from_source(item["valueFrom"], container, pod)
+        else:
+            value, origin = expanded(str(item.get("value") or ""), values), ""
+        values[item["name"]] = value
+        # A value in angle brackets names its source itself.
+        variables.append(Variable(item["name"], value, "" if value.startswith("<") else origin))
+    return variables
+
+
+def expanded(text: str, values: Mapping[str, str]) -> str:
+    """Return a text with its references replaced; those to unknown variables remain."""
+
+    def replacement(match: re.Match[str]) -> str:
+        name = match[1]
+        return "$" if name is None else values.get(name, match[0])
+
+    end = text.rfind(")") + 1  # beyond it, each `$(` would be looked at up to the end
+    return REFERENCE.sub(replacement, text[:end]) + text[end:].replace("$$", "$")
+
+
+def words(texts: Sequence[str], variables: Sequence[Variable]) -> list[str]:
+    """Return a command or its arguments with their references replaced."""
+    values = {variable.name: variable.value for variable in variables}
+    return [expanded(str(text), values) for text in texts]
+
+
+def _from_all(source: Object, pod: Running) -> list[Variable]:
+    """Return the variables of one entry of envFrom."""
+    prefix = source.get("prefix", "")
+    for field, kind in (("configMapRef", "ConfigMap"), ("secretRef", "Secret")):
+        if field in source:
+            name = source[field]["name"]
+            data = pod.config_maps.get(name) if kind == "ConfigMap" else None
+            if data is None:
+                return [Variable(f"{prefix}…", "<each key>", f"{kind} {name}")]
+            return [Variable(prefix + key, data[key], f"ConfigMap {name}") for key in data]
+    return []
+
+
+def _from_source(source: Object, container: Object, pod: Running) -> tuple[str, str]:
+    """Return the value of a variable with valueFrom, and where it comes from."""
+    if "fieldRef" in source:
+        return _of_field(source["fieldRef"]["fieldPath"], pod)
+    if "resourceFieldRef" in source:
+        return _of_resources(source["resourceFieldRef"], container)
+    for field, kind in (("configMapKeyRef", "ConfigMap"), ("secretKeyRef", "Secret")):
+        if field in source:
+            name, key = source[field]["name"], source[field]["key"]
+            data = pod.config_maps.get(name, {}) if kind == "ConfigMap" else {}
+            return data.get(key, f"<{key} of {kind} {name}>"), f"{kind} {name}"
+    return "<unknown>", ", ".join(source)
+
+
+def _of_field(path: str, pod: Running) -> tuple[str, str]:
+    """Return the value of a field of the pod, and the name of the field."""
+    known = {
+        "metadata.name": pod.name,
+        "metadata.namespace": pod.namespace or "<namespace>",
+        "spec.serviceAccountName": pod.account,
+    }
+    match = LABEL.fullmatch(path)
+    if match:
+        values = pod.labels if match[1] == "labels" else pod.annotations
+        return values.get(match[2], ""), f"{match[1].removesuffix('s')} {match[2]} of the pod"
+    return known.get(path) or UNKNOWN.get(path, f"<{path}>"), f"{path} of the pod"
+
+
+def _of_resources(source: Object, container: Object) -> tuple[str, str]:
+    """Return a request or limit of the container itself, in units of the divisor, rounded up.
+
+    See ExtractContainerResourceValue in pkg/api/v1/resource/helpers.go.
+    """
+    kind, _, name = source["resource"].partition(".")
+    read = pod_resources.requests if kind == "requests" else pod_resources.limits
+    amount = read({"containers": [container]}).get(name)
+    if amount is None:
+        return f"<{source['resource']} of the node>", ""
+    divisor = parse(source.get("divisor") or 1) or 1
+    return str(ceil(parse(amount) / divisor)), f"{source['resource']} of the container"
+
+
+# The mounts
+
+
+def mounts(pod: Object, container: Object) -> list[tuple[str, str]]:
+    """Return the path and the source of each mount of a container.
+
+    Args:
+        pod: the spec of the pod.
+        container: one of its containers.
+    """
+    volumes = {volume["name"]: volume for volume in pod.get("volumes") or ()}
+    rows = []
+    for mount in container.get("volumeMounts") or ():
+        words = volume_words(volumes.get(mount["name"], {}))
+        if mount.get("subPath"):
+            words += f", {mount['subPath']} in it"
+        if mount.get("readOnly"):
+            words += ", read-only"
+        rows.append((str(mount["mountPath"]), words))
+    return rows
+
+
+def volume_words(volume: Mapping[str, Any]) -> str:
+    """Return what a volume of a pod is, in words."""
+    for field, (words, key) in VOLUMES.items():
+        if field in volume:
+            return f"{words} {volume[field].get(key, '')}".rstrip() + _files(volume[field])
+    if "emptyDir" in volume:
+        settings = volume["emptyDir"] or {}
+        memory = "memory" if settings.get("medium") == "Memory" else "empty folder"
+        limit = f" of up to {settings['sizeLimit']}" if settings.get("sizeLimit") else ""
+        return f"{memory}{limit}"
+    if "nfs" in volume:
+        return f"NFS {volume['nfs'].get('server')}:{volume['nfs'].get('path')}"
+    kinds = [name for name in volume if name != "name"]
+    return kinds[0] if kinds else "not among the volumes"
+
+
+def _files(settings: Mapping[str, Any]) -> str:
+    """Return the files that a volume of a ConfigMap or Secret has, if they are chosen."""
+    files = [str(item.get("path")) for item in settings.get("items") or ()]
+    return f": {', '.join(files)}" if files else ""

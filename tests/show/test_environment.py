@@ -2,8 +2,15 @@
 
 import pytest
 
-from mlgen.show.environment import Running, environment, expanded, with_job_index, words
-from mlgen.show.volumes import mounts, source
+from mlgen.show.replica import (
+    Running,
+    environment,
+    expanded,
+    mounts,
+    volume_words,
+    with_job_index,
+    words,
+)
 
 POD = Running(
     "job-w-1",
@@ -110,5 +117,5 @@ def test_volumes_in_words():
     container = {"volumeMounts": [{"name": "a", "mountPath": "/a", "subPath": "b"}]}
 
     assert mounts(pod, container) == [("/a", "CSI driver s3.example, b in it")]
-    assert source({"name": "x", "projected": {}}) == "projected"
-    assert source({}) == "not among the volumes"
+    assert volume_words({"name": "x", "projected": {}}) == "projected"
+    assert volume_words({}) == "not among the volumes"

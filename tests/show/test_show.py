@@ -14,7 +14,7 @@ from mlgen.output.columns import columns, duration, named
 from mlgen.output.manifests import text
 from mlgen.show.defaults import whole
 from mlgen.show.groups import spans
-from mlgen.show.needs import limits, prerequisites, security
+from mlgen.show.page import limits, prerequisites, security
 
 
 def jobs(name, **options):
