@@ -9,7 +9,7 @@ Sources of the controllers' rules:
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from mlgen.kubernetes.groups import group_kind
 from mlgen.kubernetes.objects import Object
@@ -42,56 +42,40 @@ def readers(update: Update, objects: Sequence[Object]) -> list[str]:
         namespaces = [meta.get("namespace") or "" for meta in (item["metadata"], metadata)]
         if namespaces[0] == namespaces[1] and at(item, ("spec", "template")):
             pod = at(item, ("spec", "template", "spec"))
-            when = _when_seen(pod, REFERENCES[kind], metadata["name"])
+            when = _when_seen(pod, kind, metadata["name"])
             # The supervisor reads its plan once, and Python its program.
             when = AFTER_RESTART if when and at(update.new, ("data", PLAN)) else when
             lines += [f"{item['kind']} {item['metadata']['name']} {when}"] if when else []
     return lines
 
 
-class References(NamedTuple):
-    """The fields with which a pod refers to objects of a kind.
-
-    Attributes:
-        volume: the volume source.
-        volume_name: the field of a volume source that holds the object's name.
-        env_from: the field of an item of `envFrom`.
-        value_from: the field of a variable's `valueFrom`.
-    """
-
-    volume: str
-    volume_name: str
-    env_from: str
-    value_from: str
-
-
 REFERENCES = {
-    "ConfigMap": References("configMap", "name", "configMapRef", "configMapKeyRef"),
-    "Secret": References("secret", "secretName", "secretRef", "secretKeyRef"),
+    "ConfigMap": ("configMap", "name", "configMapRef", "configMapKeyRef"),
+    "Secret": ("secret", "secretName", "secretRef", "secretKeyRef"),
 }
+"""The fields with which a pod refers to objects of a kind.
+
+These are the volume source, its field with the object's name, the field of an item of `envFrom`,
+and the field of a variable's `valueFrom`.
+"""
 
 
-def _when_seen(pod: Any, fields: References, name: str) -> str:
+def _when_seen(pod: Any, kind: str, name: str) -> str:
     """Return when a pod sees a change of an object; "" if it does not refer to it."""
-    containers = [*_items(pod, "initContainers"), *_items(pod, "containers")]
+    volume_source, volume_name, env_from, value_from = REFERENCES[kind]
     volumes = [
         volume.get("name")
         for volume in _items(pod, "volumes")
-        if name == at(volume, (fields.volume, fields.volume_name))
-        or name in [at(s, (fields.volume, "name")) for s in _items(volume, "projected", "sources")]
+        if name == at(volume, (volume_source, volume_name))
+        or name in [at(s, (volume_source, "name")) for s in _items(volume, "projected", "sources")]
     ]
-    sub_paths = [
-        mount.get("subPath") or mount.get("subPathExpr")
-        for container in containers
-        for mount in _items(container, "volumeMounts")
-        if mount.get("name") in volumes
-    ]
-    names = []
-    for container in containers:
-        names += [
-            at(env, ("valueFrom", fields.value_from, "name")) for env in _items(container, "env")
-        ]
-        names += [at(source, (fields.env_from, "name")) for source in _items(container, "envFrom")]
+    sub_paths, names = [], []
+    for container in (*_items(pod, "initContainers"), *_items(pod, "containers")):
+        mounts = [each for each in _items(container, "volumeMounts") if each.get("name") in volumes]
+        sub_paths += [mount.get("subPath") or mount.get("subPathExpr") for mount in mounts]
+        path = ("valueFrom", value_from, "name")
+        names += [at(variable, path) for variable in _items(container, "env")]
+        names += [at(source, (env_from, "name")) for source in _items(container, "envFrom")]
     # Files under a subPath are never updated, nor are variables of a running container.
     needs_restart = name in names or any(sub_paths)
     if not all(sub_paths):
@@ -114,14 +98,11 @@ def _pods(count: int) -> str:
     return f"{count} pod{'s' if count > 1 else ''}"
 
 
-def _count(value: Any) -> int:
-    """Return a number of pods; the default of all fields that count them is 1."""
-    return value if isinstance(value, int) else 1
-
-
 def _counts(update: Update, name: str) -> tuple[int, int]:
-    """Return the old and the new value of a field of the spec that counts pods."""
-    return _count(update.old_value("spec", name)), _count(update.new_value("spec", name))
+    """Return the old and the new value of a field of the spec that counts pods, by default 1."""
+    values = update.old_value("spec", name), update.new_value("spec", name)
+    old, new = (value if isinstance(value, int) else 1 for value in values)
+    return old, new
 
 
 def _scaling(old: int, new: int) -> Iterator[str]:
@@ -177,18 +158,11 @@ def _daemon_set(update: Update) -> Iterator[str]:
 def _service(update: Update) -> Iterator[str]:
     if _changes(update, "spec", "selector"):
         yield "routes to other pods immediately"
-    if _keeps_address(update):
-        yield "keeps its clusterIP"
-
-
-def _keeps_address(update: Update) -> bool:
-    """Return whether the manifest omits the clusterIP, so that the Service keeps its own.
-
-    Source: patchAllocatedValues in pkg/registry/core/service/storage.
-    """
+    # Source: patchAllocatedValues in pkg/registry/core/service/storage.
     address = ("spec", "clusterIP")
     omitted = any(change.path == address and change.new is None for change in update.changes)
-    return omitted and update.new_value("spec", "type") != "ExternalName"
+    if omitted and update.new_value("spec", "type") != "ExternalName":
+        yield "keeps its clusterIP"
 
 
 EFFECTS: dict[tuple[str, str], Callable[[Update], Iterator[str]]] = {

@@ -2,3 +2,14 @@
 
 Each passes the input of its tool to `mlgen.pipeline`, and returns the output that the tool expects.
 """
+
+import stat
+from pathlib import Path
+
+
+def file_type(path: str) -> int:
+    """Return the type of a file, such as `stat.S_IFIFO`; 0 if it cannot be found or read."""
+    try:
+        return stat.S_IFMT(Path(path).stat().st_mode)
+    except OSError:
+        return 0

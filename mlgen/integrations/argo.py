@@ -97,8 +97,11 @@ def argo(texts: Iterable[Text], options: Options, form: Form) -> tuple[str, tupl
     if form.retry_oom:
         message = "--retry-oom has no effect: a job always restarts after it ran out of memory"
         collector.add(Problem((), message, "deprecated", "omit it", warning=True))
-    if form.parallelism is not None or form.fail_fast:
-        collector.extend(_needs_matrix(result.jobs))
+    has_matrix = any(job.combination for job in result.jobs)
+    if (form.parallelism is not None or form.fail_fast) and not has_matrix:
+        message = "--parallelism and --fail-fast have no effect, because no job has a matrix"
+        hint = "omit them, or add --matrix"
+        collector.add(Problem((), message, "no-effect", hint, warning=True))
     collector.raise_errors()
     if form.step:
         steps = yaml_text([[_step(run, form) for run in runs if not isinstance(run, Foreign)]])
@@ -120,13 +123,6 @@ def _runs(parts: Iterable[Rendered | Foreign]) -> Iterator[Sequence[Rendered] | 
             yield jobs[0]
         else:
             yield [job for job in jobs if isinstance(job, Rendered)]
-
-
-def _needs_matrix(jobs: Sequence[Rendered]) -> Iterator[Problem]:
-    """Return a warning if no job has a matrix."""
-    if not any(job.combination for job in jobs):
-        message = "--parallelism and --fail-fast have no effect, because no job has a matrix"
-        yield Problem((), message, "no-effect", "omit them, or add --matrix", warning=True)
 
 
 def _workflow_objects(run: Sequence[Rendered], form: Form) -> Iterator[Object]:
@@ -158,16 +154,12 @@ def _objects_of_user(job: Rendered) -> Iterator[Object]:
 
 def _config(job: Rendered) -> Object:
     """Return the ConfigMap with the manifests that the step applies, its plan and its program."""
-    meta = metadata(job.job, _config_name(job), "manifests")
+    meta = metadata(job.job, f"{job.job.name}-manifests", "manifests")
     meta["labels"].pop(JOB)
     objects = list(_applied_by_step(job))
     job_plan = supervisor.plan(job.topology, objects)
     files = supervisor.files(job.job.helpers, job_plan, step=True)
     return filled("configmap", metadata=meta, data={FILE: yaml_text(objects), **files})
-
-
-def _config_name(job: Rendered) -> str:
-    return f"{job.job.name}-manifests"
 
 
 def _status(job: Rendered) -> Object:
@@ -208,7 +200,7 @@ def _parameters(job: Rendered, form: Form) -> dict[str, str]:
     """Return the parameters with which the template is called for a job."""
     return {
         "job": job.job.name,
-        "manifests": _config_name(job),
+        "manifests": f"{job.job.name}-manifests",
         "backoff-limit": str(job.job.run_policy.retries),
         **({} if form.backoff_seconds is None else {"backoff-seconds": str(form.backoff_seconds)}),
         "image": supervisor.image(job.job.helpers),
@@ -243,50 +235,35 @@ def _cron_workflow(run: Sequence[Rendered], form: Form) -> Object:
 
 
 def _problems(run: Sequence[Rendered], form: Form, objects: Sequence[Object]) -> Iterator[Problem]:
-    job = _whole(run)
+    """Return the problems of the jobs of one Workflow, and warnings."""
     for item in objects:
         yield from checks.sizes(item, SIZE_HINT)
-    yield from _name_problems(job, form)
-    yield from _differing_policies(run)
-    yield from _ignored_policies(job, form)
-
-
-def _differing_policies(run: Sequence[Rendered]) -> Iterator[Problem]:
-    """Return the policies of the whole Workflow in which the combinations of a matrix differ."""
-    policies = [job.job.run_policy for job in run]
-    fields: dict[str, set[Any]] = {
-        "suspend": {policy.suspend for policy in policies},
-        "ttlSecondsAfterFinished": {policy.ttl_seconds_after_finished for policy in policies},
-    }
-    for name, values in fields.items():
-        if len(values) > 1:
-            message = "the combinations differ in it, but one Workflow runs all of them"
-            hint = "remove it from the matrix"
-            yield Problem(("spec", "runPolicy", name), message, "combination", hint)
-
-
-def _name_problems(job: TrainingJob, form: Form) -> Iterator[Problem]:
+    job = _whole(run)
     cut = len(job.name) - CRON_WORKFLOW_MAX
     if form.schedule is not None and cut > 0:
-        message = (
-            f"the name of a CronWorkflow has at most {CRON_WORKFLOW_MAX} characters, got"
-            f" {len(job.name)}"
-        )
+        limit = f"has at most {CRON_WORKFLOW_MAX} characters, got {len(job.name)}"
         hint = f"remove {cut} character{'s' if cut > 1 else ''}"
-        yield Problem(checks.NAME, message, "name-too-long", hint)
-
-
-def _ignored_policies(job: TrainingJob, form: Form) -> Iterator[Problem]:
-    """Warn of policies that apply to a whole Workflow if only a step of it is rendered."""
+        yield Problem(checks.NAME, f"the name of a CronWorkflow {limit}", "name-too-long", hint)
+    policies = [each.job.run_policy for each in run]
+    times = {policy.ttl_seconds_after_finished for policy in policies}
+    if len({policy.suspend for policy in policies}) > 1:
+        yield _policy("suspend", DIFFERS, "remove it from the matrix")
+    if len(times) > 1:
+        yield _policy("ttlSecondsAfterFinished", DIFFERS, "remove it from the matrix")
     if form.workflow and not form.step:
         return
-    policy = job.run_policy
-    hints = {
-        "suspend": policy.suspend and "set suspend: true in that Workflow",
-        "ttlSecondsAfterFinished": policy.ttl_seconds_after_finished is not None
-        and "set ttlStrategy.secondsAfterCompletion in that Workflow",
-    }
-    for name, hint in hints.items():
-        if hint:
-            message = "ignored, because it applies to the Workflow that calls the step"
-            yield Problem(("spec", "runPolicy", name), message, "combination", hint, warning=True)
+    if job.run_policy.suspend:
+        hint = "set suspend: true in that Workflow"
+        yield _policy("suspend", IGNORED, hint, warning=True)
+    if job.run_policy.ttl_seconds_after_finished is not None:
+        hint = "set ttlStrategy.secondsAfterCompletion in that Workflow"
+        yield _policy("ttlSecondsAfterFinished", IGNORED, hint, warning=True)
+
+
+DIFFERS = "the combinations differ in it, but one Workflow runs all of them"
+IGNORED = "ignored, because it applies to the Workflow that calls the step"
+
+
+def _policy(name: str, message: str, hint: str, *, warning: bool = False) -> Problem:
+    """Return a problem with a policy that applies to the whole Workflow."""
+    return Problem(("spec", "runPolicy", name), message, "combination", hint, warning)

@@ -19,6 +19,7 @@ from mlgen.bounds import DEPTH
 from mlgen.documents import overrides
 from mlgen.documents.document import Document, is_too_deep
 from mlgen.documents.files import leads_out, texts
+from mlgen.integrations import file_type
 from mlgen.kubernetes import names, versions
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.output.manifests import text
@@ -32,26 +33,27 @@ VERSION = "KUBE_VERSION"
 APIS = "KUBE_API_VERSIONS"
 NAMESPACE = "ARGOCD_APP_NAMESPACE"
 
-ANNOUNCEMENT: tuple[dict[str, Any], ...] = (
-    {
-        "name": "files",
-        "title": "Files",
-        "tooltip": "Files and folders with jobs and other manifests, within the Application's path",
-        "collectionType": "array",
-        "array": ["."],
-    },
-    {
-        "name": "set",
-        "title": "Settings",
-        "tooltip": "Values that replace those of every job: spec.roles.worker.replicas: 8",
-        "collectionType": "map",
-        "map": {},
-    },
-)
+FILES = {
+    "name": "files",
+    "title": "Files",
+    "tooltip": "Files and folders with jobs and other manifests, within the Application's path",
+    "collectionType": "array",
+    "array": ["."],
+}
+SETTINGS = {
+    "name": "set",
+    "title": "Settings",
+    "tooltip": "Values that replace those of every job: spec.roles.worker.replicas: 8",
+    "collectionType": "map",
+    "map": {},
+}
 """The announcement of the parameters, with their defaults, for Argo CD's user interface."""
 
-COLLECTIONS: dict[str, tuple[type, str]] = {"array": (list, "a list"), "map": (dict, "a mapping")}
-"""The Python type of each `collectionType`, and its name in messages."""
+COLLECTIONS: dict[str, tuple[str, type, str]] = {
+    "files": ("array", list, "a list"),
+    "set": ("map", dict, "a mapping"),
+}
+"""The `collectionType` of each parameter, its type in Python, and its name in messages."""
 
 NO_TEXT = re.compile("[\\0\ud800-\udfff]")
 """What JSON can escape, and neither a file name nor a manifest can have."""
@@ -161,22 +163,17 @@ def parameters(environment: Mapping[str, str]) -> str:
             tunables = dict(_tunables(documents[0]))
     except MlgenError:
         pass  # `generate` reports it; the user interface shows the parameters nevertheless
-    files, settings = ANNOUNCEMENT
-    return json.dumps([files, settings | {"map": tunables}], indent=2, ensure_ascii=False)
+    return json.dumps([FILES, SETTINGS | {"map": tunables}], indent=2, ensure_ascii=False)
 
 
 def _jobs(application: Application) -> Iterator[Document]:
     """Return the job files of the folder, and the equivalent job files of custom resources."""
     collector = Collector()
-    for _, job in dialects.each(texts(application.files), _native, collector):
+    files = texts(application.files)
+    for _, job in dialects.each(files, lambda _, document: dialects.native(document), collector):
         if job:
             yield job
     collector.raise_errors()
-
-
-def _native(_name: str, document: Document) -> tuple[Document | None, list[Problem]]:
-    """Return the job file of a document; the signature is that of `dialects.each`."""
-    return dialects.native(document)
 
 
 def _tunables(document: Document) -> Iterator[tuple[str, str]]:
@@ -216,23 +213,16 @@ def _parameters(text: str, collector: Collector) -> dict[str, Any]:
         if problem:
             collector.add(problem)
         else:
-            values[name] = item.get(_collection(name))
+            values[name] = item.get(COLLECTIONS[name][0])
     return values
-
-
-def _collection(name: str) -> str:
-    """Return the `collectionType` of a parameter, or "" if there is no such parameter."""
-    return next((p["collectionType"] for p in ANNOUNCEMENT if p["name"] == name), "")
 
 
 def _wrong_parameter(number: int, name: str, item: Mapping[str, Any]) -> Problem | None:
     """Return the problem with one entry of the list of parameters, or None."""
-    collection = _collection(name)
-    if not collection:
-        known = [parameter["name"] for parameter in ANNOUNCEMENT]
-        hint = choice(name, known)
+    if name not in COLLECTIONS:
+        hint = choice(name, list(COLLECTIONS))
         return _wrong((number, "name"), f'unknown parameter "{name}"', hint)
-    collection_type, title = COLLECTIONS[collection]
+    collection, collection_type, title = COLLECTIONS[name]
     value = item.get(collection)
     strings = (*value, *value.values()) if isinstance(value, dict) else value or ()
     message, hint = f"expected {title} of strings for {name}", f"set it under {collection}:"
@@ -243,7 +233,7 @@ def _wrong_parameter(number: int, name: str, item: Mapping[str, Any]) -> Problem
     if any(NO_TEXT.search(string) for string in strings):
         message = f"{name} contains a character that no text has"
         return _wrong((number, collection), message, "remove characters such as \\u0000")
-    others = [key for key in ("string", *COLLECTIONS) if key != collection and item.get(key)]
+    others = [key for key in ("string", "array", "map") if key != collection and item.get(key)]
     return _wrong((number, others[0]), message, hint) if others else None
 
 
@@ -260,17 +250,9 @@ def _unsafe(name: str) -> Iterator[Problem]:
         message = f"{name!r} is outside of the Application's folder"
         hint = "move it into the folder, or set the Application's path to a folder that has both"
         yield _wrong(("files",), message, hint)
-    elif _is_special(Path(name)):
+    elif file_type(name) not in (0, stat.S_IFREG, stat.S_IFDIR):
+        # A pipe or a device may never end. A missing file is reported when it is read.
         yield _wrong(("files",), f"{name!r} is neither a file nor a folder", "list another file")
-
-
-def _is_special(path: Path) -> bool:
-    """Return whether a path is that of a pipe or a device, which may never end."""
-    try:
-        mode = path.stat().st_mode
-    except OSError:  # reported when it is read
-        return False
-    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
 def _namespace(text: str, collector: Collector) -> str | None:

@@ -16,16 +16,17 @@ import stat
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 from mlgen import dialects
 from mlgen.documents.chunks import chunks, is_blank
 from mlgen.documents.document import Document
 from mlgen.documents.files import Text, decode
+from mlgen.integrations import file_type
 from mlgen.jobfile.model import KIND
 from mlgen.kubernetes.groups import group_of
 from mlgen.kubernetes.objects import Object
@@ -102,7 +103,7 @@ def _replaced(
     walk: Walk,
 ) -> bytes:
     """Return the manifests of a document with a job; any other document as it is."""
-    if is_blank(chunk) or not (options.only_jobs or _api_version().search(chunk)):
+    if is_blank(chunk) or not (options.only_jobs or _patterns()[0].search(chunk)):
         return chunk
     origin = _origin(chunk)
     text = _text(line, chunk, origin)
@@ -116,24 +117,19 @@ def _replaced(
     return "".join(_manifests(part, origin) for part in parts).encode()
 
 
-def _api_version_pattern() -> str:
+@cache
+def _patterns() -> tuple[re.Pattern[bytes], ...]:
+    """Return patterns of text: of a document that may be a job; of its apiVersion and its kind.
+
+    The first matches in every job, and in few others. The other two match in a document that is a
+    job even if it cannot be parsed.
+    """
     groups = "|".join(map(re.escape, sorted(dialects.groups())))
-    return rf"""apiVersion["']?\s*:\s*["']?(?:{groups})/"""
-
-
-@cache
-def _api_version() -> re.Pattern[bytes]:
-    """Return a pattern that matches in every document that may be a job, and in few others."""
-    return re.compile(_api_version_pattern().encode())
-
-
-@cache
-def _api_version_and_kind() -> tuple[re.Pattern[bytes], ...]:
-    """Return patterns that all match in a document that is a job, even if it cannot be parsed."""
     kinds = "|".join(sorted({KIND, *(kind for _, kind in dialects.kinds())}))
+    version = rf"""apiVersion["']?\s*:\s*["']?(?:{groups})/"""
     kind = rf"""kind["']?[ \t]*:[ \t]*["']?(?:{kinds})\b"""
-    patterns = (_api_version_pattern(), kind)
-    return tuple(re.compile(rf"""(?m)^["']?{pattern}""".encode()) for pattern in patterns)
+    line = """(?m)^["']?"""
+    return tuple(re.compile(text.encode()) for text in (version, line + version, line + kind))
 
 
 def _is_job(document: Document | list[Problem], chunk: bytes) -> bool:
@@ -144,20 +140,14 @@ def _is_job(document: Document | list[Problem], chunk: bytes) -> bool:
         chunk: its text.
     """
     if isinstance(document, list):
-        return all(pattern.search(chunk) for pattern in _api_version_and_kind())
+        return all(pattern.search(chunk) for pattern in _patterns()[1:])
     data = document.data if isinstance(document.data, dict) else {}
     version, kind = str(data.get("apiVersion")), str(data.get("kind"))
     return group_of(version) in dialects.groups() and not dialects.is_foreign(version, kind)
 
 
-@dataclass(frozen=True)
-class _Origin:
-    """The template that a document is from.
-
-    Attributes:
-        comment: as Helm 3 names it, or "".
-        annotation: as Helm 4 names it, or "".
-    """
+class _Origin(NamedTuple):
+    """The template that a document is from: as Helm 3 names it, and as Helm 4 does, or ""."""
 
     comment: str
     annotation: str
@@ -246,7 +236,9 @@ def report_failure(message: str, environ: Mapping[str, str]) -> None:
     text = f"{safe_lines(message)}\n"
     _write_log(text, environ)
     stderr_of_helm = f"/proc/{os.getppid()}/fd/2"
-    if not (_is_pipe_or_terminal(stderr_of_helm) and _write(stderr_of_helm, text)):
+    # In a file, Helm would overwrite the message at its own position.
+    is_stream = file_type(stderr_of_helm) in (stat.S_IFIFO, stat.S_IFCHR)
+    if not (is_stream and _write(stderr_of_helm, text)):
         _write("/dev/tty", text)
 
 
@@ -263,15 +255,6 @@ def _write_log(text: str, environ: Mapping[str, str]) -> None:
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             log = str(file)
         write(log, [text], mode=0o600)
-
-
-def _is_pipe_or_terminal(path: str) -> bool:
-    """Return False for a file, in which Helm would overwrite the message at its own position."""
-    try:
-        mode = os.stat(path).st_mode  # noqa: PTH116 - a path of the system, not of files
-    except OSError:
-        return False
-    return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)
 
 
 def _write(path: str, text: str) -> bool:

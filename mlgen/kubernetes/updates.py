@@ -266,8 +266,9 @@ def _publishes_headless(update: Update) -> bool:
 def _keeps_rolling_update(update: Update) -> bool:
     """Return whether OnDelete would meet a default rollingUpdate, which `apply` keeps."""
     path = ("spec", "updateStrategy")
-    old, new = at(update.managed, path) or {}, at(update.new, path) or {}
-    return new.get("type") == "OnDelete" and "rollingUpdate" not in {*new, *old}
+    strategies = [at(item, path) for item in (update.managed, update.new)]
+    fields = {name for each in strategies if isinstance(each, dict) for name in each}
+    return bool(at(update.new, (*path, "type")) == "OnDelete") and "rollingUpdate" not in fields
 
 
 def _shrinks(update: Update) -> bool:
