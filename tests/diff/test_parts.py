@@ -251,6 +251,22 @@ def template(image):
             ["restarts no pods"],
         ),
         (
+            "StatefulSet",
+            {
+                "replicas": 2,
+                "template": template("a"),
+                "updateStrategy": {"rollingUpdate": {"partition": 1}},
+            },
+            {"replicas": 2, "template": template("b")},
+            ["restarts 2 pods, one at a time"],
+        ),
+        (
+            "Deployment",
+            {"template": template("a")},
+            {"template": template("b"), "strategy": {"type": "Recreate"}},
+            ["stops 1 pod, then starts new ones"],
+        ),
+        (
             "Deployment",
             {"template": template("a")},
             {"template": template("b")},
