@@ -249,9 +249,10 @@ def for_resource_field(job: JobFile, path: ValuePath, name: str, known: Sequence
         for kind, place in (("PodSpec", ""), ("Container", "containers[0].")):
             if name in definition(kind).fields:
                 return f"move it to template.spec.{place}{name}"
-    fields = dict(job.places(job.schema)) if path == SPEC else {}
-    place = _same(name, list(fields))
-    return f"move it to {fields[place]}" if place else choice(name, known)
+    fields = job.places(job.schema) if path == SPEC else ()
+    places = (place for other, place in fields if normalized(other) == normalized(name))
+    place = next(places, "")
+    return f"move it to {place}" if place else choice(name, known)
 
 
 def _elsewhere(job: JobFile, path: ValuePath, name: str, value: Any) -> str:
@@ -263,9 +264,9 @@ def _elsewhere(job: JobFile, path: ValuePath, name: str, value: Any) -> str:
     if target == REPLICAS and is_role:
         target = ".replicas"
     elif name in ("labels", "annotations") and is_role:
-        target = f".template.metadata.{name}"
-    elif target.startswith("spec.roles.") and type(value) is int:
-        value = {"replicas": value}
+        target, value = f".template.metadata.{name}", None
+    elif target.startswith("spec.roles."):
+        value = {"replicas": value} if type(value) is int else None
     elif target.startswith("spec.") and target in CONFUSIONS and isinstance(value, dict):
         value = None  # its fields have other names, too
     if target.startswith("."):
@@ -409,7 +410,7 @@ def _short(value: Any) -> str:
 def for_choice(value: str, allowed: Sequence[str]) -> str:
     """Return which of the allowed values is meant, or all of them."""
     meant = _meant(value, VALUES)
-    return choice(_same(value, allowed) or (meant if meant in allowed else value), allowed)
+    return choice(_same(value, allowed) or (meant if meant and meant in allowed else value), allowed)
 
 
 def for_quantity(pattern: str, value: str) -> str:

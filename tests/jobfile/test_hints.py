@@ -140,7 +140,7 @@ def test_a_name_in_a_volume_has_its_short_form(name, value, expected):
         (("spec", "wait"), "rolle", 'did you mean "role"?'),
         (("spec", "wait"), "rol", 'did you mean "role"?'),
         (("spec", "wait"), "suspend", "write spec.runPolicy.suspend: x"),
-        (WORKER, "labels", "write template.metadata.labels: x"),
+        (WORKER, "labels", "move it to template.metadata.labels"),
         ((), "nodes", "write roles.worker.replicas: x"),
         ((), "gpus", "write spec.resources: {nvidia.com/gpu: x}"),
         ((), "volumeMounts", "write spec.volumes: {NAME: {mountPath: …}}"),
