@@ -410,7 +410,9 @@ def _short(value: Any) -> str:
 def for_choice(value: str, allowed: Sequence[str]) -> str:
     """Return which of the allowed values is meant, or all of them."""
     meant = _meant(value, VALUES)
-    return choice(_same(value, allowed) or (meant if meant and meant in allowed else value), allowed)
+    if not meant or meant not in allowed:
+        meant = value
+    return choice(_same(value, allowed) or meant, allowed)
 
 
 def for_quantity(pattern: str, value: str) -> str:
