@@ -21,9 +21,9 @@ def command(topic: str | None, *, recursive: bool) -> None:
       mlgen explain pytorch                            # roles, variables, ports, options
       mlgen explain no-such-peer                       # what a problem code means
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
-    from mlgen.reference import topics
+    from mlgen.reference import pages
 
     try:
-        click.echo(topics.page(topic or "", recursive=recursive), nl=False)
+        click.echo(pages.page(topic or "", recursive=recursive), nl=False)
     except LookupError as error:
         raise click.UsageError(str(error.args[0])) from None

@@ -21,16 +21,16 @@ def command(context: click.Context, name: str | None) -> None:
     from mlgen import __version__
     from mlgen.cli import COMMANDS, GROUPS, main
     from mlgen.problems import did_you_mean
-    from mlgen.reference import commands, man
+    from mlgen.reference import man
 
     root = click.Context(main, info_name="mlgen", **main.context_settings)
     if name is None:
-        text = man.page(commands.manual(main, root), __version__, GROUPS)
+        text = man.page(man.manual(main, root), __version__, GROUPS)
     else:
         inner = main.get_command(root, name)
         if inner is None:
             hint = did_you_mean(name, COMMANDS) or "mlgen --help lists all"
             raise click.UsageError(f'there is no command "{name}"; {hint}', context)
         child = click.Context(inner, parent=root, info_name=name)
-        text = man.page(commands.manual(inner, child), __version__)
+        text = man.page(man.manual(inner, child), __version__)
     click.echo(text.encode(), nl=False)

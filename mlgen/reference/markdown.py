@@ -9,9 +9,9 @@ from html import escape
 
 from mlgen.flow import flow
 from mlgen.reference import fields, problem_codes
-from mlgen.reference.commands import Manual
 from mlgen.reference.facts import INDEX_MEANS, RoleFacts, facts, uses_index
 from mlgen.reference.fields import Field
+from mlgen.reference.man import Manual
 from mlgen.reference.problem_codes import COMMAND, Example
 from mlgen.topology import INDEX
 

@@ -6,10 +6,12 @@ from dataclasses import replace
 from textwrap import fill, indent
 from typing import Any
 
+from mlgen import frameworks
 from mlgen.flow import flow
 from mlgen.output.yaml import yaml_text
-from mlgen.reference import fields
-from mlgen.reference.facts import INDEX_MEANS, FrameworkFacts, RoleFacts, uses_index
+from mlgen.problems import did_you_mean
+from mlgen.reference import fields, problem_codes
+from mlgen.reference.facts import INDEX_MEANS, FrameworkFacts, RoleFacts, facts, uses_index
 from mlgen.reference.fields import Field
 from mlgen.reference.problem_codes import COMMAND, Example, Explanation
 
@@ -19,6 +21,37 @@ MARGIN = 4
 
 EMPTY = '""'
 LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
+
+
+def page(topic: str = "", *, recursive: bool = False) -> str:
+    """Return the page of a topic.
+
+    Args:
+        topic: a framework, a problem code or the path of a field; "" for the job file.
+        recursive: print all fields in a field, as a tree.
+
+    Raises:
+        LookupError: there is nothing of that name; the message says what may be meant.
+    """
+    topic = topic.strip("[]")  # a code as in a message: [no-such-peer]
+    if not topic:
+        root = fields.root()
+        names = frameworks.names()
+        return field_page(root, recursive=True) if recursive else overview(names)
+    if topic in frameworks.names():
+        return framework_page(facts(topic), fields.options(topic))
+    if topic in problem_codes.names():
+        return code_page(problem_codes.explanation(topic))
+    try:
+        found = fields.find(topic)
+    except LookupError as error:
+        names = [*frameworks.names(), *problem_codes.names()]
+        hint = did_you_mean(topic, names, cutoff=0.75)
+        if "." in topic or not hint:
+            raise
+        message = f'there is no field, framework or problem code "{topic}"; {hint}'
+        raise LookupError(message) from error
+    return "\n".join(field_page(field, recursive=recursive) for field in found)
 
 
 def field_page(field: Field, *, recursive: bool = False) -> str:
@@ -49,21 +82,21 @@ def field_page(field: Field, *, recursive: bool = False) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def framework_page(facts: FrameworkFacts, options: Sequence[Field]) -> str:
+def framework_page(known: FrameworkFacts, options: Sequence[Field]) -> str:
     """Return a framework: its roles, an example, what each replica of that gets, its options."""
-    roles = ", ".join(facts.roles) or "any"
+    roles = ", ".join(known.roles) or "any"
     parts = [
-        f"FRAMEWORK: {facts.name} ({facts.title})",
-        _section("DESCRIPTION", [_wrapped(facts.summary)]),
+        f"FRAMEWORK: {known.name} ({known.title})",
+        _section("DESCRIPTION", [_wrapped(known.summary)]),
         _section("ROLES", [roles]),
-        _section("EXAMPLE", [facts.example.rstrip("\n")]),
-        "IN THIS EXAMPLE:\n" + "\n\n".join(map(role_lines, facts.laid_out)),
+        _section("EXAMPLE", [known.example.rstrip("\n")]),
+        "IN THIS EXAMPLE:\n" + "\n\n".join(map(role_lines, known.laid_out)),
     ]
-    if uses_index(facts.laid_out):
+    if uses_index(known.laid_out):
         parts.append(f"  {INDEX_MEANS}")
-    if facts.more:
-        parts.append("WITH MORE ROLES:\n" + "\n\n".join(map(role_lines, facts.more)))
-    for variant in facts.variants:
+    if known.more:
+        parts.append("WITH MORE ROLES:\n" + "\n\n".join(map(role_lines, known.more)))
+    for variant in known.variants:
         setting = flow({variant.option: variant.value})
         parts.append(f"WITH OPTIONS {setting}:\n" + "\n\n".join(map(role_lines, variant.roles)))
     if options:

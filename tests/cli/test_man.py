@@ -46,8 +46,7 @@ def test_an_unknown_command():
 
 
 def test_lines_do_not_start_with_a_macro_by_accident():
-    from mlgen.reference.commands import Manual
-    from mlgen.reference.man import page
+    from mlgen.reference.man import Manual, page
 
     paragraphs = (".TH or 'x' \\fB", "a\nb")
     manual = Manual("mlgen x", "mlgen x", "Do it.", paragraphs, ".PP\n'a'", (), ())

@@ -8,7 +8,7 @@ from reference.examples import messages
 
 from mlgen import frameworks
 from mlgen.cli import GROUPS, main
-from mlgen.reference import commands, markdown, problem_codes
+from mlgen.reference import man, markdown, problem_codes
 
 ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"
@@ -34,9 +34,7 @@ def pages(_folder=None):
     context = click.Context(main, info_name="mlgen", **main.context_settings)
     files = {
         DOCS / "reference/fields.md": markdown.fields_page(),
-        DOCS / "reference/commands.md": markdown.commands_page(
-            commands.manual(main, context), GROUPS
-        ),
+        DOCS / "reference/commands.md": markdown.commands_page(man.manual(main, context), GROUPS),
         DOCS / "reference/problems.md": markdown.problems_page(),
     }
     for name in frameworks.names():
