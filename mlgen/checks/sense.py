@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from mlgen import flow
 from mlgen.checks.job_file import path_in_job_file
 from mlgen.checks.pods import POD, Objects, Pods
 from mlgen.kubernetes.quantity import parse
@@ -184,8 +185,6 @@ def doubtful_commands(fields: ValuePath, container: dict[str, Any]) -> Iterator[
 def _one_word(path: ValuePath, word: str) -> Problem:
     """Return the problem of a program with spaces in its name; the name of a file may have some."""
     message = f'the container would look for a program of the name "{_shown(word)}"'
-    from mlgen import flow
-
     line = flow.words(word, command=True)
     hint = f"write {line}" if word.strip() else "write the name of a program"
     return Problem(path, message, "bad-value", hint, warning=word.startswith(("/", ".")))

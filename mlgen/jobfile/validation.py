@@ -350,7 +350,7 @@ def invalid_templates(document: Document) -> list[Problem]:
     every = (
         problem
         for path, template in _templates(document.data, ())
-        for problem in _violations(document, path, "PodTemplateSpec", template, version=None)
+        for problem in _structure(document, path, "PodTemplateSpec", template, version=None)
         if problem.code != "missing-field"
     )
     return list(bounded(every))
@@ -389,16 +389,16 @@ def _roles(data: Any) -> Iterator[tuple[ValuePath, Mapping[str, Any]]]:
 def _api_problems(
     document: Document, path: ValuePath, fields: Mapping[str, Any], version: KubeVersion
 ) -> Iterator[Problem]:
-    """Yield the violations of Kubernetes' schema in the fields of a role."""
+    """Yield the problems with Kubernetes' schema in the fields of a role."""
     for steps, kind, value in _kubernetes_values(fields):
         patch = kind == "PodTemplateSpec"
-        yield from _violations(document, (*path, *steps), kind, value, version=version, patch=patch)
+        yield from _structure(document, (*path, *steps), kind, value, version=version, patch=patch)
 
 
-def _violations(
+def _structure(
     document: Document, path: ValuePath, kind: str, value: Any, **options: Any
 ) -> Iterator[Problem]:
-    """Yield the violations of Kubernetes' schema in the value at a path of a document.
+    """Yield the problems with Kubernetes' schema in the value at a path of a document.
 
     Args:
         document: contains the value.
