@@ -10,8 +10,8 @@ from typing import Any
 from mlgen import frameworks, pipeline
 from mlgen.documents.files import Text
 from mlgen.flow import flow
-from mlgen.jobfile.editors import with_hints
 from mlgen.jobfile.model import API_VERSION, KIND
+from mlgen.jobfile.schema import with_hints
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.problems import MlgenError
 from mlgen.resources import folder
