@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from mlgen import dialects, pipeline
 from mlgen.bounds import OBJECTS
-from mlgen.bulk import workers
-from mlgen.bulk.workers import WorkerError
 from mlgen.checks.prerequisites import Prerequisite
 from mlgen.dialects import pieces
 from mlgen.documents.files import Text
@@ -31,7 +29,7 @@ from mlgen.result import Foreign, Options, Rendered
 if TYPE_CHECKING:
     from mlgen.documents.document import Document
 
-__all__ = ["Form", "Gathered", "WorkerError", "gather", "pieces"]
+__all__ = ["Form", "Gathered", "gather", "pieces"]
 
 Form = Literal["yaml", "json", "folder", "verdict"]
 """The manifests as documents, as a List, or as files; or a line about each job."""
@@ -55,11 +53,17 @@ def gather(
         lines: keep the lines of problems, for excerpts.
 
     Raises:
-        WorkerError: a process has ended before its work.
+        ChildProcessError: a process has ended before its work.
     """
     gathered = Gathered(with_lines=lines)
     work = partial(outcomes, options=options, form=form, lines=lines)
-    with closing(workers.results(work, texts, jobs)) as pairs:
+    if jobs == 1:
+        results = ((text, work(text)) for text in texts)
+    else:
+        from mlgen.bulk import workers  # multiprocessing takes as long to import as click
+
+        results = workers.results(work, texts, jobs)
+    with closing(results) as pairs:
         for text, found in pairs:
             gathered.add_all(text, found)
             if gathered.is_full:

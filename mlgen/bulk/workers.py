@@ -15,10 +15,6 @@ from mlgen.documents.files import Text
 T = TypeVar("T")
 
 
-class WorkerError(Exception):
-    """A process has ended before its work, or with an error of its own."""
-
-
 BATCH, BATCH_CHARACTERS = 16, 1 << 16
 """A process gets so many texts at a time, or fewer if they have so many characters together."""
 
@@ -43,16 +39,15 @@ def results(
     Args:
         work: can be pickled.
         texts: are read when they are needed.
-        jobs: the number of processes, 0 for one on each core; for a single batch, this one works.
+        jobs: the number of processes, 0 for one on each core; none is started for a single batch.
 
     Raises:
-        WorkerError: a process has ended before its work.
+        ChildProcessError: a process has ended before its work.
     """
-    jobs = jobs or cores()
     batches = _batches(texts)
-    first = list(islice(batches, jobs)) if jobs > 1 else []
-    if len(first) <= 1:
-        yield from ((text, work(text)) for text in chain(*first, *([texts] if jobs == 1 else [])))
+    first = list(islice(batches, jobs or cores()))
+    if len(first) == 1:
+        yield from ((text, work(text)) for text in first[0])
         return
     with _started(work, len(first)) as connections:
         yield from _in_order(connections, chain(first, batches))
@@ -108,13 +103,13 @@ def _received(connection: Any) -> list[Any]:
     """Return the results of a batch.
 
     Raises:
-        WorkerError: the process has ended.
+        ChildProcessError: the process has ended.
     """
     try:
-        answer: list[Any] | WorkerError = connection.recv()
+        answer: list[Any] | ChildProcessError = connection.recv()
     except (EOFError, OSError):
-        raise WorkerError(DIED) from None
-    if isinstance(answer, WorkerError):
+        raise ChildProcessError(DIED) from None
+    if isinstance(answer, ChildProcessError):
         raise answer
     return answer
 
@@ -156,9 +151,9 @@ def _serve(connection: Connection, work: Callable[[Text], Any]) -> None:
         connection.send(_answer(batch, work))
 
 
-def _answer(batch: list[Text], work: Callable[[Text], Any]) -> list[Any] | WorkerError:
+def _answer(batch: list[Text], work: Callable[[Text], Any]) -> list[Any] | ChildProcessError:
     """Return the results for a batch, or the error of this program that prevented them."""
     try:
         return [work(text) for text in batch]
     except Exception:  # noqa: BLE001 - it is reported by the other process
-        return WorkerError(traceback.format_exc())
+        return ChildProcessError(traceback.format_exc())

@@ -267,7 +267,7 @@ def gathered(files: Sequence[str], values: dict[str, Any], form: "Form", jobs: i
     with progress(_parts(files), label, size(tuple(files))) as texts:
         try:
             result = bulk.gather(texts, Options(**values), form, jobs, lines=lines)
-        except bulk.WorkerError as error:
+        except ChildProcessError as error:
             raise click.ClickException(str(error)) from None
     reporter.sources += result.lines
     _note_totals(result.jobs, result.invalid, result.others, start)

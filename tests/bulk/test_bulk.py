@@ -154,7 +154,7 @@ def fail(text):
 def test_a_process_that_ends_is_an_error(work, message, monkeypatch):
     monkeypatch.setattr(workers, "BATCH", 1)
 
-    with pytest.raises(bulk.WorkerError, match=message):
+    with pytest.raises(ChildProcessError, match=message):
         list(workers.results(work, [Text("1"), Text("1")], 2))
 
 
