@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from mlgen.cli._report import rendered
+from mlgen.live.kubectl import Kubectl
+from mlgen.output.terminal import safe
 
 if TYPE_CHECKING:
-    from mlgen.live.kubectl import Kubectl
     from mlgen.result import Rendered
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -34,8 +35,6 @@ def through_kubectl(function: F) -> F:
 
 def cluster(values: dict[str, Any]) -> "Kubectl":
     """Return kubectl for the cluster of a command's options, which are taken out of them."""
-    from mlgen.live.kubectl import Kubectl
-
     return Kubectl(context=values.pop("context"), kubeconfig=values.pop("kubeconfig"))
 
 
@@ -52,6 +51,4 @@ def jobs_in(files: Sequence[str], values: dict[str, Any]) -> "list[Rendered]":
 
 def tell(text: str) -> None:
     """Print a line on stderr: what is waited for."""
-    from mlgen.output.terminal import safe
-
     click.echo(safe(text), err=True)

@@ -10,6 +10,13 @@ import click
 from click.core import ParameterSource
 
 from mlgen.cli import _complete
+from mlgen.cli._report import checked, note, report
+from mlgen.documents.overrides import parse
+from mlgen.kubernetes.names import namespace
+from mlgen.kubernetes.versions import nearest
+from mlgen.output.terminal import safe
+from mlgen.problems import MlgenError, Place, Problem
+from mlgen.site import find
 
 if TYPE_CHECKING:
     from mlgen.kubernetes.versions import KubeVersion
@@ -22,13 +29,8 @@ T = TypeVar("T")
 
 def read_kube_version(_context: Any, _parameter: Any, value: str) -> "KubeVersion":
     """Parse --kube-version; warn of a version that is newer than all supported ones."""
-    from mlgen.kubernetes.versions import nearest
-
     version, message = _parsed(nearest, value)
     if message:
-        from mlgen.cli._report import report
-        from mlgen.problems import Place, Problem
-
         hint = f"rendering for {version} instead"
         place = Place("--kube-version", 0)
         report([Problem((), message, "bad-value", hint, warning=True, place=place)])
@@ -46,15 +48,12 @@ def read_namespace(_context: Any, _parameter: Any, value: str | None) -> str | N
     """Validate --namespace."""
     if value is None:
         return None
-    from mlgen.kubernetes.names import namespace
 
     return _parsed(namespace, value)
 
 
 def read_settings(context: Any, _parameter: Any, values: tuple[str, ...]) -> tuple[Any, ...]:
     """Parse every --set."""
-    from mlgen.documents.overrides import parse
-
     context.meta["mlgen.--set"] = values
     return tuple(_parsed(parse, value) for value in values)
 
@@ -106,8 +105,6 @@ def _parsed(parse: Callable[[str], T], value: str) -> T:
     try:
         return parse(value)
     except ValueError as error:
-        from mlgen.output.terminal import safe
-
         raise click.BadParameter(safe(str(error))) from None
 
 
@@ -319,10 +316,6 @@ def _with_site(values: dict[str, Any]) -> dict[str, Any]:
     They replace those of --kube-version, --supervisor and --only-jobs, unless the command line has
     these.
     """
-    from mlgen.cli._report import checked, note
-    from mlgen.problems import MlgenError
-    from mlgen.site import find
-
     context = click.get_current_context()
 
     def of_folder() -> "Site | None":

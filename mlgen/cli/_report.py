@@ -14,10 +14,17 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from mlgen import __version__
+from mlgen.documents.files import documents, parts, size, texts
+from mlgen.output.files import conflict, remove_drafts
+from mlgen.output.problems import Style
+from mlgen.output.terminal import safe, safe_lines
+from mlgen.problems import MlgenError
+from mlgen.result import Options
+
 if TYPE_CHECKING:
     from mlgen.bulk import Form, Gathered
     from mlgen.documents.files import Text
-    from mlgen.output.problems import Style
     from mlgen.problems import Problem
     from mlgen.result import Result
 
@@ -111,8 +118,6 @@ class _Reporter:
     @property
     def style(self) -> "Style":
         """How problems look as text."""
-        from mlgen.output.problems import Style
-
         stream = sys.stdout if self.on_stdout else sys.stderr
         is_terminal = _is_terminal(stream)
         always = self.color == "always"
@@ -129,7 +134,6 @@ def _is_terminal(stream: IO[str] | None) -> bool:
 
 def _sarif(problems: "Sequence[Problem]", files: Sequence[str]) -> str:
     """Return problems as SARIF, with the explanations of their codes."""
-    from mlgen import __version__
     from mlgen.output.sarif import sarif
     from mlgen.reference import problem_codes
 
@@ -169,8 +173,6 @@ def without_totals() -> None:
 
 def note(line: str) -> None:
     """Print a line on stderr with --verbose."""
-    from mlgen.output.terminal import safe
-
     reporter = _reporter()
     if reporter.verbose and reporter.for_people:
         click.echo(safe(line), err=True)
@@ -205,8 +207,6 @@ def checked(
         action: the work of the command.
         warnings: returns the warnings in a result; by default, there are none.
     """
-    from mlgen.problems import MlgenError
-
     try:
         result = action()
     except MlgenError as error:
@@ -228,7 +228,6 @@ def rendered(
         warnings: print those too.
     """
     from mlgen import pipeline
-    from mlgen.result import Options
 
     if not totals:
         without_totals()
@@ -257,8 +256,6 @@ def gathered(files: Sequence[str], values: dict[str, Any], form: "Form", jobs: i
         ClickException: a process was killed.
     """
     from mlgen import bulk
-    from mlgen.documents.files import size
-    from mlgen.result import Options
 
     reporter = _reporter()
     start = monotonic()
@@ -277,7 +274,6 @@ def gathered(files: Sequence[str], values: dict[str, Any], form: "Form", jobs: i
 def _parts(files: Iterable[str]) -> "Iterator[Text]":
     """Yield the text of each document in files, which are not kept."""
     from mlgen import bulk
-    from mlgen.documents.files import parts
 
     files = tuple(files)
     if "-" in files:
@@ -302,8 +298,6 @@ def _note_totals(jobs: int, invalid: int, others: Iterable[str], start: float) -
 
 def read(files: Iterable[str]) -> "list[Text]":
     """Return the texts of files, and keep them for the source lines of problems."""
-    from mlgen.documents.files import texts
-
     files = tuple(files)
     if "-" in files:
         hint_at_stdin()
@@ -325,8 +319,6 @@ def reading(files: Iterable[str]) -> "Iterator[Iterator[Text]]":
 
 def _documents(texts: "Iterable[Text]") -> "Iterator[Text]":
     """Yield the text of each document; a text without any is yielded as it is."""
-    from mlgen.documents.files import documents
-
     return (part for text in texts for part in documents(text))
 
 
@@ -361,7 +353,6 @@ def refuse_inputs(outputs: Iterable[str | Path], files: Sequence[str]) -> None:
     paths = [Path(output) for output in outputs if output != "-"]
     if not paths:
         return
-    from mlgen.output.files import conflict
 
     reason = conflict(paths, files)
     if reason:
@@ -370,8 +361,6 @@ def refuse_inputs(outputs: Iterable[str | Path], files: Sequence[str]) -> None:
 
 def write_page(text: str) -> None:
     """Print lines for a person on stdout: no text in them reaches a terminal as a command."""
-    from mlgen.output.terminal import safe_lines
-
     write("-", safe_lines(text))
 
 
@@ -386,7 +375,6 @@ def write(output: str, texts: str | Iterable[str]) -> None:
         for text in texts:
             click.echo(text.encode(), nl=False)  # bytes do not depend on the locale
         return
-    from mlgen.output.files import remove_drafts
     from mlgen.output.files import write as write_file
 
     remove_drafts(Path(output).parent)

@@ -4,8 +4,10 @@ from typing import Any
 
 import click
 
+from mlgen import Options
 from mlgen.cli._options import FILES, OUTPUT, read_schedule, rendering, reporting
 from mlgen.cli._report import checked, read, refuse_inputs, write
+from mlgen.integrations.argo import Form, argo
 
 
 @click.command("argo")
@@ -60,9 +62,6 @@ def command(files: tuple[str, ...], output: str, **values: Any) -> None:
       mlgen argo job.yaml --backoff-seconds 30
       mlgen argo job.yaml --matrix 'args.lr=[1e-4, 1e-5, 1e-6]' --parallelism 2
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
-    from mlgen import Options
-    from mlgen.integrations.argo import Form, argo
-
     cron, template, no_workflow = (values.pop(name) for name in ("cron", "template", "no_workflow"))
     if sum((cron is not None, template, no_workflow)) > 1:
         raise click.UsageError("--cron, --template and --no-workflow are mutually exclusive")

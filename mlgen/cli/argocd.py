@@ -6,6 +6,7 @@ import click
 
 from mlgen.cli._options import ONLY_JOBS, reporting
 from mlgen.cli._report import checked, write
+from mlgen.integrations import argocd
 
 
 @click.group("argocd")
@@ -31,8 +32,6 @@ def init(*, only_jobs: bool) -> None:
     Check the parameters, the version of the cluster and the names of the files. Do not read the
     files, and print nothing on success.
     """
-    from mlgen.integrations import argocd
-
     checked(lambda: argocd.init(os.environ, only_jobs=only_jobs), lambda warnings: warnings)
 
 
@@ -45,8 +44,6 @@ def generate(*, only_jobs: bool) -> None:
     They are those of render --for argocd. A folder without a job is an error, because Argo CD
     deletes objects that are missing from the output.
     """
-    from mlgen.integrations import argocd
-
     text, _ = checked(
         lambda: argocd.generate(os.environ, only_jobs=only_jobs), lambda result: result[1]
     )
@@ -59,6 +56,4 @@ def parameters() -> None:
 
     If the folder holds exactly one job, they include its images and numbers of replicas.
     """
-    from mlgen.integrations import argocd
-
     click.echo(argocd.parameters(os.environ))

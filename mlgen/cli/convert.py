@@ -4,6 +4,7 @@ import click
 
 from mlgen.cli._options import FILES, OUTPUT, reporting
 from mlgen.cli._report import checked, read, refuse_inputs, write
+from mlgen.conversion import convert
 
 
 @click.command("convert")
@@ -21,8 +22,6 @@ def command(files: tuple[str, ...], output: str) -> None:
       mlgen convert tfjob.yaml -o job.yaml
       kubectl get mpijob cfd -o yaml | mlgen convert -
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
-    from mlgen.conversion import convert
-
     refuse_inputs([output], files)
     text, _ = checked(lambda: convert(read(files)), lambda result: result[1])
     write(output, text)

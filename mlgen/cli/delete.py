@@ -8,6 +8,7 @@ import click
 from mlgen.cli._cluster import cluster, jobs_in, tell, through_kubectl
 from mlgen.cli._options import FILES, SUPERVISOR, rendering, reporting
 from mlgen.cli._report import checked, write_page
+from mlgen.live.delete import delete, deletion, named
 
 if TYPE_CHECKING:
     from mlgen.live.delete import Deletion
@@ -40,8 +41,6 @@ def command(
       mlgen delete job.yaml --dry-run   # only lists the objects
       mlgen delete job.yaml --claims    # with the data in the claims of the job
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
-    from mlgen.live.delete import delete, deletion, named
-
     kubectl = cluster(values)
     if not (yes or dry_run or is_terminal()):
         raise click.UsageError("not a terminal; add --yes or --dry-run")
@@ -68,8 +67,6 @@ def command(
 
 def _tell_kept(found: "Deletion") -> None:
     """Print which objects are kept, and why."""
-    from mlgen.live.delete import named
-
     for item in found.claims:
         tell(f"{named(item)} is kept; to delete it with its data, use --claims")
     for item in found.foreign:

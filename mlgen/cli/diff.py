@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from mlgen import Options, diff
 from mlgen.cli import _complete
 from mlgen.cli._options import SUPERVISOR, TARGET, rendering, reporting
 from mlgen.cli._report import checked, reading, write_page
@@ -34,8 +35,6 @@ def command(sides: tuple[str, ...], *, live: bool, **values: Any) -> None:
       mlgen diff --live job.yaml                      # against the cluster
       git show HEAD:job.yaml | mlgen diff - job.yaml
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
-    from mlgen import Options, diff
-
     if len(sides) != (1 if live else 2):
         raise click.UsageError("expected NEW alone with --live" if live else "expected OLD and NEW")
     if sides.count("-") > 1:

@@ -3,6 +3,7 @@
 import click
 
 from mlgen.cli import _complete
+from mlgen.reference import pages
 
 
 @click.command("explain")
@@ -21,8 +22,6 @@ def command(topic: str | None, *, recursive: bool) -> None:
       mlgen explain pytorch                            # roles, variables, ports, options
       mlgen explain no-such-peer                       # what a problem code means
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
-    from mlgen.reference import pages
-
     try:
         click.echo(pages.page(topic or "", recursive=recursive), nl=False)
     except LookupError as error:

@@ -2,6 +2,8 @@
 
 import click
 
+from mlgen.frameworks import get, names
+
 
 @click.command("frameworks")
 def command() -> None:
@@ -12,8 +14,6 @@ def command() -> None:
       mlgen frameworks
       mlgen explain pytorch           # more about one of them
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
-    from mlgen.frameworks import get, names
-
     width = max(len(name) for name in names())
     for name in names():
         framework = get(name)

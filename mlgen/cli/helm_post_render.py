@@ -7,8 +7,11 @@ from typing import Any
 
 import click
 
+from mlgen import Options
 from mlgen.cli._options import ONLY_JOBS, SUPERVISOR, rendering, reporting
 from mlgen.cli._report import checked, hint_at_stdin
+from mlgen.documents.files import standard_input
+from mlgen.integrations.helm import report_failure, run
 
 
 class _ForHelm(click.Command):
@@ -23,8 +26,6 @@ class _ForHelm(click.Command):
 
     def on_failure(self, message: str) -> None:
         """Report an error to the user of Helm."""
-        from mlgen.integrations.helm import report_failure
-
         report_failure(message, os.environ)
 
 
@@ -46,10 +47,6 @@ def command(**values: Any) -> None:
       helm install NAME CHART --post-renderer mlgen
       helm template CHART | mlgen helm-post-render
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
-    from mlgen import Options
-    from mlgen.documents.files import standard_input
-    from mlgen.integrations.helm import run
-
     hint_at_stdin()
     options = Options(**values)
     stream, _ = checked(

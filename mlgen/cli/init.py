@@ -2,16 +2,19 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from shlex import quote
+from typing import Any
 
 import click
 
 from mlgen.cli import _complete
 from mlgen.cli._options import read_namespace, reporting
 from mlgen.cli._report import checked, is_quiet, write
-
-if TYPE_CHECKING:
-    from mlgen.scaffold import Choices
+from mlgen.frameworks import names
+from mlgen.kubernetes.versions import DEFAULT
+from mlgen.output.next_steps import file_argument
+from mlgen.problems import choice
+from mlgen.scaffold import SCHEMA, Choices, editor_schema, job_file, job_name
 
 QUESTIONS: tuple[tuple[str, str, Any, int | None], ...] = (
     ("image", "Image with your program", str, None),
@@ -73,11 +76,6 @@ def command(output: str, *, force: bool, schema: bool, **values: Any) -> None:
       mlgen init pytorch --image example/bert:2 --replicas 2 --gpus 8
       mlgen init tensorflow --image example/mnist:1 -o mnist.yaml
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
-    from shlex import quote
-
-    from mlgen.output.next_steps import file_argument
-    from mlgen.scaffold import SCHEMA, job_file
-
     if output != "-" and Path(output).exists() and not force:
         raise click.UsageError(f"{output} exists; choose another with --output, or add --force")
     choices = _choices(schema and output != "-", values)
@@ -100,10 +98,6 @@ def _choices(schema: bool, values: dict[str, Any]) -> "Choices":  # noqa: FBT001
     Raises:
         UsageError: something is missing, and there is no terminal; or a framework is unknown.
     """
-    from mlgen.frameworks import names
-    from mlgen.problems import choice
-    from mlgen.scaffold import Choices, job_name
-
     asks = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
     framework = values["framework"]
     if framework is None and asks:
@@ -124,9 +118,6 @@ def _choices(schema: bool, values: dict[str, Any]) -> "Choices":  # noqa: FBT001
 
 def _write_schema(path: Path) -> str:
     """Write the schema for editors, and return the name of the file."""
-    from mlgen.kubernetes.versions import DEFAULT
-    from mlgen.scaffold import editor_schema
-
     try:
         path.parent.mkdir(exist_ok=True)
     except OSError as error:

@@ -5,8 +5,12 @@ from typing import Any
 
 import click
 
+from mlgen import Options
 from mlgen.cli._options import ONLY_JOBS, SUPERVISOR, TARGET, rendering, reporting
 from mlgen.cli._report import hint_at_stdin, report, write
+from mlgen.documents.files import texts
+from mlgen.integrations.kustomize import krm
+from mlgen.problems import Collector
 
 
 @click.command("krm")
@@ -27,11 +31,6 @@ def command(**values: Any) -> None:
       mlgen krm < resource-list.yaml
       kustomize build overlay --enable-alpha-plugins --enable-exec   # calls mlgen krm
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
-    from mlgen import Options
-    from mlgen.documents.files import texts
-    from mlgen.integrations.kustomize import krm
-    from mlgen.problems import Collector
-
     hint_at_stdin()
     (text,) = texts(("-",))
     resource_list, problems = krm(text, Options(**values))

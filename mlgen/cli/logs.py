@@ -8,6 +8,8 @@ from mlgen.cli import _complete
 from mlgen.cli._cluster import cluster, jobs_in, tell, through_kubectl
 from mlgen.cli._options import rendering, reporting, written_options
 from mlgen.cli._report import checked
+from mlgen.live import replicas
+from mlgen.live.logs import Follower, Request, print_log
 
 
 @click.command("logs")
@@ -76,9 +78,6 @@ def command(  # noqa: PLR0913 - one for each option
       mlgen logs job.yaml --rank 3 --previous      # before it was restarted
       mlgen logs job.yaml -c wait-for-peers        # whom it waits for
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
-    from mlgen.live import replicas
-    from mlgen.live.logs import Follower, Request, print_log
-
     if rank is not None and (role or index is not None):
         raise click.UsageError("--rank and --role are mutually exclusive")
     if index is not None and not role:

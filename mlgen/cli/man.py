@@ -2,7 +2,10 @@
 
 import click
 
-from mlgen.cli import _complete
+from mlgen import __version__
+from mlgen.cli import COMMANDS, GROUPS, _complete, main
+from mlgen.problems import did_you_mean
+from mlgen.reference import man
 
 
 @click.command("man")
@@ -18,11 +21,6 @@ def command(context: click.Context, name: str | None) -> None:
       mlgen man | man -l -                                # read it
       mlgen man render > ~/.local/share/man/man1/mlgen-render.1
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
-    from mlgen import __version__
-    from mlgen.cli import COMMANDS, GROUPS, main
-    from mlgen.problems import did_you_mean
-    from mlgen.reference import man
-
     root = click.Context(main, info_name="mlgen", **main.context_settings)
     if name is None:
         text = man.page(man.manual(main, root), __version__, GROUPS)

@@ -27,6 +27,9 @@ from mlgen.cli._report import (
     write,
     write_page,
 )
+from mlgen.output.folder import changes, diff, update
+from mlgen.output.manifests import joined
+from mlgen.output.next_steps import next_steps
 
 if TYPE_CHECKING:
     from mlgen.bulk import Form, Gathered
@@ -84,8 +87,6 @@ def command(
       mlgen render tfjob.yaml                         # an operator's resource
       mlgen render job.yaml --for argocd
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
-    from mlgen.output.manifests import joined
-
     if check is not None and output != "-":
         raise click.UsageError("--output and --check are mutually exclusive")
     if check is None and not (output.endswith("/") or (output and Path(output).is_dir())):
@@ -125,8 +126,6 @@ def _rendered(
 
 def _write_folder(folder: Path, result: "Gathered", files: tuple[str, ...], *, check: bool) -> None:
     """Update a folder; or print how it would change, and exit with status 3 if it would."""
-    from mlgen.output.folder import changes, diff, update
-
     try:
         change = checked(lambda: changes(folder, result.files()))
         if not check:
@@ -151,7 +150,6 @@ def _say_what_is_next(result: "Gathered", files: tuple[str, ...], output: str) -
     """Name the next commands to a person at a terminal; a GitOps tool applies what is for it."""
 
     def text() -> str:
-        from mlgen.output.next_steps import next_steps
 
         target = click.get_current_context().params["target"]
         by_hand = output if output != "-" and target is None else None

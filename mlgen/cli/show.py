@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from mlgen import show
 from mlgen.cli._options import FILES, SUPERVISOR, TARGET, rendering, reporting
 from mlgen.cli._report import rendered, write_page
 
@@ -38,8 +39,6 @@ def command(files: tuple[str, ...], replica: str | None, defaults: bool, **value
       mlgen show job.yaml --replica worker-3   # the environment of one pod
       mlgen show job.yaml --defaults           # the job file with all defaults
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
-    from mlgen import show
-
     if replica and defaults:
         raise click.UsageError("--replica and --defaults are mutually exclusive")
     jobs = rendered(files, values, totals=False).jobs

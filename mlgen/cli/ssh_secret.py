@@ -3,6 +3,7 @@
 import click
 
 from mlgen.cli._options import read_namespace
+from mlgen.output.ssh_secret import secret
 
 
 @click.command("ssh-secret")
@@ -18,8 +19,6 @@ def command(name: str, namespace: str | None) -> None:
       mlgen ssh-secret resnet-ssh | kubectl apply -f -
       mlgen ssh-secret resnet-ssh -n vision > secret.yaml
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
-    from mlgen.output.ssh_secret import secret
-
     try:
         click.echo(secret(name, namespace), nl=False)
     except ValueError as error:

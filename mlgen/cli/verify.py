@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mlgen.checks.verify import verify
 from mlgen.cli._options import FILES, reporting, versioned
 from mlgen.cli._report import checked, findings, reading
 
@@ -27,8 +28,6 @@ def command(files: tuple[str, ...], kube_version: "KubeVersion") -> None:
       helm template chart | mlgen render - | mlgen verify -
       mlgen verify k8s/
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
-    from mlgen.checks.verify import verify
-
     with reading(files) as texts:
         jobs = checked(lambda: verify(texts, kube_version))
     findings(map(str, jobs))

@@ -8,6 +8,8 @@ import click
 from mlgen.cli._cluster import cluster, jobs_in, tell, through_kubectl
 from mlgen.cli._options import FILES, read_duration, rendering, reporting, written_options
 from mlgen.cli._report import checked, report
+from mlgen.live.logs import not_found
+from mlgen.live.watch import wait
 
 
 @click.command("wait")
@@ -36,9 +38,6 @@ def command(files: tuple[str, ...], *, timeout: float | None, **values: Any) -> 
       mlgen wait job.yaml --timeout 8h       # exits with 124 if it takes longer
       mlgen wait jobs/ && mlgen delete jobs/ --yes
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
-    from mlgen.live.logs import not_found
-    from mlgen.live.watch import wait
-
     kubectl = cluster(values)
     jobs = jobs_in(files, values)
     states, status = checked(lambda: wait(kubectl, jobs, tell, timeout))
