@@ -11,7 +11,7 @@ def main() -> None:
 
         command_line()
     except KeyboardInterrupt:  # while the program starts; then on, `mlgen.cli` handles it
-        from mlgen.output.streams import interrupted
+        from mlgen.output.terminal import interrupted
 
         status = interrupted()
     except SystemExit as end:

@@ -20,7 +20,7 @@ RUNS_PROGRAMS = {
     "mlgen/output/ssh_secret.py": {"subprocess"},
     "mlgen/runtime/api.py": {"http", "ssl", "urllib"},
     "mlgen/runtime/supervise.py": {"http", "socket"},
-    "mlgen/output/sarif.py": {"urllib"},  # to quote a path
+    "mlgen/output/problems.py": {"urllib"},  # to quote a path
 }
 """The modules that can run a program or open a connection; mlgen/runtime runs in pods."""
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from mlgen.output.streams import failed, interrupted
+from mlgen.output.terminal import failed, interrupted
 
 SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 """What ends a program, apart from Ctrl-C; Windows does not know the second one."""

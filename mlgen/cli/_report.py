@@ -16,8 +16,9 @@ import click
 
 from mlgen import __version__
 from mlgen.documents.files import documents, parts, size, texts
+from mlgen.output import problems as output
 from mlgen.output.files import conflict, remove_drafts
-from mlgen.output.problems import Style
+from mlgen.output.files import write as write_file
 from mlgen.output.terminal import safe, safe_lines
 from mlgen.problems import MlgenError
 from mlgen.result import Options
@@ -83,7 +84,6 @@ class _Reporter:
         self.problems += shown
         if not shown or self.form not in LINES:
             return
-        from mlgen.output import problems as output
 
         if self.form == "github":
             self._print(output.github(shown))
@@ -95,7 +95,6 @@ class _Reporter:
         totals = len(self.files) > 1 or self.others or self.problems
         if self.form in LINES and not (totals or self.footer):
             return
-        from mlgen.output import problems as output
 
         count = output.Count(len(self.files), self.jobs, self.others, tuple(self.problems))
         if self.form == "json":
@@ -116,7 +115,7 @@ class _Reporter:
         click.echo(text.encode(), nl=False, err=not self.on_stdout)
 
     @property
-    def style(self) -> "Style":
+    def style(self) -> output.Style:
         """How problems look as text."""
         stream = sys.stdout if self.on_stdout else sys.stderr
         is_terminal = _is_terminal(stream)
@@ -124,7 +123,7 @@ class _Reporter:
         # https://no-color.org: an empty value does not count.
         colorless = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
         colored = always or (self.color == "auto" and is_terminal and not colorless)
-        return Style(source=is_terminal or always, color=colored)
+        return output.Style(source=is_terminal or always, color=colored)
 
 
 def _is_terminal(stream: IO[str] | None) -> bool:
@@ -134,14 +133,13 @@ def _is_terminal(stream: IO[str] | None) -> bool:
 
 def _sarif(problems: "Sequence[Problem]", files: Sequence[str]) -> str:
     """Return problems as SARIF, with the explanations of their codes."""
-    from mlgen.output.sarif import sarif
     from mlgen.reference import problem_codes
 
     def explain(code: str) -> tuple[str, str]:
         explanation = problem_codes.explanation(code)
         return explanation.meaning, explanation.remedy
 
-    return sarif(problems, explain, files, __version__)
+    return output.sarif(problems, explain, files, __version__)
 
 
 def _reporter() -> _Reporter:
@@ -375,7 +373,6 @@ def write(output: str, texts: str | Iterable[str]) -> None:
         for text in texts:
             click.echo(text.encode(), nl=False)  # bytes do not depend on the locale
         return
-    from mlgen.output.files import write as write_file
 
     remove_drafts(Path(output).parent)
     try:

@@ -1,12 +1,22 @@
-"""Problems → text, JSON, or annotations of GitHub; SARIF is in `sarif.py`."""
+"""Problems → text with their source lines, JSON, annotations of GitHub, or SARIF 2.1.0.
+
+SARIF is what code scanning tools read:
+https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/sarif-v2.1.0-os.html. The properties that GitHub
+needs are in "SARIF support for code scanning" of its documentation. Numbers in docstrings are those
+of sections of the standard.
+"""
 
 import json
-from collections.abc import Iterable, Sequence
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path, PurePath
 from typing import Any
+from urllib.parse import quote
 
 from mlgen.documents.files import Text
-from mlgen.output.excerpt import excerpt
 from mlgen.output.terminal import safe, safe_json
 from mlgen.problems import Place, Problem, dotted
 
@@ -176,3 +186,172 @@ def _data(value: str) -> str:
 def _property(value: str) -> str:
     """Return a property of a workflow command, escaped."""
     return _data(safe(value)).replace(":", "%3A").replace(",", "%2C")
+
+
+MAX_WIDTH = 100
+"""The characters of a longer line that are shown, around the value."""
+
+BEFORE = 30
+"""The characters of a longer line that are shown before the value."""
+
+LINE_BREAK = re.compile(r"\r\n|\n|\r")
+
+QUOTED = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\'\'|[^\'])*\'')
+PLAIN = re.compile(r".+?(?=:(?:\s|$)|\s+#|\s*$)")
+PLAIN_IN_FLOW = re.compile(r".+?(?=:(?:\s|$)|\s+#|\s*[,\[\]{}]|\s*$)")
+BRACKETS = {"{": "}", "[": "]"}
+
+
+def excerpt(place: Place, sources: Sequence[Text]) -> tuple[str, str]:
+    """Return the line of a place, and spaces and carets that mark the value in it.
+
+    Both are "" if the line is not known: the place is no text that was read, or not in a line.
+    """
+    source = next((source for source in sources if source.name == place.file), None)
+    if source is None:
+        return "", ""
+    rows, number = _rows(source.text), place.line - source.line - 1
+    if not 0 <= number < len(rows) or not rows[number].strip():
+        return "", ""
+    return _marked(rows[number], place.column - 1)
+
+
+@lru_cache(maxsize=1)
+def _rows(text: str) -> list[str]:
+    """Return the lines of a text; most problems in a row are in one text."""
+    return LINE_BREAK.split(text)
+
+
+def _marked(row: str, start: int) -> tuple[str, str]:
+    """Return a line, shortened if it is long, and what marks the value at an index of it."""
+    start = min(start, len(row))
+    length = width(row, start)
+    if len(row) > MAX_WIDTH:
+        first = max(0, min(start - BEFORE, len(row) - MAX_WIDTH))
+        last = first + MAX_WIDTH
+        head, tail = "…" if first else "", "…" if last < len(row) else ""
+        length = min(length, last - start)
+        row, start = f"{head}{row[first:last]}{tail}", start - first + len(head)
+    before, value = safe(row[:start]), safe(row[start : start + length])
+    return safe(row).rstrip(), " " * _columns(before) + "^" * max(1, _columns(value))
+
+
+def width(row: str, start: int) -> int:
+    """Return the number of characters of the key or value that starts at an index of a line."""
+    rest = row[start:]
+    quoted = QUOTED.match(rest)
+    if quoted:
+        return quoted.end()
+    if rest[:1] in BRACKETS:
+        return _flow(rest)
+    plain = (PLAIN_IN_FLOW if _is_in_flow(row[:start]) else PLAIN).match(rest)
+    return plain.end() if plain else 1
+
+
+def _flow(text: str) -> int:
+    """Return the length of a list or mapping in flow style, up to the end of its line."""
+    ends: list[str] = []
+    index = 0
+    while index < len(text):
+        quoted = QUOTED.match(text, index) if text[index] in "\"'" else None
+        if quoted:
+            index = quoted.end()
+            continue
+        if text[index] in BRACKETS:
+            ends.append(BRACKETS[text[index]])
+        elif ends and text[index] == ends[-1]:
+            ends.pop()
+            if not ends:
+                return index + 1
+        index += 1
+    return len(text.rstrip())
+
+
+def _is_in_flow(before: str) -> bool:
+    """Return whether a bracket is open before a value; one in a plain scalar does not count."""
+    text = QUOTED.sub("", before)
+    return len(re.findall(r"(?:^|(?<=[\s\[{,]))[\[{]", text)) > len(re.findall(r"[\]}]", text))
+
+
+def _columns(text: str) -> int:
+    """Return the number of columns of a terminal that a text takes."""
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+        for c in text
+    )
+
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+
+Explain = Callable[[str], tuple[str, str]]
+"""Returns what a problem code means, and what to do."""
+
+
+def sarif(problems: Sequence[Problem], explain: Explain, files: Sequence[str], version: str) -> str:
+    """Return problems as a log with one run.
+
+    Args:
+        problems: in the order of reporting.
+        explain: describes a code.
+        files: those that were read. A problem with a value of the command line gets the first one
+            as its location, because GitHub refuses a result without any.
+        version: of mlgen.
+    """
+    codes = sorted({problem.code for problem in problems})
+    driver = {
+        "name": "mlgen",
+        "version": version,
+        "semanticVersion": version,
+        "rules": [_rule(code, *explain(code)) for code in codes],
+    }
+    run = {
+        "tool": {"driver": driver},
+        "columnKind": "unicodeCodePoints",
+        "results": [_result(problem, codes.index(problem.code), files) for problem in problems],
+    }
+    log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+    return safe_json(json.dumps(log, indent=2, ensure_ascii=False)) + "\n"
+
+
+def _rule(code: str, meaning: str, remedy: str) -> dict[str, Any]:
+    meaning, remedy = " ".join(meaning.split()), " ".join(remedy.split())
+    sentence = meaning.partition(". ")[0].rstrip(".") + "."
+    return {
+        "id": code,
+        "shortDescription": {"text": sentence},
+        "fullDescription": {"text": meaning},
+        "help": {"text": f"{remedy} For an example, run: mlgen explain {code}"},
+    }
+
+
+def _result(problem: Problem, index: int, files: Sequence[str]) -> dict[str, Any]:
+    hint = f"; {problem.hint}" if problem.hint else ""
+    path = f"{dotted(problem.path)}: " if problem.path else ""
+    return {
+        "ruleId": problem.code,
+        "ruleIndex": index,
+        "level": "warning" if problem.warning else "error",
+        "message": {"text": f"{path}{problem.message}{hint}"},
+        "locations": list(_locations(problem, files)),
+    }
+
+
+def _locations(problem: Problem, files: Sequence[str]) -> Iterable[dict[str, Any]]:
+    """Return the place of a problem, if there is any."""
+    place = problem.place
+    if place and place.line:
+        file, region = place.file, {"startLine": place.line, "startColumn": place.column}
+    elif files:
+        file, region = files[0], {"startLine": 1, "startColumn": 1}
+    else:
+        return
+    logical = [{"fullyQualifiedName": dotted(problem.path)}] if problem.path else []
+    yield {
+        "physicalLocation": {"artifactLocation": {"uri": _uri(file)}, "region": region},
+        **({"logicalLocations": logical} if logical else {}),
+    }
+
+
+def _uri(file: str) -> str:
+    """Return the URI of a file (3.4.3); relative unless the file is named from the root."""
+    return Path(file).as_uri() if Path(file).is_absolute() else quote(PurePath(file).as_posix())

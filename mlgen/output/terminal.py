@@ -1,6 +1,10 @@
-"""A text → the same text, safe for a terminal: nothing in it hides, reorders or overwrites."""
+"""What a terminal shows: text that is safe for it, on streams which may be closed, or full."""
 
+import errno
+import os
 import re
+import sys
+from contextlib import suppress
 
 UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
@@ -34,3 +38,42 @@ def _visible(found: re.Match[str]) -> str:
 
 def _unit(character: str) -> str:
     return f"\\u{ord(character):04x}"
+
+
+INTERRUPTED = 128 + 2
+"""The exit status of a program that SIGINT ended, as a shell reports it."""
+
+
+def say(text: str) -> int:
+    """Print lines on standard error; return the exit status of a command that does nothing more."""
+    try:
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+    except OSError:
+        return 1
+    return 0
+
+
+def failed(error: OSError) -> int:
+    """Say on standard error why standard output cannot be written; return the exit status.
+
+    The reader of a pipe may close it at any time, which is not worth a line.
+    """
+    _discard_output()
+    if error.errno == errno.EPIPE or sys.stderr is None:
+        return 1
+    reason = "it is closed" if error.errno == errno.EBADF else error.strerror
+    return say(f"Error: cannot write to standard output: {reason}") or 1
+
+
+def interrupted() -> int:
+    """End the line on which a terminal shows ^C; return the exit status."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        say("")
+    return INTERRUPTED
+
+
+def _discard_output() -> None:
+    """Send what is still buffered for stdout nowhere; the interpreter would fail to write it."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

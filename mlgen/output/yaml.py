@@ -1,10 +1,15 @@
-"""Objects → YAML documents, with the same bytes on every run."""
+"""Objects → YAML documents, with the same bytes on every run.
 
-from collections.abc import Callable, Mapping, Sequence
+Replicas with Jobs of their own differ in names and indices. The text of such an object is that of
+an earlier one, with these values. What they share, see `mlgen.objects.workload`, is not even looked
+at.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from mlgen.documents.chunks import is_marked, without_marker
-from mlgen.output.nodes import Writer
+from mlgen.output.nodes import GAP, MODES, Gap, Inline, Writer
 from mlgen.output.terminal import safe
 
 MANY = 20
@@ -30,7 +35,6 @@ def yaml_text(objects: Sequence[Any], comment: str = "") -> str:
 
 
 def _repeats() -> Callable[[Any], str]:
-    from mlgen.output.repeats import Repeats
 
     writer = Writer()
     return Repeats(writer.document, writer.inline).text
@@ -54,3 +58,95 @@ def verbatim(text: str, data: Mapping[str, Any]) -> str:
     # A line such as `--- {…}` starts a document in YAML, but not for kubectl.
     document = text if is_marked(text) else f"---\n{without_marker(text)}"
     return document if document.endswith("\n") else f"{document}\n"
+
+
+Change = tuple[int, Any, Any]
+"""The identity of a list or mapping of an earlier object, an index or key in it, and a value."""
+
+
+class Repeats:
+    """Writes objects, and remembers the texts that others repeat.
+
+    Attributes:
+        write: returns the text of an object.
+        inline: returns a value on one line, if it fits there.
+        models: the last object of each kind that repeated no other.
+        patterns: the texts around the values that change, by model, places and widths: whether a
+            mapping fits on a line depends on these. They are made the second time. Each has the
+            object that it was made of, because `write` knows lists and mappings by identity.
+    """
+
+    def __init__(self, write: Callable[[Any], str], inline: Callable[[Any], Inline | None]) -> None:
+        self.write, self.inline = write, inline
+        self.models: dict[str, Any] = {}
+        self.patterns: dict[tuple[Any, ...], tuple[Any, list[str]] | None] = {}
+
+    def text(self, item: Any) -> str:
+        """Return an object as YAML."""
+        kind = str(item.get("kind"))
+        model, changes = self.models.get(kind), list[Change]()
+        if model is None or not _compare(model, item, changes):
+            self.models[kind] = item
+            return self.write(item)
+        values = [value for *_, text in changes if (value := self.inline(text)) and value.text]
+        if len(values) < len(changes):
+            return self.write(item)
+        places = [
+            (at, step, each.width) for (at, step, _), each in zip(changes, values, strict=True)
+        ]
+        key = (id(model), *places)
+        pattern = self.patterns.get(key)
+        if pattern is None:
+            if key in self.patterns:
+                gapped = _gapped(model, item, {change[:2] for change in changes})
+                self.patterns[key] = gapped, self.write(gapped).split(GAP)
+            else:
+                self.patterns[key] = None
+            return self.write(item)
+        texts = pattern[1]
+        parts = [texts[0]]
+        for value, text in zip(values, texts[1:], strict=True):
+            # The text begins with the style of the gap before it.
+            parts += value.flow if text[0] == "f" else value.text, text[1:]
+        return "".join(parts)
+
+
+def _compare(model: Any, item: Any, changes: list[Change]) -> bool:
+    """Return whether two mappings or two lists differ only in strings and numbers.
+
+    Args:
+        model: a mapping or list.
+        item: another.
+        changes: the values in which they differ are added.
+    """
+    if len(model) != len(item):
+        return False
+    is_mapping = type(model) is dict
+    pairs: Iterable[Any] = zip(enumerate(model), enumerate(item), strict=True)
+    if is_mapping:
+        pairs = zip(model.items(), item.items(), strict=True)
+    for (step, old), (other, new) in pairs:
+        if old is new and step == other:
+            continue
+        kind = type(old)
+        if step != other or kind is not type(new):
+            return False
+        if kind is dict or kind is list:
+            if not _compare(old, new, changes):
+                return False
+        elif old != new:
+            if kind is not str and (kind is not int or step in MODES or not is_mapping):
+                return False
+            changes.append((id(model), step, new))
+    return True
+
+
+def _gapped(model: Any, item: Any, places: set[tuple[int, Any]]) -> Any:
+    """Return a copy of an object with gaps in the places where it differs from its model."""
+    if model is item or type(model) not in (dict, list):
+        return item
+    copy = item.copy()
+    for step in model if type(model) is dict else range(len(model)):
+        is_place = (id(model), step) in places
+        copy[step] = Gap(item[step]) if is_place else _gapped(model[step], item[step], places)
+    return copy

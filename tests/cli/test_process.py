@@ -16,7 +16,7 @@ from support import ROOT
 from mlgen.cli import _progress, _report, main
 from mlgen.cli._process import interruptible, output_checked, terminable
 from mlgen.documents.files import Text
-from mlgen.output.streams import INTERRUPTED
+from mlgen.output.terminal import INTERRUPTED
 
 GOOD, BAD = "fixtures/tensorflow-single.yaml", "fixtures/invalid/unknown-role.yaml"
 

@@ -12,9 +12,17 @@ from syrupy.extensions.json import JSONSnapshotExtension
 from mlgen import __version__
 from mlgen.cli import COMMANDS, main
 from mlgen.documents.files import Text
-from mlgen.output.excerpt import MAX_WIDTH, excerpt, width
-from mlgen.output.problems import Count, Style, github, json_text, text
-from mlgen.output.sarif import sarif
+from mlgen.output.problems import (
+    MAX_WIDTH,
+    Count,
+    Style,
+    excerpt,
+    github,
+    json_text,
+    sarif,
+    text,
+    width,
+)
 from mlgen.output.terminal import safe, safe_lines
 from mlgen.problems import Place, Problem
 
