@@ -132,8 +132,8 @@ def rejected_values(item, version):
     Values are checked only if the structure is right, because wrong types count as omitted.
     """
     kind = str(item.get("kind"))
-    wrong = list(schema.violations(kind, item, version)) if schema.has_kind(kind) else []
-    yield from wrong or validation.violations(without_nulls(item), version)
+    wrong = list(schema.broken_structure(kind, item, version)) if schema.has_kind(kind) else []
+    yield from wrong or validation.broken_rules(without_nulls(item), version)
 
 
 def refusal(item, version):

@@ -14,7 +14,6 @@ from mlgen.kubernetes.names import DNS_1035, DNS_1123, LABEL_MAX, STATEFUL_SET_M
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.validation.syntax import SUBDOMAIN_MAX, is_subdomain
 from mlgen.kubernetes.versions import RELAXED_SERVICE_NAMES, KubeVersion
-from mlgen.kubernetes.violation import Violation
 from mlgen.problems import Problem, ValuePath, dotted
 
 NAMES_CONTAINER = ("missing-image", "volume")
@@ -37,21 +36,21 @@ def rejected_values(
         written_only: only values that are in the job file.
     """
     for item in objects:
-        for problem in validation.violations(item, kube_version):
-            path = path_in_job_file(job_file, item, problem.path)
-            message = problem.message
+        for broken in validation.broken_rules(item, kube_version):
+            path = path_in_job_file(job_file, item, broken.path)
+            message = broken.message
             if path is None and written_only:
                 continue
-            if path is None and problem.code not in NAMES_CONTAINER:
-                message = f"{title(item)}: {dotted(problem.path)}: {message}"
-            hint = problem.hint + _other_container(item, problem)
-            there = Problem(path or role_path(item), message, problem.code, hint)
-            yield Located(item, problem.path, there)
+            if path is None and broken.code not in NAMES_CONTAINER:
+                message = f"{title(item)}: {dotted(broken.path)}: {message}"
+            hint = broken.hint + _other_container(item, broken)
+            there = Problem(path or role_path(item), message, broken.code, hint)
+            yield Located(item, broken.path, there)
 
 
-def _other_container(item: Object, problem: Violation) -> str:
+def _other_container(item: Object, broken: Problem) -> str:
     """Return how to make the only other container the training container, if that has no image."""
-    if problem.code != "missing-image" or problem.path[-2:] != ("containers", 0):
+    if broken.code != "missing-image" or broken.path[-2:] != ("containers", 0):
         return ""
     others = [
         container["name"]

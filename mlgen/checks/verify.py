@@ -14,7 +14,7 @@ from mlgen.documents.document import Document
 from mlgen.documents.files import Text
 from mlgen.documents.reader import read_documents
 from mlgen.kubernetes.objects import Key, Object, keys, without_nulls
-from mlgen.kubernetes.schema import has_kind, violations
+from mlgen.kubernetes.schema import broken_structure, has_kind
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.objects.labels import COMPONENT, DECIDES, INSTANCE, JOB, MANAGED_BY
 from mlgen.problems import Collector, MlgenError, Place, Problem, ValuePath, dotted
@@ -301,9 +301,9 @@ def _verified(
 
 
 def rejected_fields(objects: Iterable[Object], kube_version: KubeVersion) -> Iterator[Located]:
-    """Return every violation of the API's schema, in the objects of which it has the kinds."""
+    """Return every problem with the API's schema, in the objects of which it has the kinds."""
     for item in (item for item in objects if has_kind(item["kind"])):
-        for problem in violations(item["kind"], item, kube_version):
+        for problem in broken_structure(item["kind"], item, kube_version):
             message = f"{title(item)}: {dotted(problem.path)}: {problem.message}"
             there = Problem(role_path(item), message, problem.code, problem.hint)
             yield Located(item, problem.path, there)

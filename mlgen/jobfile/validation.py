@@ -8,6 +8,7 @@ parts.
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -405,14 +406,15 @@ def _structure(
         path: of the value.
         kind: its type in the API.
         value: what is checked of it.
-        options: of `schema.violations`.
+        options: of `schema.broken_structure`.
     """
-    from mlgen.kubernetes.schema import violations
+    from mlgen.kubernetes.schema import broken_structure
 
     texts = document.item(*path).texts
-    for violation in violations(kind, value, texts=texts, **options):
-        problem = overrides.in_shell(violation.problem(path), document)
-        yield document.located(problem, key=violation.code == "unknown-field")
+    for broken in broken_structure(kind, value, texts=texts, **options):
+        problem = replace(broken, path=(*path, *broken.path))
+        shown = overrides.in_shell(problem, document)
+        yield document.located(shown, key=broken.code == "unknown-field")
 
 
 def _kubernetes_values(fields: Mapping[str, Any]) -> Iterator[tuple[ValuePath, str, Any]]:

@@ -16,8 +16,7 @@ from mlgen.kubernetes.definitions import definition, is_definition, names
 from mlgen.kubernetes.merge import DIRECTIVES, KEYS
 from mlgen.kubernetes.quantity import parse
 from mlgen.kubernetes.versions import DEFAULT, KubeVersion
-from mlgen.kubernetes.violation import Violation
-from mlgen.problems import ValuePath, described, one_of, shown
+from mlgen.problems import Problem, ValuePath, described, one_of, shown
 
 MAXIMA = {"int32": 2**31 - 1, "int64": 2**63 - 1, "int-or-string": 2**31 - 1}
 """The greatest value of each type of integer; the least is its negative, minus 1."""
@@ -39,14 +38,14 @@ BYTES = re.compile(r"(?:[A-Za-z0-9+/\r\n]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/
 """Base64 with padding, which encoding/json of Go reads."""
 
 
-def violations(
+def broken_structure(
     kind: str,
     value: Any,
     version: KubeVersion | None = DEFAULT,
     *,
     patch: bool = False,
     texts: Mapping[ValuePath, str] | None = None,
-) -> Iterator[Violation]:
+) -> Iterator[Problem]:
     """Yield what the API server rejects in a value because of its structure.
 
     Null fields are passed over, because the API server drops them.
@@ -65,7 +64,7 @@ def violations(
 
 
 def _is_accepted(kind: str, value: Any, version: KubeVersion | None) -> bool:
-    """Return whether a value, which is no patch, has no violations.
+    """Return whether a value, which is no patch, has no problems.
 
     `_Check` says what they are, and where, which takes several times as long.
     """
@@ -84,7 +83,7 @@ def _is_accepted(kind: str, value: Any, version: KubeVersion | None) -> bool:
 
 
 def _has_fields(kind: str, value: Mapping[str, Any], version: KubeVersion | None) -> bool:
-    """Return whether a mapping has the fields of a definition, without violations."""
+    """Return whether a mapping has the fields of a definition, without problems."""
     known = definition(kind, version)
     fields = known.fields
     for name, inner in value.items():
@@ -128,7 +127,7 @@ class _Spot:
 
 @dataclass(frozen=True)
 class _Check:
-    """The check of one value; see `violations`.
+    """The check of one value; see `broken_structure`.
 
     Attributes:
         root: the type of the whole value.
@@ -140,8 +139,8 @@ class _Check:
     texts: Mapping[ValuePath, str]
     partial: bool
 
-    def value(self, kind: str, value: Any, spot: _Spot) -> Iterator[Violation]:
-        """Yield the violations of a value."""
+    def value(self, kind: str, value: Any, spot: _Spot) -> Iterator[Problem]:
+        """Yield the problems of a value."""
         if kind == "any":
             return
         if kind[0] == "[":
@@ -153,8 +152,8 @@ class _Check:
         else:
             yield from self._scalar(kind, value, spot)
 
-    def _list(self, kind: str, value: Any, spot: _Spot) -> Iterator[Violation]:
-        """Yield the violations of a list."""
+    def _list(self, kind: str, value: Any, spot: _Spot) -> Iterator[Problem]:
+        """Yield the problems of a list."""
         if not isinstance(value, list):
             texts = {path[-1]: text for path, text in self.texts.items() if path[:-1] == spot.path}
             hint = hints.for_list(spot.field, kind, value, self.version, texts)
@@ -167,8 +166,8 @@ class _Check:
             item_or_empty = {} if item is None and is_definition(kind) else item
             yield from self.value(kind, item_or_empty, spot.at(number, patch=bool(key), key=key))
 
-    def _mapping(self, kind: str, value: Any, spot: _Spot) -> Iterator[Violation]:
-        """Yield the violations of a mapping that may have any keys."""
+    def _mapping(self, kind: str, value: Any, spot: _Spot) -> Iterator[Problem]:
+        """Yield the problems of a mapping that may have any keys."""
         if not isinstance(value, dict):
             hint = hints.for_mapping(value)
             yield self._wrong_type("a mapping", value, spot, hint)
@@ -179,8 +178,8 @@ class _Check:
             elif inner is not None:
                 yield from self.value(kind, inner, spot.at(name, patch=spot.patch))
 
-    def _object(self, kind: str, value: Any, spot: _Spot) -> Iterator[Violation]:
-        """Yield the violations of an object that has a definition."""
+    def _object(self, kind: str, value: Any, spot: _Spot) -> Iterator[Problem]:
+        """Yield the problems of an object that has a definition."""
         if not isinstance(value, dict):
             hint = hints.for_object(kind, value, self.version)
             yield self._wrong_type("a mapping", value, spot, hint)
@@ -195,8 +194,8 @@ class _Check:
                 )
         yield from self._missing(kind, value, spot)
 
-    def _unknown(self, kind: str, name: str, value: Any, spot: _Spot) -> Iterator[Violation]:
-        """Yield the violation of a field that an object does not have in this version."""
+    def _unknown(self, kind: str, name: str, value: Any, spot: _Spot) -> Iterator[Problem]:
+        """Yield the problem of a field that an object does not have in this version."""
         path, known = (*spot.path, name), definition(kind, self.version)
         holder = hints.Holder(kind, spot.owner, self.root, self.version)
         if spot.patch and name.startswith("$"):
@@ -205,38 +204,38 @@ class _Check:
             since = known.later[name]
             message = f"{name} requires Kubernetes {since}, not {self.version}"
             hint = hints.for_later_field(name, holder, since)
-            yield Violation(path, message, hint, "unknown-field")
+            yield Problem(path, message, "unknown-field", hint)
         elif name in known.earlier:
             message = f"{name} was removed after Kubernetes {known.earlier[name]}"
-            yield Violation(path, message, "remove it", "unknown-field")
+            yield Problem(path, message, "unknown-field", "remove it")
         else:
             hint = hints.for_field(name, holder)
-            yield Violation(path, f'unknown field "{name}"', hint, "unknown-field")
+            yield Problem(path, f'unknown field "{name}"', "unknown-field", hint)
 
-    def _missing(self, kind: str, value: Mapping[str, Any], spot: _Spot) -> Iterator[Violation]:
+    def _missing(self, kind: str, value: Mapping[str, Any], spot: _Spot) -> Iterator[Problem]:
         """Yield the required fields that an object does not have."""
         required = definition(kind, self.version).required
         if self.partial:
             required = () if "$patch" in value or not spot.key else (spot.key,)
         for name in required:
             if value.get(name) is None:
-                yield Violation(spot.path, f'field "{name}" is missing', "", "missing-field")
+                yield Problem(spot.path, f'field "{name}" is missing', "missing-field")
 
-    def _directive(self, name: str, value: Any, spot: _Spot) -> Iterator[Violation]:
-        """Yield the violation of a directive of a strategic merge patch."""
+    def _directive(self, name: str, value: Any, spot: _Spot) -> Iterator[Problem]:
+        """Yield the problem of a directive of a strategic merge patch."""
         path = (*spot.path, name)
         if name == "$patch":
             if value not in DIRECTIVES:
                 message = f"unknown value {shown(value)}"
-                yield Violation(path, message, one_of(DIRECTIVES), "unknown-value")
+                yield Problem(path, message, "unknown-value", one_of(DIRECTIVES))
         elif name == "$retainKeys":
             yield from self.value("[string]", value, spot.at(name, patch=False))
         else:
             message = f"{name} is not supported"
-            yield Violation(path, message, "use $patch or $retainKeys", "unknown-field")
+            yield Problem(path, message, "unknown-field", "use $patch or $retainKeys")
 
-    def _scalar(self, kind: str, value: Any, spot: _Spot) -> Iterator[Violation]:
-        """Yield the violation of a string, number, amount, true or false."""
+    def _scalar(self, kind: str, value: Any, spot: _Spot) -> Iterator[Problem]:
+        """Yield the problem of a string, number, amount, true or false."""
         if value is None:  # an item of a list, which gets the type's zero
             return
         if not _fits(kind, value):
@@ -246,16 +245,16 @@ class _Check:
         elif kind in MAXIMA and not isinstance(value, str):
             if not -MAXIMA[kind] - 1 <= value <= MAXIMA[kind]:
                 message = f"expected an integer up to {MAXIMA[kind]}, got {described(value)}"
-                yield Violation(spot.path, message, "", "bad-value")
+                yield Problem(spot.path, message, "bad-value")
         else:
             message, hint = _malformed(kind, value)
             if message:
-                yield Violation(spot.path, message, hint, "bad-value")
+                yield Problem(spot.path, message, "bad-value", hint)
 
-    def _wrong_type(self, expected: str, value: Any, spot: _Spot, hint: str) -> Violation:
-        """Return the violation of a value that has another type."""
+    def _wrong_type(self, expected: str, value: Any, spot: _Spot, hint: str) -> Problem:
+        """Return the problem of a value that has another type."""
         got = described(value, self.texts.get(spot.path))
-        return Violation(spot.path, f"expected {expected}, got {got}", hint, "wrong-type")
+        return Problem(spot.path, f"expected {expected}, got {got}", "wrong-type", hint)
 
 
 def _is_scalar(kind: str, value: Any) -> bool:

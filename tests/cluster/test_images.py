@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from mlgen.kubernetes.validation.images import image
+from mlgen.kubernetes.validation.syntax import image
 
 pytestmark = pytest.mark.cluster
 

@@ -7,7 +7,7 @@ import yaml
 from jsonschema import Draft7Validator
 
 from mlgen.kubernetes.json_schema import definitions, reference
-from mlgen.kubernetes.schema import has_kind, violations
+from mlgen.kubernetes.schema import broken_structure, has_kind
 from mlgen.kubernetes.versions import DEFAULT, KubeVersion
 
 EDITORS = {
@@ -20,7 +20,7 @@ def found(text, kind="PodTemplateSpec", version=DEFAULT, **options):
     """Each violation as one line; the path with dots."""
     return [
         f"{'.'.join(map(str, item.path))}: {item.message}; {item.hint} [{item.code}]"
-        for item in violations(kind, yaml.safe_load(text), version, **options)
+        for item in broken_structure(kind, yaml.safe_load(text), version, **options)
     ]
 
 

@@ -7,7 +7,7 @@ from rejected import OBJECTS, rejected
 from support import FILES, golden, stem
 
 from mlgen.kubernetes import validation
-from mlgen.kubernetes.validation.images import image
+from mlgen.kubernetes.validation.syntax import image
 from mlgen.kubernetes.versions import DEFAULT, SUPPORTED, KubeVersion
 from mlgen.problems import dotted
 
@@ -39,7 +39,7 @@ def test_fixtures_break_no_rule_in_any_version(file):
     objects = [item for item in yaml.safe_load_all(golden(file)) if item]
 
     for version in (SUPPORTED[0], SUPPORTED[-1]):
-        found = [str(v) for item in objects for v in validation.violations(item, version)]
+        found = [str(v) for item in objects for v in validation.broken_rules(item, version)]
         assert [] == found
 
 
@@ -85,7 +85,7 @@ def test_variables_may_come_from_a_file_in_an_empty_dir(volume):
     ],
 )
 def test_a_rule_is_relaxed_in_a_later_version(item, since):
-    accepted = [v for v in SUPPORTED if not list(validation.violations(item, v))]
+    accepted = [v for v in SUPPORTED if not list(validation.broken_rules(item, v))]
 
     assert [version for version in SUPPORTED if version >= since] == accepted
 
@@ -109,7 +109,7 @@ def test_a_rule_is_relaxed_in_a_later_version(item, since):
     ],
 )
 def test_a_rule_begins_with_a_field(item, since):
-    rejected_by = [v for v in SUPPORTED if list(validation.violations(item, v))]
+    rejected_by = [v for v in SUPPORTED if list(validation.broken_rules(item, v))]
 
     assert [version for version in SUPPORTED if version >= since] == rejected_by
 
@@ -128,7 +128,7 @@ def test_restart_rules(name):
     pod, expected = RULES[name]
     versions = [KubeVersion(1, minor) for minor in (35, 36, 37)]
 
-    assert expected == [v.minor for v in versions if list(validation.violations(job(**pod), v))]
+    assert expected == [v.minor for v in versions if list(validation.broken_rules(job(**pod), v))]
 
 
 @pytest.mark.parametrize(
@@ -174,6 +174,6 @@ def test_rules_pass_over_values_of_the_wrong_type():
     for version in (KubeVersion(1, 31), DEFAULT):
         for kind in OBJECTS:
             for odd in (None, 1, "a", [], [1], {"a": 1}, True):
-                list(validation.violations({"kind": kind, "metadata": odd, "spec": odd}, version))
+                list(validation.broken_rules({"kind": kind, "metadata": odd, "spec": odd}, version))
                 item = {"kind": kind, "spec": {"template": {"spec": odd}, "selector": odd}}
-                list(validation.violations(item, version))
+                list(validation.broken_rules(item, version))

@@ -6,26 +6,30 @@ pkg/apis/core/helper/helpers.go.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
 from typing import Any
 
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.quantity import parse
-from mlgen.kubernetes.validation._read import items, mapping, text
+from mlgen.kubernetes.validation.rows import Row, Spot, items, mapping, text
 from mlgen.kubernetes.validation.syntax import (
     QUALIFIED_HINT,
     conflict,
     invalid,
     is_qualified,
     label,
-    missing,
 )
-from mlgen.kubernetes.violation import Violation
-from mlgen.problems import ValuePath, did_you_mean
+from mlgen.kubernetes.versions import KubeVersion
+from mlgen.problems import Problem, ValuePath, did_you_mean
 
 STANDARD = ("cpu", "memory", "ephemeral-storage")
 HUGE_PAGES = "hugepages-"
+
+POD_RESOURCES = KubeVersion(1, 34)
+"""Since then, a pod may have resources of its own (PodLevelResources)."""
+
 COMPUTE = {"cpu", "memory"}
 MILLI = Decimal("0.001")
 """Amounts of containers are rounded up to this (SetDefaults_ResourceList)."""
@@ -47,30 +51,16 @@ def amount_of(value: Any) -> Decimal | None:
     return _parsed(str(value))
 
 
-def quantity(at: ValuePath, value: Any) -> Iterator[Violation]:
+def quantity(at: ValuePath, value: Any, _: Spot | None = None) -> Iterator[Problem]:
     """Return the violation of a value that is not an amount, or is a negative one."""
     amount = amount_of(value)
     if amount is None:
         yield invalid(at, value, "quantity", "write it as in 8, 0.5, 500m or 16Gi")
     elif amount < 0:
-        yield Violation(at, f"expected at least 0, got {value}", "", "bad-value")
+        yield Problem(at, f"expected at least 0, got {value}", "bad-value")
 
 
-def resources(at: ValuePath, value: Object, claims: set[str]) -> Iterator[Violation]:
-    """Return the violations of a container's `resources`.
-
-    Args:
-        at: the path of `resources`.
-        value: the mapping.
-        claims: the names in the pod's `resourceClaims`.
-    """
-    if not value:
-        return
-    yield from requirements(at, value, container_resource)
-    yield from _claims(at, value, claims)
-
-
-def requirements(at: ValuePath, value: Object, name_rule: Any) -> Iterator[Violation]:
+def requirements(at: ValuePath, value: Object, name_rule: Any) -> Iterator[Problem]:
     """The rules of ValidateResourceRequirements: requests, limits, and requests against limits."""
     requests, limits = mapping(value, "requests"), mapping(value, "limits")
     for kind, amounts in (("limits", limits), ("requests", requests)):
@@ -85,7 +75,7 @@ def requirements(at: ValuePath, value: Object, name_rule: Any) -> Iterator[Viola
         yield conflict(at, "huge pages require cpu or memory", "set cpu or memory too")
 
 
-def _amount(path: ValuePath, name: str, value: Any) -> Iterator[Violation]:
+def _amount(path: ValuePath, name: str, value: Any) -> Iterator[Problem]:
     """The rules of ValidateResourceQuantityValue, validateResourceQuantityHugePageValue."""
     yield from quantity(path, value)
     amount = amount_of(value)
@@ -93,13 +83,13 @@ def _amount(path: ValuePath, name: str, value: Any) -> Iterator[Violation]:
         return
     if is_device(name) and _rounded(amount) != _rounded(amount).to_integral_value():
         message = f"{name} is counted in whole units, got {value}"
-        yield Violation(path, message, "write an integer", "bad-value")
+        yield Problem(path, message, "bad-value", "write an integer")
     if name.startswith(HUGE_PAGES):
         size = amount_of(name.removeprefix(HUGE_PAGES))
         whole = amount.to_integral_value(ROUND_CEILING)
         if not size or size < 0 or size != size.to_integral_value() or whole % size:
             hint = "write a multiple of the page size, such as hugepages-2Mi: 64Mi"
-            yield Violation(path, f"{value} is not a multiple of the page size", hint, "bad-value")
+            yield Problem(path, f"{value} is not a multiple of the page size", "bad-value", hint)
 
 
 def _rounded(amount: Decimal) -> Decimal:
@@ -109,7 +99,7 @@ def _rounded(amount: Decimal) -> Decimal:
 
 def _against_limit(
     at: ValuePath, name: str, requests: Mapping[str, Any], limits: Mapping[str, Any]
-) -> Iterator[Violation]:
+) -> Iterator[Problem]:
     """Devices and huge pages cannot be overcommitted; nothing can be requested over its limit."""
     path = (*at, "requests", name)
     exact = is_device(name) or name.startswith(HUGE_PAGES)
@@ -135,12 +125,12 @@ def is_device(name: str) -> bool:
     return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
 
 
-def container_resource(path: ValuePath, name: str) -> Iterator[Violation]:
+def container_resource(path: ValuePath, name: str) -> Iterator[Problem]:
     """Return the violation of a name that no container can request."""
     if "/" not in name:
         if name not in STANDARD and not (name.startswith(HUGE_PAGES) and is_qualified(name)):
             hint = did_you_mean(name, STANDARD, 0.75) or _with_domain(name)
-            yield Violation(path, f'Kubernetes has no resource "{name}"', hint, "unknown-value")
+            yield Problem(path, f'Kubernetes has no resource "{name}"', "unknown-value", hint)
     elif not is_qualified(name) or (
         "kubernetes.io/" not in name
         and (name.startswith("requests.") or not is_qualified(f"requests.{name}"))
@@ -157,34 +147,52 @@ def _with_domain(name: str) -> str:
     return f"write the name of a device with its domain, as in {full}"
 
 
-def _claims(at: ValuePath, value: Object, known: set[str]) -> Iterator[Violation]:
+def _claims(at: ValuePath, value: Object, spot: Spot) -> Iterator[Problem]:
     """The rules of ValidateResourceClaimNames."""
+    known = {text(claim, "name") for _, claim in items(spot.around("PodSpec"), "resourceClaims")}
     seen: set[tuple[str, str]] = set()
     for index, claim in items(value, "claims"):
         path = (*at, "claims", index)
         name, request = text(claim, "name"), text(claim, "request")
         if not name:
-            yield missing(path, "name")
             continue
-        if request:
-            yield from label((*path, "request"), request, "request name")
         others = {part for used, part in seen if used == name}
         if request in others or "" in others or (others and not request):
             yield conflict(path, f"the claim {name} is listed twice", "keep one of the two")
         seen.add((name, request))
         if name not in known:
             hint = did_you_mean(name, known) or "add it to resourceClaims of the pod"
-            yield Violation((*path, "name"), f'the pod has no claim "{name}"', hint, "reference")
+            yield Problem((*path, "name"), f'the pod has no claim "{name}"', "reference", hint)
 
 
-def pod_resource(path: ValuePath, name: str) -> Iterator[Violation]:
+def pod_resource(path: ValuePath, name: str) -> Iterator[Problem]:
     """The rules of validatePodResourceName: the resources that a pod as a whole can request."""
     if name not in COMPUTE and not name.startswith(HUGE_PAGES):
         hint = "use cpu, memory or huge pages, or set it for a container"
-        yield Violation(path, f"a pod as a whole has no {name}", hint, "unknown-value")
+        yield Problem(path, f"a pod as a whole has no {name}", "unknown-value", hint)
 
 
-def consistency(at: ValuePath, spec: Object) -> Iterator[Violation]:
+def _of_container(at: ValuePath, value: Object, spot: Spot) -> Iterator[Problem]:
+    yield from requirements(at, value, container_resource)
+    yield from _claims(at, value, spot)
+
+
+def _of_pod(at: ValuePath, value: Object, spot: Spot) -> Iterator[Problem]:
+    """The rules of validatePodResources."""
+    yield from requirements(at, value, pod_resource)
+    if "claims" in value:
+        message = "the resources of a pod have no claims"
+        yield conflict((*at, "claims"), message, "set claims for a container")
+    yield from _consistency(at, spot.around("PodSpec"))
+
+
+def _overhead(at: ValuePath, value: Object, _: Spot) -> Iterator[Problem]:
+    """The rules of validateOverhead, which are those of limits."""
+    for problem in requirements((), {"limits": value}, container_resource):
+        yield replace(problem, path=(*at, *problem.path[1:]))
+
+
+def _consistency(at: ValuePath, spec: Object) -> Iterator[Problem]:
     """The rules of validatePodResourceConsistency: a pod against its containers."""
     pod = mapping(spec, "resources")
     for name, value in mapping(pod, "requests").items():
@@ -225,3 +233,11 @@ def _needed(spec: Object, kind: str, name: str) -> Decimal:
             most = max(most, sidecars + amount(container))
     together = sum((amount(container) for _, container in items(spec, "containers")), sidecars)
     return max(most, together)
+
+
+ROWS = (
+    Row("PodSpec.containers[].resources PodSpec.initContainers[].resources", _of_container),
+    Row("ResourceClaim.request", label("request name")),
+    Row("PodSpec.resources", _of_pod, since=POD_RESOURCES),
+    Row("PodSpec.overhead", _overhead),
+)
