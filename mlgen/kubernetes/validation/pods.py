@@ -201,11 +201,11 @@ VOLUMES = (
     Row("DownwardAPIVolumeSource.defaultMode ProjectedVolumeSource.defaultMode", _mode),
     Row("KeyToPath.mode DownwardAPIVolumeFile.mode", _mode),
     Row("EmptyDirVolumeSource.sizeLimit", quantity, empty=True),
-    Row("CSIVolumeSource.driver", _driver),
-    Row("EphemeralVolumeSource.volumeClaimTemplate.metadata", _claim_meta),
+    Row("CSIVolumeSource.driver", _driver, of=str),
+    Row("EphemeralVolumeSource.volumeClaimTemplate.metadata", _claim_meta, of=dict),
     Row("ProjectedVolumeSource", _projected),
     Row("AzureDiskVolumeSource", _azure_disk),
-    Row("FlexVolumeSource.options", _flex),
+    Row("FlexVolumeSource.options", _flex, of=dict),
     Row(
         "FlockerVolumeSource.datasetName",
         valid(lambda name: "/" not in name, "dataset", "write it without /"),
@@ -216,14 +216,14 @@ VOLUMES = (
 )
 
 
-def _mounts(path: ValuePath, container: Object, spot: Spot) -> Iterator[Problem]:
+def _mounts(path: ValuePath, _: Any, spot: Spot) -> Iterator[Problem]:
     """The rules of ValidateVolumeMounts."""
-    known, used = _volumes(spot), dict[str, str]()
+    container, known, used = spot.value, _volumes(spot), dict[str, str]()
     devices = [device for _, device in items(container, "volumeDevices")]
     taken = {text(device, "name") for device in devices}
     paths = {text(device, "devicePath") for device in devices}
     for index, mount in items(container, "volumeMounts"):
-        place = (*path, "volumeMounts", index)
+        place = (*path, index)
         name, folder = text(mount, "name"), text(mount, "mountPath")
         if name and name not in known:
             message = (
@@ -240,11 +240,11 @@ def _mounts(path: ValuePath, container: Object, spot: Spot) -> Iterator[Problem]
         used.setdefault(folder, name)
 
 
-def _devices(path: ValuePath, container: Object, spot: Spot) -> Iterator[Problem]:
+def _devices(path: ValuePath, _: Any, spot: Spot) -> Iterator[Problem]:
     """The rules of ValidateVolumeDevices."""
     known, seen = _volumes(spot), set[str]()
-    for index, device in items(container, "volumeDevices"):
-        place = (*path, "volumeDevices", index)
+    for index, device in items(spot.value, "volumeDevices"):
+        place = (*path, index)
         for field in ("name", "devicePath"):
             value = text(device, field)
             if value and value in seen:
@@ -383,15 +383,15 @@ _strict_name = valid(
 
 CONTAINERS = (
     Row("Container", _image),
-    Row("Container", _mounts),
-    Row("Container", _devices),
+    Row("Container.volumeMounts", _mounts),
+    Row("Container.volumeDevices", _devices),
     Row("PodSpec", _names_and_host_ports),
     Row("EnvVar.name EnvFromSource.prefix", _relaxed_name, since=RELAXED_ENV_NAMES),
     Row("EnvVar.name EnvFromSource.prefix", _strict_name, until=KubeVersion(1, 31)),
-    Row("EnvVarSource.fieldRef.fieldPath", _field(*FIELDS)),
-    Row("DownwardAPIVolumeFile.fieldRef.fieldPath", _field(*DOWNWARD_FIELDS)),
+    Row("EnvVarSource.fieldRef.fieldPath", _field(*FIELDS), of=str),
+    Row("DownwardAPIVolumeFile.fieldRef.fieldPath", _field(*DOWNWARD_FIELDS), of=str),
     Row("ResourceFieldSelector", _resource_field),
-    Row("FileKeySelector.volumeName", _file_key),
+    Row("FileKeySelector.volumeName", _file_key, of=str),
     Row("SleepAction", _sleep),
     Row(
         "HTTPHeader.name",
@@ -569,15 +569,19 @@ def container_names(spec: Object) -> set[str]:
 ROWS = (
     *VOLUMES,
     *CONTAINERS,
-    Row("PodDNSConfig.searches", _searches),
-    Row("PodSpec.hostnameOverride", _host_name, since=KubeVersion(1, 35)),
+    Row("PodDNSConfig.searches", _searches, of=list),
+    Row("PodSpec.hostnameOverride", _host_name, of=str, since=KubeVersion(1, 35)),
     Row(
-        "AppArmorProfile.localhostProfile", _profile_name, when={"type": ["Localhost"]}, empty=True
+        "AppArmorProfile.localhostProfile",
+        _profile_name,
+        of=str,
+        when={"type": ["Localhost"]},
+        empty=True,
     ),
-    Row("PodSecurityContext.sysctls", _sysctls),
-    Row("NodeSelectorTerm.matchFields[]", _match_field),
-    Row("NodeSelectorTerm.matchExpressions[]", _expression),
+    Row("PodSecurityContext.sysctls", _sysctls, of=list),
+    Row("NodeSelectorTerm.matchFields[]", _match_field, of=dict),
+    Row("NodeSelectorTerm.matchExpressions[]", _expression, of=dict),
     Row("PodAffinityTerm TopologySpreadConstraint", _label_keys),
-    Row("PodSpec.topologySpreadConstraints", _spread),
-    Row("PodTemplateSpec.metadata.annotations", _annotations),
+    Row("PodSpec.topologySpreadConstraints", _spread, of=list),
+    Row("PodTemplateSpec.metadata.annotations", _annotations, of=dict),
 )

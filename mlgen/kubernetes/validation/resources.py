@@ -236,8 +236,10 @@ def _needed(spec: Object, kind: str, name: str) -> Decimal:
 
 
 ROWS = (
-    Row("PodSpec.containers[].resources PodSpec.initContainers[].resources", _of_container),
+    Row(
+        "PodSpec.containers[].resources PodSpec.initContainers[].resources", _of_container, of=dict
+    ),
     Row("ResourceClaim.request", label("request name")),
-    Row("PodSpec.resources", _of_pod, since=POD_RESOURCES),
-    Row("PodSpec.overhead", _overhead),
+    Row("PodSpec.resources", _of_pod, of=dict, since=POD_RESOURCES),
+    Row("PodSpec.overhead", _overhead, of=dict),
 )

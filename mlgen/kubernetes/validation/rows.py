@@ -5,10 +5,10 @@ wherever its definition is used: those of `Toleration` in every pod of every kin
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlgen.kubernetes.definitions import definition, is_definition
 from mlgen.kubernetes.objects import Object
@@ -19,8 +19,7 @@ EMPTY: tuple[Any, ...] = (None, "", [])
 """What counts as omitted."""
 
 
-@dataclass(frozen=True)
-class Spot:
+class Spot(NamedTuple):
     """A mapping within an object.
 
     Attributes:
@@ -70,6 +69,7 @@ class Row:
         until: the last version with the rule.
         empty: it also applies to "", which otherwise counts as omitted.
         required: the field must be there; `rule` yields the problem if it is not.
+        of: the type of the value; one of another type is passed over.
     """
 
     at: str
@@ -80,49 +80,64 @@ class Row:
     until: KubeVersion = SUPPORTED[-1]
     empty: bool = False
     required: bool = False
+    of: type = object
 
     def problems_at(self, steps: Sequence[str], spot: Spot) -> Iterator[Problem]:
         """Yield the problems of all values at a path below a spot."""
         for path, value, parent in _values(spot.value, spot.path, steps, spot.value):
             omitted = value is None or (value == "" and not self.empty)
-            if (not value if self.required else not omitted) and self._applies(value, parent, spot):
-                yield from self.rule(path, value, Spot(path, parent, "", spot.version, spot))
+            if not value if self.required else not omitted and isinstance(value, self.of):
+                holder = Spot(path, parent, "", spot.version, spot)
+                if self._applies(value, holder):
+                    yield from self.rule(path, value, holder)
 
-    def _applies(self, value: Any, parent: Object, spot: Spot) -> bool:
-        def holds(name: str, allowed: Sequence[Any]) -> bool:
-            if name == ".":
-                return value in allowed
-            kind, _, rest = name.partition(".")
-            holder = spot.around(kind) if is_definition(name) else parent
-            steps = (rest if is_definition(name) else name).split(".")
-            found = [found for _, found, _ in _values(holder, (), steps, holder)] or [None]
-            return any(value in allowed for value in found)
+    def _applies(self, value: Any, holder: Spot) -> bool:
+        for name, allowed in self.when.items():
+            if not _holds(name, allowed, value, holder):
+                return False
+        return not any(_holds(*each, value, holder) for each in self.unless.items())
 
-        return all(holds(*each) for each in self.when.items()) and not any(
-            holds(*each) for each in self.unless.items()
-        )
+
+def _holds(name: str, allowed: Sequence[Any], value: Any, holder: Spot) -> bool:
+    """Return whether a condition of a row holds for a value."""
+    if name == ".":
+        return value in allowed
+    parent, steps = holder.value, name.split(".")
+    if is_definition(name):
+        parent, steps = holder.around(steps[0]), steps[1:]
+    if steps[1:] or name[-1] == "]":
+        found = [found for _, found, _ in _values(parent, (), steps, parent)] or [None]
+        return any(value in allowed for value in found)
+    return parent.get(steps[0]) in allowed
 
 
 def _values(
     value: Any, path: ValuePath, steps: Sequence[str], parent: Object
-) -> Iterator[tuple[ValuePath, Any, Object]]:
-    """Yield the path and value of each field at some steps, and the mapping that has the field."""
+) -> Iterable[tuple[ValuePath, Any, Object]]:
+    """Return the path and value of each field at some steps, and the mapping that has the field."""
     if not steps:
-        yield path, value, parent
-        return
+        return ((path, value, parent),)
     if not isinstance(value, dict):
-        return
+        return ()
+    name = steps[0]
+    if name[-1] == "]":
+        return _items(value, path, steps)
+    if len(steps) == 1:
+        return (((*path, name), value.get(name), value),)
+    return _values(value.get(name), (*path, name), steps[1:], value)
+
+
+def _items(
+    value: Object, path: ValuePath, steps: Sequence[str]
+) -> Iterator[tuple[ValuePath, Any, Object]]:
+    """Yield the same for each item of a list, in which null is an empty item."""
     name = steps[0].removesuffix("[]")
-    inner, path = value.get(name), (*path, name)
-    if name == steps[0]:
-        yield from _values(inner, path, steps[1:], value)
-    elif isinstance(inner, list):
-        empty: Any = {} if steps[1:] else ""
-        for index, item in enumerate(inner):
-            place = (*path, index)
-            found = empty if item is None else item
-            holder = found if isinstance(found, dict) else value
-            yield from _values(found, place, steps[1:], holder)
+    found = value.get(name)
+    empty: Any = {} if steps[1:] else ""
+    for index, item in enumerate(found if isinstance(found, list) else ()):
+        inner = empty if item is None else item
+        holder = inner if isinstance(inner, dict) else value
+        yield from _values(inner, (*path, name, index), steps[1:], holder)
 
 
 def mapping(value: Any, *keys: str) -> Object:
@@ -201,59 +216,88 @@ class Table:
 
     def broken_by(self, spot: Spot) -> Iterator[Problem]:
         """Yield the problems of a mapping, and of everything in it."""
+        yield from self._walk(spot, _plans(self, spot.version))
+
+    def _walk(self, spot: Spot, plans: Mapping[str, "_Plan"]) -> Iterator[Problem]:
         if self.is_skipped(spot):
             return
-        known, value = definition(spot.kind, spot.version), spot.value
-        yield from self._here(spot, known.required)
-        if "spec" in known.fields and "spec" not in value:
+        plan, value = plans[spot.kind], spot.value
+        for row, steps in plan.always:
+            yield from row.problems_at(steps, spot)
+        for name, has_row in plan.required.items():
+            if value.get(name) in EMPTY and not (has_row and value.get(name) == ""):
+                yield missing(spot.path, name)
+        if "spec" in plan.inner and "spec" not in value:
             value = {**value, "spec": {}}
         for name, inner in value.items():
-            kind = known.fields.get(name, "any")
-            if f"{spot.kind}.{name}" not in self.unchecked:
-                for path, mapping in _mappings(kind, inner, (*spot.path, name)):
-                    within = Spot(path, mapping, kind.strip("[]"), spot.version, spot)
-                    yield from self.broken_by(within)
-
-    def _here(self, spot: Spot, required_fields: Sequence[str]) -> Iterator[Problem]:
-        """Yield the problems by the rows of a definition, and by the fields it requires."""
-        value, lines = spot.value, _lines(self, spot.version).get(spot.kind, {})
-        for name, rows in lines.items():
-            if not name or name in value:  # most rows are about fields that are not there
-                for row, steps in rows:
-                    yield from row.problems_at(steps, spot)
-        for name in required_fields:
-            if value.get(name) in EMPTY:
-                rows = (*lines.get("", ()), *lines.get(name, ()))
-                own = [row for row, steps in rows if steps == (name,)]
-                # A row says that it is omitted, or what is wrong with "".
-                if not any(row.required or (row.empty and name in value) for row in own):
-                    yield missing(spot.path, name)
+            for row, steps in plan.rows.get(name, ()):
+                yield from row.problems_at(steps, spot)
+            if name in plan.inner:
+                for path, mapping in _mappings(inner, (*spot.path, name)):
+                    within = Spot(path, mapping, plan.inner[name], spot.version, spot)
+                    yield from self._walk(within, plans)
 
 
-def _mappings(kind: str, value: Any, path: ValuePath) -> Iterator[tuple[ValuePath, Object]]:
-    """Yield each mapping with a definition in a field of a type."""
-    if isinstance(value, dict) and is_definition(kind):
+def _mappings(value: Any, path: ValuePath) -> Iterator[tuple[ValuePath, Object]]:
+    """Yield a mapping, or each one in a list, in which null is one without fields."""
+    if isinstance(value, dict):
         yield path, value
-    elif isinstance(value, list) and kind[0] == "[" and is_definition(kind[1:]):
+    elif isinstance(value, list):
         for index, item in enumerate(value):
             if item is None or isinstance(item, dict):
                 yield (*path, index), item or {}
 
 
-_Lines = Mapping[str, Mapping[str, Sequence[tuple[Row, tuple[str, ...]]]]]
+@dataclass(frozen=True)
+class _Plan:
+    """What is checked in the mappings of a definition, in one version.
 
-
-@cache
-def _lines(table: Table, version: KubeVersion) -> _Lines:
-    """Return the rows of a version, each with the steps to its value.
-
-    The keys are their definitions and first fields, "" for a row that applies without one.
+    Attributes:
+        always: rows that apply even if their field is omitted, each with the steps to its value.
+        rows: the others, by the first step.
+        required: fields that must be there, and whether a row says what is wrong with "".
+        inner: the definitions of fields.
     """
-    lines: dict[str, dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
-    for row in table.rows:
-        if row.since <= version <= row.until:
-            for at in row.at.split():
-                kind, *steps = at.split(".")
-                first = "" if row.required or not steps else steps[0].removesuffix("[]")
-                lines[kind][first].append((row, tuple(steps)))
-    return lines
+
+    always: Sequence[tuple[Row, tuple[str, ...]]]
+    rows: Mapping[str, Sequence[tuple[Row, tuple[str, ...]]]]
+    required: Mapping[str, bool]
+    inner: Mapping[str, str]
+
+
+class _Plans(dict[str, _Plan]):
+    """What is checked in a version, by definition; made when it is needed."""
+
+    def __init__(self, table: Table, version: KubeVersion) -> None:
+        super().__init__()
+        self.version, self.unchecked = version, table.unchecked
+        self.rows: dict[str, list[tuple[Row, tuple[str, ...]]]] = defaultdict(list)
+        for row in table.rows:
+            for at in row.at.split() if row.since <= version <= row.until else ():
+                owner, *steps = at.split(".")
+                self.rows[owner].append((row, tuple(steps)))
+
+    def __missing__(self, kind: str) -> _Plan:
+        always, rows = [], defaultdict(list)
+        for row, steps in self.rows[kind]:
+            if row.required or not steps:
+                always.append((row, steps))
+            else:
+                rows[steps[0].removesuffix("[]")].append((row, steps))
+        known = definition(kind, self.version)
+        hinted = {steps for row, steps in always if row.required}
+        required = {
+            name: any(row.empty and len(steps) == 1 for row, steps in rows.get(name, ()))
+            for name in known.required
+            if (name,) not in hinted
+        }
+        inner = {
+            name: inner.strip("[]")
+            for name, inner in known.fields.items()
+            if is_definition(inner.strip("[]")) and f"{kind}.{name}" not in self.unchecked
+        }
+        self[kind] = _Plan(always, rows, required, inner)
+        return self[kind]
+
+
+_plans = cache(_Plans)

@@ -58,11 +58,11 @@ def texts(check: Callable[[ValuePath, str], Iterator[Problem]]) -> Rule:
 def valid(is_valid: Callable[[str], bool], what: str, hint: str) -> Rule:
     """Return the rule of a string for which a function must be true."""
 
-    def check(at: ValuePath, value: str) -> Iterator[Problem]:
-        if not is_valid(value):
-            yield invalid(at, value, what, hint)
+    def rule(path: ValuePath, value: Any, _: Spot | None = None) -> Iterator[Problem]:
+        if isinstance(value, str) and not is_valid(value):
+            yield invalid(path, value, what, hint)
 
-    return texts(check)
+    return rule
 
 
 def is_label(value: str) -> bool:
@@ -114,6 +114,8 @@ def qualified(what: str) -> Rule:
     return valid(is_qualified, what, f"{QUALIFIED_HINT}; a domain and a slash may precede them")
 
 
+label_key = qualified("label key")
+
 label_value = valid(is_label_value, "label value", QUALIFIED_HINT)
 """The rules of IsValidLabelValue."""
 
@@ -132,7 +134,7 @@ port_name = valid(
 def labels(path: ValuePath, value: Any, _: Spot | None = None) -> Iterator[Problem]:
     """The rules of ValidateLabels."""
     for key, text in value.items() if isinstance(value, dict) else ():
-        yield from qualified("label key")((*path, key), key)
+        yield from label_key((*path, key), key)
         yield from label_value((*path, key), text)
 
 

@@ -611,7 +611,7 @@ BY_NAME = {"type": ["ExternalName"]}
 
 ROWS = (
     *(*JOBS, *WORKLOADS, *CLAIMS, *SERVICES, *RIGHTS),
-    Row("ObjectMeta.annotations", _annotations),
+    Row("ObjectMeta.annotations", _annotations, of=dict),
     Row("Job", _restart_policy),
     Row("Job", _job_selector),
     Row(
@@ -641,9 +641,9 @@ ROWS = (
     Row("PersistentVolumeClaimSpec", _claim_size),
     Row("ConfigMap", _config_map),
     Row("ServiceSpec", _service),
-    Row("ServiceSpec.ports", _ports),
+    Row("ServiceSpec.ports", _ports, of=list),
     Row("ServiceSpec", _addresses, unless=BY_NAME),
-    Row("ServiceSpec.externalName", _external_name, when=BY_NAME),
-    Row("Service.metadata.annotations", _topology_modes),
-    Row("RoleRef.name", _role_name),
+    Row("ServiceSpec.externalName", _external_name, of=str, when=BY_NAME),
+    Row("Service.metadata.annotations", _topology_modes, of=dict),
+    Row("RoleRef.name", _role_name, of=str),
 )
