@@ -138,9 +138,9 @@ def rejected_values(item, version):
 
 def refusal(item, version):
     """Return why mlgen takes an object for one that the API server rejects; "" if it does not."""
-    found = next(rejected_values(item, version), None)
+    found = [f"{dotted(p.path)}: {p.message} [{p.code}]" for p in rejected_values(item, version)]
     if found:
-        return f"{dotted(found.path)}: {found.message} [{found.code}]"
+        return "; ".join(found)
     named = next(invalid_names([without_nulls(item)], version), None)
     return str(named.problem) if named else ""
 

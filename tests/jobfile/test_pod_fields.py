@@ -67,7 +67,7 @@ def test_the_schema_is_loaded_only_for_a_job_that_has_something_to_check(render,
     def load(*_, **__):
         raise LoadedError
 
-    monkeypatch.setattr(schema, "violations", load)
+    monkeypatch.setattr(schema, "broken_structure", load)
 
     render(ROOT / "fixtures/tensorflow-ps.yaml")
     with pytest.raises(LoadedError):
