@@ -87,7 +87,7 @@ def test_the_wheel_declares_its_dependencies_and_the_command(wheel):
         about, commands = archive.read(metadata).decode(), archive.read(scripts).decode()
 
     assert "mlgen = mlgen.__main__:main" in commands
-    for name in ("click", "jinja2", "jsonschema", "pyyaml", "rich"):
+    for name in ("click", "jinja2", "jsonschema", "pyyaml"):
         assert f"Requires-Dist: {name}" in about.lower().replace("requires-dist", "Requires-Dist")
 
 

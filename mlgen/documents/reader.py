@@ -33,6 +33,9 @@ UNACCEPTABLE = re.compile("[^\t\n\r -~\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0
 SURROGATE = re.compile("[\ud800-\udfff]")
 """Half of a UTF-16 pair: an escape such as `"\\ud83d"` produces it, UTF-8 cannot encode it."""
 
+PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+"""Both halves: in JSON, two escapes are one character."""
+
 ODD_BREAK = re.compile("[\x85\u2028\u2029]")
 """The line breaks of YAML 1.1, at which no editor starts a line."""
 
@@ -97,6 +100,11 @@ def value_document(text: str) -> Document:
     return document if isinstance(document, Document) else Document(None)
 
 
+def _character(pair: re.Match[str]) -> str:
+    """Return the character of a pair of surrogates."""
+    return pair[0].encode("utf-16", "surrogatepass").decode("utf-16")
+
+
 class _UnreadableError(Exception):
     """A text has a problem, and no data."""
 
@@ -135,6 +143,7 @@ class _Reader:
         text: the document.
         parser: of PyYAML.
         next: returns the next event of PyYAML.
+        is_json: kubectl reads the text as JSON.
         hint: what to do if the text is not YAML.
         lines: the offsets of all lines; empty if libyaml counts the same ones.
         path: that of the current value.
@@ -150,6 +159,7 @@ class _Reader:
     def __init__(self, file: str, first_line: int, text: str, parser: Any) -> None:
         self.file, self.first_line, self.text, self.parser = file, first_line, text, parser
         self.next: Callable[[], Any] = _no_event
+        self.is_json = bool(re.match(r"\s*\{", text))
         self.hint = TEMPLATE_HINT if "{{" in text else ""
         self.lines: list[int] = []
         self.path: list[str | int] = []
@@ -439,6 +449,10 @@ class _Reader:
         """Return the text of a scalar, with `?` for each surrogate, which is a problem."""
         if text.isascii() or not SURROGATE.search(text):
             return text
+        if self.is_json:
+            text = PAIR.sub(_character, text)
+            if not SURROGATE.search(text):
+                return text
         message = "an escape sequence is only half of a character (a lone surrogate)"
         self._note(message, "write the character itself", place)
         return SURROGATE.sub("?", text)

@@ -1,6 +1,7 @@
 """Files, folders and standard input become data in which every value knows its place."""
 
 import io
+import json
 import os
 import sys
 import time
@@ -529,6 +530,15 @@ def test_a_lone_surrogate_is_an_error_and_read_as_a_question_mark(loader, monkey
 
     assert rejected(text).startswith("job.yaml:1:4: a: an escape sequence is only half of a char")
     assert {"a": "x?"} == data(text)
+
+
+@pytest.mark.parametrize("loader", [yaml.SafeLoader, reader.LOADER])
+def test_two_escapes_are_one_character_in_json_as_json_dumps_writes_it(loader, monkeypatch):
+    monkeypatch.setattr(reader, "LOADER", loader)
+    value = {"a": "\N{GRINNING FACE}", "b": ["x\N{GRINNING FACE}y"]}
+
+    assert value == data(json.dumps(value))
+    assert rejected(json.dumps({"a": "\ud83d"})).startswith("job.yaml:1:7: a: an escape sequence")
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
