@@ -22,8 +22,12 @@ PLUGINS = ("dialects", "frameworks")
 """Rooms whose modules may import each other; horovod, for example, extends mpi."""
 
 
+COMMON = {"bounds", "problems", "kubernetes", "documents", "jobfile", "topology"}
+"""What every room may import that is below these in the table; the table does not list them."""
+
+
 def table():
-    """Return each room of the table in CONTRIBUTING.md, with the rooms that it imports."""
+    """Return each room of the table in CONTRIBUTING.md, with the other rooms that it imports."""
     text = (ROOT / "CONTRIBUTING.md").read_text()
     rows = re.findall(r"^\| `([\w.]+)(?:/[\w.<>]*)?` \|[^\n]*\|([^|\n]*)\|$", text, re.MULTILINE)
     return {name.removesuffix(".py"): set(re.findall(r"`(\w+)`", rooms)) for name, rooms in rows}
@@ -73,16 +77,20 @@ def test_a_room_imports_what_the_table_says(name):
         room(other) for module in MODULES if room(module) == name for other in ours(module)
     } - {name}
 
-    assert imports == ROOMS[name]
+    assert imports - COMMON == ROOMS[name]
 
 
 def test_rooms_import_only_rooms_above_them_in_the_table():
     """Imports have no cycles, and the table reads in the direction of the data flow."""
     order = list(ROOMS)
 
-    assert list(TopologicalSorter(ROOMS).static_order())
-    for name, imports in ROOMS.items():
-        assert all(order.index(other) < order.index(name) for other in imports)
+    for module in set(MODULES) - {"mlgen.__main__"}:
+        below = [
+            other
+            for other in map(room, ours(module))
+            if other != room(module) and order.index(other) > order.index(room(module))
+        ]
+        assert [] == below, module
 
 
 @pytest.mark.parametrize("name", MODULES)
