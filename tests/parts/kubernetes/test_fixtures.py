@@ -7,7 +7,7 @@ from support import FIXTURES, every_file
 
 from mlgen.kubernetes.pod_security import LEVELS
 from mlgen.kubernetes.versions import DEFAULT
-from mlgen.show import page
+from mlgen.show.page import security
 
 pytestmark = pytest.mark.usefixtures("pod_groups")
 
@@ -35,7 +35,7 @@ def test_every_object_is_accepted_at_the_pod_security_level_that_show_reports(
             assert {""} == {refusal for refusal, *_ in answers}
             if not any("would violate PodSecurity" in str(warnings) for *_, warnings in answers):
                 met = level
-        assert f"PodSecurity: {met}" == page.security(job)[0].partition(";")[0]
+        assert f"PodSecurity: {met}" == security(job)[0].partition(";")[0]
 
 
 @every_file
