@@ -7,7 +7,7 @@ import sys
 import pytest
 from hypothesis import HealthCheck, settings
 from parts import programs
-from support import FIXTURES, RESOURCES, ROOT, abridged
+from support import FIXTURES, RESOURCES, ROOT, abridged, rendered
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 # Slow machines do not fail a test, and CI always runs the same examples.
@@ -75,16 +75,8 @@ def message(snapshot):
 
 @pytest.fixture
 def render(monkeypatch):
-    """Render a job file as the command line does, by its path from the project's folder."""
-    from mlgen import Options, validate
-    from mlgen.output.manifests import text
-
+    """The function that renders a job file as the command line does, from the project's folder."""
     monkeypatch.chdir(ROOT)
-
-    def rendered(path, form="yaml", **options):
-        name = str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
-        return text(validate(name, Options(**options)).parts, form)
-
     return rendered
 
 

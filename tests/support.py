@@ -41,15 +41,16 @@ def golden(file):
     return path.read_text() if path.exists() else ""
 
 
-def rendered(file):
-    """Return what `mlgen render` prints for a file of the project, from the project's folder."""
-    from mlgen import validate
+def rendered(file, form="yaml", **options):
+    """Return what `mlgen render` prints for a file, from the project's folder."""
+    from mlgen import Options, validate
     from mlgen.output.manifests import text
 
+    name = str(file.relative_to(ROOT)) if file.is_relative_to(ROOT) else str(file)
     folder = Path.cwd()
     os.chdir(ROOT)
     try:
-        return text(validate(str(file.relative_to(ROOT))).parts, "yaml")
+        return text(validate(name, Options(**options)).parts, form)
     finally:
         os.chdir(folder)
 

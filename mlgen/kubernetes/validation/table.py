@@ -209,8 +209,6 @@ SECURITY = (
     ),
 )
 
-REQUIRED_TERMS = "requiredDuringSchedulingIgnoredDuringExecution"
-
 SCHEDULING = (
     required("NodeSelector.nodeSelectorTerms", "add at least one term"),
     *_expressions("NodeSelectorTerm.matchExpressions[]", (*OPERATORS, "Gt", "Lt")),
