@@ -4,12 +4,12 @@ Without a Secret, ConfigMap or claim, pods do not start. Without a ServiceAccoun
 API server does not even accept them: see the admission plugins in kubernetes/plugin/pkg/admission.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from shlex import quote
 from typing import Any
 
-from mlgen.checks.pods import WORKLOADS, one_of_each, title
+from mlgen.checks.pods import WORKLOADS, one_of_each, table, title
 from mlgen.kubernetes import references
 from mlgen.kubernetes.groups import group_kind, group_of
 from mlgen.kubernetes.labels import KUEUE_PRIORITY, KUEUE_QUEUE
@@ -19,49 +19,22 @@ from mlgen.kubernetes.validation.syntax import is_subdomain
 from mlgen.objects.labels import COMPONENT, ROLE
 from mlgen.objects.storage import GIT_KEYS
 
-SCHEDULER = "scheduler"
-"""Not a kind: a program that runs in the cluster, by the name in `schedulerName`."""
+TABLE = table("prerequisites")
 
-GATE = "feature gate"
-"""Not a kind: a part of Kubernetes that is off unless the cluster's programs are told otherwise."""
+SCHEDULER, GATE = "scheduler", "feature gate"
+"""Not kinds: a program that runs in the cluster, and a part of Kubernetes that may be off."""
 
 GATES = {("scheduling.k8s.io", "PodGroup"): "GenericWorkload"}
 """The kinds that the API server has only with a feature gate (Kubernetes 1.37.0,
 pkg/features/kube_features.go)."""
 
-GROUPS = references.GROUPS | {
-    SCHEDULER: "",
-    GATE: "",
-    "LocalQueue": "kueue.x-k8s.io",
-    "WorkloadPriorityClass": "kueue.x-k8s.io",
-    "Queue": "scheduling.volcano.sh",
-    "CustomResourceDefinition": "apiextensions.k8s.io",
-}
+GROUPS = references.GROUPS | TABLE["groups"]
 """Every kind of prerequisite, in the order of the list, with its API group."""
 
-CLUSTER_SCOPED = references.CLUSTER_SCOPED | {
-    SCHEDULER,
-    GATE,
-    "WorkloadPriorityClass",
-    "Queue",
-    "CustomResourceDefinition",
-}
+CLUSTER_SCOPED = references.CLUSTER_SCOPED | {*TABLE["clusterScoped"]}
 
 VOLCANO_QUEUE = "default"
 """The queue that Volcano creates itself (volcano-sh/volcano, installer/helm/chart)."""
-
-MAKERS: Mapping[tuple[str, str], tuple[str, ...]] = {
-    ("bitnami.com", "SealedSecret"): (),
-    ("external-secrets.io", "ExternalSecret"): ("spec", "target", "name"),
-    ("cert-manager.io", "Certificate"): ("spec", "secretName"),
-}
-"""Kinds whose controllers create a Secret, and the path of its name; by default the object's."""
-
-SIMPLE = {
-    "ServiceAccount": ("serviceaccount", ""),
-    "PriorityClass": ("priorityclass", " --value=…"),
-}
-"""Arguments of `kubectl create` before and after the name."""
 
 SSH_KEYS = {"ssh-privatekey", "ssh-publickey"}
 """The keys of the Secret that `mlgen ssh-secret` prints."""
@@ -92,14 +65,8 @@ class Prerequisite:
         return f"{self.kind} {self.name}"
 
 
-@dataclass(frozen=True)
-class _Use:
-    """A reference of one object of the job."""
-
-    reference: Reference
-    user: str
-    namespace: str | None
-    is_git: bool = False
+_Use = tuple[str, Reference, bool]
+"""Who refers to an object, how, and whether it is a Secret for Git."""
 
 
 def named(objects: Iterable[Object]) -> list[Prerequisite]:
@@ -108,12 +75,27 @@ def named(objects: Iterable[Object]) -> list[Prerequisite]:
     Objects that are optional, or that every cluster has, are not listed.
     """
     uses: dict[tuple[str, str, str | None], list[_Use]] = {}
-    for use in (use for item in one_of_each(objects) for use in _uses(item)):
-        key = (use.reference.kind, use.reference.name, use.namespace)
-        uses.setdefault(key, []).append(use)
-    listed = [_prerequisite(*key, uses[key]) for key in uses]
+    for item in one_of_each(objects):
+        namespace = item["metadata"].get("namespace")
+        for reference, is_git in _references(item):
+            is_shared = reference.kind in CLUSTER_SCOPED
+            own = None if is_shared else reference.namespace or namespace
+            of_object = uses.setdefault((reference.kind, reference.name, own), [])
+            of_object.append((_user(item), reference, is_git))
     order = list(GROUPS)
-    return sorted(listed, key=lambda item: order.index(item.kind))
+    return [
+        Prerequisite(
+            kind,
+            GROUPS[kind],
+            name,
+            namespace,
+            tuple(dict.fromkeys(user for user, _, _ in of_object)),
+            _command(kind, name, namespace, of_object),
+        )
+        for (kind, name, namespace), of_object in sorted(
+            uses.items(), key=lambda pair: order.index(pair[0][0])
+        )
+    ]
 
 
 def missing(needs: Iterable[Prerequisite], *together: Identities) -> tuple[Prerequisite, ...]:
@@ -135,8 +117,9 @@ def brought(manifests: Iterable[Object]) -> Iterator[Key]:
             continue
         for group, kind, namespace, name in keys([item]):
             yield group, kind, namespace, name
-            if (group, kind) in MAKERS:
-                yield "", "Secret", namespace, _at(item, MAKERS[group, kind]) or name
+            path = TABLE["makers"].get(f"{group}/{kind}")
+            if path is not None:
+                yield "", "Secret", namespace, _at(item, path) or name
 
 
 def _is_object(item: Any) -> bool:
@@ -145,7 +128,7 @@ def _is_object(item: Any) -> bool:
     return isinstance(item, dict) and all(isinstance(item.get(field), str) for field in fields)
 
 
-def _at(item: Object, path: tuple[str, ...]) -> str | None:
+def _at(item: Object, path: Iterable[str]) -> str | None:
     """Return the text at a path of an object, if there is one."""
     value: Any = item
     for step in path:
@@ -159,23 +142,6 @@ def _is_among(need: Prerequisite, together: Identities) -> bool:
     if not need.namespace:
         return together.has_name(group, kind, name)
     return any((group, kind, space, name) in together for space in (need.namespace, ""))
-
-
-def _prerequisite(kind: str, name: str, namespace: str | None, uses: list[_Use]) -> Prerequisite:
-    used_by = tuple(dict.fromkeys(use.user for use in uses))
-    command = ""
-    if is_subdomain(name):  # no object has another name
-        command = _command(kind, name, f" -n {quote(namespace)}" if namespace else "", uses)
-    return Prerequisite(kind, GROUPS[kind], name, namespace, used_by, command)
-
-
-def _uses(item: Object) -> Iterator[_Use]:
-    """Return what one object of a job refers to."""
-    namespace = item["metadata"].get("namespace")
-    user = _user(item)
-    for reference, is_git in _references(item):
-        own = None if reference.kind in CLUSTER_SCOPED else reference.namespace or namespace
-        yield _Use(reference, user, own, is_git)
 
 
 def _user(item: Object) -> str:
@@ -230,30 +196,18 @@ def git_volumes(pod: Object) -> Iterator[str]:
                 yield mount["name"]
 
 
-def _command(kind: str, name: str, namespace: str, uses: list[_Use]) -> str:
-    """Return the command that creates an object, or "".
-
-    Args:
-        kind: of the object.
-        name: of the object.
-        namespace: ` -n NAMESPACE`, or "".
-        uses: all references to it.
-    """
-    if kind in SIMPLE:
-        return f"kubectl create {SIMPLE[kind][0]} {name}{namespace}{SIMPLE[kind][1]}"
-    if kind == "ConfigMap":
-        return f"kubectl create configmap {name}{namespace} {_content(uses)}"
-    return _secret(name, namespace, uses) if kind == "Secret" else ""
-
-
-def _secret(name: str, namespace: str, uses: list[_Use]) -> str:
-    """Return the command that creates a Secret."""
-    if any(use.reference.use == "image pull" for use in uses):
-        login = "--docker-server=… --docker-username=… --docker-password=…"
-        return f"kubectl create secret docker-registry {name}{namespace} {login}"
-    if {key for use in uses for key in use.reference.keys} == SSH_KEYS:
-        return f"mlgen ssh-secret{namespace} {name} | kubectl apply -f -"
-    return f"kubectl create secret generic {name}{namespace} {_content(uses)}"
+def _command(kind: str, name: str, namespace: str | None, uses: list[_Use]) -> str:
+    """Return the command that creates an object; "" if there is none."""
+    form = kind
+    if kind == "Secret" and any(reference.use == "image pull" for _, reference, _ in uses):
+        form = "image pull"
+    elif kind == "Secret" and {key for _, use, _ in uses for key in use.keys} == SSH_KEYS:
+        form = "SSH keys"
+    if not is_subdomain(name):  # no object has such a name
+        return ""
+    space = f" -n {quote(namespace)}" if namespace else ""
+    command: str = TABLE["commands"].get(form, "")
+    return command.format(name=name, namespace=space, content=_content(uses))
 
 
 def _content(uses: list[_Use]) -> str:
@@ -261,13 +215,13 @@ def _content(uses: list[_Use]) -> str:
 
     Its option for variables excludes all others.
     """
-    if any(use.reference.use == "variables" for use in uses):
+    if any(reference.use == "variables" for _, reference, _ in uses):
         return "--from-env-file=…"
     options: dict[str, None] = {}
-    for use in uses:
-        source = "--from-file" if use.reference.volume else "--from-literal"
-        git = ("ssh-privatekey", "known_hosts") if use.is_git else ()
-        options |= dict.fromkeys(f"{source}={quote(key)}=…" for key in use.reference.keys or git)
-        if use.reference.use == "files" and not git:
+    for _, reference, is_git in uses:
+        source = "--from-file" if reference.volume else "--from-literal"
+        git = ("ssh-privatekey", "known_hosts") if is_git else ()
+        options |= dict.fromkeys(f"{source}={quote(key)}=…" for key in reference.keys or git)
+        if reference.use == "files" and not git:
             options["--from-file=…"] = None
     return " ".join(options)

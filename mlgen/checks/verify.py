@@ -2,14 +2,15 @@
 
 Overlays, charts, `sed` and people change names, labels and numbers after rendering. The objects of
 a job are found by their label `mlgen.dev/job` and checked by the same rules as during rendering.
+These rules rely on the shape of the objects, which `schemas/checks/verify.json` describes.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from mlgen import checks, dialects
-from mlgen.checks.pods import Located, Objects, role_path, title
+from mlgen.checks.pods import Located, Objects, items_of, role_path, table, title
 from mlgen.documents.document import Document
 from mlgen.documents.files import Text
 from mlgen.documents.reader import read_documents
@@ -17,46 +18,10 @@ from mlgen.kubernetes.objects import Key, Object, keys, without_nulls
 from mlgen.kubernetes.schema import broken_structure, has_kind
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.objects.labels import COMPONENT, DECIDES, INSTANCE, JOB, MANAGED_BY
-from mlgen.problems import Collector, MlgenError, Place, Problem, ValuePath, dotted
+from mlgen.problems import Code, Collector, MlgenError, Place, Problem, ValuePath, dotted
 
-EDIT_JOB_FILE = (
-    "change the job file instead of the rendered manifests: see docs/reference/verify.md"
-)
-
-HINTS = {
-    "deciding": "keep the label mlgen.dev/decides as rendered",
-    "name-too-long": "use a shorter prefix or suffix",
-    "namespace": "render all objects of a job into one namespace",
-    "no-such-peer": EDIT_JOB_FILE,
-    "port": EDIT_JOB_FILE,
-    "reference": EDIT_JOB_FILE,
-    "selector": "keep labels and selectors as rendered",
-    "too-large": "add less to the object, or use fewer replicas",
-    "volume": EDIT_JOB_FILE,
-}
-"""Hints by problem code, for manifests; those of the problems are for job files."""
-
-
-@dataclass(frozen=True)
-class Verified:
-    """A job in a stream.
-
-    Attributes:
-        name: of the job.
-        namespace: "" if the objects have none.
-        objects: their number.
-        pods: their number, without those of the supervisor and TensorBoard.
-    """
-
-    name: str
-    namespace: str
-    objects: int
-    pods: int
-
-    def __str__(self) -> str:
-        name = f"{self.namespace}/{self.name}" if self.namespace else self.name
-        pods = f"{self.pods} pod{'' if self.pods == 1 else 's'}"
-        return f"{name}: verified, {self.objects} objects, {pods}"
+EXPECTED = table("verify")
+TYPES: dict[str, Any] = {"a string": str, "an integer": int, "a mapping": dict, "a list": list}
 
 
 @dataclass(frozen=True)
@@ -71,36 +36,38 @@ class _Part:
         """Return the file, line and column of a value in the object."""
         return self.document.place((*self.path, *path))
 
+    def problem(
+        self, job: str, message: str, code: Code, hint: str, path: ValuePath = ()
+    ) -> Problem:
+        """Return a problem at a value, with the job's namespace and name before its message."""
+        name = f"{self.namespace}/{job}" if self.namespace else job
+        line = " ".join(f"{name}: {message}".split())
+        return Problem((), line, code, hint, place=self.place(path))
+
     @property
     def namespace(self) -> str:
         return str(self.data["metadata"].get("namespace") or "")
 
-    @property
-    def labels(self) -> Mapping[str, Any]:
+    def label(self, name: str) -> str | None:
+        """Return the text of a label, if the object has it."""
         labels = self.data["metadata"].get("labels")
-        return labels if isinstance(labels, dict) else {}
+        value = labels.get(name) if isinstance(labels, dict) else None
+        return None if value is None else str(value)
 
     @property
     def job(self) -> str | None:
         """The name of the job that it belongs to; None for an object of no job."""
-        name = self.labels.get(JOB) if self.data["kind"] in SHAPES else None
-        return None if name is None else str(name)
-
-    @property
-    def instance(self) -> str | None:
-        """The name of the job in the recommended labels."""
-        name = self.labels.get(INSTANCE)
-        return None if name is None else str(name)
+        return self.label(JOB) if self.data["kind"] in EXPECTED["kinds"] else None
 
     @property
     def is_status(self) -> bool:
         """Whether it is the ConfigMap of a job's status, which lacks the job's label."""
-        labels = {MANAGED_BY: "mlgen", COMPONENT: "status"}
-        return self.data["kind"] == "ConfigMap" and labels.items() <= self.labels.items()
+        made = (self.data["kind"], self.label(MANAGED_BY), self.label(COMPONENT))
+        return made == ("ConfigMap", "mlgen", "status")
 
 
-def verify(texts: Iterable[Text], kube_version: KubeVersion) -> list[Verified]:
-    """Return the jobs of a stream if all of them pass the checks.
+def verify(texts: Iterable[Text], kube_version: KubeVersion) -> list[str]:
+    """Return what to say of each job of a stream, if all of them pass the checks.
 
     Args:
         texts: manifests, in any order, with any other objects among them.
@@ -121,17 +88,23 @@ def verify(texts: Iterable[Text], kube_version: KubeVersion) -> list[Verified]:
                 documents.append(document)
     jobs = verify_documents(documents, kube_version, collector)
     if not jobs and not collector.problems:
-        collector.add(_no_job(next(iter(order))))
+        message = f"expected the objects of a job, got none with the label {JOB}"
+        hint = "pass the manifests that you apply, with the labels that mlgen set"
+        collector.add(Problem((), message, "no-job", hint, place=Place(next(iter(order)))))
+
+    def position(problem: Problem) -> tuple[int, int, int]:
+        place = problem.place or Place("")
+        return order.get(place.file, 0), place.line, place.column
+
     if collector.problems:
-        problems = sorted(collector.problems, key=lambda problem: _position(problem, order))
-        raise MlgenError(problems)
+        raise MlgenError(sorted(collector.problems, key=position))
     return jobs
 
 
 def verify_documents(
     documents: Iterable[Document], kube_version: KubeVersion, collector: Collector
-) -> list[Verified]:
-    """Return the jobs of a stream, whether or not they pass the checks.
+) -> list[str]:
+    """Return what to say of each job of a stream, whether or not it passes the checks.
 
     Args:
         documents: of the whole stream.
@@ -139,17 +112,17 @@ def verify_documents(
         collector: receives every problem.
     """
     jobs: dict[str, list[_Part]] = {}
+    of_instance: dict[str | None, dict[str, list[_Part]]] = {}
     parts = _without_duplicates(list(_parts(documents, collector)), collector)
     for part in parts:
         if part.job is not None:
-            jobs.setdefault(part.job, []).append(part)
-    by_instance: dict[str | None, list[list[_Part]]] = {}
-    for members in jobs.values():
-        for instance in {member.instance for member in members}:
-            by_instance.setdefault(instance, []).append(members)
-    for part in (part for part in parts if part.job is None and part.is_status):
-        for members in by_instance.get(part.instance, ()):
+            members = jobs.setdefault(part.job, [])
             members.append(part)
+            of_instance.setdefault(part.label(INSTANCE), {})[part.job] = members
+    for part in parts:
+        if part.job is None and part.is_status:
+            for members in of_instance.get(part.label(INSTANCE), {}).values():
+                members.append(part)
     return [
         _verified(name, group, kube_version, collector)
         for name, members in jobs.items()
@@ -157,29 +130,11 @@ def verify_documents(
     ]
 
 
-def _position(problem: Problem, order: Mapping[str, int]) -> tuple[int, int, int]:
-    """Return the sort key of a problem, given the position of each file on the command line."""
-    place = problem.place or Place("")
-    return order.get(place.file, 0), place.line, place.column
-
-
-def _with_job(job: str, part: _Part, message: str) -> str:
-    """Return a message on one line, with the job's namespace and name in front."""
-    name = f"{part.namespace}/{job}" if part.namespace else job
-    return " ".join(f"{name}: {message}".split())
-
-
-def _no_job(file: str) -> Problem:
-    """Return the problem of a stream, given its first file, that contains no rendered job."""
-    message = f"expected the objects of a job, got none with the label {JOB}"
-    hint = "pass the manifests that you apply, with the labels that mlgen set"
-    return Problem((), message, "no-job", hint, place=Place(file))
-
-
 def _parts(documents: Iterable[Document], collector: Collector) -> Iterator[_Part]:
     """Return every object with an identity; report YAML problems of those that belong to a job."""
     for document in documents:
-        for path, data in _items(document):
+        for path, item in items_of(document.data):
+            data = without_nulls(item)
             collector.extend(_not_applicable(document, path, data))
             if not _is_object(data):
                 continue
@@ -187,17 +142,6 @@ def _parts(documents: Iterable[Document], collector: Collector) -> Iterator[_Par
             if part.job is not None:
                 collector.extend(document.problems)
             yield part
-
-
-def _items(document: Document) -> Iterator[tuple[ValuePath, Any]]:
-    """Return the object in a document, or the items of a List, each with its path."""
-    data = document.data
-    items = data.get("items") if isinstance(data, dict) and data.get("kind") == "List" else None
-    if not isinstance(items, list):
-        yield (), without_nulls(data)
-        return
-    for number, item in enumerate(items):
-        yield ("items", number), without_nulls(item)
 
 
 def _is_object(data: Any) -> bool:
@@ -211,15 +155,14 @@ def _is_object(data: Any) -> bool:
 
 def _not_applicable(document: Document, path: ValuePath, data: Any) -> Iterator[Problem]:
     """Return a problem if a value is not an object that can be applied."""
+    place = document.place(path)
     if not isinstance(data, dict):
-        message = "expected a Kubernetes object"
-        yield Problem((), message, "unknown-kind", place=document.place(path))
+        yield Problem((), "expected a Kubernetes object", "unknown-kind", place=place)
         return
     version, kind = str(data.get("apiVersion")), str(data.get("kind"))
     if not dialects.is_foreign(version, kind):
-        message = f"this {kind} is not rendered yet"
         hint = "run mlgen render - before mlgen verify -"
-        yield Problem((), message, "not-rendered", hint, place=document.place(path))
+        yield Problem((), f"this {kind} is not rendered yet", "not-rendered", hint, place=place)
 
 
 def _without_duplicates(parts: Sequence[_Part], collector: Collector) -> list[_Part]:
@@ -230,13 +173,12 @@ def _without_duplicates(parts: Sequence[_Part], collector: Collector) -> list[_P
         first = unique.setdefault(key, part)
         job = part.job or first.job
         if first is not part and job:
-            duplicate = f"duplicate {title(part.data)}; first defined at {first.place()}"
+            message = f"duplicate {title(part.data)}; first defined at {first.place()}"
             hint = "remove one of the two"
             if part.job and first.job not in (part.job, None):
-                duplicate += f", by the job {first.job}"
+                message += f", by the job {first.job}"
                 hint = "choose another name for one of the jobs, or its role"
-            message = _with_job(job, part, duplicate)
-            collector.add(Problem((), message, "name-collision", hint, place=part.place()))
+            collector.add(part.problem(job, message, "name-collision", hint))
     return list(unique.values())
 
 
@@ -252,31 +194,28 @@ def _by_namespace(job: str, parts: Sequence[_Part], collector: Collector) -> Ite
     with_job = [
         namespace
         for namespace, members in namespaces.items()
-        if any(member.labels.get(DECIDES) == "true" for member in members)
+        if any(member.label(DECIDES) == "true" for member in members)
     ] or list(namespaces)[:1]
-    first = with_job[0]
+    own = namespaces[with_job[0]]
     for namespace, members in namespaces.items():
         if namespace not in with_job:
-            stray, other = members[0], namespaces[first][0]
-            difference = (
-                f"{title(stray.data)} is {_in_namespace(namespace)}, "
-                f"but {title(other.data)} is {_in_namespace(first)}"
-            )
-            message = _with_job(job, stray, difference)
-            hint = HINTS["namespace"]
-            collector.add(Problem((), message, "namespace", hint, place=stray.place()))
-            namespaces[first] += members
+            message = f"{_whereabouts(members[0])}, but {_whereabouts(own[0])}"
+            hint = EXPECTED["hints"]["namespace"]
+            collector.add(members[0].problem(job, message, "namespace", hint))
+            own += members
     yield from (namespaces[namespace] for namespace in with_job)
 
 
-def _in_namespace(namespace: str) -> str:
-    return f"in the namespace {namespace}" if namespace else "in no namespace"
+def _whereabouts(part: _Part) -> str:
+    """Return a sentence with the namespace of an object."""
+    where = f"the namespace {part.namespace}" if part.namespace else "no namespace"
+    return f"{title(part.data)} is in {where}"
 
 
 def _verified(
     name: str, parts: Sequence[_Part], kube_version: KubeVersion, collector: Collector
-) -> Verified:
-    """Return one job, and report its problems.
+) -> str:
+    """Return what to say of one job, and report its problems.
 
     The checks rely on the shape of the objects, so they run only if no object is malformed.
     """
@@ -289,15 +228,17 @@ def _verified(
     if malformed:
         known = {id(error.item) for error in rejected}
         collector.extend(malformed[key] for key in malformed if key not in known)
-        return Verified(name, parts[0].namespace, len(objects), 0)
+        return ""
     job = Objects(name, objects)
     every = checks.located(job, kube_version)
     errors = (each for each in every if not each.problem.warning)
     located = dict.fromkeys(_located(name, part_of[id(error.item)], error) for error in errors)
     same = {(problem.place, problem.code) for problem in reported}
     collector.extend(item for item in located if (item.place, item.code) not in same)
+    # Those of the supervisor and TensorBoard have no subdomain.
     count = sum(pods.count or 0 for pods in job.pods if pods.subdomain[1])
-    return Verified(name, parts[0].namespace, len(objects), count)
+    full = f"{parts[0].namespace}/{name}" if parts[0].namespace else name
+    return f"{full}: verified, {len(objects)} objects, {count} pod{'' if count == 1 else 's'}"
 
 
 def rejected_fields(objects: Iterable[Object], kube_version: KubeVersion) -> Iterator[Located]:
@@ -313,21 +254,17 @@ def _located(job: str, part: _Part, located: Located) -> Problem:
     """Return a problem of an object as one of the stream: with place, object and another hint."""
     problem, name = located.problem, title(part.data)
     message = problem.message if name in problem.message else f"{name}: {problem.message}"
-    hint = HINTS.get(problem.code, problem.hint)
-    place = part.place(located.path)
-    return Problem((), _with_job(job, part, message), problem.code, hint, place=place)
+    hint = EXPECTED["hints"].get(problem.code, problem.hint)
+    return part.problem(job, message, problem.code, hint, located.path)
 
 
 def _malformed(job: str, part: _Part) -> Iterator[Problem]:
     """Return at most one problem: the first field that does not have the rendered shape."""
-    data = part.data
-    mismatch = next(mismatches(data, SHAPES[data["kind"]] | METADATA), None)
-    if mismatch:
-        path, reason = mismatch
-        difference = f"{title(data)} does not match what mlgen renders: {dotted(path)} {reason}"
-        message = _with_job(job, part, difference)
-        hint = "keep this field as rendered"
-        yield Problem((), message, "malformed", hint, place=part.place(path))
+    shape = EXPECTED["kinds"][part.data["kind"]] | {"metadata": "Metadata"}
+    for path, reason in mismatches(part.data, shape):
+        message = f"{title(part.data)} does not match what mlgen renders: {dotted(path)} {reason}"
+        yield part.problem(job, message, "malformed", "keep this field as rendered", path)
+        return
 
 
 def mismatches(value: Any, shape: Any, path: ValuePath = ()) -> Iterator[tuple[ValuePath, str]]:
@@ -335,86 +272,26 @@ def mismatches(value: Any, shape: Any, path: ValuePath = ()) -> Iterator[tuple[V
 
     Args:
         value: any data.
-        shape: a type; `[shape]`, a list; or a mapping of shapes. A key that ends with `?` is an
-            optional field, and `*` stands for all fields.
+        shape: a type, or the name of a part in `schemas/checks/verify.json`; `[shape]`, a list; or
+            a mapping of shapes. A key that ends with `?` is an optional field, and `*` stands for
+            all fields.
         path: of the value.
     """
-    expected: Any = shape if isinstance(shape, type) else type(shape)
-    if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
-        yield path, f"is not {TYPE_NAMES[expected]}"
+    if isinstance(shape, str):
+        shape = EXPECTED["parts"].get(shape, shape)
+    kind = (
+        "a mapping" if isinstance(shape, dict) else "a list" if isinstance(shape, list) else shape
+    )
+    if not isinstance(value, TYPES[kind]) or (kind == "an integer" and isinstance(value, bool)):
+        yield path, f"is not {kind}"
     elif isinstance(shape, list):
         for number, item in enumerate(value):
             yield from mismatches(item, shape[0], (*path, number))
     elif isinstance(shape, dict):
         for key, inner in shape.items():
             name = key.removesuffix("?")
-            if key == "*":
-                for field in value:
+            for field in value if key == "*" else [name]:
+                if field in value:
                     yield from mismatches(value[field], inner, (*path, field))
-            elif name in value:
-                yield from mismatches(value[name], inner, (*path, name))
-            elif key == name:
-                yield (*path, name), "is missing"
-
-
-TYPE_NAMES = {str: "a string", int: "an integer", dict: "a mapping", list: "a list"}
-
-STRINGS = {"*": str}
-METADATA = {"metadata": {"name": str, "labels": STRINGS, "annotations?": STRINGS}}
-
-CONFIG_MAP = {"configMap?": {"name?": str, "items?": [{"key": str}]}}
-
-CONTAINER = {
-    "name": str,
-    "image?": str,
-    "command?": [str],
-    "args?": [str],
-    "env?": [{"name": str, "value?": str, "valueFrom?": {"configMapKeyRef?": {"name?": str}}}],
-    "envFrom?": [{"configMapRef?": {"name?": str}}],
-    "ports?": [{"containerPort": int}],
-    "volumeMounts?": [{"name": str}],
-}
-
-TEMPLATE = {
-    "metadata": {"labels": STRINGS, "annotations?": STRINGS},
-    "spec": {
-        "subdomain?": str,
-        "hostname?": str,
-        "serviceAccountName?": str,
-        "schedulingGroup?": {"podGroupName?": str},
-        "initContainers?": [CONTAINER],
-        "containers": [CONTAINER],
-        "volumes?": [{"name": str, **CONFIG_MAP, "projected?": {"sources?": [CONFIG_MAP]}}],
-    },
-}
-
-SELECTOR = {"matchLabels": STRINGS}
-
-SHAPES: dict[str, dict[str, Any]] = {
-    "ServiceAccount": {},
-    "Role": {"rules": [{"resources?": [str], "resourceNames?": [str], "verbs": [str]}]},
-    "RoleBinding": {
-        "roleRef": {"name": str},
-        "subjects?": [{"kind": str, "name": str, "namespace?": str}],
-    },
-    "ConfigMap": {"data?": STRINGS, "binaryData?": STRINGS},
-    "Service": {
-        "spec": {"selector": STRINGS, "clusterIP?": str, "ports?": [{"port": int}]},
-    },
-    "PodGroup": {
-        "spec": {"minMember?": int, "schedulingPolicy?": {"gang?": {"minCount?": int}}},
-    },
-    "Deployment": {"spec": {"replicas?": int, "selector": SELECTOR, "template": TEMPLATE}},
-    "StatefulSet": {
-        "spec": {"replicas?": int, "serviceName?": str, "selector": SELECTOR, "template": TEMPLATE}
-    },
-    "Job": {
-        "spec": {
-            "completions?": int,
-            "parallelism?": int,
-            "completionMode?": str,
-            "template": TEMPLATE,
-        }
-    },
-}
-"""The fields that the checks read, for each kind that mlgen renders."""
+                elif key == name:
+                    yield (*path, name), "is missing"
