@@ -26,8 +26,8 @@ from mlgen.kubernetes.groups import group_of
 from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.versions import POD_GROUPS, KubeVersion
-from mlgen.objects.containers import SCRIPTS
 from mlgen.objects.labels import COMPONENT, JOB, MAX_REPLICAS, REPLICA_INDEX, ROLE, SET, status_name
+from mlgen.objects.pod import SCRIPTS
 from mlgen.problems import Problem, ValuePath, did_you_mean
 
 SELECTOR_LABELS = (JOB, ROLE, REPLICA_INDEX)

@@ -9,8 +9,8 @@ from mlgen.kubernetes.groups import is_built_in
 from mlgen.kubernetes.objects import Object
 from mlgen.live.kubectl import Kubectl, KubectlError, identity, listed
 from mlgen.live.watch import Tell
-from mlgen.objects.kueue import is_group
 from mlgen.objects.labels import INSTANCE, MANAGED_BY, metadata, status_name
+from mlgen.objects.placement import is_group
 from mlgen.objects.supervisor import own_name
 from mlgen.result import Rendered
 

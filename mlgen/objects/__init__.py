@@ -5,13 +5,12 @@ from typing import Any
 
 from mlgen.jobfile.model import TrainingJob
 from mlgen.kubernetes.versions import DEFAULT, KubeVersion
-from mlgen.objects import kueue, security, storage, supervisor, tensorboard
-from mlgen.objects.containers import scripts
+from mlgen.objects import placement, storage, supervisor
 from mlgen.objects.errors import require_workloads
-from mlgen.objects.gang import pod_group
 from mlgen.objects.labels import config_name, metadata, workload_name
-from mlgen.objects.pod import service_account
-from mlgen.objects.services import job_service, replica_services
+from mlgen.objects.pod import scripts, service_account
+from mlgen.objects.security import access, policy_rule
+from mlgen.objects.services import job_service, replica_services, tensorboard
 from mlgen.objects.skeleton import filled
 from mlgen.objects.workload import workloads
 from mlgen.resources import script
@@ -46,7 +45,7 @@ def build(topology: Topology, kube_version: KubeVersion = DEFAULT) -> list[dict[
     job, roles = topology.job, topology.roles
     with_roles = list(workloads(topology))
     require_workloads(with_roles)
-    kueue.annotate(topology, [manifest for _, manifest in with_roles])
+    placement.annotate(topology, [manifest for _, manifest in with_roles])
     many = len(with_roles) >= MANY
     objects: list[dict[str, Any]] = []
     for role in roles:
@@ -57,9 +56,8 @@ def build(topology: Topology, kube_version: KubeVersion = DEFAULT) -> list[dict[
     objects.append(job_service(topology))
     for role in roles:
         objects += replica_services(job, role)
-    objects += tensorboard.service(topology)
-    objects += pod_group(topology, with_roles)
-    objects += tensorboard.deployment(topology)
+    objects += tensorboard(topology)
+    objects += placement.pod_group(topology, with_roles)
     objects += [manifest for _, manifest in with_roles]
     objects.sort(key=lambda manifest: ORDER.index(manifest["kind"]))
     objects += supervisor.supervisor_objects(topology, objects, kube_version)
@@ -86,9 +84,5 @@ def _role_access(job: TrainingJob, role: Role) -> Iterator[dict[str, Any]]:
     resources: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
     for right in role.rights:
         resources.setdefault((right.names, right.verbs), []).append(right.resource)
-    rules = [
-        security.policy_rule("", kinds, verbs, names) for (names, verbs), kinds in resources.items()
-    ]
-    yield from security.access(
-        job, metadata(job, workload_name(job, role), role.name), account, rules
-    )
+    rules = [policy_rule("", kinds, verbs, names) for (names, verbs), kinds in resources.items()]
+    yield from access(job, metadata(job, workload_name(job, role), role.name), account, rules)

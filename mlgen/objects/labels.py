@@ -60,13 +60,15 @@ def selector(job: TrainingJob, role: Role | None = None) -> dict[str, str]:
 
 def labels(job: TrainingJob, component: str, role: Role | None = None) -> dict[str, str]:
     """Return the labels of a role's pods."""
-    return _app_labels(job, component) | _own_labels(job, role)
+    return app_labels(job, component) | _own_labels(job, role)
 
 
-def _app_labels(job: TrainingJob, component: str) -> dict[str, str]:
+def app_labels(job: TrainingJob, component: str) -> dict[str, str]:
     """Return the labels that Kubernetes recommends and that say what an object is.
 
-    https://kubernetes.io/docs/concepts/overview/working-with-objects/common-labels/
+    A pod that runs beside the job's replicas has these alone, without the job's own label: the pod
+    affinity and spread constraints of the job do not apply to it, and the job's Service does not
+    select it. https://kubernetes.io/docs/concepts/overview/working-with-objects/common-labels/
     """
     return {"app.kubernetes.io/name": job.framework, INSTANCE: job.name, COMPONENT: component}
 
@@ -79,33 +81,19 @@ def _own_labels(job: TrainingJob, role: Role | None) -> dict[str, str]:
     return own_labels
 
 
-def auxiliary_labels(job: TrainingJob, component: str) -> dict[str, str]:
-    """Return the labels of a pod that runs beside the job's replicas.
-
-    They omit the job's own label, so the pod affinity and spread constraints of the job do not
-    apply to the pod, and the job's Service does not select it.
-    """
-    return _app_labels(job, component)
-
-
 def metadata(
     job: TrainingJob, name: str, component: str, role: Role | None = None
 ) -> dict[str, Any]:
     """Return the metadata of an object, with the labels and annotations of mlgen and the user."""
-    object_metadata: dict[str, Any] = {"name": name}
-    if job.namespace:
-        object_metadata["namespace"] = job.namespace
-    whole = {PART_OF: job.part_of} if job.part_of else {}
-    object_metadata["labels"] = {
-        **_app_labels(job, component),
-        **whole,
-        MANAGED_BY: "mlgen",
-        **_own_labels(job, role),
-        **job.labels,
+    object_labels = app_labels(job, component)
+    object_labels |= {PART_OF: job.part_of} if job.part_of else {}
+    object_labels |= {MANAGED_BY: "mlgen"} | _own_labels(job, role) | dict(job.labels)
+    return {
+        "name": name,
+        **({"namespace": job.namespace} if job.namespace else {}),
+        "labels": object_labels,
+        **({"annotations": dict(job.annotations)} if job.annotations else {}),
     }
-    if job.annotations:
-        object_metadata["annotations"] = dict(job.annotations)
-    return object_metadata
 
 
 def workload_name(job: TrainingJob, role: Role) -> str:

@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from mlgen.jobfile.model import TrainingJob
+from mlgen.jobfile.model import Rdma
+from mlgen.kubernetes.merge import merged
+from mlgen.objects.skeleton import filled
 from mlgen.topology import Role, Topology
 
 ISTIO, LINKERD = "sidecar.istio.io/inject", "linkerd.io/inject"
@@ -17,26 +19,25 @@ Services: thirteen of each Service in the namespace. With about 3,000 Services t
 Linux starts no process with more arguments and variables, if stacks are limited to 8 MiB (ARG_MAX
 in execve(2)); https://kubernetes.io/docs/tutorials/services/connect-applications-service/."""
 
-NATIVE = "proxy-enable-native-sidecar"
-"""Linkerd's name for the setting: alpha since 2.15, beta since 2.19, without either since 2.20."""
-
-MESH: dict[str, tuple[dict[str, str], dict[str, str]]] = {
-    "none": ({ISTIO: "false"}, {LINKERD: "disabled"}),
-    "native": (
-        {ISTIO: "true"},
-        {
+MESH: dict[str, dict[str, dict[str, str]]] = {
+    "none": {"labels": {ISTIO: "false"}, "annotations": {LINKERD: "disabled"}},
+    "native": {
+        "labels": {ISTIO: "true"},
+        "annotations": {
             "sidecar.istio.io/nativeSidecar": "true",
             LINKERD: "enabled",
-            **{f"config{stage}.linkerd.io/{NATIVE}": "true" for stage in (".alpha", ".beta", "")},
+            "config.alpha.linkerd.io/proxy-enable-native-sidecar": "true",
+            "config.beta.linkerd.io/proxy-enable-native-sidecar": "true",
+            "config.linkerd.io/proxy-enable-native-sidecar": "true",
         },
-    ),
+    },
 }
 """Labels and annotations of pods, by `network.mesh`.
 
 A proxy that is not a native sidecar never exits, so its Job never completes, and init containers
 have no network beside it. Istio reads the label since 1.10; older versions do not run on the
 supported versions of Kubernetes. Pods can request a native sidecar since Istio 1.24 and Linkerd
-2.15:
+2.15, where the setting was alpha, since 2.19 beta, and since 2.20 neither:
 https://istio.io/latest/docs/reference/config/annotations/,
 https://linkerd.io/2/reference/proxy-configuration/"""
 
@@ -44,19 +45,19 @@ https://linkerd.io/2/reference/proxy-configuration/"""
 def patch(topology: Topology, role: Role) -> dict[str, Any]:
     """Return the pod template patch for the job's network."""
     job = topology.job
-    labels, mesh_annotations = MESH[job.network.mesh]
-    annotations = dict(mesh_annotations)
     spec: dict[str, Any] = {}
     if job.network.on_host:
         # With the default policy, a pod on the host network uses the DNS servers of its node.
         spec = {"hostNetwork": True, "dnsPolicy": ON_HOST}
         if job.replicas > MANY_SERVICES:
             spec["enableServiceLinks"] = False
-    if job.network.rdma.mode != "none" and _needs_rdma(topology, role):
-        annotations |= _network_attachments(job)
-        spec |= _rdma_volumes(job)
-        spec["containers"] = [{"name": role.spec.main_container, **_rdma_container(job, role)}]
-    return {"metadata": {"labels": dict(labels), "annotations": annotations}, "spec": spec}
+    plain = {"metadata": MESH[job.network.mesh], "spec": spec}
+    # Roles with GPUs need RDMA, and every role of a job without GPUs.
+    needs_rdma = role.spec.gpus or not any(other.spec.gpus for other in topology.roles)
+    if job.network.rdma.mode == "none" or not needs_rdma:
+        return plain
+    patched: dict[str, Any] = merged(plain, _rdma(job.network.rdma, role))
+    return patched
 
 
 def with_dns_policy(spec: dict[str, Any]) -> dict[str, Any]:
@@ -70,48 +71,31 @@ def with_dns_policy(spec: dict[str, Any]) -> dict[str, Any]:
     return spec | {"dnsPolicy": ON_HOST}
 
 
-def _needs_rdma(topology: Topology, role: Role) -> bool:
-    """True for roles with GPUs, and for every role of a job without GPUs."""
-    return role.spec.gpus or not any(other.spec.gpus for other in topology.roles)
+def _rdma(rdma: Rdma, role: Role) -> dict[str, Any]:
+    """Return the patch for RDMA: networks, devices, locked memory and NCCL's variables.
 
-
-def _network_attachments(job: TrainingJob) -> dict[str, str]:
-    """Return the annotation by which Multus attaches networks.
-
-    https://k8snetworkplumbingwg.github.io/multus-cni/docs/how-to-use.html
-    """
-    networks = job.network.rdma.networks
-    return {"k8s.v1.cni.cncf.io/networks": ",".join(networks)} if networks else {}
-
-
-def _rdma_volumes(job: TrainingJob) -> dict[str, Any]:
-    """Return the volume of the node's devices, unless a device plugin provides them."""
-    rdma = job.network.rdma
-    if rdma.mode != "host" or rdma.resource:
-        return {}
-    return {"volumes": [{"name": "infiniband", "hostPath": {"path": "/dev/infiniband"}}]}
-
-
-def _rdma_container(job: TrainingJob, role: Role) -> dict[str, Any]:
-    """Return the training container's patch: the device, locked memory and NCCL's variables.
-
+    The devices are those of a device plugin, one for each network, or those of the node.
     https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html
     """
-    rdma = job.network.rdma
-    container: dict[str, Any] = {"securityContext": {"capabilities": {"add": ["IPC_LOCK"]}}}
-    if rdma.resource:
-        # Each network needs a device of its own.
-        devices = {rdma.resource: str(len(rdma.networks) or 1)}
-        container["resources"] = {"limits": devices}
-    else:
-        container["securityContext"]["privileged"] = True
-        container["volumeMounts"] = [{"name": "infiniband", "mountPath": "/dev/infiniband"}]
-    env = {"NCCL_IB_DISABLE": "0"}
-    if rdma.hca:
-        env["NCCL_IB_HCA"] = rdma.hca
-    if rdma.interface:
-        env["NCCL_SOCKET_IFNAME"] = rdma.interface
-    container["env"] = [
-        {"name": name, "value": value} for name, value in env.items() if name not in role.spec.env
-    ]
-    return container
+    variables = {
+        "NCCL_IB_DISABLE": "0",
+        "NCCL_IB_HCA": rdma.hca,
+        "NCCL_SOCKET_IFNAME": rdma.interface,
+    }
+    name, path = "infiniband", "/dev/infiniband"
+    plugin = bool(rdma.resource)
+    of_node = rdma.mode == "host" and not plugin
+    return filled(
+        "rdma",
+        networks=",".join(rdma.networks) or None,
+        volume={"name": name, "hostPath": {"path": path}} if of_node else None,
+        container=role.spec.main_container,
+        privileged=None if plugin else True,
+        devices={rdma.resource: str(len(rdma.networks) or 1)} if plugin else None,
+        mount=None if plugin else {"name": name, "mountPath": path},
+        env=[
+            {"name": variable, "value": value}
+            for variable, value in variables.items()
+            if value and variable not in role.spec.env
+        ],
+    )

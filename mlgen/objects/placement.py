@@ -1,24 +1,52 @@
-"""Scheduling of pods: scheduler, gang, nodes and affinity, as a pod template patch.
+"""Scheduling of pods: scheduler, gang, nodes and affinity, as a pod template patch; the PodGroup.
 
-Each gang scheduler finds the pods of a group by a label, an annotation or a field:
+Each gang scheduler finds the pods of a group by a label, an annotation or a field, and has a
+PodGroup of its own, which makes it start all pods of a job together:
 
 - Volcano: `scheduling.k8s.io/group-name` (volcano.sh/apis, scheduling/v1beta1/labels.go),
 - coscheduling: `scheduling.x-k8s.io/pod-group` (scheduler-plugins, apis/scheduling/v1alpha1),
 - Kubernetes' own: the field `schedulingGroup` (k8s.io/api v0.37.0, core/v1),
-- Kueue: `kueue.x-k8s.io/pod-group-name` and `kueue.x-k8s.io/pod-group-total-count`
+- Kueue: `kueue.x-k8s.io/pod-group-name` and `kueue.x-k8s.io/pod-group-total-count`, which counts
+  pods instead of a PodGroup
   (https://kueue.sigs.k8s.io/docs/tasks/run/plain_pods/#running-a-group-of-pods-to-be-admitted-together).
+  What else it needs was read in kubernetes-sigs/kueue v0.19.2, and is tried in tests/parts/kueue.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from mlgen.jobfile.model import Placement, TrainingJob
+from mlgen.kubernetes import pod_resources
 from mlgen.kubernetes.labels import KUEUE, KUEUE_QUEUE
-from mlgen.objects.labels import selector
+from mlgen.kubernetes.quantity import times, total
+from mlgen.objects.errors import template_error
+from mlgen.objects.labels import metadata, selector
+from mlgen.objects.skeleton import filled
 from mlgen.topology import Role, Topology
 
 SCHEDULERS = {"volcano": "volcano", "coscheduling": "scheduler-plugins-scheduler"}
 """The schedulers' names in the Helm charts of the projects."""
+
+API_VERSIONS = {
+    "volcano": "scheduling.volcano.sh/v1beta1",
+    "coscheduling": "scheduling.x-k8s.io/v1alpha1",
+    "kubernetes": "scheduling.k8s.io/v1beta1",
+}
+
+TERMINATED = "TerminationTarget"
+"""The condition of a pod of a group that Kueue stops, such as to preempt the group
+(pkg/controller/jobs/pod/pod_controller.go, Stop)."""
+
+NOT_RETRIED = {"kueue.x-k8s.io/retriable-in-group": "false"}
+"""The annotation of a pod whose group has ended when none of its pods runs, even if some have not
+succeeded. Without it, such a group waits for replacements: it keeps its quota, and the finalizers
+of its pods, until somebody deletes its Workload
+(https://kueue.sigs.k8s.io/docs/tasks/run/plain_pods/#termination)."""
+
+PLACED_TOGETHER = "kueue.x-k8s.io/podset-group-name"
+"""The annotation of pods that are placed in the same domain as those of another role. Kueue does so
+for two roles, one of which has a single pod
+(pkg/controller/jobframework/tas_validation.go, ValidatePodSetGroupingTopology)."""
 
 
 def is_single_job(topology: Topology) -> bool:
@@ -118,3 +146,142 @@ def _spread(job: TrainingJob, spread: Placement) -> dict[str, Any]:
         "whenUnsatisfiable": "DoNotSchedule" if required else "ScheduleAnyway",
         "labelSelector": {"matchLabels": selector(job)},
     } | ({"nodeTaintsPolicy": "Honor"} if required else {})
+
+
+def pod_group(
+    topology: Topology, workloads: Sequence[tuple[Role, dict[str, Any]]]
+) -> Iterator[dict[str, Any]]:
+    """Return the PodGroup, if the job's gang scheduler uses one.
+
+    Args:
+        topology: the job.
+        workloads: each role with its Job or StatefulSet.
+
+    Raises:
+        MlgenError: a container requests a resource by a value that is not an amount.
+    """
+    job, scheduling = topology.job, topology.job.scheduling
+    gang, members = scheduling.gang, scheduling.min_member
+    if gang not in API_VERSIONS:
+        return
+    if members is None:
+        members = pod_count(topology)
+    is_native = gang == "kubernetes"
+    resources = dict(scheduling.min_resources or _min_resources(workloads, members))
+    yield filled(
+        "podgroup",
+        api_version=API_VERSIONS[gang],
+        metadata=metadata(job, job.name, "gang"),
+        min_count=members if is_native else None,
+        min_member=None if is_native else members,
+        min_resources=None if is_native else resources or None,
+        queue=scheduling.queue,
+        priority_class=None if gang == "coscheduling" else scheduling.priority_class_name,
+        timeout=scheduling.schedule_timeout_seconds,
+    )
+
+
+def _min_resources(
+    workloads: Sequence[tuple[Role, dict[str, Any]]], members: int
+) -> dict[str, str]:
+    """Return the resources that so many pods request; those of the deciding role count first.
+
+    Raises:
+        MlgenError: a value is not an amount.
+    """
+    amounts: dict[str, list[str]] = {}
+    at_once = [pair for pair in workloads if not pair[0].orders]
+    for role, workload in sorted(at_once, key=lambda pair: not pair[0].decides):
+        pods = min(role.replicas, members)
+        members -= pods
+        if not pods:
+            continue
+        try:
+            requests = pod_resources.requests(workload["spec"]["template"]["spec"])
+        except ValueError as error:
+            raise template_error(role, str(error), "bad-value") from None
+        for name, amount in requests.items():
+            amounts.setdefault(name, []).append(times(amount, pods))
+    return {name: total(amounts_of_roles) for name, amounts_of_roles in amounts.items()}
+
+
+def is_queued(topology: Topology) -> bool:
+    """True if Kueue admits the job."""
+    return topology.job.scheduling.gang == "kueue"
+
+
+def is_group(topology: Topology) -> bool:
+    """True if Kueue admits the job as a group of pods, and not as a Kubernetes Job."""
+    return is_queued(topology) and not is_single_job(topology)
+
+
+def with_modest_helpers(
+    topology: Topology, spec: dict[str, Any], own: Collection[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Return a pod spec whose helpers request only what its containers request too.
+
+    Kueue admits a job only if its ClusterQueue covers every resource that a pod requests
+    (https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/#resources). A queue for GPUs may not
+    cover memory, so a helper must not be the only one in its pod to request it. A limit is a
+    request, too, where there is no other.
+
+    Args:
+        topology: the job.
+        spec: of a pod.
+        own: the resources that mlgen gives to helpers; others are the user's, and stay.
+    """
+    if not is_queued(topology) or "initContainers" not in spec:
+        return spec
+    pod = [spec, *spec["containers"]]
+    requested = {name for each in pod for of in _amounts(each) for name in of}
+    helpers = [
+        _within(each, requested) if each.get("resources") in own else each
+        for each in spec["initContainers"]
+    ]
+    return spec | {"initContainers": helpers}
+
+
+def _amounts(container: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the requests and the limits of a container, or of a pod as a whole."""
+    resources = container.get("resources") or {}
+    return [resources.get("requests") or {}, resources.get("limits") or {}]
+
+
+def _within(container: dict[str, Any], requested: Collection[str]) -> dict[str, Any]:
+    """Return a container that requests no other resources than these."""
+    resources = {
+        kind: kept
+        for kind, amounts in container["resources"].items()
+        if (kept := {name: amount for name, amount in amounts.items() if name in requested})
+    }
+    rest = {name: value for name, value in container.items() if name != "resources"}
+    return {**rest, "resources": resources} if resources else rest
+
+
+def annotate(topology: Topology, workloads: Sequence[dict[str, Any]]) -> None:
+    """Add the annotations that depend on all workloads of a group to their pod templates.
+
+    Those of the user stay. Templates may share what is equal in all of them.
+    """
+    if not is_group(topology):
+        return
+    annotations = {} if _may_start_again(workloads) else NOT_RETRIED
+    sizes = [role.replicas for role in topology.roles]
+    if topology.job.scheduling.topology and sorted(sizes)[:-1] == [1]:
+        annotations = {**annotations, PLACED_TOGETHER: topology.job.name}
+    for manifest in workloads:
+        own = manifest["spec"]["template"]["metadata"].setdefault("annotations", {})
+        for name, value in annotations.items():
+            own.setdefault(name, value)
+
+
+def _may_start_again(workloads: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether pods may be replaced after all have failed.
+
+    Such a group has not ended. One with a StatefulSet runs on meanwhile, because its containers are
+    restarted in place.
+    """
+    specs = [manifest["spec"] for manifest in workloads]
+    if any(manifest["kind"] == "StatefulSet" for manifest in workloads):
+        return False
+    return any(spec.get("backoffLimit") or spec.get("backoffLimitPerIndex") for spec in specs)

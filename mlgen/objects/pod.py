@@ -1,25 +1,54 @@
-"""A role → the template of its pods."""
+"""A role → the template of its pods: the training container, and the helpers that run before it.
 
+A probe or a Service may refer to a port by the name that the user gave it. So where a user and
+mlgen declare the same number, the user's port counts.
+"""
+
+import re
+from collections.abc import Mapping
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from mlgen.jobfile.model import TrainingJob
+from mlgen.jobfile.model import TrainingJob, containers_of
 from mlgen.kubernetes.merge import merged
 from mlgen.kubernetes.sidecars import is_sidecar
-from mlgen.objects import kueue, network, placement, security, storage
-from mlgen.objects.containers import (
-    RESOURCES,
-    SCRIPT_MOUNT,
-    helper_container,
-    helpers_of,
-    training_container,
-    with_host_ports,
-    with_index_variable,
-)
+from mlgen.objects import network, placement, security, storage
 from mlgen.objects.errors import template_error
-from mlgen.objects.labels import labels, workload_name
+from mlgen.objects.labels import index_label, labels, workload_name
+from mlgen.objects.security import RESTRICTED
 from mlgen.objects.skeleton import filled
 from mlgen.objects.storage import pod_volumes, volume_mount
-from mlgen.topology import Helper, Mount, Role, Topology
+from mlgen.topology import (
+    INDEX,
+    INDEX_NAME,
+    PEERS,
+    ConfigFiles,
+    Helper,
+    Mount,
+    PodField,
+    Role,
+    Topology,
+)
+
+WAIT_SCRIPT = "wait-for-peers.sh"
+SCRIPTS = "/mlgen/scripts"
+"""The folder in which helpers mount their scripts."""
+
+SCRIPTS_VOLUME = "mlgen-scripts"
+
+HELPER_RESOURCES = {
+    "requests": {"cpu": "50m", "memory": "64Mi"},
+    "limits": {"cpu": "500m", "memory": "128Mi"},
+}
+"""Enough to copy kubectl and to run a shell script. Kubeflow's 10Mi was too little."""
+
+GIT_RESOURCES = {
+    "requests": {"cpu": "50m", "memory": "128Mi"},
+    "limits": {"cpu": "1", "memory": "1Gi"},
+}
+"""Git unpacks a large repository in memory."""
+
+RESOURCES = (HELPER_RESOURCES, GIT_RESOURCES)
 
 
 def pod_template(topology: Topology, role: Role) -> dict[str, Any]:
@@ -33,7 +62,8 @@ def pod_template(topology: Topology, role: Role) -> dict[str, Any]:
             an amount.
     """
     job, container = topology.job, role.spec.main_container
-    pod = _plain_pod(job, role)
+    helpers = helpers_of(job, role)
+    pod = _plain_pod(job, role, helpers)
     patches = [
         placement.patch(topology, role),
         network.patch(topology, role),
@@ -44,11 +74,13 @@ def pod_template(topology: Topology, role: Role) -> dict[str, Any]:
         pod = merged(pod, patch)
     memory = storage.shared_memory(role, _training_container_of(role, pod))
     if memory:
-        pod = merged(pod, _mount_patch(job, container, memory))
-    spec = _waiting_last(helpers_of(job, role), pod["spec"])
+        mounting = {"name": container, "volumeMounts": [volume_mount(memory)]}
+        volumes = pod_volumes(job, [memory])
+        pod = merged(pod, {"spec": {"containers": [mounting], "volumes": volumes}})
+    spec = _waiting_last(helpers, pod["spec"])
     spec = network.with_dns_policy(with_native_sidecars(role, spec))
     spec = security.without_token(with_index_variable(role, spec))
-    spec = kueue.with_modest_helpers(topology, spec, RESOURCES)
+    spec = placement.with_modest_helpers(topology, spec, RESOURCES)
     return pod | {"spec": _long_fields_last(spec)}
 
 
@@ -61,9 +93,8 @@ def service_account(job: TrainingJob, role: Role) -> str | None:
     return role.spec.service_account_name or default
 
 
-def _plain_pod(job: TrainingJob, role: Role) -> dict[str, Any]:
+def _plain_pod(job: TrainingJob, role: Role, helpers: list[Helper]) -> dict[str, Any]:
     """Return the pod template that the patches are merged into."""
-    helpers = helpers_of(job, role)
     mounts = [*role.mounts, *(mount for helper in helpers for mount in helper.mounts)]
     if helpers:
         mounts.append(SCRIPT_MOUNT)
@@ -98,22 +129,12 @@ def _training_container_of(role: Role, pod: dict[str, Any]) -> dict[str, Any]:
         MlgenError: it was removed.
     """
     name = role.spec.main_container
-    containers: list[dict[str, Any]] = pod["spec"].get("containers", [])
-    for container in containers:
+    for container in containers_of(pod):
         if container.get("name") == name:
             return container
-    raise template_error(
-        role,
-        f'the template removes the training container "{name}"',
-        "combination",
-        "keep it, or set mainContainer to the name of another container",
-    )
-
-
-def _mount_patch(job: TrainingJob, container: str, mount: Mount) -> dict[str, Any]:
-    """Return the pod template patch that mounts a volume into a container."""
-    patch = {"name": container, "volumeMounts": [volume_mount(mount)]}
-    return {"spec": {"containers": [patch], "volumes": pod_volumes(job, [mount])}}
+    message = f'the template removes the training container "{name}"'
+    hint = "keep it, or set mainContainer to the name of another container"
+    raise template_error(role, message, "combination", hint)
 
 
 def _waiting_last(helpers: list[Helper], spec: dict[str, Any]) -> dict[str, Any]:
@@ -132,9 +153,9 @@ def _waiting_last(helpers: list[Helper], spec: dict[str, Any]) -> dict[str, Any]
 
 def _long_fields_last(spec: dict[str, Any]) -> dict[str, Any]:
     """Return a pod spec with its long lists at the end, where they do not hide short fields."""
-    long = ("initContainers", "containers", "volumes")
-    short_fields = {name: spec[name] for name in spec if name not in long}
-    return short_fields | {name: spec[name] for name in long if name in spec}
+    order = ("initContainers", "containers", "volumes")
+    last = {name: spec[name] for name in order if name in spec}
+    return {name: spec[name] for name in spec if name not in last} | last
 
 
 def with_native_sidecars(role: Role, spec: dict[str, Any]) -> dict[str, Any]:
@@ -143,16 +164,221 @@ def with_native_sidecars(role: Role, spec: dict[str, Any]) -> dict[str, Any]:
     They become the last init containers, so that they start when the others would have, after
     every init container of the user and of mlgen.
     """
-    main = role.spec.main_container
-    containers = spec.get("containers") or []
-    if role.serves or len(containers) == 1:
-        return spec
-
+    main, containers = role.spec.main_container, spec.get("containers") or []
     moved = [c for c in containers if c.get("name") != main and is_sidecar(c)]
-    if not moved:
+    if role.serves or len(containers) == 1 or not moved:
         return spec
     sidecars = [container | {"restartPolicy": "Always"} for container in moved]
     return spec | {
         "initContainers": [*(spec.get("initContainers") or []), *sidecars],
         "containers": [container for container in containers if container not in moved],
     }
+
+
+def training_container(role: Role) -> dict[str, Any]:
+    """Return the training container, without the fields that are empty.
+
+    The framework's command and args apply only if the user sets neither.
+    """
+    spec = role.spec
+    use_default = not spec.command and not spec.args
+    container: dict[str, Any] = {
+        "name": spec.main_container,
+        "image": spec.image,
+        "imagePullPolicy": spec.image_pull_policy,
+        "command": list(role.command if use_default else spec.command),
+        "args": list(role.args if use_default else spec.args),
+        "workingDir": spec.working_dir,
+        "env": main_env(role),
+        "ports": container_ports(role),
+        "resources": spec.resources,
+        "volumeMounts": [volume_mount(mount) for mount in role.mounts],
+    }
+    return {name: value for name, value in container.items() if value not in (None, [], {})}
+
+
+def helpers_of(job: TrainingJob, role: Role) -> list[Helper]:
+    """Return a role's helpers in running order; the one that waits for peers comes last."""
+    helpers = [*role.helpers, *storage.sync_helpers(job, role)]
+    return [*helpers, _wait_helper(job, role)] if role.waits else helpers
+
+
+def _wait_helper(job: TrainingJob, role: Role) -> Helper:
+    """Return the helper that waits for peers; without a time limit unless the user sets one."""
+    timeout, own = job.wait.timeout_seconds, f"{job.name}-{role.name}-"
+    listens = any(wait.port and wait.hosts.before == own for wait in role.waits)
+    # As the script reads them: `mnist-ps-[0-1].mnist:2222`.
+    peers = (f"{w.hosts}:{w.port}" if w.port is not None else str(w.hosts) for w in role.waits)
+    env = {"MLGEN_SELF": f"{own}{INDEX}"} if listens else {}
+    env["MLGEN_PEERS"] = " ".join(peers)
+    if timeout is not None:
+        env["MLGEN_TIMEOUT"] = str(timeout)
+    return Helper("wait-for-peers", WAIT_SCRIPT, "wait", env, last=True)
+
+
+def scripts(job: TrainingJob, role: Role) -> set[str]:
+    """Return the names of the files in the job's ConfigMap that a role's pods mount."""
+    volumes = [mount.volume for mount in role.mounts]
+    files = (volume.files for volume in volumes if isinstance(volume, ConfigFiles))
+    return {helper.script for helper in helpers_of(job, role)}.union(*files)
+
+
+SCRIPT_MOUNT = Mount(ConfigFiles(SCRIPTS_VOLUME), SCRIPTS)
+"""The mount of the volume with the scripts of helpers."""
+
+
+def helper_container(job: TrainingJob, role: Role, helper: Helper) -> dict[str, Any]:
+    """Return the init container that runs a helper's script."""
+    images = {
+        "wait": job.helpers.wait_image,
+        "kubectl": job.helpers.kubectl_image,
+        "git": job.helpers.git_image,
+        "main": role.spec.image,
+    }
+    uses_index = any(INDEX in value for value in helper.env.values())
+    mounts = [*helper.mounts, SCRIPT_MOUNT]
+    return {
+        "name": helper.name,
+        "image": images[helper.image],
+        "command": ["sh", f"{SCRIPTS}/{helper.script}"],
+        "env": [
+            *([index_variable(role)] if uses_index else []),
+            *({"name": name, "value": value} for name, value in helper.env.items()),
+        ],
+        "resources": GIT_RESOURCES if helper.image == "git" else HELPER_RESOURCES,
+        "securityContext": _training_user_context(role) if helper.image == "main" else RESTRICTED,
+        "volumeMounts": [volume_mount(mount) for mount in mounts],
+    }
+
+
+def _training_user_context(role: Role) -> dict[str, Any]:
+    """Return the helpers' security context, but with the user of the training container.
+
+    The training container must own the files that the helper writes.
+    """
+    context = security.CONFINED | {"readOnlyRootFilesystem": True} | security.SECCOMP
+    for container in role.spec.container_patches:
+        user_context = container.get("securityContext") or {}
+        context |= {name: value for name, value in user_context.items() if name.startswith("runAs")}
+    return context
+
+
+REFERENCE = re.compile(r"\$\(([^()]+)\)")
+"""https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/"""
+
+
+def main_env(role: Role) -> list[dict[str, Any]]:
+    """Return the variables of the training container; a user's value replaces the framework's.
+
+    The index comes first, because the others may refer to it.
+    """
+    user_env = role.spec.env
+    env = [(name, value) for name, value in role.env.items() if name not in user_env]
+    variables = [_variable(name, value) for name, value in [*env, *user_env.items()]]
+    return [index_variable(role), *_in_dependency_order(variables)]
+
+
+def _variable(name: str, value: Any) -> dict[str, Any]:
+    if isinstance(value, PodField):
+        value = {"valueFrom": {"fieldRef": {"fieldPath": value.path}}}
+    return {"name": name, **(value if isinstance(value, dict) else {"value": value})}
+
+
+def index_variable(role: Role) -> dict[str, Any]:
+    """Return the variable that holds a replica's index: a literal, or from the pod's label."""
+    if role.index is not None:
+        return {"name": INDEX_NAME, "value": str(role.index)}
+    field = f"metadata.labels['{index_label(role)}']"
+    return {"name": INDEX_NAME, "valueFrom": {"fieldRef": {"fieldPath": field}}}
+
+
+def with_index_variable(role: Role, spec: dict[str, Any]) -> dict[str, Any]:
+    """Return a pod spec in which every container that refers to the index defines it.
+
+    Containers that mlgen renders define it already; those that only a template has do not.
+    """
+    lists = [key for key in ("initContainers", "containers") if spec.get(key)]
+    return spec | {key: [_define_index(role, item) for item in spec[key]] for key in lists}
+
+
+def _define_index(role: Role, container: dict[str, Any]) -> dict[str, Any]:
+    """Return a container with the index variable, if it refers to it and lacks a definition."""
+    env = container.get("env") or []
+    texts = [*(container.get("command") or []), *(container.get("args") or [])]
+    texts += [variable.get("value") or "" for variable in env]
+    refers = any(INDEX in text for text in texts)
+    if not refers or any(variable["name"] == INDEX_NAME for variable in env):
+        return container
+    return container | {"env": [index_variable(role), *env]}
+
+
+def _in_dependency_order(env: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return variables in an order in which each one follows those that it refers to.
+
+    Kubernetes expands `$(NAME)` only if NAME is defined earlier in the list. The job file has a
+    mapping instead, whose keys tools such as kustomize sort. Variables that are in order, or refer
+    to each other in a cycle, are returned unchanged.
+    """
+    positions = {variable["name"]: position for position, variable in enumerate(env)}
+    references = {
+        name: [
+            reference
+            for reference in REFERENCE.findall(env[position].get("value") or "")
+            if reference in positions and reference != name
+        ]
+        for name, position in positions.items()
+    }
+    if all(
+        positions[reference] < positions[name]
+        for name, names in references.items()
+        for reference in names
+    ):
+        return env
+    try:
+        return [env[positions[name]] for name in TopologicalSorter(references).static_order()]
+    except CycleError:
+        return env
+
+
+def container_ports(role: Role) -> list[dict[str, Any]]:
+    """Return the ports that peers use. A hostPort keeps two pods with the same port off one node.
+
+    A name of a port of the user, which must be unique in a container, is not used again.
+    """
+    patches = role.spec.container_patches
+    user_names = {port.get("name") for patch in patches for port in patch.get("ports") or []}
+    ports = []
+    for name, port in _constant_ports(role).items():
+        number = role.host_ports.get(name)
+        fields: dict[str, Any] = {} if name in user_names else {"name": name}
+        fields["containerPort"] = number or port
+        ports.append(fields | ({"hostPort": number} if number else {}))
+    return ports
+
+
+def with_host_ports(role: Role, template: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a user's template in which a port that peers use has the replica's port on the node.
+
+    With host networking, each replica listens on a port of its own there.
+    """
+    constant, containers = _constant_ports(role), containers_of(template)
+    if not role.host_ports or not containers:
+        return template
+    on_node = {constant[name]: number for name, number in role.host_ports.items()}
+
+    def moved(port: dict[str, Any]) -> dict[str, Any]:
+        number = on_node.get(port.get("containerPort", 0))
+        return port | {"containerPort": number, "hostPort": number} if number else port
+
+    changed = [
+        container | {"ports": list(map(moved, container["ports"]))}
+        if container.get("name") == role.spec.main_container and container.get("ports")
+        else container
+        for container in containers
+    ]
+    return {**template, "spec": {**template["spec"], "containers": changed}}
+
+
+def _constant_ports(role: Role) -> dict[str, int]:
+    """Return the ports by which peers reach a replica, by name."""
+    return ({PEERS: role.port} if role.port else {}) | dict(role.more_ports)

@@ -53,36 +53,28 @@ def patch(job: TrainingJob, container: str) -> dict[str, Any]:
         job: the job.
         container: the name of the training container.
     """
-    security = job.security
-    pod_context: dict[str, Any] = {
-        name: value
-        for name, value in (
-            ("runAsUser", security.run_as_user),
-            ("runAsGroup", security.run_as_group),
-            ("fsGroup", security.fs_group),
+    security, is_restricted = job.security, job.security.profile == "restricted"
+    # Without values, nothing is left of the template.
+    return (
+        filled(
+            "security",
+            user=security.run_as_user,
+            group=security.run_as_group,
+            files=security.fs_group,
+            restricted=is_restricted or None,
+            seccomp=SECCOMP["seccompProfile"] if is_restricted else None,
+            container={"name": container, "securityContext": CONFINED} if is_restricted else None,
         )
-        if value is not None
-    }
-    restricted = security.profile == "restricted"
-    if restricted:
-        pod_context |= {"runAsNonRoot": True, **SECCOMP}
-    spec: dict[str, Any] = {"securityContext": pod_context} if pod_context else {}
-    if restricted:
-        spec["containers"] = [{"name": container, "securityContext": CONFINED}]
-    return {"spec": spec}
+        or {}
+    )
 
 
 def policy_rule(
     group: str, resources: Sequence[str], verbs: Sequence[str], names: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Return one rule of a Role; without names, it applies to every object of the resources."""
-    resource_names = {"resourceNames": list(names)} if names else {}
-    return {
-        "apiGroups": [group],
-        "resources": list(resources),
-        **resource_names,
-        "verbs": list(verbs),
-    }
+    rule = {"apiGroups": [group], "resources": list(resources)}
+    return rule | ({"resourceNames": list(names)} if names else {}) | {"verbs": list(verbs)}
 
 
 def access(

@@ -1,10 +1,20 @@
-"""The headless Service of a job, and the Services that give single replicas an address."""
+"""The Services of a job and of single replicas; TensorBoard, which runs on after the training."""
 
 from collections.abc import Iterator
 from typing import Any
 
 from mlgen.jobfile.model import TrainingJob
-from mlgen.objects.labels import index_label, metadata, selector, workload_name
+from mlgen.kubernetes.merge import merged
+from mlgen.objects import security, storage
+from mlgen.objects.labels import (
+    ROLE,
+    TENSORBOARD,
+    app_labels,
+    index_label,
+    metadata,
+    selector,
+    workload_name,
+)
 from mlgen.objects.skeleton import filled
 from mlgen.topology import PEERS, Role, Topology
 
@@ -69,3 +79,48 @@ def _host_ports(role: Role) -> list[dict[str, Any]]:
         if host_port not in constant_ports.values():
             ports.append({"name": f"{name}-on-node", "port": host_port, "targetPort": host_port})
     return ports
+
+
+BOARD = "tensorboard"
+
+BOARD_RESOURCES = {
+    "requests": {"cpu": "100m", "memory": "512Mi"},
+    "limits": {"cpu": "1", "memory": "2Gi"},
+}
+
+SHARED = {"pvc", "nfs", "hostPath"}
+"""Volume types that another pod can read; TensorBoard mounts them."""
+
+
+def tensorboard(topology: Topology) -> Iterator[dict[str, Any]]:
+    """Return the Service and the Deployment of TensorBoard, if the job has one.
+
+    Its image defaults to the first training image.
+    """
+    job, board, name = topology.job, topology.job.tensorboard, BOARD
+    if not board:
+        return
+    own = {TENSORBOARD: job.name, ROLE: name}
+    ports = [{"name": "http", "port": board.port, "targetPort": "http"}]
+    yield service(metadata(job, f"{job.name}-{name}", name), own, ports)
+    images = (role.spec.image for role in topology.roles if role.spec.image)
+    deployment = filled(
+        "deployment",
+        metadata=metadata(job, f"{job.name}-{name}", name),
+        selector=own,
+        labels=app_labels(job, name) | own,
+        name=name,
+        image=board.image or next(images, None),
+        command=[name, "--logdir", board.log_dir, "--bind_all", "--port", str(board.port)],
+        port=board.port,
+        resources=board.resources or BOARD_RESOURCES,
+        security={**security.CONFINED, **security.SECCOMP},
+    )
+    shared = {
+        volume: {**short_form, "readOnly": True}
+        for volume, short_form in job.volumes.items()
+        if SHARED & set(short_form)
+    }
+    for patch in (security.patch(job, name), storage.patch(job, name, shared)):
+        deployment["spec"]["template"] = merged(deployment["spec"]["template"], patch)
+    yield deployment

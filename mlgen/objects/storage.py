@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from mlgen.jobfile.model import TrainingJob
+from mlgen.kubernetes.objects import without_nulls
 from mlgen.kubernetes.quantity import half
 from mlgen.objects.errors import template_error
 from mlgen.objects.labels import JOB, config_name, metadata
@@ -31,45 +32,39 @@ def patch(
     """
     if not volumes:
         return {}
-    mounts = [_volume_mount(name, short_form) for name, short_form in volumes.items()]
+    keys = ("mountPath", "subPath", "readOnly")
+    mounts = [
+        {"name": name, **{key: short_form[key] for key in keys if key in short_form}}
+        for name, short_form in volumes.items()
+    ]
     # The helper that clones a Git repository brings the volume with it.
-    pod_volumes = [
+    sources = [
         _pod_volume(job, name, short_form)
         for name, short_form in volumes.items()
         if "git" not in short_form
     ]
-    return {
-        "spec": {
-            "containers": [{"name": container, "volumeMounts": mounts}],
-            "volumes": pod_volumes,
-        }
-    }
+    containers = [{"name": container, "volumeMounts": mounts}]
+    return {"spec": {"containers": containers, "volumes": sources}}
 
 
-def _volume_mount(name: str, short_form: Mapping[str, Any]) -> dict[str, Any]:
-    keys = ("mountPath", "subPath", "readOnly")
-    return {"name": name, **{key: short_form[key] for key in keys if key in short_form}}
+NAMES = {
+    "pvc": ("persistentVolumeClaim", "claimName"),
+    "configMap": ("configMap", "name"),
+    "secret": ("secret", "secretName"),
+    "hostPath": ("hostPath", "path"),
+}
+"""The source of a volume, and its field, of which a short form has only the value."""
 
 
 def _pod_volume(job: TrainingJob, name: str, short_form: Mapping[str, Any]) -> dict[str, Any]:
     """Return an item of a pod's volumes."""
-    if "pvc" in short_form:
-        source: dict[str, Any] = {"persistentVolumeClaim": {"claimName": short_form["pvc"]}}
-    elif "configMap" in short_form:
-        source = {"configMap": {"name": short_form["configMap"]}}
-    elif "files" in short_form:
-        source = {"configMap": {"name": _config_map_name(job, name)}}
-    elif "secret" in short_form:
-        source = {"secret": {"secretName": short_form["secret"]}}
-    elif "hostPath" in short_form:
-        source = {"hostPath": {"path": short_form["hostPath"]}}
-    else:
-        source = {key: dict(short_form[key]) for key in ("nfs", "emptyDir") if key in short_form}
-    return {"name": name, **source}
-
-
-def _config_map_name(job: TrainingJob, volume: str) -> str:
-    return f"{job.name}-{volume}"
+    if "files" in short_form:
+        return {"name": name, "configMap": {"name": f"{job.name}-{name}"}}
+    for key, (source, field) in NAMES.items():
+        if key in short_form:
+            return {"name": name, source: {field: short_form[key]}}
+    whole = {key: dict(short_form[key]) for key in ("nfs", "emptyDir") if key in short_form}
+    return {"name": name, **whole}
 
 
 def config_maps(topology: Topology) -> Iterator[dict[str, Any]]:
@@ -77,14 +72,15 @@ def config_maps(topology: Topology) -> Iterator[dict[str, Any]]:
 
     Roles that have a volume of the same name share the ConfigMap; their files are equal.
     """
-    volumes: dict[str, Mapping[str, str]] = {}
-    for role in topology.roles:
-        for name, short_form in role.spec.volumes.items():
-            if "files" in short_form:
-                volumes[name] = short_form["files"]
     job = topology.job
+    volumes = {
+        name: short_form["files"]
+        for role in topology.roles
+        for name, short_form in role.spec.volumes.items()
+        if "files" in short_form
+    }
     for name, files in volumes.items():
-        config_metadata = metadata(job, _config_map_name(job, name), "config")
+        config_metadata = metadata(job, f"{job.name}-{name}", "config")
         yield filled("configmap", metadata=config_metadata, data=dict(files) or None)
 
 
@@ -100,27 +96,22 @@ def claims(topology: Topology) -> Iterator[dict[str, Any]]:
         yield filled("persistentvolumeclaim", metadata=claim_metadata, spec=dict(spec))
 
 
-def sync_helpers(job: TrainingJob, role: Role) -> list[Helper]:
+def sync_helpers(job: TrainingJob, role: Role) -> Iterator[Helper]:
     """Return the helpers that clone Git repositories into a role's volumes."""
-    return [
-        _sync_helper(job, name, short_form)
-        for name, short_form in role.spec.volumes.items()
-        if "git" in short_form
-    ]
-
-
-def _sync_helper(job: TrainingJob, name: str, short_form: Mapping[str, Any]) -> Helper:
-    git, path = short_form["git"], short_form["mountPath"]
-    env = {
-        "MLGEN_REPOSITORY": git["repository"],
-        "MLGEN_REVISION": git.get("revision", "HEAD"),
-        "MLGEN_FOLDER": path,
-        "MLGEN_TIMEOUT": str(job.wait.timeout_seconds or FETCH_TIMEOUT),
-    }
-    mounts = [Mount(Scratch(name), path, read_only=False)]
-    if "secret" in git:
-        mounts.append(Mount(SecretFiles(f"{name}-secret", git["secret"], {}), GIT_KEYS))
-    return Helper(f"sync-{name}", "sync-code.sh", "git", env, tuple(mounts))
+    for name, short_form in role.spec.volumes.items():
+        if "git" not in short_form:
+            continue
+        git, path = short_form["git"], short_form["mountPath"]
+        env = {
+            "MLGEN_REPOSITORY": git["repository"],
+            "MLGEN_REVISION": git.get("revision", "HEAD"),
+            "MLGEN_FOLDER": path,
+            "MLGEN_TIMEOUT": str(job.wait.timeout_seconds or FETCH_TIMEOUT),
+        }
+        mounts = [Mount(Scratch(name), path, read_only=False)]
+        if "secret" in git:
+            mounts.append(Mount(SecretFiles(f"{name}-secret", git["secret"], {}), GIT_KEYS))
+        yield Helper(f"sync-{name}", "sync-code.sh", "git", env, tuple(mounts))
 
 
 def shared_memory(role: Role, container: Mapping[str, Any]) -> Mount | None:
@@ -143,16 +134,13 @@ def shared_memory(role: Role, container: Mapping[str, Any]) -> Mount | None:
     mounts = container.get("volumeMounts") or []
     if role.spec.shm_size == "0" or any(mount.get("mountPath") == SHM for mount in mounts):
         return None
-    size = role.spec.shm_size or _half_of_memory_limit(role, container)
+    size, limits = role.spec.shm_size, (container.get("resources") or {}).get("limits") or {}
+    if not size and limits.get("memory") is not None:
+        try:
+            size = half(limits["memory"])
+        except ValueError as error:
+            raise template_error(role, str(error), "bad-value") from None
     return Mount(Scratch("mlgen-shm", memory=True, size=size), SHM, read_only=False)
-
-
-def _half_of_memory_limit(role: Role, container: Mapping[str, Any]) -> str | None:
-    limit = ((container.get("resources") or {}).get("limits") or {}).get("memory")
-    try:
-        return None if limit is None else half(limit)
-    except ValueError as error:
-        raise template_error(role, str(error), "bad-value") from None
 
 
 RUN = 0o555
@@ -176,18 +164,17 @@ def pod_volumes(job: TrainingJob, mounts: Iterable[Mount]) -> list[dict[str, Any
 
 
 def _volume_of(job: TrainingJob, volume: Scratch | ConfigFiles | SecretFiles) -> dict[str, Any]:
+    source: dict[str, Any]
     if isinstance(volume, Scratch):
-        medium: dict[str, Any] = {"medium": "Memory"} if volume.memory else {}
-        limit = {"sizeLimit": volume.size} if volume.size else {}
-        return {"name": volume.name, "emptyDir": medium | limit}
-    if isinstance(volume, ConfigFiles):
-        config_map: dict[str, Any] = {"name": config_name(job)}
-        if volume.files:
-            config_map["items"] = [{"key": name, "path": name} for name in volume.files]
-        if any(name.endswith(".sh") for name in volume.files):
-            config_map["defaultMode"] = RUN
-        return {"name": volume.name, "configMap": config_map}
-    secret: dict[str, Any] = {"secretName": volume.secret}
-    if volume.keys:
-        secret["items"] = [{"key": key, "path": path} for key, path in volume.keys.items()]
-    return {"name": volume.name, "secret": secret}
+        medium = "Memory" if volume.memory else None
+        source = {"emptyDir": {"medium": medium, "sizeLimit": volume.size or None}}
+    elif isinstance(volume, ConfigFiles):
+        items = [{"key": name, "path": name} for name in volume.files]
+        mode = RUN if any(name.endswith(".sh") for name in volume.files) else None
+        files = {"name": config_name(job), "items": items or None, "defaultMode": mode}
+        source = {"configMap": files}
+    else:
+        items = [{"key": key, "path": path} for key, path in volume.keys.items()]
+        source = {"secret": {"secretName": volume.secret, "items": items or None}}
+    given: dict[str, Any] = without_nulls({"name": volume.name, **source})
+    return given

@@ -11,28 +11,25 @@ from typing import Any
 from mlgen.jobfile.model import GiveUpAfter, Helpers, TrainingJob
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.versions import DEFAULT, MUTABLE_WHILE_SUSPENDED, KubeVersion
-from mlgen.objects import security, tensorboard
+from mlgen.objects import services
 from mlgen.objects.labels import (
     COMPONENT,
     DECIDES,
     JOB,
     ROLE,
-    auxiliary_labels,
+    app_labels,
     metadata,
     status_name,
     workload_name,
 )
 from mlgen.objects.network import MESH
-from mlgen.objects.security import RESTRICTED
+from mlgen.objects.security import RESTRICTED, access, policy_rule
 from mlgen.objects.skeleton import filled
 from mlgen.objects.workload import IGNORE_DISRUPTION
 from mlgen.resources import program
 from mlgen.topology import Role, Topology
 
 NAME = "supervisor"
-FOLDER = "/mlgen/runtime"
-"""Where the program is mounted; `python3 -m mlgen.runtime.supervise` finds it from `/`."""
-
 PLAN = "plan.json"
 
 RESTARTS = 100
@@ -40,8 +37,6 @@ RESTARTS = 100
 
 FAILED = 1
 """The exit code of a supervisor that decides and whose job has failed; others are its own."""
-
-CPU_REQUEST, CPU_LIMIT = "50m", "500m"
 
 BASE, EACH_REPLICA, EACH_JOB = 64 << 10, 16, 64
 """The memory that the program needs in KiB: at all, and for each pod and Job that it keeps."""
@@ -180,7 +175,7 @@ def _others(job: TrainingJob, objects: Sequence[Object]) -> list[tuple[str, str]
     others = [
         (item["kind"], item["metadata"]["name"])
         for item in objects
-        if item["kind"] in OTHERS and item["metadata"]["labels"][COMPONENT] != tensorboard.NAME
+        if item["kind"] in OTHERS and item["metadata"]["labels"][COMPONENT] != services.BOARD
     ]
     # Its own program goes with its Job; before that, its pod may have to be replaced.
     return others if policy.clean_pod_policy == "All" else [*others, ("ConfigMap", own_name(job))]
@@ -204,19 +199,19 @@ def supervisor_objects(
     if not topology.supervised:
         return
     job, name = topology.job, own_name(topology.job)
+    decides = topology.decides != "one"
     own = metadata(job, name, NAME)
-    own["labels"] |= {ROLE: NAME}
+    own["labels"] |= {ROLE: NAME} | ({DECIDES: "true"} if decides else {})
     status = metadata(job, status_name(job.name), "status")
     # Without the label, the ConfigMap remains when objects are deleted by the job's label.
     status["labels"].pop(JOB)
     job_plan = plan(topology, objects, kube_version)
-    yield from security.access(job, metadata(job, name, NAME), name, list(rules(job_plan)))
+    yield from access(job, metadata(job, name, NAME), name, list(rules(job_plan)))
     # It is rendered empty, so that the supervisor does not need the right to create it.
     yield filled("configmap", metadata=status)
     yield filled("configmap", metadata=metadata(job, name, NAME), data=files(job.helpers, job_plan))
-    decides = topology.decides != "one"
-    if decides:
-        own["labels"] |= {DECIDES: "true"}
+    # The supervisor's Job fails as the training has, without retries.
+    exit_codes = {"containerName": NAME, "operator": "In", "values": [FAILED]}
     yield filled(
         "job",
         metadata=own,
@@ -224,15 +219,11 @@ def supervisor_objects(
         backoff_limit=RESTARTS,
         ttl=job.run_policy.ttl_seconds_after_finished,
         # A Job with such rules does not replace a pod on a lost node, which never ends.
-        failure_rules=[IGNORE_DISRUPTION, _fail_job()] if decides else None,
+        failure_rules=[IGNORE_DISRUPTION, {"action": "FailJob", "onExitCodes": exit_codes}]
+        if decides
+        else None,
         template=_pod_template(topology, name, objects),
     )
-
-
-def _fail_job() -> Object:
-    """Return the rule by which the supervisor's Job fails as the training has, without retries."""
-    exit_codes = {"containerName": NAME, "operator": "In", "values": [FAILED]}
-    return {"action": "FailJob", "onExitCodes": exit_codes}
 
 
 def rules(job_plan: Object) -> Iterator[Object]:
@@ -252,23 +243,19 @@ def rules(job_plan: Object) -> Iterator[Object]:
     reads, changes = ["list", "watch"], list(dict.fromkeys(["patch", *ends]))
     if len(jobs) > MANY_JOBS:
         # No rule for names covers a watch of several objects.
-        yield _rule("batch", "jobs", reads)
+        yield policy_rule("batch", ["jobs"], reads)
         reads = []
-    yield _rule("batch", "jobs", ["get", *reads, *changes], jobs)
+    yield policy_rule("batch", ["jobs"], ["get", *reads, *changes], jobs)
     if sets:
-        yield _rule("apps", "statefulsets", ["get", *ends], sets)
-        yield _rule("apps", "statefulsets/scale", ["patch"], sets)
+        yield policy_rule("apps", ["statefulsets"], ["get", *ends], sets)
+        yield policy_rule("apps", ["statefulsets/scale"], ["patch"], sets)
     for kind in OTHERS:
         names = [name for of_kind, name in job_plan.get("objects", []) if of_kind == kind]
         if names:
-            yield _rule("", f"{kind.lower()}s", ["get", *ends], names)
-    yield _rule("", "configmaps", ["get", "patch"], [status_name(job_plan["job"])])
-    yield _rule("", "pods", ["list", "watch"])
-    yield _rule("", "events", ["create"])
-
-
-def _rule(group: str, resource: str, verbs: list[str], names: Sequence[str] = ()) -> Object:
-    return security.policy_rule(group, [resource], verbs, names)
+            yield policy_rule("", [f"{kind.lower()}s"], ["get", *ends], names)
+    yield policy_rule("", ["configmaps"], ["get", "patch"], [status_name(job_plan["job"])])
+    yield policy_rule("", ["pods"], ["list", "watch"])
+    yield policy_rule("", ["events"], ["create"])
 
 
 def _pod_template(topology: Topology, name: str, objects: Sequence[Object]) -> Object:
@@ -279,59 +266,29 @@ def _pod_template(topology: Topology, name: str, objects: Sequence[Object]) -> O
     """
     job, port = topology.job, topology.job.run_policy.metrics_port
     # The supervisor talks only to the API server; a mesh proxy could keep its pod from completing.
-    mesh_labels, mesh_annotations = MESH["none"]
+    mesh = MESH["none"]
     scrape = {"prometheus.io/scrape": "true", "prometheus.io/port": str(port)} if port else {}
     deciding = next(workload_name(job, role) for role in topology.roles if role.decides)
     jobs = {item["metadata"]["name"]: item for item in objects if item["kind"] == "Job"}
     pod_spec = jobs[deciding]["spec"]["template"]["spec"]
-    site_fields = {
-        key: pod_spec[key] for key in ("tolerations", "imagePullSecrets") if key in pod_spec
-    }
-    return {
-        "metadata": {
-            "labels": auxiliary_labels(job, NAME) | {ROLE: NAME} | mesh_labels,
-            "annotations": {**mesh_annotations, **scrape},
-        },
-        "spec": {
-            "restartPolicy": "Never",
-            "serviceAccountName": name,
-            **site_fields,
-            "containers": [_container(topology)],
-            "volumes": [{"name": NAME, "configMap": {"name": name}}],
-        },
-    }
+    return filled(
+        "supervisor",
+        labels=app_labels(job, NAME) | {ROLE: NAME} | mesh["labels"],
+        annotations=mesh["annotations"] | scrape,
+        name=name,
+        tolerations=pod_spec.get("tolerations"),
+        imagePullSecrets=pod_spec.get("imagePullSecrets"),
+        image=image(job.helpers),
+        exit={"name": "MLGEN_EXIT", "value": "1"} if topology.decides != "one" else None,
+        metrics={"name": "metrics", "containerPort": port} if port else None,
+        memory=_memory(topology),
+        security=RESTRICTED,
+    )
 
 
-def _resources(topology: Topology) -> Object:
-    """Return the resources of the supervisor: memory for the pods and Jobs that it keeps."""
+def _memory(topology: Topology) -> str:
+    """Return the memory that the supervisor needs for the pods and Jobs that it keeps."""
     replicas = sum(max(role.replicas, role.max_replicas or 0) for role in topology.roles)
     jobs = sum(not role.serves for role in topology.roles)
     needed = BASE + replicas * EACH_REPLICA + jobs * EACH_JOB
-    memory = f"{max(LEAST, -(-needed // STEP) * STEP) >> 10}Mi"
-    return {
-        "requests": {"cpu": CPU_REQUEST, "memory": memory},
-        "limits": {"cpu": CPU_LIMIT, "memory": memory},
-    }
-
-
-def _container(topology: Topology) -> Object:
-    job, port = topology.job, topology.job.run_policy.metrics_port
-    # The UID of the supervisor's own Job tells this run of the job from earlier ones.
-    run = {"fieldRef": {"fieldPath": "metadata.labels['batch.kubernetes.io/controller-uid']"}}
-    env: list[Object] = [
-        {"name": "MLGEN_PLAN", "value": f"{FOLDER}/{PLAN}"},
-        {"name": "MLGEN_RUN", "valueFrom": run},
-    ]
-    if topology.decides != "one":
-        env.append({"name": "MLGEN_EXIT", "value": "1"})
-    return {
-        "name": NAME,
-        "image": image(job.helpers),
-        "command": ["python3", "-m", "mlgen.runtime.supervise"],
-        "workingDir": "/",
-        "env": env,
-        **({"ports": [{"name": "metrics", "containerPort": port}]} if port else {}),
-        "resources": _resources(topology),
-        "securityContext": RESTRICTED,
-        "volumeMounts": [{"name": NAME, "mountPath": FOLDER}],
-    }
+    return f"{max(LEAST, -(-needed // STEP) * STEP) >> 10}Mi"

@@ -14,7 +14,7 @@ from typing import Any
 from mlgen.jobfile.model import PERMANENT_EXIT_CODES, TrainingJob
 from mlgen.kubernetes.labels import KUEUE_QUEUE
 from mlgen.kubernetes.limits import INT32_MAX
-from mlgen.objects import kueue
+from mlgen.objects import placement
 from mlgen.objects.labels import (
     MAX_REPLICAS,
     SUPERVISOR,
@@ -23,7 +23,6 @@ from mlgen.objects.labels import (
     selector,
     workload_name,
 )
-from mlgen.objects.placement import is_single_job
 from mlgen.objects.pod import pod_template
 from mlgen.objects.skeleton import filled
 from mlgen.problems import ValuePath
@@ -65,7 +64,7 @@ def _job(topology: Topology, role: Role) -> dict[str, Any]:
     (pkg/controller/job/job_controller.go, manageJob).
     """
     job = topology.job
-    queued = job.scheduling.gang == "kueue" and is_single_job(topology)
+    queued = job.scheduling.gang == "kueue" and placement.is_single_job(topology)
     job_metadata = metadata(job, workload_name(job, role), role.name, role)
     if queued:
         job_metadata["labels"][KUEUE_QUEUE] = job.scheduling.queue
@@ -96,7 +95,7 @@ def _is_suspended(topology: Topology, role: Role) -> bool:
     resume the Jobs and StatefulSets of these pods.
     """
     if topology.job.scheduling.gang == "kueue":
-        return is_single_job(topology)
+        return placement.is_single_job(topology)
     return topology.job.run_policy.suspend or bool(role.orders)
 
 
@@ -164,8 +163,8 @@ def _failure_rules(topology: Topology, role: Role) -> list[dict[str, Any]]:
     restarts the whole job after any failure, so a preempted pod has to count as failed there.
     """
     job, ignored = topology.job, IGNORE_DISRUPTION
-    if kueue.is_group(topology):
-        conditions = [*ignored["onPodConditions"], {"type": kueue.TERMINATED, "status": "True"}]
+    if placement.is_group(topology):
+        conditions = [*ignored["onPodConditions"], {"type": placement.TERMINATED, "status": "True"}]
         ignored = {**ignored, "onPodConditions": conditions}
     if role.restarts_together or role.restart in ("OnFailure", "Workflow"):
         return []

@@ -4,7 +4,7 @@ import pytest
 from objects.samples import job, role
 
 from mlgen.jobfile.model import Helpers, WaitPolicy
-from mlgen.objects.containers import (
+from mlgen.objects.pod import (
     helper_container,
     helpers_of,
     scripts,

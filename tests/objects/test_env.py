@@ -3,7 +3,7 @@
 import pytest
 from objects.samples import role
 
-from mlgen.objects.containers import index_variable, main_env, with_index_variable
+from mlgen.objects.pod import index_variable, main_env, with_index_variable
 from mlgen.topology import POD_IP
 
 INDEX = {"name": "MLGEN_REPLICA_INDEX", "value": "3"}

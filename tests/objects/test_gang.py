@@ -4,7 +4,7 @@ import pytest
 from objects.samples import LATER, one, role, topology
 
 from mlgen.jobfile.model import Scheduling
-from mlgen.objects.gang import pod_group
+from mlgen.objects.placement import pod_group
 from mlgen.problems import MlgenError
 
 

@@ -58,7 +58,7 @@ def test_part_of_is_the_name_without_a_hash():
 
 
 def test_a_pod_beside_the_job_has_all_labels_but_the_job():
-    labels = names.auxiliary_labels(job(), "supervisor")
+    labels = names.app_labels(job(), "supervisor")
 
     assert COMMON | {"app.kubernetes.io/component": "supervisor"} == {
         **labels,

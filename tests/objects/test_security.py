@@ -10,7 +10,7 @@ from mlgen.objects.security import RESTRICTED, patch, without_token
 
 @pytest.mark.parametrize("profile", [None, "baseline", "privileged"])
 def test_only_the_profile_restricted_sets_anything(profile):
-    assert patch(job(security=Security(profile)), "main") == {"spec": {}}
+    assert patch(job(security=Security(profile)), "main") == {}
 
 
 def test_restricted_sets_what_pod_security_requires():

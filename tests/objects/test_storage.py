@@ -83,7 +83,7 @@ def test_a_git_volume_is_cloned_by_a_helper():
     volumes = {"data": {"pvc": "d", "mountPath": "/d"}, "code": GIT}
     waiting = job(wait=WaitPolicy(30))
 
-    assert sync_helpers(waiting, role(spec={"volumes": volumes})) == [
+    assert [*sync_helpers(waiting, role(spec={"volumes": volumes}))] == [
         Helper(
             name="sync-code",
             script="sync-code.sh",

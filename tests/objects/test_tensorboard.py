@@ -1,26 +1,27 @@
 """TensorBoard beside a job."""
 
 import pytest
-from objects.samples import one, role, topology
+from objects.samples import role, topology
 
 from mlgen.jobfile.model import Security, Tensorboard
 from mlgen.kubernetes.pod_security import violations
-from mlgen.objects.tensorboard import deployment, service
+from mlgen.objects.services import tensorboard
 
 SELECTOR = {"mlgen.dev/tensorboard": "mnist", "mlgen.dev/role": "tensorboard"}
 BOARD = Tensorboard("/logs")
 
 
 def pod_of(*roles, board=BOARD, **fields):
-    return one(deployment(topology(*roles, tensorboard=board, **fields)))["spec"]["template"]
+    _, deployment = tensorboard(topology(*roles, tensorboard=board, **fields))
+    return deployment["spec"]["template"]
 
 
 def test_a_job_without_tensorboard_has_neither_service_nor_deployment():
-    assert [] == [*service(topology(role())), *deployment(topology(role()))]
+    assert [] == [*tensorboard(topology(role()))]
 
 
 def test_the_service_of_tensorboard():
-    manifest = one(service(topology(tensorboard=Tensorboard("/logs", port=80))))
+    manifest, _ = tensorboard(topology(tensorboard=Tensorboard("/logs", port=80)))
 
     assert manifest["metadata"]["name"] == "mnist-tensorboard"
     assert manifest["metadata"]["labels"]["app.kubernetes.io/component"] == "tensorboard"
@@ -34,7 +35,7 @@ def test_the_service_of_tensorboard():
 def test_the_deployment_of_tensorboard():
     board = Tensorboard("s3://logs", port=80)
 
-    manifest = one(deployment(topology(role(spec={"image": "train"}), tensorboard=board)))
+    _, manifest = tensorboard(topology(role(spec={"image": "train"}), tensorboard=board))
 
     assert manifest["kind"] == "Deployment"
     assert manifest["metadata"]["name"] == "mnist-tensorboard"
@@ -87,7 +88,7 @@ def test_the_image_defaults_to_the_first_of_the_roles(board, images, image):
 
     container = pod_of(*roles, board=Tensorboard("/logs", board))["spec"]["containers"][0]
 
-    assert image == container["image"]
+    assert image == container.get("image")
 
 
 def test_resources_of_the_user_replace_the_default():
