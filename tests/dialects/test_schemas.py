@@ -10,7 +10,7 @@ from support import ROOT
 
 from mlgen import bounds, dialects
 from mlgen.dialects import _schemas, mpi_operator
-from mlgen.dialects.volcano import tasks
+from mlgen.dialects.volcano.job import ANY, TABLES
 from mlgen.jobfile.patterns import SSH_FOLDER
 from mlgen.kubernetes.versions import KubeVersion
 
@@ -86,9 +86,20 @@ def test_the_rules_know_the_values_that_the_schemas_allow():
 
     assert mpi["mpiDistribution"]["enum"] == list(mpi_operator.DISTRIBUTIONS)
     assert ssh["sshAuthMountPath"]["pattern"] == SSH_FOLDER
-    assert policy["action"]["enum"] == list(tasks.ACTIONS)
-    assert policy["event"]["enum"] == ["", tasks.ANY, *tasks.EVENTS]
-    assert policy["events"]["items"]["enum"] == [tasks.ANY, *tasks.EVENTS]
+    assert policy["action"]["enum"] == list(TABLES["actions"])
+    assert policy["event"]["enum"] == ["", ANY, *TABLES["events"]]
+    assert policy["events"]["items"]["enum"] == [ANY, *TABLES["events"]]
+
+
+@pytest.mark.parametrize("dialect", ["volcano"])
+def test_every_problem_in_the_file_of_a_dialect_is_reported_by_its_code(dialect):
+    folder = ROOT / "mlgen" / "dialects" / dialect
+    code = "".join(path.read_text() for path in folder.glob("*.py"))
+
+    for name, row in _schemas.read(f"{dialect}.json")["problems"].items():
+        assert f'"{name}"' in code
+        assert len({"refuse", "differs"} & row.keys()) == 1
+        assert row.keys() <= {"refuse", "differs", "hint", "code"}
 
 
 @pytest.mark.parametrize("path", RESOURCES, ids=lambda path: path.stem)

@@ -1,0 +1,492 @@
+"""A Volcano job, read and checked: its policies, tasks and plugins, and the roles of the tasks.
+
+A policy maps events, or the exit code of a failed pod, to an action. The policies of a task come
+before those of the job, and the first one that matches applies. `spec.plugins` maps the name of a
+plugin to its arguments, written as on a command line.
+
+Source: volcano-sh/volcano, pkg/controllers/job: job_controller_util.go (applyPolicies) and
+state/running.go for policies, plugins for arguments and defaults; pkg/webhooks/admission/jobs:
+mutate for the defaults and the plugins that the webhook adds, validate for its checks.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from math import ceil
+from typing import NamedTuple
+
+from mlgen.bounds import JOB_PODS
+from mlgen.dialects import _problems
+from mlgen.dialects._builder import Builder, SourceValue
+from mlgen.dialects._schemas import read
+from mlgen.kubernetes.quantity import natural
+from mlgen.problems import choice, did_you_mean, one_of
+
+TABLES = read("volcano.json")
+"""What is known of Volcano.
+
+By plugin, `plugins` has its arguments with their defaults; `implied` those for which the webhook
+adds it; `required` the arguments that must name a task with replicas; `dependencies` a task that
+fails without another one, as its arguments name the two, because Volcano starts both at once and
+restarts the first until it succeeds; `deciding` the arguments that name the task that decides, and
+`decidingNames` the parts of names by which it is guessed, the preferred one first. `frameworks` has
+the plugins that are also frameworks of mlgen, with their roles: arguments of these names name
+tasks. `sshKeys` has the files that the plugin ssh mounts, with their keys in the Secret. Volcano
+copies the labels and annotations in `inherited` from the job to its pods. `actions` and `events`
+say in messages what Volcano does and when.
+"""
+
+ALL_CODES = range(1, 256)
+"""The exit codes of a container that has failed."""
+
+TOGETHER = ("RestartTask", "RestartPartition", "RestartJob")
+"""The actions that restart several pods together."""
+
+RESTARTS = ("RestartPod", *TOGETHER)
+"""The actions that replace failed pods."""
+
+ENDS = ("AbortJob", "TerminateJob")
+"""The actions that end the job unsuccessfully."""
+
+ANY = "*"
+"""Matches every event."""
+
+UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+"""The units of a duration in Go, in seconds."""
+
+DURATION_PART = re.compile(r"(\d{1,15}(?:\.\d*)?|\.\d+)(h|ms|m|us|µs|ns|s)")
+
+Event = str | int
+"""The name of an event, or the exit code of a failed pod."""
+
+
+class Policy(NamedTuple):
+    """One policy: where it is written, what Volcano does, and all events after which it does."""
+
+    source: SourceValue
+    action: str
+    events: tuple[Event, ...]
+
+    @property
+    def bound(self) -> int | None:
+        """After how many seconds it ends the job, at least 1; None if it does not.
+
+        https://pkg.go.dev/time#ParseDuration
+        """
+        text = self.source.get("timeout").value or ""
+        parts = DURATION_PART.findall(text)
+        is_valid = parts and "".join(number + unit for number, unit in parts) == text
+        if self.action not in ENDS or not is_valid:
+            return None
+        return max(1, ceil(sum(float(number) * UNITS[unit] for number, unit in parts)))
+
+
+def event_names(policy: SourceValue) -> set[str]:
+    """Return the events that a policy names in `event` or `events`; `*` is returned as it is."""
+    return {*policy.value.get("events", []), policy.value.get("event", "")} - {""}
+
+
+def parse_policies(policies: SourceValue) -> Iterator[Policy]:
+    """Yield the policies of a job or a task, in order.
+
+    `*` matches every event. A policy for PodPending needs a timeout, and matches nothing without.
+    """
+    for source in policies.items():
+        names, code = event_names(source), source.value.get("exitCode")
+        events = [event for event in TABLES["events"] if event in names or ANY in names]
+        if not source.get("timeout"):
+            events = [event for event in events if event != "PodPending"]
+        yield Policy(source, source.value["action"], tuple(events) if code is None else (code,))
+
+
+@dataclass(eq=False)
+class Task:
+    """One task.
+
+    Attributes:
+        source: where it is written.
+        name: in the Volcano job.
+        role: its name in the TrainingJob.
+        restart: the restart policy of its pods, written or by default. With Always and OnFailure,
+            the kubelet restarts their containers in place, and Volcano does not see a failed pod.
+        policies: its own, then those of the job.
+    """
+
+    source: SourceValue
+    name: str
+    role: str
+    restart: str
+    policies: tuple[Policy, ...]
+
+    @property
+    def replicas(self) -> int:
+        """How many pods it has: 0 if the field is missing."""
+        return int(self.source.get("replicas").value or 0)
+
+    @property
+    def pod(self) -> SourceValue:
+        """The specification of its pods."""
+        return self.source.get("template", "spec")
+
+    @property
+    def dependencies(self) -> list[SourceValue]:
+        """The names of the tasks in `dependsOn`."""
+        return list(self.source.get("dependsOn", "name").items())
+
+    def policy_for(self, event: Event) -> Policy | None:
+        """Return the policy that applies to an event: the first one that matches."""
+        return next((policy for policy in self.policies if event in policy.events), None)
+
+    def policies_by_code(self) -> dict[Event, Policy]:
+        """Return, by exit code of a failed pod, the policy that applies to it.
+
+        Empty if the pods restart their own containers: they never fail with an exit code.
+        """
+        policies: dict[Event, Policy] = {}
+        for policy in self.policies if self.restart == "Never" else ():
+            for code in ALL_CODES if "PodFailed" in policy.events else policy.events:
+                if code in ALL_CODES:
+                    policies.setdefault(code, policy)
+        return policies
+
+    @property
+    def completion_policy(self) -> Policy | None:
+        """The task's own policy, not one of the job, that completes the job when it completes."""
+        policy = self.policy_for("TaskCompleted")
+        is_own = policy and policy.source.path[:2] == ("spec", "tasks")
+        return policy if policy and is_own and policy.action == "CompleteJob" else None
+
+
+class VolcanoJob:
+    """A Volcano job.
+
+    Attributes:
+        builder: of the TrainingJob.
+        spec: of the Volcano job.
+        sources: by plugin, where it is written; for one that the webhook adds, where the plugin
+            that implies it is written.
+        arguments: by plugin and name, all arguments, written or by default.
+        tasks: in order.
+        framework: of mlgen.
+        deciders: the tasks that determine the outcome of training, at least one of which has pods.
+        any_decides: the first of several deciders that completes ends the job; otherwise all must.
+        is_guess: Volcano would also wait for other tasks than the deciders.
+    """
+
+    framework = "generic"
+    any_decides = is_guess = False
+
+    def __init__(self, builder: Builder) -> None:
+        self.builder, self.spec = builder, builder.spec
+        self.sources: dict[str, SourceValue] = {}
+        self.arguments: dict[tuple[str, str], SourceValue] = {}
+        self._read_plugins()
+        self.tasks = list(self._tasks())
+        self.deciders: list[Task] = []
+        self._validate()
+
+    def report(self, problem: str, source: SourceValue, **added: object) -> None:
+        """Report a problem of the table."""
+        _problems.report(self.builder, "volcano", problem, source, **added)
+
+    @property
+    def running(self) -> list[Task]:
+        """The tasks with replicas."""
+        return [task for task in self.tasks if task.replicas]
+
+    @property
+    def scheduler(self) -> str:
+        """The gang scheduler of the TrainingJob; "" if none is written yet."""
+        return str(self.builder.data["spec"].get("scheduling", {}).get("gang", ""))
+
+    @property
+    def min_available(self) -> int:
+        """How many pods the gang needs.
+
+        If the job's minAvailable is 0 or missing, that is the sum over all tasks, and each task
+        counts with its own minAvailable, by default its replicas.
+        """
+        of_tasks = [(t.source.get("minAvailable").value, t.replicas) for t in self.running]
+        least = sum(count if least is None else least for least, count in of_tasks)
+        return int(self.spec.get("minAvailable").value or least)
+
+    def argument(self, plugin: str, name: str) -> SourceValue:
+        """Return an argument; its value is None if the job does not have the plugin."""
+        return self.arguments.get((plugin, name), SourceValue(None))
+
+    def hosts(self, task: Task) -> list[str]:
+        """Return the host names of the replicas of a task."""
+        name = self.builder.name
+        return [f"{name}-{task.role}-{i}.{name}" for i in range(task.replicas)]
+
+    def hosts_of(self, plugin: str, name: str) -> list[str]:
+        """Return the host names of the task that an argument of a plugin names."""
+        named = self.argument(plugin, name).value
+        return [host for task in self.tasks if task.name == named for host in self.hosts(task)]
+
+    def _tasks(self) -> Iterator[Task]:
+        job_policies = tuple(parse_policies(self.spec.get("policies")))
+        for i, source in enumerate(self.spec.get("tasks").items()):
+            name = source.get("name").value or f"default{i}"
+            restart = source.get("template", "spec", "restartPolicy").value or "Always"
+            policies = (*parse_policies(source.get("policies")), *job_policies)
+            yield Task(source, name, name, restart, policies)
+
+    def _read_plugins(self) -> None:
+        """Read the plugins, and add those that the webhook adds with their defaults."""
+        for name, source in self.spec.get("plugins").fields():
+            if name in TABLES["plugins"]:
+                self.sources[name] = source
+            else:
+                self.report(
+                    "unknown-plugin",
+                    source,
+                    plugin=name,
+                    hint=choice(name, list(TABLES["plugins"])),
+                )
+        for implied, causes in TABLES["implied"].items():
+            for cause in causes:
+                if cause in self.sources:
+                    self.sources.setdefault(implied, self.sources[cause])
+        for plugin, source in self.sources.items():
+            for name, default in TABLES["plugins"][plugin].items():
+                self.arguments[plugin, name] = SourceValue(default, source.path)
+            self._read_arguments(plugin)
+
+    def _read_arguments(self, plugin: str) -> None:
+        """Parse arguments as Go's `flag` does: `--a=b`, `--a b`, or `--a` for true.
+
+        https://pkg.go.dev/flag#hdr-Command_line_flag_syntax
+        """
+        defaults, items = TABLES["plugins"][plugin], self.spec.get("plugins", plugin).items()
+        for item in items:
+            name, equals, text = item.value.lstrip("-").partition("=")
+            if name not in defaults or not item.value.startswith("-"):
+                hint = "remove it: this plugin has no arguments"
+                if defaults:
+                    hint = choice(f"--{name}", [f"--{option}" for option in defaults])
+                self.report("unknown-argument", item, plugin=plugin, hint=hint)
+                continue
+            default = defaults[name]
+            is_bool = isinstance(default, bool)
+            if not equals:
+                text = "true" if is_bool else str(next(items, SourceValue("")).value)
+            value = _value(text, default)
+            if value is None:
+                wanted = "true or false" if is_bool else "a non-negative integer"
+                example = f"--{name}={str(default).lower()}"
+                self.report(
+                    "bad-argument", item, wanted=wanted, name=name, text=text, example=example
+                )
+            self.arguments[plugin, name] = SourceValue(value, item.path)
+
+    def _validate(self) -> None:
+        """Report every error in the job, in its tasks and in what its plugins need."""
+        self._validate_policies(self.spec.get("policies"))
+        names = [task.name for task in self.tasks]
+        for i, task in enumerate(self.tasks):
+            if task.name in names[:i]:
+                self.report("duplicate-task", task.source.get("name"), name=task.name)
+            self._validate_task(task)
+        self._validate_replicas()
+        self._validate_dependencies(names)
+        self._validate_volumes()
+
+    def _validate_policies(self, policies: SourceValue) -> None:
+        """Report errors in the policies of a job or a task."""
+        seen: set[Event] = set()
+        for policy in policies.items():
+            events, code = event_names(policy), policy.get("exitCode")
+            if bool(events) == bool(code):
+                self.report("events-or-code", policy, got="both" if code else "neither")
+            for event in sorted(events):
+                if event in seen:
+                    self.report("duplicate-event", policy, event=event)
+            seen |= events
+            if ANY in seen and len([event for event in seen if isinstance(event, str)]) > 1:
+                self.report("any-and-other-events", policy)
+            if code.value == 0:
+                self.report("code-of-success", code)
+            elif code.value in seen:
+                self.report("duplicate-code", code)
+            seen |= {code.value} if code else set()
+
+    def _validate_task(self, task: Task) -> None:
+        self._validate_policies(task.source.get("policies"))
+        if not TASK_NAME.fullmatch(task.name):
+            self.report("invalid-name", task.source.get("name"), name=task.name)
+        least, partitions = task.source.get("minAvailable"), task.source.get("partitionPolicy")
+        if least and least.value > task.replicas:
+            total = f"{task.replicas} replicas of {task.name}"
+            self.report("too-many-available", least, most=task.replicas, total=total)
+        for name in ("hostname", "subdomain"):
+            if task.pod.get(name):
+                self.report("reserved", task.pod.get(name), name=name)
+        if task.restart not in RESTART_POLICIES:
+            self.report(
+                "restart-policy", task.pod.get("restartPolicy"), hint=one_of(RESTART_POLICIES)
+            )
+        if partitions:
+            pods = partitions.value["totalPartitions"] * partitions.value["partitionSize"]
+            if pods != task.replicas:
+                self.report("partitions-product", partitions, pods=pods, task=task)
+
+    def _validate_replicas(self) -> None:
+        """Report a wrong number of replicas, and tasks that a plugin needs and that have none."""
+        total, least = sum(task.replicas for task in self.tasks), self.spec.get("minAvailable")
+        if total > JOB_PODS:
+            largest = max(self.tasks, key=lambda task: task.replicas)
+            self.report("too-many-pods", largest.source.get("replicas"), total=total, most=JOB_PODS)
+        if least and least.value > total:
+            self.report(
+                "too-many-available", least, most=total, total=f"{total} replicas of all tasks"
+            )
+        if not total:
+            self.report("no-replicas", self.spec.get("tasks"))
+        running = {task.name for task in self.running}
+        for plugin, arguments in TABLES["required"].items():
+            for name in (self.argument(plugin, argument) for argument in arguments):
+                if name and name.value not in running:
+                    self.report("task-of-plugin", name, plugin=plugin, hint=_known(name, running))
+
+    def _validate_dependencies(self, names: list[str]) -> None:
+        """Report dependencies on unknown tasks, and cycles."""
+        for dependency in (name for task in self.tasks for name in task.dependencies):
+            if dependency.value not in names:
+                self.report("unknown-task", dependency, hint=_known(dependency, names))
+        try:
+            graph = {task.name: {name.value for name in task.dependencies} for task in self.tasks}
+            TopologicalSorter(graph).prepare()
+        except CycleError as error:
+            cycle = list(reversed(error.args[1]))
+            source = self.spec.get("tasks", names.index(cycle[0]), "dependsOn")
+            self.report("cycle", source, cycle=" → ".join(cycle))
+
+    def _validate_volumes(self) -> None:
+        """Report volumes with no claim or two claims, and duplicate paths."""
+        seen: set[str] = set()
+        for volume in self.spec.get("volumes").items():
+            path, named = volume.get("mountPath"), bool(volume.get("volumeClaimName").value)
+            if path.value in seen:
+                self.report("duplicate-path", path)
+            seen.add(path.value)
+            if named == bool(volume.get("volumeClaim")):
+                self.report("two-claims" if named else "no-claim", volume)
+
+
+def _value(text: str, default: object) -> object:
+    """Return a text as the type of the default, or None if it cannot be parsed."""
+    if isinstance(default, bool):
+        words = {"1": True, "t": True, "true": True, "0": False, "f": False, "false": False}
+        return words.get(text.lower())
+    return natural(text) if isinstance(default, int) else text
+
+
+TASK_NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+"""The name of a role, and therefore of a task. Volcano's names may also start with a digit."""
+
+RESTART_POLICIES = ("Always", "OnFailure", "Never")
+
+
+def _known(name: SourceValue, tasks: Iterable[str]) -> str:
+    """Return a hint for the name of a task that does not exist."""
+    return did_you_mean(name.value, tasks) or f"the tasks are: {', '.join(sorted(tasks))}"
+
+
+def assign_roles(job: VolcanoJob) -> None:
+    """Set the framework, and let the tasks have the names of its roles.
+
+    Reports an error if the plugins of two frameworks are used, or a task is no role.
+    """
+    frameworks = [name for name in TABLES["frameworks"] if name in job.sources]
+    if not frameworks:
+        return
+    if len(frameworks) > 1:
+        job.report("two-frameworks", job.sources[frameworks[1]], both=" and ".join(frameworks))
+    roles = {
+        job.argument(frameworks[0], role).value: role
+        for role in TABLES["frameworks"][frameworks[0]]
+    }
+    others = [task for task in job.tasks if task.name not in roles]
+    if others and not _has_effect(job, frameworks[0]):
+        return
+    job.framework = frameworks[0]
+    for task in others:
+        job.report("no-role", task.source, plugin=job.framework, task=task, roles=", ".join(roles))
+    for task in job.tasks:
+        task.role = roles.get(task.name, task.name)
+        if task.role != task.name:
+            job.report("renamed", task.source.get("name"), role=task.role)
+
+
+def _has_effect(job: VolcanoJob, framework: str) -> bool:
+    """True if the plugin changes any pod.
+
+    pytorch needs its master, tensorflow more than one pod. Source: volcano-sh/volcano,
+    pkg/controllers/job/plugins/distributed-framework.
+    """
+    if framework == "pytorch":
+        return job.argument(framework, "master").value in [task.name for task in job.tasks]
+    return len(job.tasks) > 1 or job.tasks[0].replicas > 1
+
+
+def choose_deciders(job: VolcanoJob) -> None:
+    """Set the tasks that determine the outcome of training.
+
+    Those whose own policy completes the job; else all that end by themselves, as far as that is
+    known. A warning tells the user if Volcano waits for others too.
+    """
+    tasks = job.running
+    likely = [task for task in tasks if task.completion_policy]
+    likely = likely or (tasks if len(tasks) == 1 else _likely_deciders(job, tasks))
+    # The ranks of one framework are one group, and minSuccess counts replicas of one role.
+    if job.framework == "pytorch" or job.spec.get("minSuccess"):
+        likely = likely[:1]
+    job.deciders = likely
+    policies = [task.policy_for("TaskCompleted") for task in likely]
+    job.any_decides = all(policy and policy.action == "CompleteJob" for policy in policies)
+    job.is_guess = not job.any_decides and len(likely) < len(tasks)
+    if job.is_guess:
+        ending = [task.role for task in tasks if task.restart != "Always"]
+        together = len(ending) > len(likely) and not job.spec.get("minSuccess")
+        have = "has" if len(likely) == 1 else "have"
+        roles = " and ".join(task.role for task in likely)
+        problem = "guessed-of-several" if together else "guessed"
+        job.report(
+            problem, job.spec.get("tasks"), roles=f"{roles} {have}", ending=", ".join(ending)
+        )
+
+
+def _likely_deciders(job: VolcanoJob, tasks: list[Task]) -> list[Task]:
+    """Return the tasks that most likely train: by plugin, else by name, else by dependencies.
+
+    Tasks that always restart do not end, nor may those that others need.
+    """
+    by_name = {task.name: task for task in tasks}
+    for plugin, arguments in TABLES["deciding"].items():
+        for argument in arguments:
+            if job.argument(plugin, argument).value in by_name:
+                return [by_name[job.argument(plugin, argument).value]]
+    needed = {name.value for task in tasks for name in task.dependencies}
+    last = [task for task in tasks if task.name not in needed]
+    ending = [task for task in last if task.restart != "Always"]
+    named = [
+        [task for task in ending or last if name in task.name] for name in TABLES["decidingNames"]
+    ]
+    likely = next(filter(None, named), ending or last)
+    return likely if ending else likely[:1]
+
+
+def restart_as_jobs(job: VolcanoJob) -> None:
+    """Let tasks that always restart have a restart policy that a Job accepts, if they are Jobs.
+
+    The roles of frameworks are Jobs, except for parameter servers, and so are the deciding roles. A
+    warning tells the user if another policy is written.
+    """
+    for task in job.tasks:
+        is_rank = job.framework in TABLES["frameworks"] and task.role != "ps"
+        if task.restart == "Always" and (is_rank or task in job.deciders):
+            task.restart = "OnFailure"
+            if task.pod.get("restartPolicy"):
+                job.report("always", task.pod.get("restartPolicy"), role=task.role)
