@@ -1,7 +1,6 @@
 """Custom resources → the equivalent job files, for a team that moves over."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
 
 from mlgen import dialects, frameworks
 from mlgen.documents import comments
@@ -45,9 +44,16 @@ def _moved(document: Document, native: Document) -> dict[ValuePath, comments.Com
     """Return the comments of a custom resource, by the path of their value in the TrainingJob."""
     moved: dict[ValuePath, comments.Comment] = {}
     remarks = comments.read(document.text)
-    targets = _targets(native) if remarks else _Target()
+    exact: dict[ValuePath, ValuePath] = {}
+    within: dict[ValuePath, ValuePath] = {}
+    for new, old in native.origins() if remarks else ():
+        exact.setdefault(old, new)
+        path = old
+        while path and path not in within:
+            within[path], path = new, path[:-1]
+    targets = within | exact
     for path, comment in remarks.items():
-        target = comments.END if path == comments.END else targets.of(path)
+        target = comments.END if path == comments.END else _target(path, targets)
         if target:
             merged = moved.setdefault(target, comments.Comment())
             merged.above += comment.above
@@ -55,44 +61,19 @@ def _moved(document: Document, native: Document) -> dict[ValuePath, comments.Com
     return moved
 
 
-@dataclass(slots=True)
-class _Target:
-    """Where a value of the custom resource has moved to.
+def _target(path: ValuePath, targets: Mapping[ValuePath, ValuePath]) -> ValuePath:
+    """Return the path that a value has moved to, else that of its first child or a parent.
 
-    Attributes:
-        exact: its path in the TrainingJob, or ().
-        within: the path there of the first value in it, or of itself, or ().
-        inner: the targets of the values in it.
+    The nearest parent is taken; the outermost one is the replica type or policy around it.
+
+    Args:
+        path: of the value in the custom resource.
+        targets: by the paths there, the path in the TrainingJob of that value or the first in it.
     """
-
-    exact: ValuePath = ()
-    within: ValuePath = ()
-    inner: dict[str | int, "_Target"] = field(default_factory=dict)
-
-    def of(self, path: ValuePath) -> ValuePath:
-        """Return the path that a value has moved to, else that of its first child or a parent.
-
-        The nearest parent is taken; the outermost one is the replica type or policy around it.
-        """
-        target: _Target | None = self
-        found: ValuePath = ()
-        for depth, step in enumerate(path, 1):
-            target = target.inner.get(step) if target else None
-            if target and (depth > OUTERMOST or depth == len(path)):
-                found = target.exact or target.within
-        return found
-
-
-def _targets(native: Document) -> _Target:
-    """Return where each value of the custom resource of a TrainingJob has moved to."""
-    root = _Target()
-    for new, old in native.origins():
-        target = root
-        for step in old:
-            target = target.inner.setdefault(step, _Target())
-            target.within = target.within or new
-        target.exact = target.exact or new
-    return root
+    for depth in (len(path), *range(len(path) - 1, OUTERMOST, -1)):
+        if path[:depth] in targets:
+            return targets[path[:depth]]
+    return ()
 
 
 OUTERMOST = 2
