@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from mlgen.dialects._schemas import COMMON, read
 from mlgen.documents.document import UNWRITTEN, Document, Mark
 from mlgen.jobfile.model import API_VERSION, KILLED_EXIT_CODES, KIND
 from mlgen.kubernetes.labels import KUEUE_QUEUE, LAST_APPLIED
@@ -183,10 +184,7 @@ class Builder:
         if not name and generated:
             fixed = generated.value.rstrip("-.")
             self.put(("metadata", "name"), generated, fixed)
-            message = (
-                f"mlgen adds no random suffix; every job of this resource has the name {fixed}"
-            )
-            self.differs(generated, message, "set metadata.name if there is more than one")
+            self.report("generated-name", generated, fixed=fixed)
         elif not name:
             message = 'field "name" is missing'
             self.refuse(metadata, message, "give the job a name", "missing-field")
@@ -255,11 +253,7 @@ class Builder:
         """
         codes = [str(code) for code in KILLED_EXIT_CODES if code not in retried]
         if codes:
-            message = (
-                f"the operator does not restart all pods after exit code {' or '.join(codes)}; here"
-                " they restart, because the system ends containers with this code"
-            )
-            self.differs(source, message)
+            self.report("killed-codes", SourceValue(" or ".join(codes), source.path))
 
     def refuse(
         self, source: SourceValue, message: str, hint: str = "", code: Code = "refused"
@@ -270,6 +264,20 @@ class Builder:
     def differs(self, source: SourceValue, message: str, hint: str = "") -> None:
         """Report a warning: the operator does something that the rendered job does not."""
         self.collector.add(Problem(source.path, message, "differs", hint, warning=True))
+
+    def report(self, name: str, source: SourceValue, /, **values: Any) -> None:
+        """Report an error or a warning about a value, unless it is not set.
+
+        Args:
+            name: of the problem in `problems` of common.json, where its message and hint are.
+            source: the value, which is {value} there.
+            values: the others that are in braces there.
+        """
+        if source:
+            row = read(COMMON)["problems"][name]
+            text = {key: text.format(value=source.value, **values) for key, text in row.items()}
+            write = self.refuse if "refused" in row else self.differs
+            write(source, *text.values())
 
     def role(
         self, name: str, template: SourceValue, main: SourceValue, port: str | None = None
@@ -348,8 +356,7 @@ class Builder:
         for item in env.items():
             name, reference = item.value["name"], item.get("valueFrom")
             if name in variables:
-                hint = "keep one; the last one takes effect"
-                self.differs(item.get("name"), f"duplicate variable {name}", hint)
+                self.report("duplicate-variable", item.get("name"))
             value = {"valueFrom": reference.value} if reference else item.value.get("value", "")
             variables[name] = value
             self.origins[(*role, "env", name)] = item.path if reference else item.get("value").path

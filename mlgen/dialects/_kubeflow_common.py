@@ -2,14 +2,18 @@
 
 Kubeflow's training operator and MPI operator and KubeDL all started with that library. So a job is
 a mapping of replica types, each with a pod template, and a policy for the whole job. Read from the
-training operator 1.9, pkg/apis/kubeflow.org/v1/common_types.go and pkg/controller.v1/common.
+training operator 1.9, pkg/apis/kubeflow.org/v1 and pkg/controller.v1 (1.8 for MXJob), from
+kubeflow/xgboost-operator, and from kubedl-io/kubedl at b93a2b4.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
-from mlgen.dialects._builder import ENDLESS, Builder, SourceValue
+from mlgen.dialects._builder import ENDLESS, Builder, Dialect, SourceValue
+from mlgen.dialects._schemas import COMMON, read
 from mlgen.problems import choice
 
 JOB_NAME = re.compile("[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -21,27 +25,59 @@ RETRYABLE_EXIT_CODES = [130, 137, 138, 143]
 
 @dataclass(frozen=True)
 class Rules:
-    """The names and defaults of one kind.
+    """The names and defaults of one kind in one version: a row of `jobs` in common.json.
 
     Attributes:
         framework: the TrainingJob's name of the framework.
+        like: the kind whose row has the fields that are not in this one.
+        old: ExitCode retries the exit codes of Kubeflow before v1.
         replica_field: the field of `spec` that holds the replica types.
         roles: the replica types, in the order in which they are written.
+        needs_master: the operator requires a Master.
         container: the name of the training container.
         port: the name of the port that peers connect to; "" if the operator creates no Services.
-        restart: the default restart policy.
         servers: the roles that never end by themselves.
-        role_restarts: the default restart policies of roles, where they differ from `restart`.
+        restart: the default restart policy.
+        restarts: the default restart policies of roles, where they differ from `restart`.
+        overwritten: variables that the operator appends to the user's, so that its own values take
+            effect.
+        defaults: of fields of `runPolicy`; that of `backoffLimit` only applies to restarts.
+        manager: the operator's name for itself in `managedBy`.
+        transport: how mpirun reaches the workers, "ssh" or "kubectl-exec".
+        list: of v1alpha1, whose replica types are a list; see `mlgen.dialects.kubeflow.v1alpha1`.
     """
 
     framework: str
-    replica_field: str
-    roles: tuple[str, ...]
-    container: str
+    like: str = ""
+    old: bool = False
+    replica_field: str = ""
+    roles: Sequence[str] = ()
+    needs_master: bool = False
+    container: str = ""
     port: str = ""
+    servers: Sequence[str] = ()
     restart: str = "Never"
-    servers: tuple[str, ...] = ()
-    role_restarts: Mapping[str, str] = field(default_factory=dict)
+    restarts: Mapping[str, str] = field(default_factory=dict)
+    overwritten: Sequence[str] = ()
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    manager: str = ""
+    transport: str = ""
+    list: Mapping[str, Any] = field(default_factory=dict)
+
+
+def dialect(name: str, write: Callable[..., None], groups: tuple[str, ...] = ()) -> Dialect:
+    """Return a dialect whose kinds are all written by one function, each by its rules."""
+    kinds = {
+        (version, kind): partial(write, rules=Rules(**_row(f"{version}/{kind}")))
+        for version, schemas in read(f"{name}.json")["kinds"].items()
+        for kind in schemas
+    }
+    return Dialect(kinds=kinds, groups=groups)
+
+
+def _row(name: str) -> dict[str, Any]:
+    row: dict[str, Any] = read(COMMON)["jobs"][name]
+    return _row(row["like"]) | row if "like" in row else row
 
 
 def replica_types(builder: Builder, rules: Rules) -> dict[str, SourceValue]:
@@ -54,8 +90,7 @@ def replica_types(builder: Builder, rules: Rules) -> dict[str, SourceValue]:
             message = f'unknown replica type "{name}"'
             builder.refuse(replica_type, message, choice(name, rules.roles))
         elif role in by_role:
-            message = f"duplicate replica type {canonical[role]}: its name is case-insensitive"
-            builder.refuse(replica_type, message, "keep one of the two")
+            builder.report("duplicate-role", replica_type, name=canonical[role])
         else:
             by_role[role] = replica_type
     return {role: by_role[role] for role in canonical if role in by_role}
@@ -64,12 +99,7 @@ def replica_types(builder: Builder, rules: Rules) -> dict[str, SourceValue]:
 def check_name(builder: Builder) -> None:
     """Reject a job name that the operator's webhook rejects."""
     if not JOB_NAME.fullmatch(builder.name):
-        source = SourceValue(builder.name, builder.origins["metadata", "name"])
-        hint = (
-            "use at most 63 lower-case letters, digits and dashes; start with a letter, and do not"
-            " end with a dash"
-        )
-        builder.refuse(source, f'"{builder.name}" is not a valid job name', hint)
+        builder.report("job-name", SourceValue(builder.name, builder.origins["metadata", "name"]))
 
 
 def main_container(builder: Builder, template: SourceValue, name: str) -> SourceValue | None:
@@ -83,58 +113,44 @@ def main_container(builder: Builder, template: SourceValue, name: str) -> Source
         if container.value["name"] == name:
             main = container
     if main is None:
-        message = f'no container has the name "{name}"'
-        builder.refuse(containers, message, f'name the training container "{name}"')
+        builder.report("no-container", containers, name=name)
     elif not main.get("image").value:
-        builder.refuse(main, "the training container has no image", "set image")
+        builder.report("no-training-image", main)
         return None
     elif main.value["name"] != name:
-        warn_of_container_name(builder, main.get("name"), name)
+        builder.report("container-name", main.get("name"), name=name)
     return main
-
-
-def warn_of_container_name(builder: Builder, written: SourceValue, name: str) -> None:
-    """Warn that the only container of a pod does not have the operator's name of it."""
-    message = f'the only container trains, but the operator requires the name "{name}"'
-    builder.differs(written, message, f"write name: {name}")
 
 
 def write_roles(builder: Builder, rules: Rules) -> dict[str, SourceValue]:
     """Write the framework and every role with the operator's defaults; return `replica_types`."""
-    check_name(builder)
     builder.put(("spec", "framework"), builder.resource.get("kind"), rules.framework)
     by_role = replica_types(builder, rules)
+    builder.report("ai-master", by_role.pop("aimaster", SourceValue(None)))
     for role, replica_type in by_role.items():
-        main = main_container(builder, replica_type.get("template"), rules.container)
+        path, template = ("spec", "roles", role), replica_type.get("template")
+        main = main_container(builder, template, _container_name(builder, template, rules))
         if main:
-            write_role(builder, rules, role, replica_type, main)
+            builder.role(role, template, main, rules.port)
+            builder.put((*path, "replicas"), replica_type.get("replicas"))
+            restart = replica_type.get("restartPolicy")
+            policy = restart.value or rules.restarts.get(role, rules.restart)
+            builder.put((*path, "restartPolicy"), restart, policy)
+            if rules.old and policy == "ExitCode":
+                builder.put((*path, "retryableExitCodes"), restart, RETRYABLE_EXIT_CODES)
     return by_role
 
 
-def write_role(
-    builder: Builder, rules: Rules, role: str, replica_type: SourceValue, main: SourceValue
-) -> None:
-    """Write a role, with the number of replicas and their restart policy.
+def _container_name(builder: Builder, template: SourceValue, rules: Rules) -> str:
+    """Return the name of the training container.
 
-    Args:
-        builder: receives it.
-        rules: of the kind.
-        role: its name.
-        replica_type: where it is written.
-        main: the training container.
+    If KubeDL creates no Services, it is `mainContainer`, else that of the kind, else the first.
     """
-    path, restart = ("spec", "roles", role), replica_type.get("restartPolicy")
-    builder.role(role, replica_type.get("template"), main, rules.port)
-    builder.put((*path, "replicas"), replica_type.get("replicas"))
-    default = rules.role_restarts.get(role, rules.restart)
-    builder.put((*path, "restartPolicy"), restart, restart.value or default)
-
-
-def write_retryable_exit_codes(builder: Builder, role: str, source: SourceValue) -> None:
-    """Write the exit codes that ExitCode retries, except in v1 of Kubeflow."""
-    if builder.roles[role].get("restartPolicy") == "ExitCode":
-        path = ("spec", "roles", role, "retryableExitCodes")
-        builder.put(path, source, RETRYABLE_EXIT_CODES)
+    if rules.port:
+        return rules.container
+    names = [container["name"] for container in template.get("spec", "containers").value]
+    candidates = (builder.spec.get("mainContainer").value, rules.container, names[0])
+    return str(next(candidate for candidate in candidates if candidate in names))
 
 
 def require_one(builder: Builder, replica_type: SourceValue, name: str) -> bool:
@@ -145,7 +161,7 @@ def require_one(builder: Builder, replica_type: SourceValue, name: str) -> bool:
     """
     replicas = replica_type.get("replicas")
     if replicas.value not in (None, 1):
-        builder.refuse(replicas, f"the {name} must have one replica", "write replicas: 1")
+        builder.report("one-replica", replicas, name=name)
         return False
     return True
 
@@ -182,74 +198,59 @@ def warn_of_worker_restarts(builder: Builder, restart: SourceValue) -> None:
     """
     launcher_restarts = builder.roles.get("launcher", {}).get("restartPolicy") != "Never"
     if launcher_restarts and restart.value in ("Never", "ExitCode"):
-        message = "the operator ends the job if a worker fails; here, it and the launcher restart"
-        hint = "write restartPolicy: Never for the Launcher, which fails if it loses a worker"
-        builder.differs(restart, message, hint)
+        builder.report("worker-restarts", restart)
 
 
 def drop_overwritten(builder: Builder, names: Iterable[str]) -> None:
     """Remove the user's values of these variables, which the operator overwrites."""
     for role, fields in builder.roles.items():
         for name in [name for name in names if name in fields.get("env", {})]:
-            source = SourceValue(None, builder.origins["spec", "roles", role, "env", name])
-            message = f"the operator overwrites {name}, and mlgen does the same"
-            builder.differs(source, message, "remove it")
+            source = SourceValue(name, builder.origins["spec", "roles", role, "env", name])
+            builder.report("overwritten", source)
             del fields["env"][name]
         if not fields.get("env", True):
             del fields["env"]
 
 
-def run_policy(
-    builder: Builder,
-    replica_types: Mapping[str, SourceValue],
-    manager: str,
-    clean: str = "",
-    *,
-    endless: bool = True,
-) -> None:
+POLICIES = (
+    "cleanPodPolicy",
+    "ttlSecondsAfterFinished",
+    "backoffLimit",
+    "suspend",
+    "activeDeadlineSeconds",
+)
+"""The fields of a run policy that a job file has with the same names."""
+
+
+def run_policy(builder: Builder, rules: Rules, replica_types: Mapping[str, SourceValue]) -> None:
     """Write the policies of the whole job, from `runPolicy` or from `spec` itself.
 
     Args:
         builder: has all roles.
+        rules: of the kind.
         replica_types: by role.
-        manager: the operator's name for itself in `managedBy`.
-        clean: the operator's default of `cleanPodPolicy`, if it is not None.
-        endless: without a `backoffLimit`, the operator restarts replicas without limit.
     """
-    spec = builder.spec
-    for name in (
-        "cleanPodPolicy",
-        "ttlSecondsAfterFinished",
-        "backoffLimit",
-        "suspend",
-        "activeDeadlineSeconds",
-    ):
-        builder.put(("spec", "runPolicy", name), policy_field(spec, name))
-    if clean and not policy_field(spec, "cleanPodPolicy"):
-        builder.put(("spec", "runPolicy", "cleanPodPolicy"), spec, clean)
+    spec, path = builder.spec, ("spec", "runPolicy")
+    for name in POLICIES:
+        builder.put((*path, name), policy_field(spec, name))
     restarts = {role.get("restartPolicy", "Never") for role in builder.roles.values()}
-    written = builder.data["spec"].get("runPolicy", {})
-    if endless and restarts != {"Never"} and "backoffLimit" not in written:
-        builder.put(("spec", "runPolicy", "backoffLimit"), spec, ENDLESS)
+    for name, default in rules.defaults.items():
+        applies = name != "backoffLimit" or restarts != {"Never"}
+        if applies and name not in builder.data["spec"].get("runPolicy", {}):
+            builder.put((*path, name), spec, default)
     _never_retry(builder)
     managed = policy_field(spec, "managedBy")
-    if managed.value != manager:
-        builder.put(("spec", "runPolicy", "managedBy"), managed)
+    if managed.value != rules.manager:
+        builder.put((*path, "managedBy"), managed)
     _scheduling(builder, policy_field(spec, "schedulingPolicy"), replica_types)
-
-
-def bound_crashes(builder: Builder, rules: Rules) -> None:
-    """Let the restarts of servers with Always count against `backoffLimit`, if `run_policy` did.
-
-    They are StatefulSets, which have no limit. The operators add up the restarts of running pods
-    (PastBackoffLimit in pkg/core/job.go).
-    """
     for name in rules.servers:
         if builder.roles.get(name, {}).get("restartPolicy") == "Always":
+            # They are StatefulSets, which have no limit. The operators add up the restarts of
+            # running pods (PastBackoffLimit in pkg/core/job.go).
             limit = builder.data["spec"]["runPolicy"]["backoffLimit"]
             crashes = 0 if limit == ENDLESS else max(limit, 1)
-            source = policy_field(builder.spec, "backoffLimit") or builder.spec
-            builder.put(("spec", "runPolicy", "giveUpAfter", "crashes"), source, crashes)
+            source = policy_field(spec, "backoffLimit") or spec
+            builder.put((*path, "giveUpAfter", "crashes"), source, crashes)
 
 
 def _never_retry(builder: Builder) -> None:
@@ -289,36 +290,9 @@ def _scheduling(
         for replica_type in replica_types.values()
     } - {None, "", "default-scheduler"}
     if not schedulers:
-        builder.differs(
-            policy,
-            "the operator uses the gang scheduler that it was started with; no gang is rendered,"
-            " because the resource does not name that scheduler",
-            "set schedulerName in the templates, or pass --set spec.scheduling.gang=volcano",
-        )
+        builder.report("no-scheduler", policy)
         return
     gang = "volcano" if "volcano" in schedulers else "coscheduling"
     builder.put(("spec", "scheduling", "gang"), policy, gang)
-    for name, job_field in GANG_FIELDS[gang].items():
+    for name, job_field in read(COMMON)["gang"][gang].items():
         builder.put(("spec", "scheduling", job_field), policy.get(name))
-
-
-GANG_FIELDS = {
-    "volcano": {
-        "queue": "queue",
-        "priorityClass": "priorityClassName",
-        "priorityClassName": "priorityClassName",
-        "minAvailable": "minMember",
-        "minResources": "minResources",
-    },
-    "coscheduling": {
-        "priorityClass": "priorityClassName",
-        "priorityClassName": "priorityClassName",
-        "minAvailable": "minMember",
-        "minResources": "minResources",
-        "scheduleTimeoutSeconds": "scheduleTimeoutSeconds",
-    },
-}
-"""By gang scheduler: the fields of a schedulingPolicy that it supports, and the job file's fields.
-
-KubeDL calls `priorityClassName` what Kubeflow calls `priorityClass`.
-"""

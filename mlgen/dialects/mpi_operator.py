@@ -14,13 +14,14 @@ from collections.abc import Iterator, Mapping
 from shlex import quote
 from typing import Any
 
-from mlgen.dialects._builder import ENDLESS, Builder, Dialect, SourceValue
+from mlgen.dialects._builder import ENDLESS, Builder, SourceValue
 from mlgen.dialects._kubeflow_common import (
+    Rules,
+    dialect,
     has_gpus,
     policy_field,
     require_one,
     run_policy,
-    warn_of_container_name,
     warn_of_worker_restarts,
     write_slots,
 )
@@ -37,11 +38,9 @@ DISTRIBUTIONS = {
 }
 """The job file's `implementation`, by `mpiDistribution`; the names in lower case are older."""
 
-TRAINING_OPERATOR = "kubeflow.org/training-operator"
-MPI_OPERATOR = "kubeflow.org/mpi-operator"
-"""The operators' names for themselves in `managedBy`."""
-
 DISCOVER_HOSTS = "/etc/mpi/discover_hosts.sh"
+
+NOTHING = SourceValue(None)
 
 VISIBLE_GPUS = ("NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES")
 
@@ -81,58 +80,41 @@ SSHD_PORT = re.compile(r"\bsshd\b.*?\s(?:-p\s*|-o\s*[\"']?Port[\s=]\s*)(\d{1,9}\
 SSH_PORTS = (22, 2222)
 
 
-def write_v1(builder: Builder) -> None:
-    """Write an MPIJob of v1."""
-    replica_types = _write_roles(builder, "kubectl-exec")
-    launcher = replica_types["launcher"]
-    restart = launcher.get("restartPolicy")
-    builder.put(("spec", "roles", "launcher", "restartPolicy"), restart, restart.value or "Never")
-    worker_restart = replica_types.get("worker", SourceValue(None)).get("restartPolicy")
-    warn_of_worker_restarts(builder, worker_restart)
-    has_slots = has_gpus(launcher)
-    write_framework(builder, "kubectl-exec", replica_types, launcher_works=has_slots)
-    for name, value in HYDRA_ENV.items():
-        if name not in builder.roles["launcher"].get("env", {}) and "worker" in replica_types:
+def write_job(builder: Builder, rules: Rules) -> None:
+    """Write an MPIJob of any version."""
+    version = builder.resource.get("apiVersion").value.rpartition("/")[2]
+    if version == "v1alpha1":
+        _write_one_template(builder, rules)
+        return
+    replica_types = _write_roles(builder, rules)
+    launcher, worker = replica_types["launcher"], replica_types.get("worker")
+    restart, launcher_works = launcher.get("restartPolicy"), builder.spec.get("runLauncherAsWorker")
+    if version == "v1":
+        policy = restart.value or "Never"
+        builder.put(("spec", "roles", "launcher", "restartPolicy"), restart, policy)
+        if worker:
+            warn_of_worker_restarts(builder, worker.get("restartPolicy"))
+        launcher_works = SourceValue(has_gpus(launcher), launcher.path)
+    else:
+        _write_launcher_restarts(builder, restart)
+    for name in ("mpiDistribution", "mpiImplementation"):
+        source = builder.spec.get(name)
+        implementation = DISTRIBUTIONS.get(source.value, source.value)
+        builder.put(("spec", "options", "implementation"), source, implementation)
+    _write_framework(builder, rules, replica_types, launcher_works)
+    for name, value in HYDRA_ENV.items() if version == "v1" and worker else ():
+        if name not in builder.roles["launcher"].get("env", {}):
             builder.put(("spec", "roles", "launcher", "env", name), launcher, value)
-    run_policy(builder, replica_types, TRAINING_OPERATOR)
-
-
-def write_v1alpha2(builder: Builder) -> None:
-    """Write an MPIJob of v1alpha2."""
-    replica_types = _write_roles(builder, "kubectl-exec")
-    write_launcher_restarts(builder, replica_types["launcher"].get("restartPolicy"))
-    distribution = builder.spec.get("mpiDistribution")
-    if distribution:
-        name = DISTRIBUTIONS[distribution.value]
-        builder.put(("spec", "options", "implementation"), distribution, name)
-    write_framework(builder, "kubectl-exec", replica_types)
-    run_policy(builder, replica_types, MPI_OPERATOR, endless=False)
-
-
-def write_v2beta1(builder: Builder) -> None:
-    """Write an MPIJob of v2beta1, which uses SSH."""
-    replica_types = _write_roles(builder, "ssh")
-    spec, worker = builder.spec, replica_types.get("worker")
-    write_launcher_restarts(builder, replica_types["launcher"].get("restartPolicy"))
-    builder.put(("spec", "options", "implementation"), spec.get("mpiImplementation"))
-    launcher_works = bool(spec.get("runLauncherAsWorker").value)
-    write_framework(builder, "ssh", replica_types, launcher_works=launcher_works)
-    for role, replica_type in replica_types.items():
-        path = ("spec", "roles", role)
-        builder.put((*path, "env", "K_MPI_JOB_ROLE"), replica_type, role)
-        if replica_type.get("template", "spec", "hostNetwork").value:
-            policy = "ClusterFirstWithHostNet"
-            builder.put((*path, "template", "spec", "dnsPolicy"), replica_type, policy)
-    if worker:
-        _write_ssh(builder, worker)
-    run_policy(builder, replica_types, MPI_OPERATOR, endless=False)
+    if rules.transport == "ssh":
+        _write_ssh(builder, replica_types)
+    run_policy(builder, rules, replica_types)
     queue = builder.resource.get("metadata", "annotations", "scheduling.volcano.sh/queue-name")
     scheduling = builder.data["spec"].get("scheduling", {})
-    if scheduling.get("gang") == "volcano" and "queue" not in scheduling:
+    if version == "v2beta1" and scheduling.get("gang") == "volcano" and "queue" not in scheduling:
         builder.put(("spec", "scheduling", "queue"), queue)
 
 
-def write_launcher_restarts(builder: Builder, restart: SourceValue) -> None:
+def _write_launcher_restarts(builder: Builder, restart: SourceValue) -> None:
     """Write the restart policy of a launcher that is a Job in the operator too.
 
     With Never, such a Job still creates new pods, up to `backoffLimit` times.
@@ -146,115 +128,104 @@ def write_launcher_restarts(builder: Builder, restart: SourceValue) -> None:
         builder.put(("spec", "roles", "launcher", "backoffLimit"), limit or restart, retries)
 
 
-def _write_roles(builder: Builder, transport: str) -> dict[str, SourceValue]:
+def _write_roles(builder: Builder, rules: Rules) -> dict[str, SourceValue]:
     """Write the roles; return the replica types by role, without a Worker of no replicas."""
     specs = builder.spec.get("mpiReplicaSpecs")
-    launcher, worker = specs.get("Launcher"), specs.get("Worker")
-    require_one(builder, launcher, "Launcher")
-    if transport == "ssh" and worker and not worker.get("replicas").value:
-        message = "the Worker must have at least one replica, set explicitly"
-        hint = "set replicas, or remove the Worker"
-        builder.refuse(worker.get("replicas") or worker, message, hint)
-    replica_types = {"launcher": launcher}
-    if worker.get("replicas").value:
+    replica_types = {"launcher": specs.get("Launcher")}
+    worker, replicas = specs.get("Worker"), specs.get("Worker", "replicas")
+    require_one(builder, replica_types["launcher"], "Launcher")
+    if replicas.value:
         replica_types["worker"] = worker
+    elif rules.transport == "ssh":
+        builder.report("no-workers", replicas or worker)
     for role, replica_type in replica_types.items():
         template = replica_type.get("template")
         main = _main_container(builder, role, template)
-        if role == "worker" and transport == "kubectl-exec":
-            main = _without_lone_args(builder, main)
+        command, args = main.get("command"), main.get("args")
+        runs_sleep = role == "worker" and rules.transport != "ssh" and not command.value
+        if runs_sleep and args.value:
+            builder.report("lone-args", args)
+            main = _without_fields(main, "args")
         builder.role(role, template, main)
-    if "worker" in replica_types:
-        builder.put(("spec", "roles", "worker", "replicas"), worker.get("replicas"))
+    if replicas.value:
+        builder.put(("spec", "roles", "worker", "replicas"), replicas)
     return replica_types
 
 
 def _main_container(builder: Builder, role: str, template: SourceValue) -> SourceValue:
     """Return the container that `mainContainer` names, or the first."""
-    containers = template.get("spec", "containers")
+    containers, name = template.get("spec", "containers"), builder.spec.get("mainContainer")
     for container in containers.items():
         if not container.get("image").value:
-            builder.refuse(container, "the container has no image", "set image")
-    name = builder.spec.get("mainContainer")
+            builder.report("no-image", container)
     for container in containers.items():
         if name and container.value["name"] == name.value:
             return container
     if name.value and role == "worker" and len(containers.value) == 1:
-        warn_of_container_name(builder, containers.get(0, "name"), name.value)
+        builder.report("container-name", containers.get(0, "name"), name=name.value)
     elif name.value and role == "worker":
-        message = f'no container of the Worker has the name "{name.value}"'
-        builder.refuse(name, message, "name the container in which mpirun starts processes")
+        builder.report("no-main-container", name)
     return containers.get(0)
 
 
-def _without_lone_args(builder: Builder, main: SourceValue) -> SourceValue:
-    """Return a worker's container without arguments that have no command, as the operator does."""
-    if main.get("command").value or not main.get("args").value:
-        return main
-    message = "the operator runs sleep in a worker without a command, and ignores its args"
-    builder.differs(main.get("args"), message, "remove args, or set command")
-    return without_fields(main, "args")
-
-
-def without_fields(source: SourceValue, *names: str) -> SourceValue:
+def _without_fields(source: SourceValue, *names: str) -> SourceValue:
     """Return a mapping without these fields, at the same place."""
     fields = {name: value for name, value in source.value.items() if name not in names}
     return SourceValue(fields, source.path)
 
 
-def write_framework(
+def _write_framework(
     builder: Builder,
-    transport: str,
+    rules: Rules,
     replica_types: Mapping[str, SourceValue],
-    *,
-    launcher_works: bool = False,
+    works: SourceValue = NOTHING,
 ) -> None:
     """Write the framework and its options.
 
     Args:
         builder: has all roles.
-        transport: how mpirun reaches the workers, "ssh" or "kubectl-exec".
+        rules: of the kind.
         replica_types: by role.
-        launcher_works: mpirun also starts processes in the launcher.
+        works: whether mpirun also starts processes in the launcher.
     """
     spec, kind = builder.spec, builder.resource.get("kind")
     launcher, slots = replica_types["launcher"], spec.get("slotsPerWorker")
-    hide_gpus = not launcher_works and not has_gpus(launcher)
     alone = "worker" not in replica_types
-    _write_launcher_env(builder, transport, hide_gpus=hide_gpus, alone=alone)
+    _write_launcher_env(
+        builder, rules, hide_gpus=not works.value and not has_gpus(launcher), alone=alone
+    )
     if alone:
         # Without workers, mpirun starts all processes in its own pod: an ordinary Job.
         builder.data["spec"].pop("options", None)
         builder.put(("spec", "framework"), kind, "generic")
-        if launcher_works and slots:
+        if works.value and slots:
             path = ("spec", "roles", "launcher", "env", "OMPI_MCA_orte_set_default_slots")
             builder.put(path, slots, str(slots.value))
         return
     is_elastic = DISCOVER_HOSTS in _command_line(builder.roles["launcher"])
-    builder.put(("spec", "framework"), kind, "horovod" if is_elastic else "mpi")
-    if transport == "ssh":
+    builder.put(("spec", "framework"), kind, "horovod" if is_elastic else rules.framework)
+    if rules.transport == "ssh":
         builder.put(("spec", "options", "transport"), kind, "ssh")
     write_slots(builder, replica_types["worker"])
-    if launcher_works:
-        source = spec.get("runLauncherAsWorker") or launcher
-        builder.put(("spec", "options", "runLauncherAsWorker"), source, value=True)
+    if works.value:
+        builder.put(("spec", "options", "runLauncherAsWorker"), works)
     if is_elastic:
-        _write_elastic(builder, launcher, int(launcher_works))
+        _write_elastic(builder, launcher, int(bool(works.value)))
 
 
-def _write_launcher_env(builder: Builder, transport: str, *, hide_gpus: bool, alone: bool) -> None:
+def _write_launcher_env(builder: Builder, rules: Rules, *, hide_gpus: bool, alone: bool) -> None:
     """Remove the user's values of variables that the operator overwrites.
 
     Args:
         builder: has the launcher.
-        transport: how mpirun reaches the workers.
+        rules: of the kind.
         hide_gpus: the launcher must not see the GPUs of its node.
         alone: there are no workers, so the framework does not hide them.
     """
     implementation = builder.data["spec"].get("options", {}).get("implementation", "OpenMPI")
     launcher = builder.roles["launcher"]
     env = launcher.pop("env", {})
-    overwritten = OPERATOR_ENV[transport][implementation]
+    overwritten = OPERATOR_ENV[rules.transport][implementation]
     kept = {name: value for name, value in env.items() if name not in overwritten}
     if hide_gpus:
         kept |= {name: "" for name in VISIBLE_GPUS if alone or name in env}
@@ -292,8 +263,17 @@ def _processes(command_line: str, bound: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def _write_ssh(builder: Builder, worker: SourceValue) -> None:
+def _write_ssh(builder: Builder, replica_types: Mapping[str, SourceValue]) -> None:
     """Write how the workers run sshd, and warn that the user must create the keys."""
+    for role, replica_type in replica_types.items():
+        path = ("spec", "roles", role)
+        builder.put((*path, "env", "K_MPI_JOB_ROLE"), replica_type, role)
+        if replica_type.get("template", "spec", "hostNetwork").value:
+            policy = "ClusterFirstWithHostNet"
+            builder.put((*path, "template", "spec", "dnsPolicy"), replica_type, policy)
+    if "worker" not in replica_types:
+        return
+    worker = replica_types["worker"]
     _write_worker_restarts(builder, worker.get("restartPolicy"))
     builder.put(("spec", "options", "sshAuthMountPath"), builder.spec.get("sshAuthMountPath"))
     main = worker.get("template", "spec", "containers", 0)
@@ -303,11 +283,7 @@ def _write_ssh(builder: Builder, worker: SourceValue) -> None:
     namespace = builder.resource.get("metadata", "namespace").value
     option = f" -n {quote(str(namespace))}" if namespace else ""
     secret = f"{builder.name}-ssh"
-    builder.differs(
-        builder.spec,
-        f"the operator creates SSH keys; here pods do not start until the Secret {secret} exists",
-        f"run once: mlgen ssh-secret{option} {quote(secret)} | kubectl apply -f -",
-    )
+    builder.report("ssh-keys", builder.spec, secret=secret, option=option, quoted=quote(secret))
 
 
 def _write_worker_restarts(builder: Builder, restart: SourceValue) -> None:
@@ -352,53 +328,50 @@ MASTER_NODES = ("node-role.kubernetes.io/master", "node-role.kubernetes.io/contr
 """The label and taint that the operator uses, and their names in Kubernetes since 1.24."""
 
 
-def write_v1alpha1(builder: Builder) -> None:
+def _write_one_template(builder: Builder, rules: Rules) -> None:
     """Write an MPIJob of v1alpha1: both roles share one template."""
     spec = builder.spec
     template, main = spec.get("template"), spec.get("template", "spec", "containers", 0)
     replica_types = {"launcher": spec}
     workers, units = _workers_and_units(builder, main)
-    builder.role("launcher", template, without_fields(main, "resources"))
-    write_launcher_restarts(builder, template.get("spec", "restartPolicy"))
+    builder.role("launcher", template, _without_fields(main, "resources"))
+    _write_launcher_restarts(builder, template.get("spec", "restartPolicy"))
     if workers:
         replica_types["worker"] = spec
-        worker_main = without_fields(_with_units(spec, main, units), "command", "args")
+        worker_main = _without_fields(_with_units(spec, main, units), "command", "args")
         builder.role("worker", template, worker_main)
         builder.put(("spec", "roles", "worker", "replicas"), workers)
     if spec.get("launcherOnMaster").value:
         _place_on_master(builder, spec.get("launcherOnMaster"))
-    write_framework(builder, "kubectl-exec", replica_types)
+    _write_framework(builder, rules, replica_types)
     if workers and not spec.get("slotsPerWorker"):
         builder.put(("spec", "options", "slotsPerWorker"), units)
-    # The operator scales the workers to 0 when the launcher has ended.
-    clean = "Running" if workers else ""
-    run_policy(builder, replica_types, MPI_OPERATOR, clean, endless=False)
+    run_policy(builder, rules, replica_types)
+    if workers:  # the operator scales them to 0 when the launcher has ended
+        builder.put(("spec", "runPolicy", "cleanPodPolicy"), spec, "Running")
 
 
 def _workers_and_units(builder: Builder, main: SourceValue) -> tuple[SourceValue, SourceValue]:
     """Return the number of workers and the units of each; both are false if not set."""
-    spec, nothing = builder.spec, SourceValue(None)
+    spec = builder.spec
     fields = [spec.get(name) for name in ("gpus", "processingUnits", "replicas")]
     totals = [total for total in fields if total]
     if len(totals) > 1:
-        message = "gpus, processingUnits and replicas are mutually exclusive"
-        builder.refuse(totals[1], message, "keep one of them")
+        builder.report("two-totals", totals[1])
     if len(totals) != 1:
-        return nothing, nothing
+        return NOTHING, NOTHING
     (total,) = totals
     field = str(total.path[-1])
     if field == "replicas":
         limit = main.get("resources", "limits", _unit(spec))
         count = natural(str(limit.value))
-        return total, nothing if count is None else SourceValue(count, limit.path)
+        return total, NOTHING if count is None else SourceValue(count, limit.path)
     per_node = spec.get(f"{field}PerNode")
     most = per_node.value or UNITS_PER_NODE[field]
     if total.value > most and total.value % most:
-        message = f"{total.value} is not a multiple of {most}, the number of {field} per node"
-        builder.refuse(total, message, f"change it, or set {field}PerNode")
+        builder.report("uneven-units", total, most=most, field=field)
     if not per_node:
-        message = f"the number of {field} per node is an option of the operator; {most} is assumed"
-        builder.differs(total, message, f"set {field}PerNode")
+        builder.report("assumed-units", total, most=most, field=field)
     workers = max(total.value // most, 1)
     return SourceValue(workers, total.path), SourceValue(min(total.value, most), total.path)
 
@@ -428,12 +401,4 @@ def _place_on_master(builder: Builder, source: SourceValue) -> None:
     builder.put(("spec", "roles", "launcher", "affinity"), source, {"nodeAffinity": required})
 
 
-DIALECT = Dialect(
-    groups=(),
-    kinds={
-        ("kubeflow.org/v1", "MPIJob"): write_v1,
-        ("kubeflow.org/v2beta1", "MPIJob"): write_v2beta1,
-        ("kubeflow.org/v1alpha2", "MPIJob"): write_v1alpha2,
-        ("kubeflow.org/v1alpha1", "MPIJob"): write_v1alpha1,
-    },
-)
+DIALECT = dialect("mpi_operator", write_job)
