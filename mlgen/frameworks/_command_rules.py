@@ -4,7 +4,7 @@ Launchers such as torchrun run once in each replica, and must agree on the numbe
 variable in which replicas differ cannot be the same in all of them. What a program does with its
 variables is its own affair, so most of these contradictions are warnings.
 
-Which option of which launcher has which meaning is in `_launch.LAUNCHERS`.
+Which option of which launcher has which meaning is in `schemas/frameworks/commands.json`.
 """
 
 import re
@@ -15,6 +15,7 @@ from typing import Any
 
 from mlgen.bounds import NUMBER_DIGITS
 from mlgen.frameworks._launch import Launch, launches_of, words_of
+from mlgen.frameworks._tables import COMMANDS
 from mlgen.jobfile import gpus
 from mlgen.jobfile.model import RoleSpec
 from mlgen.kubernetes.quantity import natural
@@ -171,7 +172,7 @@ def _reach(launched: Launched) -> Iterator[Problem]:
     (deepspeed/launcher/runner.py).
     """
     launch, reaches = launched.launch, launched.launch.launcher.reaches
-    alone = reaches and not reaches & set(launch.options)
+    alone = reaches and not set(reaches) & set(launch.options)
     if alone and NODES in launched.env and launched.replicas > 1:
         message, _ = _alone(f"the {launch.program} launcher", launched.replicas)
         hint = f"write torchrun instead, or use framework: {launch.program}"
@@ -244,28 +245,6 @@ SEVERAL = (
 """Words of a command line that may start several processes."""
 
 
-SAME_AS: Mapping[str, str] = {
-    "NODE_RANK": "RANK",
-    "GROUP_RANK": "RANK",
-    "PADDLE_TRAINER_ID": "PADDLE_RANK",
-}
-"""Variables that programs read before or besides one that a framework sets.
-
-Lightning (lightning/fabric/plugins/environments/lightning.py) and PaddlePaddle
-(paddle/distributed/parallel.py).
-"""
-
-SIZES: Mapping[str, bool] = {
-    "WORLD_SIZE": True,
-    "NUM_PROCESSES": True,
-    "JAX_NUM_PROCESSES": True,
-    "PET_NNODES": False,
-    "PADDLE_NNODES": False,
-    "DMLC_NUM_WORKER": False,
-    "DMLC_NUM_SERVER": False,
-}
-"""Numbers of replicas or processes; True if a replica can have several processes."""
-
 Constants = Mapping[str, tuple[ValuePath, str]]
 """Variables with a literal value: path below the role, and value."""
 
@@ -287,13 +266,14 @@ def _variables(topology: Topology) -> Iterator[Problem]:
     for role_name, values in constants.items():
         roles = roles_of(topology, role_name)
         for name, (path, value) in values.items():
-            same_as = name if name in ranks else SAME_AS.get(name, "")
+            row = COMMANDS["variables"].get(name, {})
+            same_as = name if name in ranks else row.get("same_as", "")
             message = (
                 _same_rank(topology, constants, name, same_as, value) if same_as in ranks else None
             ) or _other_size(roles, name, value)
             if message and not _is_unused(job.roles[role_name], name):
                 full_path = ("spec", "roles", role_name, *path)
-                hint = f"write $({same_as})" if name in SAME_AS else "remove it: mlgen sets it"
+                hint = f"write $({same_as})" if "same_as" in row else "remove it: mlgen sets it"
                 yield Problem(full_path, message, "launch", hint, warning=True)
 
 
@@ -335,9 +315,9 @@ def _same_rank(
         if not isinstance(own, str):
             continue
         only = own.replace(INDEX, str(role.index or 0)) if role.replicas == 1 else own
-        _, constant = constants.get(role.spec.name, constants.get(_first(role), {})).get(
-            name, ((), only)
-        )
+        # Roles of the job file that are merged have the same fields.
+        source = role.merged[0] if role.merged else role.spec.name
+        _, constant = constants[source].get(name, ((), only))
         if constant == value:
             size += role.replicas
             needed |= {only} if INDEX not in only else {only, ""}
@@ -346,18 +326,14 @@ def _same_rank(
     return None
 
 
-def _first(role: Role) -> str:
-    """Return the first of the roles that a role was merged from; they have the same fields."""
-    return role.merged[0] if role.merged else role.name
-
-
 def _other_size(roles: list[Role], name: str, value: str) -> str | None:
     """Return a message if a constant is another number than the framework's."""
-    own = natural(str(roles[0].env.get(name, ""))) if roles and name in SIZES else None
+    counted = COMMANDS["variables"].get(name, {}).get("counts")
+    own = natural(str(roles[0].env.get(name, ""))) if roles and counted else None
     size = natural(value)
     if not own or size is None:
         return None
-    fits = size > 0 and size % own == 0 if SIZES[name] else value == str(own)
+    fits = size > 0 and size % own == 0 if counted == "processes" else value == str(own)
     return None if fits else f'{name} is "{value}", but for this job it is {own}'
 
 
@@ -375,12 +351,6 @@ def _is_unused(spec: RoleSpec, name: str) -> bool:
 
 LOCALHOST = ("localhost", "127.0.0.1", "::1", "[::1]")
 
-ADDRESSES = (
-    *("MASTER_ADDR", "PET_MASTER_ADDR", "PET_RDZV_ENDPOINT", "DMLC_PS_ROOT_URI"),
-    *("COORDINATOR_ADDRESS", "JAX_COORDINATOR_ADDRESS", "PADDLE_MASTER"),
-)
-"""Variables with the address at which all replicas meet."""
-
 
 def localhost_problems(topology: Topology) -> Iterator[Problem]:
     """Report a rendezvous at localhost, where each pod finds only itself, in several pods.
@@ -392,7 +362,8 @@ def localhost_problems(topology: Topology) -> Iterator[Problem]:
     for role in topology.roles:
         path = ("spec", "roles", role.spec.name)
         for name, value in role.spec.env.items():
-            if name in role.env and name in ADDRESSES and _is_elsewhere(role, value):
+            is_address = "is_address" in COMMANDS["variables"].get(name, {})
+            if name in role.env and is_address and _is_elsewhere(role, value):
                 hint = "remove it: mlgen sets the address"
                 yield _meets_itself((*path, "env", name), name, hint)
         for launch in launches_of(role.spec):
@@ -412,12 +383,7 @@ def _is_elsewhere(role: Role, address: object) -> bool:
     """Return whether an address is localhost, while rank 0 is not the role's only replica."""
     text = str(address).rpartition("//")[2]
     host = text if text in LOCALHOST else text.rpartition(":")[0]
-    return host in LOCALHOST and (role.replicas > 1 or not _is_first(role))
-
-
-def _is_first(role: Role) -> bool:
-    """Return whether a role consists of rank 0 alone."""
-    return role.decides and not role.index
+    return host in LOCALHOST and (role.replicas > 1 or not role.decides or bool(role.index))
 
 
 def _meets_itself(path: ValuePath, name: str, hint: str) -> Problem:

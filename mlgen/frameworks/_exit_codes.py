@@ -10,37 +10,16 @@ from itertools import pairwise
 
 from mlgen.frameworks._command_rules import roles_of
 from mlgen.frameworks._launch import Launch, launches_of, text_of, trains
+from mlgen.frameworks._tables import COMMANDS
 from mlgen.jobfile.model import PERMANENT_EXIT_CODES, RoleSpec
 from mlgen.problems import Problem, ValuePath
 from mlgen.shell import program, sequence
 from mlgen.topology import Role, Topology
 
-ALWAYS_1: dict[str, tuple[frozenset[str], tuple[str, ...]]] = {
-    "torchrun": (frozenset(), ()),
-    "accelerate": (frozenset(), ()),
-    "ray": (frozenset(), ("job", "submit")),
-    "horovodrun": (frozenset(("gloo", "host_discovery_script")), ()),
-}
-"""Launchers that exit with 1 after any failure of their processes: only with one of these options,
-and with these first arguments.
-
-torch/distributed/run.py and elastic/multiprocessing/errors (ChildFailedError),
-accelerate/commands/launch.py, python/ray/dashboard/modules/job/cli.py, horovod/runner/gloo_run.py.
-"""
-
 SIGNALS = frozenset(range(1, 256)) - PERMANENT_EXIT_CODES
 """The exit codes that ExitCode retries by default."""
 
 FIRST_SIGNAL, LAST_SIGNAL = 129, 192
-
-FILTERS = {"tee", "ts", "cat", "grep", "sed", "awk", "tr", "head", "tail", "logger"}
-"""Programs that copy their input, and succeed whatever ends it."""
-
-TRAILING = {
-    *("echo", "printf", "true", ":", "date", "sleep", "cp", "mv", "ls", "touch", "sync"),
-    *("rsync", "aws", "gsutil"),
-}
-"""Commands after training, which succeed whatever training did."""
 
 OWN_STATUS = (
     r"\$\?|PIPESTATUS|\b(if|while|until|for|case|function|trap|wait)\b|(^|[\s;&|])[{}]([\s;]|$)"
@@ -121,10 +100,12 @@ def _without_codes(spec: RoleSpec, role: Role) -> str:
 
 
 def _exits_with_1(launch: Launch) -> bool:
-    options, arguments = ALWAYS_1.get(launch.program, (None, ()))
-    if options is None or launch.script[: len(arguments)] != arguments:
+    row = launch.launcher.exits_with_1
+    if row is None:
         return False
-    return not options or bool(options & set(launch.options))
+    needed, arguments = row.get("options"), row.get("arguments", [])
+    begins = [*launch.script][: len(arguments)] == arguments
+    return begins and (needed is None or any(option in launch.options for option in needed))
 
 
 def _as_negative(code: int) -> int:
@@ -149,11 +130,20 @@ def _by_shell(spec: RoleSpec) -> Iterator[Hidden]:
         name = program(after[0])
         if not trains(words):
             continue
-        if operator == "|" and name in FILTERS and not pipes and _is_last(commands, after, "|"):
+        if (
+            operator == "|"
+            and name in COMMANDS["filters"]
+            and not pipes
+            and _is_last(commands, after, "|")
+        ):
             why = f"the shell exits with the status of {name}"
             hint = "run the text with bash -o pipefail -c"
             yield Hidden(path, why, (), hint)
-        elif operator == "||" and name in (*TRAILING, "exit") and _is_last(commands, after, "||"):
+        elif (
+            operator == "||"
+            and name in (*COMMANDS["trailing"], "exit")
+            and _is_last(commands, after, "||")
+        ):
             code = after[1] if name == "exit" and after[1:] else "0"
             why = f"the shell exits with the status of {' '.join(after[:2])}"
             if code.isdecimal():
@@ -166,7 +156,7 @@ def _by_shell(spec: RoleSpec) -> Iterator[Hidden]:
 
 
 def _succeeds(words: list[str]) -> bool:
-    return program(words[0]) in TRAILING or words == ["exit", "0"]
+    return program(words[0]) in COMMANDS["trailing"] or words == ["exit", "0"]
 
 
 def _is_last(commands: list[tuple[list[str], str]], words: list[str], operator: str) -> bool:

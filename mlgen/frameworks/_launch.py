@@ -1,16 +1,17 @@
 """A role's command line → the launcher that it runs, with the launcher's options.
 
-Launchers are the rows of `LAUNCHERS`. They are found in `command` and `args`, also in the text
-of `sh -c`. The text is split as a shell splits it, but nothing in it is expanded. A port that
-contains a variable, such as `$MASTER_PORT`, is the one that mlgen decides.
+The launchers are those of `schemas/frameworks/commands.json`. They are found in `command` and
+`args`, also in the text of `sh -c`. The text is split as a shell splits it, but nothing in it is
+expanded. A port that contains a variable, such as `$MASTER_PORT`, is the one that mlgen decides.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from mlgen.frameworks._tables import COMMANDS
 from mlgen.jobfile.model import RoleSpec
 from mlgen.kubernetes.merge import merged
 from mlgen.kubernetes.quantity import natural
@@ -18,19 +19,15 @@ from mlgen.problems import ValuePath
 from mlgen.shell import is_python, is_shell, program, simple_commands, text_index
 
 
-def _names(text: str) -> frozenset[str]:
-    """Return the words of a text."""
-    return frozenset(text.split())
-
-
 @dataclass(frozen=True)
 class Launcher:
-    """A row of `LAUNCHERS`: which options a launcher has, by their meaning.
+    """A launcher in `schemas/frameworks/commands.json`: its options, by their meaning.
 
     Options are named as in `Launch.options`: without leading dashes, and with `_` for `-`. Those
     that are not named here have one value.
 
     Attributes:
+        source: where the options were read.
         programs: the words with which it starts.
         modules: the names by which `python -m` starts it.
         switches: the options that have no value.
@@ -47,136 +44,34 @@ class Launcher:
         port: that with the port there.
         ssh_port: that with the port of sshd in other pods.
         reaches: the options without which it starts processes in its own pod only.
+        placement: those with which the slots of mlgen's hostfile do not limit or place processes.
+        placement_variables: parts of the names of variables that do the same.
+        exits_with_1: given if it exits with 1 after any failure of its processes: only with one of
+            its `options`, and with `arguments` first, if it has these. None if it does not.
     """
 
-    programs: tuple[str, ...]
-    modules: tuple[str, ...] = ()
-    switches: frozenset[str] = frozenset()
+    source: str
+    programs: Sequence[str]
+    modules: Sequence[str] = ()
+    switches: Sequence[str] = ()
     aliases: Mapping[str, str] = field(default_factory=dict)
-    pairs: frozenset[str] = frozenset()
-    ranges: frozenset[str] = frozenset()
+    pairs: Sequence[str] = ()
+    ranges: Sequence[str] = ()
     in_each_pod: bool = False
     nodes: str = ""
     rank: str = ""
     processes: str = ""
     all_processes: str = ""
-    addresses: tuple[str, ...] = ()
+    addresses: Sequence[str] = ()
     port: str = ""
     ssh_port: str = ""
-    reaches: frozenset[str] = frozenset()
+    reaches: Sequence[str] = ()
+    placement: Sequence[str] = ()
+    placement_variables: Sequence[str] = ()
+    exits_with_1: Mapping[str, Any] | None = None
 
 
-LAUNCHERS: Mapping[str, Launcher] = {
-    # torch/distributed/run.py
-    "torchrun": Launcher(
-        programs=("torchrun",),
-        modules=(
-            "torch.distributed.run",
-            "torch.distributed.launch",
-            "torch.distributed.elastic.launch",
-        ),
-        switches=_names("standalone m module no_python run_path use_env h help"),
-        aliases={"m": "module"},
-        in_each_pod=True,
-        nodes="nnodes",
-        rank="node_rank",
-        processes="nproc_per_node",
-        addresses=("rdzv_endpoint", "master_addr"),
-        port="master_port",
-    ),
-    # accelerate/commands/launch.py
-    "accelerate": Launcher(
-        programs=("accelerate launch", "accelerate-launch"),
-        modules=("accelerate.commands.launch",),
-        switches=_names(
-            "cpu multi_gpu tpu mps ipex use_mps_device use_xpu use_deepspeed use_fsdp"
-            " use_megatron_lm use_parallelism_config use_fp8 m module no_python debug q quiet"
-            " enable_cpu_affinity dynamo_use_fullgraph dynamo_use_dynamic"
-            " dynamo_use_regional_compilation tpu_use_cluster tpu_use_sudo same_network h help"
-        ),
-        aliases={"m": "module", "q": "quiet"},
-        in_each_pod=True,
-        nodes="num_machines",
-        rank="machine_rank",
-        all_processes="num_processes",
-        addresses=("main_process_ip",),
-        port="main_process_port",
-    ),
-    # deepspeed/launcher/runner.py
-    "deepspeed": Launcher(
-        programs=("deepspeed",),
-        modules=("deepspeed.launcher.runner",),
-        switches=_names(
-            "module no_python no_local_rank force_multi save_pid elastic_training no_ssh"
-            " no_ssh_check bind_cores_to_rank h help"
-        ),
-        aliases={"H": "hostfile", "i": "include", "e": "exclude"},
-        nodes="num_nodes",
-        processes="num_gpus",
-        addresses=("master_addr",),
-        port="master_port",
-        ssh_port="ssh_port",
-        reaches=_names("hostfile no_ssh launcher"),
-    ),
-    # horovod/runner/launch.py
-    "horovodrun": Launcher(
-        programs=("horovodrun",),
-        modules=("horovod.runner.launch",),
-        switches=_names(
-            "v version cb check_build verbose disable_cache autotune no_autotune gloo mpi jsrun tcp"
-            " hierarchical_allreduce no_hierarchical_allreduce hierarchical_allgather stall_check"
-            " no_hierarchical_allgather timeline_mark_cycles no_timeline_mark_cycles no_stall_check"
-            " prefix_output_with_timestamp log_with_timestamp log_without_timestamp"
-            " binding_args_enabled h help"
-        ),
-        aliases={
-            "n": "np",
-            "num_proc": "np",
-            "min_num_proc": "min_np",
-            "max_num_proc": "max_np",
-            "H": "hosts",
-            "p": "ssh_port",
-            "i": "ssh_identity_file",
-        },
-        ranges=_names("blacklist_cooldown_range"),
-        all_processes="np",
-        ssh_port="ssh_port",
-    ),
-    # The manual pages of Open MPI's and Hydra's mpirun.
-    "mpirun": Launcher(
-        programs=("mpirun", "mpiexec", "mpiexec.hydra", "mpiexec.mpich", "orterun"),
-        switches=_names(
-            "allow_run_as_root oversubscribe nooversubscribe bycore bynode byslot bysocket pernode"
-            " nolocal display_map display_allocation display_devel_map display_topo report_bindings"
-            " tag_output timestamp_output merge_stderr_to_stdout v verbose q quiet V version xml"
-            " enable_recovery disable_recovery continuous bind_to_core bind_to_socket bind_to_none"
-            " use_hwthread_cpus leave_session_attached do_not_launch do_not_resolve debug_daemons"
-            " debug_daemons_file debug_devel d h help l prepend_rank envall envnone genvall"
-            " genvnone info print_rank_map print_all_exitcodes disable_auto_cleanup"
-        ),
-        aliases={
-            "n": "np",
-            "c": "np",
-            "H": "host",
-            "hosts": "host",
-            "machinefile": "hostfile",
-            "f": "hostfile",
-            "ppn": "npernode",
-            "perhost": "npernode",
-            "N": "npernode",
-        },
-        pairs=_names("mca gmca pmixmca prtemca genv env"),
-        all_processes="np",
-    ),
-    # `ray start --help`
-    "ray": Launcher(
-        programs=("ray",),
-        switches=_names(
-            "head block disable_usage_stats no_wait verbose v no_monitor ray_debugger_external f"
-            " force enable_object_reconstruction y yes no_redirect_output help"
-        ),
-    ),
-}
+LAUNCHERS = {name: Launcher(**row) for name, row in COMMANDS["launchers"].items()}
 """The launchers that mlgen knows. A rule about command lines reads the columns of this table."""
 
 PROGRAMS = {tuple(words.split()): name for name, row in LAUNCHERS.items() for words in row.programs}
@@ -194,16 +89,6 @@ SSH_ARGUMENTS = "OMPI_MCA_plm_rsh_args"
 
 SSH_PORT = r"""(?:^|\s)(?:-p\s*|-o\s*["']?Port[\s=]\s*)(\d{1,9}\b)"""
 SSHD_PORT = rf"\bsshd\b[^;&|\n]*?{SSH_PORT}"
-
-INSTALLERS = frozenset(("pip", "pip3", "install", "add"))
-"""Words that are followed by names of packages, which may be those of launchers."""
-
-WRAPPERS = _names(
-    "exec nohup env time timeout command sudo nice ionice numactl taskset setsid stdbuf tini"
-    " dumb-init gosu su-exec conda mamba micromamba poetry uv pipenv nsys xvfb-run unbuffer"
-    " if then else elif do while until ! {"
-)
-"""Words before a program: programs that run another one, and words of the shell."""
 
 
 @dataclass(frozen=True)
@@ -244,41 +129,31 @@ class Launch:
         return natural(value or "")
 
 
+Placed = tuple[tuple[str, ValuePath], ...]
+"""The words of a command line, each with the field below the role that has it."""
+
+
 def words_of(spec: RoleSpec) -> tuple[str, ...]:
     """Return the command and args of a role's training container, with its templates merged."""
-    command, args, _ = _merged(spec)
-    return (*command, *args)
+    return tuple(word for word, _ in _placed(spec))
 
 
 def launches_of(spec: RoleSpec) -> tuple[Launch, ...]:
     """Return all launchers that a role runs, in the order of its command line."""
-    command, args, templated = _merged(spec)
-    return _launches_in(tuple(command), tuple(args), frozenset(templated))
+    return _launches(_placed(spec))
 
 
-@lru_cache
-def _launches_in(
-    command: tuple[str, ...], args: tuple[str, ...], templated: frozenset[str]
-) -> tuple[Launch, ...]:
-    """Return the launchers of a command line; several checks ask for those of each role."""
-
-    def path(index: int) -> ValuePath:
-        name = "command" if index < len(command) else "args"
-        return ("template",) if name in templated else (name,)
-
-    return tuple(_launches((*command, *args), path))
-
-
-def _merged(spec: RoleSpec) -> tuple[list[str], list[str], set[str]]:
-    """Return command, args, and which of them a template sets, as `objects.pod` merges them."""
+def _placed(spec: RoleSpec) -> Placed:
+    """Return the words of a role's command and args, as `objects.pod` merges its templates."""
     container: dict[str, Any] = {"command": [*spec.command], "args": [*spec.args]}
-    templated: set[str] = set()
+    fields = {name: (name,) for name in container}
     for patch in spec.container_patches:
-        fields = {name: patch[name] for name in ("command", "args") if name in patch}
-        templated |= set(fields)
-        container = merged(container, fields)
-    command, args = (container.get(name) or [] for name in ("command", "args"))
-    return [str(word) for word in command], [str(word) for word in args], templated
+        patched = {name: patch[name] for name in fields if name in patch}
+        fields |= dict.fromkeys(patched, ("template",))
+        container = merged(container, patched)
+    return tuple(
+        (str(word), field) for name, field in fields.items() for word in container.get(name) or []
+    )
 
 
 def trains(words: Sequence[str]) -> bool:
@@ -295,40 +170,35 @@ def text_of(spec: RoleSpec) -> tuple[str, tuple[str, ...], ValuePath] | None:
 
     None if the role runs a program without a shell.
     """
-    command, args, templated = _merged(spec)
-    words = [*command, *args]
+    placed = _placed(spec)
+    words = [word for word, _ in placed]
     start = _start(words)
     index = None if start is None else text_index(words, start)
     if start is None or index is None:
         return None
-    name = "command" if index < len(command) else "args"
-    return (
-        words[index],
-        tuple(words[start + 1 : index]),
-        ("template" if name in templated else name,),
-    )
+    return words[index], tuple(words[start + 1 : index]), placed[index][1]
 
 
-def _launches(words: Sequence[str], path: Any) -> Iterator[Launch]:
-    """Yield the launchers of a list of words.
+@lru_cache
+def _launches(placed: Placed) -> tuple[Launch, ...]:
+    """Return the launchers of a command line, or of a simple command of a shell.
 
-    Args:
-        words: as in `command` and `args`, or of one simple command of a shell.
-        path: returns the field that has the word at an index.
+    Several checks ask for those of each role.
     """
+    words = [word for word, _ in placed]
     start = _start(words)
     if start is None:
-        return
-    shell_text = text_index(words, start)
-    if shell_text is not None:
-        for command in simple_commands(words[shell_text]):
-            yield from _launches(command, lambda _: path(shell_text))
-        return
+        return ()
+    text = text_index(words, start)
+    if text is not None:
+        at = placed[text][1]
+        commands = (tuple((word, at) for word in each) for each in simple_commands(words[text]))
+        return tuple(launch for command in commands for launch in _launches(command))
     named = _launcher(words, start)
-    if named:
-        launcher, after = named
-        at = path(min(after, len(words) - 1))
-        yield _parsed(launcher, words[after:], at)
+    if not named:
+        return ()
+    launcher, after = named
+    return (_parsed(launcher, words[after:], placed[min(after, len(words) - 1)][1]),)
 
 
 def _start(words: Sequence[str]) -> int | None:
@@ -338,9 +208,9 @@ def _start(words: Sequence[str]) -> int | None:
         name = program(word)
         if _is_assignment(word):
             continue
-        if name in INSTALLERS:
+        if name in COMMANDS["installers"]:
             return None
-        if name in WRAPPERS or "entrypoint" in name:
+        if name in COMMANDS["wrappers"] or "entrypoint" in name:
             wrapped = True
         elif not wrapped or _launcher(words, index) or is_shell(name):
             return index

@@ -5,15 +5,14 @@ that knows old names. The schema lists them as deprecated; every other module se
 only.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any
 
 from mlgen.documents.document import UNWRITTEN, Document, Mark
+from mlgen.frameworks._tables import table
 from mlgen.problems import Problem, ValuePath
-from mlgen.resources import folder
 
 OPTIONS: ValuePath = ("spec", "options")
 
@@ -24,8 +23,8 @@ def schemas(framework: str) -> Mapping[str, Any]:
 
     `{"$ref": "mpi.json#/transport"}` there is the schema of an option of another framework.
     """
-    text = (folder("schemas") / "options" / f"{framework}.json").read_text(encoding="utf-8")
-    return {name: _resolved(schema) for name, schema in json.loads(text).items()}
+    own = table(f"options/{framework}")
+    return {name: _resolved(schema) for name, schema in own.items()}
 
 
 def _resolved(schema: dict[str, Any]) -> dict[str, Any]:

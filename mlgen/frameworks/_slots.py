@@ -12,16 +12,6 @@ from mlgen.shell import is_python
 HOSTFILES = (None, "/etc/mpi/hostfile", "/job/hostfile")
 """The values of --hostfile that stand for mlgen's own hostfile; None: the option is not used."""
 
-PLACEMENT = {
-    *("host", "rankfile", "rf", "configfile", "app", "map_by", "ppr", "rr", "nolocal"),
-    *("bynode", "byslot", "npernode", "pernode", "cpus_per_proc", "cpus_per_rank"),
-    *("oversubscribe", "nooversubscribe", "use_hwthread_cpus"),
-}
-"""Options of mpirun with which the slots of mlgen's hostfile do not limit or place processes."""
-
-PLACEMENT_ENV = ("RMAPS", "HOSTFILE", "OVERSUBSCRIBE", "MAPPING", "PERHOST", "SLOTS")
-"""Parts of the names of variables that do the same."""
-
 
 @dataclass(frozen=True)
 class Slots:
@@ -171,12 +161,12 @@ def _compared(
 
 def _is_placed(launcher: RoleSpec, launch: Launch) -> bool:
     """Return True if options or variables of the user decide which host gets which processes."""
-    options = set(launch.options)
+    options, row = set(launch.options), launch.launcher
     return (
-        bool(options & PLACEMENT)
+        not options.isdisjoint(row.placement)
         or any(name.startswith(("mca_rmaps", "mca_orte", "prtemca_")) for name in options)
         or launch.options.get("hostfile") not in HOSTFILES
-        or any(part in name.upper() for name in launcher.env for part in PLACEMENT_ENV)
+        or any(part in name.upper() for name in launcher.env for part in row.placement_variables)
         or any("env" in patch for patch in launcher.container_patches)
     )
 

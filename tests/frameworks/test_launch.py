@@ -163,7 +163,7 @@ def test_the_options_in_a_row_have_values_and_their_main_names(name, row):
     meanings = [row.nodes, row.rank, row.processes, row.all_processes, row.port, row.ssh_port]
     named = {*filter(None, meanings), *row.addresses, *row.pairs, *row.ranges}
 
-    assert not named & row.switches
+    assert not named & {*row.switches}
     assert not named & row.aliases.keys()
     assert not row.aliases.keys() & {*row.aliases.values()}
     assert name == row.programs[0].split()[0]
