@@ -1,18 +1,19 @@
 """The frameworks: `TrainingJob` → `Topology`. Each module is one framework, found by its name.
 
-A framework module defines `FRAMEWORK`, a `Framework`. It sees no Kubernetes object and no YAML. The
-schemas of its options are in `schemas/options/<name>.json`. A module whose name begins with `_` is
-a helper. CONTRIBUTING.md lists the steps to add a framework.
+Its row in `schemas/frameworks/frameworks.json` is a `Framework`, and the schemas of its options are
+in `schemas/options/<name>.json`. Its module defines `lay_out`, which gets a `Planner`, adds roles,
+and sees no Kubernetes object and no YAML. It runs only if the job has all required roles. A module
+whose name begins with `_` is a helper. CONTRIBUTING.md lists the steps to add a framework.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
 from importlib import import_module
 from typing import Any
 
 from mlgen.documents.document import Document
 from mlgen.frameworks import _options
+from mlgen.frameworks._tables import table
 from mlgen.jobfile.gpus import without_gpus
 from mlgen.jobfile.model import TrainingJob
 from mlgen.jobfile.schema import Extension, extended, with_kubernetes
@@ -22,51 +23,101 @@ from mlgen.problems import Collector, Problem
 from mlgen.topology import Topology
 
 
-def _workers(replicas: int, _gpus: int) -> dict[str, Any]:
-    """Return the fields of a first job that consists of workers; see `Framework.example`."""
-    return {"command": ["python", "train.py"], "roles": {"worker": {"replicas": replicas}}}
-
-
 @dataclass(frozen=True)
 class Framework:
     """A machine-learning framework: its roles, and how replicas find each other.
 
     Attributes:
-        title: the name of the framework as its project spells it.
+        name: as in the job file, and of its module.
+        title: its name as its project spells it.
         summary: one sentence for `mlgen frameworks`.
-        roles: the names of its roles; None if a job may have roles of any name.
-        topology: lays out a job that matches the schema; raises `MlgenError` with every problem.
-        example: returns the fields of `spec` that are the framework's own in a first job, such as
-            command, options and roles, for a number of replicas that compute and of GPUs in each.
-            By default, such a job has workers alone.
+        rules: by role, in the order of the documentation; None if a job may have roles of any name:
+            port: the default port on which peers reach its replicas.
+            required: True if every job has the role.
+            single: True if it has only one replica.
+            idle: True if it does not compute. GPUs in `spec.resources`, for all roles, are not for
+                it: unless the job has the option `works_with`, or lacks the role `idle_with`.
+        first_job: the fields of `spec` in a first job; see `example`.
         renamed_options: the old names of options, each with its current name. An old name is
             accepted with a warning; its schema is that of the current one.
-        idle_roles: returns the roles of a job that do not compute. GPUs in `spec.resources`, for
-            all roles, are not for them.
     """
 
+    name: str
     title: str
     summary: str
-    roles: tuple[str, ...] | None
-    topology: Callable[[TrainingJob], Topology]
-    example: Callable[[int, int], Mapping[str, Any]] = _workers
+    rules: Mapping[str, Mapping[str, Any]] | None
+    first_job: Mapping[str, Any]
     renamed_options: Mapping[str, str] = field(default_factory=dict)
-    idle_roles: Callable[[TrainingJob], Collection[str]] = lambda _job: ()
+
+    @property
+    def roles(self) -> tuple[str, ...] | None:
+        """The names of its roles; None if a job may have roles of any name."""
+        return None if self.rules is None else tuple(self.rules)
+
+    def topology(self, job: TrainingJob) -> Topology:
+        """Lay out a job that matches the schema.
+
+        Raises:
+            MlgenError: with every problem.
+        """
+        from mlgen.frameworks._planner import Planner  # imported late, as few commands need it
+
+        rules = self.rules or {}
+        planner = Planner(job, {name: row["port"] for name, row in rules.items() if "port" in row})
+        planner.require(*(name for name, row in rules.items() if "required" in row))
+        planner.single(*(name for name, row in rules.items() if "single" in row))
+        if all(name in job.roles for name, row in rules.items() if "required" in row):
+            import_module(f"{__name__}.{self.name}").lay_out(planner)
+        return planner.topology()
+
+    def example(self, replicas: int, gpus: int) -> dict[str, Any]:
+        """Return the fields of `spec` that are the framework's own in a first job.
+
+        They are such as command, options and roles. What would have the number 0 is left out.
+
+        Args:
+            replicas: the number of replicas that compute.
+            gpus: the number of GPUs in each of them.
+        """
+        numbers = {
+            "{replicas}": replicas,
+            "{others}": replicas - 1,
+            "{gpus}": gpus,
+            "{processes}": str(replicas * max(gpus, 1)),
+        }
+        filled: dict[str, Any] = _filled(self.first_job, numbers)
+        return filled
+
+    def idle_roles(self, job: TrainingJob) -> set[str]:
+        """Return the roles of a job that do not compute."""
+        return {
+            name
+            for name, row in (self.rules or {}).items()
+            if "idle" in row
+            and not job.options.get(row.get("works_with", ""))
+            and row.get("idle_with", name) in job.roles
+        }
 
 
-@cache
+def _filled(value: Any, numbers: Mapping[str, Any]) -> Any:
+    """Return a value with numbers in place of their names; None if nothing is left of it."""
+    if isinstance(value, dict):
+        filled = {name: _filled(inner, numbers) for name, inner in value.items()}
+        remaining = {name: inner for name, inner in filled.items() if inner is not None}
+        return remaining if remaining or not value else None
+    if isinstance(value, list):
+        return [_filled(item, numbers) for item in value]
+    return numbers.get(value, value) or None
+
+
 def names() -> list[str]:
     """Return the names of all frameworks, sorted, without importing them."""
-    import pkgutil
-
-    modules = (module.name for module in pkgutil.iter_modules(__path__))
-    return sorted(name for name in modules if not name.startswith("_"))
+    return sorted(table("frameworks/frameworks"))
 
 
 def get(name: str) -> Framework:
-    """Import a framework by name."""
-    framework: Framework = import_module(f"{__name__}.{name}").FRAMEWORK
-    return framework
+    """Return a framework by name."""
+    return Framework(name, **table("frameworks/frameworks")[name])
 
 
 def without_idle_gpus(job: TrainingJob) -> TrainingJob:

@@ -97,6 +97,7 @@ class Planner:
         roles: the roles added so far.
         minimums: the number of replicas with which an elastic role trains, by role.
         files: the files of the job's ConfigMap that the framework writes: text by name.
+        only_ready: whether the names of replicas resolve only while they are ready.
         collector: the problems reported so far.
         host_ports: the ports on the nodes, for host networking.
         size: the size of the roles added so far.
@@ -114,6 +115,7 @@ class Planner:
         self.roles: list[Role] = []
         self.minimums: dict[str, int] = {}
         self.files: dict[str, str] = {}
+        self.only_ready = False
         self.collector = Collector()
         self.host_ports = HostPortAllocation(job)
         self.size = Size(job)
@@ -156,6 +158,10 @@ class Planner:
                 f"{replicas} is not between minReplicas {minimum} and maxReplicas {maximum}",
                 "change one of the three",
             )
+
+    def specs(self, *names: str) -> list[RoleSpec]:
+        """Return those of these roles that the job has."""
+        return [self.job.roles[name] for name in names if name in self.job.roles]
 
     def peer_port(self, spec: RoleSpec) -> int | None:
         """Return the port on which peers reach a role's replicas; None if there is none."""
@@ -473,6 +479,7 @@ class Planner:
             supervised=_lifecycle.is_supervised(self.job, roles),
             decides=_lifecycle.decides(self.job),
             files=self.files,
+            only_ready=self.only_ready,
         )
         self.collector.extend(_lifecycle.supervision_problems(self.job, roles))
         self.collector.extend(_rules.contradictions(topology))

@@ -152,6 +152,7 @@ def ranked(
     first, last = replicas_by_rank[0], replicas_by_rank[-1]
     if first.spec.name == RANK:
         planner.job = _with_merged_names(planner.job, leader, follower)
+        planner.ports = {RANK: planner.ports[leader]}
     candidates = [leader, RANK] if first.spec.name == RANK else [first.spec.name]
     planner.decider(first.spec.name, candidates)
     hosts = tuple(

@@ -7,35 +7,15 @@ does not support, run `mpirun python train.py`: init_distributed then gets the r
 """
 
 from dataclasses import replace
-from typing import Any
 
-from mlgen.frameworks import Framework, mpi
-from mlgen.jobfile.model import TrainingJob
-from mlgen.topology import Topology
+from mlgen.frameworks import mpi
+from mlgen.frameworks._planner import Planner
 
 HOSTFILE = "/job"
 """The folder of the hostfile that the deepspeed launcher reads by default."""
 
-ROLES = mpi.ROLES
 
-
-def topology(job: TrainingJob) -> Topology:
-    """Lay out a launcher and workers."""
-    job = replace(job, options={"transport": "ssh", **job.options})
-    return mpi.lay_out(job, folders=(mpi.CONFIG, HOSTFILE)).topology()
-
-
-def example(replicas: int, _gpus: int) -> dict[str, Any]:
-    """Return the framework's part of `spec` for a first job; see `Framework.example`."""
-    launcher = {"command": ["deepspeed", "train.py", "--deepspeed_config", "ds.json"]}
-    return {"roles": {"launcher": launcher, "worker": {"replicas": replicas}}}
-
-
-FRAMEWORK = Framework(
-    title="DeepSpeed",
-    summary="Like MPI, but over ssh by default, with a hostfile for the deepspeed launcher.",
-    roles=ROLES,
-    topology=topology,
-    example=example,
-    idle_roles=mpi.idle_roles,
-)
+def lay_out(planner: Planner) -> None:
+    """Add a launcher and workers."""
+    planner.job = replace(planner.job, options={"transport": "ssh", **planner.job.options})
+    mpi.lay_out(planner, folders=(mpi.CONFIG, HOSTFILE))

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from math import ceil
 from typing import Any
 
-from mlgen.frameworks import Framework
 from mlgen.frameworks._planner import Planner
 from mlgen.jobfile.model import RoleSpec, TrainingJob, written
 from mlgen.kubernetes.quantity import parse
@@ -24,10 +23,7 @@ from mlgen.topology import (
     ConfigFiles,
     Mount,
     Right,
-    Topology,
 )
-
-ROLES = ("master", "ps", "worker")
 
 MAIN = ("python", "-m", "elasticdl.python.master.main")
 
@@ -50,16 +46,14 @@ SUPPORTED = {"name", "replicas", "image", "resources", "volumes", "env", "gpus"}
 """The fields of ps and worker that have an argument of the master."""
 
 
-def topology(job: TrainingJob) -> Topology:
-    """Lay out the master, with arguments for ps and worker."""
-    planner = Planner(job)
-    planner.require("master")
-    planner.single("master")
+def lay_out(planner: Planner) -> None:
+    """Add the master, with arguments for ps and worker."""
+    job = planner.job
     planner.decider("master", ["master"])
-    for name in (name for name in ("ps", "worker") if name in job.roles):
-        _check(planner, job.roles.get("master"), job.roles[name])
+    for spec in planner.specs("ps", "worker"):
+        _check(planner, job.roles["master"], spec)
     if planner.collector.problems:
-        return planner.topology()
+        return
     workload = f"elasticdl-{job.name}-master"
     _check_cluster_spec(planner, workload)
     planner.add(
@@ -82,15 +76,14 @@ def topology(job: TrainingJob) -> Topology:
         ),
         mounts=() if _cluster_spec(job) else (CLUSTER_SPECS,),
     )
-    return planner.topology()
 
 
-def _check(planner: Planner, master: RoleSpec | None, spec: RoleSpec) -> None:
+def _check(planner: Planner, master: RoleSpec, spec: RoleSpec) -> None:
     """Report fields of ps or worker that have no argument of the master.
 
     Fields that are set for all roles, and so for the master too, are not reported.
     """
-    for_all = written(master or spec)
+    for_all = written(master)
     for name, value in written(spec).items():
         if name not in SUPPORTED and value != for_all.get(name):
             message = f"the master creates the pods of {spec.name}, and has no argument for this"
@@ -181,28 +174,3 @@ def _volume(volume: Mapping[str, Any]) -> str:
     if "subPath" in volume:
         words.append(f"sub_path={volume['subPath']}")
     return ",".join(words)
-
-
-def example(replicas: int, _gpus: int) -> dict[str, Any]:
-    """Return the framework's part of `spec` for a first job; see `Framework.example`."""
-    return {
-        "options": {
-            "distributionStrategy": "ParameterServerStrategy",
-            "arguments": {
-                "model_zoo": "/model_zoo",
-                "model_def": "model.custom_model",
-                "training_data": "/data/train",
-            },
-        },
-        "roles": {"master": {}, "ps": {"replicas": 1}, "worker": {"replicas": replicas}},
-    }
-
-
-FRAMEWORK = Framework(
-    title="ElasticDL",
-    summary="A master that creates, watches and replaces the pods of its ps and workers.",
-    roles=ROLES,
-    topology=topology,
-    example=example,
-    idle_roles=lambda _job: ("master", "ps"),
-)

@@ -8,17 +8,12 @@ MLGEN_<ROLE>_REPLICAS and their addresses, separated by commas, in MLGEN_<ROLE>_
 
 from functools import partial
 
-from mlgen.frameworks import Framework
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer
-from mlgen.jobfile.model import TrainingJob
-from mlgen.topology import Topology
-
-ROLES = None
 
 
-def topology(job: TrainingJob) -> Topology:
-    """Lay out the roles of the job file."""
-    planner = Planner(job)
+def lay_out(planner: Planner) -> None:
+    """Add the roles of the job file."""
+    job = planner.job
     completing = [name for name, spec in job.roles.items() if spec.restart_policy != "Always"]
     decider = planner.decider(completing[0] if len(completing) == 1 else None, completing)
     if decider is None and completing:
@@ -35,7 +30,6 @@ def topology(job: TrainingJob) -> Topology:
             decides=name == decider,
             each=partial(_env, planner, name),
         )
-    return planner.topology()
 
 
 def _env(planner: Planner, name: str, viewer: Viewer) -> RoleFields:
@@ -49,11 +43,3 @@ def _env(planner: Planner, name: str, viewer: Viewer) -> RoleFields:
         env[f"{key}_REPLICAS"] = str(spec.replicas)
         env[f"{key}_HOSTS"] = ",".join(addresses)
     return {"env": env}
-
-
-FRAMEWORK = Framework(
-    title="Generic",
-    summary="Roles of any name, with variables for the addresses of all peers.",
-    roles=ROLES,
-    topology=topology,
-)

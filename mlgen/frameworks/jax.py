@@ -8,32 +8,22 @@ Trainer 2 (pkg/runtime/framework/plugins/jax). JAX itself reads only JAX_COORDIN
 
 from functools import partial
 
-from mlgen.frameworks import Framework
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer
-from mlgen.jobfile.model import TrainingJob
-from mlgen.topology import INDEX, Topology
-
-PORT = 6666
-
-ROLES = ("worker",)
+from mlgen.topology import INDEX
 
 
-def topology(job: TrainingJob) -> Topology:
-    """Lay out the workers, which decide when all of them have succeeded."""
-    planner = Planner(job, {"worker": PORT})
-    planner.require("worker")
+def lay_out(planner: Planner) -> None:
+    """Add the workers, which decide when all of them have succeeded."""
     planner.decider("worker", ["worker"])
-    if "worker" in job.roles:
-        worker = job.roles["worker"]
-        # JAX tries to connect for five minutes (jax/_src/distributed.py, initialization_timeout).
-        coordinator_resolves = planner.wait(worker, count=1)
-        planner.add(
-            worker,
-            decides=True,
-            each=partial(_env, planner),
-            waits=(coordinator_resolves,) if worker.replicas > 1 else (),
-        )
-    return planner.topology()
+    worker = planner.job.roles["worker"]
+    # JAX tries to connect for five minutes (jax/_src/distributed.py, initialization_timeout).
+    coordinator_resolves = planner.wait(worker, count=1)
+    planner.add(
+        worker,
+        decides=True,
+        each=partial(_env, planner),
+        waits=(coordinator_resolves,) if worker.replicas > 1 else (),
+    )
 
 
 def _env(planner: Planner, viewer: Viewer) -> RoleFields:
@@ -51,11 +41,3 @@ def _env(planner: Planner, viewer: Viewer) -> RoleFields:
         "JAX_PROCESS_ID": INDEX,
     }
     return {"env": env}
-
-
-FRAMEWORK = Framework(
-    title="JAX",
-    summary="Sets the coordinator address and process IDs for jax.distributed.initialize.",
-    roles=ROLES,
-    topology=topology,
-)

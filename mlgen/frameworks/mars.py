@@ -11,39 +11,29 @@ from functools import partial
 from math import ceil
 from typing import Any
 
-from mlgen.frameworks import Framework
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer, config
 from mlgen.jobfile.model import RoleSpec, TrainingJob
 from mlgen.kubernetes.quantity import parse
-from mlgen.topology import INDEX, POD_IP, POD_NAME, POD_NAMESPACE, Env, Mount, Scratch, Topology
-
-PORT = 11111
-
-ROLES = ("scheduler", "webservice", "worker")
+from mlgen.topology import INDEX, POD_IP, POD_NAME, POD_NAMESPACE, Env, Mount, Scratch
 
 PLASMA = "/dev/shm"  # noqa: S108 - the default of Mars
 
 
-def topology(job: TrainingJob) -> Topology:
-    """Lay out schedulers, which decide, web services and workers."""
-    planner = Planner(job, dict.fromkeys(ROLES, PORT))
-    planner.require("scheduler", "worker")
+def lay_out(planner: Planner) -> None:
+    """Add schedulers, which decide, web services and workers."""
     planner.decider("scheduler", ["scheduler"])
-    if planner.collector.problems:
-        return planner.topology()
-    scheduler, worker = job.roles["scheduler"], job.roles["worker"]
+    scheduler = planner.job.roles["scheduler"]
     planner.add(scheduler, decides=True, each=partial(_env, planner, scheduler))
-    for name in ("webservice", "worker"):
-        if name in job.roles:
-            planner.add(
-                job.roles[name],
-                serves=name == "webservice",
-                restart="ExitCode" if name == "worker" else None,
-                each=partial(_env, planner, job.roles[name]),
-                mounts=_mounts(job, worker) if name == "worker" else (),
-                waits=(planner.wait(scheduler),),  # whose port its command can change
-            )
-    return planner.topology()
+    for spec in planner.specs("webservice", "worker"):
+        is_worker = spec.name == "worker"
+        planner.add(
+            spec,
+            serves=not is_worker,
+            restart="ExitCode" if is_worker else None,
+            each=partial(_env, planner, spec),
+            mounts=_mounts(planner.job, spec) if is_worker else (),
+            waits=(planner.wait(scheduler),),  # whose port its command can change
+        )
 
 
 def _env(planner: Planner, spec: RoleSpec, viewer: Viewer) -> RoleFields:
@@ -122,18 +112,3 @@ def _mounts(job: TrainingJob, worker: RoleSpec) -> tuple[Mount, ...]:
         return tuple(spills)
     store = Scratch("mars-shared-cache", memory=True, size=str(size))
     return (*spills, Mount(store, policy.get("plasmaStore", PLASMA), read_only=False))
-
-
-def example(replicas: int, _gpus: int) -> dict[str, Any]:
-    """Return the framework's part of `spec` for a first job; see `Framework.example`."""
-    return {"roles": {"scheduler": {}, "webservice": {}, "worker": {"replicas": replicas}}}
-
-
-FRAMEWORK = Framework(
-    title="Mars",
-    summary="Schedulers, web services and workers with MARS_CLUSTER_DETAIL.",
-    roles=ROLES,
-    topology=topology,
-    example=example,
-    idle_roles=lambda _job: ("scheduler", "webservice"),
-)

@@ -7,15 +7,13 @@ work unchanged.
 """
 
 from dataclasses import replace
-from typing import Any
 
-from mlgen.frameworks import Framework
 from mlgen.frameworks._launch import launches_of, ssh_port, sshd_port, words_of
 from mlgen.frameworks._planner import Planner, Viewer
 from mlgen.frameworks._slots import per_worker, slot_problems
 from mlgen.jobfile.model import TrainingJob
 from mlgen.problems import Problem
-from mlgen.topology import ConfigFiles, Helper, Hosts, Mount, Right, Scratch, SecretFiles, Topology
+from mlgen.topology import ConfigFiles, Helper, Hosts, Mount, Right, Scratch, SecretFiles
 
 SSH_PORT = 2222
 """The port of sshd in the workers. Unlike 22, it does not require root."""
@@ -24,8 +22,6 @@ ATTEMPTS, LONG_ATTEMPTS = "10", "300"
 """Attempts of ssh to connect, one per second: the operator's, and those for a port that only the
 image knows. The launcher then does not wait until sshd listens there."""
 
-ROLES = ("launcher", "worker")
-
 CONFIG = "/etc/mpi"
 """The folder of the hostfile and the scripts."""
 
@@ -33,33 +29,25 @@ KUBECTL = "/opt/kube"
 """The folder in which the launcher finds kubectl."""
 
 
-def topology(job: TrainingJob) -> Topology:
-    """Lay out a launcher and workers."""
-    return lay_out(job).topology()
-
-
 def lay_out(
-    job: TrainingJob,
+    planner: Planner,
     extra_files: tuple[str, ...] = (),
     min_workers: int | None = None,
     folders: tuple[str, ...] = (CONFIG,),
-) -> Planner:
-    """Return a planner with a launcher and workers, or with problems.
+) -> None:
+    """Add a launcher and workers.
 
     Args:
-        job: a job with the roles and options of mpi.
+        planner: of a job with the roles and options of mpi.
         extra_files: additional files of the launcher, next to the hostfile.
         min_workers: the number of workers that must be running before the launcher starts; by
             default all of them.
         folders: the folders in which the launcher has these files.
     """
+    job = planner.job
     ssh = job.options.get("transport") == "ssh"
-    planner = Planner(job, _ssh_ports(job) if ssh else {})
-    planner.require("launcher", "worker")
-    planner.single("launcher")
+    planner.ports = _ssh_ports(job) if ssh else {}
     planner.decider("launcher", ["launcher"])
-    if planner.collector.problems:
-        return planner
     planner.collector.extend(slot_problems(job))
     planner.files["hostfile"] = _hostfile(planner)
     planner.minimums["worker"] = min_workers or job.roles["worker"].replicas
@@ -67,7 +55,6 @@ def lay_out(
     config = tuple(Mount(ConfigFiles("mpi-config", files), folder) for folder in folders)
     add_roles = _ssh if ssh else _kubectl_exec
     add_roles(planner, config)
-    return planner
 
 
 def reachable(planner: Planner, role: str, count: int) -> Hosts:
@@ -204,9 +191,7 @@ def _ssh_ports(job: TrainingJob) -> dict[str, int]:
     reads mlgen's configuration, as it does by default. Otherwise both sides of ssh have the port
     from the image: sshd from its sshd_config, and ssh from its ssh_config.
     """
-    launcher, worker = job.roles.get("launcher"), job.roles.get("worker")
-    if not launcher or not worker:
-        return {}
+    launcher, worker = job.roles["launcher"], job.roles["worker"]
     words = words_of(worker)
     port = sshd_port(worker) or ssh_port(launcher)
     if not port and (not words or f"{_ssh_folder(job)}/sshd_config" in " ".join(words)):
@@ -315,24 +300,3 @@ def _gpu_env(job: TrainingJob) -> dict[str, str]:
     if job.roles["launcher"].gpus or job.options.get("runLauncherAsWorker"):
         return {}
     return {"NVIDIA_VISIBLE_DEVICES": "", "NVIDIA_DRIVER_CAPABILITIES": ""}
-
-
-def idle_roles(job: TrainingJob) -> tuple[str, ...]:
-    """Return the roles that do not compute: the launcher, unless it also runs processes."""
-    return () if job.options.get("runLauncherAsWorker") else ("launcher",)
-
-
-def example(replicas: int, gpus: int) -> dict[str, Any]:
-    """Return the framework's part of `spec` for a first job; see `Framework.example`."""
-    command = ["mpirun", "-np", str(replicas * max(gpus, 1)), "python", "train.py"]
-    return {"roles": {"launcher": {"command": command}, "worker": {"replicas": replicas}}}
-
-
-FRAMEWORK = Framework(
-    title="MPI",
-    summary="A launcher runs mpirun, which starts one process per slot in the workers.",
-    roles=ROLES,
-    topology=topology,
-    example=example,
-    idle_roles=idle_roles,
-)

@@ -11,31 +11,24 @@ it takes, also while its name does not resolve.
 """
 
 from functools import partial
-from typing import Any
 
-from mlgen.frameworks import Framework
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer, config
-from mlgen.jobfile.model import TrainingJob
-from mlgen.topology import INDEX, Topology
-
-PORT = 9091
+from mlgen.topology import INDEX
 
 TRAIN = ("scheduler", "server", "worker")
 TUNE = ("tunertracker", "tunerserver", "tuner")
 
-ROLES = (*TRAIN, *TUNE)
-
 SERVING = ("tunertracker", "tunerserver")
 
 
-def topology(job: TrainingJob) -> Topology:
-    """Lay out a training job, or a tuning job."""
-    planner = Planner(job, dict.fromkeys(ROLES, PORT))
+def lay_out(planner: Planner) -> None:
+    """Add the roles of a training job, or of a tuning job."""
+    job = planner.job
     tuner_roles = set(TUNE) & set(job.roles)
     if tuner_roles and set(TRAIN) & set(job.roles):
         message = "the roles of the tuner and of training are mutually exclusive"
         planner.problem(("roles", min(tuner_roles)), message, "split it into two jobs")
-        return planner.topology()
+        return
     is_single_worker = set(job.roles) == {"worker"} and job.replicas == 1
     names = TUNE if tuner_roles else ("worker",) if is_single_worker else TRAIN
     first = names[0]
@@ -44,7 +37,7 @@ def topology(job: TrainingJob) -> Topology:
     candidates = [name for name in names if name in job.roles and name not in SERVING]
     decider = planner.decider("tuner" if tuner_roles else first, candidates)
     if planner.collector.problems:
-        return planner.topology()
+        return
     # The tuner's clients retry until the tracker listens, if its name resolves.
     waits = (planner.wait(job.roles[first], until="name"),) if tuner_roles else ()
     for name in names:
@@ -55,7 +48,6 @@ def topology(job: TrainingJob) -> Topology:
             each=partial(_env, planner, name),
             waits=() if name == first else waits,
         )
-    return planner.topology()
 
 
 def _env(planner: Planner, name: str, viewer: Viewer) -> RoleFields:
@@ -95,19 +87,3 @@ def _config(planner: Planner, name: str, viewer: Viewer) -> str:
             "task": {"type": name, "index": INDEX},
         }
     )
-
-
-def example(replicas: int, _gpus: int) -> dict[str, Any]:
-    """Return the framework's part of `spec` for a first job; see `Framework.example`."""
-    roles = {"scheduler": {}, "server": {"replicas": replicas}, "worker": {"replicas": replicas}}
-    return {"command": ["python", "train.py", "--kv-store", "dist_sync"], "roles": roles}
-
-
-FRAMEWORK = Framework(
-    title="MXNet",
-    summary="Scheduler, servers and workers with DMLC_* and MX_CONFIG; or the tuner's roles.",
-    roles=ROLES,
-    topology=topology,
-    example=example,
-    idle_roles=lambda _job: ("scheduler", "server", "tunertracker"),
-)

@@ -10,34 +10,24 @@ have the same template and share one Job.
 from functools import partial
 from typing import Any
 
-from mlgen.frameworks import Framework
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer
-from mlgen.jobfile.model import TrainingJob
-from mlgen.topology import INDEX, POD_IP, Env, Topology
-
-PORT = 36543
-
-ROLES = ("master", "worker")
+from mlgen.topology import INDEX, POD_IP, Env
 
 
-def topology(job: TrainingJob) -> Topology:
-    """Lay out masters and workers; the masters decide, or without masters the workers."""
-    planner = Planner(job, dict.fromkeys(ROLES, PORT))
-    leader = "master" if "master" in job.roles else "worker"
-    planner.require("worker")
+def lay_out(planner: Planner) -> None:
+    """Add masters and workers; the masters decide, or without masters the workers."""
+    specs = planner.specs("master", "worker")
+    leader = specs[0].name
     planner.decider(leader, [leader])
-    if planner.collector.problems:
-        return planner.topology()
-    leader_resolves = planner.wait(job.roles[leader], count=1)
-    for name in (name for name in ROLES if name in job.roles):
+    leader_resolves = planner.wait(specs[0], count=1)
+    for spec in specs:
         planner.add(
-            job.roles[name],
-            decides=name == leader,
+            spec,
+            decides=spec.name == leader,
             restart="OnFailure",
-            each=partial(_env, planner, leader, name),
-            waits=(leader_resolves,) if job.replicas > 1 else (),
+            each=partial(_env, planner, leader, spec.name),
+            waits=(leader_resolves,) if planner.job.replicas > 1 else (),
         )
-    return planner.topology()
 
 
 def _env(planner: Planner, leader: str, name: str, viewer: Viewer) -> RoleFields:
@@ -69,19 +59,3 @@ def _rendezvous(planner: Planner, leader: str, name: str, viewer: Viewer) -> Env
         return {"POD_IP": f"{own.before}{INDEX}{own.after}", "PADDLE_MASTER": f"{host}:{port}"}
     host = "$(POD_IP)" if viewer == (leader, 0) else host
     return {"POD_IP": POD_IP, "PADDLE_MASTER": f"{host}:{port}"}
-
-
-def example(replicas: int, _gpus: int) -> dict[str, Any]:
-    """Return the framework's part of `spec` for a first job; see `Framework.example`."""
-    command = ["python", "-m", "paddle.distributed.launch", "train.py"]
-    return {"command": command, "roles": {"worker": {"replicas": replicas}}}
-
-
-FRAMEWORK = Framework(
-    title="PaddlePaddle",
-    summary="Collective training among workers, or masters with parameter servers and workers.",
-    roles=ROLES,
-    topology=topology,
-    example=example,
-    idle_roles=lambda _job: ("master",),
-)

@@ -8,18 +8,13 @@ RANK and so on for `init_process_group("env://")`, and PET_*, which torchrun rea
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
-from mlgen.frameworks import Framework
 from mlgen.frameworks._launch import launches_of, rendezvous_port
 from mlgen.frameworks._lifecycle import ANY
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer
-from mlgen.frameworks._ranks import RANK, RankInfo, ranked
-from mlgen.jobfile.model import RoleSpec, TrainingJob
+from mlgen.frameworks._ranks import RankInfo, ranked
+from mlgen.jobfile.model import RoleSpec
 from mlgen.problems import Problem
-from mlgen.topology import Topology
-
-PORT = 23456
 
 PATIENCE = "600"
 """Seconds in which torchrun's rendezvous c10d must reach rank 0, which may still pull its image.
@@ -28,16 +23,13 @@ The default is 60 (read_timeout in torch/distributed/elastic/rendezvous/c10d_ren
 but torchrun waits this long for the other replicas (join_timeout).
 """
 
-ROLES = ("master", "worker")
 
-
-def topology(job: TrainingJob) -> Topology:
-    """Lay out a master and workers, or workers alone."""
-    specs = [job.roles[name] for name in ROLES if name in job.roles]
-    port = rendezvous_port(*(specs[::-1] if "elasticPolicy" in job.options else specs)) or PORT
-    planner = Planner(job, dict.fromkeys((*ROLES, RANK), port))
+def lay_out(planner: Planner) -> None:
+    """Add a master and workers, or workers alone."""
+    job, specs = planner.job, planner.specs("master", "worker")
+    port = rendezvous_port(*(specs[::-1] if "elasticPolicy" in job.options else specs))
+    planner.ports = dict.fromkeys(planner.ports, port) if port else planner.ports
     _check_host_ports(planner, specs)
-    planner.single("master")
     if not job.roles:
         planner.require("worker")
     elif "elasticPolicy" in job.options:
@@ -46,7 +38,6 @@ def topology(job: TrainingJob) -> Topology:
         env = partial(_static_env, job.options.get("nprocPerNode"), _c10d_env(specs))
         # Like _elastic: a program may pass MASTER_ADDR to torchrun as the endpoint.
         ranked(planner, "master", "worker", env, by_own_name=True)
-    return planner.topology()
 
 
 def _check_host_ports(planner: Planner, specs: list[RoleSpec]) -> None:
@@ -144,22 +135,3 @@ def _elastic_env(planner: Planner, leader: str, nodes: str, viewer: Viewer) -> R
         env["PET_MAX_RESTARTS"] = str(policy["maxRestarts"])
     env["PET_RDZV_CONF"] = ",".join(f"{name}={value}" for name, value in settings.items())
     return {"env": env}
-
-
-def example(replicas: int, gpus: int) -> dict[str, Any]:
-    """Return the framework's part of `spec` for a first job; see `Framework.example`."""
-    options = {"options": {"nprocPerNode": gpus}} if gpus else {}
-    return {
-        "command": ["torchrun", "train.py"],
-        **options,
-        "roles": {"worker": {"replicas": replicas}},
-    }
-
-
-FRAMEWORK = Framework(
-    title="PyTorch",
-    summary="Sets ranks and addresses for torch.distributed and torchrun, static or elastic.",
-    roles=ROLES,
-    topology=topology,
-    example=example,
-)

@@ -9,46 +9,38 @@ https://docs.ray.io/en/latest/cluster/cli.html
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
-from mlgen.frameworks import Framework
 from mlgen.frameworks._launch import Launch, launches_of, words_of
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer
 from mlgen.jobfile.model import RoleSpec, TrainingJob
 from mlgen.problems import Problem
 from mlgen.shell import is_python
-from mlgen.topology import Topology, Wait
+from mlgen.topology import Wait
 
-GCS, DASHBOARD, CLIENT = 6379, 8265, 10001
-"""The ports of the head: the cluster's control store, the dashboard with the job API, clients."""
+DASHBOARD, CLIENT = 8265, 10001
+"""Ports of the head, besides that of the cluster's control store: the dashboard with the job API,
+and clients."""
 
-ROLES = ("head", "worker", "submitter")
 
-
-def topology(job: TrainingJob) -> Topology:
-    """Lay out a head and workers, which serve, and a submitter, which decides."""
-    start = _start(job)
+def lay_out(planner: Planner) -> None:
+    """Add a head and workers, which serve, and a submitter, which decides."""
+    job, start = planner.job, _start(planner.job)
     dashboard = start.number("dashboard_port") or DASHBOARD
     client = start.number("ray_client_server_port") or CLIENT
-    more_ports = {"head": {"dashboard": dashboard, "client": client}}
-    planner = Planner(job, {"head": start.number("port") or GCS}, more_ports)
-    planner.require("head")
-    planner.single("head", "submitter")
+    planner.ports = {"head": start.number("port") or planner.ports["head"]}
+    planner.more_ports = {"head": {"dashboard": dashboard, "client": client}}
     leader = "submitter" if "submitter" in job.roles else "head"
     planner.decider(leader, [leader])
-    spec = job.roles.get(leader)
-    if spec and not (spec.command or spec.args):
+    if not (job.roles[leader].command or job.roles[leader].args):
         planner.problem(
             ("roles", leader),
             f"no role runs the training: {leader} has no command",
             "add submitter: {command: [ray, job, submit, --, python, train.py]}",
         )
-    if planner.collector.problems:
-        return planner.topology()
-    if "submitter" in job.roles:
+    if leader == "submitter":
         planner.collector.extend(_submission(job.roles["submitter"]))
     _add_cluster(planner, serves=leader == "submitter")
-    if "submitter" in job.roles:
+    if leader == "submitter":
         head = job.roles["head"]
         planner.add(
             job.roles["submitter"],
@@ -56,7 +48,6 @@ def topology(job: TrainingJob) -> Topology:
             env={"RAY_ADDRESS": f"http://{planner.first_host(head)}:{dashboard}"},
             waits=(_wait(planner, "dashboard_port", dashboard),),
         )
-    return planner.topology()
 
 
 def _submission(submitter: RoleSpec) -> Iterator[Problem]:
@@ -88,7 +79,7 @@ def _add_cluster(planner: Planner, *, serves: bool) -> None:
     head, worker = planner.job.roles["head"], planner.job.roles.get("worker")
     planner.add(head, serves=serves, decides=not serves, each=partial(_head, planner))
     if worker:
-        (address,) = planner.addresses(head)
+        address = planner.addresses(head)[0]
         planner.add(
             worker,
             serves=True,
@@ -133,24 +124,3 @@ def _head(planner: Planner, viewer: Viewer) -> RoleFields:
         f"--ray-client-server-port={client}",
     )
     return {"command": ("ray", "start", "--head", "--block", *options)}
-
-
-def _idle_roles(job: TrainingJob) -> tuple[str, ...]:
-    """Return the roles that do not compute: the submitter, and the head of a cluster of workers."""
-    return ("submitter", "head") if "worker" in job.roles else ("submitter",)
-
-
-def example(replicas: int, _gpus: int) -> dict[str, Any]:
-    """Return the framework's part of `spec` for a first job; see `Framework.example`."""
-    submitter = {"command": ["ray", "job", "submit", "--", "python", "train.py"]}
-    return {"roles": {"head": {}, "worker": {"replicas": replicas}, "submitter": submitter}}
-
-
-FRAMEWORK = Framework(
-    title="Ray",
-    summary="A cluster of a head and workers, and a submitter that submits the training to it.",
-    roles=ROLES,
-    topology=topology,
-    example=example,
-    idle_roles=_idle_roles,
-)

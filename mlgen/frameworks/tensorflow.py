@@ -13,41 +13,34 @@ for an hour (tsl/distributed_runtime/coordination/coordination_service_agent.cc)
 from functools import partial
 from typing import Any
 
-from mlgen.frameworks import Framework
 from mlgen.frameworks._lifecycle import FIRST
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer, config
-from mlgen.jobfile.model import TrainingJob
-from mlgen.topology import INDEX, Topology
-
-PORT = 2222
-
-ROLES = ("chief", "master", "ps", "worker", "evaluator")
+from mlgen.topology import INDEX
 
 
-def topology(job: TrainingJob) -> Topology:
-    """Lay out chief or master, ps, worker and evaluator."""
-    planner = Planner(job, dict.fromkeys(ROLES, PORT))
-    planner.single("chief", "master", "evaluator")
+def lay_out(planner: Planner) -> None:
+    """Add chief or master, ps, worker and evaluator."""
+    job = planner.job
     if {"chief", "master"} <= set(job.roles):
         planner.problem(
             ("roles", "master"), "chief and master are mutually exclusive", "remove one"
         )
     if not {"chief", "master", "worker"} & set(job.roles):
         planner.problem(("roles",), "the job has no worker, chief or master", "add one")
-        return planner.topology()
+        return
     sparse = job.options.get("enableDynamicWorker", False)
     leader = next((name for name in ("chief", "master") if name in job.roles), "worker")
     decider = planner.decider(leader, [name for name in job.roles if name != "ps"])
-    for name in (name for name in ROLES if name in job.roles):
+    for spec in planner.specs("chief", "master", "ps", "worker", "evaluator"):
+        is_worker = spec.name == "worker"
         planner.add(
-            job.roles[name],
-            serves=name == "ps",
-            decides=name == decider,
-            success=FIRST if name == "worker" else None,
-            tolerates_failure=sparse and name == "worker",
-            each=partial(_env, planner, name, sparse),
+            spec,
+            serves=spec.name == "ps",
+            decides=spec.name == decider,
+            success=FIRST if is_worker else None,
+            tolerates_failure=sparse and is_worker,
+            each=partial(_env, planner, spec.name, sparse),
         )
-    return planner.topology()
 
 
 def _env(planner: Planner, name: str, sparse: bool, viewer: Viewer) -> RoleFields:  # noqa: FBT001
@@ -77,12 +70,3 @@ def _sparse_cluster(planner: Planner, name: str, viewer: Viewer) -> dict[str, An
             "ps": planner.addresses(roles["ps"]) if "ps" in roles else None,
         }
     return {"worker": {}, "ps": [own_address] if name == "ps" else []}
-
-
-FRAMEWORK = Framework(
-    title="TensorFlow",
-    summary="Sets TF_CONFIG for parameter servers, or for all-reduce among workers.",
-    roles=ROLES,
-    topology=topology,
-    idle_roles=lambda _job: ("ps",),
-)

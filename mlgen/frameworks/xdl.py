@@ -6,42 +6,29 @@ the workers must succeed, unless the options set another percentage or a number.
 
 from functools import partial
 from math import ceil
-from typing import Any
 
-from mlgen.frameworks import Framework
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer, config
-from mlgen.jobfile.model import TrainingJob
-from mlgen.topology import INDEX, Success, Topology
-
-PORT = 2222
-
-ROLES = ("ps", "scheduler", "worker", "extendrole")
+from mlgen.topology import INDEX, Success
 
 DEFAULT_RATE = 90
 """The default of minFinishWorkRate, in percent."""
 
 
-def topology(job: TrainingJob) -> Topology:
-    """Lay out ps and scheduler, which serve, and workers, which decide."""
-    planner = Planner(job, dict.fromkeys(ROLES, PORT))
-    planner.require("worker")
-    planner.single("scheduler")
+def lay_out(planner: Planner) -> None:
+    """Add ps and scheduler, which serve, and workers, which decide."""
     planner.decider("worker", ["worker"])
-    if planner.collector.problems:
-        return planner.topology()
-    serving = [job.roles[name] for name in ("scheduler", "ps") if name in job.roles]
-    for name in (name for name in ROLES if name in job.roles):
-        trains = job.roles[name] not in serving
+    serving = planner.specs("scheduler", "ps")
+    for spec in planner.specs("ps", "scheduler", "worker", "extendrole"):
+        trains = spec not in serving
         planner.add(
-            job.roles[name],
+            spec,
             serves=not trains,
-            decides=name == "worker",
-            success=_success(planner) if name == "worker" else None,
-            each=partial(_env, planner, name),
+            decides=spec.name == "worker",
+            success=_success(planner) if spec.name == "worker" else None,
+            each=partial(_env, planner, spec.name),
             # The servers register in ZooKeeper once they have started.
             waits=tuple(planner.wait(peer, until="name") for peer in serving if trains),
         )
-    return planner.topology()
 
 
 def _success(planner: Planner) -> Success | None:
@@ -70,19 +57,3 @@ def _env(planner: Planner, name: str, viewer: Viewer) -> RoleFields:
     if "zkAddr" in job.options:
         env["ZK_ADDR"] = f"{job.options['zkAddr'].rstrip('/')}/{job.name}"
     return {"env": env}
-
-
-def example(replicas: int, _gpus: int) -> dict[str, Any]:
-    """Return the framework's part of `spec` for a first job; see `Framework.example`."""
-    roles = {"scheduler": {}, "ps": {"replicas": 1}, "worker": {"replicas": replicas}}
-    return {"command": ["python", "train.py"], "roles": roles}
-
-
-FRAMEWORK = Framework(
-    title="XDL",
-    summary="Parameter servers, a scheduler and workers with XDL_CONFIG and ZooKeeper.",
-    roles=ROLES,
-    topology=topology,
-    example=example,
-    idle_roles=lambda _job: ("scheduler", "ps"),
-)

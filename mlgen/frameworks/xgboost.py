@@ -8,27 +8,13 @@ XGBoost 2.1, and LightGBM takes it for a machine. Since 2.1, XGBoost gives up on
 some seconds, so the others also wait until rank 0 has started.
 """
 
-from typing import Any
-
-from mlgen.frameworks import Framework
 from mlgen.frameworks._planner import Planner
-from mlgen.frameworks._ranks import RANK, RankInfo, ranked
-from mlgen.jobfile.model import TrainingJob
-from mlgen.topology import Topology
-
-PORT = 9999
-
-ROLES = ("master", "worker")
+from mlgen.frameworks._ranks import RankInfo, ranked
 
 
-def topology(job: TrainingJob) -> Topology:
-    """Lay out a master, which decides, and workers."""
-    planner = Planner(job, dict.fromkeys((*ROLES, RANK), PORT))
-    planner.require("master")
-    planner.single("master")
-    if "master" in job.roles:
-        ranked(planner, "master", "worker", _env)
-    return planner.topology()
+def lay_out(planner: Planner) -> None:
+    """Add a master, which decides, and workers."""
+    ranked(planner, "master", "worker", _env)
 
 
 def _env(rank_info: RankInfo) -> dict[str, str]:
@@ -44,18 +30,3 @@ def _env(rank_info: RankInfo) -> dict[str, str]:
         env["WORKER_PORT"] = str(rank_info.port)
         env["WORKER_ADDRS"] = ",".join(rank_info.hosts[1:])
     return env
-
-
-def example(replicas: int, _gpus: int) -> dict[str, Any]:
-    """Return the framework's part of `spec` for a first job; see `Framework.example`."""
-    workers = {"worker": {"replicas": replicas - 1}} if replicas > 1 else {}
-    return {"command": ["python", "train.py"], "roles": {"master": {}, **workers}}
-
-
-FRAMEWORK = Framework(
-    title="XGBoost",
-    summary="A master that runs the tracker, and workers. Also for LightGBM.",
-    roles=ROLES,
-    topology=topology,
-    example=example,
-)

@@ -27,9 +27,9 @@ def missing(name):
     """Return everything that a framework lacks, in words."""
     framework = frameworks.get(name)
     if not re.fullmatch(r"[A-Z]\w+", framework.title):
-        yield f"a title in FRAMEWORK that is one word: {framework.title!r}"
+        yield f"a title that is one word: {framework.title!r}"
     if not re.fullmatch(r"[A-Z].*\.", framework.summary):
-        yield f"a summary in FRAMEWORK that is a sentence: {framework.summary!r}"
+        yield f"a summary that is a sentence: {framework.summary!r}"
     if f"| `{name}` |" not in TABLE:
         yield f"a row for `{name}` in the table of docs/frameworks/index.md"
     if not (ROOT / f"docs/frameworks/{name}.md").exists():
@@ -67,18 +67,18 @@ def test_a_framework_is_complete(name):
 
 def test_a_framework_without_anything_gets_one_list_of_what_it_lacks(monkeypatch):
     new = Framework(
+        name="new",
         title="a b",
         summary="no sentence",
-        roles=("head",),
-        topology=lambda job: job,
-        example=lambda replicas, gpus: {"roles": {}, "replicas": replicas, "gpus": gpus},
+        rules={"head": {}},
+        first_job={"roles": {}},
         renamed_options={"length": "size"},
     )
     monkeypatch.setattr(frameworks, "get", {"new": new}.get)
 
     assert list(missing("new")) == [
-        "a title in FRAMEWORK that is one word: 'a b'",
-        "a summary in FRAMEWORK that is a sentence: 'no sentence'",
+        "a title that is one word: 'a b'",
+        "a summary that is a sentence: 'no sentence'",
         "a row for `new` in the table of docs/frameworks/index.md",
         "a page docs/frameworks/new.md",
         "a job file fixtures/new.yaml or fixtures/new-*.yaml",
@@ -110,6 +110,5 @@ def test_every_schema_of_options_is_that_of_a_framework():
     assert sorted(path.stem for path in (ROOT / "schemas/options").iterdir()) == NAMES
 
 
-def test_private_modules_are_not_frameworks():
-    assert "_planner" not in NAMES
+def test_the_names_are_sorted():
     assert sorted(NAMES) == NAMES

@@ -71,7 +71,7 @@ def env(info: RankInfo):
 
 
 def planned(*specs, **fields):
-    planner = Planner(job(*specs, **fields), {"master": 1, "worker": 2, RANK: 3})
+    planner = Planner(job(*specs, **fields), {"master": 1, "worker": 2})
     ranked(planner, "master", "worker", env)
     return planner
 
@@ -80,7 +80,7 @@ def test_merged_roles_share_one_template():
     (role,) = planned(LEADER, FOLLOWER).roles
 
     hosts = "bert-rank-0.bert,bert-rank-1.bert,bert-rank-2.bert"
-    assert role.env == {"RANK": INDEX, "HOSTS": hosts, "PORTS": "3 3"}
+    assert role.env == {"RANK": INDEX, "HOSTS": hosts, "PORTS": "1 1"}
     assert (role.name, role.replicas, role.decides, role.success) == (RANK, 3, True, None)
     assert [str(wait.hosts) for wait in role.waits] == ["bert-rank-[0-2].bert", "bert-rank-0"]
 
@@ -160,7 +160,7 @@ def test_with_host_networking_rank_0_sees_its_port_on_the_node():
     planner = planned(LEADER, FOLLOWER, network=Network(host=True))
 
     own = planner.host_ports.port(RANK, 0, "peers")
-    assert [role.env["PORTS"] for role in planner.roles] == [f"{own} 3", "3 3", "3 3"]
+    assert [role.env["PORTS"] for role in planner.roles] == [f"{own} 1", "1 1", "1 1"]
 
 
 @pytest.mark.parametrize(
