@@ -156,6 +156,19 @@ class Kubectl:
         text = self.text(*words, "-o", "json", namespace=namespace, stdin=stdin)
         return parsed(text)
 
+    def readable(self, *words: str, namespace: str | None = None) -> list[Object] | None:
+        """Return objects; None if the rights do not allow to read them.
+
+        Raises:
+            KubectlError: kubectl is not installed, or fails otherwise.
+        """
+        try:
+            return self.objects(*words, namespace=namespace)
+        except KubectlError as error:
+            if error.cause != "forbidden":
+                raise
+            return None
+
     @contextmanager
     def lines(
         self, *words: str, namespace: str | None = None, silence: float = SILENCE

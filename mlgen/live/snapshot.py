@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mlgen.kubernetes.objects import Object
-from mlgen.live.kubectl import Kubectl, KubectlError
+from mlgen.live.kubectl import Kubectl
 from mlgen.objects import supervisor
 from mlgen.objects.labels import INSTANCE, status_name
 from mlgen.result import Rendered
@@ -145,13 +145,8 @@ def with_events(kubectl: Kubectl, taken: Sequence[Snapshot]) -> list[Snapshot]:
 
 def _warnings(kubectl: Kubectl, namespace: str | None) -> list[Object]:
     """Return the warnings of a namespace, the latest last; [] if the rights do not allow it."""
-    try:
-        words = ("get", "events", "--field-selector", "type=Warning")
-        found = kubectl.objects(*words, namespace=namespace)
-    except KubectlError as error:
-        if error.cause != "forbidden":
-            raise
-        return []
+    words = ("get", "events", "--field-selector", "type=Warning")
+    found = kubectl.readable(*words, namespace=namespace) or ()
     return sorted(found, key=lambda each: str(each.get("lastTimestamp") or each.get("eventTime")))
 
 

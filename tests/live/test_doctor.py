@@ -8,7 +8,7 @@ import pytest
 
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.live import doctor
-from mlgen.live.doctor.needs import plural
+from mlgen.live.doctor.limits import plural
 from mlgen.live.kubectl import Outcome
 
 FORBIDDEN = Outcome(1, "", "Error from server (Forbidden): no")
@@ -136,29 +136,17 @@ def test_what_cannot_be_read_is_a_note(healthy, run, snapshot):
                     }
                 }
             ],
-            "PodSecurity baseline the namespace enforces restricted: spec.",
-        ),
-        (
-            "get resourcequotas",
-            [
-                named(
-                    "q",
-                    spec={},
-                    status={"hard": {"requests.nvidia.com/gpu": "8", "count/jobs.batch": "9"}},
-                )
-            ],
-            "ResourceQuota q requests.nvidia.com/gpu: 16 needed, 8 of 8 left: ask for a larger",
+            "namespace vision enforces PodSecurity restricted",
         ),
         (
             "get resourcequotas",
             [named("q", spec={}, status={"hard": {"pods": "9"}, "used": {"pods": "7"}})],
-            "ResourceQuota q pods: 5 needed, 2 of 9 left: pods wait until others are deleted",
+            "ok ResourceQuota q pods: 7 of 9 used",
         ),
-        ("get resourcequotas", [named("q", spec={"hard": {"pods": "50"}})], "ok ResourceQuota q"),
         (
             "get resourcequotas",
-            [named("q", spec={"scopes": ["BestEffort"]})],
-            "ResourceQuota q has scopes, so it is not compared",
+            [named("q", spec={"hard": {"pods": "50"}})],
+            "ok ResourceQuota q pods: 0 of 50 used",
         ),
         ("get leases", [], "warning scheduler volcano was not seen"),
     ],
@@ -175,7 +163,7 @@ WEBHOOK = """\
 Warning: resource jobs/bert-rank is missing the annotation last-applied
 Error from server: error when creating "STDIN": admission webhook "policy" denied the request:
 requests need a team label
-Error from server (NotFound): error when creating "STDIN": roles.rbac.authorization.k8s.io "a" no
+Error from server (NotFound): roles.rbac.authorization.k8s.io "a" not found
 Error from server (Forbidden): error when creating "STDIN": is forbidden: User "a" cannot create it
 """
 
@@ -187,7 +175,7 @@ def test_what_the_api_server_would_reject(healthy, run):
     status, stdout, _ = run("doctor", "needs.yaml")
 
     assert 1 == status
-    (row,) = [line for line in stdout.splitlines() if "dry run" in line]
+    (row,) = [line for line in stdout.splitlines() if "missing   dry run" in line]
     assert row.endswith('webhook "policy" denied the request: requests need a team label')
 
 
@@ -202,14 +190,28 @@ def test_a_job_that_is_there_and_has_changed(healthy, run):
 
 
 @pytest.mark.parametrize(
-    "error",
+    ("error", "hint", "expected"),
     [
-        "maximum cpu usage per Container is 4, but limit is 8",
-        "minimum memory usage per Container is 256Mi, but request is 128Mi",
-        "failed quota: q: must specify limits.cpu for: main",
+        ("maximum cpu usage per Container is 4, but limit is 8", "change the resources", 1),
+        (
+            "minimum memory usage per Container is 256Mi, but request is 128Mi",
+            "change the resources",
+            1,
+        ),
+        ("failed quota: q: must specify limits.cpu for: main", "change the resources", 1),
+        (
+            "exceeded quota: q, requested: pods=1, used: pods=9, limited: pods=9",
+            "pods wait until others are deleted, or ask for a larger quota",
+            0,
+        ),
+        (
+            'violates PodSecurity "restricted:latest": runAsNonRoot != true',
+            "set security.profile: restricted",
+            1,
+        ),
     ],
 )
-def test_what_the_api_server_says_of_the_pods(error, healthy, run):
+def test_what_the_api_server_says_of_the_pods(error, hint, expected, healthy, run):
     start = 'Error from server (Forbidden): error when creating "STDIN": pods "bert" is forbidden'
     rejected = Outcome(1, "", f"{start}: {error}\n{start}: no bare pods\n")
     answers = iter([Outcome(0, "", ""), rejected])
@@ -218,21 +220,38 @@ def test_what_the_api_server_says_of_the_pods(error, healthy, run):
     status, stdout, _ = run("doctor", "needs.yaml")
 
     rows = [line for line in stdout.splitlines() if "dry run" in line]
-    assert 1 == status
+    assert expected == status
     assert rows[0].endswith("the API server accepts all objects")
-    assert rows[1].endswith(f"{error}: change the resources")
+    assert rows[1].endswith(f"{error}: {hint}")
     assert len(rows) == 2
 
 
+def test_without_the_right_to_create_pods(healthy, run):
+    start = 'Error from server (Forbidden): error when creating "STDIN"'
+    text = f'{start}: pods is forbidden: User "a" cannot create resource "pods"'
+    answers = iter([Outcome(0, "", ""), Outcome(1, "", text)])
+    healthy.answers["apply --dry-run=server"] = lambda: next(answers)
+
+    status, stdout, _ = run("doctor", "needs.yaml")
+
+    assert 0 == status
+    assert "pods cannot be tried with your rights" in stdout
+
+
 def test_rights_that_the_role_of_the_job_grants(healthy, run):
-    healthy.refused = {"escalate roles", "watch pods"}
+    error = (
+        'Error from server (Forbidden): error when creating "STDIN": '
+        'roles.rbac.authorization.k8s.io "bert-supervisor" is forbidden: user "a" (groups=["b"]) '
+        "is attempting to grant RBAC permissions not currently held:\n"
+        '{APIGroups:[""], Resources:["pods"], Verbs:["watch"]}'
+    )
+    healthy.answers["apply --dry-run=server"] = Outcome(1, "", error)
 
     status, stdout, _ = run("doctor", "needs.yaml")
 
     assert 1 == status
-    assert "the job's Role grants watch on pods: you cannot grant what you do not have" in stdout
-    healthy.refused = {"escalate roles", "get pods"} - {"get pods"}
-    assert "you have all that the job's Role grants" in run("doctor", "needs.yaml")[1]
+    hint = "ask for what you do not have, or render with --no-supervisor"
+    assert f'Resources:["pods"], Verbs:["watch"]}}: {hint}\n' in stdout
 
 
 def test_rights_to_look_at_a_job(healthy, run):
@@ -258,7 +277,6 @@ def test_a_program_that_hangs(monkeypatch):
     def hang(*_, **__):
         raise subprocess.TimeoutExpired("helm", 1)
 
-    monkeypatch.setattr(doctor.shutil, "which", lambda name: name)
     monkeypatch.setattr(doctor.subprocess, "run", hang)
 
     assert "not installed" in next(x for x in doctor.programs("1") if x.subject == "helm").text

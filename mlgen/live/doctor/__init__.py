@@ -2,17 +2,15 @@
 
 import json
 import platform
-import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from shlex import quote
 
-from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.versions import SUPPORTED, KubeVersion, parse
-from mlgen.live.doctor.limits import dry_run, pod_security, queue, quotas
-from mlgen.live.doctor.needs import devices, needs, rights
-from mlgen.live.doctor.report import Patient, Row, Section, allowed
-from mlgen.live.kubectl import HINTS, Kubectl, KubectlError, Outcome, failure
+from mlgen.live.doctor.limits import dry_run, queue, quotas, rights
+from mlgen.live.doctor.needs import devices, needs
+from mlgen.live.doctor.report import UNREADABLE, Patient, Row, Section, has_missing
+from mlgen.live.kubectl import HINTS, Kubectl, KubectlError, failure
 from mlgen.result import Rendered
 
 TOOLS = {
@@ -40,6 +38,9 @@ https://kubernetes.io/docs/tasks/administer-cluster/dns-debugging-resolution/.""
 
 DNS_PORT = 53
 
+ENFORCE = "pod-security.kubernetes.io/enforce"
+"""https://kubernetes.io/docs/concepts/security/pod-security-admission/"""
+
 
 def examine(
     kubectl: Kubectl, jobs: Sequence[Rendered], version: str, target: KubeVersion
@@ -55,24 +56,28 @@ def examine(
     Raises:
         KubectlError: kubectl fails unexpectedly.
     """
-    machine = [] if jobs else list(programs(version))
+    rows = [] if jobs else list(programs(version))
     try:
-        found = versions(kubectl, target)
+        rows += versions(kubectl, target)
     except KubectlError as error:
         if error.cause != "missing":
             raise
-        hint = "https://kubernetes.io/docs/tasks/tools/"
-        row = Row("missing", "kubectl", error.message, f"install it: {hint}")
-        return [Section("this machine", (*machine, row))]
-    if any(each.level == "missing" for each in found):
-        return [Section("this machine and the cluster", (*machine, *found))]
-    served = _served(kubectl)
-    cluster = [*machine, *found, *_dns(kubectl)]
-    cluster += [] if jobs else list(apis(served))
+        hint = "install it: https://kubernetes.io/docs/tasks/tools/"
+        return [("this machine", [*rows, Row("missing", "kubectl", error.message, hint)])]
     title = "the cluster" if jobs else "this machine and the cluster"
-    sections = [Section(title, tuple(cluster))]
-    context = _namespace_of_context(kubectl)
-    return sections + [_job(kubectl, job, context, served) for job in jobs]
+    sections = [(title, rows)]
+    if has_missing(sections):
+        return [("this machine and the cluster", rows)]
+    served = _served(kubectl)
+    rows += _dns(kubectl)
+    rows += [] if jobs else apis(served)
+    words = ("config", "view", "--minify", "-o", "jsonpath={..namespace}")
+    context = kubectl.outcome(*words).stdout.strip() or "default"
+    for job in jobs:
+        namespace = job.job.namespace or context
+        title = f"{job.job.name} in namespace {namespace}"
+        sections.append((title, list(_of_job(kubectl, job, namespace, served))))
+    return sections
 
 
 def _served(kubectl: Kubectl) -> frozenset[str]:
@@ -91,39 +96,28 @@ def _served(kubectl: Kubectl) -> frozenset[str]:
 
 def _dns(kubectl: Kubectl) -> Iterator[Row]:
     """Yield a note if the Service of the cluster's DNS is not where it usually is."""
-    found = allowed(kubectl, "get", "services", namespace=DNS)
+    found = kubectl.readable("get", "services", namespace=DNS)
     ports = [port["port"] for each in found or () for port in each["spec"].get("ports") or ()]
     if found is not None and DNS_PORT not in ports:
         text = f"no Service of {DNS} has port {DNS_PORT}; replicas find each other by DNS"
         yield Row("note", "cluster DNS", text)
 
 
-def _namespace_of_context(kubectl: Kubectl) -> str:
-    """Return the default namespace of kubectl's context."""
-    words = ("config", "view", "--minify", "-o", "jsonpath={..namespace}")
-    outcome = kubectl.outcome(*words)
-    return outcome.stdout.strip() or "default"
-
-
-def _job(kubectl: Kubectl, rendered: Rendered, context: str, served: frozenset[str]) -> Section:
-    """Return the rows about a job."""
-    namespace = rendered.job.namespace or context
-    found = allowed(kubectl, "get", "namespace", namespace, "--ignore-not-found")
-    patient = Patient(rendered, kubectl, namespace, found != [], served)
-    title = f"{rendered.job.name} in namespace {namespace}"
-    return Section(title, tuple(_rows(patient, found)))
-
-
-def _rows(patient: Patient, found: list[Object] | None) -> Iterator[Row]:
-    name = patient.namespace
+def _of_job(
+    kubectl: Kubectl, rendered: Rendered, name: str, served: frozenset[str]
+) -> Iterator[Row]:
+    """Yield the rows about a job in a namespace."""
+    found = kubectl.readable("get", "namespace", name, "--ignore-not-found")
+    patient = Patient(rendered, kubectl, name, found != [], served)
     if not patient.exists:
         hint = f"kubectl create namespace {quote(name)}"
         yield Row("missing", f"namespace {name}", "not found", hint)
     yield from rights(patient)
     if found is None:
-        yield Row("note", f"namespace {name}", "cannot be read with your rights")
-    elif found:
-        yield pod_security(patient, found[0])
+        yield Row("note", f"namespace {name}", UNREADABLE)
+    for each in found or ():
+        level = (each["metadata"].get("labels") or {}).get(ENFORCE)
+        yield Row("ok", f"namespace {name}", f"enforces PodSecurity {level}" if level else "")
     yield from needs(patient)
     yield from queue(patient)
     yield from devices(patient)
@@ -136,7 +130,7 @@ def programs(version: str) -> Iterator[Row]:
     """Yield what is installed on this machine, besides kubectl."""
     yield Row("ok", f"mlgen {version}", f"Python {platform.python_version()}")
     for name, (command, purpose) in TOOLS.items():
-        found = _version(command) if shutil.which(name) else ""
+        found = _version(command)
         if found:
             yield Row("ok", f"{name} {found}")
         else:
@@ -163,18 +157,14 @@ def versions(kubectl: Kubectl, target: KubeVersion) -> list[Row]:
     """
     outcome = kubectl.outcome("version", "-o", "json")
     try:
-        document: Object = json.loads(outcome.stdout)
+        document = json.loads(outcome.stdout)
     except ValueError:
         raise failure(outcome) from None
-    client = document.get("clientVersion", {}).get("gitVersion", "?")
-    found = [Row("ok", f"kubectl {client}")]
-    if "serverVersion" not in document:
-        return [*found, _no_server(outcome)]
-    return [*found, server(str(document["serverVersion"]["gitVersion"]), target)]
-
-
-def _no_server(outcome: Outcome) -> Row:
-    return Row("missing", "API server", outcome.message, HINTS["unreachable"])
+    client, present = (document.get(f"{side}Version", {}) for side in ("client", "server"))
+    of_server = Row("missing", "API server", outcome.message, HINTS["unreachable"])
+    if present:
+        of_server = server(str(present["gitVersion"]), target)
+    return [Row("ok", f"kubectl {client.get('gitVersion', '?')}"), of_server]
 
 
 def server(text: str, target: KubeVersion) -> Row:

@@ -2,12 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from mlgen.checks.pods import workloads
 from mlgen.kubernetes.objects import Object
-from mlgen.live.kubectl import Kubectl, KubectlError
+from mlgen.live.kubectl import Kubectl
 from mlgen.output.columns import columns
 from mlgen.result import Rendered
 
@@ -15,9 +13,10 @@ Level = Literal["ok", "note", "warning", "missing"]
 """`note`: cannot be checked from here; `warning`: the job may have to wait, or may not run as
 expected; `missing`: it cannot run."""
 
+UNREADABLE = "cannot be read with your rights"
 
-@dataclass(frozen=True)
-class Row:
+
+class Row(NamedTuple):
     """A fact about the cluster.
 
     Attributes:
@@ -32,12 +31,8 @@ class Row:
     hint: str = ""
 
 
-@dataclass(frozen=True)
-class Section:
-    """The rows about the cluster, or about one job."""
-
-    title: str
-    rows: tuple[Row, ...]
+Section = tuple[str, list[Row]]
+"""The rows about the cluster, or about one job, under a title."""
 
 
 @dataclass(frozen=True)
@@ -60,48 +55,18 @@ class Patient:
 
     def objects(self, *words: str) -> list[Object] | None:
         """Return objects of the namespace; None if the rights do not allow to read them."""
-        return allowed(self.kubectl, *words, namespace=self.namespace)
-
-
-def allowed(kubectl: Kubectl, *words: str, namespace: str | None = None) -> list[Object] | None:
-    """Return objects; None if the rights do not allow to read them.
-
-    Raises:
-        KubectlError: kubectl fails otherwise.
-    """
-    try:
-        return kubectl.objects(*words, namespace=namespace)
-    except KubectlError as error:
-        if error.cause != "forbidden":
-            raise
-        return None
+        return self.kubectl.readable(*words, namespace=self.namespace)
 
 
 def page(sections: Sequence[Section]) -> str:
     """Return what `mlgen doctor` prints."""
     parts = []
-    for section in sections:
-        rows = [
-            (each.level, each.subject, ": ".join(filter(None, (each.text, each.hint))))
-            for each in section.rows
-        ]
-        parts.append("\n".join([section.title, *columns(rows, "  ")]))
+    for title, rows in sections:
+        cells = [(each[0], each[1], ": ".join(filter(None, each[2:]))) for each in rows]
+        parts.append("\n".join([title, *columns(cells, "  ")]))
     return "\n\n".join(parts) + "\n"
-
-
-def shown(amount: Decimal) -> str:
-    """Return an amount without trailing zeros or an exponent."""
-    return f"{amount.normalize():f}"
 
 
 def has_missing(sections: Iterable[Section]) -> bool:
     """Return whether something is missing."""
-    return any(each.level == "missing" for section in sections for each in section.rows)
-
-
-def pod_templates(rendered: Rendered) -> list[tuple[str, Object]]:
-    """Return the kind and name of each workload, with its pod template."""
-    return [
-        (f"{item['kind']} {name}", item["spec"]["template"])
-        for name, item in workloads(rendered.objects).items()
-    ]
+    return any(each.level == "missing" for _, rows in sections for each in rows)
