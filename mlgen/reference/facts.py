@@ -1,20 +1,21 @@
 """What a framework does, from the topology of its example job."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mlgen import frameworks, pipeline, scaffold
 from mlgen.documents.files import Text
+from mlgen.flow import flow
 from mlgen.problems import MlgenError
 from mlgen.result import Options, Rendered
 from mlgen.topology import INDEX, PEERS, PodField, Role, Topology, Wait
 
 FILE = "job.yaml"
 
-INDEX_MEANS = f"{INDEX} is the index of the replica, from 0."
+MORE_ROLES = "more roles"
 
 
 @dataclass(frozen=True)
@@ -28,31 +29,20 @@ class RoleFacts:
         waits: what a replica waits for before it starts, each as a phrase.
         env: the variables that mlgen sets in the training container: values as rendered.
         command: what runs if the job file has no command.
-        without: variables that a replica has only without the option; () unless in a `Variant`.
+        without: variables that a replica has only without an option that the example has not.
     """
 
     name: str
     sentence: str
     ports: Mapping[str, int]
-    waits: tuple[str, ...]
+    waits: Sequence[str]
     env: Mapping[str, str]
     command: str
-    without: tuple[str, ...] = ()
+    without: Sequence[str] = ()
 
 
-@dataclass(frozen=True)
-class Variant:
-    """The example job with one more option.
-
-    Attributes:
-        option: its name.
-        value: its value, that of an example in its schema.
-        roles: what is then different in each role for which something is.
-    """
-
-    option: str
-    value: Any
-    roles: tuple[RoleFacts, ...]
+SAME: dict[str, Any] = {"sentence": "", "ports": {}, "waits": (), "command": ""}
+"""What stands for a fact that an option does not change."""
 
 
 @dataclass(frozen=True)
@@ -61,47 +51,39 @@ class FrameworkFacts:
 
     Attributes:
         name: as in `spec.framework`.
-        title: as its project spells it.
-        summary: one sentence.
         roles: the names of its roles; () if a job may have roles of any name.
         example: a short job file.
-        laid_out: the roles of the example.
-        more: roles that the example has not, if it is given all that go together with its own.
-        variants: the example with each option that changes something that is told about a role.
+        settings: the roles of the example, under ""; those that it has in addition if it is given
+            all that go together with its own, under `MORE_ROLES`; and under each option that makes
+            a difference, what is then different in which role.
     """
 
     name: str
     title: str
     summary: str
-    roles: tuple[str, ...]
+    roles: Sequence[str]
     example: str
-    laid_out: tuple[RoleFacts, ...]
-    more: tuple[RoleFacts, ...]
-    variants: tuple[Variant, ...]
+    settings: Mapping[str, Sequence[RoleFacts]]
 
-
-def uses_index(roles: Iterable[RoleFacts]) -> bool:
-    """Return whether a value of a variable of a role contains the replica's index."""
-    return any(INDEX in value for role in roles for value in role.env.values())
+    @property
+    def uses_index(self) -> bool:
+        """True if a value of a variable in the example contains the replica's index."""
+        return any(INDEX in value for role in self.settings[""] for value in role.env.values())
 
 
 def facts(name: str) -> FrameworkFacts:
     """Return the facts about a framework."""
     framework, example = frameworks.get(name), scaffold.example(name)
-    job = _rendered(example)
-    laid_out = _roles(job.topology)
-    known = {role.name for role in laid_out}
-    more = _roles(_topology_with_more_roles(job, framework.roles or ()))
-    return FrameworkFacts(
-        name,
-        framework.title,
-        framework.summary,
-        framework.roles or (),
-        example,
-        laid_out,
-        tuple(role for role in more if role.name not in known),
-        tuple(_variants(job, frameworks.options(name))),
-    )
+    names, job = framework.roles or (), _rendered(example)
+    roles = _roles(job)
+    settings = {"": list(roles.values())}
+    more = [
+        role for name, role in _roles(_with_more_roles(job, names)).items() if name not in roles
+    ]
+    if more:
+        settings[MORE_ROLES] = more
+    settings |= _changes(job, roles, frameworks.options(name))
+    return FrameworkFacts(name, framework.title, framework.summary, names, example, settings)
 
 
 def _rendered(text: str) -> Rendered:
@@ -110,53 +92,57 @@ def _rendered(text: str) -> Rendered:
     return job
 
 
-def _topology_with_more_roles(job: Rendered, names: tuple[str, ...]) -> Topology:
-    """Return the topology of a job with each of some roles that its framework accepts with it."""
+def _with(job: Rendered, **fields: Any) -> Rendered:
+    """Return a job with other fields of `spec`."""
+    data = job.document.data
+    return _rendered(json.dumps({**data, "spec": {**data["spec"], **fields}}))
+
+
+def _with_more_roles(job: Rendered, names: Sequence[str]) -> Rendered:
+    """Return a job with each of some roles that its framework accepts with it."""
     for name in names:
-        data = job.document.data
-        roles = {name: {}, **data["spec"]["roles"]}
         with suppress(MlgenError):
-            job = _rendered(json.dumps({**data, "spec": {**data["spec"], "roles": roles}}))
-    return job.topology
+            job = _with(job, roles={name: {}, **job.document.data["spec"]["roles"]})
+    return job
 
 
-def _variants(job: Rendered, options: Mapping[str, Any]) -> Iterator[Variant]:
-    """Yield a job with each of the options that it has not, if that makes a difference."""
-    data, before = job.document.data, {role.name: role for role in _roles(job.topology)}
-    already = data["spec"].get("options", {})
+def _changes(
+    job: Rendered, before: Mapping[str, RoleFacts], options: Mapping[str, Any]
+) -> Iterator[tuple[str, list[RoleFacts]]]:
+    """Yield each option that makes a difference to a job, with the roles for which it does."""
+    already = job.document.data["spec"].get("options", {})
     for option in sorted(options.keys() - already.keys()):
         schema = options[option]
         value = next((v for v in schema["examples"] if v != schema.get("default")), None)
-        spec = {**data["spec"], "options": {**already, option: value}}
         with suppress(MlgenError):
-            roles = _roles(_rendered(json.dumps({**data, "spec": spec})).topology)
-            changes = (_difference(role, before.get(role.name)) for role in roles)
-            changed = tuple(change for change in changes if change)
+            roles = _roles(_with(job, options={**already, option: value})).values()
+            changed = [_difference(r, before.get(r.name)) for r in roles if r != before.get(r.name)]
             if changed:
-                yield Variant(option, value, changed)
+                yield flow({option: value}), changed
 
 
-def _difference(role: RoleFacts, before: RoleFacts | None) -> RoleFacts | None:
-    """Return what is new or different in a role; None if nothing is."""
-    if before is None or role == before:
-        return None if role == before else role
-    nobody = ("nobody",) if before.waits and not role.waits else ()
-    return RoleFacts(
-        role.name,
-        role.sentence if role.sentence != before.sentence else "",
-        role.ports if role.ports != before.ports else {},
-        (role.waits or nobody) if role.waits != before.waits else (),
-        {name: value for name, value in role.env.items() if before.env.get(name) != value},
-        role.command if role.command != before.command else "",
-        tuple(name for name in before.env if name not in role.env),
+def _difference(role: RoleFacts, before: RoleFacts | None) -> RoleFacts:
+    """Return what is new or different in a role."""
+    if before is None:
+        return role
+    same = {
+        fact: empty for fact, empty in SAME.items() if getattr(role, fact) == getattr(before, fact)
+    }
+    changed = replace(
+        role,
+        waits=role.waits or ("nobody",),
+        env={name: value for name, value in role.env.items() if before.env.get(name) != value},
+        without=[name for name in before.env if name not in role.env],
     )
+    return replace(changed, **same)
 
 
-def _roles(topology: Topology) -> tuple[RoleFacts, ...]:
-    """Return the facts about the roles of a topology; of its first replica, if each has a Job."""
-    first = {role.name: role for role in reversed(topology.roles)}
-    names = dict.fromkeys(role.name for role in topology.roles)
-    return tuple(_role(topology, first[name]) for name in names)
+def _roles(job: Rendered) -> dict[str, RoleFacts]:
+    """Return the facts about the roles of a job; of its first replica, if each has a Job."""
+    first: dict[str, Role] = {}
+    for role in job.topology.roles:
+        first.setdefault(role.name, role)
+    return {name: _role(job.topology, role) for name, role in first.items()}
 
 
 def _role(topology: Topology, role: Role) -> RoleFacts:

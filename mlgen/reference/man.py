@@ -6,11 +6,13 @@ has `\` and `-` escaped, so that they are copied as they are shown.
 """
 
 import inspect
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from textwrap import wrap
 
 import click
+
+from mlgen.output import pages
 
 VERBATIM = "\b\n"
 """What click expects before a paragraph that keeps its lines."""
@@ -44,6 +46,11 @@ class Manual:
     def own_options(self) -> tuple[tuple[str, str], ...]:
         """The options without --help, which every command has."""
         return tuple(option for option in self.options if not option[0].endswith("--help"))
+
+    def grouped(self, groups: Mapping[str, Collection[str]]) -> dict[str, list["Manual"]]:
+        """Return the subcommands under the titles of groups, which have their names."""
+        by_name = {command.name.rpartition(" ")[2]: command for command in self.commands}
+        return {title: [by_name[name] for name in names] for title, names in groups.items()}
 
 
 def manual(command: click.Command, context: click.Context) -> Manual:
@@ -93,76 +100,18 @@ def page(manual: Manual, version: str, groups: Mapping[str, Collection[str]] | N
         version: of mlgen.
         groups: titles of the subcommands' sections, with the names of these.
     """
-    title = manual.name.replace(" ", "-")
-    lines = [
-        f'.TH "{title.upper()}" "1" "" "mlgen {version}" "mlgen"',
-        ".SH NAME",
-        _text(f"{title} - {_lowered(manual.summary)}"),
-        ".SH SYNOPSIS",
-        f".B {_escaped(manual.usage)}",
-        ".SH DESCRIPTION",
-        _text(manual.summary),
-        *(line for text in manual.paragraphs for line in (*_break(text), *_body(text))),
-    ]
-    if manual.options:
-        lines += [".SH OPTIONS", *_list(manual.options)]
-    if manual.commands:
-        lines += _commands(manual, groups or {"Commands": [_last(c) for c in manual.commands]})
-    if manual.examples:
-        lines += [".SH EXAMPLES", *_lines(manual.examples)]
-    if " " in manual.name:
-        lines += [".SH SEE ALSO", ".BR mlgen (1)"]
-    return "\n".join(lines) + "\n"
+    return pages.page(
+        "reference/command.roff",
+        manual=manual,
+        title=manual.name.replace(" ", "-"),
+        version=version,
+        groups=manual.grouped(groups) if groups else {"Commands": manual.commands},
+        filled=_filled,
+        escaped=_escaped,
+    )
 
 
-def _commands(manual: Manual, groups: Mapping[str, Collection[str]]) -> Iterator[str]:
-    """Yield the sections of the subcommands; each has its usage, its help and its options."""
-    by_name = {_last(command): command for command in manual.commands}
-    for title, names in groups.items():
-        yield f'.SH "{_escaped(title.upper())}"'
-        for name in names:
-            command = by_name[name]
-            yield from (f'.SS "{_escaped(command.usage)}"', _text(command.summary))
-            for text in command.paragraphs:
-                yield from (*_break(text), *_body(text))
-            yield from _list(command.own_options)
-            if command.examples:
-                yield from (".PP", "Examples:", *_verbatim(command.examples))
-            for inner in command.commands:
-                yield from (".TP", f".B {_escaped(inner.usage)}", _text(inner.summary))
-
-
-def _list(options: Sequence[tuple[str, str]]) -> Iterator[str]:
-    """Yield a list of options."""
-    for names, text in options:
-        yield from (".TP", f".B {_escaped(names)}", _text(text))
-
-
-def _break(text: str) -> Iterator[str]:
-    """Yield the macro between paragraphs; a block of lines brings its own."""
-    if "\n" not in text:
-        yield ".PP"
-
-
-def _body(text: str) -> Iterator[str]:
-    """Yield the lines of a paragraph."""
-    if "\n" in text:
-        yield from _verbatim(text)
-    else:
-        yield _text(text)
-
-
-def _verbatim(text: str) -> Iterator[str]:
-    """Yield a paragraph whose lines are not filled."""
-    yield from (".PP", *_lines(text))
-
-
-def _lines(text: str) -> Iterator[str]:
-    """Yield lines that are not filled."""
-    yield from (".RS 4", ".nf", *map(_escaped, text.splitlines()), ".fi", ".RE")
-
-
-def _text(text: str) -> str:
+def _filled(text: str) -> str:
     """Return a paragraph, escaped, in lines as short as a source of roff should have."""
     lines = wrap(text, 72, break_long_words=False, break_on_hyphens=False)
     return "\n".join(map(_escaped, lines))
@@ -172,13 +121,3 @@ def _escaped(line: str) -> str:
     """Return a line of text, escaped."""
     escaped = line.replace("\\", "\\e").replace("-", "\\-")
     return f"\\&{escaped}" if escaped.startswith((".", "'")) else escaped
-
-
-def _lowered(sentence: str) -> str:
-    """Return a sentence as the line of NAME has it: in lower case, without a full stop."""
-    return f"{sentence[:1].lower()}{sentence[1:].rstrip('.')}"
-
-
-def _last(manual: Manual) -> str:
-    """Return the name of a command without that of the program."""
-    return manual.name.rpartition(" ")[2]

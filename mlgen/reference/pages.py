@@ -1,26 +1,35 @@
-"""Pages of `mlgen explain`, as plain text for a terminal."""
+"""Pages of `mlgen explain`, as plain text for a terminal, and of `docs/`, as Markdown.
+
+`.ci/reference` writes those of `docs/`; a test compares them with what is checked in. The words are
+in `templates/reference`.
+"""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
+from html import escape
 from textwrap import fill, indent
 from typing import Any
 
 from mlgen import frameworks
 from mlgen.flow import flow
+from mlgen.output import pages
 from mlgen.output.yaml import yaml_text
 from mlgen.problems import did_you_mean
 from mlgen.reference import fields, problem_codes
-from mlgen.reference.facts import INDEX_MEANS, FrameworkFacts, RoleFacts, facts, uses_index
+from mlgen.reference.facts import facts
 from mlgen.reference.fields import Field
-from mlgen.reference.problem_codes import COMMAND, Example, Explanation
+from mlgen.reference.man import Manual
+from mlgen.topology import INDEX
 
 WIDTH = 100
 MARGIN = 4
 """The number of columns of the pages, and of the margin of sections."""
 
-EMPTY = '""'
 LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
+
+PLACEHOLDERS = {"<role>": "worker", "<name>": "name"}
+"""Names for placeholders in examples."""
 
 
 def page(topic: str = "", *, recursive: bool = False) -> str:
@@ -34,14 +43,13 @@ def page(topic: str = "", *, recursive: bool = False) -> str:
         LookupError: there is nothing of that name; the message says what may be meant.
     """
     topic = topic.strip("[]")  # a code as in a message: [no-such-peer]
-    if not topic:
-        root = fields.root()
-        names = frameworks.names()
-        return field_page(root, recursive=True) if recursive else overview(names)
+    if not topic and not recursive:
+        tops = sorted(fields.root().children(), key=lambda field: field.name == "spec")
+        return _filled("overview.txt", tops=tops, names=frameworks.names())
     if topic in frameworks.names():
-        return framework_page(facts(topic), fields.options(topic))
+        return _filled("framework.txt", known=facts(topic), options=fields.options(topic))
     if topic in problem_codes.names():
-        return code_page(problem_codes.explanation(topic))
+        return _filled("code.txt", known=problem_codes.explanation(topic))
     try:
         found = fields.find(topic)
     except LookupError as error:
@@ -51,113 +59,78 @@ def page(topic: str = "", *, recursive: bool = False) -> str:
             raise
         message = f'there is no field, framework or problem code "{topic}"; {hint}'
         raise LookupError(message) from error
-    return "\n".join(field_page(field, recursive=recursive) for field in found)
+    return "\n".join(_filled("field.txt", field=field, recursive=recursive) for field in found)
 
 
-def field_page(field: Field, *, recursive: bool = False) -> str:
-    """Return a field: its type, default, values, meaning and an example, and the fields in it.
-
-    Args:
-        field: of the job file.
-        recursive: print all fields in it as a tree, with nothing but their types.
-    """
-    parts = [_title(field)]
-    if field.default is not None:
-        parts.append(_section("DEFAULT", [flow(field.default)]))
-    if field.values:
-        parts.append(_section("VALUES", [_wrapped(", ".join(field.values))]))
-    parts.append(_section("DESCRIPTION", [_wrapped(field.description), *_elsewhere(field)]))
-    if field.examples:
-        lines = "\n".join("\n".join(example_lines(field, value)) for value in field.examples[:1])
-        parts.append(_section("EXAMPLE", [lines]))
-    children = field.children()
-    if children and recursive:
-        parts.append("FIELDS:\n" + "\n".join(_tree(field, native=bool(field.kind))))
-    elif len(children) == 1 and children[0].name.startswith("<"):
-        inner = "\n\n".join(map(_summary, children[0].children()))
-        parts.append(f"FIELDS:\n{_summary(children[0])}\n\n{indent(inner, '  ')}")
-    elif children:
-        between = "\n\n" if any(child.schema for child in children) else "\n"
-        parts.append("FIELDS:\n" + between.join(map(_summary, children)))
-    return "\n\n".join(parts) + "\n"
+def fields_page() -> str:
+    """Return the page of all fields of the job file."""
+    (spec,) = fields.root().child("spec")
+    shared = [child.name for child in spec.children() if fields.shared_with_roles(child)]
+    objects = [fields.root(), *filter(_listed, fields.every())]
+    return _filled("fields.md", objects=objects, shared=shared)
 
 
-def framework_page(known: FrameworkFacts, options: Sequence[Field]) -> str:
-    """Return a framework: its roles, an example, what each replica of that gets, its options."""
-    roles = ", ".join(known.roles) or "any"
-    parts = [
-        f"FRAMEWORK: {known.name} ({known.title})",
-        _section("DESCRIPTION", [_wrapped(known.summary)]),
-        _section("ROLES", [roles]),
-        _section("EXAMPLE", [known.example.rstrip("\n")]),
-        "IN THIS EXAMPLE:\n" + "\n\n".join(map(role_lines, known.laid_out)),
-    ]
-    if uses_index(known.laid_out):
-        parts.append(f"  {INDEX_MEANS}")
-    if known.more:
-        parts.append("WITH MORE ROLES:\n" + "\n\n".join(map(role_lines, known.more)))
-    for variant in known.variants:
-        setting = flow({variant.option: variant.value})
-        parts.append(f"WITH OPTIONS {setting}:\n" + "\n\n".join(map(role_lines, variant.roles)))
-    if options:
-        alone = [replace(option, frameworks=()) for option in options]
-        parts.append("OPTIONS:\n" + "\n\n".join(map(_summary, alone)))
-        parts.append(f"For more about an option: mlgen explain spec.options.{options[0].name}")
-    return "\n\n".join(parts) + "\n"
-
-
-def code_page(explanation: Explanation) -> str:
-    """Return a problem code: what it means, what to do, a wrong and a right example."""
-    parts = [
-        f"CODE: {explanation.code}",
-        _section("MEANING", [_wrapped(_plain(explanation.meaning))]),
-        _section("WHAT TO DO", [_wrapped(_plain(explanation.remedy))]),
-        _section("WRONG", list(_example(explanation.wrong))),
-        _section("RIGHT", list(_example(explanation.right))),
-    ]
-    return "\n\n".join(parts) + "\n"
-
-
-def overview(names: Iterable[str]) -> str:
-    """Return the fields of the job file, and what else can be explained.
+def commands_page(manual: Manual, groups: Mapping[str, Collection[str]]) -> str:
+    """Return the page of all commands.
 
     Args:
-        names: of the frameworks.
+        manual: of mlgen.
+        groups: the titles under which its commands are, with their names.
     """
-    root = fields.root()
-    (spec,) = root.child("spec")
-    tops = [field for field in root.children() if field.name != "spec"]
-    parts = [
-        "A job file has these fields:",
-        "\n".join(f"  {field.name} <{field.type}>{_required(field)}" for field in [*tops, spec]),
-        "\n".join(
-            f"    {field.name} <{field.type}>{_required(field)}" for field in spec.children()
-        ),
-        _section("For more, name one of these", list(_topics(names)), width=2),
-    ]
-    return "\n".join(parts[:3]) + "\n\n" + parts[3] + "\n"
+    return _filled("commands.md", groups=manual.grouped(groups))
 
 
-def _topics(names: Iterable[str]) -> Iterator[str]:
-    """Yield an example of each topic that can be explained."""
-    yield "a field           mlgen explain spec.roles.worker.restartPolicy"
-    yield "all fields        mlgen explain --recursive"
-    yield "a framework       mlgen explain pytorch"
-    yield fill(
-        f"The frameworks are {', '.join(names)}.", WIDTH, initial_indent=" " * 18,
-        subsequent_indent=" " * 18,
-    )  # fmt: skip
-    yield "a problem code    mlgen explain no-such-peer"
+def problems_page() -> str:
+    """Return the page of all problem codes."""
+    return _filled("problems.md", codes=map(problem_codes.explanation, problem_codes.names()))
 
 
-def example_lines(field: Field, value: Any) -> Iterator[str]:
-    """Yield the lines of an example, within the fields around it."""
-    steps = _shown_path(field)
+def framework_block(name: str) -> str:
+    """Return the generated part of the page of a framework."""
+    options = [replace(option, frameworks=(name,)) for option in fields.options(name)]
+    return _filled("framework.md", known=facts(name), options=options)
+
+
+def _filled(template: str, **values: Any) -> str:
+    """Return a page: a template with values, and what it may call."""
+    functions = {
+        "anchor": _anchor,
+        "command": problem_codes.COMMAND,
+        "example": lambda field: "\n".join(_example(field)),
+        "flow": flow,
+        "index": INDEX,
+        "indented": lambda text, margin=" " * MARGIN: indent(text, margin),
+        "listed": _listed,
+        "markdown": _markdown,
+        "plain": lambda text: LINK.sub(r"\1", text).replace("`", ""),
+        "shared_with_roles": fields.shared_with_roles,
+        "wrapped": _wrapped,
+    }
+    text = pages.page(f"reference/{template}", **functions, **values)
+    return f"{text.rstrip()}\n"
+
+
+def _wrapped(text: str, margin: str = "", width: int = WIDTH - MARGIN) -> str:
+    """Return a paragraph in lines that fit a terminal."""
+    return fill(
+        text,
+        width,
+        initial_indent=margin,
+        subsequent_indent=margin,
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
+
+
+def _example(field: Field) -> Iterator[str]:
+    """Yield the lines of an example of a field, within the fields around it."""
+    steps = [PLACEHOLDERS.get(step, step) for step in field.path]
     margins = ["  " * depth for depth in range(len(steps))]
     for depth in field.items:
         margins[depth] = f"{margins[depth][:-2]}- "
     for margin, step in zip(margins, steps[:-1], strict=False):
         yield f"{margin}{step}:"
+    value = field.examples[0]
     line = f"{margins[-1]}{steps[-1]}: {flow(value)}"
     if len(line) <= WIDTH - MARGIN:
         yield line
@@ -167,97 +140,18 @@ def example_lines(field: Field, value: Any) -> Iterator[str]:
         yield from (f"{rest if number else margins[-1]}{line}" for number, line in enumerate(lines))
 
 
-def _shown_path(field: Field) -> tuple[str, ...]:
-    """Return the path of a field for an example, in which names stand for placeholders."""
-    names = {"<role>": "worker", "<name>": "name"}
-    return tuple(names.get(step, step) for step in field.path)
+def _listed(field: Field) -> list[Field]:
+    """Return the fields in a field that a page of `docs/` lists, in a section of its own."""
+    return [child for child in field.children() if child.schema]
 
 
-def _title(field: Field) -> str:
-    """Return the first line of the page of a field."""
-    owners = f" (option of {', '.join(field.frameworks)})" if field.frameworks else ""
-    path = ".".join(field.path) or "a job file"
-    return f"FIELD: {path} <{field.type}>{_required(field)}{owners}"
+def _anchor(heading: str) -> str:
+    """Return the anchor of a heading, as GitHub and MkDocs make it."""
+    return "".join(c for c in heading.lower().replace(" ", "-") if c.isalnum() or c in "-_")
 
 
-def _elsewhere(field: Field) -> Iterator[str]:
-    """Yield where else a field can be set: for all roles, or for one."""
-    if fields.shared_with_roles(field):
-        alone = len(field.path) > 2  # noqa: PLR2004 - spec.image, spec.roles.worker.image
-        other = f"spec.{field.name}" if alone else f"spec.roles.<role>.{field.name}"
-        yield f"For {'all roles' if alone else 'one role'}: {other}"
-
-
-def _required(field: Field) -> str:
-    """Return the mark of a required field, as kubectl writes it."""
-    return " -required-" if field.required else ""
-
-
-def _summary(field: Field) -> str:
-    """Return a field in the list of fields of another."""
-    is_option = field.frameworks and field.path[:-1] == ("spec", "options")
-    owners = f" ({', '.join(field.frameworks)})" if is_option else ""
-    head = f"  {field.name} <{field.type}>{_required(field)}{owners}"
-    if not field.schema:
-        return head
-    default = f" Default: {flow(field.default)}." if field.default is not None else ""
-    return f"{head}\n{_wrapped(field.description + default, '    ')}"
-
-
-def _tree(field: Field, depth: int = 1, *, native: bool) -> Iterator[str]:
-    """Yield the lines of a tree of fields; with those that only Kubernetes' API has, or without."""
-    for child in field.children():
-        if child.schema or native:
-            yield f"{'  ' * depth}{child.name} <{child.type}>{_required(child)}"
-            yield from _tree(child, depth + 1, native=native)
-
-
-def role_lines(role: RoleFacts) -> str:
-    """Return what is known about a role of an example."""
-    lines = [f"  {role.name}: {role.sentence}".rstrip()]
-    if role.command:
-        lines.append(f"    command:  {role.command}")
-    for name, port in role.ports.items():
-        lines.append(f"    port:     {port}" + ("" if name == "peers" else f" ({name})"))
-    lines += [f"    waits for {text}" for text in role.waits]
-    if role.env:
-        width = max(map(len, role.env))
-        lines.append("    variables:")
-        lines += [f"      {name:{width}}  {value or EMPTY}" for name, value in role.env.items()]
-    if role.without:
-        lines.append(_wrapped(f"without {', '.join(role.without)}", "    "))
-    return "\n".join(lines)
-
-
-def _example(example: Example) -> Iterator[str]:
-    """Yield the files, the commands and the messages of an example."""
-    several = len(example.files) > 1 or example.commands != COMMAND
-    for name, text in example.files.items():
-        yield (f"# {name}\n" if several else "") + text.rstrip("\n")
-    if several:
-        yield "\n".join(f"$ {line}" for line in example.commands.splitlines())
-    if example.messages:
-        yield _wrapped(example.messages)
-
-
-def _section(title: str, texts: Sequence[str], width: int = MARGIN) -> str:
-    """Return a section: its texts, indented, each in a paragraph if one of them has lines."""
-    between = "\n\n" if any("\n" in text for text in texts) and width > 2 else "\n"  # noqa: PLR2004
-    return f"{title}:\n" + indent(between.join(texts), " " * width)
-
-
-def _wrapped(text: str, margin: str = "") -> str:
-    """Return a paragraph in lines that fit a terminal."""
-    return fill(
-        text,
-        WIDTH - MARGIN,
-        initial_indent=margin,
-        subsequent_indent=margin,
-        break_on_hyphens=False,
-        break_long_words=False,
-    )
-
-
-def _plain(text: str) -> str:
-    """Return Markdown without its links and quotes of code."""
-    return LINK.sub(r"\1", text).replace("`", "")
+def _markdown(text: str) -> str:
+    """Return plain text, in which backquotes mark code, for a paragraph."""
+    parts = text.split("`")
+    parts[::2] = [escape(part, quote=False) for part in parts[::2]]
+    return "`".join(parts)

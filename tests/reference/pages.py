@@ -8,7 +8,8 @@ from reference.examples import messages
 
 from mlgen import frameworks
 from mlgen.cli import GROUPS, main
-from mlgen.reference import man, markdown, problem_codes
+from mlgen.reference import man, problem_codes
+from mlgen.reference import pages as texts
 
 ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"
@@ -33,9 +34,9 @@ def pages(_folder=None):
     """Return the pages of docs/ that are generated, or have a generated part."""
     context = click.Context(main, info_name="mlgen", **main.context_settings)
     files = {
-        DOCS / "reference/fields.md": markdown.fields_page(),
-        DOCS / "reference/commands.md": markdown.commands_page(man.manual(main, context), GROUPS),
-        DOCS / "reference/problems.md": markdown.problems_page(),
+        DOCS / "reference/fields.md": texts.fields_page(),
+        DOCS / "reference/commands.md": texts.commands_page(man.manual(main, context), GROUPS),
+        DOCS / "reference/problems.md": texts.problems_page(),
     }
     for name in frameworks.names():
         path = DOCS / f"frameworks/{name}.md"
@@ -47,4 +48,4 @@ def pages(_folder=None):
 def _filled(match):
     """Return the generated part of a page, between its two comments."""
     head, name, end = match.groups()
-    return f"{head}\n{markdown.framework_block(name)}\n{end}"
+    return f"{head}\n{texts.framework_block(name)}\n{end}"
