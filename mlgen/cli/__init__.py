@@ -1,4 +1,4 @@
-"""The command line, `mlgen COMMAND`. Each command is a file, imported when it is called."""
+"""The command line, `mlgen COMMAND`. The file of a group is imported for one of its commands."""
 
 from importlib import import_module
 from typing import Any
@@ -50,6 +50,9 @@ GROUPS = {
 `mlgen --help` prints them from here, because importing all commands would be slow.
 """
 
+FILES = dict(zip(GROUPS, ("start", "render", "review", "cluster", "tools", "start"), strict=True))
+"""The file of each group."""
+
 COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
 
 
@@ -75,11 +78,12 @@ class _Commands(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        if cmd_name not in COMMANDS:
-            return None
-        module = import_module(f"{__name__}.{cmd_name.replace('-', '_')}")
-        command: click.Command = module.command
-        return command
+        for title, commands in GROUPS.items():
+            if cmd_name in commands:
+                module = import_module(f"{__name__}.{FILES[title]}")
+                command: click.Command = getattr(module, cmd_name.replace("-", "_"))
+                return command
+        return None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

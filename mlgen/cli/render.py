@@ -1,4 +1,4 @@
-"""mlgen render."""
+"""The commands that print what is made of jobs: render, argo, convert."""
 
 import sys
 from pathlib import Path
@@ -6,21 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlgen.cli import _complete
-from mlgen.cli._options import (
-    FILES,
-    JOBS,
-    ONLY_JOBS,
-    SUPERVISOR,
-    TARGET,
-    rendering,
-    reporting,
-    written_options,
-)
+from mlgen import Options
+from mlgen.cli._command import command, written_options
 from mlgen.cli._report import (
     checked,
     footer,
     gathered,
+    read,
     refuse_inputs,
     report,
     without_totals,
@@ -36,39 +28,8 @@ if TYPE_CHECKING:
     from mlgen.output.manifests import Format
 
 
-@click.command("render")
-@FILES
-@rendering
-@SUPERVISOR
-@ONLY_JOBS
-@TARGET
-@JOBS
-@click.option(
-    "-o",
-    "--output",
-    default="-",
-    metavar="FILE|DIR",
-    shell_complete=_complete.files,
-    help="Write to FILE instead of standard output, once everything has succeeded. In an existing"
-    " folder, or one whose name ends with /, write one file per object and remove those of earlier"
-    " renders.",
-)
-@click.option(
-    "--check",
-    metavar="DIR",
-    shell_complete=_complete.folders,
-    help="Print how --output DIR would change DIR, and exit with status 3 if it would.",
-)
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["yaml", "json"]),
-    default="yaml",
-    show_default=True,
-    help="Print YAML documents, or a List as JSON.",
-)
-@reporting
-def command(
+@command("render")
+def render(
     files: tuple[str, ...], output: str, check: str | None, form: "Format", jobs: int, **values: Any
 ) -> None:
     """Print the manifests of the jobs in FILES.
@@ -86,7 +47,7 @@ def command(
       mlgen render job.yaml --matrix 'args.lr=[1e-4, 1e-5]'
       mlgen render tfjob.yaml                         # an operator's resource
       mlgen render job.yaml --for argocd
-    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     if check is not None and output != "-":
         raise click.UsageError("--output and --check are mutually exclusive")
     if check is None and not (output.endswith("/") or (output and Path(output).is_dir())):
@@ -150,9 +111,70 @@ def _say_what_is_next(result: "Gathered", files: tuple[str, ...], output: str) -
     """Name the next commands to a person at a terminal; a GitOps tool applies what is for it."""
 
     def text() -> str:
-
         target = click.get_current_context().params["target"]
         by_hand = output if output != "-" and target is None else None
         return next_steps(result.jobs, files, written_options(), by_hand, result.problems)
 
     footer(text)
+
+
+@command("argo")
+def argo(
+    files: tuple[str, ...],
+    output: str,
+    *,
+    cron: str | None,
+    template: bool,
+    no_workflow: bool,
+    **values: Any,
+) -> None:
+    """Render the jobs in FILES for Argo Workflows.
+
+    Print a ConfigMap with the manifests and policies of each job and the program that applies them,
+    and a Workflow that calls the WorkflowTemplate mlgen-train. Objects that the workflow has no
+    right to create come before them. All other objects in FILES pass through unchanged. One
+    Workflow runs all combinations of a matrix.
+
+    \b
+    Examples:
+      mlgen argo job.yaml | kubectl create -f -
+      mlgen argo job.yaml --cron '0 2 * * 6'          # every Saturday at two
+      mlgen argo job.yaml --template                  # a step of your own Workflow
+      mlgen argo job.yaml --backoff-seconds 30
+      mlgen argo job.yaml --matrix 'args.lr=[1e-4, 1e-5, 1e-6]' --parallelism 2
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+    from mlgen.integrations.argo import Form, argo
+
+    if sum((cron is not None, template, no_workflow)) > 1:
+        raise click.UsageError("--cron, --template and --no-workflow are mutually exclusive")
+    steps = ("backoff_seconds", "retry_oom", "parallelism", "fail_fast")
+    more = {name: values.pop(name) for name in steps}
+    if (template or no_workflow) and (more["parallelism"] or more["fail_fast"]):
+        raise click.UsageError(
+            "--parallelism and --fail-fast apply to a Workflow,"
+            " which --template and --no-workflow omit"
+        )
+    form = Form(schedule=cron, step=template, workflow=not no_workflow, **more)
+    refuse_inputs([output], files)
+    options = Options(**values, workflow=True)
+    text, _ = checked(lambda: argo(read(files), options, form), lambda result: result[1])
+    write(output, text)
+
+
+@command("convert")
+def convert(files: tuple[str, ...], output: str) -> None:
+    """Print the equivalent job files of the custom resources in FILES.
+
+    Job files and all other objects pass through unchanged. Differences from the behavior of the
+    operator are reported on stderr.
+
+    \b
+    Examples:
+      mlgen convert tfjob.yaml -o job.yaml
+      kubectl get mpijob cfd -o yaml | mlgen convert -
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+    from mlgen.conversion import convert
+
+    refuse_inputs([output], files)
+    text, _ = checked(lambda: convert(read(files)), lambda result: result[1])
+    write(output, text)

@@ -1,5 +1,6 @@
 """Help texts: one sentence per command, an imperative per option, and commands in the docs."""
 
+import json
 import re
 import shlex
 from inspect import cleandoc
@@ -9,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from support import ROOT
 
-from mlgen.cli import COMMANDS, GROUPS, main
+from mlgen.cli import COMMANDS, FILES, GROUPS, main
 
 IMPERATIVES = {
     "Add", "Color", "Compare", "Delete", "Ignore", "Omit", "Override", "Overwrite", "Print",
@@ -48,10 +49,21 @@ def test_the_list_of_commands_has_the_first_sentence_of_each_help(name):
     assert command(name).name == name
 
 
-def test_every_file_is_a_command():
+def test_every_file_has_the_commands_of_a_group():
     files = {path.stem for path in (ROOT / "mlgen/cli").glob("[!_]*.py")}
 
-    assert files == {name.replace("-", "_") for name in COMMANDS}
+    assert files == {*FILES.values()}
+
+
+def test_every_row_of_parameters_is_used():
+    rows = json.loads((ROOT / "schemas/commands.json").read_text())
+    commands = rows["commands"].values()
+    named = {
+        item for row in (*commands, *rows["sets"].values()) for item in row if str(item) == item
+    }
+
+    assert named == rows["shared"].keys() | rows["sets"].keys()
+    assert {*rows["commands"]} - {"argocd init", "argocd generate"} <= {*COMMANDS}
 
 
 def test_commands_are_listed_in_groups():

@@ -51,7 +51,7 @@ def test_the_supervisor_goes_first_and_then_the_workloads(applied, cluster, run)
 
 def test_the_question(applied, cluster, run, monkeypatch):
     applied("oom.yaml")
-    monkeypatch.setattr("mlgen.cli.delete.is_terminal", lambda: True)
+    monkeypatch.setattr("mlgen.cli.cluster.is_terminal", lambda: True)
 
     status, stdout, stderr = run("delete", "oom.yaml", stdin="n\n")
 

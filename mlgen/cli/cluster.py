@@ -1,0 +1,264 @@
+"""The commands that run kubectl: doctor, status, logs, wait, delete; and ssh-secret."""
+
+import os
+import sys
+from collections.abc import Sequence
+from time import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mlgen import __version__
+from mlgen.cli._command import command, written_options
+from mlgen.cli._report import checked, rendered, report, write_page
+from mlgen.output.terminal import safe
+
+if TYPE_CHECKING:
+    from mlgen.live.kubectl import Kubectl
+    from mlgen.live.state import JobState
+    from mlgen.result import Rendered
+
+
+def _cluster() -> "Kubectl":
+    """Return kubectl for the cluster of a command's options."""
+    from mlgen.live.kubectl import Kubectl
+
+    meta = click.get_current_context().meta
+    return Kubectl(context=meta["mlgen.context"], kubeconfig=meta["mlgen.kubeconfig"])
+
+
+def _jobs(files: Sequence[str], values: dict[str, Any]) -> "list[Rendered]":
+    """Return the rendered jobs of files; exit with status 1 if there is an error, or no job.
+
+    Warnings are for `render` and `validate`.
+    """
+    jobs = rendered(files, values, totals=False, warnings=False).jobs
+    if not jobs:
+        raise click.UsageError("there is no job in FILES")
+    return jobs
+
+
+def _tell(text: str) -> None:
+    """Print a line on stderr: what is waited for."""
+    click.echo(safe(text), err=True)
+
+
+def _print(*lines: str) -> None:
+    """Print lines on stdout."""
+    write_page("".join(f"{line}\n" for line in lines))
+
+
+def _missing(jobs: "Sequence[Rendered]", states: "Sequence[JobState]") -> bool:
+    """Report the jobs that are not in the cluster, and return whether there are some."""
+    from mlgen.live.logs import not_found
+
+    options, pairs = written_options(), zip(jobs, states, strict=True)
+    missing = [(job, each.namespace) for job, each in pairs if each.phase == "NotFound"]
+    report(not_found(job, namespace, options) for job, namespace in missing)
+    return bool(missing)
+
+
+@command("doctor")
+def doctor(files: tuple[str, ...], **values: Any) -> None:
+    """Check that the cluster has what the jobs in FILES need.
+
+    For each job: your rights, also those that its Roles grant; Secrets with their keys, claims,
+    classes, queues and schedulers; whether nodes have its GPUs; PodSecurity and quotas of the
+    namespace; and what the API server says to a dry run of its objects and pods. Without FILES,
+    check versions, and list optional tools. For what is missing, print the command that creates it.
+    Nothing in the cluster is changed, and nothing says when there will be room.
+
+    Exit status: 0 nothing is missing; 1 something is, or the input is wrong.
+
+    \b
+    Examples:
+      mlgen doctor                 # this machine and the cluster
+      mlgen doctor job.yaml        # before kubectl apply
+      mlgen doctor jobs/ -n vision
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+    from mlgen.live.doctor import examine
+    from mlgen.live.doctor.report import has_missing, page
+
+    jobs = _jobs(files, values) if files else []
+    sections = checked(lambda: examine(_cluster(), jobs, __version__, values["kube_version"]))
+    write_page(page(sections))
+    if has_missing(sections):
+        sys.exit(1)
+
+
+@command("status")
+def status(files: tuple[str, ...], *, watch: bool, **values: Any) -> None:
+    """Show the state of the jobs in FILES.
+
+    For each job, print its state and conditions, the replicas of each role, and why pods do not
+    run: whom they wait for, what the scheduler or the image's registry says, exit codes. Use the
+    options with which the job was rendered.
+
+    Exit status: 0 all jobs are in the cluster; 1 one is not, or kubectl fails. For the outcome of
+    training, use `mlgen wait`.
+
+    \b
+    Examples:
+      mlgen status job.yaml           # conditions, roles, pods that do not run
+      mlgen status job.yaml --watch   # until training has ended
+      mlgen status jobs/ -n vision    # all jobs in a folder
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+    from mlgen.live import watch as watching
+
+    jobs = _jobs(files, values)
+    if not watch:
+        states = checked(lambda: watching.states(_cluster(), jobs))
+        present = [each for each in states if each.phase != "NotFound"]
+        if present:
+            _print(watching.page(present, time()))
+    elif sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
+        plain = click.get_current_context().meta["mlgen.color"] == "never"
+        screen = watching.Screen(sys.stdout, color=not (plain or os.environ.get("NO_COLOR")))
+        states = checked(lambda: screen.show(watching.looks(_cluster(), jobs, screen.tell)))
+    else:
+        looks = watching.looks(_cluster(), jobs, _tell)
+        states = checked(lambda: watching.print_changes(looks, _print))
+    if _missing(jobs, states):
+        sys.exit(1)
+
+
+@command("logs")
+def logs(  # noqa: PLR0913 - one for each option
+    file: str,
+    *,
+    job: str | None,
+    rank: int | None,
+    role: str | None,
+    index: int | None,
+    follow: bool,
+    previous: bool,
+    container: str,
+    tail: int | None,
+    **values: Any,
+) -> None:
+    """Print the logs of a replica.
+
+    By default, that of rank 0, or of the replica that decides when training has ended: the chief,
+    the launcher, worker 0. --rank is the rank of a pod: with torchrun, its log has the output of
+    all of its processes.
+
+    \b
+    Examples:
+      mlgen logs job.yaml --follow                 # rank 0, until training has ended
+      mlgen logs job.yaml --rank 3                 # another rank
+      mlgen logs job.yaml --role worker --index 3  # a replica of a role
+      mlgen logs job.yaml --rank 3 --previous      # before it was restarted
+      mlgen logs job.yaml -c wait-for-peers        # whom it waits for
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+    from mlgen.live import replicas
+    from mlgen.live.logs import Follower, Request, print_log
+
+    if rank is not None and (role or index is not None):
+        raise click.UsageError("--rank and --role are mutually exclusive")
+    if index is not None and not role:
+        raise click.UsageError("--index needs --role")
+    if follow and previous:
+        raise click.UsageError("--follow and --previous are mutually exclusive")
+    jobs = _jobs([file], values)
+    rendered = checked(lambda: replicas.select(jobs, job))
+    replica = checked(lambda: replicas.find(rendered, rank, role, index))
+    lines, options = -1 if tail is None else tail, tuple(written_options())
+    request = Request(rendered, replica, container, previous, lines, options)
+    if follow:
+        checked(Follower(_cluster(), request, click.echo, _tell).run)
+    else:
+        checked(lambda: print_log(_cluster(), request, click.echo))
+
+
+@command("wait")
+def wait(files: tuple[str, ...], *, timeout: float | None, **values: Any) -> None:
+    """Wait until the jobs in FILES have ended.
+
+    Print each change of a job's state on stderr.
+
+    Exit status: 0 all jobs have succeeded; 1 to 125 the exit code of the replica that failed first,
+    in the first job that failed, or 1 if it is not known or higher; 124 also on --timeout.
+
+    \b
+    Examples:
+      mlgen wait job.yaml                    # exits as training does
+      mlgen wait job.yaml --timeout 8h       # exits with 124 if it takes longer
+      mlgen wait jobs/ && mlgen delete jobs/ --yes
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+    from mlgen.live.watch import wait
+
+    jobs = _jobs(files, values)
+    states, status = checked(lambda: wait(_cluster(), jobs, _tell, timeout))
+    _missing(jobs, states)
+    sys.exit(status)
+
+
+@command("delete")
+def delete(
+    files: tuple[str, ...], *, yes: bool, dry_run: bool, claims: bool, **values: Any
+) -> None:
+    """Delete the objects of the jobs in FILES.
+
+    These are the rendered objects, and the record of how the job has ended; claims and other
+    objects in FILES are kept. An object of the same name that is not of the job is kept too. Wait
+    until the pods have ended. Without a terminal, --yes is required.
+
+    \b
+    Examples:
+      mlgen delete job.yaml             # lists the objects, and asks
+      mlgen delete job.yaml --yes       # in a script
+      mlgen delete job.yaml --dry-run   # only lists the objects
+      mlgen delete job.yaml --claims    # with the data in the claims of the job
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+    from mlgen.live.delete import delete, deletion, named
+
+    asks = not (yes or dry_run)
+    if asks and not is_terminal():
+        raise click.UsageError("not a terminal; add --yes or --dry-run")
+    if asks and "-" in files:
+        raise click.UsageError("--yes is required when a job is read from standard input")
+    kubectl, jobs = _cluster(), _jobs(files, values)
+    found = checked(lambda: deletion(kubectl, jobs, claims=claims))
+    for item in found.claims:
+        _tell(f"{named(item)} is kept; to delete it with its data, use --claims")
+    for item in found.foreign:
+        _tell(f"{named(item)} is kept: by its labels, it is not of the job")
+    if not found.objects:
+        names = ", ".join(job.job.name for job in jobs)
+        _tell(f"nothing to delete: there are no objects of {names}")
+        return
+    if not yes:
+        verb = "would be deleted" if dry_run else "will be deleted"
+        _print(*(f"{named(item)} {verb}" for item in found.objects))
+    if dry_run:
+        return
+    if asks:
+        click.confirm(f"Delete {len(found.objects)} objects?", abort=True, err=True)
+    checked(lambda: delete(kubectl, found.objects, _tell))
+    _print(*(f"{named(item)} deleted" for item in found.objects))
+
+
+def is_terminal() -> bool:
+    """Return whether there is a person to ask."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+@command("ssh-secret")
+def ssh_secret(name: str, namespace: str | None) -> None:
+    """Print a Secret with a new pair of ssh keys.
+
+    Jobs that use MPI over ssh need it; the keys are different each time.
+
+    \b
+    Examples:
+      mlgen ssh-secret resnet-ssh | kubectl apply -f -
+      mlgen ssh-secret resnet-ssh -n vision > secret.yaml
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+    from mlgen.output.ssh_secret import secret
+
+    try:
+        click.echo(secret(name, namespace), nl=False)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="NAME") from None
+    except RuntimeError as error:
+        raise click.ClickException(str(error)) from None

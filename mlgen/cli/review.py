@@ -1,0 +1,158 @@
+"""The commands that show what is made of jobs: validate, show, graph, diff, verify."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mlgen import Options
+from mlgen.cli._command import command
+from mlgen.cli._report import (
+    checked,
+    findings,
+    gathered,
+    reading,
+    refuse_inputs,
+    rendered,
+    report,
+    write,
+    write_page,
+)
+
+if TYPE_CHECKING:
+    from mlgen.graph import Format
+    from mlgen.kubernetes.versions import KubeVersion
+
+
+@command("validate")
+def validate(files: tuple[str, ...], jobs: int, **values: Any) -> None:
+    """Check the jobs in FILES as render does.
+
+    Print one line per valid job, and every problem of the others, on stdout. To see what a
+    job consists of, use mlgen show.
+
+    \b
+    Examples:
+      mlgen validate job.yaml
+      mlgen validate jobs/ --problems github          # in a pull request
+      mlgen validate jobs/ --kube-version 1.31        # before a cluster's upgrade
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+    result = gathered(files, values, "verdict", jobs)
+    findings(result.texts())
+    report(result.problems)
+    if result.has_errors:
+        sys.exit(1)
+
+
+@command("show")
+def show(files: tuple[str, ...], replica: str | None, *, defaults: bool, **values: Any) -> None:
+    """Describe the jobs in FILES.
+
+    For each job, print its roles with their resources, when it ends, what each exit code leads to,
+    what happens after training, what the supervisor decides, what the job needs that is not in
+    FILES, and the PodSecurity level that its pods meet.
+
+    \b
+    Examples:
+      mlgen show job.yaml                      # the page of a job
+      mlgen show job.yaml --replica worker-3   # the environment of one pod
+      mlgen show job.yaml --defaults           # the job file with all defaults
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+    from mlgen import show
+
+    if replica and defaults:
+        raise click.UsageError("--replica and --defaults are mutually exclusive")
+    jobs = rendered(files, values, totals=False).jobs
+    try:
+        text = show.text(jobs, replica=replica, defaults=defaults)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    write_page(text)
+
+
+@command("graph")
+def graph(file: str, form: "Format | None", output: str, **values: Any) -> None:
+    """Draw the roles of a job and how they depend on each other.
+
+    A box is a role with its replicas, and an arrow leads to what a role waits for. The picture also
+    shows the deciding Job, the headless Service around the roles, the supervisor, and the claims,
+    Secrets and ConfigMaps that the roles use. FILE must contain one job.
+
+    \b
+    Examples:
+      mlgen graph job.yaml                # Mermaid, for a Markdown page
+      mlgen graph job.yaml -o job.svg     # through Graphviz
+      mlgen graph job.yaml --format dot | dot -Tpng > job.png
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+    from mlgen.graph import SUFFIXES, drawing
+    from mlgen.graph.dot import GraphvizError
+
+    refuse_inputs([output], [file])
+    ending = Path(output).suffix.lower()
+    if not form and ending and ending not in SUFFIXES:
+        raise click.UsageError(
+            f"unknown file type {ending}; use .mmd, .dot or .svg, or add --format"
+        )
+    chosen = form or SUFFIXES.get(ending, "mermaid")
+    jobs = rendered((file,), values, totals=False).jobs
+    if len(jobs) != 1:
+        raise click.UsageError(f"{file} has {len(jobs) or 'no'} jobs; a picture shows one")
+    try:
+        text = drawing(jobs[0], chosen)
+    except GraphvizError as error:
+        raise click.ClickException(f"--format {chosen}: {error}") from None
+    write(output, text)
+
+
+@command("diff")
+def diff(sides: tuple[str, ...], *, live: bool, **values: Any) -> None:
+    """Preview the effect of applying NEW over OLD.
+
+    Print which fields change, what the API server rejects, which pods restart, and what to do.
+    OLD and NEW are each a file, a folder, or - for standard input, with job files, custom resources
+    or rendered manifests. The options apply to both. With --live, give NEW alone.
+
+    Exit status: 0 no differences; 3 differences; 1 the input is wrong.
+
+    \b
+    Examples:
+      mlgen diff old.yaml job.yaml
+      mlgen diff --live job.yaml                      # against the cluster
+      git show HEAD:job.yaml | mlgen diff - job.yaml
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+    from mlgen import diff
+
+    if len(sides) != (1 if live else 2):
+        raise click.UsageError("expected NEW alone with --live" if live else "expected OLD and NEW")
+    if sides.count("-") > 1:
+        raise click.UsageError("only one of OLD and NEW can be -")
+    options = Options(**values)
+    with reading(sides[:-1]) as old, reading(sides[-1:]) as new:
+        comparison = checked(
+            lambda: diff.cluster(new, options) if live else diff.files(old, new, options),
+            lambda comparison: comparison.warnings,
+        )
+    if comparison.text:
+        write_page(comparison.text)
+        sys.exit(3)
+
+
+@command("verify")
+def verify(files: tuple[str, ...], kube_version: "KubeVersion") -> None:
+    """Check the rendered manifests in FILES after other tools have changed them.
+
+    For each job, check that the names, labels, addresses and permissions in its objects still match
+    each other, for example after a kustomize overlay.
+
+    \b
+    Examples:
+      kubectl kustomize overlay | mlgen render - | mlgen verify -
+      helm template chart | mlgen render - | mlgen verify -
+      mlgen verify k8s/
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+    from mlgen.checks.verify import verify
+
+    with reading(files) as texts:
+        jobs = checked(lambda: verify(texts, kube_version))
+    findings(map(str, jobs))

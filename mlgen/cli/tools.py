@@ -1,0 +1,132 @@
+"""The commands that other tools run: helm-post-render, krm, argocd."""
+
+import os
+import shutil
+import sys
+from typing import Any
+
+import click
+
+from mlgen import Options
+from mlgen.cli._command import Command, command, parameters
+from mlgen.cli._report import checked, hint_at_stdin, report, write
+
+
+class _ForHelm(Command):
+    """A command that reports errors before it runs although Helm 4 discards its stderr."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        try:
+            return super().make_context(*args, **kwargs)
+        except click.UsageError as error:
+            self.on_failure(error.format_message())
+            raise
+
+    def on_failure(self, message: str) -> None:
+        """Report an error to the user of Helm."""
+        from mlgen.integrations.helm import report_failure
+
+        report_failure(message, os.environ)
+
+
+@command("helm-post-render", _ForHelm)
+def helm_post_render(**values: Any) -> None:
+    """Run as a Helm post-renderer.
+
+    Replace every job in the manifests of a chart. All other manifests pass through byte for byte.
+
+    Helm 4 needs the plugin first: helm plugin install integrations/helm. Helm 3 needs one more
+    option: --post-renderer-args helm-post-render.
+
+    \b
+    Examples:
+      helm install NAME CHART --post-renderer mlgen
+      helm template CHART | mlgen helm-post-render
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+    from mlgen.documents.files import standard_input
+    from mlgen.integrations.helm import run
+
+    hint_at_stdin()
+    options = Options(**values)
+    stream, _ = checked(
+        lambda: run(standard_input(), options, os.environ), lambda result: result[1]
+    )
+    shutil.copyfileobj(stream, sys.stdout.buffer)
+    sys.stdout.buffer.flush()
+
+
+@command("krm")
+def krm(**values: Any) -> None:
+    """Run as a KRM function of kustomize or kpt.
+
+    Read a ResourceList from standard input, and print it with every job replaced by its manifests.
+    If its functionConfig is a job, add the manifests of that job. A ConfigMap as functionConfig
+    sets these options: for, kube-version, namespace, set and supervisor.
+
+    \b
+    Examples:
+      mlgen krm < resource-list.yaml
+      kustomize build overlay --enable-alpha-plugins --enable-exec   # calls mlgen krm
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+    from mlgen.documents.files import texts
+    from mlgen.integrations.kustomize import krm
+
+    hint_at_stdin()
+    (text,) = texts(("-",))
+    resource_list, problems = krm(text, Options(**values))
+    report(problems)
+    write("-", resource_list)
+    if any(not problem.warning for problem in problems):
+        sys.exit(1)
+
+
+@click.group("argocd")
+def argocd() -> None:
+    """Run as an Argo CD config management plugin.
+
+    Argo CD runs these commands in the folder of an Application, as integrations/argocd configures
+    it, and passes everything else in the environment.
+
+    \b
+    Examples:
+      mlgen argocd init && mlgen argocd generate      # as the sidecar does
+      mlgen argocd parameters
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+
+
+@argocd.command("init", params=parameters("argocd init"))
+def init(*, only_jobs: bool) -> None:
+    """Fail if generate cannot succeed.
+
+    Check the parameters, the version of the cluster and the names of the files. Do not read the
+    files, and print nothing on success.
+    """
+    from mlgen.integrations import argocd
+
+    checked(lambda: argocd.init(os.environ, only_jobs=only_jobs), lambda warnings: warnings)
+
+
+@argocd.command("generate", params=parameters("argocd generate"))
+def generate(*, only_jobs: bool) -> None:
+    """Print the manifests of the folder.
+
+    They are those of render --for argocd. A folder without a job is an error, because Argo CD
+    deletes objects that are missing from the output.
+    """
+    from mlgen.integrations import argocd
+
+    text, _ = checked(
+        lambda: argocd.generate(os.environ, only_jobs=only_jobs), lambda result: result[1]
+    )
+    write("-", text)
+
+
+@argocd.command("parameters")
+def argocd_parameters() -> None:
+    """Print the parameters for the user interface as JSON.
+
+    If the folder holds exactly one job, they include its images and numbers of replicas.
+    """
+    from mlgen.integrations import argocd
+
+    click.echo(argocd.parameters(os.environ))
