@@ -1,8 +1,11 @@
 """A rendered job → a picture: roles, what they wait for, addresses, the supervisor, storage."""
 
+from collections.abc import Iterable
 from typing import Literal
 
-from mlgen.graph import dot, mermaid, model
+from mlgen.graph import dot, model
+from mlgen.output.pages import page
+from mlgen.output.terminal import safe
 from mlgen.result import Rendered
 
 Format = Literal["mermaid", "dot", "svg"]
@@ -16,6 +19,14 @@ SUFFIXES: dict[str, Format] = {
 }
 """The endings of file names, with the format that is written to such a file."""
 
+ENTITIES = str.maketrans(
+    {"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "%": "#37;", "`": "#96;"}
+)
+"""What Mermaid reads as its own, also in quotes: entities, tags, `%%{directives}%%`, Markdown.
+
+https://mermaid.js.org/syntax/flowchart.html
+"""
+
 
 def drawing(rendered: Rendered, form: Format) -> str:
     """Return the picture of a job as text in a format.
@@ -25,5 +36,11 @@ def drawing(rendered: Rendered, form: Format) -> str:
     """
     picture = model.picture(rendered)
     if form == "mermaid":
-        return mermaid.mermaid(picture)
+        title = safe(picture.title)
+        return page("graph/mermaid.txt", picture=picture, title=title, text=_mermaid_text)
     return dot.dot(picture) if form == "dot" else dot.svg(picture)
+
+
+def _mermaid_text(lines: Iterable[str], between: str = "") -> str:
+    """Return lines of a box, with the characters that Mermaid reads as its own as entities."""
+    return between.join(safe(line).translate(ENTITIES) for line in lines)

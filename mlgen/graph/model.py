@@ -5,7 +5,7 @@ waits for in its own replicas is a line in its box.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Literal
@@ -16,7 +16,7 @@ from mlgen.kubernetes.pod_resources import GPU
 from mlgen.output.columns import counted, named
 from mlgen.output.summary import required
 from mlgen.result import Rendered
-from mlgen.show.groups import Group, groups, replicas_by_role, span
+from mlgen.show.groups import Group, groups, ranked, replicas_by_role, span
 from mlgen.topology import Role, Topology, Wait
 
 Shape = Literal["Job", "StatefulSet", "supervisor", "service", "storage"]
@@ -29,6 +29,21 @@ MANY = 4
 
 PATHS = 2
 """The number of mount paths that a box names."""
+
+SOURCES = {
+    "persistentVolumeClaim": ("claim", "claimName"),
+    "secret": ("Secret", "secretName"),
+    "configMap": ("ConfigMap", "name"),
+}
+"""Volumes: what they are, and the field with its name."""
+
+REFERENCES = {
+    "secretKeyRef": "Secret",
+    "secretRef": "Secret",
+    "configMapKeyRef": "ConfigMap",
+    "configMapRef": "ConfigMap",
+}
+"""Sources of variables: what they are."""
 
 
 @dataclass(frozen=True)
@@ -156,16 +171,11 @@ def _resources(group: Group) -> Iterator[str]:
     """Yield what a replica requests, in a line: `8 GPUs, 32 CPU, 256Gi`; nothing for nothing."""
     requests = pod_resources.lasting(group.pod, "requests")
     parts = []
-    for name in sorted(
-        requests, key=lambda n: (not n.endswith(GPU), n not in ("cpu", "memory"), n)
-    ):
-        amount = requests[name]
+    for name in ranked(requests):
+        unit = "CPU" if name == "cpu" else name.rpartition("/")[2]
         if name.endswith(GPU):
-            parts.append(f"{amount} GPU{'' if amount == '1' else 's'}")
-        elif name in ("cpu", "memory"):
-            parts.append(f"{amount} CPU" if name == "cpu" else amount)
-        else:
-            parts.append(f"{amount} {name.rpartition('/')[2]}")
+            unit = "GPU" if requests[name] == "1" else "GPUs"
+        parts.append(requests[name] if name == "memory" else f"{requests[name]} {unit}")
     if parts:
         yield f"{', '.join(parts)}{' each' if group.replicas > 1 else ''}"
 
@@ -263,68 +273,52 @@ def _once(roles: Iterable[Role]) -> list[str]:
     return list(dict.fromkeys(role.name for role in roles))
 
 
-def _stores(rows: Sequence[Group]) -> Iterator[tuple[Box, list[int]]]:
+def _stores(rows: Sequence[Group]) -> Iterator[tuple[Box, Collection[int]]]:
     """Yield the storage of the roles' pods, with the positions of the groups that use it.
 
     The files of mlgen itself are left out.
     """
-    kinds: dict[str, dict[str, list[int]]] = {}
-    paths: dict[tuple[str, str], dict[str, None]] = {}
+    kinds: dict[str, dict[str, tuple[dict[int, None], dict[str, None]]]] = {}
     for number, group in enumerate(rows):
         for kind, name, path in _used(group):
-            users = kinds.setdefault(kind, {}).setdefault(name, [])
-            if number not in users[-1:]:
-                users.append(number)
+            users, paths = kinds.setdefault(kind, {}).setdefault(name, ({}, {}))
+            users[number] = None
             if path:
-                paths.setdefault((kind, name), {})[path] = None
-    names = (f"storage_{number}" for number in count())
+                paths[path] = None
+    boxes = count()
     for kind, found in kinds.items():
         if len(found) > MANY:
-            everyone = sorted({user for users in found.values() for user in users})
-            yield Box(next(names), "storage", (f"{len(found)} {kind}s", kind)), everyone
+            everyone = sorted({user for users, _ in found.values() for user in users})
+            texts: tuple[str, ...] = (f"{len(found)} {kind}s", kind)
+            yield Box(f"storage_{next(boxes)}", "storage", texts), everyone
             continue
-        for name, users in found.items():
-            mounted = list(paths.get((kind, name), ()))
-            more = [f"and {len(mounted) - PATHS} more"] if len(mounted) > PATHS else []
-            shown = [", ".join([*mounted[:PATHS], *more])] if mounted else []
-            yield Box(next(names), "storage", (name, kind, *shown)), users
+        for name, (users, paths) in found.items():
+            shown = [*paths][:PATHS]
+            if len(paths) > PATHS:
+                shown.append(f"and {len(paths) - PATHS} more")
+            texts = (name, kind, *([", ".join(shown)] if shown else []))
+            yield Box(f"storage_{next(boxes)}", "storage", texts), users
 
 
 def _used(group: Group) -> Iterator[tuple[str, str, str]]:
     """Yield the kind, name and mount path of what a pod uses; "" for variables."""
     mounts = {mount["name"]: mount["mountPath"] for mount in group.main.get("volumeMounts") or ()}
+    own = ("ConfigMap", f"{group.pod.get('subdomain')}-config")
     for volume in group.pod.get("volumes") or ():
         path = mounts.get(volume["name"])
         kind, name = _source(volume)
-        if name and path and not _is_of_mlgen(group, kind, name):
+        if name and path and (kind, name) != own:
             yield kind, name, path
-    for item in group.main.get("env") or ():
-        for kind, name in _referred(item.get("valueFrom") or {}, "KeyRef"):
-            yield kind, name, ""
-    for item in group.main.get("envFrom") or ():
-        for kind, name in _referred(item, "Ref"):
-            yield kind, name, ""
-
-
-def _is_of_mlgen(group: Group, kind: str, name: str) -> bool:
-    """Return whether a volume is the job's own ConfigMap."""
-    return kind == "ConfigMap" and name == f"{group.pod.get('subdomain')}-config"
+    variables = [item.get("valueFrom") or {} for item in group.main.get("env") or ()]
+    for source in (*variables, *(group.main.get("envFrom") or ())):
+        for field, kind in REFERENCES.items():
+            if field in source:
+                yield kind, str(source[field].get("name", "")), ""
 
 
 def _source(volume: Object) -> tuple[str, str]:
-    if "persistentVolumeClaim" in volume:
-        return "claim", str(volume["persistentVolumeClaim"]["claimName"])
-    if "secret" in volume:
-        return "Secret", str(volume["secret"].get("secretName", ""))
-    if "configMap" in volume:
-        return "ConfigMap", str(volume["configMap"].get("name", ""))
-    if "nfs" in volume:
-        return "NFS", f"{volume['nfs']['server']}:{volume['nfs']['path']}"
-    return "", ""
-
-
-def _referred(source: Object, suffix: str) -> Iterator[tuple[str, str]]:
-    for kind in ("Secret", "ConfigMap"):
-        field = f"{kind[0].lower()}{kind[1:]}{suffix}"
-        if field in source:
-            yield kind, str(source[field].get("name", ""))
+    for field, (kind, key) in SOURCES.items():
+        if field in volume:
+            return kind, str(volume[field].get(key, ""))
+    nfs = volume.get("nfs")
+    return ("NFS", f"{nfs['server']}:{nfs['path']}") if nfs else ("", "")

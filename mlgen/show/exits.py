@@ -13,7 +13,7 @@ from mlgen.jobfile.model import KILLED_EXIT_CODES
 from mlgen.kubernetes.limits import INT32_MAX
 from mlgen.kubernetes.objects import Object
 from mlgen.objects.supervisor import ANY, DEFAULTS, SIGNALS
-from mlgen.output.columns import columns, counted, duration, named
+from mlgen.output.columns import counted, duration, named
 from mlgen.show.groups import Group, spans
 from mlgen.topology import Topology
 
@@ -76,7 +76,7 @@ class _Case:
         return spec
 
 
-def exits(topology: Topology, groups: Sequence[Group], plan: Object) -> list[str]:
+def exits(topology: Topology, groups: Sequence[Group], plan: Object) -> list[tuple[str, ...]]:
     """Return a table: a row for each way in which a replica ends, a column for each role.
 
     Args:
@@ -91,9 +91,8 @@ def exits(topology: Topology, groups: Sequence[Group], plan: Object) -> list[str
         cells = tuple(_cell(case, event) for _, event in rows)
         by_role.setdefault(cells, []).append(case.group.name)
     heading = ("EXIT CODE OR EVENT", *map(", ".join, by_role.values()))
-    return columns(
-        [heading, *((title, *cells) for (title, _), *cells in zip(rows, *by_role, strict=True))]
-    )
+    table = ((title, *cells) for (title, _), *cells in zip(rows, *by_role, strict=True))
+    return [heading, *table]
 
 
 def _case(topology: Topology, group: Group, plan: Object) -> _Case:

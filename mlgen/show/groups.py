@@ -1,12 +1,14 @@
 """A rendered job → groups of equal replicas: a row of a table, or a box of a picture."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from mlgen.checks.pods import workloads
 from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.pod_resources import GPU
 from mlgen.objects.labels import workload_name
+from mlgen.output.columns import columns
 from mlgen.result import Rendered
 from mlgen.topology import Role, Wait
 
@@ -122,3 +124,14 @@ def spans(numbers: Sequence[int], between: str = "…") -> str:
         else:
             parts.append([number])
     return ", ".join(str(p[0]) if len(p) == 1 else f"{p[0]}{between}{p[-1]}" for p in parts)
+
+
+def ranked(resources: Iterable[str]) -> list[str]:
+    """Return resources in the order of pages: GPUs, CPU, memory, then others by name."""
+    first = {"cpu": 1, "memory": 2}
+    return sorted(resources, key=lambda n: (0 if n.endswith(GPU) else first.get(n, 3), n))
+
+
+def table_text(rows: Iterable[Sequence[str]], margin: str = "") -> str:
+    """Return rows as columns; those that a template leaves out are false."""
+    return "\n".join(columns(list(filter(None, rows)), margin))

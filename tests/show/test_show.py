@@ -14,7 +14,6 @@ from mlgen.output.columns import columns, duration, named
 from mlgen.output.manifests import text
 from mlgen.show.defaults import whole
 from mlgen.show.groups import spans
-from mlgen.show.page import limits, prerequisites, security
 
 
 def jobs(name, **options):
@@ -25,6 +24,12 @@ def jobs(name, **options):
 def rendered(name, **options):
     (job,) = jobs(name, **options)
     return replace(job, file=f"{name}.yaml")
+
+
+def section(job, title):
+    """Return the lines of the page of a job from a title to the next empty line."""
+    _, found, rest = show.text([job]).partition(f"\n{title}")
+    return f"{title}{rest}".rstrip().split("\n\n")[0].split("\n") if found else []
 
 
 def run(*arguments):
@@ -279,7 +284,7 @@ def test_the_job_file_with_its_defaults_renders_to_the_same_bytes(file):
     ],
 )
 def test_pod_security_is_the_level_met_and_what_the_next_one_requires(name, level, stricter):
-    first, *rest = security(rendered(name))
+    first, *rest = section(rendered(name), "PodSecurity: ")
 
     assert f"PodSecurity: {level}{f'; {stricter} requires:' if stricter else ''}" == first
     assert bool(rest) == bool(stricter)
@@ -287,8 +292,10 @@ def test_pod_security_is_the_level_met_and_what_the_next_one_requires(name, leve
 
 
 def test_limits_are_listed_if_they_are_not_what_is_requested():
-    assert limits(rendered("pytorch-ranks")) == ["Limits of all roles: nvidia.com/gpu 3"]
-    assert limits(rendered("pytorch-static")) == []
+    title = "Limits of all roles: "
+
+    assert section(rendered("pytorch-ranks"), title) == [f"{title}nvidia.com/gpu 3"]
+    assert section(rendered("pytorch-static"), title) == []
 
 
 def test_of_many_users_some_are_named():
@@ -296,9 +303,9 @@ def test_of_many_users_some_are_named():
     users = tuple(f"slice-{number}" for number in range(50))
     several = replace(job, prerequisites=(replace(job.prerequisites[1], used_by=users),))
 
-    _, _, line = prerequisites(several)
+    _, _, line = section(several, "Needs in the cluster:")
     assert "slice-0, slice-1, slice-2, slice-3, slice-4, and 45 more" in line
-    assert prerequisites(rendered("tensorflow-single")) == []
+    assert section(rendered("tensorflow-single"), "Needs in the cluster:") == []
 
 
 def test_columns_are_as_wide_as_their_longest_text():
