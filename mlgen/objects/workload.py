@@ -1,12 +1,12 @@
 """Roles → their Jobs and StatefulSets; thousands of Jobs of single replicas are copies of one.
 
-Such Jobs differ in a few values: index, name, some variables, ports on the node. Two of them are
-built; the others differ where these do. What is equal is the same dict or list in all of them, so
-it is checked and written once. Nothing may change it.
+Such Jobs differ in a few values: index, name, some variables, ports on the node. One is built with
+values that no other text has, which the copies replace. What is equal is the same dict or list in
+all of them, so it is checked and written once. Nothing may change it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, replace
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
@@ -25,8 +25,7 @@ from mlgen.objects.labels import (
 )
 from mlgen.objects.pod import pod_template
 from mlgen.objects.skeleton import filled
-from mlgen.problems import ValuePath
-from mlgen.topology import INDEX, INDEX_NAME, Role, Success, Topology
+from mlgen.topology import INDEX, Role, Topology
 
 IGNORE_DISRUPTION: dict[str, Any] = {
     "action": "Ignore",
@@ -71,18 +70,22 @@ def _job(topology: Topology, role: Role) -> dict[str, Any]:
     if role.orders and topology.supervised:
         job_metadata.setdefault("annotations", {})[SUPERVISOR] = WAITS
     indexed = role.index is None
+    per_index, failed, together = _limits(job, role)
+    success = role.success if role.replicas > 1 else None
     return filled(
         "job",
         metadata=job_metadata,
         suspend=_is_suspended(topology, role) or None,
         completion_mode="Indexed" if indexed else None,
         replicas=role.replicas if indexed else None,
-        backoff_limit_per_index=_backoff_limit_per_index(job, role),
-        max_failed_indexes=_max_failed_indexes(job, role),
-        backoff_limit=_backoff_limit(job, role),
+        backoff_limit_per_index=per_index,
+        max_failed_indexes=failed,
+        backoff_limit=together,
         deadline=role.spec.active_deadline_seconds or job.run_policy.active_deadline_seconds,
-        ttl=_ttl(topology),
-        success_rule=_success_rule(role.success) if role.replicas > 1 and role.success else None,
+        # It is deleted with the supervisor's.
+        ttl=None if topology.supervised else job.run_policy.ttl_seconds_after_finished,
+        succeeded_indexes=success.indexes if success else None,
+        succeeded_count=success.count if success else None,
         failure_rules=_failure_rules(topology, role) or None,
         template=pod_template(topology, role),
     )
@@ -99,41 +102,26 @@ def _is_suspended(topology: Topology, role: Role) -> bool:
     return topology.job.run_policy.suspend or bool(role.orders)
 
 
-def _ttl(topology: Topology) -> int | None:
-    """Return ttlSecondsAfterFinished of a Job; None if it is deleted with the supervisor's."""
-    return None if topology.supervised else topology.job.run_policy.ttl_seconds_after_finished
+def _limits(job: TrainingJob, role: Role) -> tuple[int | None, int | None, int | None]:
+    """Return backoffLimitPerIndex, maxFailedIndexes and backoffLimit; None is left out.
 
-
-def _backoff_limit_per_index(job: TrainingJob, role: Role) -> int | None:
-    """Return backoffLimitPerIndex, or None if the failures of all replicas are counted together.
-
-    The API server rejects it for pods with restartPolicy OnFailure. In a gang, the Job controller
-    delays the pods of a resumed Job the longer, the more replicas have failed together, unless it
-    counts by index (pkg/controller/job/backoff_utils.go).
+    The first is None if the failures of all replicas are counted together, the last if only the
+    limit per index applies. The API server rejects a limit per index for pods with restartPolicy
+    OnFailure. In a gang, the Job controller delays the pods of a resumed Job the longer, the more
+    replicas have failed together, unless it counts by index (pkg/controller/job/backoff_utils.go).
     """
-    if role.spec.backoff_limit_per_index is not None:
-        return role.spec.backoff_limit_per_index
-    if role.index is not None:
-        return None
+    spec = role.spec
     independent = role.tolerates_failure and role.restart != "OnFailure"
-    return _retries(job, role) if independent or role.restarts_together else None
-
-
-def _max_failed_indexes(job: TrainingJob, role: Role) -> int | None:
-    """Return maxFailedIndexes: the user's, or all replicas if the role tolerates failures."""
-    limit = role.spec.max_failed_indexes
-    if _backoff_limit_per_index(job, role) is None:
-        return None
-    if limit is None and role.tolerates_failure and not role.gang:
-        return role.replicas
-    return limit
-
-
-def _backoff_limit(job: TrainingJob, role: Role) -> int | None:
-    """Return backoffLimit, or None if only the limit per index applies."""
-    if _backoff_limit_per_index(job, role) is None:
-        return _retries(job, role)
-    return role.spec.backoff_limit if role.spec.backoff_limit_per_index is not None else None
+    if spec.backoff_limit_per_index is not None:
+        per_index, together = spec.backoff_limit_per_index, spec.backoff_limit
+    elif role.index is None and (independent or role.restarts_together):
+        per_index, together = _retries(job, role), None
+    else:
+        return None, None, _retries(job, role)
+    failed = spec.max_failed_indexes
+    if failed is None and role.tolerates_failure and not role.gang:
+        failed = role.replicas
+    return per_index, failed, together
 
 
 def _retries(job: TrainingJob, role: Role) -> int:
@@ -148,12 +136,6 @@ def _retries(job: TrainingJob, role: Role) -> int:
     if role.restart == "Never":
         return job.run_policy.backoff_limit or 0
     return 0 if role.restart == "Workflow" else job.run_policy.retries
-
-
-def _success_rule(success: Success) -> dict[str, Any]:
-    """Return the rule of a Job's successPolicy."""
-    fields = {"succeededIndexes": success.indexes, "succeededCount": success.count}
-    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _failure_rules(topology: Topology, role: Role) -> list[dict[str, Any]]:
@@ -176,23 +158,17 @@ def _failure_rules(topology: Topology, role: Role) -> list[dict[str, Any]]:
         "operator": "NotIn" if retryable else "In",
         "values": sorted(retryable or PERMANENT_EXIT_CODES),
     }
-    action = "FailJob" if _backoff_limit_per_index(job, role) is None else "FailIndex"
+    action = "FailJob" if _limits(job, role)[0] is None else "FailIndex"
     return [ignored, {"action": action, "onExitCodes": exit_codes}]
 
 
 FEW = 3
 """The Jobs of so few replicas are built one by one."""
 
-VARYING = ("index", "env", "host_ports")
-"""The fields in which replicas of one role may differ."""
+NO_NUMBER = -(10**15)
+"""No port or index has this number or one below it."""
 
-Source = tuple[str, str]
-"""What a value is: a variable or port and its name, or one of these two."""
-
-NAME: Source = ("role", "name")
-OWN_INDEX: Source = ("role", "index")
-
-_same_fields = attrgetter(*(f.name for f in fields(Role) if f.name not in VARYING))
+_equal_fields = attrgetter(*({f.name for f in fields(Role)} - {"index", "env", "host_ports"}))
 
 
 def workloads(topology: Topology) -> Iterator[tuple[Role, dict[str, Any]]]:
@@ -201,106 +177,68 @@ def workloads(topology: Topology) -> Iterator[tuple[Role, dict[str, Any]]]:
     Raises:
         MlgenError: see `pod_template`.
     """
-    for _, group in groupby(topology.roles, attrgetter("name")):
+    for _, group in groupby(topology.roles, _form):
         roles = list(group)
-        model = _Model(topology, *roles[-2:]) if len(roles) > FEW else None
-        for role in roles:
-            yield role, (model.copied(role) if model else None) or workload(topology, role)
+        env = roles[0].env
+        varying = [name for name in env if any(role.env[name] != env[name] for role in roles)]
+        texts = [role.env[name] for role in roles for name in varying]
+        if len(roles) > FEW and all(map(_is_plain, texts)):
+            yield from zip(roles, _copies(topology, roles, varying), strict=True)
+        else:
+            yield from ((role, workload(topology, role)) for role in roles)
 
 
-class _Model:
-    """The Job of one replica, which is copied for others.
-
-    Attributes:
-        topology: of the job.
-        role: the replica.
-        manifest: its Job.
-        slots: see `_slots`.
-    """
-
-    def __init__(self, topology: Topology, role: Role, other: Role) -> None:
-        self.topology, self.role = topology, role
-        self.manifest = workload(topology, role)
-        pairs = list(_differences(self.manifest, workload(topology, other), ()))
-        values = _values(topology, role), _values(topology, other)
-        self.slots = _slots(self.manifest, pairs, *values)
-        self.env = {name: value for name, value in role.env.items() if value == other.env.get(name)}
-
-    def copied(self, role: Role) -> dict[str, Any] | None:
-        """Return the Job of another replica; None if they differ in more than values."""
-        mine = self.role
-        if self.slots is None or _same_fields(role) != _same_fields(mine):
-            return None
-        if list(role.env) != list(mine.env) or list(role.host_ports) != list(mine.host_ports):
-            return None
-        if any(role.env[name] != value for name, value in self.env.items()):
-            return None
-        manifest: dict[str, Any] = _filled(self.manifest, self.slots, _values(self.topology, role))
-        return manifest
+def _form(role: Role) -> tuple[Any, ...]:
+    """Return what replicas whose Jobs are copies of one have in common."""
+    return *_equal_fields(role), [*role.env], [*role.host_ports]
 
 
-def _values(topology: Topology, role: Role) -> dict[Source, Any]:
-    """Return the values in which a replica may differ from others."""
-    values: dict[Source, Any] = {("env", name): value for name, value in role.env.items()}
-    values |= {("port", name): port for name, port in role.host_ports.items()}
-    values[NAME] = workload_name(topology.job, role)
-    values[OWN_INDEX] = str(role.index)
-    return values
+def _is_plain(value: Any) -> bool:
+    """Return whether a variable is in its place whatever its value: that depends on references."""
+    return isinstance(value, str) and "$(" not in value.replace(INDEX, "")
 
 
-def _differences(first: Any, second: Any, path: ValuePath) -> Iterator[tuple[ValuePath, Any, Any]]:
-    """Yield the path of each value in which two objects differ, and both values."""
-    if first == second:
-        return
-    if isinstance(first, dict) and isinstance(second, dict) and list(first) == list(second):
-        for key in first:
-            yield from _differences(first[key], second[key], (*path, key))
-    elif isinstance(first, list) and isinstance(second, list) and len(first) == len(second):
-        for number, pair in enumerate(zip(first, second, strict=True)):
-            yield from _differences(*pair, (*path, number))
-    else:
-        yield path, first, second
-
-
-def _slots(
-    manifest: Any,
-    pairs: Iterable[tuple[ValuePath, Any, Any]],
-    values: Mapping[Source, Any],
-    others: Mapping[Source, Any],
-) -> dict[Any, Any] | None:
-    """Return the source of each value that differs, in mappings like the object itself.
+def _copies(
+    topology: Topology, roles: Sequence[Role], varying: Sequence[str]
+) -> Iterator[dict[str, Any]]:
+    """Yield the Job of each replica: that of a replica with made-up values, with its own instead.
 
     Args:
-        manifest: the Job of a replica.
-        pairs: its values that differ from those of another replica, with these.
-        values: of the replica.
-        others: those of the other one.
-
-    Returns:
-        None if the source of a value is unknown.
+        topology: of the job.
+        roles: the replicas.
+        varying: the variables in which they differ.
     """
-    slots: dict[Any, Any] = {}
-    for path, first, second in pairs:
-        holder, inner = manifest, slots
-        for step in path[:-1]:
-            holder, inner = holder[step], inner.setdefault(step, {})
-        if path[-3:-2] == ("env",):
-            name = holder["name"]
-            candidates = [OWN_INDEX if name == INDEX_NAME else ("env", name)]
-        else:
-            candidates = [source for source in values if source[0] != "env"]
-        sources = (s for s in candidates if values.get(s) == first and others.get(s) == second)
-        inner[path[-1]] = next(sources, None)
-        # The order of variables depends on those that they refer to.
-        if inner[path[-1]] is None or "$(" in str(first).replace(INDEX, ""):
-            return None
-    return slots
+
+    def values(role: Role) -> list[Any]:
+        env = [role.env[name] for name in varying]
+        return [workload_name(topology.job, role), str(role.index), *env, *role.host_ports.values()]
+
+    made_up = replace(
+        roles[0],
+        workload="\0name",
+        index=NO_NUMBER,
+        env={**roles[0].env, **{name: f"\0{name}" for name in varying}},
+        host_ports={name: NO_NUMBER - i for i, name in enumerate(roles[0].host_ports)},
+    )
+    model = workload(topology, made_up)
+    slots = _slots(model, {value: number for number, value in enumerate(values(made_up))})
+    return (_with(model, slots, values(role)) for role in roles)
 
 
-def _filled(node: Any, slots: Mapping[Any, Any], values: Mapping[Source, Any]) -> Any:
+def _slots(node: Any, numbers: Mapping[Any, int]) -> Any:
+    """Return which of some values are where in an object, in mappings like it; None if none is."""
+    if not isinstance(node, dict | list):
+        return numbers.get(node)
+    pairs = node.items() if isinstance(node, dict) else enumerate(node)
+    found = {key: _slots(value, numbers) for key, value in pairs}
+    return {key: slots for key, slots in found.items() if slots is not None} or None
+
+
+def _with(node: Any, slots: Any, values: Sequence[Any]) -> Any:
     """Return a copy of an object with other values; what has no slots is not copied."""
+    if isinstance(slots, int):
+        return values[slots]
     copy = node.copy()
     for key, slot in slots.items():
-        is_source = type(slot) is tuple
-        copy[key] = values[slot] if is_source else _filled(node[key], slot, values)
+        copy[key] = _with(node[key], slot, values)
     return copy
