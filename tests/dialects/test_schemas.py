@@ -91,7 +91,7 @@ def test_the_rules_know_the_values_that_the_schemas_allow():
     assert policy["events"]["items"]["enum"] == [ANY, *TABLES["events"]]
 
 
-@pytest.mark.parametrize("dialect", ["volcano"])
+@pytest.mark.parametrize("dialect", ["jobset", "volcano"])
 def test_every_problem_in_the_file_of_a_dialect_is_reported_by_its_code(dialect):
     folder = ROOT / "mlgen" / "dialects" / dialect
     code = "".join(path.read_text() for path in folder.glob("*.py"))

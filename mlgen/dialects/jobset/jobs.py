@@ -7,15 +7,39 @@ pkg/controllers/depends_on.go and startup_policy.go for the order.
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from mlgen.bounds import ROLES
+from mlgen.dialects import _problems
 from mlgen.dialects._builder import Builder, SourceValue
 from mlgen.problems import choice, did_you_mean
 
 JOB_NAME = re.compile("[a-z]([-a-z0-9]*[a-z0-9])?")
 
+EXIT_CODES = frozenset(range(1, 256))
+"""The exit codes of a container that has failed."""
 
-@dataclass(frozen=True)
+
+class Failure(NamedTuple):
+    """A way in which the Jobs of a replicated Job fail.
+
+    Attributes:
+        scope: "JobSet" if all Jobs restart then, "Job" if only the one that has failed does, ""
+            if the JobSet fails.
+        source: the rule of the failurePolicy, or the policy itself.
+        codes: the exit codes of the main container; () if the Job fails for a disrupted pod.
+        retries: how many pods that fail so are replaced before the Job fails.
+        limit: the number of failed pods of one Job with which the JobSet can still complete.
+    """
+
+    scope: str
+    source: SourceValue
+    codes: frozenset[int]
+    retries: int
+    limit: int
+
+
+@dataclass(eq=False)
 class ReplicatedJob:
     """A number of Jobs with the same pod template.
 
@@ -25,6 +49,12 @@ class ReplicatedJob:
         job_count: the number of Jobs, each of which becomes a role.
         pod_count: the number of pods of each Job.
         first_index: the index of its first Job among all Jobs of the set.
+        failures: the ways in which its Jobs fail because a pod does.
+        is_step: it has one pod and is alone, or others wait for it to complete. That pod is
+            replaced, which starts the step again.
+        in_gang: its Jobs restart together with those of the gang.
+        is_alone: in the gang, a pod that fails is replaced by itself; a disrupted pod restarts all
+            of the gang.
     """
 
     name: str
@@ -32,6 +62,10 @@ class ReplicatedJob:
     job_count: int
     pod_count: int
     first_index: int
+    failures: tuple[Failure, ...] = ()
+    is_step: bool = False
+    in_gang: bool = False
+    is_alone: bool = False
 
     @property
     def spec(self) -> SourceValue:
@@ -44,9 +78,9 @@ class ReplicatedJob:
         return self.spec.get("template")
 
     @property
-    def has_pods(self) -> bool:
-        """Return whether there is a pod."""
-        return bool(self.job_count and self.pod_count)
+    def restarts_all(self) -> bool:
+        """Return whether a pod that fails restarts the gang."""
+        return self.in_gang and not self.is_alone
 
     @property
     def roles(self) -> list[str]:
@@ -78,139 +112,153 @@ class ReplicatedJob:
         ]
         return next((item for item in containers if item.value["name"] in named), containers[0])
 
+    def matched_codes(self, rule: SourceValue) -> frozenset[int]:
+        """Return the exit codes of the main container that a rule matches."""
+        on_codes, main = rule.get("onExitCodes"), self.main_container.value["name"]
+        if not on_codes or on_codes.get("containerName").value not in (None, main):
+            return frozenset()
+        values = EXIT_CODES.intersection(on_codes.value["values"])
+        return values if on_codes.value["operator"] == "In" else EXIT_CODES - values
 
-def read_replicated_jobs(builder: Builder) -> list[ReplicatedJob]:
-    """Return the replicated Jobs in their order; report duplicate and invalid names."""
-    jobs: list[ReplicatedJob] = []
-    for source in builder.spec.get("replicatedJobs").items():
-        name = source.value["name"]
-        if name in [job.name for job in jobs]:
-            hint = "give each replicated Job its own name"
-            builder.refuse(source.get("name"), f'duplicate name "{name}"', hint)
-            continue
-        if not JOB_NAME.fullmatch(name):
-            message = f'"{name}" cannot be part of the name of a Job'
-            hint = (
-                "use lower-case letters, digits and dashes; begin with a letter, end with no dash"
-            )
-            builder.refuse(source.get("name"), message, hint)
-            continue
-        job_count = source.value.get("replicas", 1)
-        first_index = sum(job.job_count for job in jobs)
-        pod_count = _pod_count(builder, source.get("template", "spec"))
-        jobs.append(ReplicatedJob(name, source, job_count, pod_count, first_index))
-    return jobs
+    @property
+    def permanent_codes(self) -> frozenset[int]:
+        """The exit codes of the main container after which the Job, or the index, fails at once.
 
-
-def are_too_many(builder: Builder, jobs: list[ReplicatedJob]) -> bool:
-    """Return whether there are more Jobs than roles in a job, and report it."""
-    total = sum(job.job_count for job in jobs)
-    if total <= ROLES:
-        return False
-    largest = max(jobs, key=lambda job: job.job_count).source
-    message = f"the JobSet has {total:,} Jobs; at most {ROLES} are rendered"
-    hint = "use fewer Jobs, each with more pods, or several JobSets"
-    builder.refuse(largest.get("replicas") or largest, message, hint, "too-large")
-    return True
+        The first rule that matches an exit code determines the action on it.
+        """
+        permanent, matched = frozenset[int](), frozenset[int]()
+        for rule in self.pod_failure_rules.items():
+            codes = self.matched_codes(rule) - matched
+            matched |= codes
+            if rule.value["action"] in ("FailJob", "FailIndex"):
+                permanent |= codes
+        return permanent
 
 
-def _pod_count(builder: Builder, spec: SourceValue) -> int:
-    """Return the number of pods of a Job; report what changes because all of them run at once."""
-    parallelism, completions = spec.get("parallelism"), spec.get("completions")
-    at_once = 1 if parallelism.value is None else int(parallelism.value)
-    if completions:
-        count = int(completions.value)
-        if at_once < count:
-            message = f"JobSet runs {at_once} of {count} pods at a time; here all run at once"
-            builder.differs(parallelism or completions, message, f"write parallelism: {count}")
-        return count
-    if parallelism and spec.get("completionMode").value != "NonIndexed":
-        message = "an Indexed Job requires completions, and a JobSet's Jobs are Indexed by default"
-        builder.refuse(parallelism, message, f"write completions: {at_once}")
-    elif at_once > 1:
-        message = "without completions, one pod that succeeds is enough; here all pods must succeed"
-        builder.differs(parallelism, message, "write completionMode: Indexed, and completions")
-    return at_once
+class JobSet:
+    """A JobSet.
 
-
-def require_names(
-    builder: Builder, names: Iterable[SourceValue], jobs: list[ReplicatedJob]
-) -> None:
-    """Report each of these names that no replicated Job has."""
-    known = [job.name for job in jobs]
-    for name in names:
-        if name.value not in known:
-            message = f'there is no replicated Job "{name.value}"'
-            builder.refuse(name, message, choice(name.value, known))
-
-
-def is_queued(builder: Builder) -> bool:
-    """Return whether Kueue manages the job, and alone suspends and resumes its Jobs."""
-    return bool(builder.data["spec"].get("scheduling", {}).get("gang") == "kueue")
-
-
-def write_startup_order(builder: Builder, jobs: list[ReplicatedJob]) -> None:
-    """Write `waitFor` of each role: the roles that JobSet waits for before it creates its Job."""
-    order = builder.spec.get("startupPolicy", "startupPolicyOrder")
-    for position, job in enumerate(jobs):
-        earlier = jobs[:position]
-        waits = _dependencies(builder, job, earlier)
-        if order.value == "InOrder":
-            waits += [wait for other in earlier for wait in _waits(builder, order, other, "Ready")]
-        source = job.source.get("dependsOn") or order
-        for role in job.roles if waits else ():
-            builder.put(("spec", "roles", role, "waitFor"), source, waits)
-
-
-def _dependencies(
-    builder: Builder, job: ReplicatedJob, earlier_jobs: list[ReplicatedJob]
-) -> list[dict[str, str]]:
-    """Return the waits for the replicated Jobs of `dependsOn`; report what is not possible."""
-    in_order = builder.spec.get("startupPolicy", "startupPolicyOrder").value == "InOrder"
-    earlier = {other.name: other for other in earlier_jobs}
-    waits: list[dict[str, str]] = []
-    for dependency in job.source.get("dependsOn").items():
-        name = dependency.value["name"]
-        if in_order:
-            message = "startupPolicyOrder: InOrder and dependsOn are mutually exclusive"
-            builder.refuse(dependency, message, "remove one of the two")
-        elif name not in earlier:
-            message = f"{job.name} can depend only on a replicated Job that is listed before it"
-            hint = did_you_mean(name, earlier) or "change the order of replicatedJobs"
-            builder.refuse(dependency.get("name"), message, hint)
-        else:
-            waits += _waits(builder, dependency, earlier[name], dependency.value["status"])
-    return waits
-
-
-def _waits(
-    builder: Builder, source: SourceValue, other: ReplicatedJob, status: str
-) -> Iterator[dict[str, str]]:
-    """Yield a wait for each Job of a replicated Job, until it is Ready or Complete.
-
-    A pod without a readiness or startup probe is ready as soon as it runs, and a Job that has
-    completed counts as ready. Kueue starts all Jobs at once, so their pods wait.
+    Attributes:
+        builder: of the TrainingJob.
+        spec: of the JobSet.
+        jobs: the replicated Jobs in their order.
+        rules: those of the failurePolicy that are evaluated.
     """
-    if not is_queued(builder):
-        yield from ({"role": role, "until": status} for role in other.roles if other.pod_count)
-    elif status == "Ready":
-        yield from ({"role": role, "until": "name"} for role in other.roles if other.pod_count)
-    else:
-        message = f"JobSet waits until {other.name} has completed; here Kueue starts both at once"
-        builder.differs(source, message, f"apply {other.name} alone, and wait until it completes")
 
+    def __init__(self, builder: Builder) -> None:
+        self.builder, self.spec = builder, builder.spec
+        self.jobs: list[ReplicatedJob] = []
+        self.rules: list[SourceValue] = []
+        for source in self.spec.get("replicatedJobs").items():
+            self._read_job(source, source.get("name"))
 
-def completed_before(
-    builder: Builder, job: ReplicatedJob, jobs: list[ReplicatedJob]
-) -> frozenset[str]:
-    """Return the names of replicated Jobs that are waited for to complete before this starts."""
-    completed: frozenset[str] = frozenset()
-    if is_queued(builder):
+    def _read_job(self, source: SourceValue, name: SourceValue) -> None:
+        """Read a replicated Job; report a duplicate or invalid name."""
+        if name.value in [job.name for job in self.jobs]:
+            self.report("duplicate-name", name)
+        elif not JOB_NAME.fullmatch(name.value):
+            self.report("invalid-name", name)
+        else:
+            job_count, first_index = source.value.get("replicas", 1), self.job_count(self.jobs)
+            pod_count = self._pod_count(source.get("template", "spec"))
+            self.jobs.append(ReplicatedJob(name.value, source, job_count, pod_count, first_index))
+
+    def _pod_count(self, spec: SourceValue) -> int:
+        """Return the number of pods of a Job; report what changes because all run at once."""
+        parallelism, completions = spec.get("parallelism"), spec.get("completions")
+        at_once = 1 if parallelism.value is None else int(parallelism.value)
+        if completions:
+            if at_once < completions.value:
+                count = completions.value
+                self.report("some-at-a-time", parallelism or completions, some=at_once, count=count)
+            return int(completions.value)
+        if parallelism and spec.get("completionMode").value != "NonIndexed":
+            self.report("no-completions", parallelism)
+        elif at_once > 1:
+            self.report("one-success", parallelism)
+        return at_once
+
+    def report(self, problem: str, source: SourceValue, **added: object) -> None:
+        """Report a problem of the table."""
+        _problems.report(self.builder, "jobset", problem, source, **added)
+
+    def put(self, job: ReplicatedJob, field: str, source: SourceValue, value: Any = None) -> None:
+        """Write a field of the roles of a replicated Job."""
+        for role in job.roles:
+            self.builder.put(("spec", "roles", role, field), source, value)
+
+    @property
+    def running(self) -> list[ReplicatedJob]:
+        """The replicated Jobs with pods."""
+        return [job for job in self.jobs if job.job_count and job.pod_count]
+
+    @property
+    def is_queued(self) -> bool:
+        """Return whether Kueue manages the job, and alone suspends and resumes its Jobs."""
+        return bool(self.builder.data["spec"].get("scheduling", {}).get("gang") == "kueue")
+
+    def job_count(self, jobs: Iterable[ReplicatedJob]) -> int:
+        """Return the number of Jobs of replicated Jobs."""
+        return sum(job.job_count for job in jobs)
+
+    def is_too_large(self) -> bool:
+        """Return whether there are more Jobs than roles in a job, and report it."""
+        total = self.job_count(self.jobs)
+        if total > ROLES:
+            largest = max(self.jobs, key=lambda job: job.job_count).source
+            self.report(
+                "too-many-jobs", largest.get("replicas") or largest, total=total, most=ROLES
+            )
+        return total > ROLES
+
+    def require_names(self, names: Iterable[SourceValue]) -> None:
+        """Report each of these names that no replicated Job has."""
+        known = [job.name for job in self.jobs]
+        for name in names:
+            if name.value not in known:
+                self.report("unknown-name", name, hint=choice(name.value, known))
+
+    def completed_before(self, job: ReplicatedJob, jobs: Iterable[ReplicatedJob]) -> frozenset[str]:
+        """Return the names of those of `jobs` that have completed before this one starts."""
+        completed = frozenset[str]()
+        for dependency in job.source.get("dependsOn").items() if not self.is_queued else ():
+            for other in jobs:
+                if other.name == dependency.value["name"] and other.first_index < job.first_index:
+                    completed |= self.completed_before(other, jobs)
+                    if dependency.value["status"] == "Complete":
+                        completed |= {other.name}
         return completed
-    for dependency in job.source.get("dependsOn").items():
-        for other in jobs:
-            if other.name == dependency.value["name"] and other.first_index < job.first_index:
-                completed |= completed_before(builder, other, jobs)
-                if dependency.value["status"] == "Complete":
-                    completed |= {other.name}
-    return completed
+
+    def write_startup_order(self) -> None:
+        """Write `waitFor` of each role: the roles that JobSet waits for before it creates a Job."""
+        order = self.spec.get("startupPolicy", "startupPolicyOrder")
+        in_order, earlier = order.value == "InOrder", dict[str, ReplicatedJob]()
+        for job in self.jobs:
+            waits: list[dict[str, str]] = []
+            for dependency in job.source.get("dependsOn").items():
+                name, status = dependency.get("name"), dependency.value["status"]
+                if in_order:
+                    self.report("order-and-dependency", dependency)
+                elif name.value not in earlier:
+                    hint = did_you_mean(name.value, earlier) or "change the order of replicatedJobs"
+                    self.report("dependency-on-later", name, name=job.name, hint=hint)
+                else:
+                    waits += self._waits(dependency, earlier[name.value], status)
+            for other in earlier.values() if in_order else ():
+                waits += self._waits(order, other, "Ready")
+            self.put(job, "waitFor", job.source.get("dependsOn") or order, waits)
+            earlier[job.name] = job
+
+    def _waits(
+        self, source: SourceValue, other: ReplicatedJob, status: str
+    ) -> Iterator[dict[str, str]]:
+        """Yield a wait for each Job of a replicated Job, until it is Ready or Complete.
+
+        A pod without a readiness or startup probe is ready as soon as it runs, and a Job that has
+        completed counts as ready. Kueue starts all Jobs at once, so their pods wait.
+        """
+        if self.is_queued and status == "Complete":
+            self.report("queued-dependency", source, name=other.name)
+        else:
+            until = "name" if self.is_queued else status
+            yield from ({"role": role, "until": until} for role in other.roles if other.pod_count)
