@@ -8,15 +8,14 @@ from time import sleep
 from mlgen.kubernetes.objects import Object
 from mlgen.live.kubectl import Kubectl, KubectlError
 from mlgen.live.reasons import FINE, WAIT, reason, shortened
-from mlgen.live.replicas import Replica, age, pod_index
+from mlgen.live.replicas import Replica
 from mlgen.live.snapshot import Snapshot, snapshots
 from mlgen.live.state import state
 from mlgen.live.watch import PAUSE, Tell, persistent
 from mlgen.output.next_steps import file_argument
 from mlgen.problems import MlgenError, Problem, choice
 from mlgen.result import Rendered
-from mlgen.runtime.cluster import ending
-from mlgen.runtime.plan import Workload
+from mlgen.runtime.cluster import containers, ending
 
 MAX_ERRORS = 5
 """How often in a row kubectl may fail to read a log that is there."""
@@ -43,20 +42,9 @@ class Request:
     options: tuple[str, ...] = ()
 
 
-def workload_of(snapshot: Snapshot, replica: Replica) -> Workload:
-    """Return the workload of a replica."""
-    items = snapshot.plan.workloads
-    return next(item for item in items if item.name == replica.workload)
-
-
 def pods_of_replica(snapshot: Snapshot, replica: Replica) -> list[Object]:
     """Return the pods of a replica, the newest first."""
-    own = [
-        pod
-        for item, pod in snapshot.pods
-        if item.name == replica.workload and (replica.own or pod_index(pod) == replica.index)
-    ]
-    return sorted(own, key=age, reverse=True)
+    return [each.pod for each in reversed(snapshot.pods) if each.replica == str(replica)]
 
 
 def container_of(snapshot: Snapshot, request: Request) -> str:
@@ -65,13 +53,14 @@ def container_of(snapshot: Snapshot, request: Request) -> str:
     Raises:
         MlgenError: the replica has no such container.
     """
+    name = request.replica.workload
     if not request.container:
-        return workload_of(snapshot, request.replica).container
+        return next(item.container for item in snapshot.plan.workloads if item.name == name)
     objects = request.rendered.objects
     names = [
         each["name"]
         for item in objects
-        if item["metadata"]["name"] == request.replica.workload and "template" in item["spec"]
+        if item["metadata"]["name"] == name and "template" in item["spec"]
         for field in ("containers", "initContainers")
         for each in item["spec"]["template"]["spec"].get(field) or ()
     ]
@@ -83,9 +72,7 @@ def container_of(snapshot: Snapshot, request: Request) -> str:
 
 def status_of(pod: Object, container: str) -> Object:
     """Return the status of a container; {} if the kubelet has not reported it yet."""
-    fields = ("containerStatuses", "initContainerStatuses")
-    every = [each for field in fields for each in pod["status"].get(field, ())]
-    return next((each for each in every if each["name"] == container), {})
+    return next((each for each in containers(pod) if each["name"] == container), {})
 
 
 def has_started(status: Object) -> bool:
@@ -136,8 +123,9 @@ def why(snapshot: Snapshot, request: Request, pod: Object) -> str:
     """Return why a container of a pod does not run yet."""
     for each in state(snapshot).stuck:
         if each.pod == pod["metadata"]["name"]:
-            return f"{each.reason.word}: {each.reason.message}".removesuffix(": ")
-    why = reason(workload_of(snapshot, request.replica), pod, snapshot.events)
+            return f"{each.reason}: {each.message}".removesuffix(": ")
+    item = next(each.workload for each in snapshot.pods if each.replica == str(request.replica))
+    why = reason(item, pod, snapshot.events)
     return f"{why.word}: {why.message}".removesuffix(": ")
 
 
@@ -160,7 +148,7 @@ def no_pod(snapshot: Snapshot, request: Request) -> MlgenError:
     present = state(snapshot)
     if present.phase == "NotFound":
         return MlgenError([not_found(request.rendered, present.namespace, request.options)])
-    does = next((each.does for each in present.roles if each.name == request.replica.role), "")
+    does = next((each.pods for each in present.roles if each.role == request.replica.role), "")
     details = "; ".join(filter(None, (f"{present.phase}", present.message)))
     message = f"{request.replica} has no pod: its role has {does}, the job is {details}"
     return MlgenError([Problem((), shortened(message), "kubectl", "see mlgen status")])

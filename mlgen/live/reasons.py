@@ -4,12 +4,12 @@ Reasons are those of Kubernetes where it has one: `Unschedulable`, `ImagePullBac
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from mlgen.kubernetes.objects import Object
-from mlgen.runtime.cluster import condition, containers, is_deleted, last_end
+from mlgen.runtime.cluster import condition, containers, is_deleted, last_end, sidecars
 from mlgen.runtime.plan import Workload
 
 RUNNING, SUCCEEDED, WAITING, FAILED = "Running", "Succeeded", "WaitingForPeers", "Failed"
@@ -50,23 +50,12 @@ def reason(item: Workload, pod: Object, events: Sequence[Object] = ()) -> Reason
     gate = condition(pod, "PodScheduled", "False")
     if gate:
         return Reason(gate.get("reason") or "Pending", scheduling(gate.get("message", "")))
-    sidecars = {
-        each["name"]
-        for each in pod["spec"].get("initContainers") or ()
-        if each.get("restartPolicy") == "Always"
-    }
     for container in pod["status"].get("initContainerStatuses", ()):
-        if not _is_done(container, sidecars):
+        is_sidecar = container["name"] in sidecars(pod)
+        end = container["state"].get("terminated", {})
+        if not (container.get("started") if is_sidecar else end.get("exitCode") == 0):
             return _initializing(container, pod, events)
     return _running(item, pod, events)
-
-
-def _is_done(container: Object, sidecars: Collection[str]) -> bool:
-    """Return whether an init container has succeeded, or is a sidecar that has started."""
-    end = container["state"].get("terminated")
-    if container["name"] in sidecars:
-        return bool(container.get("started"))
-    return bool(end and end["exitCode"] == 0)
 
 
 def _failed(item: Workload, pod: Object) -> Reason:

@@ -1,14 +1,11 @@
-"""The replicas of a rendered job: their roles, indexes and ranks, and the pods that they run in."""
+"""The replicas of a rendered job: their roles, indexes and ranks."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
-from mlgen.kubernetes.objects import Object
 from mlgen.objects.labels import workload_name
 from mlgen.problems import MlgenError, Problem, choice
 from mlgen.result import Rendered
-from mlgen.runtime.cluster import is_deleted
 from mlgen.topology import INDEX, Role
 
 RANK_VARIABLES = ("RANK", "PADDLE_RANK", "JAX_PROCESS_ID")
@@ -25,7 +22,6 @@ class Replica:
         workload: the name of its Job or StatefulSet.
         decides: True if its role decides when training has ended.
         rank: its rank, if the framework has ranks that are known before it starts.
-        own: True if its workload has no other replica.
     """
 
     role: str
@@ -33,7 +29,6 @@ class Replica:
     workload: str
     decides: bool
     rank: int | None
-    own: bool = False
 
     def __str__(self) -> str:
         return f"{self.role}-{self.index}"
@@ -50,7 +45,7 @@ def _of_role(rendered: Rendered, role: Role) -> Iterator[Replica]:
     for index in [role.index] if role.index is not None else range(role.replicas):
         text = rank.replace(INDEX, str(index))
         known = int(text) if text.isdecimal() else None
-        yield Replica(role.name, index, workload, role.decides, known, role.index is not None)
+        yield Replica(role.name, index, workload, role.decides, known)
 
 
 def select(jobs: Sequence[Rendered], name: str | None) -> Rendered:
@@ -143,21 +138,3 @@ def _range(values: Iterable[int]) -> str:
 
 def _unknown(message: str, hint: str) -> MlgenError:
     return MlgenError([Problem((), message, "unknown-value", hint)])
-
-
-def own_indexes(rendered: Rendered) -> dict[str, int]:
-    """Return the indexes of the replicas that have a workload of their own, by its name."""
-    topology = rendered.topology
-    roles = [role for role in topology.roles if role.index is not None]
-    return {workload_name(topology.job, role): role.index or 0 for role in roles}
-
-
-def pod_index(pod: Object) -> int:
-    """Return the index that a controller gave a pod; 0 in a Job that is not indexed."""
-    labels = pod["metadata"].get("labels") or {}
-    return int(labels.get(JOB_INDEX) or labels.get(SET_INDEX) or 0)
-
-
-def age(pod: Object) -> tuple[str, bool]:
-    """Return the order of pods; of two of the same second, one that is deleted is the older."""
-    return pod["metadata"]["creationTimestamp"], not is_deleted(pod)

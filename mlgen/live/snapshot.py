@@ -1,25 +1,43 @@
 """The objects of rendered jobs as they are in the cluster, by one `kubectl get` per namespace."""
 
-import dataclasses
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import NamedTuple
 
+from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
 from mlgen.kubernetes.objects import Object
 from mlgen.live.kubectl import Kubectl
+from mlgen.live.reasons import STARTING, reason
 from mlgen.objects import supervisor
-from mlgen.objects.labels import INSTANCE, status_name
+from mlgen.objects.labels import INSTANCE, status_name, workload_name
 from mlgen.result import Rendered
 from mlgen.runtime import plan as plans
-from mlgen.runtime.cluster import Seen, counts, is_suspended, pods_of, seconds, unfinished
+from mlgen.runtime.cluster import Seen, is_deleted, pods_of, short_of_pods
 from mlgen.runtime.plan import Plan, Workload
 
 KINDS = "jobs.batch,statefulsets.apps,pods,configmaps"
 
-STARTING_SECONDS = 10.0
-"""A pod whose containers are not created for so long has an event that says why."""
+
+class Member(NamedTuple):
+    """A pod of a job.
+
+    Attributes:
+        workload: that of its replica, or the supervisor's Job.
+        number: the index of the replica in its role; None for the supervisor's pod.
+        pod: as the API server returns it.
+    """
+
+    workload: Workload
+    number: int | None
+    pod: Object
+
+    @property
+    def replica(self) -> str:
+        """The role and the index: `worker-3`; or `supervisor`."""
+        role = self.workload.role
+        return role if self.number is None else f"{role}-{self.number}"
 
 
 @dataclass(frozen=True)
@@ -31,25 +49,20 @@ class Snapshot:
         plan: its workloads as the supervisor knows them, and the run of its supervisor.
         seen: workloads, pods, and the data of the ConfigMap `<job>-status`.
         supervisor: the supervisor's Job, if it exists.
-        supervisor_pods: its pods.
+        pods: those of the workloads and of the supervisor, the newest last.
         namespace: of the objects; "" if there are none.
-        events: warnings of the namespace, if something cannot start; else ().
         now: the time, in seconds since the epoch.
+        events: warnings of the namespace, the latest last, if something cannot start; else ().
     """
 
     rendered: Rendered
     plan: Plan
     seen: Seen
     supervisor: Object | None
-    supervisor_pods: tuple[Object, ...]
+    pods: tuple[Member, ...]
     namespace: str
-    events: tuple[Object, ...]
     now: float
-
-    @property
-    def name(self) -> str:
-        """The name of the job."""
-        return self.rendered.job.name
+    events: Sequence[Object] = ()
 
     @property
     def missing(self) -> list[Workload]:
@@ -57,20 +70,9 @@ class Snapshot:
         return [item for item in self.plan.workloads if not self.seen.workloads[item.name]]
 
     @property
-    def pods(self) -> list[tuple[Workload, Object]]:
-        """The pods of the workloads that exist."""
-        return list(pods_of(self.plan.workloads, self.seen))
-
-    @property
     def exists(self) -> bool:
         """True if something of the job is there: a workload, or the record of its end."""
         return len(self.missing) < len(self.plan.workloads) or bool(self.seen.status.get("state"))
-
-
-def plan_of(rendered: Rendered) -> Plan:
-    """Return what the supervisor of a job knows of it, also if it has none; without its run."""
-    plan = supervisor.plan(rendered.topology, rendered.objects, rendered.kube_version)
-    return plans.load(json.dumps(plan), "")
 
 
 def snapshots(kubectl: Kubectl, jobs: Sequence[Rendered]) -> list[Snapshot]:
@@ -79,68 +81,57 @@ def snapshots(kubectl: Kubectl, jobs: Sequence[Rendered]) -> list[Snapshot]:
     Raises:
         KubectlError: kubectl is not installed, or fails.
     """
-    found = {name: _objects(kubectl, name, jobs) for name in _namespaces(jobs)}
+    found = {}
+    for namespace in dict.fromkeys(job.job.namespace for job in jobs):
+        names = sorted({job.job.name for job in jobs if job.job.namespace == namespace})
+        words = ("get", KINDS, "-l", f"{INSTANCE} in ({', '.join(names)})")
+        found[namespace] = kubectl.objects(*words, namespace=namespace)
     now = time.time()
-    taken = [_snapshot(job, found[job.job.namespace], now) for job in jobs]
-    return with_events(kubectl, taken)
+    taken = [snapshot(job, found[job.job.namespace], now) for job in jobs]
+    stuck = dict.fromkeys(each.rendered.job.namespace for each in taken if _is_stuck(each))
+    events = {namespace: _warnings(kubectl, namespace) for namespace in stuck}
+    return [replace(each, events=events.get(each.rendered.job.namespace, ())) for each in taken]
 
 
-def _namespaces(jobs: Sequence[Rendered]) -> list[str | None]:
-    return list(dict.fromkeys(job.job.namespace for job in jobs))
-
-
-def _objects(kubectl: Kubectl, namespace: str | None, jobs: Sequence[Rendered]) -> list[Object]:
-    """Return the workloads, pods and ConfigMaps of the jobs of a namespace."""
-    names = sorted({job.job.name for job in jobs if job.job.namespace == namespace})
-    selector = f"{INSTANCE} in ({', '.join(names)})"
-    return kubectl.objects("get", KINDS, "-l", selector, namespace=namespace)
-
-
-def _snapshot(rendered: Rendered, objects: Iterable[Object], now: float) -> Snapshot:
+def snapshot(rendered: Rendered, objects: Iterable[Object], now: float) -> Snapshot:
     """Pick the objects of a job."""
-    name = rendered.job.name
-    own = [each for each in objects if _label(each, INSTANCE) == name]
+    job, topology = rendered.job, rendered.topology
+    labelled = [(each, each["metadata"].get("labels") or {}) for each in objects]
+    own = [{"status": {}, **each} for each, labels in labelled if labels.get(INSTANCE) == job.name]
     by_name = {(each["kind"], each["metadata"]["name"]): each for each in own}
-    plan = plan_of(rendered)
-    job = by_name.get(("Job", supervisor.own_name(rendered.job)))
-    uid = job["metadata"]["uid"] if job else ""
-    record = by_name.get(("ConfigMap", status_name(name)), {})
-    workloads = {item.name: by_name.get((item.kind, item.name)) for item in plan.workloads}
-    pods = [each for each in own if each["kind"] == "Pod"]
+    # What the supervisor of a job knows of it, also if it has none.
+    plan = supervisor.plan(topology, rendered.objects, rendered.kube_version)
+    helper = Workload("Job", supervisor.own_name(job), "supervisor", container="supervisor")
+    present = by_name.get(("Job", helper.name))
+    known = plans.load(json.dumps(plan), present["metadata"]["uid"] if present else "")
+    items = (helper, *known.workloads)
     seen = Seen(
-        {key: {"status": {}, **each} if each else None for key, each in workloads.items()},
-        pods,
-        record.get("data") or {},
+        {item.name: by_name.get((item.kind, item.name)) for item in items},
+        sorted((each for each in own if each["kind"] == "Pod"), key=_age),
+        by_name.get(("ConfigMap", status_name(job.name)), {}).get("data") or {},
     )
-    return Snapshot(
-        rendered,
-        dataclasses.replace(plan, run=uid),
-        seen,
-        job,
-        tuple(pod for pod in pods if uid and uid in _owners(pod)),
-        next((each["metadata"].get("namespace", "") for each in own), ""),
-        (),
-        now,
-    )
+    indexes = {workload_name(topology.job, role): role.index for role in topology.roles}
+    pods = []
+    for item, pod in pods_of(items, seen):
+        labels = pod["metadata"].get("labels") or {}
+        # That of a controller, which gives none to a Job that is not indexed; or the replica's own.
+        of_pod = int(labels.get(JOB_INDEX) or labels.get(SET_INDEX) or 0)
+        own_index = indexes.get(item.name)
+        index = of_pod if own_index is None else own_index
+        pods.append(Member(item, None if item is helper else index, pod))
+    namespace = next((each["metadata"].get("namespace", "") for each in own), "")
+    return Snapshot(rendered, known, seen, present, tuple(pods), namespace, now)
 
 
-def _label(item: Mapping[str, Any], name: str) -> str:
-    return str((item["metadata"].get("labels") or {}).get(name, ""))
+def _age(pod: Object) -> tuple[str, bool]:
+    """Return the order of pods; of two of the same second, one that is deleted is the older."""
+    return pod["metadata"]["creationTimestamp"], not is_deleted(pod)
 
 
-def _owners(pod: Object) -> list[str]:
-    return [owner["uid"] for owner in pod["metadata"].get("ownerReferences") or ()]
-
-
-def with_events(kubectl: Kubectl, taken: Sequence[Snapshot]) -> list[Snapshot]:
-    """Return the snapshots; those in which something cannot start, with the events that say why."""
-    namespaces = dict.fromkeys(each.rendered.job.namespace for each in taken if _is_stuck(each))
-    if not namespaces:
-        return list(taken)
-    events = {name: _warnings(kubectl, name) for name in namespaces}
-    return [
-        replace(each, events=tuple(events.get(each.rendered.job.namespace, ()))) for each in taken
-    ]
+def _is_stuck(taken: Snapshot) -> bool:
+    """Return whether a workload has too few pods, or a pod's containers are not created."""
+    starting = (reason(item, pod).word == STARTING for item, _, pod in taken.pods)
+    return bool(short_of_pods(taken.plan, taken.seen, taken.now)) or any(starting)
 
 
 def _warnings(kubectl: Kubectl, namespace: str | None) -> list[Object]:
@@ -148,28 +139,3 @@ def _warnings(kubectl: Kubectl, namespace: str | None) -> list[Object]:
     words = ("get", "events", "--field-selector", "type=Warning")
     found = kubectl.readable(*words, namespace=namespace) or ()
     return sorted(found, key=lambda each: str(each.get("lastTimestamp") or each.get("eventTime")))
-
-
-def _is_stuck(taken: Snapshot) -> bool:
-    """Return whether a workload has too few pods, or a pod's containers are not created."""
-    for _, observed in unfinished(taken.plan.workloads, taken.seen):
-        wanted, found, _ = counts(observed)
-        age = taken.now - seconds(observed["metadata"]["creationTimestamp"])
-        if found < wanted and not is_suspended(observed) and age > STARTING_SECONDS:
-            return True
-    every = [pod for _, pod in taken.pods] + list(taken.supervisor_pods)
-    return any(is_slow(pod, taken.now) for pod in every)
-
-
-def is_slow(pod: Object, now: float) -> bool:
-    """Return whether the containers of a scheduled pod are not created for some time."""
-    status = pod["status"]
-    every = [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]
-    waits = [each["state"].get("waiting", {}).get("reason", "") for each in every]
-    created = now - seconds(pod["metadata"]["creationTimestamp"]) < STARTING_SECONDS
-    started = any(not each["state"].get("waiting") for each in every)
-    return bool(every) and not created and not started and waits[0] in STARTING
-
-
-STARTING = ("ContainerCreating", "PodInitializing")
-"""What the kubelet says until a container is created, whatever keeps it."""

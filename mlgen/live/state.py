@@ -5,9 +5,10 @@ decides.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from functools import cache
+from typing import Literal, NamedTuple
 
 from mlgen.kubernetes.objects import Object
 from mlgen.live.reasons import (
@@ -21,22 +22,19 @@ from mlgen.live.reasons import (
     restarts,
     shortened,
 )
-from mlgen.live.replicas import age, own_indexes, pod_index
-from mlgen.live.snapshot import Snapshot
+from mlgen.live.snapshot import Member, Snapshot
 from mlgen.objects.labels import workload_name
 from mlgen.runtime import status
 from mlgen.runtime.cluster import (
     ENDS,
     condition,
-    counts,
     ending,
     is_deleted,
     is_suspended,
     seconds,
-    unfinished,
+    short_of_pods,
 )
 from mlgen.runtime.failures import failures, first
-from mlgen.runtime.plan import Workload
 from mlgen.runtime.status import CONDITIONS
 from mlgen.topology import Role, Wait
 
@@ -64,55 +62,53 @@ MAX_CODE = 125
 """Shells and timeout(1) give higher exit codes meanings of their own."""
 
 
-@dataclass(frozen=True)
-class Condition:
-    """A condition of the job, as the supervisor records it."""
+class Condition(NamedTuple):
+    """A condition of the job, as the supervisor records it; `since` in seconds since the epoch."""
 
-    name: str
+    condition: str
     status: str
-    time: float
+    since: float
     reason: str
     message: str
 
 
-@dataclass(frozen=True)
-class RoleState:
+class RoleState(NamedTuple):
     """The replicas of a role.
 
     Attributes:
-        name: of the role.
+        role: its name.
         kind: Job or StatefulSet; `Jobs` if each replica has its own.
-        desired: the number of replicas in the cluster's objects, or of the rendered ones.
-        ready: pods that are ready now.
+        ready: the pods that are ready now, of the replicas in the cluster's objects, or of the
+            rendered ones: `2/3`.
         succeeded: replicas that have succeeded.
         failed: pods that have failed.
         restarts: of containers.
-        does: how many pods do what: `3 Running, 1 Unschedulable`.
+        pods: how many pods do what: `3 Running, 1 Unschedulable`.
     """
 
-    name: str
+    role: str
     kind: str
-    desired: int
-    ready: int
+    ready: str
     succeeded: int
     failed: int
     restarts: int
-    does: str
+    pods: str
 
 
-@dataclass(frozen=True)
-class StuckPods:
+class StuckPods(NamedTuple):
     """Pods of one role that do not run, for the same reason.
 
     Attributes:
-        replicas: their roles and indexes: `worker-3`, or `worker-3 and 2 more`.
+        replica: their roles and indexes: `worker-3`, or `worker-3 and 2 more`.
         pod: the name of the first pod; "" if it is not created.
-        reason: the word and the line.
+        reason: a word.
+        message: what to know about it, or "".
     """
 
-    replicas: str
+    replica: str
     pod: str
-    reason: Reason
+    reason: str
+    message: str
 
 
 @dataclass(frozen=True)
@@ -156,20 +152,21 @@ class JobState:
 
 def state(snapshot: Snapshot) -> JobState:
     """Return the state of a job."""
-    namespace = snapshot.namespace or snapshot.rendered.job.namespace or ""
+    name, namespace = snapshot.rendered.job.name, snapshot.rendered.job.namespace
     if not snapshot.exists:
-        return JobState(snapshot.name, namespace, "NotFound")
+        return JobState(name, snapshot.namespace or namespace or "", "NotFound")
     record = _record(snapshot)
     phase, since, message, code = _phase(snapshot, record)
-    found = [each for each in snapshot.seen.workloads.values() if each]
+    workloads = [snapshot.seen.workloads[item.name] for item in snapshot.plan.workloads]
+    created = [seconds(each["metadata"]["creationTimestamp"]) for each in workloads if each]
     missing = () if phase in ENDED else snapshot.missing
     reasons = _reasons(snapshot)
     return JobState(
-        snapshot.name,
-        namespace,
+        name,
+        snapshot.namespace or namespace or "",
         phase,
         since,
-        min((seconds(each["metadata"]["creationTimestamp"]) for each in found), default=0.0),
+        min(created, default=0.0),
         record.restarts + record.disruptions if record else 0,
         shortened(message),
         code,
@@ -187,49 +184,38 @@ def _record(snapshot: Snapshot) -> status.State | None:
     """
     data, deciding = snapshot.seen.status, snapshot.seen.workloads[snapshot.plan.deciding[0]]
     uid = deciding["metadata"]["uid"] if deciding else ""
-    if snapshot.supervisor or uid:
-        stored = status.is_stored(data, snapshot.plan.run, uid)
-        return status.load(data, snapshot.plan.run, uid) if stored else None
-    loaded = status.load({**data}, _run(data)) if data.get("state") else None
-    return loaded if loaded and loaded.phase == "Ended" else None
-
-
-def _run(data: dict[str, str]) -> str:
-    """Return the run of a record."""
-    return str(status.stored({**data}).get("run", ""))
+    is_there = bool(snapshot.supervisor or uid)
+    run = snapshot.plan.run if is_there else str(status.stored(data).get("run", ""))
+    if not status.is_stored(data, run, uid):
+        return None
+    record = status.load(data, run, uid)
+    return record if is_there or record.phase == "Ended" else None
 
 
 def _phase(snapshot: Snapshot, record: status.State | None) -> tuple[Phase, float, str, int]:
     """Return the phase, since when, why, and the exit code of a failure."""
+    phase: Phase
     if record and record.phase == "Ended":
-        return _ended(record)
+        # A deadline is not the exit code of a replica.
+        code = 0 if record.reason == "DeadlineExceeded" else record.code
+        phase = "Failed" if record.code else "Succeeded"
+        return phase, record.ended, f"{record.reason}: {record.message}", code
     end = _end_of_jobs(snapshot)
     if end and (not record or snapshot.now > end[1] + LATE_SECONDS):
         return end
-    return _unended(snapshot, record)
-
-
-def _unended(snapshot: Snapshot, record: status.State | None) -> tuple[Phase, float, str, int]:
-    """Return the phase of a job that has not ended, as `_phase`."""
     deciding = [snapshot.seen.workloads[name] for name in snapshot.plan.deciding]
     present = [each for each in deciding if each]
     if record and record.phase in STEPS:
-        message = f"{status.why(record)}; {STEPS[record.phase]}"
-        return "Restarting", _since(snapshot, "Restarting"), message, 0
-    if present and all(is_suspended(each) for each in present) and not _is_held(snapshot):
+        phase, message = "Restarting", f"{status.why(record)}; {STEPS[record.phase]}"
+    elif present and all(is_suspended(each) for each in present) and not _is_held(snapshot):
         return "Suspended", 0.0, "the job is suspended: runPolicy.suspend, or a queue", 0
-    if any(each["status"].get(key) for each in present for key in ("ready", "succeeded")):
-        return "Running", _since(snapshot, "Running"), "", 0
-    if record and snapshot.seen.status.get("Restarting", "").startswith("True "):
-        return "Restarting", _since(snapshot, "Restarting"), STEPS["Starting"], 0
-    return "Pending", _since(snapshot, "Created"), "", 0
-
-
-def _ended(record: status.State) -> tuple[Phase, float, str, int]:
-    # A deadline is not the exit code of a replica.
-    code = 0 if record.reason == "DeadlineExceeded" else record.code
-    phase: Phase = "Failed" if record.code else "Succeeded"
-    return phase, record.ended, f"{record.reason}: {record.message}", code
+    elif any(each["status"].get(key) for each in present for key in ("ready", "succeeded")):
+        phase, message = "Running", ""
+    elif record and snapshot.seen.status.get("Restarting", "").startswith("True "):
+        phase, message = "Restarting", STEPS["Starting"]
+    else:
+        phase, message = "Pending", ""
+    return phase, _since(snapshot, "Created" if phase == "Pending" else phase), message, 0
 
 
 def _is_held(snapshot: Snapshot) -> bool:
@@ -240,23 +226,20 @@ def _is_held(snapshot: Snapshot) -> bool:
 
 def _end_of_jobs(snapshot: Snapshot) -> tuple[Phase, float, str, int] | None:
     """Return how the Jobs say that the job has ended: the supervisor's, or the one that decides."""
-    names = snapshot.plan.deciding
-    together = snapshot.plan.decides != "one"
-    found = snapshot.supervisor if together else snapshot.seen.workloads[names[0]]
-    observed = {"status": {}, **found} if found else None
+    plan, names = snapshot.plan, snapshot.plan.deciding
+    observed = snapshot.supervisor if plan.decides != "one" else snapshot.seen.workloads[names[0]]
     end = ending(observed)
-    if not observed or not end:
+    if not end:
         return None
     at = seconds(end["lastTransitionTime"])
     if ENDS[end["type"]]:
         return "Succeeded", at, end.get("message", ""), 0
-    items = [item for item in snapshot.plan.workloads if item.name in names]
-    failure = first(failures(snapshot.plan, tuple(items), snapshot.seen, ""))
+    items = tuple(item for item in plan.workloads if item.name in names)
+    failure = first(failures(plan, items, snapshot.seen, ""))
     message = f"{end.get('reason', 'JobFailed')}: {end.get('message', '')}"
     if not failure:
         return "Failed", at, message, 0
-    message = f"{failure.text}; {message}"
-    return "Failed", at, message, failure.code
+    return "Failed", at, f"{failure.text}; {message}", failure.code
 
 
 def _conditions(snapshot: Snapshot) -> Iterator[Condition]:
@@ -269,14 +252,14 @@ def _conditions(snapshot: Snapshot) -> Iterator[Condition]:
         if message:
             why, _, line = message.partition(": ")
             found.append(Condition(name, value, seconds(at), why, shortened(line)))
-    yield from sorted(found, key=lambda each: each.time)
+    yield from sorted(found, key=lambda each: each.since)
 
 
 def _since(snapshot: Snapshot, name: str) -> float:
     """Return when a condition began; without one, when the deciding Job started."""
     for each in _conditions(snapshot):
-        if each.name == name and each.status == "True":
-            return each.time
+        if (each.condition, each.status) == (name, "True"):
+            return each.since
     deciding = snapshot.seen.workloads[snapshot.plan.deciding[0]]
     at = deciding["status"].get("startTime") if deciding else None
     return seconds(at) if at else 0.0
@@ -285,65 +268,60 @@ def _since(snapshot: Snapshot, name: str) -> float:
 # Roles and their pods
 
 
-def _reasons(snapshot: Snapshot) -> list[tuple[Workload, Object, Reason]]:
+def _reasons(snapshot: Snapshot) -> list[tuple[Member, Reason]]:
     """Return what the newest pod of each replica does, and whom it waits for, if it does."""
-    peers = Peers(snapshot)
     topology = snapshot.rendered.topology
-    roles = {workload_name(topology.job, role): role for role in topology.roles}
-    found = []
-    awaited: dict[tuple[Wait, ...], str] = {}
-    newest: dict[tuple[str, int], tuple[Workload, Object]] = {}
-    for item, pod in sorted(snapshot.pods, key=lambda pair: age(pair[1])):
-        newest[item.name, pod_index(pod)] = (item, pod)
+    waits = {workload_name(topology.job, role): role.waits for role in topology.roles}
     order = {item.name: i for i, item in enumerate(snapshot.plan.workloads)}
-    ranked = sorted(newest, key=lambda key: (order[key[0]], key[1]))
-    for item, pod in map(newest.__getitem__, ranked):
-        why = reason(item, pod, snapshot.events)
-        if why.word == WAITING:
-            role = roles[item.name]
-            if role.waits not in awaited:
-                awaited[role.waits] = waits_for(role, peers)
-            why = Reason(WAITING, awaited[role.waits])
-        found.append((item, pod, why))
+    there = addressed(snapshot)
+
+    @cache
+    def waiting(waits: tuple[Wait, ...]) -> Reason:
+        return Reason(WAITING, waits_for(waits, there))
+
+    newest = {each.replica: each for each in snapshot.pods}.values()
+    found = []
+    for each in sorted(
+        newest, key=lambda e: (order.get(e.workload.name, len(order)), e.number or 0)
+    ):
+        why = reason(each.workload, each.pod, snapshot.events)
+        found.append((each, waiting(waits[each.workload.name]) if why.word == WAITING else why))
     return found
 
 
-def _roles(
-    snapshot: Snapshot, reasons: list[tuple[Workload, Object, Reason]]
-) -> Iterator[RoleState]:
+def _roles(snapshot: Snapshot, reasons: list[tuple[Member, Reason]]) -> Iterator[RoleState]:
     topology = snapshot.rendered.topology
     by_name: dict[str, list[Role]] = {}
     for role in topology.roles:
         by_name.setdefault(role.name, []).append(role)
-    words: dict[str, Counter[str]] = {}
-    restarted: Counter[str] = Counter()
-    for item, pod, why in reasons:
-        words.setdefault(item.role, Counter())[why.word] += 1
-        restarted[item.role] += restarts(pod)
     for name, roles in by_name.items():
+        own = [(each.pod, why.word) for each, why in reasons if each.workload.role == name]
         names = [workload_name(topology.job, role) for role in roles]
         observed = [each for each in map(snapshot.seen.workloads.get, names) if each]
-        kind = "StatefulSet" if roles[0].serves else "Job"
+        kind, desired, ready = FIELDS[roles[0].serves]
+        rendered = sum(role.replicas for role in roles)
+        wanted = sum(each["spec"].get(desired, 1) for each in observed) or rendered
         yield RoleState(
             name,
             kind if len(roles) == 1 and roles[0].index is None else f"{kind}s",
-            sum(_desired(each) for each in observed) or sum(role.replicas for role in roles),
-            sum(each["status"].get(_ready(each), 0) for each in observed),
-            sum(each["status"].get("succeeded", 0) for each in observed),
-            sum(each["status"].get("failed", 0) for each in observed),
-            restarted[name],
-            _does(words.get(name, Counter()), observed),
+            f"{_sum(observed, ready)}/{wanted}",
+            _sum(observed, "succeeded"),
+            _sum(observed, "failed"),
+            sum(restarts(pod) for pod, _ in own),
+            _does(Counter(word for _, word in own), observed),
         )
 
 
-def _desired(observed: Object) -> int:
-    spec = observed["spec"]
-    value = spec.get("replicas") if observed["kind"] == "StatefulSet" else spec.get("completions")
-    return int(1 if value is None else value)
+FIELDS = {
+    False: ("Job", "completions", "ready"),
+    True: ("StatefulSet", "replicas", "readyReplicas"),
+}
+"""The kind of a role that serves or not, and the fields of its spec and status that count pods."""
 
 
-def _ready(observed: Object) -> str:
-    return "readyReplicas" if observed["kind"] == "StatefulSet" else "ready"
+def _sum(observed: list[Object], name: str) -> int:
+    """Return the sum of a field of the status."""
+    return sum(each["status"].get(name, 0) for each in observed)
 
 
 def _does(words: Counter[str], observed: list[Object]) -> str:
@@ -358,73 +336,63 @@ def _does(words: Counter[str], observed: list[Object]) -> str:
     return "No pods" if observed else "NotFound"
 
 
-def _stuck(
-    snapshot: Snapshot, reasons: list[tuple[Workload, Object, Reason]]
-) -> Iterator[StuckPods]:
+def _stuck(snapshot: Snapshot, reasons: list[tuple[Member, Reason]]) -> Iterator[StuckPods]:
     """Yield the pods that do not run, those with the same reason together; then workloads."""
-    own = own_indexes(snapshot.rendered)
-    groups: dict[tuple[str, Reason], list[tuple[str, str]]] = {}
-    for item, pod, why in reasons:
+    groups: dict[tuple[str, Reason], list[Member]] = {}
+    for each, why in reasons:
         if why.word not in FINE and (why.message or why.word not in BRIEF):
-            name = f"{item.role}-{own.get(item.name, pod_index(pod))}"
-            groups.setdefault((item.role, why), []).append((name, pod["metadata"]["name"]))
-    for (_, why), pods in groups.items():
-        more = f" and {len(pods) - 1} more" if len(pods) > 1 else ""
-        yield StuckPods(f"{pods[0][0]}{more}", pods[0][1], why)
-    for item, observed in unfinished(snapshot.plan.workloads, snapshot.seen):
-        wanted, found, _ = counts(observed)
-        message = event_of(observed, snapshot.events) if found < wanted else ""
+            groups.setdefault((each.workload.role, why), []).append(each)
+    for (_, why), members in groups.items():
+        more = f" and {len(members) - 1} more" if len(members) > 1 else ""
+        pod = members[0].pod["metadata"]["name"]
+        yield StuckPods(f"{members[0].replica}{more}", pod, why.word, why.message)
+    for name in dict.fromkeys(short_of_pods(snapshot.plan, snapshot.seen, snapshot.now)):
+        observed = snapshot.seen.workloads[name]
+        message = event_of(observed, snapshot.events) if observed else ""
         if message:
-            yield StuckPods(item.name, "", Reason("FailedCreate", shortened(message)))
-    for pod in snapshot.supervisor_pods:
-        why = reason(Workload("Job", "", "", container="supervisor"), pod, snapshot.events)
-        if why.word not in FINE and (why.message or why.word not in BRIEF):
-            yield StuckPods("supervisor", pod["metadata"]["name"], why)
+            yield StuckPods(name, "", "FailedCreate", shortened(message))
 
 
 # Whom a role waits for: the peers that are not there yet, by their pods. The init container that
 # waits says the same in its log, from the pod's own view of DNS.
 
-
-class Peers:
-    """The replicas that have an address, and those that are ready, by role."""
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        own = own_indexes(snapshot.rendered)
-        self._named: set[tuple[str, int]] = set()
-        self._ready: set[tuple[str, int]] = set()
-        for item, pod in snapshot.pods:
-            key = (item.role, own.get(item.name, pod_index(pod)))
-            if pod["status"].get("podIP") and not is_deleted(pod):
-                self._named.add(key)
-                if condition(pod, "Ready"):
-                    self._ready.add(key)
-
-    def missing(self, wait: Wait) -> list[tuple[str, int]]:
-        """Return the replicas that a wait waits for and that have no address, or are not ready."""
-        there = self._ready if wait.started else self._named
-        return [replica for replica in awaited(wait) if replica not in there]
+Replicas = set[tuple[str, int | None]]
+"""Roles and indexes."""
 
 
-def awaited(wait: Wait) -> list[tuple[str, int]]:
-    """Return the replicas that a wait waits for: their roles and indexes."""
-    first = wait.hosts.first
-    return [(wait.role, index) for index in range(first, first + wait.hosts.count)]
+def addressed(snapshot: Snapshot) -> dict[bool, Replicas]:
+    """Return the replicas that have an address, under False, and those that are ready too."""
+    there: dict[bool, Replicas] = {False: set(), True: set()}
+    for item, index, pod in snapshot.pods:
+        if pod["status"].get("podIP") and not is_deleted(pod):
+            for each in {False, bool(condition(pod, "Ready"))}:
+                there[each].add((item.role, index))
+    return there
 
 
-def waits_for(role: Role, peers: Peers) -> str:
-    """Return whom the replicas of a role wait for, in a line."""
-    if not role.waits:  # of pods that an earlier version of mlgen has rendered
+def waits_for(waits: Sequence[Wait], there: Mapping[bool, Replicas]) -> str:
+    """Return whom a replica waits for, in a line.
+
+    Args:
+        waits: the conditions for its start.
+        there: what `addressed` returns; a condition may be that a replica is ready.
+    """
+    if not waits:  # a pod that an earlier version of mlgen has rendered
         return "waits for its peers, as its container wait-for-peers logs"
-    total = len({replica for wait in role.waits for replica in awaited(wait)})
-    missing = list(dict.fromkeys(each for wait in role.waits for each in peers.missing(wait)))
+    peers = [
+        ((wait.role, wait.hosts.first + number), wait.started)
+        for wait in waits
+        for number in range(wait.hosts.count)
+    ]
+    away = [replica for replica, ready in peers if replica not in there[ready]]
+    missing = list(dict.fromkeys(f"{role}-{index}" for role, index in away))
     if not missing:
         # They exist; the name spreads through DNS, or nothing listens on the port yet.
-        names = dict.fromkeys(_port(wait) for wait in role.waits)
+        names = dict.fromkeys(map(_port, waits))
         return f"waits for {', '.join(names)}, whose pods exist"
-    shown = ", ".join(f"{name}-{index}" for name, index in missing[:MAX_PEERS])
     more = f" and {len(missing) - MAX_PEERS} more" if len(missing) > MAX_PEERS else ""
-    return f"waits for {len(missing)} of {total} peers: {shown}{more}"
+    shown = ", ".join(missing[:MAX_PEERS])
+    return f"waits for {len(missing)} of {len(dict(peers))} peers: {shown}{more}"
 
 
 def _port(wait: Wait) -> str:

@@ -3,16 +3,17 @@
 States are shown as plain columns, as kubectl prints them, or as a line for each change.
 """
 
+import math
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import sleep
 from typing import TextIO, TypeVar
 
 from mlgen.live.kubectl import Kubectl, KubectlError
 from mlgen.live.snapshot import snapshots
-from mlgen.live.state import JobState, state
+from mlgen.live.state import JobState, StuckPods, state
 from mlgen.output.columns import columns
 from mlgen.output.terminal import safe
 from mlgen.result import Rendered
@@ -29,10 +30,10 @@ TIMED_OUT = 124
 MAX_STUCK = 20
 """The number of rows for pods that do not run."""
 
-MINUTE, HOUR, DAY = 60, 3600, 86400
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
-Table = tuple[tuple[str, ...], ...]
-"""Rows of cells; the first row is the header."""
+AGES = ((120, "s"), (600, "ms"), (10800, "m"), (28800, "hm"), (172800, "h"), (math.inf, "d"))
+"""Durations in s, and the units in which a shorter one is shown."""
 
 COLORS = {
     r"\b(?:Running|Succeeded)\b": "32",
@@ -217,94 +218,54 @@ def age(seconds: float) -> str:
 
     https://github.com/kubernetes/apimachinery/blob/v0.34.0/pkg/util/duration/duration.go
     """
-    whole = int(max(seconds, 0))
-    if whole < 2 * MINUTE:
-        return f"{whole}s"
-    if whole < 3 * HOUR:
-        return _two(whole, MINUTE, "m", 1, "s") if whole < 10 * MINUTE else f"{whole // MINUTE}m"
-    if whole < 2 * DAY:
-        return _two(whole, HOUR, "h", MINUTE, "m") if whole < 8 * HOUR else f"{whole // HOUR}h"
-    return f"{whole // DAY}d"
+    rest = int(max(seconds, 0))
+    units = next(units for most, units in AGES if rest < most)
+    parts: list[str] = []
+    for unit in units:
+        count, rest = divmod(rest, UNITS[unit])
+        if count or not parts:
+            parts.append(f"{count}{unit}")
+    return "".join(parts)
 
 
-def _two(whole: int, large: int, large_name: str, small: int, small_name: str) -> str:
-    rest = whole % large // small
-    return f"{whole // large}{large_name}" + (f"{rest}{small_name}" if rest else "")
+def tables(state: JobState, now: float) -> Iterator[list[str]]:
+    """Yield the tables of a job: itself, its conditions, its roles, the pods that do not run."""
+    job: dict[str, object] = {
+        "job": state.name,
+        "namespace": state.namespace,
+        "state": state.phase,
+        "for": state.since,
+        "age": state.created,
+        "restarts": state.restarts,
+    }
+    yield _table([job | ({"message": state.message} if state.message else {})], now)
+    left = len(state.stuck) - MAX_STUCK
+    more = [StuckPods(f"and {left} more", "", "", "")] if left > 0 else []
+    for rows in (state.conditions, state.roles, (*state.stuck[:MAX_STUCK], *more)):
+        if rows:
+            yield _table([row._asdict() for row in rows], now)
 
 
-def tables(state: JobState, now: float) -> list[Table]:
-    """Return the tables of a job: itself, its conditions, its roles, the pods that do not run."""
-    found = [_job(state, now)]
-    if state.conditions:
-        found.append(_conditions(state, now))
-    if state.roles:
-        found.append(_roles(state))
-    if state.stuck:
-        found.append(_stuck(state))
-    return found
+def _table(rows: Sequence[Mapping[str, object]], now: float) -> list[str]:
+    """Return the lines of a table: `-` for what is not known, the time since a time."""
+
+    def cell(value: object) -> str:
+        if isinstance(value, float):
+            return age(now - value) if value else "-"
+        return str(value) or "-"
+
+    names = [name.upper() for name in rows[0]]
+    return columns([names, *(list(map(cell, row.values())) for row in rows)])
 
 
 def page(states: Sequence[JobState], now: float) -> str:
     """Return what `mlgen status` prints of the jobs that exist."""
     parts = []
     for each in states:
-        parts += ["\n".join(columns(table)) for table in tables(each, now)]
+        parts += ["\n".join(table) for table in tables(each, now)]
         if each.missing:
             parts.append(f"not created: {', '.join(map(safe, each.missing))}")
     return "\n\n".join(parts)
-
-
-def _job(state: JobState, now: float) -> Table:
-    since = age(now - state.since) if state.since else "-"
-    created = age(now - state.created) if state.created else "-"
-    cells = [
-        ("JOB", state.name),
-        ("NAMESPACE", state.namespace or "-"),
-        ("STATE", state.phase),
-        ("FOR", since),
-        ("AGE", created),
-        ("RESTARTS", str(state.restarts)),
-    ]
-    if state.message:
-        cells.append(("MESSAGE", state.message))
-    header, row = zip(*cells, strict=True)
-    return header, row
-
-
-def _conditions(state: JobState, now: float) -> Table:
-    rows = [
-        (each.name, each.status, age(now - each.time), each.reason, each.message)
-        for each in state.conditions
-    ]
-    return ("CONDITION", "STATUS", "SINCE", "REASON", "MESSAGE"), *rows
-
-
-def _roles(state: JobState) -> Table:
-    rows = [
-        (
-            role.name,
-            role.kind,
-            f"{role.ready}/{role.desired}",
-            str(role.succeeded),
-            str(role.failed),
-            str(role.restarts),
-            role.does,
-        )
-        for role in state.roles
-    ]
-    return ("ROLE", "KIND", "READY", "SUCCEEDED", "FAILED", "RESTARTS", "PODS"), *rows
-
-
-def _stuck(state: JobState) -> Table:
-    shown = state.stuck[:MAX_STUCK]
-    rows = [
-        (each.replicas, each.pod or "-", each.reason.word, each.reason.message or "-")
-        for each in shown
-    ]
-    left = len(state.stuck) - len(shown)
-    if left:
-        rows.append((f"and {left} more", "-", "-", "-"))
-    return ("REPLICA", "POD", "REASON", "MESSAGE"), *rows
 
 
 def line(state: JobState) -> str:
@@ -313,8 +274,7 @@ def line(state: JobState) -> str:
     if state.message:
         parts.append(state.message)
     if not state.ended:
-        parts += [f"{role.name} {role.ready}/{role.desired} ready" for role in state.roles]
+        parts += [f"{role.role} {role.ready} ready" for role in state.roles]
         for each in state.stuck[:1]:
-            detail = f": {each.reason.message}" if each.reason.message else ""
-            parts.append(f"{each.replicas} {each.reason.word}{detail}")
+            parts.append(": ".join(filter(None, (f"{each.replica} {each.reason}", each.message))))
     return ", ".join(parts)

@@ -8,9 +8,8 @@ from support import ROOT
 from mlgen import validate
 from mlgen.live import logs, replicas
 from mlgen.live.kubectl import KubectlError, Outcome, failure
-from mlgen.live.snapshot import Snapshot, plan_of
+from mlgen.live.snapshot import snapshot
 from mlgen.problems import MlgenError
-from mlgen.runtime.cluster import Seen
 
 
 def pod(cluster, role, index, *, newest=True):
@@ -131,22 +130,16 @@ def test_a_replica_with_a_stateful_set_of_its_own():
     """Its pod has the index 0, whatever its own is."""
     (job,) = validate(ROOT / "fixtures/mpi-host-network.yaml").jobs
     replica = replicas.by_index(job, "worker", 1)
-    plan = plan_of(job)
-    item = next(each for each in plan.workloads if each.name == replica.workload)
-    workload = {"kind": item.kind, "metadata": {"name": item.name, "uid": "w"}, "status": {}}
-    labels = {"apps.kubernetes.io/pod-index": "0"}
-    own = {
-        "name": "p",
-        "creationTimestamp": "",
-        "labels": labels,
-        "ownerReferences": [{"uid": "w"}],
-    }
-    pods = [{"kind": "Pod", "metadata": {**own, "creationTimestamp": "2026"}, "status": {}}]
-    workloads = {each.name: None for each in plan.workloads} | {item.name: workload}
-    snapshot = Snapshot(job, plan, Seen(workloads, pods, {}), None, (), "", (), 0.0)
+    name, labels = replica.workload, {"app.kubernetes.io/instance": job.job.name}
+    own = {"labels": labels, "creationTimestamp": "2026"}
+    of_pod = {**labels, "apps.kubernetes.io/pod-index": "0"}
+    pod = {**own, "name": "p", "labels": of_pod, "ownerReferences": [{"uid": "w"}]}
+    objects = [
+        {"kind": "StatefulSet", "metadata": {**own, "name": name, "uid": "w"}},
+        {"kind": "Pod", "metadata": pod, "status": {}},
+    ]
 
-    assert replica.own
-    assert pods == logs.pods_of_replica(snapshot, replica)
+    assert objects[1:] == logs.pods_of_replica(snapshot(job, objects, 0.0), replica)
 
 
 def test_a_pod_without_a_log_says_why(cluster, run):

@@ -12,7 +12,7 @@ from mlgen.live import watch
 from mlgen.live.kubectl import Kubectl, KubectlError, Outcome
 from mlgen.live.reasons import image_error, scheduling
 from mlgen.live.snapshot import snapshots
-from mlgen.live.state import Peers, waits_for
+from mlgen.live.state import addressed, waits_for
 from mlgen.topology import Hosts, Wait
 
 MOMENTS = {
@@ -146,7 +146,7 @@ def test_a_suspended_job(cluster):
     (state,) = states("oom")
 
     assert "Suspended" == state.phase
-    assert "Suspended" == state.roles[0].does
+    assert "Suspended" == state.roles[0].pods
 
 
 def test_the_end_of_the_deciding_job_counts_if_the_supervisor_does_not_record_it(cluster):
@@ -187,7 +187,7 @@ def test_a_supervisor_that_does_not_start(cluster):
 
     (pods,) = states("ddp")[0].stuck
 
-    assert ("supervisor", "ImagePullBackOff") == (pods.replicas, pods.reason.word)
+    assert ("supervisor", "ImagePullBackOff") == (pods.replica, pods.reason)
 
 
 def test_a_job_that_starts_again_is_not_pending(cluster):
@@ -208,7 +208,7 @@ def test_a_finished_role_without_pods(cluster):
         cluster.show(moment)
         cluster.objects = [item for item in cluster.objects if item["kind"] != "Pod"]
 
-        assert [does] == [role.does for role in states(job)[0].roles]
+        assert [does] == [role.pods for role in states(job)[0].roles]
 
 
 def test_only_some_of_many_stuck_pods_are_listed(cluster):
@@ -235,19 +235,14 @@ def test_whom_a_replica_waits_for(cluster, hosts, port, started, line):
         if item["metadata"]["name"] in ("mix-ps-0", "mix-ps-1"):
             item["status"]["podIP"] = "10.0.0.1"
     (snapshot,) = snapshots(Kubectl(), validate("waiting.yaml").jobs)
-    chief = snapshot.rendered.topology.roles[0]
-    role = replace(chief, waits=(Wait("ps", hosts, port, started=started),))
+    waits = (Wait("ps", hosts, port, started=started),)
 
-    assert waits_for(role, Peers(snapshot)).startswith(line)
+    assert waits_for(waits, addressed(snapshot)).startswith(line)
 
 
-def test_pods_of_an_earlier_version_may_wait_where_the_job_does_not(cluster):
-    cluster.show("waiting")
-    (snapshot,) = snapshots(Kubectl(), validate("waiting.yaml").jobs)
-    chief = replace(snapshot.rendered.topology.roles[0], waits=())
-
+def test_pods_of_an_earlier_version_may_wait_where_the_job_does_not():
     line = "waits for its peers, as its container wait-for-peers logs"
-    assert line == waits_for(chief, Peers(snapshot))
+    assert line == waits_for((), {})
 
 
 def test_many_pods_with_the_same_reason_are_one_row(cluster):
@@ -256,7 +251,7 @@ def test_many_pods_with_the_same_reason_are_one_row(cluster):
     (state,) = states("waiting")
 
     assert ["chief-0", "ps-0 and 1 more", "worker-0 and 1 more", "evaluator-0"] == [
-        each.replicas for each in state.stuck
+        each.replica for each in state.stuck
     ]
 
 
