@@ -2,9 +2,11 @@
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from time import sleep
+from typing import NamedTuple
 
+from mlgen.checks.pods import workloads
 from mlgen.kubernetes.objects import Object
 from mlgen.live.kubectl import Kubectl, KubectlError
 from mlgen.live.reasons import FINE, WAIT, reason, shortened
@@ -42,6 +44,44 @@ class Request:
     options: tuple[str, ...] = ()
 
 
+class Moment(NamedTuple):
+    """A replica as it is at a moment.
+
+    Attributes:
+        snapshot: of its job.
+        container: the name of the container whose log is asked for.
+        pods: those of the replica, the newest first.
+        status: of the container in the newest pod; {} if the kubelet has not reported it yet.
+    """
+
+    snapshot: Snapshot
+    container: str
+    pods: list[Object]
+    status: Object
+
+    @property
+    def has_log(self) -> bool:
+        """True if the container runs, or has ended, also before a restart."""
+        states = (self.status.get(name, {}) for name in ("state", "lastState"))
+        return any("running" in each or "terminated" in each for each in states)
+
+    @property
+    def runs(self) -> bool:
+        """True if the container runs."""
+        return "running" in self.status.get("state", {})
+
+
+def moment(snapshot: Snapshot, request: Request) -> Moment:
+    """Return a replica as it is.
+
+    Raises:
+        MlgenError: it has no such container.
+    """
+    pods = pods_of_replica(snapshot, request.replica)
+    container = container_of(snapshot, request)
+    return Moment(snapshot, container, pods, status_of(pods[0], container) if pods else {})
+
+
 def pods_of_replica(snapshot: Snapshot, replica: Replica) -> list[Object]:
     """Return the pods of a replica, the newest first."""
     return [each.pod for each in reversed(snapshot.pods) if each.replica == str(replica)]
@@ -56,13 +96,9 @@ def container_of(snapshot: Snapshot, request: Request) -> str:
     name = request.replica.workload
     if not request.container:
         return next(item.container for item in snapshot.plan.workloads if item.name == name)
-    objects = request.rendered.objects
+    pod = workloads(request.rendered.objects)[name]["spec"]["template"]["spec"]
     names = [
-        each["name"]
-        for item in objects
-        if item["metadata"]["name"] == name and "template" in item["spec"]
-        for field in ("containers", "initContainers")
-        for each in item["spec"]["template"]["spec"].get(field) or ()
+        each["name"] for key in ("containers", "initContainers") for each in pod.get(key) or ()
     ]
     if request.container not in names:
         message = f'--container: {request.replica} has no container "{request.container}"'
@@ -75,47 +111,40 @@ def status_of(pod: Object, container: str) -> Object:
     return next((each for each in containers(pod) if each["name"] == container), {})
 
 
-def has_started(status: Object) -> bool:
-    """Return whether a container has a log: it runs, or has ended, also before a restart."""
-    present, last = status.get("state", {}), status.get("lastState", {})
-    return any("running" in each or "terminated" in each for each in (present, last))
-
-
 def print_log(kubectl: Kubectl, request: Request, write: Tell) -> None:
     """Print the log of a replica as it is now.
 
     Raises:
         MlgenError: there is none, with the reason.
     """
-    (snapshot,) = snapshots(kubectl, [request.rendered])
-    container = container_of(snapshot, request)
-    pods = pods_of_replica(snapshot, request.replica)
-    if not pods:
-        raise no_pod(snapshot, request)
-    pod, options = _previous(request, pods, container) if request.previous else (pods[0], [])
-    if not has_started(status_of(pod, container)):
-        message = f"{pod['metadata']['name']} has no log yet: {why(snapshot, request, pod)}"
+    now = moment(snapshots(kubectl, [request.rendered])[0], request)
+    if not now.pods:
+        raise no_pod(now.snapshot, request)
+    now, options = _previous(request, now) if request.previous else (now, [])
+    name = now.pods[0]["metadata"]["name"]
+    if not now.has_log:
+        message = f"{name} has no log yet: {why(now.snapshot, request, now.pods[0])}"
         raise MlgenError([Problem((), message, "kubectl", "to wait for it, use --follow")])
-    words = ["logs", pod["metadata"]["name"], "-c", container, f"--tail={request.tail}", *options]
+    words = ["logs", name, "-c", now.container, f"--tail={request.tail}", *options]
     with kubectl.lines(*words, namespace=request.rendered.job.namespace) as lines:
         for text in lines:
             if text is not None:
                 write(text)
 
 
-def _previous(request: Request, pods: list[Object], container: str) -> tuple[Object, list[str]]:
-    """Return the pod, and the option of kubectl, for the run of a container before the present one.
+def _previous(request: Request, now: Moment) -> tuple[Moment, list[str]]:
+    """Return the run of a container before the present one: its pod, and the option of kubectl.
 
     Raises:
         MlgenError: there was none.
     """
-    pod = pods[0]
-    if status_of(pod, container).get("restartCount"):
-        return pod, ["--previous"]
-    if len(pods) > 1:
-        return pods[1], []
+    pod, *older = now.pods
+    if now.status.get("restartCount"):
+        return now, ["--previous"]
+    if older:
+        return now._replace(pods=older, status=status_of(older[0], now.container)), []
     text = f"{pod['metadata']['name']} is the first pod of {request.replica} that is still there"
-    message = f"{text}, and its container {container} was not restarted"
+    message = f"{text}, and its container {now.container} was not restarted"
     raise MlgenError([Problem((), message, "unknown-value", "omit --previous")])
 
 
@@ -149,59 +178,34 @@ def no_pod(snapshot: Snapshot, request: Request) -> MlgenError:
     if present.phase == "NotFound":
         return MlgenError([not_found(request.rendered, present.namespace, request.options)])
     does = next((each.pods for each in present.roles if each.role == request.replica.role), "")
-    details = "; ".join(filter(None, (f"{present.phase}", present.message)))
+    details = "; ".join(filter(None, (present.phase, present.message)))
     message = f"{request.replica} has no pod: its role has {does}, the job is {details}"
     return MlgenError([Problem((), shortened(message), "kubectl", "see mlgen status")])
 
 
-@dataclass(slots=True)
-class _Progress:
-    """What has been printed so far.
-
-    Attributes:
-        uid: of the pod.
-        restart: the restart count of the container.
-        time: the time stamp of the last line; "" before the first.
-        count: the number of lines with this time stamp.
-        told: the last line about what is waited for.
-        errors: how often in a row the log could not be read.
-        waited: UIDs of the pods whose wait for peers was shown.
-    """
-
-    uid: str = ""
-    restart: int = -1
-    time: str = ""
-    count: int = 0
-    told: str = ""
-    errors: int = 0
-    waited: set[str] = field(default_factory=set)
-
-    def is_of(self, pod: Object, restart: int) -> bool:
-        """Return whether lines of this run of the container were printed."""
-        return (pod["metadata"]["uid"], restart) == (self.uid, self.restart)
-
-    def add(self, stamp: str) -> None:
-        """Count a line."""
-        self.count = self.count + 1 if stamp == self.time else 1
-        self.time = stamp
-
-
-@dataclass(slots=True)
 class Follower:
-    """Follows one replica.
+    """Follows one replica."""
 
-    Attributes:
-        kubectl: reads the cluster.
-        request: whose log.
-        write: prints a line of the log.
-        tell: prints what is waited for.
-    """
+    def __init__(self, kubectl: Kubectl, request: Request, write: Tell, tell: Tell) -> None:
+        """Prepare to follow a replica.
 
-    kubectl: Kubectl
-    request: Request
-    write: Tell
-    tell: Tell
-    _progress: _Progress = field(default_factory=_Progress)
+        Args:
+            kubectl: reads the cluster.
+            request: whose log.
+            write: prints a line of the log.
+            tell: prints what is waited for.
+        """
+        self.kubectl, self.request, self.write, self.tell = kubectl, request, write, tell
+        # The run of the container whose lines were printed: the pod's UID, and the restart count.
+        self._run = ("", -1)
+        # The time stamp of the last line, and the number of lines with it.
+        self._stamp, self._count = "", 0
+        # The last line about what is waited for.
+        self._told = ""
+        # How often in a row the log could not be read.
+        self._errors = 0
+        # UIDs of the pods whose wait for peers was shown.
+        self._waited: set[str] = set()
 
     def run(self) -> None:
         """Print the log until it has ended: with the replica, its Job, or the training.
@@ -209,68 +213,56 @@ class Follower:
         Raises:
             MlgenError: the job is not in the cluster, or cannot be read.
         """
-        snapshot = self._look()
-        if not snapshot.exists:
-            raise no_pod(snapshot, self.request)
-        container = container_of(snapshot, self.request)
+        now = self._look()
+        if not now.snapshot.exists:
+            raise no_pod(now.snapshot, self.request)
         while True:
-            pods = pods_of_replica(snapshot, self.request.replica)
-            if pods and self._print(snapshot, pods[0], container):
-                snapshot = self._look()
-                if self._is_behind(snapshot, container):
+            if now.pods and self._print(now):
+                now = self._look()
+                if now.has_log and self._run_of(now) != self._run:
                     continue
-            if self._is_over(snapshot, container):
+            if self._is_over(now):
                 return
-            self._say(snapshot, container)
+            self._say(now)
             sleep(PAUSE)
-            snapshot = self._look()
+            now = self._look()
 
-    def _look(self) -> Snapshot:
-        def look() -> Snapshot:
-            return snapshots(self.kubectl, [self.request.rendered])[0]
+    def _look(self) -> Moment:
+        found = persistent(lambda: snapshots(self.kubectl, [self.request.rendered]), self.tell)
+        return moment(found[0], self.request)
 
-        return persistent(look, self.tell)
+    def _run_of(self, now: Moment) -> tuple[str, int]:
+        return now.pods[0]["metadata"]["uid"], int(now.status["restartCount"])
 
-    def _is_behind(self, snapshot: Snapshot, container: str) -> bool:
-        """Return whether there is a log of which nothing was printed."""
-        pods = pods_of_replica(snapshot, self.request.replica)
-        status = status_of(pods[0], container) if pods else {}
-        return has_started(status) and not self._progress.is_of(pods[0], status["restartCount"])
-
-    def _print(self, snapshot: Snapshot, pod: Object, container: str) -> bool:
+    def _print(self, now: Moment) -> bool:
         """Print the rest of a container's log, or before it has one, that of the wait for peers.
 
         Return whether something may have been printed.
         """
-        status, uid = status_of(pod, container), pod["metadata"]["uid"]
-        if has_started(status):
-            restart = int(status["restartCount"])
-            begins = not self._progress.is_of(pod, restart)
+        pod = now.pods[0]
+        name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
+        if now.has_log:
+            run = self._run_of(now)
+            begins = run != self._run
             if begins:
-                self._begin(pod, restart)
+                what = f"restart {run[1]} in" if self._run[0] == uid else "new pod"
+                if self._run[0]:
+                    self.tell(f"{self.request.replica}: {what} {name}")
+                self._run, self._stamp, self._count, self._told, self._errors = run, "", 0, "", 0
             # The kubelet reports the end of a container a moment after its log ends.
-            if begins or "terminated" not in status["state"]:
-                self._stream(pod, container)
+            if begins or "terminated" not in now.status["state"]:
+                self._stream(pod, now.container)
                 return True
-            return False
-        if "running" in status_of(pod, WAIT).get("state", {}) and uid not in self._progress.waited:
-            self._say(snapshot, container)
-            self._progress.waited.add(uid)
-            self._stream_wait(pod)
+        elif "running" in status_of(pod, WAIT).get("state", {}) and uid not in self._waited:
+            self._say(now)
+            self._waited.add(uid)
+            self._read(pod, [WAIT], lambda text: self.tell(f"{name}: {text}"))
             return True
         return False
 
-    def _begin(self, pod: Object, restart: int) -> None:
-        """Start with another run of the container."""
-        if self._progress.uid:
-            same = self._progress.uid == pod["metadata"]["uid"]
-            what = f"restart {restart} in" if same else "new pod"
-            self.tell(f"{self.request.replica}: {what} {pod['metadata']['name']}")
-        self._progress = _Progress(pod["metadata"]["uid"], restart, waited=self._progress.waited)
-
     def _stream(self, pod: Object, container: str) -> None:
         """Print the lines of a container that were not printed yet."""
-        before, skip = self._progress.time, self._progress.count
+        before, skip = self._stamp, self._count
         # The API server reads the time in seconds, so the lines of that second come again.
         start = f"--since-time={before[:19]}Z" if before else f"--tail={self.request.tail}"
 
@@ -280,15 +272,11 @@ class Follower:
             if stamp < before or (stamp == before and skip):
                 skip -= stamp == before
                 return
-            self._progress.add(stamp)
+            self._count = self._count + 1 if stamp == self._stamp else 1
+            self._stamp = stamp
             self.write(rest)
 
         self._read(pod, [container, start, "--timestamps"], write)
-
-    def _stream_wait(self, pod: Object) -> None:
-        """Print what the init container says that waits for peers."""
-        name = pod["metadata"]["name"]
-        self._read(pod, [WAIT], lambda text: self.tell(f"{name}: {text}"))
 
     def _read(self, pod: Object, options: list[str], write: Tell) -> None:
         """Read a log until it ends, or its pod is not that of the replica any more."""
@@ -300,41 +288,36 @@ class Follower:
                         write(text)
                     elif self._is_replaced(pod):
                         return
-            self._progress.errors = 0
+            self._errors = 0
         except KubectlError as error:
             # The pod may just have been deleted.
-            self._progress.errors += 1
-            if error.cause in ("missing", "forbidden") or self._progress.errors > MAX_ERRORS:
+            self._errors += 1
+            if error.cause in ("missing", "forbidden") or self._errors > MAX_ERRORS:
                 raise
 
     def _is_replaced(self, pod: Object) -> bool:
-        pods = pods_of_replica(self._look(), self.request.replica)
-        return not pods or pods[0]["metadata"]["uid"] != pod["metadata"]["uid"]
+        return [pod["metadata"]["uid"]] != [e["metadata"]["uid"] for e in self._look().pods[:1]]
 
-    def _is_over(self, snapshot: Snapshot, container: str) -> bool:
+    def _is_over(self, now: Moment) -> bool:
         """Return whether no more lines will come."""
-        if not snapshot.exists:
+        if not now.snapshot.exists:
             return True
-        pods = pods_of_replica(snapshot, self.request.replica)
-        status = status_of(pods[0], container) if pods else {}
-        if "running" in status.get("state", {}):
+        if now.runs:
             return False
-        observed = snapshot.seen.workloads[self.request.replica.workload]
-        succeeded = bool(pods) and pods[0]["status"].get("phase") == "Succeeded"
-        return succeeded or bool(ending(observed)) or state(snapshot).ended
+        observed = now.snapshot.seen.workloads[self.request.replica.workload]
+        succeeded = bool(now.pods) and now.pods[0]["status"].get("phase") == "Succeeded"
+        return succeeded or bool(ending(observed)) or state(now.snapshot).ended
 
-    def _say(self, snapshot: Snapshot, container: str) -> None:
+    def _say(self, now: Moment) -> None:
         """Tell what is waited for, if that has changed."""
-        replica = self.request.replica
-        pods = pods_of_replica(snapshot, replica)
-        if pods and "running" in status_of(pods[0], container).get("state", {}):
+        if now.runs:
             return
-        text = f"{replica} has no pod yet: the job is {state(snapshot).phase}"
-        if pods:
-            reason = why(snapshot, self.request, pods[0])
-            text = f"{pods[0]['metadata']['name']}: {reason}"
+        text = f"{self.request.replica} has no pod yet: the job is {state(now.snapshot).phase}"
+        if now.pods:
+            reason = why(now.snapshot, self.request, now.pods[0])
+            text = f"{now.pods[0]['metadata']['name']}: {reason}"
             if reason in FINE:
                 return
-        if text != self._progress.told:
-            self._progress.told = text
+        if text != self._told:
+            self._told = text
             self.tell(text)
