@@ -8,15 +8,18 @@ import json
 import queue
 import subprocess
 import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from mlgen.kubernetes.objects import Object
 from mlgen.problems import MlgenError, Problem
+from mlgen.resources import folder
 
-Cause = Literal["missing", "unreachable", "forbidden", "other"]
+DATA = json.loads((folder("schemas") / "kubernetes/kubectl.json").read_text(encoding="utf-8"))
+"""What errors mean, and what `mlgen doctor` looks for."""
+
+CAUSES: dict[str, dict[str, Any]] = DATA["causes"]
 """Why kubectl failed: it is not installed, nothing answers, the rights do not allow it, or else."""
 
 TIMEOUT = "--request-timeout=60s"
@@ -28,43 +31,13 @@ SILENCE = 20.0
 LOG_PREFIXES = ("E0", "E1", "W0", "W1", "I0", "I1")
 """How klog lines begin: the severity and the month."""
 
-UNREACHABLE = (
-    "Unable to connect to the server",
-    "The connection to the server",
-    "connection refused",
-    "connect: no route to host",
-    "i/o timeout",
-    "TLS handshake timeout",
-    "Client.Timeout exceeded",
-    "http2: client connection lost",
-    "unexpected EOF",
-    "(ServiceUnavailable)",
-    "(InternalError)",
-    "(TooManyRequests)",
-    "(Timeout)",
-    "the server is currently unable to handle the request",
-    "etcdserver: ",
-)
-"""What kubectl writes when the API server does not answer, or not now (client-go's net errors and
-k8s.io/apimachinery/pkg/api/errors)."""
-
-FORBIDDEN = ("(Forbidden)", "(Unauthorized)", "You must be logged in to the server")
-
-HINTS: dict[Cause, str] = {
-    "missing": "install kubectl",
-    "unreachable": "check the context: kubectl config current-context",
-    "forbidden": "ask for the right, or use another context",
-    "other": "fix the cause",
-}
-
 
 class KubectlError(MlgenError):
     """kubectl has failed; `cause` tells whether a second try may help."""
 
-    def __init__(self, message: str, cause: Cause) -> None:
-        self.cause: Cause = cause
-        self.message = message
-        super().__init__([Problem((), message, "kubectl", HINTS[cause])])
+    def __init__(self, message: str, cause: str) -> None:
+        self.cause, self.message = cause, message
+        super().__init__([Problem((), message, "kubectl", CAUSES[cause]["hint"])])
 
 
 @dataclass(frozen=True)
@@ -83,11 +56,10 @@ class Outcome:
         return " ".join(errors or lines or ["no error message"]).removeprefix("error: ")
 
     @property
-    def cause(self) -> Cause:
+    def cause(self) -> str:
         """Why it failed, as far as its message tells."""
-        if any(text in self.stderr for text in FORBIDDEN):
-            return "forbidden"
-        return "unreachable" if any(text in self.stderr for text in UNREACHABLE) else "other"
+        texts = ((name, text) for name, row in CAUSES.items() for text in row["texts"])
+        return next((name for name, text in texts if text in self.stderr), "other")
 
 
 @dataclass(frozen=True)
@@ -104,13 +76,8 @@ class Kubectl:
 
     def command(self, *words: str, namespace: str | None = None) -> list[str]:
         """Return the words of a command."""
-        options = []
-        if self.kubeconfig:
-            options += ["--kubeconfig", self.kubeconfig]
-        if self.context:
-            options += ["--context", self.context]
-        if namespace:
-            options += ["-n", namespace]
+        pairs = {"--kubeconfig": self.kubeconfig, "--context": self.context, "-n": namespace}
+        options = [word for name, value in pairs.items() if value for word in (name, value)]
         return ["kubectl", *options, *words]
 
     def outcome(
@@ -169,11 +136,8 @@ class Kubectl:
                 raise
             return None
 
-    @contextmanager
-    def lines(
-        self, *words: str, namespace: str | None = None, silence: float = SILENCE
-    ) -> Iterator[Iterator[str | None]]:
-        """Run kubectl, and provide the lines of its stdout while it runs; then end it.
+    def lines(self, *words: str, namespace: str | None = None) -> Generator[str | None, None, None]:
+        """Run kubectl, and yield the lines of its stdout while it runs; if closed, end it.
 
         None stands for some seconds without a line, after which the reader may give up: kubectl
         does not notice that the node which it reads from is lost.
@@ -193,40 +157,34 @@ class Kubectl:
             )
         except OSError as error:
             raise _not_installed(error) from None
+        found: queue.Queue[str] = queue.Queue(maxsize=1000)
         with process:
             try:
-                yield _until_the_end(process, silence)
+                threading.Thread(target=_read, args=(process, found), daemon=True).start()
+                while (text := _next(found)) != "":
+                    yield text and text.rstrip("\n")
+                # kubectl writes an error only when it ends.
+                errors = process.communicate()[1]
+                if process.returncode:
+                    raise failure(Outcome(process.returncode, "", errors))
             finally:
                 process.terminate()
 
 
-def _until_the_end(process: "subprocess.Popen[str]", silence: float) -> Iterator[str | None]:
-    """Yield the lines of a process, without their ends, and None for each time of silence."""
-    found: queue.Queue[str | None] = queue.Queue(maxsize=1000)
-    if not process.stdout or not process.stderr:  # pragma: no cover - both are pipes
-        return
-    threading.Thread(target=_read, args=(process.stdout, found), daemon=True).start()
-    while True:
-        try:
-            text = found.get(timeout=silence)
-        except queue.Empty:
-            yield None
-            continue
-        if text is None:
-            break
-        yield text
-    # kubectl writes an error only when it ends.
-    errors = process.stderr.read()
-    if process.wait():
-        raise failure(Outcome(process.returncode, "", errors))
-
-
-def _read(stream: Iterable[str], found: "queue.Queue[str | None]") -> None:
-    """Put each line of a stream into a queue, and None at its end."""
+def _read(process: "subprocess.Popen[str]", found: "queue.Queue[str]") -> None:
+    """Put each line of a process into a queue, and "" at the end."""
     with contextlib.suppress(ValueError):  # the stream is closed
-        for text in stream:
-            found.put(text.rstrip("\n"))
-    found.put(None)
+        for text in process.stdout or ():
+            found.put(text)
+    found.put("")
+
+
+def _next(found: "queue.Queue[str]") -> str | None:
+    """Return the next line, or None after a time of silence."""
+    try:
+        return found.get(timeout=SILENCE)
+    except queue.Empty:
+        return None
 
 
 def parsed(text: str) -> list[Object]:

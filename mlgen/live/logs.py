@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from time import sleep
 from typing import NamedTuple
@@ -126,10 +127,9 @@ def print_log(kubectl: Kubectl, request: Request, write: Tell) -> None:
         message = f"{name} has no log yet: {why(now.snapshot, request, now.pods[0])}"
         raise MlgenError([Problem((), message, "kubectl", "to wait for it, use --follow")])
     words = ["logs", name, "-c", now.container, f"--tail={request.tail}", *options]
-    with kubectl.lines(*words, namespace=request.rendered.job.namespace) as lines:
-        for text in lines:
-            if text is not None:
-                write(text)
+    for text in kubectl.lines(*words, namespace=request.rendered.job.namespace):
+        if text is not None:
+            write(text)
 
 
 def _previous(request: Request, now: Moment) -> tuple[Moment, list[str]]:
@@ -281,8 +281,9 @@ class Follower:
     def _read(self, pod: Object, options: list[str], write: Tell) -> None:
         """Read a log until it ends, or its pod is not that of the replica any more."""
         words = ["logs", "-f", pod["metadata"]["name"], "-c", *options]
+        namespace = self.request.rendered.job.namespace
         try:
-            with self.kubectl.lines(*words, namespace=self.request.rendered.job.namespace) as lines:
+            with closing(self.kubectl.lines(*words, namespace=namespace)) as lines:
                 for text in lines:
                     if text is not None:
                         write(text)

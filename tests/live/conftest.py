@@ -6,7 +6,6 @@ not read; the warnings among the events; and when it was.
 
 import json
 import time
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -94,11 +93,10 @@ class Cluster:
         key = f"{asked['verb']} {asked['resource']}"
         return json.dumps({**item, "status": {"allowed": key not in self.refused}}, indent=2)
 
-    @contextmanager
     def lines(self, *words, **_):
         self.calls.append(" ".join(words))
         pod = next(word for word in words[1:] if word != "-f")
-        yield self._lines(pod, words[words.index("-c") + 1])
+        return self._lines(pod, words[words.index("-c") + 1])
 
     def _lines(self, pod, container):
         found = self.logs.get((pod, container))

@@ -2,6 +2,7 @@
 
 import os
 import stat
+from contextlib import closing
 
 import pytest
 
@@ -84,17 +85,18 @@ def test_why_kubectl_has_failed(program, stderr, cause, hint):
 def test_without_kubectl_the_hint_is_to_install_it(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    for read in (lambda: Kubectl().text("get"), lambda: Kubectl().lines("logs").__enter__()):
+    for read in (lambda: Kubectl().text("get"), lambda: next(Kubectl().lines("logs"))):
         with pytest.raises(KubectlError, match="install kubectl") as raised:
             read()
         assert "missing" == raised.value.cause
 
 
-def test_lines_come_while_kubectl_runs(program):
+def test_lines_come_while_kubectl_runs(program, monkeypatch):
     program("echo a; exec sleep 5")
+    monkeypatch.setattr(module, "SILENCE", 0.05)
 
-    with Kubectl().lines("logs", silence=0.05) as lines:
-        found = [next(lines), next(lines)]
+    with closing(Kubectl().lines("logs")) as lines:
+        found = [next(line for line in lines if line), next(lines)]
 
     assert ["a", None] == found
 
@@ -102,17 +104,17 @@ def test_lines_come_while_kubectl_runs(program):
 def test_lines_end_with_the_error_of_kubectl(program):
     program("echo a; echo no >&2; exit 1")
 
-    with Kubectl().lines("logs") as lines:
-        assert "a" == next(lines)
-        with pytest.raises(KubectlError, match="kubectl failed: no"):
-            list(lines)
+    lines = Kubectl().lines("logs")
+
+    assert "a" == next(lines)
+    with pytest.raises(KubectlError, match="kubectl failed: no"):
+        list(lines)
 
 
 def test_lines_end_with_kubectl(program):
     program("printf 'a\\nb'")
 
-    with Kubectl().lines("logs") as lines:
-        assert ["a", "b"] == list(lines)
+    assert ["a", "b"] == list(Kubectl().lines("logs"))
 
 
 def test_objects_of_all_forms():
@@ -126,4 +128,4 @@ def test_objects_of_all_forms():
 
 def test_an_error_without_other_lines_is_that_of_the_client_library():
     assert "E1122 x" == Outcome(1, "", "E1122 x").message
-    assert module.HINTS.keys() == {"missing", "unreachable", "forbidden", "other"}
+    assert module.CAUSES.keys() == {"missing", "unreachable", "forbidden", "other"}

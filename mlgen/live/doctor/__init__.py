@@ -10,25 +10,8 @@ from mlgen.kubernetes.versions import SUPPORTED, KubeVersion, parse
 from mlgen.live.doctor.limits import dry_run, queue, quotas, rights
 from mlgen.live.doctor.needs import devices, needs
 from mlgen.live.doctor.report import UNREADABLE, Patient, Row, Section, has_missing
-from mlgen.live.kubectl import HINTS, Kubectl, KubectlError, failure
+from mlgen.live.kubectl import CAUSES, DATA, Kubectl, KubectlError, failure
 from mlgen.result import Rendered
-
-TOOLS = {
-    "helm": (("helm", "version", "--short"), "for charts with jobs: mlgen helm-post-render"),
-    "kustomize": (("kustomize", "version"), "for overlays with jobs: mlgen krm"),
-    "argocd": (("argocd", "version", "--client", "--short"), "only to look at Argo CD from here"),
-}
-"""Programs that mlgen works with, the command that prints their version, and what they are for."""
-
-APIS = {
-    "workflows.argoproj.io": "Argo Workflows: mlgen argo",
-    "podgroups.scheduling.volcano.sh": "Volcano: scheduling.gang: volcano",
-    "podgroups.scheduling.x-k8s.io": "scheduler-plugins: scheduling.gang: coscheduling",
-    "podgroups.scheduling.k8s.io": "pod groups: scheduling.gang: kubernetes",
-    "workloads.kueue.x-k8s.io": "Kueue: scheduling.gang: kueue",
-    "network-attachment-definitions.k8s.cni.cncf.io": "Multus: network.rdma",
-}
-"""Resources that optional features need."""
 
 TOOL_SECONDS = 10.0
 
@@ -129,18 +112,18 @@ def _of_job(
 def programs(version: str) -> Iterator[Row]:
     """Yield what is installed on this machine, besides kubectl."""
     yield Row("ok", f"mlgen {version}", f"Python {platform.python_version()}")
-    for name, (command, purpose) in TOOLS.items():
-        found = _version(command)
+    for row in DATA["tools"]:
+        found = _version(row["command"])
         if found:
-            yield Row("ok", f"{name} {found}")
+            yield Row("ok", f"{row['name']} {found}")
         else:
-            yield Row("note", name, f"not installed; {purpose}")
+            yield Row("note", row["name"], f"not installed; {row['use']}")
 
 
-def _version(command: tuple[str, ...]) -> str:
+def _version(command: Sequence[str]) -> str:
     """Return the first line that a program prints, or ""."""
     try:
-        process = subprocess.run(  # noqa: S603 - one of TOOLS
+        process = subprocess.run(  # noqa: S603 - one of the table
             command, capture_output=True, text=True, check=False, timeout=TOOL_SECONDS
         )
     except (OSError, subprocess.TimeoutExpired):
@@ -161,7 +144,7 @@ def versions(kubectl: Kubectl, target: KubeVersion) -> list[Row]:
     except ValueError:
         raise failure(outcome) from None
     client, present = (document.get(f"{side}Version", {}) for side in ("client", "server"))
-    of_server = Row("missing", "API server", outcome.message, HINTS["unreachable"])
+    of_server = Row("missing", "API server", outcome.message, CAUSES["unreachable"]["hint"])
     if present:
         of_server = server(str(present["gitVersion"]), target)
     return [Row("ok", f"kubectl {client.get('gitVersion', '?')}"), of_server]
@@ -192,9 +175,8 @@ def apis(served: frozenset[str]) -> Iterator[Row]:
     Args:
         served: its resources, with their groups.
     """
-    for name, purpose in APIS.items():
-        what, _, use = purpose.partition(": ")
-        if name in served:
-            yield Row("ok", what, f"{name}, for {use}")
+    for row in DATA["apis"]:
+        if row["resource"] in served:
+            yield Row("ok", row["name"], f"{row['resource']}, for {row['use']}")
         else:
-            yield Row("note", what, f"not in the cluster; only needed for {use}")
+            yield Row("note", row["name"], f"not in the cluster; only needed for {row['use']}")

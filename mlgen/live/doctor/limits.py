@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from mlgen.checks.pods import workloads
 from mlgen.kubernetes.groups import group_of
 from mlgen.kubernetes.objects import Object
-from mlgen.live.doctor.report import UNREADABLE, Level, Patient, Row
-from mlgen.live.kubectl import listed
+from mlgen.live.doctor.report import UNREADABLE, Patient, Row
+from mlgen.live.kubectl import DATA, listed
 from mlgen.objects.placement import is_single_job
 from mlgen.output.next_steps import file_argument
 
@@ -47,19 +47,6 @@ IMMUTABLE = "field is immutable"
 GRANTS = "is attempting to grant RBAC permissions"
 """Nobody may give rights that they do not have:
 https://kubernetes.io/docs/reference/access-authn-authz/rbac/#restrictions-on-role-creation-or-update"""
-
-OF_PODS: tuple[tuple[Level, str, str], ...] = (
-    (
-        "missing",
-        r"(maximum|minimum) \S+ usage per|max limit to request ratio|failed quota",
-        "change the resources",
-    ),
-    ("warning", "exceeded quota", "pods wait until others are deleted, or ask for a larger quota"),
-    ("missing", r'violates PodSecurity "(?P<level>\w+)', "set security.profile: {level}"),
-)
-"""What the API server says of a pod that a LimitRange, a quota or PodSecurity rejects, whenever it
-is created (plugin/pkg/admission/limitranger and resourcequota in kubernetes/kubernetes, and
-staging/src/k8s.io/pod-security-admission), and what to do."""
 
 NOT_YET = ("serviceAccountName", "priorityClassName", "runtimeClassName", "schedulingGates")
 """Fields of a pod that name what a dry run does not create, or what has a row of its own."""
@@ -171,9 +158,9 @@ def dry_run(patient: Patient) -> Iterator[Row]:
     if any(FORBIDDEN in error for error in of_pods):
         yield Row("note", DRY_RUN, "pods cannot be tried with your rights")
     for error in of_pods:
-        for level, pattern, hint in OF_PODS:
-            if match := re.search(pattern, error):
-                yield Row(level, DRY_RUN, error, hint.format(**match.groupdict()))
+        for row in DATA["rejections"]:
+            if match := re.search(row["pattern"], error):
+                yield Row(row["level"], DRY_RUN, error, row["hint"].format(**match.groupdict()))
 
 
 def _pods(patient: Patient) -> Iterator[Object]:
