@@ -11,12 +11,11 @@ from itertools import count
 from typing import Literal
 
 from mlgen.kubernetes import pod_resources
-from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.pod_resources import GPU
 from mlgen.output.columns import counted, named
 from mlgen.output.summary import required
 from mlgen.result import Rendered
-from mlgen.show.groups import Group, groups, ranked, replicas_by_role, span
+from mlgen.show.groups import Group, groups, ranked, referred, replicas_by_role, span, stored
 from mlgen.topology import Role, Topology, Wait
 
 Shape = Literal["Job", "StatefulSet", "supervisor", "service", "storage"]
@@ -30,20 +29,8 @@ MANY = 4
 PATHS = 2
 """The number of mount paths that a box names."""
 
-SOURCES = {
-    "persistentVolumeClaim": ("claim", "claimName"),
-    "secret": ("Secret", "secretName"),
-    "configMap": ("ConfigMap", "name"),
-}
-"""Volumes: what they are, and the field with its name."""
-
-REFERENCES = {
-    "secretKeyRef": "Secret",
-    "secretRef": "Secret",
-    "configMapKeyRef": "ConfigMap",
-    "configMapRef": "ConfigMap",
-}
-"""Sources of variables: what they are."""
+DRAWN = ("claim", "Secret", "ConfigMap", "NFS")
+"""The kinds of storage that have boxes."""
 
 
 @dataclass(frozen=True)
@@ -306,19 +293,10 @@ def _used(group: Group) -> Iterator[tuple[str, str, str]]:
     own = ("ConfigMap", f"{group.pod.get('subdomain')}-config")
     for volume in group.pod.get("volumes") or ():
         path = mounts.get(volume["name"])
-        kind, name = _source(volume)
-        if name and path and (kind, name) != own:
+        kind, name = stored(volume)
+        if name and path and kind in DRAWN and (kind, name) != own:
             yield kind, name, path
     variables = [item.get("valueFrom") or {} for item in group.main.get("env") or ()]
     for source in (*variables, *(group.main.get("envFrom") or ())):
-        for field, kind in REFERENCES.items():
-            if field in source:
-                yield kind, str(source[field].get("name", "")), ""
-
-
-def _source(volume: Object) -> tuple[str, str]:
-    for field, (kind, key) in SOURCES.items():
-        if field in volume:
-            return kind, str(volume[field].get(key, ""))
-    nfs = volume.get("nfs")
-    return ("NFS", f"{nfs['server']}:{nfs['path']}") if nfs else ("", "")
+        for kind, reference in referred(source):
+            yield kind, str(reference.get("name", "")), ""

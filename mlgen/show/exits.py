@@ -5,7 +5,7 @@ It is read from the rendered Jobs: their podFailurePolicy and limits, as the Job
 the plan of the supervisor, for roles that restart together: `mlgen/runtime/failures.py`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,6 +50,10 @@ RESTARTS = ("new pod", "restarts in place", "all restart")
 """How a cell begins after which replicas run again; `… restart together`, too."""
 
 
+_Outcomes = Mapping[int | str, tuple[str, ...]]
+"""What an exit code or event leads to, in each role."""
+
+
 @dataclass(frozen=True)
 class _Case:
     """What is known of the pods of a group.
@@ -76,23 +80,28 @@ class _Case:
         return spec
 
 
-def exits(topology: Topology, groups: Sequence[Group], plan: Object) -> list[tuple[str, ...]]:
-    """Return a table: a row for each way in which a replica ends, a column for each role.
+def endings(
+    topology: Topology, groups: Sequence[Group], plan: Object
+) -> tuple[list[tuple[str, ...]], str]:
+    """Return what follows after a replica has ended: a table, and the same as two sentences.
+
+    The table has a row for each way in which a replica ends, a column for each role. The sentences
+    are the events that restart replicas, and those that end the job.
 
     Args:
         topology: the job.
         groups: its roles.
         plan: of the supervisor; {} if there is none.
     """
-    by_role: dict[tuple[str, ...], list[str]] = {}
     cases = [_case(topology, group, plan) for group in groups]
-    rows = _rows(cases)
-    for case in cases:
-        cells = tuple(_cell(case, event) for _, event in rows)
-        by_role.setdefault(cells, []).append(case.group.name)
-    heading = ("EXIT CODE OR EVENT", *map(", ".join, by_role.values()))
-    table = ((title, *cells) for (title, _), *cells in zip(rows, *by_role, strict=True))
-    return [heading, *table]
+    known = (0, *CODES, OOM, DISRUPTED, REJECTED, DEADLINE)
+    outcomes = {event: tuple(_cell(case, event) for case in cases) for event in known}
+    ends = [*_events(cases, outcomes, _is_end), *_limits(cases, plan), *bounds(topology, plan)]
+    restarts = _events(cases, outcomes, _is_restart)
+    return _table(cases, outcomes), (
+        f"Restarts after {'; '.join(restarts) or 'no failure'}."
+        f" Ends after {'; '.join(ends) or 'no failure'}."
+    )
 
 
 def _case(topology: Topology, group: Group, plan: Object) -> _Case:
@@ -101,22 +110,20 @@ def _case(topology: Topology, group: Group, plan: Object) -> _Case:
     return _Case(topology, group, planned[0].get("retryable") if planned else None, plan)
 
 
-def _rows(cases: Sequence[_Case]) -> list[tuple[str, Any]]:
-    """Return the title of each row, and the exit code or event that stands for it."""
-    rows: list[tuple[str, Any]] = [("0", 0)]
-    rows += [(spans(numbers, "-"), numbers[0]) for numbers in _codes(cases)]
-    rows += [(title, title) for title in (OOM, DISRUPTED, REJECTED)]
-    if any(_deadline(case) for case in cases):
-        rows.append((DEADLINE, DEADLINE))
-    return rows
-
-
-def _codes(cases: Sequence[_Case]) -> list[list[int]]:
-    """Return the exit codes of failures; those that lead to the same in every role together."""
+def _table(cases: Sequence[_Case], outcomes: _Outcomes) -> list[tuple[str, ...]]:
+    """Return the rows; exit codes, and roles, for which everything is the same are together."""
     alike: dict[tuple[str, ...], list[int]] = {}
     for code in CODES:
-        alike.setdefault(tuple(_failed(case, code) for case in cases), []).append(code)
-    return [*alike.values()]
+        alike.setdefault(outcomes[code], []).append(code)
+    rows = {"0": outcomes[0], **{spans(codes, "-"): cells for cells, codes in alike.items()}}
+    rows |= {event: outcomes[event] for event in (OOM, DISRUPTED, REJECTED)}
+    if any(_deadline(case) for case in cases):
+        rows[DEADLINE] = outcomes[DEADLINE]
+    by_role: dict[tuple[str, ...], list[str]] = {}
+    for case, *cells in zip(cases, *rows.values(), strict=True):
+        by_role.setdefault(tuple(cells), []).append(case.group.name)
+    heading = ("EXIT CODE OR EVENT", *map(", ".join, by_role.values()))
+    return [heading, *zip(rows, *by_role, strict=True)]
 
 
 def _cell(case: _Case, event: Any) -> str:
@@ -234,31 +241,17 @@ def _role_fails(case: _Case) -> str:
     return ROLE_FAILS if role.decides and topology.decides == "any" else JOB_FAILS
 
 
-def events(topology: Topology, groups: Sequence[Group], plan: Object) -> str:
-    """Return the events that restart replicas, and those that end the job, as two sentences.
-
-    Args:
-        topology: the job.
-        groups: its roles.
-        plan: of the supervisor; {} if there is none.
-    """
-    cases = [_case(topology, group, plan) for group in groups]
-    ends = [*_events(cases, _is_end), *_limits(cases, plan), *bounds(topology, plan)]
-    return (
-        f"Restarts after {'; '.join(_events(cases, _is_restart)) or 'no failure'}."
-        f" Ends after {'; '.join(ends) or 'no failure'}."
-    )
-
-
-def _events(cases: Sequence[_Case], leads: Callable[[str], bool]) -> Iterator[str]:
+def _events(
+    cases: Sequence[_Case], outcomes: _Outcomes, leads: Callable[[str], bool]
+) -> Iterator[str]:
     """Yield the events whose cells lead to a restart, or to the end: `any failure of ps`."""
-    codes = _codes(cases)
-    by_roles: dict[tuple[str, ...], list[Any]] = {}
-    for event in (*(numbers[0] for numbers in codes), DISRUPTED, REJECTED, DEADLINE):
-        roles = tuple(case.group.name for case in cases if leads(_cell(case, event)))
+    by_roles: dict[tuple[str, ...], list[int | str]] = {}
+    for event in (*CODES, *WORDS):
+        cells = zip(cases, outcomes[event], strict=True)
+        roles = tuple(case.group.name for case, cell in cells if leads(cell))
         by_roles.setdefault(roles, []).append(event)
     for roles, known in by_roles.items():
-        numbers = [number for each in codes if each[0] in known for number in each]
+        numbers = [event for event in known if isinstance(event, int)]
         plural = "" if len(numbers) == 1 else "s"
         parts = [f"exit code{plural} {spans(numbers, '-')}"] if numbers else []
         parts += [word for event, word in WORDS.items() if event in known]

@@ -1,8 +1,9 @@
 """A rendered job → groups of equal replicas: a row of a table, or a box of a picture."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from mlgen.checks.pods import workloads
 from mlgen.kubernetes.objects import Object
@@ -11,6 +12,23 @@ from mlgen.objects.labels import workload_name
 from mlgen.output.columns import columns
 from mlgen.result import Rendered
 from mlgen.topology import Role, Wait
+
+REFERENCES = {
+    "secretKeyRef": "Secret",
+    "secretRef": "Secret",
+    "configMapKeyRef": "ConfigMap",
+    "configMapRef": "ConfigMap",
+}
+"""The fields of a source of variables that refer to an object, with its kind."""
+
+VOLUMES = {
+    "persistentVolumeClaim": ("claim", "claimName"),
+    "secret": ("Secret", "secretName"),
+    "configMap": ("ConfigMap", "name"),
+    "hostPath": ("folder of the node", "path"),
+    "csi": ("CSI driver", "driver"),
+}
+"""Sources of volumes: in words, and the field with their name."""
 
 
 @dataclass(frozen=True)
@@ -135,3 +153,19 @@ def ranked(resources: Iterable[str]) -> list[str]:
 def table_text(rows: Iterable[Sequence[str]], margin: str = "") -> str:
     """Return rows as columns; those that a template leaves out are false."""
     return "\n".join(columns(list(filter(None, rows)), margin))
+
+
+def referred(source: Object) -> Iterator[tuple[str, Object]]:
+    """Yield the kind that a source of variables refers to, and its reference: with `name`."""
+    for field, reference in source.items():
+        if field in REFERENCES:
+            yield REFERENCES[field], reference
+
+
+def stored(volume: Mapping[str, Any]) -> tuple[str, str]:
+    """Return what a volume keeps files in, such as `Secret`, and its name; "" for other volumes."""
+    for field, (kind, key) in VOLUMES.items():
+        if field in volume:
+            return kind, str(volume[field].get(key, ""))
+    nfs = volume.get("nfs")
+    return ("NFS", f"{nfs.get('server')}:{nfs.get('path')}") if nfs else ("", "")

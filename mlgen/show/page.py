@@ -16,7 +16,7 @@ from mlgen.output import pages
 from mlgen.output.columns import named, some
 from mlgen.output.summary import required
 from mlgen.result import Rendered
-from mlgen.show.exits import bounds, events, exits
+from mlgen.show.exits import bounds, endings
 from mlgen.show.groups import Group, awaited, groups, ranked, replicas_by_role, table_text
 from mlgen.topology import Role, Topology
 
@@ -30,6 +30,7 @@ def page(rendered: Rendered) -> str:
     rows, plan = groups(rendered), {}
     if topology.supervised:
         plan = supervisor.plan(topology, objects, version)
+    table, sentences = endings(topology, rows, plan)
     deciding = list(_deciding(topology))
     anyone = topology.decides == "any"
     joined = " or ".join(deciding) if anyone else named(deciding)
@@ -48,8 +49,8 @@ def page(rendered: Rendered) -> str:
         limits=", ".join(f"{name} {limits[name]}" for name in sorted(limits)),
         deciding=joined,
         one_decides="replicas" not in joined and (anyone or len(deciding) == 1),
-        exits=exits(topology, rows, plan),
-        events=events(topology, rows, plan),
+        exits=table,
+        events=sentences,
         lasting=list(dict.fromkeys(r.name for r in topology.roles if r.serves or r.endless)),
         plan=plan,
         starts={role.name: _start(role) for role in topology.roles if role.orders},

@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
-from mlgen.checks.pods import Pods, pods_of, workloads
+from mlgen.checks.pods import pods_of, workloads
 from mlgen.kubernetes import pod_resources
 from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.quantity import natural, parse
 from mlgen.objects.labels import workload_name
-from mlgen.output.columns import columns, named
+from mlgen.output import pages
 from mlgen.result import Rendered
-from mlgen.show.groups import span
+from mlgen.show.groups import referred, span, stored, table_text
 from mlgen.topology import Role
 
 RANDOM = "<random>"
@@ -44,15 +44,6 @@ UNKNOWN = {
     "metadata.uid": "<UID of the pod>",
 }
 """Fields of a pod that nobody knows before it runs."""
-
-VOLUMES = {
-    "persistentVolumeClaim": ("claim", "claimName"),
-    "secret": ("Secret", "secretName"),
-    "configMap": ("ConfigMap", "name"),
-    "hostPath": ("folder of the node", "path"),
-    "csi": ("CSI driver", "driver"),
-}
-"""Sources of volumes: in words, and the field with their name."""
 
 
 @dataclass(frozen=True)
@@ -107,18 +98,15 @@ def replica_page(jobs: Sequence[Rendered], name: str) -> str:
     if not found:
         listed = ", ".join(_listed(rendered))
         raise ValueError(f'{rendered.job.name} has no replica "{name}"; write one of {listed}')
-    return "\n".join(_lines(rendered, *found)) + "\n"
+    return _page(rendered, *found)
 
 
 def _find(rendered: Rendered, name: str) -> tuple[Role, int] | None:
     """Return the role of the topology that has a replica, and the index of the replica."""
     replicas = _of_topology(rendered)
     for role in rendered.topology.roles:
-        own, first = (
-            replicas[role.name],
-            0,
-        )  # if the master and the workers were merged, worker 1 is rank 2
-        for part in role.merged:
+        own, first = replicas[role.name], 0
+        for part in role.merged:  # if master and workers were merged, worker 1 is rank 2
             end = first + rendered.job.roles[part].replicas
             ranks = [own[rank] for rank in range(first, end) if rank in own]
             replicas.setdefault(part, dict(enumerate(ranks)))
@@ -145,12 +133,12 @@ def _listed(rendered: Rendered) -> Iterator[str]:
         yield name if len(replicas) == 1 else f"{name}-{span(min(replicas), max(replicas))}"
 
 
-def _lines(rendered: Rendered, role: Role, index: int) -> Iterator[str]:
-    """Yield the lines of the page."""
+def _page(rendered: Rendered, role: Role, index: int) -> str:
+    """Return the page of a replica."""
     workload = workloads(rendered.objects)[workload_name(rendered.topology.job, role)]
     pods = pods_of(workload)
     host = f"{pods.name}-{index}" if pods.indexed else pods.name
-    template = pods.template
+    template, spec = pods.template, pods.template["spec"]
     labels = dict(template["metadata"].get("labels") or {})
     if pods.indexed:
         labels[SET_INDEX if role.serves else JOB_INDEX] = str(index)
@@ -163,47 +151,34 @@ def _lines(rendered: Rendered, role: Role, index: int) -> Iterator[str]:
         pods.account or "default",
         {item["metadata"]["name"]: item.get("data", {}) for item in config_maps},
     )
-    spec = template["spec"]
-    main = next(c for c in spec["containers"] if c["name"] == role.spec.main_container)
-    yield from columns(list(_facts(rendered, pods, running, host, main)))
-    others = [container for container in spec["containers"] if container is not main]
-    titled = [("Init container", item) for item in spec.get("initContainers") or ()]
-    titled += [("Training container", main), *(("Container", item) for item in others)]
-    adds_index = pods.indexed and workload["kind"] == "Job"
-    for title, container in titled:
-        yield from ("", f"{title} {container['name']}:")
-        whole = with_job_index(container) if adds_index else container
-        yield from _container(spec, whole, running)
-
-
-def _facts(
-    rendered: Rendered, pods: Pods, running: Running, host: str, main: Object
-) -> Iterator[tuple[str, str]]:
-    """Yield the names and values at the top of the page."""
-    spec = pods.template["spec"]
     services = list(_services(rendered, running))
-    yield "Pod:", f"{running.name}, of {pods.item['kind']} {pods.item['metadata']['name']}"
-    yield "Namespace:", running.namespace or "that of kubectl's context"
-    own = [service for service in services if service["metadata"]["name"] == pods.subdomain[1]]
-    addresses = [f"{host}.{service['metadata']['name']}" for service in own]
-    addresses += [s["metadata"]["name"] for s in services if s not in own]
-    yield "Addresses:", ", ".join(addresses) or "none"
-    yield "Ports:", ", ".join(_ports(services, main)) or "none declared"
-    if spec.get("hostNetwork"):
-        yield "Network:", "that of the node"
-    yield "Service account:", running.account
-    yield "Restart policy:", spec.get("restartPolicy", "Always")
-    for title, field in (("Scheduler:", "schedulerName"), ("Priority:", "priorityClassName")):
-        if spec.get(field):
-            yield title, spec[field]
-    if spec.get("nodeSelector"):
-        yield "Node has:", ", ".join(f"{k}={v}" for k, v in spec["nodeSelector"].items())
-    placement = [field for field in ("affinity", "topologySpreadConstraints") if spec.get(field)]
-    if placement:
-        yield "Placement:", f"{named(placement)}: see mlgen render"
-    tolerations = [str(item.get("key", "everything")) for item in spec.get("tolerations") or ()]
-    if tolerations:
-        yield "Tolerates:", ", ".join(tolerations)
+    names = [service["metadata"]["name"] for service in services]
+    own = pods.subdomain[1]
+    addresses = [f"{host}.{name}" for name in names if name == own]
+    main = next(c for c in spec["containers"] if c["name"] == role.spec.main_container)
+    others = [item for item in spec["containers"] if item is not main]
+    containers = [("Init container", item) for item in spec.get("initContainers") or ()]
+    containers += [("Training container", main), *(("Container", item) for item in others)]
+    adds_index = pods.indexed and workload["kind"] == "Job"
+    known = []
+    for title, item in containers:
+        variables = environment(with_job_index(item) if adds_index else item, running)
+        known.append((title, item, variables, mounts(spec, item)))
+    return pages.page(
+        "show/replica.txt",
+        running=running,
+        workload=workload,
+        spec=spec,
+        addresses=[*addresses, *(name for name in names if name != own)],
+        ports=list(_ports(services, main)),
+        placement=[field for field in ("affinity", "topologySpreadConstraints") if spec.get(field)],
+        containers=known,
+        columns=table_text,
+        awaited=_awaited,
+        words=lambda texts, variables: shlex.join(words(texts, variables)),
+        amounts=_amounts,
+        printable=lambda value: value if value.isprintable() else repr(value),
+    )
 
 
 def _services(rendered: Rendered, running: Running) -> Iterator[Object]:
@@ -230,45 +205,17 @@ def _ports(services: Sequence[Object], main: Object) -> Iterator[str]:
         yield f"{name} ({', '.join(details)})" if details else name
 
 
-def _container(spec: Object, container: Object, running: Running) -> Iterator[str]:
-    """Yield the lines of one container."""
-    variables = environment(container, running)
-    rows = [("Image:", container.get("image", ""))]
+def _awaited(variables: Sequence[Variable]) -> str:
+    """Return what a container waits for: the ports of peers, or their names."""
     waits = next((v.value for v in variables if v.name == "MLGEN_PEERS"), "")
-    if waits:
-        rows.append(("Waits for:", ", ".join(map(_awaited, waits.split()))))
-    for title, field in (("Command:", "command"), ("Arguments:", "args")):
-        if container.get(field):
-            rows.append((title, shlex.join(words(container[field], variables))))
-    if not container.get("command"):
-        rows.append(("Command:", "the entrypoint of the image"))
-    if container.get("workingDir"):
-        rows.append(("Working directory:", container["workingDir"]))
-    for kind in ("requests", "limits"):
-        amounts = (container.get("resources") or {}).get(kind)
-        if amounts:
-            text = ", ".join(f"{name} {amount}" for name, amount in amounts.items())
-            rows.append((f"{kind.capitalize()}:", text))
-    yield from columns(rows, "  ")
-    if variables:
-        yield "  Environment:"
-        yield from (f"    {_variable(variable)}" for variable in variables)
-    mounted = mounts(spec, container)
-    if mounted:
-        yield "  Mounts:"
-        yield from columns(mounted, "    ")
+    peers = [peer.rpartition(":") for peer in waits.split()]
+    return ", ".join(f"port {port} of {host}" if host else port for host, _, port in peers)
 
 
-def _awaited(peer: str) -> str:
-    """Return what is waited for at a peer: its port, or its name."""
-    return f"port {peer.rpartition(':')[2]} of {peer.rpartition(':')[0]}" if ":" in peer else peer
-
-
-def _variable(variable: Variable) -> str:
-    source = f"   # {variable.source}" if variable.source else ""
-    value = variable.value
-    shown = value if value.isprintable() else repr(value)
-    return f"{variable.name}={shown}{source}"
+def _amounts(container: Object, kind: str) -> str:
+    """Return the requests or limits of a container."""
+    amounts = (container.get("resources") or {}).get(kind) or {}
+    return ", ".join(f"{name} {amount}" for name, amount in amounts.items())
 
 
 # The environment
@@ -325,13 +272,12 @@ def words(texts: Sequence[str], variables: Sequence[Variable]) -> list[str]:
 def _from_all(source: Object, pod: Running) -> list[Variable]:
     """Return the variables of one entry of envFrom."""
     prefix = source.get("prefix", "")
-    for field, kind in (("configMapRef", "ConfigMap"), ("secretRef", "Secret")):
-        if field in source:
-            name = source[field]["name"]
-            data = pod.config_maps.get(name) if kind == "ConfigMap" else None
-            if data is None:
-                return [Variable(f"{prefix}…", "<each key>", f"{kind} {name}")]
-            return [Variable(prefix + key, data[key], f"ConfigMap {name}") for key in data]
+    for kind, reference in referred(source):
+        name = reference["name"]
+        data = pod.config_maps.get(name) if kind == "ConfigMap" else None
+        if data is None:
+            return [Variable(f"{prefix}…", "<each key>", f"{kind} {name}")]
+        return [Variable(prefix + key, data[key], f"ConfigMap {name}") for key in data]
     return []
 
 
@@ -341,11 +287,10 @@ def _from_source(source: Object, container: Object, pod: Running) -> tuple[str, 
         return _of_field(source["fieldRef"]["fieldPath"], pod)
     if "resourceFieldRef" in source:
         return _of_resources(source["resourceFieldRef"], container)
-    for field, kind in (("configMapKeyRef", "ConfigMap"), ("secretKeyRef", "Secret")):
-        if field in source:
-            name, key = source[field]["name"], source[field]["key"]
-            data = pod.config_maps.get(name, {}) if kind == "ConfigMap" else {}
-            return data.get(key, f"<{key} of {kind} {name}>"), f"{kind} {name}"
+    for kind, reference in referred(source):
+        name, key = reference["name"], reference["key"]
+        data = pod.config_maps.get(name, {}) if kind == "ConfigMap" else {}
+        return data.get(key, f"<{key} of {kind} {name}>"), f"{kind} {name}"
     return "<unknown>", ", ".join(source)
 
 
@@ -401,21 +346,15 @@ def mounts(pod: Object, container: Object) -> list[tuple[str, str]]:
 
 def volume_words(volume: Mapping[str, Any]) -> str:
     """Return what a volume of a pod is, in words."""
-    for field, (words, key) in VOLUMES.items():
-        if field in volume:
-            return f"{words} {volume[field].get(key, '')}".rstrip() + _files(volume[field])
+    kind, name = stored(volume)
+    if kind:
+        items = (volume.get("secret") or volume.get("configMap") or {}).get("items") or ()
+        files = ", ".join(str(item.get("path")) for item in items)
+        return f"{kind} {name}".rstrip() + (f": {files}" if files else "")
     if "emptyDir" in volume:
         settings = volume["emptyDir"] or {}
         memory = "memory" if settings.get("medium") == "Memory" else "empty folder"
         limit = f" of up to {settings['sizeLimit']}" if settings.get("sizeLimit") else ""
         return f"{memory}{limit}"
-    if "nfs" in volume:
-        return f"NFS {volume['nfs'].get('server')}:{volume['nfs'].get('path')}"
     kinds = [name for name in volume if name != "name"]
     return kinds[0] if kinds else "not among the volumes"
-
-
-def _files(settings: Mapping[str, Any]) -> str:
-    """Return the files that a volume of a ConfigMap or Secret has, if they are chosen."""
-    files = [str(item.get("path")) for item in settings.get("items") or ()]
-    return f": {', '.join(files)}" if files else ""
