@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mlgen.checks.pods import ROLES, TEMPLATE
+from mlgen.checks.pods import ROLES, TEMPLATE, has, value_at
 from mlgen.kubernetes.merge import KEYS
 from mlgen.kubernetes.objects import Object
 from mlgen.objects.labels import ROLE
@@ -33,20 +33,20 @@ def path_in_job_file(
         path: of the value in the object.
     """
     role = item["metadata"].get("labels", {}).get(ROLE)
-    roles = _value(job_file, ROLES) or {}
+    roles = value_at(job_file, ROLES) or {}
     # A role that the job file lacks is made of those that it has.
     sources = [role] if role in roles else roles if role else []
     starts = [*((*ROLES, name) for name in sources), SPEC]
     if item["kind"] == "Deployment":
         starts = [(*SPEC, "tensorboard"), SPEC]
-    value = _value(item, path)
+    value = value_at(item, path)
     best: ValuePath = ()
     deepest = 0
     for base, steps in _candidates(item, path):
         for start in starts:
             written = _written(job_file, (*start, *base, *steps))
             depth = len(written) - len(start) - len(base)
-            if depth == len(steps) and _equal(_value(job_file, written), value):
+            if depth == len(steps) and _equal(value_at(job_file, written), value):
                 return written
             depth = min(depth, len(steps) - 1)
             # A container or volume that the job file lacks is mlgen's own.
@@ -64,19 +64,12 @@ def _of_the_job(job_file: Mapping[str, Any], item: Object, path: ValuePath) -> V
     if item["kind"] == "ConfigMap" and path[:1] == ("data",):
         prefix = f"{job_file['metadata']['name']}-"
         volume = item["metadata"]["name"].removeprefix(prefix)
-        roles = [(*ROLES, role) for role in _value(job_file, ROLES) or {}]
+        roles = [(*ROLES, role) for role in value_at(job_file, ROLES) or {}]
         for start in (SPEC, *roles):
             files = (*start, "volumes", volume, "files", *path[1:])
             if _written(job_file, files) == files:
                 return files
     return ()
-
-
-def _value(holder: Any, path: ValuePath) -> Any:
-    """Return the value at a path; None if there is none."""
-    for step in path:
-        holder = holder[step] if _has(holder, step) else None
-    return holder
 
 
 def _equal(written: Any, value: Any) -> bool:
@@ -127,7 +120,7 @@ def _named(template: Object, steps: ValuePath) -> ValuePath:
     value: Any = template
     for step in steps:
         field = named[-1] if named else ""
-        value = value[step] if _has(value, step) else None
+        value = value[step] if has(value, step) else None
         key = KEYS.get(str(field))
         if isinstance(step, int) and key and isinstance(value, dict) and key in value:
             named.append(f"{key}={value[key]}")
@@ -142,7 +135,7 @@ def _short_forms(template: Object, steps: ValuePath) -> Iterator[tuple[ValuePath
         return
     field, rest = str(steps[1]), steps[2:]
     pod = template["spec"]
-    if field == "volumes" and rest and _has(pod.get("volumes"), rest[0]):
+    if field == "volumes" and rest and has(pod.get("volumes"), rest[0]):
         yield ("volumes",), (pod["volumes"][rest[0]].get("name", ""), *_source(rest[1:]))
     elif field == "containers" and rest[:1] == (0,) and len(rest) > 1:
         yield from _of_container(pod["containers"][0], str(rest[1]), rest[2:])
@@ -179,10 +172,10 @@ def _of_container(
         yield ("resources",), rest
         yield ("resources",), rest[1:]
         yield (), ("resources",)
-    elif field == "env" and rest and _has(container.get("env"), rest[0]):
+    elif field == "env" and rest and has(container.get("env"), rest[0]):
         steps = rest[1:] if rest[1:2] == ("valueFrom",) else ()
         yield ("env",), (container["env"][rest[0]].get("name", ""), *steps)
-    elif field == "volumeMounts" and rest and _has(container.get("volumeMounts"), rest[0]):
+    elif field == "volumeMounts" and rest and has(container.get("volumeMounts"), rest[0]):
         mount = container["volumeMounts"][rest[0]]
         yield ("volumes",), (mount.get("name", ""), *rest[1:])
     elif field == "ports":
@@ -191,24 +184,17 @@ def _of_container(
         yield (), (field, *rest)
 
 
-def _has(value: Any, step: str | int) -> bool:
-    """Return whether a list or mapping has an item."""
-    if isinstance(step, int):
-        return isinstance(value, list) and step < len(value)
-    return isinstance(value, dict) and step in value
-
-
 def _step(value: Any, step: str | int) -> str | int | None:
     """Return the key of an item in the job file; None if there is none.
 
     `name=main` stands for the item of a list with that name, and for a field with that value.
     """
-    if isinstance(step, str) and "=" in step and not _has(value, step):
+    if isinstance(step, str) and "=" in step and not has(value, step):
         key, _, wanted = step.partition("=")
         if isinstance(value, list):
             for index, item in enumerate(value):
                 if isinstance(item, dict) and str(item.get(key)) == wanted:
                     return index
             return None
-        return key if _has(value, key) and str(value[key]) == wanted else None
-    return step if _has(value, step) else None
+        return key if has(value, key) and str(value[key]) == wanted else None
+    return step if has(value, step) else None

@@ -10,7 +10,7 @@ from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.quantity import natural
 from mlgen.objects.labels import MAX_REPLICAS, REPLICA_INDEX, ROLE
-from mlgen.problems import Problem, ValuePath
+from mlgen.problems import Code, Problem, ValuePath
 from mlgen.resources import folder
 from mlgen.topology import INDEX_NAME
 
@@ -37,6 +37,20 @@ def items_of(data: Any) -> Iterator[tuple[ValuePath, Any]]:
         yield from ((("items", number), item) for number, item in enumerate(items))
     else:
         yield (), data
+
+
+def value_at(holder: Any, path: Iterable[str | int]) -> Any:
+    """Return the value at a path; None if there is none."""
+    for step in path:
+        holder = holder[step] if has(holder, step) else None
+    return holder
+
+
+def has(value: Any, step: str | int) -> bool:
+    """Return whether a list or mapping has an item."""
+    if isinstance(step, int):
+        return isinstance(value, list) and step < len(value)
+    return isinstance(value, dict) and step in value
 
 
 def workloads(objects: Iterable[Object]) -> dict[str, Object]:
@@ -263,10 +277,14 @@ def role_path(item: Object) -> ValuePath:
 
 
 def broken(
-    item: Object, path: ValuePath, message: str, hint: str = "do not override names set by mlgen"
+    item: Object,
+    path: ValuePath,
+    message: str,
+    hint: str = "do not override names set by mlgen",
+    code: Code = "reference",
 ) -> Located:
-    """Return the problem of a broken reference, at the role in the job file."""
-    return Located(item, path, Problem(role_path(item), message, "reference", hint))
+    """Return the problem of a value in an object, at the role in the job file."""
+    return Located(item, path, Problem(role_path(item), message, code, hint))
 
 
 class Text(NamedTuple):

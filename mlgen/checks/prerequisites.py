@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import Any
 
-from mlgen.checks.pods import WORKLOADS, one_of_each, table, title
+from mlgen.checks.pods import WORKLOADS, one_of_each, table, title, value_at
 from mlgen.kubernetes import references
 from mlgen.kubernetes.groups import group_kind, group_of
 from mlgen.kubernetes.labels import KUEUE_PRIORITY, KUEUE_QUEUE
@@ -119,21 +119,19 @@ def brought(manifests: Iterable[Object]) -> Iterator[Key]:
             yield group, kind, namespace, name
             path = TABLE["makers"].get(f"{group}/{kind}")
             if path is not None:
-                yield "", "Secret", namespace, _at(item, path) or name
+                secret = value_at(item, path or ["metadata", "name"])
+                yield (
+                    "",
+                    "Secret",
+                    namespace,
+                    secret if isinstance(secret, str) and secret else name,
+                )
 
 
 def _is_object(item: Any) -> bool:
     """Return whether an item of a List is an object, as far as it can be identified."""
     fields = ("apiVersion", "kind")
     return isinstance(item, dict) and all(isinstance(item.get(field), str) for field in fields)
-
-
-def _at(item: Object, path: Iterable[str]) -> str | None:
-    """Return the text at a path of an object, if there is one."""
-    value: Any = item
-    for step in path:
-        value = value.get(step) if isinstance(value, dict) else None
-    return value if isinstance(value, str) else None
 
 
 def _is_among(need: Prerequisite, together: Identities) -> bool:

@@ -6,7 +6,7 @@ these changes in one place only, the API server accepts the manifests and the jo
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from mlgen.checks import peers
@@ -19,8 +19,8 @@ from mlgen.checks.pods import (
     Pods,
     broken,
     name_of,
-    role_path,
     title,
+    value_at,
 )
 from mlgen.kubernetes.groups import group_of
 from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
@@ -32,53 +32,53 @@ from mlgen.problems import Problem, ValuePath, did_you_mean
 
 SELECTOR_LABELS = (JOB, ROLE, REPLICA_INDEX)
 
+NAME: ValuePath = ("metadata", "name")
+
 
 def broken_references(job: Objects) -> Iterator[Located]:
     """Return every reference of an object to another that is missing or does not match."""
-    yield from _selectors(job)
-    yield from _domains(job)
+    yield from _services(job)
     yield from _config_maps(job)
-    yield from _scripts(job)
     yield from peers.unknown_peers(job)
     yield from _rights(job)
     yield from _accounts(job)
     yield from _supervisor(job)
 
 
-def _selectors(job: Objects) -> Iterator[Located]:
-    """Check that the selector of every Service matches at least one pod."""
-    path: ValuePath = ("spec", "selector")
-    for item in job.of_kind("Service").values():
-        selector = item["spec"]["selector"]
-        if not any(job.selected(selector)):
-            names = [name for name in SELECTOR_LABELS if name in selector]
-            hint = f"do not override the labels {', '.join(names)} in templates"
-            message = f"{title(item)} selects no pods"
-            yield Located(item, path, Problem(role_path(item), message, "selector", hint))
+def _unused(job: Objects, kind: str, used: Collection[Any], reason: str) -> Iterator[Located]:
+    """Report the objects of a kind whose names are not among those that are used."""
+    for name, item in job.of_kind(kind).items():
+        if name not in used:
+            yield broken(item, NAME, f"{reason} {title(item)}")
 
 
-def _domains(job: Objects) -> Iterator[Located]:
-    """Check that a headless Service selects the pods, so that DNS has their host names.
+def _services(job: Objects) -> Iterator[Located]:
+    """Check that Services select pods, and that DNS has the host names of all pods.
 
-    Source: https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/
+    For these, a headless Service has to select them:
+    https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/
     """
     services = job.of_kind("Service")
-    without_pods = {n for n, s in services.items() if not any(job.selected(s["spec"]["selector"]))}
+    selectors = {name: item["spec"]["selector"] for name, item in services.items()}
+    without_pods = {name for name in services if not any(job.selected(selectors[name]))}
+    for name in (name for name in services if name in without_pods):
+        labels = ", ".join(label for label in SELECTOR_LABELS if label in selectors[name])
+        message = f"{title(services[name])} selects no pods"
+        hint = f"do not override the labels {labels} in templates"
+        yield broken(services[name], ("spec", "selector"), message, hint, "selector")
     for pods in job.distinct_pods:
-        path, name = pods.subdomain
-        service = services.get(name or "")
-        if name and service is None:
-            message = (
-                f"the pods of {title(pods.item)} need the Service {name}, which does not exist"
-            )
-            yield broken(pods.item, path, message)
-        elif (
-            service and name not in without_pods and not pods.selected(service["spec"]["selector"])
-        ):
-            message = f"{title(service)} does not select the pods of {title(pods.item)}"
-            hint = f"do not override the labels {', '.join(service['spec']['selector'])}"
-            labels = (*TEMPLATE, "metadata", "labels")
-            yield Located(pods.item, labels, Problem(pods.role_path, message, "selector", hint))
+        path, subdomain = pods.subdomain
+        if subdomain and subdomain not in services:
+            needed = f"need the Service {subdomain}, which does not exist"
+            yield broken(pods.item, path, f"the pods of {title(pods.item)} {needed}")
+        elif subdomain and subdomain not in without_pods:
+            selector = selectors[subdomain]
+            if not pods.selected(selector):
+                message = f"{title(services[subdomain])} does not select the pods of"
+                hint = f"do not override the labels {', '.join(selector)}"
+                labels_path = (*TEMPLATE, "metadata", "labels")
+                full = f"{message} {title(pods.item)}"
+                yield broken(pods.item, labels_path, full, hint, "selector")
     subdomains = {pods.subdomain[1] for pods in job.distinct_pods}
     before_ready = not peers.discovers_hosts(job)
     which = "pods that are not ready" if before_ready else "only pods that are ready"
@@ -101,61 +101,45 @@ def _replica_service(job: Objects, service: Object) -> Iterator[Located]:
     selected = list(job.selected(selector))
     # The name of an operator's role that is merged into another is that of no pod.
     of_role = name.startswith(f"{job.name}-{selector.get(ROLE)}-")
-    rest = name.removeprefix(f"{job.name}-")
-    is_alias = rest != name and re.fullmatch(r".+-\d+", rest) and not of_role
-    if (
-        selected
-        and not is_alias
-        and not any(pods.has(name) or name_of(pods.item) == name for pods in selected)
-    ):
+    is_alias = re.fullmatch(rf"{re.escape(job.name)}-.+-\d+", name) and not of_role
+    is_named = any(pods.has(name) or name_of(pods.item) == name for pods in selected)
+    if selected and not is_alias and not is_named:
         message = f"{title(service)} selects {title(selected[0].item)}, but has another name"
-        yield broken(service, ("metadata", "name"), message)
+        yield broken(service, NAME, message)
 
 
 def _config_maps(job: Objects) -> Iterator[Located]:
     """Check that the ConfigMaps of mlgen exist, have the keys that pods use, and are all used."""
-    maps, missing = job.of_kind("ConfigMap"), False
+    maps, own = job.of_kind("ConfigMap"), f"{job.name}-config"
+    keys = {name: {*o.get("data", {}), *o.get("binaryData", {})} for name, o in maps.items()}
     # No pod mounts the ConfigMap of the status, which lacks this label.
-    unused = {name: o for name, o in maps.items() if JOB in o["metadata"]["labels"]}
-    for pods, path, source in _config_map_references(job):
-        name = source.get("name", "")
-        unused.pop(name, None)
-        if name == f"{job.name}-config" and name not in maps:
-            missing = True
-            yield broken(pods.item, path, f"uses the ConfigMap {name}, which does not exist")
-        for number, item in enumerate(source.get("items", []) if name in maps else []):
-            if item["key"] not in _keys(maps[name]):
-                message = f"ConfigMap {name} has no key {item['key']}"
-                problem = Problem(pods.role_path, message, "volume", "use a key that exists")
-                yield Located(pods.item, (*path, "items", number), problem)
-    for item in unused.values() if not missing else ():
-        yield broken(item, ("metadata", "name"), f"no pod uses {title(item)}")
-
-
-def _scripts(job: Objects) -> Iterator[Located]:
-    """Check that the job's ConfigMap has the scripts that its helper containers run."""
-    config_map = job.of_kind("ConfigMap").get(f"{job.name}-config")
-    if config_map is None:
-        return
-    commands = (
-        item.get("command", []) for pods in job.distinct_pods for _, item in pods.containers()
-    )
-    scripts = {word for command in commands for word in command if word.startswith(SCRIPTS)}
-    for name in sorted(script.removeprefix(f"{SCRIPTS}/") for script in scripts):
-        if name not in _keys(config_map):
-            yield broken(config_map, ("data",), f"{title(config_map)} has no key {name}")
-
-
-def _keys(config_map: Object) -> set[str]:
-    return {*config_map.get("data", {}), *config_map.get("binaryData", {})}
-
-
-def _config_map_references(job: Objects) -> Iterator[tuple[Pods, ValuePath, Object]]:
-    """Return every reference of a pod to a ConfigMap, with its path."""
+    used = {name for name, item in maps.items() if JOB not in item["metadata"]["labels"]}
     for pods in job.distinct_pods:
-        for path, source, field in _possible_references(pods):
-            if field in source:
-                yield pods, (*path, field), source[field]
+        for path, holder, field in _possible_references(pods):
+            if field not in holder:
+                continue
+            source = holder[field]
+            name = source.get("name", "")
+            used.add(name)
+            if name == own and name not in maps:
+                message = f"uses the ConfigMap {name}, which does not exist"
+                yield broken(pods.item, (*path, field), message)
+            for number, item in enumerate(source.get("items", []) if name in maps else []):
+                if item["key"] not in keys[name]:
+                    message = f"ConfigMap {name} has no key {item['key']}"
+                    item_path = (*path, field, "items", number)
+                    yield broken(pods.item, item_path, message, "use a key that exists", "volume")
+    if own in maps or own not in used:
+        yield from _unused(job, "ConfigMap", used, "no pod uses")
+    containers = (item for pods in job.distinct_pods for _, item in pods.containers())
+    scripts = {
+        word.removeprefix(f"{SCRIPTS}/")
+        for container in containers
+        for word in container.get("command", [])
+        if word.startswith(SCRIPTS)
+    }
+    for name in sorted(scripts - keys[own]) if own in maps else ():
+        yield broken(maps[own], ("data",), f"{title(maps[own])} has no key {name}")
 
 
 def _possible_references(pods: Pods) -> Iterator[tuple[ValuePath, Object, str]]:
@@ -176,23 +160,27 @@ KINDS |= {"configmaps": "ConfigMap", "deployments": "Deployment"}
 """Kinds by their resource names in RBAC; pods are missing, as no manifest defines one."""
 
 
+def _rules(job: Objects) -> Iterator[tuple[Object, ValuePath, str, Sequence[str]]]:
+    """Return each resource in a rule of a Role with the names of objects, and their path."""
+    for item in job.of_kind("Role").values():
+        for number, rule in enumerate(item["rules"]):
+            for resource in rule.get("resources", []):
+                path = ("rules", number, "resourceNames")
+                yield item, path, resource, rule.get("resourceNames", [])
+
+
 def _rights(job: Objects) -> Iterator[Located]:
     """Check that the objects and pods named in Roles and in the elastic host list exist."""
-    for item in job.of_kind("Role").values():
+    for item, path, resource, names in _rules(job):
         # Who creates pods may have names for them that no manifest has.
-        others = any(creates_pods(rule) for rule in item["rules"])
-        for number, rule in enumerate(item["rules"]):
-            path: ValuePath = ("rules", number, "resourceNames")
-            names = rule.get("resourceNames", [])
-            for resource in (name.partition("/")[0] for name in rule.get("resources", [])):
-                if resource == "pods" and names and not others:
-                    yield from _pod_names(job, item, path, names)
-                objects = job.of_kind(KINDS.get(resource, ""))
-                for position, name in enumerate(names if resource in KINDS else []):
-                    if name not in objects:
-                        kind = KINDS[resource]
-                        message = f"{title(item)} names the {kind} {name}, which does not exist"
-                        yield broken(item, (*path, position), message)
+        is_pods = resource.partition("/")[0] == "pods"
+        if is_pods and names and not any(map(creates_pods, item["rules"])):
+            yield from _pod_names(job, item, path, names)
+        kind = KINDS.get(resource.partition("/")[0])
+        for position, name in enumerate(names if kind else []):
+            if name not in job.of_kind(str(kind)):
+                message = f"{title(item)} names the {kind} {name}, which does not exist"
+                yield broken(item, (*path, position), message)
     for item in job.of_kind("ConfigMap").values():
         if peers.ELASTIC in item.get("data", {}):
             names = re.findall(r"(?<![\w.-])[a-z0-9-]+-\d+(?![\w-])", item["data"][peers.ELASTIC])
@@ -233,24 +221,22 @@ def _pod_names(
 def _accounts(job: Objects) -> Iterator[Located]:
     """Check that pods, ServiceAccounts, RoleBindings and Roles refer to each other."""
     accounts, used = job.of_kind("ServiceAccount"), {pods.account for pods in job.pods}
-    subjects: set[str] = set()
-    for item in job.of_kind("RoleBinding").values():
+    bindings = job.of_kind("RoleBinding").values()
+    for item in bindings:
         yield from _binding(job, item, used)
-        subjects |= {subject["name"] for subject in item.get("subjects", [])}
     # mlgen names a ServiceAccount like its workload; others are the user's and may exist already.
     generated = [pods for pods in job.pods if pods.account == name_of(pods.item)]
     missing = [pods for pods in generated if pods.account not in accounts]
     for pods in missing:
         message = f"runs as the ServiceAccount {pods.account}, which does not exist"
         yield broken(pods.item, (*POD, "serviceAccountName"), message)
-    for name, item in accounts.items() if not missing else ():
-        if name not in used or name not in subjects:
-            reason = "no pod runs as" if name not in used else "no RoleBinding refers to"
-            yield broken(item, ("metadata", "name"), f"{reason} the {title(item)}")
-    bound = {item["roleRef"]["name"] for item in job.of_kind("RoleBinding").values()}
-    for name, item in job.of_kind("Role").items():
-        if name not in bound:
-            yield broken(item, ("metadata", "name"), f"no RoleBinding refers to the {title(item)}")
+    if not missing:
+        subjects = {subject["name"] for item in bindings for subject in item.get("subjects", [])}
+        unbound = subjects | (accounts.keys() - used)
+        yield from _unused(job, "ServiceAccount", used, "no pod runs as the")
+        yield from _unused(job, "ServiceAccount", unbound, "no RoleBinding refers to the")
+    bound = {item["roleRef"]["name"] for item in bindings}
+    yield from _unused(job, "Role", bound, "no RoleBinding refers to the")
 
 
 def _binding(job: Objects, item: Object, used: set[str | None]) -> Iterator[Located]:
@@ -260,14 +246,14 @@ def _binding(job: Objects, item: Object, used: set[str | None]) -> Iterator[Loca
         message = f"{title(item)} refers to the Role {role}, which does not exist"
         yield broken(item, ("roleRef", "name"), message)
     for number, subject in enumerate(item.get("subjects", [])):
+        path: ValuePath = ("subjects", number)
         if subject["name"] not in used:
             message = f"{title(item)} has the subject {subject['name']}, but no pod runs as it"
-            yield broken(item, ("subjects", number, "name"), message)
+            yield broken(item, (*path, "name"), message)
         if namespace and subject.get("namespace", namespace) != namespace:
             message = f"{title(item)} has a subject in another namespace"
             hint = f"use the namespace {namespace}"
-            problem = Problem(role_path(item), message, "namespace", hint)
-            yield Located(item, ("subjects", number, "namespace"), problem)
+            yield broken(item, (*path, "namespace"), message, hint, "namespace")
 
 
 PLAN = "plan.json"
@@ -288,61 +274,38 @@ def _supervisor(job: Objects) -> Iterator[Located]:
 
 def _wrong_in_plan(job: Objects, plan: dict[str, Any]) -> Iterator[str]:
     """Return what a plan says otherwise than the objects."""
-    objects = {f"{item['kind'].lower()}/{name_of(item)}": item for item in job.items}
-    allowed = set(_allowed(job))
-    for word in _planned(plan):
-        if word not in objects:
-            yield f"refers to {word}, which does not exist"
-        elif word not in allowed:
-            yield f"refers to {word}, which no Role gives access to"
-    for workload in plan["workloads"]:
-        word = f"{workload['kind'].lower()}/{workload['name']}"
-        if word in objects:
-            yield from _differs_from_plan(objects[word], plan, workload, word)
+    workloads = [(workload["kind"], workload["name"]) for workload in plan["workloads"]]
+    named = [("ConfigMap", status_name(plan["job"])), *(("Job", name) for name in plan["deciding"])]
+    named += [*workloads, *((kind, name) for kind, name in plan.get("objects", []))]
+    allowed = {
+        (KINDS.get(resource), name) for _, _, resource, names in _rules(job) for name in names
+    }
+    for kind, name in dict.fromkeys(named):
+        if name not in job.of_kind(kind):
+            yield f"refers to {kind.lower()}/{name}, which does not exist"
+        elif (kind, name) not in allowed:
+            yield f"refers to {kind.lower()}/{name}, which no Role gives access to"
+    for (kind, name), workload in zip(workloads, plan["workloads"], strict=True):
+        item = job.of_kind(kind).get(name, {})
+        planned = workload.get("replicas", 1)
+        replicas = item["spec"].get("replicas", 1) if item else planned
+        is_elastic = value_at(item, ("metadata", "annotations", MAX_REPLICAS))
+        if kind == "StatefulSet" and not is_elastic and replicas not in (0, planned):
+            yield f"has {planned} replicas of statefulset/{name}, which has {replicas}"
+        own = value_at(item, (*TEMPLATE, "metadata", "annotations", SET))
+        if kind == "Job" and item and (own or "") != plan.get("set", ""):
+            yield f"is of another version of the job than job/{name}"
 
-
-def _differs_from_plan(
-    item: Object, plan: dict[str, Any], workload: dict[str, Any], word: str
-) -> Iterator[str]:
-    """Return how a workload differs from what a plan says of it."""
-    notes, replicas = _annotations(item["metadata"]), item["spec"].get("replicas", 1)
-    planned = workload.get("replicas", 1)
-    is_fixed = workload["kind"] == "StatefulSet" and MAX_REPLICAS not in notes
-    if is_fixed and replicas not in (0, planned):
-        yield f"has {planned} replicas of {word}, which has {replicas}"
-    job_set = _annotations(item["spec"]["template"]["metadata"]).get(SET, "")
-    if workload["kind"] == "Job" and job_set != plan.get("set", ""):
-        yield f"is of another version of the job than {word}"
-
-
-def _annotations(metadata: Object) -> Object:
-    return metadata.get("annotations") or {}
-
-
-def _planned(plan: dict[str, Any]) -> Iterator[str]:
-    """Return the objects that a plan names: `job/mnist-worker`."""
-    yield f"configmap/{status_name(plan['job'])}"
-    deciding = set(plan["deciding"])
-    yield from (f"job/{name}" for name in plan["deciding"])
-    for item in plan["workloads"]:
-        if item["name"] not in deciding:
-            yield f"{item['kind'].lower()}/{item['name']}"
-    yield from (f"{kind.lower()}/{name}" for kind, name in plan.get("objects", []))
-
-
-def _allowed(job: Objects) -> Iterator[str]:
-    """Return the objects that Roles name."""
-    for item in job.of_kind("Role").values():
-        for rule in item["rules"]:
-            kinds = [KINDS[name].lower() for name in rule.get("resources", []) if name in KINDS]
-            yield from (f"{k}/{name}" for k in kinds for name in rule.get("resourceNames", []))
-
-
-GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
-GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
 
 NATIVE = "scheduling.k8s.io"
 """The API group of Kubernetes' own PodGroup."""
+
+GROUP: tuple[ValuePath, ...] = (
+    ("metadata", "annotations", "scheduling.k8s.io/group-name"),
+    ("metadata", "labels", "scheduling.x-k8s.io/pod-group"),
+    ("spec", "schedulingGroup", "podGroupName"),
+)
+"""Where a pod template names its PodGroup, as one of the gang schedulers reads it."""
 
 GANG: ValuePath = ("spec", "scheduling", "gang")
 
@@ -358,10 +321,10 @@ def unschedulable_groups(job: Objects, kube_version: KubeVersion) -> Iterator[Lo
         members = [pods for pods in job.pods if _group(pods) == name]
         total = sum(pods.count or 0 for pods in members)
         is_native = group_of(item["apiVersion"]) == NATIVE
-        path, least = _least(item["spec"], is_native=is_native)
-        if not members:
-            yield broken(item, ("metadata", "name"), f"no pod belongs to {title(item)}")
-        elif least > total and all(pods.count is not None for pods in members):
+        native_path = ("spec", "schedulingPolicy", "gang", "minCount")
+        path: ValuePath = native_path if is_native else ("spec", "minMember")
+        least = value_at(item, path) or 0
+        if members and least > total and all(pods.count is not None for pods in members):
             message = f"{title(item)} requires {least} pods, but the job has {total}"
             hint = f"do not override {path[-1]} or the number of replicas"
             yield broken(item, path, message, hint)
@@ -370,27 +333,14 @@ def unschedulable_groups(job: Objects, kube_version: KubeVersion) -> Iterator[Lo
             hint = f"set --kube-version {POD_GROUPS}, or use another gang scheduler"
             yield Located(item, ("apiVersion",), Problem(GANG, message, "combination", hint))
         if is_native:
-            distinct = [pods for pods in job.distinct_pods if _group(pods) == name]
-            yield from _differences(item, distinct)
+            yield from _differences(item, [p for p in job.distinct_pods if _group(p) == name])
+    groups = set(map(_group, job.pods))
+    yield from _unused(job, "PodGroup", groups, "no pod belongs to")
 
 
 def _group(pods: Pods) -> str | None:
     """Return the name of the PodGroup that pods belong to."""
-    metadata, spec = pods.template["metadata"], pods.template["spec"]
-    group: str | None = (
-        metadata.get("annotations", {}).get(GROUP_ANNOTATION)
-        or metadata["labels"].get(GROUP_LABEL)
-        or spec.get("schedulingGroup", {}).get("podGroupName")
-    )
-    return group
-
-
-def _least(spec: Object, *, is_native: bool) -> tuple[ValuePath, int]:
-    """Return how many pods a PodGroup requires, and the path of the number."""
-    if not is_native:
-        return ("spec", "minMember"), spec.get("minMember", 0)
-    gang = spec.get("schedulingPolicy", {}).get("gang", {})
-    return ("spec", "schedulingPolicy", "gang", "minCount"), gang.get("minCount", 0)
+    return next(filter(None, (value_at(pods.template, path) for path in GROUP)), None)
 
 
 def _differences(group: Object, members: list[Pods]) -> Iterator[Located]:
@@ -407,30 +357,23 @@ def _differences(group: Object, members: list[Pods]) -> Iterator[Located]:
         for field, value in expected.items():
             own = pods.template["spec"].get(field)
             if own != value:
-                message = (
-                    f"{title(pods.item)} has {field} {own or 'none'}, its gang {value or 'none'}"
-                )
+                difference = f"has {field} {own or 'none'}, its gang {value or 'none'}"
+                message = f"{title(pods.item)} {difference}"
                 hint = f"write scheduling.{field}, which all pods of a gang have in common"
-                path = (*TEMPLATE, "spec", field)
-                yield Located(
-                    pods.item, path, Problem(pods.role_path, message, "combination", hint)
-                )
+                yield broken(pods.item, (*POD, field), message, hint, "combination")
 
 
 def unused_claims(job: Objects) -> Iterator[Problem]:
     """Return a warning for each claim that is created, but not mounted."""
-    mounted = {
-        volume.get("persistentVolumeClaim", {}).get("claimName")
-        for pods in job.distinct_pods
-        for _, volume in pods.volumes()
-    } - {None}
+    path = ("persistentVolumeClaim", "claimName")
+    volumes = (volume for pods in job.distinct_pods for _, volume in pods.volumes())
+    mounted = {value_at(volume, path) for volume in volumes} - {None}
     created = job.of_kind("PersistentVolumeClaim")
-    for name in created:
-        if name not in mounted:
-            message = f"no pod mounts the claim {name}"
-            similar = did_you_mean(name, sorted(mounted - created.keys()))
-            hint = similar or f"write pvc: {name} in a volume, or remove it"
-            yield Problem(("spec", "claims", name), message, "no-effect", hint, warning=True)
+    for name in (name for name in created if name not in mounted):
+        similar = did_you_mean(name, sorted(mounted - created.keys()))
+        hint = similar or f"write pvc: {name} in a volume, or remove it"
+        message = f"no pod mounts the claim {name}"
+        yield Problem(("spec", "claims", name), message, "no-effect", hint, warning=True)
 
 
 DEFAULT = "default"
@@ -442,22 +385,21 @@ def far_reaching_rights(job: Objects) -> Iterator[Problem]:
     """Return a warning for each Role that may create pods, and each that others have too."""
     for item in job.of_kind("Role").values():
         if any(map(creates_pods, item["rules"])):
-            yield _of_rights(
-                item,
-                (),
-                # https://kubernetes.io/docs/concepts/security/rbac-good-practices/#workload-creation
+            # https://kubernetes.io/docs/concepts/security/rbac-good-practices/#workload-creation
+            message = (
                 "creates pods, so it can read every Secret of its namespace and act as every"
-                " service account in it",
-                "run it in a namespace of its own",
+                " service account in it"
             )
+            yield _of_rights(item, (), message, "run it in a namespace of its own")
     for item in job.of_kind("RoleBinding").values():
         if any(subject["name"] == DEFAULT for subject in item.get("subjects", [])):
-            yield _of_rights(
-                item,
-                ("serviceAccountName",),
-                "has rights that go to all pods of the namespace that run as the account default",
-                "remove it, so that mlgen adds an account for this role alone, or name another one",
+            message = (
+                "has rights that go to all pods of the namespace that run as the account default"
             )
+            hint = (
+                "remove it, so that mlgen adds an account for this role alone, or name another one"
+            )
+            yield _of_rights(item, ("serviceAccountName",), message, hint)
 
 
 def creates_pods(rule: dict[str, Any]) -> bool:
