@@ -13,12 +13,11 @@ apps/v1 and rbac/v1). A field with `omitempty` that is not a pointer has its zer
 because the two are indistinguishable.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
-from mlgen.resources import folder
+from mlgen.kubernetes.tables import table
 
 
 class Always(dict[str, Any]):
@@ -31,23 +30,17 @@ def defaults(group: str, kind: str) -> Mapping[str, Any]:
 
     A field that has a function from the mapping that contains it to its default holds that.
     """
-    tree: Mapping[str, Any] = _tree(_data()["kinds"].get(f"{group}/{kind}".lstrip("/"), {}))
+    tree: Mapping[str, Any] = _tree(
+        table("defaults")["kinds"].get(f"{group}/{kind}".lstrip("/"), {})
+    )
     return tree
-
-
-@cache
-def _data() -> dict[str, dict[str, Any]]:
-    """Return the content of defaults.json."""
-    path = folder("schemas") / "kubernetes" / "defaults.json"
-    data: dict[str, dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
-    return data
 
 
 def _tree(value: Any) -> Any:
     """Return a default or a tree of them, with parts and functions in place of their names."""
     if isinstance(value, str) and value.startswith("$"):
         name = value.removeprefix("$")
-        return FUNCTIONS.get(name) or _tree(_data()["parts"][name])
+        return FUNCTIONS.get(name) or _tree(table("defaults")["parts"][name])
     if isinstance(value, list):
         return [_tree(item) for item in value]
     if not isinstance(value, dict):

@@ -15,10 +15,9 @@ definitions (`PodSpec`), each with:
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
+from mlgen.kubernetes.tables import table
 from mlgen.kubernetes.versions import DEFAULT, KubeVersion, parse
-from mlgen.resources import folder
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class Definition:
 
 def names() -> list[str]:
     """Return the names of all definitions, sorted."""
-    return list(_data())
+    return list(table("api"))
 
 
 @cache
@@ -50,7 +49,7 @@ def definition(name: str, version: KubeVersion | None = DEFAULT) -> Definition:
     Raises:
         KeyError: there is no definition of that name.
     """
-    data = _data()[name]
+    data = table("api")[name]
     since = {field: parse(text) for field, text in data.get("since", {}).items()}
     until = {field: parse(text) for field, text in data.get("until", {}).items()}
     later = {field: first for field, first in since.items() if version and version < first}
@@ -67,13 +66,3 @@ def is_definition(kind: str) -> bool:
 def element(kind: str) -> str:
     """Return the type of what is in a list or mapping, or the type itself: [[T]] → T."""
     return kind.strip("[]{}")
-
-
-@cache
-def _data() -> dict[str, dict[str, Any]]:
-    """Return the content of api.json."""
-    import json
-
-    path = folder("schemas") / "kubernetes" / "api.json"
-    data: dict[str, dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
-    return data

@@ -1,6 +1,6 @@
 """The API group of an object, and the groups that are built into Kubernetes.
 
-The list contains the groups of
+`schemas/kubernetes/groups.json` contains the groups of
 https://github.com/kubernetes/kubernetes/tree/v1.37.0/staging/src/k8s.io/api, and those of
 CustomResourceDefinitions and APIServices. The suffix of a group does not show whether it is built
 in: `snapshot.storage.k8s.io` and `jobset.x-k8s.io` belong to CustomResourceDefinitions.
@@ -9,33 +9,7 @@ in: `snapshot.storage.k8s.io` and `jobset.x-k8s.io` belong to CustomResourceDefi
 from collections.abc import Mapping
 from typing import Any
 
-BUILT_IN = frozenset(
-    [
-        "",
-        "admissionregistration.k8s.io",
-        "apiextensions.k8s.io",
-        "apiregistration.k8s.io",
-        "apps",
-        "authentication.k8s.io",
-        "authorization.k8s.io",
-        "autoscaling",
-        "batch",
-        "certificates.k8s.io",
-        "coordination.k8s.io",
-        "discovery.k8s.io",
-        "events.k8s.io",
-        "flowcontrol.apiserver.k8s.io",
-        "internal.apiserver.k8s.io",
-        "networking.k8s.io",
-        "node.k8s.io",
-        "policy",
-        "rbac.authorization.k8s.io",
-        "resource.k8s.io",
-        "scheduling.k8s.io",
-        "storage.k8s.io",
-        "storagemigration.k8s.io",
-    ]
-)
+from mlgen.kubernetes.tables import table
 
 
 def group_of(api_version: str) -> str:
@@ -50,4 +24,4 @@ def group_kind(item: Mapping[str, Any]) -> tuple[str, str]:
 
 def is_built_in(api_version: str) -> bool:
     """Return whether an API is part of Kubernetes, not of a CustomResourceDefinition."""
-    return group_of(api_version) in BUILT_IN
+    return group_of(api_version) in table("groups")

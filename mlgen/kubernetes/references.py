@@ -1,14 +1,18 @@
 """The objects that a pod names, and without which it does not start.
 
-The fields are those of pkg/api/v1/pod/util.go in Kubernetes v1.34.0 (VisitPodSecretNames and
+`schemas/kubernetes/references.json` has the fields: where the mapping `in` which a `field` has the
+name is in the pod's spec, the `kind` of the object, and its `use`, if it is used as a whole. The
+fields are those of pkg/api/v1/pod/util.go in Kubernetes v1.34.0 (VisitPodSecretNames and
 VisitPodConfigmapNames), and those of the pod's own spec:
 https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
+
+from mlgen.kubernetes.tables import table
 
 Use = Literal["", "image pull", "variables", "files"]
 """How a pod uses a Secret or ConfigMap as a whole: "" if only single keys of it."""
@@ -42,29 +46,6 @@ DEFAULT_SCHEDULER = "default-scheduler"
 NETWORKS = ("k8s.v1.cni.cncf.io/networks", "v1.multus-cni.io/default-network")
 """Annotations in which Multus reads the names of networks:
 https://github.com/k8snetworkplumbingwg/multus-cni/blob/master/docs/how-to-use.md."""
-
-POD_FIELDS = {
-    "serviceAccountName": "ServiceAccount",
-    "priorityClassName": "PriorityClass",
-    "runtimeClassName": "RuntimeClass",
-}
-
-VOLUME_FIELDS = (
-    ("PersistentVolumeClaim", ("persistentVolumeClaim", "claimName")),
-    ("Secret", ("secret", "secretName")),
-    ("ConfigMap", ("configMap", "name")),
-    ("StorageClass", ("ephemeral", "volumeClaimTemplate", "spec", "storageClassName")),
-    ("Secret", ("csi", "nodePublishSecretRef", "name")),
-    ("Secret", ("azureFile", "secretName")),
-    ("Secret", ("cephfs", "secretRef", "name")),
-    ("Secret", ("cinder", "secretRef", "name")),
-    ("Secret", ("flexVolume", "secretRef", "name")),
-    ("Secret", ("iscsi", "secretRef", "name")),
-    ("Secret", ("rbd", "secretRef", "name")),
-    ("Secret", ("scaleIO", "secretRef", "name")),
-    ("Secret", ("storageos", "secretRef", "name")),
-)
-"""The paths in a volume of the names of other objects."""
 
 
 @dataclass(frozen=True)
@@ -107,58 +88,33 @@ def scheduler(template: Mapping[str, Any]) -> str | None:
 
 
 def _all(spec: Mapping[str, Any], annotations: Mapping[str, str]) -> Iterator[Reference]:
-    for entry in spec.get("imagePullSecrets") or []:
-        yield Reference("Secret", entry.get("name"), use="image pull")
-    for container in [*(spec.get("initContainers") or []), *spec["containers"]]:
-        yield from _of_env(container)
-    for volume in spec.get("volumes") or []:
-        yield from _of_volume(volume)
-    for field, kind in POD_FIELDS.items():
-        if spec.get(field):
-            yield Reference(kind, spec[field])
-    for claim in spec.get("resourceClaims") or []:
-        yield Reference("ResourceClaim", claim.get("resourceClaimName", ""))
-        yield Reference("ResourceClaimTemplate", claim.get("resourceClaimTemplateName", ""))
+    for row in table("references"):
+        for holder, volume in _holders(spec, row["in"].split(".") if row["in"] else [], ""):
+            if not holder.get("optional"):
+                yield _reference(row, holder, volume)
     for annotation in NETWORKS:
         yield from _networks(annotations.get(annotation, ""))
 
 
-def _of_env(container: Mapping[str, Any]) -> Iterator[Reference]:
-    """Return the Secrets and ConfigMaps of a container's variables."""
-    for variable in container.get("env") or []:
-        source = variable.get("valueFrom") or {}
-        for kind, field in (("Secret", "secretKeyRef"), ("ConfigMap", "configMapKeyRef")):
-            ref = source.get(field) or {}
-            if ref and not ref.get("optional"):
-                yield Reference(kind, ref.get("name", ""), keys=(ref.get("key", ""),))
-    for source in container.get("envFrom") or []:
-        for kind, field in (("Secret", "secretRef"), ("ConfigMap", "configMapRef")):
-            ref = source.get(field) or {}
-            if ref and not ref.get("optional"):
-                yield Reference(kind, ref.get("name", ""), use="variables")
+def _holders(value: Any, steps: Sequence[str], volume: str) -> Iterator[tuple[Any, str]]:
+    """Yield each mapping at some steps, and the name of the volume that it is in."""
+    if not steps:
+        yield value, volume
+        return
+    name = steps[0].removesuffix("[]")
+    found = value.get(name)
+    for inner in (found or ()) if name != steps[0] else filter(None, [found]):
+        inside = inner.get("name", "") if name == "volumes" else volume
+        yield from _holders(inner, steps[1:], inside)
 
 
-def _of_volume(volume: Mapping[str, Any]) -> Iterator[Reference]:
-    name = volume.get("name", "")
-    for kind, path in VOLUME_FIELDS:
-        if path[0] not in volume:
-            continue
-        holder: Any = volume
-        for step in path[:-1]:
-            holder = holder.get(step) or {}
-        if not holder.get("optional"):
-            yield _files(kind, holder.get(path[-1], ""), holder, name)
-    for source in (volume.get("projected") or {}).get("sources") or []:
-        for kind, field in (("Secret", "secret"), ("ConfigMap", "configMap")):
-            holder = source.get(field) or {}
-            if holder and not holder.get("optional"):
-                yield _files(kind, holder.get("name", ""), holder, name)
-
-
-def _files(kind: str, name: str, source: Mapping[str, Any], volume: str) -> Reference:
-    """Return the object of a volume; without items, all of its keys are files."""
-    keys = tuple(item["key"] for item in source.get("items") or [] if item.get("key"))
-    return Reference(kind, name, keys=keys, use="" if keys else "files", volume=volume)
+def _reference(row: Mapping[str, Any], holder: Mapping[str, Any], volume: str) -> Reference:
+    """Return the object of a row; without items, all keys of one in a volume are files."""
+    name, use = holder.get(row["field"], ""), row.get("use", "")
+    keys = [holder.get("key", "")] if row["in"].endswith("KeyRef") else []
+    if use == "files":
+        keys = [item["key"] for item in holder.get("items") or [] if item.get("key")]
+    return Reference(row["kind"], name, keys=tuple(keys), use="" if keys else use, volume=volume)
 
 
 def _networks(annotation: str) -> Iterator[Reference]:

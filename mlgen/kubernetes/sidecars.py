@@ -3,56 +3,19 @@
 A pod of a Job completes when all of its containers have ended. Kubernetes stops a container that it
 knows as a sidecar, an init container with `restartPolicy: Always`, when the others have ended:
 https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/
+
+`schemas/kubernetes/sidecars.json` lists names of programs that serve or ship data until they are
+stopped, as of containers and images.
 """
 
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-PROGRAMS = frozenset(
-    (
-        "alloydb-auth-proxy",
-        "cloud-sql-proxy",
-        "cloudsql-proxy",
-        "datadog-agent",
-        "dcgm-exporter",
-        "envoy",
-        "filebeat",
-        "fluent-bit",
-        "fluentbit",
-        "fluentd",
-        "gce-proxy",
-        "haproxy",
-        "istio-proxy",
-        "jaeger-agent",
-        "kube-rbac-proxy",
-        "linkerd-proxy",
-        "logstash",
-        "memcached",
-        "metricbeat",
-        "nginx",
-        "node-exporter",
-        "oauth2-proxy",
-        "opentelemetry-collector",
-        "opentelemetry-collector-contrib",
-        "otel-collector",
-        "otelcol",
-        "promtail",
-        "proxyv2",
-        "pushgateway",
-        "redis",
-        "redis-server",
-        "statsd-exporter",
-        "telegraf",
-        "tensorboard",
-        "vault-agent",
-        "vector",
-    )
-)
-"""Names of programs that serve or ship data until they are stopped, as of containers and images."""
+from mlgen.kubernetes.tables import table
 
 ONE_SHOT = re.compile(r"--?(once|one-time|oneshot|version|help)\b")
-"""Options with which such a program ends by itself."""
+"""Options with which a known program ends by itself."""
 
 ENDLESS = re.compile(
     r"\btail\s+(-\w*\s+)*(-[a-zA-Z]*[fF]\b|--follow\b)|\bsleep\s+(infinity|inf\b|\d{3,}d)"
@@ -90,7 +53,7 @@ def _is_known(container: Mapping[str, Any]) -> bool:
     program = str(command[0]).rpartition("/")[2] if command else ""
     # A shell may do something else with the program's image.
     names = [program] if command else _names(container)
-    return any(name in PROGRAMS for name in names)
+    return any(name in table("sidecars") for name in names)
 
 
 def _names(container: Mapping[str, Any]) -> list[str]:

@@ -17,7 +17,6 @@ ports and selector of a Service. There are no rules for custom resources, which 
 definitions validate.
 """
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -26,8 +25,8 @@ from typing import Any
 from mlgen.kubernetes import quantity, versions
 from mlgen.kubernetes.groups import group_kind
 from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.tables import table
 from mlgen.kubernetes.versions import MUTABLE_WHILE_SUSPENDED, KubeVersion
-from mlgen.resources import folder
 
 FieldPath = tuple[str, ...]
 """The path of a field: names, and `[key]` for an item of a list or of a mapping with free keys."""
@@ -120,16 +119,8 @@ class Rule:
 @cache
 def rules(group: str, kind: str) -> tuple[Rule, ...]:
     """Return the rules of a kind; none for a kind that is not in the table."""
-    rows = _table().get(f"{group}/{kind}".lstrip("/"), ())
+    rows = table("updates").get(f"{group}/{kind}".lstrip("/"), ())
     return tuple(_rule(**row) for row in rows)
-
-
-@cache
-def _table() -> dict[str, list[dict[str, Any]]]:
-    """Return the content of updates.json."""
-    path = folder("schemas") / "kubernetes" / "updates.json"
-    table: dict[str, list[dict[str, Any]]] = json.loads(path.read_text(encoding="utf-8"))
-    return table
 
 
 def _rule(paths: Iterable[str], **columns: Any) -> Rule:

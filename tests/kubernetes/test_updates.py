@@ -2,11 +2,11 @@
 
 import pytest
 
+from mlgen.kubernetes.tables import table
 from mlgen.kubernetes.updates import (
     CONDITIONS,
     Change,
     Update,
-    _table,
     at,
     dotted,
     is_within,
@@ -16,7 +16,7 @@ from mlgen.kubernetes.updates import (
 )
 from mlgen.kubernetes.versions import DEFAULT, KubeVersion
 
-KINDS = [tuple(f"/{name}".split("/")[-2:]) for name in _table()]
+KINDS = [tuple(f"/{name}".split("/")[-2:]) for name in table("updates")]
 
 
 def update(old=None, new=None, *changes, managed=None, version=DEFAULT):

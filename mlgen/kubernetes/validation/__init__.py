@@ -1,37 +1,30 @@
 """The API server's own validation: an object → the rules that it breaks.
 
 The schema (mlgen/kubernetes/schema.py) checks the structure of an object; these rules check its
-values. They are rows of a table (`table.py`), and code for what no row can express. References
-between objects have checks of their own (mlgen/checks/references.py).
+values. References between objects have checks of their own (mlgen/checks/references.py).
 https://kubernetes.io/docs/reference/kubernetes-api/
+
+`schemas/kubernetes/rules.json` has the rules as rows. After `at`, a row has the name and the first
+argument of one of `syntax.RULES`, or `check`: a function of a module of this room, for what no row
+can express. The other columns are those of `rows.Row`, or arguments of the rule. `unchecked` lists
+fields within which no value is checked: the API server may drop them, or sets them.
 """
 
 from collections.abc import Iterator
+from functools import cache
+from typing import Any
 
 from mlgen.kubernetes.definitions import names
 from mlgen.kubernetes.objects import Object
-from mlgen.kubernetes.validation import pods, resources, table, workloads
-from mlgen.kubernetes.validation.rows import Spot, Table, mapping
-from mlgen.kubernetes.versions import KubeVersion
+from mlgen.kubernetes.tables import table
+from mlgen.kubernetes.validation import pods, resources, syntax, workloads
+from mlgen.kubernetes.validation.rows import Row, Spot, Table, mapping
+from mlgen.kubernetes.versions import KubeVersion, parse
 from mlgen.problems import Problem
 
-UNCHECKED = frozenset(
-    [
-        "JobSpec.scheduling",
-        "ObjectMeta.managedFields",
-        "ObjectMeta.ownerReferences",
-        "PodSpec.ephemeralContainers",
-        "PodSpec.evictionResponders",
-        "PodSpec.schedulingGroup",
-        "PodSpec.workloadRef",
-        "VolumeProjection.podCertificate",
-    ]
-)
-"""Fields within which no value is checked: the API server may drop them, or sets them."""
-
-RULES = Table(
-    (*table.ROWS, *pods.ROWS, *resources.ROWS, *workloads.ROWS), UNCHECKED, pods.is_skipped
-)
+MODULES = {"pods": pods, "resources": resources, "syntax": syntax, "workloads": workloads}
+TYPES = {"dict": dict, "list": list, "str": str}
+COLUMNS = ("when", "unless", "since", "until", "empty", "omitted", "of")
 
 
 def broken_rules(item: Object, version: KubeVersion) -> Iterator[Problem]:
@@ -41,12 +34,32 @@ def broken_rules(item: Object, version: KubeVersion) -> Iterator[Problem]:
         item: the object. A value of the wrong type counts as omitted.
         version: of the cluster.
     """
-    kind = str(item.get("kind"))
-    yield from workloads.metadata(("metadata",), mapping(item, "metadata"))
+    kind, meta = str(item.get("kind")), mapping(item, "metadata")
+    yield from _table().broken_by(Spot(("metadata",), meta, "Metadata", version))
     spot = Spot((), item, kind, version)
-    if kind in names():
-        yield from RULES.broken_by(spot)
-    else:
-        yield from RULES.broken_by(
-            Spot(("metadata",), mapping(item, "metadata"), "ObjectMeta", version, spot)
-        )
+    if kind not in names():
+        spot = Spot(("metadata",), meta, "ObjectMeta", version, spot)
+    yield from _table().broken_by(spot)
+
+
+@cache
+def _table() -> Table:
+    """Return the table of rules.json."""
+    data = table("rules")
+    rows = [_row(**row) for row in data["rules"] if "note" not in row]
+    return Table(rows, frozenset(data["unchecked"]), pods.is_skipped)
+
+
+def _row(at: str, **columns: Any) -> Row:
+    """Return a row of the table."""
+    options = {name: columns.pop(name) for name in COLUMNS if name in columns}
+    for name in {"since", "until"} & options.keys():
+        options[name] = parse(options[name])
+    if "of" in options:
+        options["of"] = TYPES[options["of"]]
+    name = next(iter(columns))
+    if name == "check":
+        module, _, function = columns[name].partition(".")
+        return Row(at, getattr(MODULES[module], function), **options)
+    rule = syntax.RULES[name](columns.pop(name), **columns)
+    return Row(at, rule, **{"omitted": name == "required", **options})

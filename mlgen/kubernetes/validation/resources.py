@@ -13,22 +13,12 @@ from typing import Any
 
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.quantity import parse
-from mlgen.kubernetes.validation.rows import Row, Spot, items, mapping, text
-from mlgen.kubernetes.validation.syntax import (
-    QUALIFIED_HINT,
-    conflict,
-    invalid,
-    is_qualified,
-    label,
-)
-from mlgen.kubernetes.versions import KubeVersion
+from mlgen.kubernetes.validation.rows import Spot, items, mapping, text
+from mlgen.kubernetes.validation.syntax import QUALIFIED_HINT, conflict, invalid, is_qualified
 from mlgen.problems import Problem, ValuePath, did_you_mean
 
 STANDARD = ("cpu", "memory", "ephemeral-storage")
 HUGE_PAGES = "hugepages-"
-
-POD_RESOURCES = KubeVersion(1, 34)
-"""Since then, a pod may have resources of its own (PodLevelResources)."""
 
 COMPUTE = {"cpu", "memory"}
 MILLI = Decimal("0.001")
@@ -172,12 +162,13 @@ def pod_resource(path: ValuePath, name: str) -> Iterator[Problem]:
         yield Problem(path, f"a pod as a whole has no {name}", "unknown-value", hint)
 
 
-def _of_container(at: ValuePath, value: Object, spot: Spot) -> Iterator[Problem]:
+def of_container(at: ValuePath, value: Object, spot: Spot) -> Iterator[Problem]:
+    """The rules of validateContainerResourceRequirements."""
     yield from requirements(at, value, container_resource)
     yield from _claims(at, value, spot)
 
 
-def _of_pod(at: ValuePath, value: Object, spot: Spot) -> Iterator[Problem]:
+def of_pod(at: ValuePath, value: Object, spot: Spot) -> Iterator[Problem]:
     """The rules of validatePodResources."""
     yield from requirements(at, value, pod_resource)
     if "claims" in value:
@@ -186,7 +177,7 @@ def _of_pod(at: ValuePath, value: Object, spot: Spot) -> Iterator[Problem]:
     yield from _consistency(at, spot.around("PodSpec"))
 
 
-def _overhead(at: ValuePath, value: Object, _: Spot) -> Iterator[Problem]:
+def overhead(at: ValuePath, value: Object, _: Spot) -> Iterator[Problem]:
     """The rules of validateOverhead, which are those of limits."""
     for problem in requirements((), {"limits": value}, container_resource):
         yield replace(problem, path=(*at, *problem.path[1:]))
@@ -233,13 +224,3 @@ def _needed(spec: Object, kind: str, name: str) -> Decimal:
             most = max(most, sidecars + amount(container))
     together = sum((amount(container) for _, container in items(spec, "containers")), sidecars)
     return max(most, together)
-
-
-ROWS = (
-    Row(
-        "PodSpec.containers[].resources PodSpec.initContainers[].resources", _of_container, of=dict
-    ),
-    Row("ResourceClaim.request", label("request name")),
-    Row("PodSpec.resources", _of_pod, of=dict, since=POD_RESOURCES),
-    Row("PodSpec.overhead", _overhead, of=dict),
-)

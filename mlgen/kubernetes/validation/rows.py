@@ -4,13 +4,14 @@ The walk follows the definitions of the API (`schemas/kubernetes/api.json`), so 
 wherever its definition is used: those of `Toleration` in every pod of every kind.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
 
-from mlgen.kubernetes.definitions import definition, is_definition
+from mlgen.kubernetes.definitions import Definition, definition, is_definition, names
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.versions import SUPPORTED, KubeVersion
 from mlgen.problems import Problem, ValuePath
@@ -47,11 +48,11 @@ class Spot(NamedTuple):
 Rule = Callable[..., Iterator[Problem]]
 """The path and value that a row is about, and the mapping that has the field → problems."""
 
-Condition = Mapping[str, Sequence[Any]]
-"""Fields and the values of which they have one, None if it is omitted.
+Condition = Mapping[str, Sequence[Any] | str]
+"""Fields and the values of which they have one, None if it is omitted; or a pattern of the value.
 
 A name is that of a field beside the value, or of a definition around it: `PodSpec.hostNetwork`.
-"." is the value itself.
+"." is the value itself, and "{key}" its key in a mapping.
 """
 
 
@@ -61,14 +62,15 @@ class Row:
 
     Attributes:
         at: the definition and the field with the rule: `Toleration.key`. `[]` is each item of a
-            list. Several are separated by spaces. A definition alone is the mapping as a whole.
+            list, `{}` each value of a mapping, and `{key}` each key. Several are separated by
+            spaces. A definition alone is the mapping as a whole.
         rule: yields the problems of a value.
         when: conditions, of which all must hold.
         unless: conditions, of which none may hold.
         since: the first version with the rule.
         until: the last version with the rule.
         empty: it also applies to "", which otherwise counts as omitted.
-        required: the field must be there; `rule` yields the problem if it is not.
+        omitted: it also applies if the field is omitted.
         of: the type of the value; one of another type is passed over.
     """
 
@@ -79,14 +81,14 @@ class Row:
     since: KubeVersion = SUPPORTED[0]
     until: KubeVersion = SUPPORTED[-1]
     empty: bool = False
-    required: bool = False
+    omitted: bool = False
     of: type = object
 
     def problems_at(self, steps: Sequence[str], spot: Spot) -> Iterator[Problem]:
         """Yield the problems of all values at a path below a spot."""
         for path, value, parent in _values(spot.value, spot.path, steps, spot.value):
             omitted = value is None or (value == "" and not self.empty)
-            if not value if self.required else not omitted and isinstance(value, self.of):
+            if self.omitted or (not omitted and isinstance(value, self.of)):
                 holder = Spot(path, parent, "", spot.version, spot)
                 if self._applies(value, holder):
                     yield from self.rule(path, value, holder)
@@ -98,17 +100,26 @@ class Row:
         return not any(_holds(*each, value, holder) for each in self.unless.items())
 
 
-def _holds(name: str, allowed: Sequence[Any], value: Any, holder: Spot) -> bool:
+def _holds(name: str, allowed: Sequence[Any] | str, value: Any, holder: Spot) -> bool:
     """Return whether a condition of a row holds for a value."""
     if name == ".":
-        return value in allowed
+        return _fits(value, allowed)
+    if name == "{key}":
+        return _fits(holder.path[-1], allowed)
     parent, steps = holder.value, name.split(".")
     if is_definition(name):
         parent, steps = holder.around(steps[0]), steps[1:]
     if steps[1:] or name[-1] == "]":
         found = [found for _, found, _ in _values(parent, (), steps, parent)] or [None]
-        return any(value in allowed for value in found)
-    return parent.get(steps[0]) in allowed
+        return any(_fits(value, allowed) for value in found)
+    return _fits(parent.get(steps[0]), allowed)
+
+
+def _fits(value: Any, allowed: Sequence[Any] | str) -> bool:
+    """Return whether a value is one of those allowed, or fits a pattern."""
+    if isinstance(allowed, str):
+        return isinstance(value, str) and bool(re.fullmatch(allowed, value))
+    return value in allowed
 
 
 def _values(
@@ -120,24 +131,34 @@ def _values(
     if not isinstance(value, dict):
         return ()
     name = steps[0]
-    if name[-1] == "]":
-        return _items(value, path, steps)
+    if name[-1] in "]}":
+        return _members(value, path, steps)
     if len(steps) == 1:
         return (((*path, name), value.get(name), value),)
     return _values(value.get(name), (*path, name), steps[1:], value)
 
 
-def _items(
+def _members(
     value: Object, path: ValuePath, steps: Sequence[str]
 ) -> Iterator[tuple[ValuePath, Any, Object]]:
-    """Yield the same for each item of a list, in which null is an empty item."""
-    name = steps[0].removesuffix("[]")
+    """Yield the same for each member of a list or mapping, in which null is an empty one."""
+    name = _field(steps[0])
     found = value.get(name)
+    pairs: Iterable[tuple[Any, Any]] = ()
+    if steps[0][-1] == "]":
+        pairs = enumerate(found if isinstance(found, list) else ())
+    elif isinstance(found, dict):
+        pairs = zip(found, found, strict=True) if steps[0].endswith("{key}") else found.items()
     empty: Any = {} if steps[1:] else ""
-    for index, item in enumerate(found if isinstance(found, list) else ()):
-        inner = empty if item is None else item
+    for key, member in pairs:
+        inner = empty if member is None else member
         holder = inner if isinstance(inner, dict) else value
-        yield from _values(inner, (*path, name, index), steps[1:], holder)
+        yield from _values(inner, (*path, name, key), steps[1:], holder)
+
+
+def _field(step: str) -> str:
+    """Return the field of a step: `values[]` → values."""
+    return re.split(r"[\[{]", step, maxsplit=1)[0]
 
 
 def mapping(value: Any, *keys: str) -> Object:
@@ -177,27 +198,6 @@ def number(value: Object, key: str) -> int | None:
 def missing(at: ValuePath, name: str, hint: str = "") -> Problem:
     """Return the problem of a mapping that lacks a field."""
     return Problem(at, f'field "{name}" is missing', "missing-field", hint or f"add {name}")
-
-
-def needs(name: str, hint: str = "") -> Rule:
-    """Return the rule of a mapping that lacks a field which its conditions require."""
-
-    def rule(path: ValuePath, _: Any, holder: Spot) -> Iterator[Problem]:
-        yield missing(path, name, hint.format_map(defaultdict(str, holder.value)))
-
-    return rule
-
-
-def required(at: str, hint: str = "") -> Row:
-    """Return the row of a field that must be there, and not empty.
-
-    The API's schema has most of these fields, which need a row only for a hint.
-    """
-
-    def rule(path: ValuePath, _: Any, __: Spot) -> Iterator[Problem]:
-        yield missing(path[:-1], str(path[-1]), hint)
-
-    return Row(at, rule, required=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,6 +265,10 @@ class _Plan:
     inner: Mapping[str, str]
 
 
+NOTHING = Definition({}, (), {}, {})
+"""The definition of metadata on its own, of which the rows are all that is known."""
+
+
 class _Plans(dict[str, _Plan]):
     """What is checked in a version, by definition; made when it is needed."""
 
@@ -280,12 +284,12 @@ class _Plans(dict[str, _Plan]):
     def __missing__(self, kind: str) -> _Plan:
         always, rows = [], defaultdict(list)
         for row, steps in self.rows[kind]:
-            if row.required or not steps:
+            if row.omitted or not steps:
                 always.append((row, steps))
             else:
-                rows[steps[0].removesuffix("[]")].append((row, steps))
-        known = definition(kind, self.version)
-        hinted = {steps for row, steps in always if row.required}
+                rows[_field(steps[0])].append((row, steps))
+        known = definition(kind, self.version) if kind in names() else NOTHING
+        hinted = {steps for row, steps in always if row.omitted}
         required = {
             name: any(row.empty and len(steps) == 1 for row, steps in rows.get(name, ()))
             for name in known.required

@@ -1,18 +1,18 @@
-"""Rules for single values: names, keys, labels, ports, paths, numbers and enumerations.
+"""The rules that rows name: of names, keys, labels, ports, numbers, texts and enumerations.
 
-Most functions return a rule for a row (mlgen/kubernetes/validation/rows.py): path and value →
-problems. A value of another type than expected is passed over; the API's schema reports it. Source,
-unless noted otherwise: k8s.io/apimachinery v0.34.4, pkg/util/validation/validation.go.
+`RULES` has functions that return the rule of a row: path, value and spot → problems. A value of
+another type than expected is passed over; the API's schema reports it. Source, unless noted
+otherwise: k8s.io/apimachinery v0.34.4, pkg/util/validation/validation.go.
 """
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mlgen.kubernetes.limits import PORT_MAX
 from mlgen.kubernetes.names import DNS_1123, LABEL_MAX
-from mlgen.kubernetes.validation.rows import Rule, Spot
+from mlgen.kubernetes.validation.rows import Rule, Spot, missing, values
 from mlgen.problems import Code, Problem, ValuePath, choice
 
 SUBDOMAIN_MAX = 253
@@ -114,10 +114,10 @@ def qualified(what: str) -> Rule:
     return valid(is_qualified, what, f"{QUALIFIED_HINT}; a domain and a slash may precede them")
 
 
-label_key = qualified("label key")
+def label_value(what: str) -> Rule:
+    """The rules of IsValidLabelValue."""
+    return valid(is_label_value, what, QUALIFIED_HINT)
 
-label_value = valid(is_label_value, "label value", QUALIFIED_HINT)
-"""The rules of IsValidLabelValue."""
 
 data_key = valid(_is_data_key, "key", f"{KEY_HINT}; do not start with two dots")
 """The rules of IsConfigMapKey, which is also the syntax of the keys of a Secret."""
@@ -131,23 +131,10 @@ port_name = valid(
 """The rules of IsValidPortName."""
 
 
-def labels(path: ValuePath, value: Any, _: Spot | None = None) -> Iterator[Problem]:
-    """The rules of ValidateLabels."""
-    for key, text in value.items() if isinstance(value, dict) else ():
-        yield from label_key((*path, key), key)
-        yield from label_value((*path, key), text)
-
-
 def port(path: ValuePath, value: Any, _: Spot | None = None) -> Iterator[Problem]:
     """The rules of IsValidPortNum."""
     if is_number(value) and not 1 <= value <= PORT_MAX:
         yield invalid(path, value, "port", f"use a number from 1 to {PORT_MAX}")
-
-
-def port_or_zero(path: ValuePath, value: Any, _: Spot | None = None) -> Iterator[Problem]:
-    """The rules of a port that is omitted if it is 0."""
-    if value:
-        yield from port(path, value)
 
 
 def port_or_name(path: ValuePath, value: Any, spot: Spot | None = None) -> Iterator[Problem]:
@@ -156,37 +143,16 @@ def port_or_name(path: ValuePath, value: Any, spot: Spot | None = None) -> Itera
     yield from port(path, value)
 
 
-def _without_steps_up(at: ValuePath, value: str) -> Iterator[Problem]:
-    if ".." in value.split("/"):
-        yield Problem(at, f'the path "{value}" contains ".."', "bad-value", 'remove ".."')
+def shown_in(message: str, path: ValuePath, value: Any, beside: Mapping[str, Any]) -> str:
+    """Return a message with values in place of names in braces.
+
+    `{field}` is the field, `{value}` its value, and any other name a field beside it.
+    """
+    fields = {**beside, "field": path[-1] if path else "", "value": value}
+    return message.format_map(defaultdict(str, fields))
 
 
-def _relative(at: ValuePath, value: str) -> Iterator[Problem]:
-    if value.startswith("/"):
-        hint = 'remove the "/" at its start'
-        yield Problem(at, f'expected a relative path, got "{value}"', "bad-value", hint)
-    yield from _without_steps_up(at, value)
-
-
-def _file_path(at: ValuePath, value: str) -> Iterator[Problem]:
-    yield from _relative(at, value)
-    if value.startswith("..") and not value.startswith("../") and value != "..":
-        yield Problem(at, f'the path "{value}" starts with ".."', "bad-value", "use another name")
-
-
-def _absolute(at: ValuePath, value: str) -> Iterator[Problem]:
-    if not value.startswith("/"):
-        message = f'expected an absolute path, got "{value}"'
-        yield Problem(at, message, "bad-value", 'start it with "/"')
-
-
-without_steps_up, relative = texts(_without_steps_up), texts(_relative)
-file_path, absolute = texts(_file_path), texts(_absolute)
-"""The rules of ValidatePathNoBacksteps, ValidateLocalDescendingPath, ValidateLocalNonReservedPath
-and validateNFSVolumeSource (pkg/apis/core/validation/validation.go)."""
-
-
-def one_of(*allowed: str) -> Rule:
+def one_of(allowed: Sequence[str]) -> Rule:
     """Return the rule of an enumeration."""
 
     def check(at: ValuePath, value: str) -> Iterator[Problem]:
@@ -197,25 +163,42 @@ def one_of(*allowed: str) -> Rule:
     return texts(check)
 
 
-def few(limit: int, what: str = "items") -> Rule:
-    """Return the rule of a list that has at most so many items."""
+def like(pattern: str, hint: str, what: str = "", message: str = "") -> Rule:
+    """Return the rule of a text that a pattern describes: it is a valid `what`."""
+    told = message or f'"{{value}}" is not a valid {what}'
 
-    def rule(path: ValuePath, value: Any, _: Spot | None = None) -> Iterator[Problem]:
-        if isinstance(value, list) and len(value) > limit:
+    def check(at: ValuePath, value: str) -> Iterator[Problem]:
+        if not re.fullmatch(pattern, value):
+            yield Problem(at, shown_in(told, at, value, {}), "bad-value", hint)
+
+    return texts(check)
+
+
+def few(limit: int, what: str = "items") -> Rule:
+    """Return the rule of a list or text that has at most so many items or characters."""
+
+    def rule(path: ValuePath, value: Any, _: Spot) -> Iterator[Problem]:
+        if isinstance(value, list | str) and len(value) > limit:
             message = f"expected at most {limit} {what}, got {len(value)}"
             yield Problem(path, message, "bad-value")
 
     return rule
 
 
-def between(low: int, high: int | None = None) -> Rule:
+def between(
+    limits: Sequence[int | None], message: str = "", hint: str = "", code: Code = "bad-value"
+) -> Rule:
     """Return the rule of an integer in a range; None is no bound."""
+    low, high = limits
 
     def rule(path: ValuePath, value: Any, _: Spot | None = None) -> Iterator[Problem]:
-        if is_number(value) and value < low:
-            yield Problem(path, f"expected at least {low}, got {value}", "bad-value")
+        told = ""
+        if is_number(value) and low is not None and value < low:
+            told = f"expected at least {low}, got {value}"
         elif is_number(value) and high is not None and value > high:
-            yield Problem(path, f"expected at most {high}, got {value}", "bad-value")
+            told = f"expected at most {high}, got {value}"
+        if told:
+            yield Problem(path, shown_in(message or told, path, value, {}), code, hint)
 
     return rule
 
@@ -229,46 +212,93 @@ def forbidden(message: str, hint: str = "remove it", code: Code = "combination")
     """Return the rule of a value that its conditions do not allow.
 
     Args:
-        message: what is wrong; `{field}` is the field, `{value}` its value, and any other name in
-            braces a field beside it.
+        message: what is wrong; see `shown_in`.
         hint: what to do.
         code: the kind of problem.
     """
 
     def rule(path: ValuePath, value: Any, spot: Spot) -> Iterator[Problem]:
-        beside = {**spot.value, "field": path[-1] if path else "", "value": value}
-        yield Problem(path, message.format_map(defaultdict(str, beside)), code, hint)
+        yield Problem(path, shown_in(message, path, value, spot.value), code, hint)
 
     return rule
 
 
-def unique(key: str, what: str, hint: str = "remove one of the two", *, item: bool = False) -> Rule:
-    """Return the rule of a list whose items differ in a field.
+def required(hint: str) -> Rule:
+    """Return the rule of a field that must be there, and not empty.
+
+    The API's schema has most of these fields, which need a row only for a hint.
+    """
+
+    def rule(path: ValuePath, value: Any, _: Spot) -> Iterator[Problem]:
+        if not value:
+            yield missing(path[:-1], str(path[-1]), hint)
+
+    return rule
+
+
+def needs(name: str, hint: str = "") -> Rule:
+    """Return the rule of a mapping that lacks a field which its conditions require."""
+
+    def rule(path: ValuePath, value: Any, spot: Spot) -> Iterator[Problem]:
+        yield missing(path, name, shown_in(hint, path, value, spot.value))
+
+    return rule
+
+
+def only(names: Sequence[str], message: str) -> Rule:
+    """Return the rule of a mapping that may have some fields and no others."""
+
+    def rule(path: ValuePath, value: Any, _: Spot) -> Iterator[Problem]:
+        for field in value if isinstance(value, dict) else ():
+            if field not in names:
+                at = (*path, field)
+                yield conflict(at, shown_in(message, at, value[field], {}), "remove it")
+
+    return rule
+
+
+def unique(
+    keys: Mapping[str, Any],
+    what: str = "",
+    hint: str = "remove one of the two",
+    message: str = "",
+    *,
+    item: bool = False,
+) -> Rule:
+    """Return the rule of a list whose items differ.
 
     Args:
-        key: the field.
+        keys: the fields in which they differ, each with its default; without any, the items are
+            not mappings.
         what: what an item is called.
         hint: what to do with duplicates.
+        message: instead of one that has `what` and the first field.
         item: the problem is at the item, and not at its field; "" is a value too.
     """
 
     def rule(path: ValuePath, value: Any, _: Spot) -> Iterator[Problem]:
-        seen: set[str] = set()
-        for index, name in fields_of(value, key):
-            if name in seen and (name or item):
-                place = (*path, index) if item else (*path, index, key)
-                yield conflict(place, f"duplicate {what} {name}", hint)
-            seen.add(name)
+        seen = []
+        for index, each in enumerate(value if isinstance(value, list) else ()):
+            fields = each if isinstance(each, dict) else {}
+            found = [fields.get(key) or default for key, default in keys.items()] or [each]
+            if found in seen and (found[0] or item):
+                told = shown_in(message, (), "", fields) or f"duplicate {what} {found[0]}"
+                yield conflict((*path, index, *([] if item else list(keys)[:1])), told, hint)
+            seen.append(found)
 
     return rule
 
 
-def fields_of(listed: Any, key: str) -> Iterator[tuple[int, str]]:
-    """Yield the texts of a field of the items of a list, "" if it is omitted, with the indexes."""
-    for index, item in enumerate(listed if isinstance(listed, list) else ()):
-        if item is None or isinstance(item, dict):
-            name = (item or {}).get(key)
-            yield index, name if isinstance(name, str) else ""
+def one_item(name: str, message: str) -> Rule:
+    """Return the rule of a mapping with a list that has one item; `{count}` is how many it has."""
+
+    def rule(path: ValuePath, value: Any, _: Spot) -> Iterator[Problem]:
+        count = len(values(value, name))
+        if count != 1:
+            told = shown_in(message, path, value, {**value, "count": count})
+            yield conflict((*path, name), told, "write one value")
+
+    return rule
 
 
 def exactly_one(names: Sequence[str], message: str) -> Rule:
@@ -277,7 +307,7 @@ def exactly_one(names: Sequence[str], message: str) -> Rule:
     def rule(path: ValuePath, value: Any, _: Spot) -> Iterator[Problem]:
         present = [name for name in names if value.get(name) is not None]
         if not present:
-            told = message.format(field=path[-1])
+            told = shown_in(message, path, value, {})
             yield Problem(path, told, "missing-field", f"add one of: {', '.join(names)}")
         elif len(present) > 1:
             told = f"{' and '.join(present)} are mutually exclusive"
@@ -286,19 +316,14 @@ def exactly_one(names: Sequence[str], message: str) -> Rule:
     return rule
 
 
-def either(
-    first: str,
-    second: str,
-    hint: str = "keep or add one of them",
-    omitted: tuple[Any, ...] = (None, []),
-) -> Rule:
-    """Return the rule of a mapping that has one of two fields, and not both."""
-
-    def rule(path: ValuePath, value: Any, _: Spot) -> Iterator[Problem]:
-        if (value.get(first) in omitted) == (value.get(second) in omitted):
-            yield conflict(path, f"expected either {first} or {second}", hint)
-
-    return rule
+RULES: dict[str, Callable[..., Rule]] = {
+    rule.__name__: rule
+    for rule in (
+        *(between, exactly_one, few, forbidden, label, label_value, like, needs, one_item),
+        *(one_of, only, qualified, required, subdomain, unique),
+    )
+}
+"""The rules of rows, by name."""
 
 
 def _ip(at: ValuePath, value: str) -> Iterator[Problem]:
@@ -328,7 +353,7 @@ _HEXADECIMAL = r"[a-f0-9]{64}\Z"
 _PLACEHOLDER = r"\$\{|\$\(|\$[A-Za-z_]|\{\{|<[^>]*>"
 
 
-def image(at: ValuePath, reference: str) -> Iterator[Problem]:
+def _image(at: ValuePath, reference: str) -> Iterator[Problem]:
     """Return a problem if a text is not a reference to an image.
 
     The API server accepts any text; the container runtime refuses to pull what is not a reference
@@ -338,6 +363,9 @@ def image(at: ValuePath, reference: str) -> Iterator[Problem]:
     if hint:
         message = f'"{reference}" is not a valid image reference'
         yield Problem(at, message, "bad-value", hint)
+
+
+image = texts(_image)
 
 
 def _image_hint(reference: str) -> str:
