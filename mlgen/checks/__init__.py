@@ -8,14 +8,13 @@ import json
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from itertools import chain
 from typing import Any
 
 from mlgen.checks import references
 from mlgen.checks.admission import invalid_names, rejected_values
 from mlgen.checks.job_file import path_in_job_file
-from mlgen.checks.pods import ROLES, WORKLOADS, Located, Objects, Pods, pods_of, texts, title
+from mlgen.checks.pods import ROLES, WORKLOADS, Located, Objects, pods_of, texts, title
 from mlgen.checks.sense import doubtful_values
 from mlgen.kubernetes.limits import (
     APPLIED,
@@ -49,21 +48,21 @@ def job_problems(
         job_file: its data, in which the values of the objects are found.
     """
     job = Objects(name, objects, alike=bool(job_file))
+
+    def in_job_file(each: Located) -> Problem:
+        if each.problem.code not in ("no-such-peer", "namespace", "port"):
+            return each.problem
+        # The problem of an address is at the text with it.
+        path = path_in_job_file(job_file or {}, each.item, each.path)
+        return replace(each.problem, path=path or each.problem.path)
+
     problems = chain(
-        (_in_job_file(each, job_file or {}) for each in located(job, kube_version, job_file)),
+        map(in_job_file, located(job, kube_version, job_file)),
         doubtful_values(job, job_file),
         references.unused_claims(job),
         references.far_reaching_rights(job),
     )
     return list(dict.fromkeys(bounded(problems)))
-
-
-def _in_job_file(located: Located, job_file: Mapping[str, Any]) -> Problem:
-    """Return a problem of an object; that of an address has the path of the text with it."""
-    item, steps, problem = located
-    if problem.code not in ("no-such-peer", "namespace", "port"):
-        return problem
-    return replace(problem, path=path_in_job_file(job_file, item, steps) or problem.path)
 
 
 def located(
@@ -147,17 +146,23 @@ def _deciding(objects: Sequence[Object], job_file: Mapping[str, Any]) -> Iterato
         names = ", ".join(map(title, deciding)) or "none"
         message = f"expected exactly one deciding Job, got {names}"
         hint = "set successPolicy.role to a role that runs to completion"
-        problem = Problem(ROLES, message, "deciding", hint)
         jobs = [item for item in objects if item["kind"] == "Job"]
-        yield Located((deciding or jobs or objects)[0], ("metadata", "labels"), problem)
+        there = Problem(ROLES, message, "deciding", hint)
+        yield Located((deciding or jobs or objects)[0], ("metadata", "labels"), there)
 
 
 def _sizes(job: Objects) -> Iterator[Located]:
     """Check the sizes of objects, variables and arguments."""
-    split = next(
-        (pods for pods in job.pods if REPLICA_INDEX in pods.item["metadata"]["labels"]), None
-    )
-    hint = _shared(split) if split else "use fewer replicas"
+    hint = "use fewer replicas"
+    split = [pods for pods in job.pods if REPLICA_INDEX in pods.item["metadata"]["labels"]]
+    if split:
+        # Then the set gets smaller without a Job for each replica of a role.
+        on_host = split[0].template["spec"].get("hostNetwork")
+        same = "or give the roles the same fields:"
+        remedy = (
+            "or remove network.host: each" if on_host else f"{same} each {split[0].role_path[-1]}"
+        )
+        hint += f", {remedy} then needs no Job of its own"
     for item in job.distinct:
         for problem in sizes(item, hint):
             yield Located(item, (), problem)
@@ -165,16 +170,6 @@ def _sizes(job: Objects) -> Iterator[Located]:
         for text in texts([pods]):
             for problem in overlong(pods.role_path, text.label, text.text):
                 yield Located(pods.item, text.path, problem)
-
-
-def _shared(pods: Pods) -> str:
-    """Return how a set with a Job for each replica of a role gets smaller."""
-    if pods.template["spec"].get("hostNetwork"):
-        return "use fewer replicas, or remove network.host: each then needs no Job of its own"
-    return (
-        "use fewer replicas, or give the roles the same fields: "
-        f"each {pods.role_path[-1]} then needs no Job of its own"
-    )
 
 
 def _size(item: Object) -> int:
@@ -186,25 +181,9 @@ def _size(item: Object) -> int:
     metadata = {"namespace": "default", "annotations": {}} | item["metadata"]
     annotations = metadata["annotations"] or {}
     others = sum(len(name) + len(str(text).encode()) for name, text in annotations.items())
-    others += len(APPLIED) + len("\n")
-    item = item | {"metadata": metadata}
-    files = item.get("data") if item["kind"] == "ConfigMap" else None
-    if not isinstance(files, dict):
-        return others + _text_size(item)
-    empty = item | {"data": dict.fromkeys(files, "")}
-    return others + _text_size(empty) + sum(map(_file_size, files.values()))
-
-
-@lru_cache(maxsize=64)
-def _file_size(text: str) -> int:
-    """Return the number of bytes of a text in JSON without its quotes: jobs have equal files."""
-    return _text_size(text) - 2
-
-
-def _text_size(value: Any) -> int:
-    """Return the number of bytes of a value in the JSON of Go."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return len(text.encode()) + 5 * sum(map(text.count, "<>&"))
+    applied = item | {"metadata": metadata}
+    line = json.dumps(applied, ensure_ascii=False, separators=(",", ":")) + "\n"
+    return others + len(APPLIED) + len(line.encode()) + 5 * sum(map(line.count, "<>&"))
 
 
 def sizes(item: Object, hint: str) -> Iterator[Problem]:

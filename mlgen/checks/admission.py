@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mlgen.checks.job_file import path_in_job_file
-from mlgen.checks.pods import Located, role_path, title
+from mlgen.checks.pods import Located, role_path, title, value_at
 from mlgen.kubernetes import validation
 from mlgen.kubernetes.names import DNS_1035, DNS_1123, LABEL_MAX, STATEFUL_SET_MAX
 from mlgen.kubernetes.objects import Object
@@ -37,8 +37,7 @@ def rejected_values(
     """
     for item in objects:
         for broken in validation.broken_rules(item, kube_version):
-            path = path_in_job_file(job_file, item, broken.path)
-            message = broken.message
+            path, message = path_in_job_file(job_file, item, broken.path), broken.message
             if path is None and written_only:
                 continue
             if path is None and broken.code not in NAMES_CONTAINER:
@@ -48,15 +47,12 @@ def rejected_values(
             yield Located(item, broken.path, there)
 
 
-def _other_container(item: Object, broken: Problem) -> str:
+def _other_container(item: Object, problem: Problem) -> str:
     """Return how to make the only other container the training container, if that has no image."""
-    if broken.code != "missing-image" or broken.path[-2:] != ("containers", 0):
+    if problem.code != "missing-image" or problem.path[-2:] != ("containers", 0):
         return ""
-    others = [
-        container["name"]
-        for container in item["spec"]["template"]["spec"]["containers"][1:]
-        if container.get("image")
-    ]
+    containers = value_at(item, problem.path[:-1])[1:]
+    others = [container["name"] for container in containers if container.get("image")]
     return f", or write mainContainer: {others[0]}" if len(others) == 1 else ""
 
 

@@ -50,7 +50,8 @@ def path_in_job_file(
                 return written
             depth = min(depth, len(steps) - 1)
             # A container or volume that the job file lacks is mlgen's own.
-            if depth > deepest and not _is_item(steps[depth]):
+            step = steps[depth] if depth > deepest else 0
+            if isinstance(step, str) and "=" not in step:
                 best, deepest = written, depth
     root = _written(job_file, _of_the_job(job_file, item, path))
     return root or best or None
@@ -65,24 +66,15 @@ def _of_the_job(job_file: Mapping[str, Any], item: Object, path: ValuePath) -> V
         prefix = f"{job_file['metadata']['name']}-"
         volume = item["metadata"]["name"].removeprefix(prefix)
         roles = [(*ROLES, role) for role in value_at(job_file, ROLES) or {}]
-        for start in (SPEC, *roles):
-            files = (*start, "volumes", volume, "files", *path[1:])
-            if _written(job_file, files) == files:
-                return files
+        files = ((*start, "volumes", volume, "files", *path[1:]) for start in (SPEC, *roles))
+        return next((each for each in files if _written(job_file, each) == each), ())
     return ()
 
 
 def _equal(written: Any, value: Any) -> bool:
     """Return whether a value may come from one in the job file, where amounts may be numbers."""
-    scalar = (str, int, float)
-    return not (isinstance(written, scalar) and isinstance(value, scalar)) or str(written) == str(
-        value
-    )
-
-
-def _is_item(step: str | int) -> bool:
-    """Return whether a step leads to an item of a list."""
-    return isinstance(step, int) or "=" in step
+    scalars = isinstance(written, str | int | float) and isinstance(value, str | int | float)
+    return not scalars or str(written) == str(value)
 
 
 def _written(value: Any, steps: ValuePath) -> ValuePath:
@@ -102,16 +94,15 @@ def _candidates(item: Object, path: ValuePath) -> Iterator[tuple[ValuePath, Valu
 
     The first part must exist; the second may exist in part.
     """
-    if path[: len(TEMPLATE)] != TEMPLATE:
-        if item["kind"] == "PersistentVolumeClaim":
-            yield ("claims", item["metadata"]["name"]), path[1:]
-        elif path[:1] == ("spec",) and len(path) > 1:
-            yield (), (path[1],)
-        return
-    inner = path[len(TEMPLATE) :]
-    template = item["spec"]["template"]
-    yield ("template",), _named(template, inner)
-    yield from _short_forms(template, inner)
+    if path[: len(TEMPLATE)] == TEMPLATE:
+        inner, template = path[len(TEMPLATE) :], item["spec"]["template"]
+        yield ("template",), _named(template, inner)
+        if inner[:1] == ("spec",):
+            yield from _short_forms(template["spec"], inner[1:])
+    elif item["kind"] == "PersistentVolumeClaim":
+        yield ("claims", item["metadata"]["name"]), path[1:]
+    elif path[:1] == ("spec",) and len(path) > 1:
+        yield (), (path[1],)
 
 
 def _named(template: Object, steps: ValuePath) -> ValuePath:
@@ -119,69 +110,59 @@ def _named(template: Object, steps: ValuePath) -> ValuePath:
     named: list[str | int] = []
     value: Any = template
     for step in steps:
-        field = named[-1] if named else ""
+        key = KEYS.get(str(named[-1])) if named else None
         value = value[step] if has(value, step) else None
-        key = KEYS.get(str(field))
-        if isinstance(step, int) and key and isinstance(value, dict) and key in value:
-            named.append(f"{key}={value[key]}")
-        else:
-            named.append(step)
+        has_key = isinstance(step, int) and key and has(value, key)
+        named.append(f"{key}={value[key]}" if has_key else step)
     return tuple(named)
 
 
-def _short_forms(template: Object, steps: ValuePath) -> Iterator[tuple[ValuePath, ValuePath]]:
-    """Return the paths of the short forms in the job file that a value may come from."""
-    if steps[:1] == ("metadata",) or len(steps) < 2:  # noqa: PLR2004
-        return
-    field, rest = str(steps[1]), steps[2:]
-    pod = template["spec"]
-    if field == "volumes" and rest and has(pod.get("volumes"), rest[0]):
-        yield ("volumes",), (pod["volumes"][rest[0]].get("name", ""), *_source(rest[1:]))
-    elif field == "containers" and rest[:1] == (0,) and len(rest) > 1:
-        yield from _of_container(pod["containers"][0], str(rest[1]), rest[2:])
-    elif field == "initContainers" and rest[1:] == ("image",):
-        image = pod["initContainers"][rest[0]].get("image")
-        for name in ("waitImage", "kubectlImage", "gitImage"):
-            yield ("helpers",), (f"{name}={image}",)
-        yield (), ("image",)
-    else:
-        yield (), (field, *rest)
-        if field in ELSEWHERE:
-            yield (), ELSEWHERE[field]
+def _short_forms(pod: Object, steps: ValuePath) -> Iterator[tuple[ValuePath, ValuePath]]:
+    """Return the paths of the short forms in the job file that a value of a pod may come from."""
+    match steps:
+        case ("volumes", int(number), *source) if has(pod.get("volumes"), number):
+            name = pod["volumes"][number].get("name", "")
+            yield ("volumes",), (name, *_source(tuple(source)))
+        case ("containers", 0, _, *_):
+            yield from _of_container(pod["containers"][0], steps[2:])
+        case ("initContainers", int(), "image"):
+            for name in ("waitImage", "kubectlImage", "gitImage"):
+                yield ("helpers",), (f"{name}={value_at(pod, steps)}",)
+            yield (), ("image",)
+        case (field, *_):
+            yield (), steps
+            if field in ELSEWHERE:
+                yield (), ELSEWHERE[str(field)]
 
 
-SOURCES = {"persistentVolumeClaim": "pvc"}
+def _of_container(container: Object, steps: ValuePath) -> Iterator[tuple[ValuePath, ValuePath]]:
+    """Return the short forms of a value of the training container."""
+    item = value_at(container, steps[:2])
+    match steps:
+        case ("resources", *rest):
+            yield ("resources",), tuple(rest)
+            yield ("resources",), tuple(rest[1:])
+            yield (), ("resources",)
+        case ("env", int(), *rest) if item is not None:
+            source = rest if rest[:1] == ["valueFrom"] else []
+            yield ("env",), (item.get("name", ""), *source)
+        case ("volumeMounts", int(), *rest) if item is not None:
+            yield ("volumes",), (item.get("name", ""), *rest)
+        case ("ports", *_):
+            yield (), ("port",)
+        case _:
+            yield (), steps
+
+
 NAMES = ("claimName", "secretName", "name", "path")
 
 
 def _source(steps: ValuePath) -> ValuePath:
     """Return the path of a volume's source in its short form, which may be the name alone."""
-    if not steps:
-        return ()
-    source = SOURCES.get(str(steps[0]), steps[0])
-    return (
-        (source,) if source != "nfs" and steps[1:2] and steps[1] in NAMES else (source, *steps[1:])
-    )
-
-
-def _of_container(
-    container: Object, field: str, rest: ValuePath
-) -> Iterator[tuple[ValuePath, ValuePath]]:
-    """Return the short forms of a field of the training container."""
-    if field == "resources":
-        yield ("resources",), rest
-        yield ("resources",), rest[1:]
-        yield (), ("resources",)
-    elif field == "env" and rest and has(container.get("env"), rest[0]):
-        steps = rest[1:] if rest[1:2] == ("valueFrom",) else ()
-        yield ("env",), (container["env"][rest[0]].get("name", ""), *steps)
-    elif field == "volumeMounts" and rest and has(container.get("volumeMounts"), rest[0]):
-        mount = container["volumeMounts"][rest[0]]
-        yield ("volumes",), (mount.get("name", ""), *rest[1:])
-    elif field == "ports":
-        yield (), ("port",)
-    else:
-        yield (), (field, *rest)
+    if steps[:1] == ("persistentVolumeClaim",):
+        steps = ("pvc", *steps[1:])
+    is_name = steps[:1] != ("nfs",) and len(steps) > 1 and steps[1] in NAMES
+    return steps[:1] if is_name else steps
 
 
 def _step(value: Any, step: str | int) -> str | int | None:
@@ -189,12 +170,11 @@ def _step(value: Any, step: str | int) -> str | int | None:
 
     `name=main` stands for the item of a list with that name, and for a field with that value.
     """
-    if isinstance(step, str) and "=" in step and not has(value, step):
-        key, _, wanted = step.partition("=")
-        if isinstance(value, list):
-            for index, item in enumerate(value):
-                if isinstance(item, dict) and str(item.get(key)) == wanted:
-                    return index
-            return None
-        return key if has(value, key) and str(value[key]) == wanted else None
-    return step if has(value, step) else None
+    if has(value, step):
+        return step
+    key, equals, wanted = str(step).partition("=")
+    items = list(enumerate(value)) if isinstance(value, list) else [(key, value)]
+    for found, item in items if equals else []:
+        if has(item, key) and str(item[key]) == wanted:
+            return found
+    return None

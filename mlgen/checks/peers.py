@@ -5,7 +5,7 @@ namespace: where a Service has that name. In files, kubectl also names pods by t
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -42,8 +42,6 @@ OPERATOR_ROLES = ("chief", "evaluator", "launcher", "master", "ps", "scheduler",
 """Roles of operators, in whose Services' names a job may have no role, or one merged with another.
 """
 
-USE_EXISTING = "name a replica that exists"
-
 
 class Address(NamedTuple):
     """The name of one replica, or of a range of replicas.
@@ -60,6 +58,14 @@ class Address(NamedTuple):
     domain: str
     port: str
 
+    def ends(self, reader_indexes: Sequence[str] = ()) -> Sequence[str]:
+        """Return the first and the last host name; those of the replicas that read `$(…)`."""
+        if self.indexes.startswith("["):
+            ends: Sequence[str] = self.indexes[1:-1].split("-")
+        else:
+            ends = reader_indexes if self.indexes.startswith("$") else [self.indexes]
+        return [f"{self.prefix}{index}" for index in ends]
+
 
 def unknown_peers(job: Objects) -> Iterator[Located]:
     """Return where a job names a replica that does not exist, or a port on which none listens.
@@ -69,7 +75,7 @@ def unknown_peers(job: Objects) -> Iterator[Located]:
     directory = Directory(job)
     seen: set[tuple[Address, tuple[str, ...], bool]] = set()
     unknown: dict[tuple[str, Code], dict[str, tuple[Text, Problem]]] = {}
-    for text in (*texts(job.distinct_pods), *_annotations(job.distinct_pods), *_files(job)):
+    for text in (*texts(job.distinct_pods), *_others(job)):
         for address in directory.addresses(text):
             readers = text.reader_indexes if address.indexes.startswith("$") else ()
             key = (address, readers, text.dials)
@@ -93,16 +99,15 @@ def discovers_hosts(job: Objects) -> bool:
     return any(ELASTIC in item.get("data", {}) for item in job.of_kind("ConfigMap").values())
 
 
-def _annotations(workloads: Iterable[Pods]) -> Iterator[Text]:
-    """Return the annotations of pod templates, which containers can read."""
-    for pods in workloads:
+def _others(job: Objects) -> Iterator[Text]:
+    """Return annotations of pod templates, which containers can read, and files in ConfigMaps.
+
+    Scripts and the list of possible workers are left out.
+    """
+    for pods in job.distinct_pods:
         for name, text in pods.template["metadata"].get("annotations", {}).items():
             path = (*TEMPLATE, "metadata", "annotations", name)
             yield Text(pods.item, path, f"the annotation {name}", text)
-
-
-def _files(job: Objects) -> Iterator[Text]:
-    """Return the files in ConfigMaps, without scripts and without the list of possible workers."""
     for item in job.of_kind("ConfigMap").values():
         for key, text in item.get("data", {}).items():
             if not key.endswith(".sh") and key != ELASTIC:
@@ -117,15 +122,12 @@ class Directory:
     def __init__(self, job: Objects) -> None:
         self.job = job
         self.services = job.of_kind("Service")
-        subdomains = (pods.subdomain[1] for pods in job.distinct_pods)
-        self.subdomains = {job.name, *(name for name in subdomains if name)}
+        self.subdomains = {job.name, *(pods.subdomain[1] or job.name for pods in job.distinct_pods)}
         self.domains = {*self.subdomains, *self.services}
         self.prefixes = tuple(f"{name}-" for name in self.subdomains)
         self.namespace = next((item["metadata"].get("namespace") for item in job.items), None)
-        roles = {pods.template["metadata"]["labels"].get(ROLE) for pods in job.distinct_pods} - {
-            None
-        }
-        self.hosts = {f"{prefix}{role}-" for prefix in self.prefixes for role in roles}
+        roles = {pods.template["metadata"]["labels"].get(ROLE) for pods in job.distinct_pods}
+        self.hosts = {f"{prefix}{role}-" for prefix in self.prefixes for role in roles - {None}}
         self.hosts |= {f"{name}-" for name in job.by_host}
         self.names = self.hosts | {f"{job.name}-{role}-" for role in OPERATOR_ROLES}
 
@@ -143,10 +145,8 @@ class Directory:
 
     def _is_of_job(self, address: Address) -> bool:
         """Return whether this is the address of a replica, not any text with dash and dot."""
-        has_service = address.domain.split(".")[1] in self.domains or any(
-            f"{address.prefix}{index}" in self.services for index in _ends(address.indexes, ())
-        )
-        if has_service:
+        has_service = address.domain.split(".")[1] in self.domains
+        if has_service or any(host in self.services for host in address.ends()):
             return bool(address.port) or address.prefix.startswith(self.prefixes)
         return bool(address.port) and address.prefix in self.names
 
@@ -161,54 +161,42 @@ class Directory:
             text: that contains the address.
         """
         dials = bool(address.port) or text.dials
-        for index in _ends(address.indexes, text.reader_indexes):
-            host = f"{address.prefix}{index}"
-            problem = self._of_host(host, address.domain, address.port, dials=dials)
-            if problem:
-                return problem
-        return None
+        hosts = address.ends(text.reader_indexes)
+        problems = (self._of_host(host, address, dials=dials) for host in hosts)
+        return next(filter(None, problems), None)
 
-    def _of_host(self, host: str, domain: str, port: str, *, dials: bool) -> Problem | None:
+    def _of_host(self, host: str, address: Address, *, dials: bool) -> Problem | None:
         """Return what is wrong with the address of one replica.
 
         Args:
-            host: the host name.
-            domain: from the first dot on, or "".
-            port: digits, or "".
+            host: its host name.
+            address: that it is in.
             dials: whether the host name alone must resolve.
         """
-        subdomain, _, rest = domain.removeprefix(".").partition(".")
+        subdomain, _, rest = address.domain.removeprefix(".").partition(".")
         service, pods = self.services.get(host), self._pods(host)
         if subdomain not in self.domains and service is not None:  # <Service>.<namespace>
             subdomain, rest = "", f"{subdomain}.{rest}" if subdomain else ""
         namespace, svc, _ = f"{rest}..".split(".", 2)
         if pods is None:
-            message = f'names the peer "{host}"{{more}}, but there is no such pod'
-            return Problem((), message, "no-such-peer", USE_EXISTING)
+            return _unknown(host, "there is no such pod")
         if service is None and subdomain not in self.domains:
-            name = f"{host}{domain}"
-            message = f'names the peer "{name}"{{more}}, but there is no Service of that name'
-            hint = f"use the address {host}.{pods.subdomain[1]}"
-            return Problem((), message, "no-such-peer", hint) if dials or domain else None
+            name, hint = f"{host}{address.domain}", f"use the address {host}.{pods.subdomain[1]}"
+            is_reached = dials or address.domain
+            return _unknown(name, "there is no Service of that name", hint) if is_reached else None
         if subdomain and subdomain != pods.subdomain[1]:
-            message = (
-                f'names the peer "{host}.{subdomain}"{{more}}, '
-                f"but {host} does not have that subdomain"
-            )
-            return Problem((), message, "no-such-peer", USE_EXISTING)
+            return _unknown(f"{host}.{subdomain}", f"{host} does not have that subdomain")
         if svc == "svc" and namespace != (self.namespace or namespace):
+            own = self.namespace
             message = (
-                f'names "{host}"{{more}} in the namespace {namespace}, '
-                f"but the job is in {self.namespace}"
+                f'names "{host}"{{more}} in the namespace {namespace}, but the job is in {own}'
             )
-            return Problem((), message, "namespace", f"use the namespace {self.namespace}")
+            return Problem((), message, "namespace", f"use the namespace {own}")
         together, count = pods.together or 0, pods.count or 0
         if pods.indexed and together and together <= (pods.index(host) or 0) < count:
-            message = f'names the peer "{host}"{{more}}, but only {pods.together} run at a time'
-            return Problem(
-                (), message, "no-such-peer", "set parallelism to the value of completions"
-            )
-        return _wrong_port(host, port, service) if service and not subdomain else None
+            hint = "set parallelism to the value of completions"
+            return _unknown(host, f"only {together} run at a time", hint)
+        return _wrong_port(host, address.port, service) if service and not subdomain else None
 
     def _pods(self, host: str) -> Pods | None:
         """Return the pods with this host name, else those selected by the Service of this name."""
@@ -219,26 +207,19 @@ class Directory:
         return next(self.job.selected(selector), None)
 
 
+def _unknown(name: str, reason: str, hint: str = "name a replica that exists") -> Problem:
+    message = f'names the peer "{name}"{{more}}, but {reason}'
+    return Problem((), message, "no-such-peer", hint)
+
+
 def _wrong_port(host: str, port: str, service: Object) -> Problem | None:
-    """Return what is wrong if a Service does not forward a port.
+    """Return what is wrong if the Service of a replica does not forward a port, if there is one.
 
     A headless Service has no ports, and leads to every port of its pods, declared or not.
-
-    Args:
-        host: the replica, for the message.
-        port: digits, or "" for an address without one.
-        service: the Service of that name.
     """
     ports = [item["port"] for item in service["spec"].get("ports", [])]
     if not port or not ports or int(port) in ports:
         return None
-    declared = ", ".join(map(str, ports))
-    message = f"uses port {port} of {host}{{more}}, whose Service forwards only {declared}"
+    only = ", ".join(map(str, ports))
+    message = f"uses port {port} of {host}{{more}}, whose Service forwards only {only}"
     return Problem((), message, "port", "use that port, or set the port of the role")
-
-
-def _ends(index: str, reader_indexes: tuple[str, ...]) -> Sequence[str]:
-    """Return the first and the last index of a range, or of the replicas that read `$(…)`."""
-    if index.startswith("["):
-        return index[1:-1].split("-")
-    return reader_indexes if index.startswith("$") else [index]

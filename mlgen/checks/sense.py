@@ -4,13 +4,14 @@ Such as 64 bytes of memory, a command in one word, or a reference to a variable 
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from mlgen import flow
 from mlgen.checks.job_file import path_in_job_file
-from mlgen.checks.pods import POD, Objects, Pods
+from mlgen.checks.pods import Objects, Pods
 from mlgen.kubernetes.quantity import parse
 from mlgen.problems import Problem, ValuePath, did_you_mean
 from mlgen.shell import is_shell, program, text_index
@@ -18,11 +19,13 @@ from mlgen.shell import is_shell, program, text_index
 MIN_BYTES = 1 << 20
 """Container runtimes start no container with less memory than a few MiB."""
 
-BYTES = ("memory", "ephemeral-storage")
-
 NODE_DNS = ("ClusterFirst", "Default")
 """DNS policies by which pods on the host network use the DNS servers of their node:
 https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#pod-s-dns-policy."""
+
+Doubts = Iterator[tuple[ValuePath | None, Problem]]
+"""Problems of a container, each with the path of its value in the container, if it has one there;
+its own path is that in a role of the job file. A path that begins with `spec` is of the object."""
 
 
 def doubtful_values(job: Objects, job_file: Mapping[str, Any] | None = None) -> Iterator[Problem]:
@@ -36,48 +39,23 @@ def doubtful_values(job: Objects, job_file: Mapping[str, Any] | None = None) -> 
     for pods in job.distinct_pods:
         if together:
             yield from _dns_policy(pods)
-        volumes = {volume["name"]: volume.get("emptyDir") or {} for _, volume in pods.volumes()}
+        volumes = {item["name"]: (at, item.get("emptyDir") or {}) for at, item in pods.volumes()}
         for number, (path, container) in enumerate(pods.containers()):
             is_main = number == len(pods.template["spec"].get("initContainers") or [])
-            for problem in _of_container(pods, container, volumes):
-                default = problem.path if is_main else (*pods.role_path, "template")
-                steps = _in_object(pods, path, container, problem.path[len(pods.role_path) :])
+            doubts = chain(
+                _amounts(container),
+                _memory_volumes(container, volumes),
+                _commands(container),
+                _unreplaced_in_env(container),
+                _unreplaced_in_command(container),
+            )
+            for at, problem in doubts:
+                steps = at if at is None or at[0] == "spec" else (*path, *at)
                 written = steps and path_in_job_file(job_file or {}, pods.item, steps)
+                default = (*pods.role_path, *(problem.path if is_main else ("template",)))
                 prefix = "" if is_main else f"container {container['name']}: "
                 message = f"{prefix}{problem.message}"
                 yield replace(problem, path=written or default, message=message)
-
-
-def _in_object(
-    pods: Pods, path: ValuePath, container: dict[str, Any], field: ValuePath
-) -> ValuePath | None:
-    """Return the path in the object of a container's field, or of a volume; None for others."""
-    steps: ValuePath | None = (*path, *field)
-    if field[0] == "volumes":
-        names = [volume["name"] for _, volume in pods.volumes()]
-        steps = (*POD, "volumes", names.index(field[1]), *field[2:])
-    elif field[0] == "env":
-        names = [variable["name"] for variable in container["env"]]
-        steps = (*path, "env", names.index(field[1]), "value")
-    elif field[0] == "shmSize":
-        steps = None
-    return steps
-
-
-def _of_container(
-    pods: Pods, container: dict[str, Any], volumes: Mapping[str, Mapping[str, Any]]
-) -> Iterator[Problem]:
-    """Return the problems of a container, with their paths in a role of the job file.
-
-    Args:
-        pods: have the container.
-        container: one of theirs.
-        volumes: the `emptyDir` of each of their volumes, by name; {} for other volumes.
-    """
-    yield from _amounts(pods, container)
-    yield from _memory_volumes(pods, container, volumes)
-    yield from doubtful_commands(pods.role_path, container)
-    yield from unreplaced_references(pods.role_path, container)
 
 
 def _dns_policy(pods: Pods) -> Iterator[Problem]:
@@ -91,28 +69,23 @@ def _dns_policy(pods: Pods) -> Iterator[Problem]:
         yield Problem(path, message, "combination", hint, warning=True)
 
 
-def _amounts(pods: Pods, container: dict[str, Any]) -> Iterator[Problem]:
+def _amounts(container: dict[str, Any]) -> Doubts:
     """Report memory or storage of a few bytes. With such a limit, no container starts."""
     resources = container.get("resources") or {}
-    for name in BYTES:
+    for name in ("memory", "ephemeral-storage"):
         for kind in ("limits", "requests"):
             text = (resources.get(kind) or {}).get(name)
             amount = _bytes(text)
             if amount is None or not 0 < amount < MIN_BYTES:
                 continue
-            path = (*pods.role_path, "resources", kind, name)
-            message, hint = _too_small(name, str(text), amount)
-            yield Problem(path, message, "bad-value", hint, warning=kind == "requests")
+            path = ("resources", kind, name)
+            message = f"{text} is {amount:g} byte{'s' if amount > 1 else ''} of {name}"
+            if str(text).endswith("m"):
+                message += ", as m means thousandths"
+            meant = str(text).rstrip("munkKi")
+            hint = f"write {meant}Gi or {meant}Mi"
+            yield path, Problem(path, message, "bad-value", hint, warning=kind == "requests")
             break
-
-
-def _too_small(name: str, text: str, amount: float) -> tuple[str, str]:
-    """Return what is wrong with a tiny amount, and what was probably meant."""
-    number = text.rstrip("munkKi")
-    message = f"{text} is {amount:g} byte{'s' if amount > 1 else ''} of {name}"
-    if text.endswith("m"):
-        message += ", as m means thousandths"
-    return message, f"write {number}Gi or {number}Mi"
 
 
 def _bytes(text: Any) -> float | None:
@@ -124,27 +97,35 @@ def _bytes(text: Any) -> float | None:
 
 
 def _memory_volumes(
-    pods: Pods, container: dict[str, Any], volumes: Mapping[str, Mapping[str, Any]]
-) -> Iterator[Problem]:
+    container: dict[str, Any], volumes: Mapping[str, tuple[ValuePath, Mapping[str, Any]]]
+) -> Doubts:
     """Report volumes in memory that may hold more than the container's memory limit.
 
     What is written to them counts against that limit:
     https://kubernetes.io/docs/concepts/storage/volumes/#emptydir
+
+    Args:
+        container: of a pod.
+        volumes: the path and the `emptyDir` of each volume of the pod, by name.
     """
-    limit = _bytes(((container.get("resources") or {}).get("limits") or {}).get("memory"))
+    memory = ((container.get("resources") or {}).get("limits") or {}).get("memory")
+    limit = _bytes(memory)
     if limit is None or limit < MIN_BYTES:
         return
     for mount in container.get("volumeMounts") or []:
-        volume = volumes.get(mount["name"], {})
-        size = _bytes(volume.get("sizeLimit")) if volume.get("medium") == "Memory" else None
+        at, volume = volumes.get(mount["name"], ((), {}))
+        text = volume.get("sizeLimit")
+        size = _bytes(text) if volume.get("medium") == "Memory" else None
         if size is None or size <= limit:
             continue
-        text, memory = volume["sizeLimit"], container["resources"]["limits"]["memory"]
-        is_shm = mount["name"] == "mlgen-shm"
-        path = ("shmSize",) if is_shm else ("volumes", mount["name"], "emptyDir", "sizeLimit")
+        path = ("volumes", mount["name"], "emptyDir", "sizeLimit")
         message = f"{text} in memory exceeds the memory limit, {memory}, against which it counts"
         hint = f"write less than {memory}, or raise the limit"
-        yield Problem((*pods.role_path, *path), message, "combination", hint, warning=True)
+        problem = Problem(path, message, "combination", hint, warning=True)
+        if mount["name"] == "mlgen-shm":
+            yield None, replace(problem, path=("shmSize",))
+        else:
+            yield (*at, *path[2:]), problem
 
 
 WRAPPERS = frozenset(("env", "tini", "dumb-init", "exec", "nohup"))
@@ -160,54 +141,43 @@ PLACEHOLDERS = ("--", "-", "_")
 """Words after a shell's text that only fill its $0."""
 
 
-def doubtful_commands(fields: ValuePath, container: dict[str, Any]) -> Iterator[Problem]:
-    """Return problems with the command line of a container.
-
-    Args:
-        fields: the path in the job file below which the container's fields are.
-        container: of a pod.
-    """
-    command = [str(word) for word in container.get("command") or []]
-    args = [str(word) for word in container.get("args") or []]
-    if command and re.search(r"\s", command[0]):
-        yield _one_word((*fields, "command", 0), command[0])
-    ignored = _ignored_words([*command, *args])
-    if ignored:
-        text, number = ignored
-        words = [*command, *args]
-        last = number - len(command)
-        path = (*fields, "command", number) if last < 0 else (*fields, "args", last)
-        message = f'the shell ignores "{_shown(words[number])}": its command is "{_shown(text)}"'
-        meant = _shown(" ".join([text, *words[number:]]))
-        yield Problem(path, message, "no-effect", f'write one string, "{meant}"', warning=True)
-
-
-def _one_word(path: ValuePath, word: str) -> Problem:
-    """Return the problem of a program with spaces in its name; the name of a file may have some."""
-    message = f'the container would look for a program of the name "{_shown(word)}"'
-    line = flow.words(word, command=True)
-    hint = f"write {line}" if word.strip() else "write the name of a program"
-    return Problem(path, message, "bad-value", hint, warning=word.startswith(("/", ".")))
-
-
-def _ignored_words(words: Sequence[str]) -> tuple[str, int] | None:
-    """Return the text that a shell runs, and the index of the first word that it ignores.
+def _commands(container: dict[str, Any]) -> Doubts:
+    """Report a program with spaces in its name, and words that a shell ignores.
 
     The words after the text of `sh -c` are its parameters $0, $1 and so on:
     https://pubs.opengroup.org/onlinepubs/9699919799/utilities/sh.html
     """
-    index = text_index(words, _start(words))
-    if index is None or index + 1 >= len(words) or re.search(PARAMETERS, words[index]):
-        return None
-    name = words[index + 1]
+    words = _words(container)
+    texts = [text for _, text in words]
+    if container.get("command") and re.search(r"\s", texts[0]):
+        # The name of a file may have spaces.
+        path, word = words[0]
+        message = f'the container would look for a program of the name "{_shown(word)}"'
+        line = flow.words(word, command=True)
+        hint = f"write {line}" if word.strip() else "write the name of a program"
+        is_file = word.startswith(("/", "."))
+        yield path, Problem(path, message, "bad-value", hint, warning=is_file)
+    wraps = (program(word) in WRAPPERS or word.startswith("-") for word in texts)
+    start = next((number for number, wrap in enumerate(wraps) if not wrap), len(texts))
+    index = text_index(texts, start)
+    if index is None or index + 1 >= len(texts) or re.search(PARAMETERS, texts[index]):
+        return
+    name = texts[index + 1]
     rest = index + 2 if name in PLACEHOLDERS or is_shell(name) else index + 1
-    return (words[index], rest) if rest < len(words) else None
+    if rest < len(texts):
+        path, word = words[rest]
+        message = f'the shell ignores "{_shown(word)}": its command is "{_shown(texts[index])}"'
+        hint = f'write one string, "{_shown(" ".join([texts[index], *texts[rest:]]))}"'
+        yield path, Problem(path, message, "no-effect", hint, warning=True)
 
 
-def _start(words: Sequence[str]) -> int:
-    """Return the index of the first word that is no wrapper, and no option of one."""
-    wraps = (program(word) in WRAPPERS or word.startswith("-") for word in words)
-    return next((index for index, wrap in enumerate(wraps) if not wrap), len(words))
+def _words(container: dict[str, Any]) -> list[tuple[ValuePath, str]]:
+    """Return the words of the command line, with their paths in the container."""
+    return [
+        ((field, number), str(word))
+        for field in ("command", "args")
+        for number, word in enumerate(container.get(field) or [])
+    ]
 
 
 def _shown(text: str) -> str:
@@ -234,47 +204,36 @@ SERVICE = r"\w+_SERVICE_(HOST|PORT)\w*|\w+_PORT(_\d+_(TCP|UDP)\w*)?"
 """Variables of the Services in the namespace, and of the API server."""
 
 
-def unreplaced_references(fields: ValuePath, container: dict[str, Any]) -> Iterator[Problem]:
-    """Return a warning for each reference in a container that is not replaced.
-
-    Args:
-        fields: the path in the job file below which the container's fields are.
-        container: of a pod.
-    """
+def _unreplaced_in_env(container: dict[str, Any]) -> Doubts:
+    """Return a warning for each reference in a variable that is not replaced."""
     env = container.get("env") or []
-    names = [variable["name"] for variable in env]
-    last = {name: number for number, name in enumerate(names)}
-    unknowable = bool(container.get("envFrom"))
+    last = {variable["name"]: number for number, variable in enumerate(env)}
     before: set[str] = set()
     for number, variable in enumerate(env):
+        path, at = ("env", variable["name"]), ("env", number, "value")
         for name in _references(str(variable.get("value") or "")):
-            path = (*fields, "env", variable["name"])
             if name in before:
                 continue
             if last.get(name, -1) > number:
-                yield _warning(path, name, f"env defines {name} after it", f"define {name} first")
-            elif not unknowable and _is_variable(name):
-                yield _undefined(path, name, (other for other in names if other != name))
+                reason = f"env defines {name} after it"
+                yield at, _warning(path, name, reason, f"define {name} first")
+            elif not container.get("envFrom") and _is_variable(name):
+                yield at, _undefined(path, name, last)
         before.add(variable["name"])
-    if not unknowable:
-        yield from _in_command(fields, container, last)
 
 
-def _in_command(
-    fields: ValuePath, container: dict[str, Any], names: Collection[str]
-) -> Iterator[Problem]:
-    """Return a warning for each reference in command and args to an undefined variable."""
-    command, args = ([*map(str, container.get(name) or [])] for name in ("command", "args"))
-    without_shell = bool(command) and not any(is_shell(word) for word in (*command, *args))
-    for field, words in (("command", command), ("args", args)):
-        for number, word in enumerate(words):
-            for name in (name for name in _references(word) if name not in names):
-                path = (*fields, field, number)
-                if _is_variable(name):
-                    yield _undefined(path, name, names)
-                elif without_shell and re.fullmatch(COMMAND, name):
-                    message, hint = "there is no shell", "write command: [sh, -c, …]"
-                    yield _warning(path, name, message, hint)
+def _unreplaced_in_command(container: dict[str, Any]) -> Doubts:
+    """Return a warning for each reference in a command line that is not replaced."""
+    names = {variable["name"]: None for variable in container.get("env") or []}
+    words = [] if container.get("envFrom") else _words(container)
+    without_shell = container.get("command") and not any(is_shell(word) for _, word in words)
+    for path, word in words:
+        for name in (name for name in _references(word) if name not in names):
+            if _is_variable(name):
+                yield path, _undefined(path, name, names)
+            elif without_shell and re.fullmatch(COMMAND, name):
+                hint = "write command: [sh, -c, …]"
+                yield path, _warning(path, name, "there is no shell", hint)
 
 
 def _is_variable(name: str) -> bool:
@@ -289,7 +248,7 @@ def _references(text: str) -> Iterator[str]:
 
 
 def _undefined(path: ValuePath, name: str, names: Iterable[str]) -> Problem:
-    if path[-2:] == ("env", name):
+    if path == ("env", name):
         hint = "write its whole value; variables of the image do not count"
         return _warning(path, name, f"env does not define {name} before", hint)
     hint = did_you_mean(name, names) or "define it there; variables of the image do not count"
