@@ -51,7 +51,7 @@ def write_roles(jobset: JobSet, job: ReplicatedJob) -> None:
             jobset.report("selector", job.spec.get(name))
     managed_by = job.spec.get("managedBy")
     if managed_by.value != JOB_CONTROLLER:
-        jobset.builder.put(("spec", "runPolicy", "managedBy"), managed_by)
+        jobset.put(("spec", "runPolicy", "managedBy"), managed_by)
     for name in ("labels", "annotations"):
         metadata = job.source.get("template", "metadata", name)
         if set(metadata.value or {}) - PLACEMENT:
@@ -180,7 +180,7 @@ def _write_claims(jobset: JobSet) -> None:
                 jobset.report("unmounted-claim" if name else "unnamed-claim", claim, name=name)
                 continue
             claim_name = f"{name}-{jobset.builder.name}"
-            jobset.builder.put(("spec", "claims", claim_name), claim.get("spec"))
+            jobset.put(("spec", "claims", claim_name), claim.get("spec"))
             if is_kept:
                 jobset.report("deleted-claim", claim, name=claim_name)
             elif ttl:
@@ -217,7 +217,7 @@ def _write_policies(jobset: JobSet) -> None:
 
     The TTL is that of the whole job: that of the Jobs if the JobSet has none.
     """
-    spec, put, path = jobset.spec, jobset.builder.put, ("spec", "runPolicy")
+    spec, put, path = jobset.spec, jobset.put, ("spec", "runPolicy")
     for name in ("suspend", "activeDeadlineSeconds", "ttlSecondsAfterFinished"):
         put((*path, name), spec.get(name))
     if spec.get("managedBy").value != CONTROLLER:
@@ -251,7 +251,7 @@ def _check_coordinator(jobset: JobSet, coordinator: SourceValue) -> None:
 
 def _write_success_policy(jobset: JobSet) -> None:
     """Write the deciding roles, how many pods must succeed, and the cleanup of the rest."""
-    policy, put = jobset.spec.get("successPolicy"), jobset.builder.put
+    policy, put = jobset.spec.get("successPolicy"), jobset.put
     targets, operator = policy.get("targetReplicatedJobs"), policy.get("operator")
     jobset.require_names(targets.items())
     source = targets or policy or jobset.spec.get("replicatedJobs")
@@ -297,7 +297,7 @@ def _write_success_count(jobset: JobSet, decider: ReplicatedJob | None) -> None:
         elif indexes is not None:
             count = None
         if job is decider and count is not None:
-            jobset.builder.put(("spec", "successPolicy", "replicas"), rules, count)
+            jobset.put(("spec", "successPolicy", "replicas"), rules, count)
         elif rules:
             jobset.report(
                 "all-succeed" if job is decider else "all-of-another", rules, name=job.name

@@ -4,17 +4,14 @@ Sources: kubernetes-sigs/jobset, pkg/webhooks/jobset_webhook.go for names and de
 pkg/controllers/depends_on.go and startup_policy.go for the order.
 """
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mlgen.bounds import ROLES
-from mlgen.dialects import _problems
 from mlgen.dialects._builder import Builder, SourceValue
+from mlgen.dialects._resource import NAME, Resource
 from mlgen.problems import choice, did_you_mean
-
-JOB_NAME = re.compile("[a-z]([-a-z0-9]*[a-z0-9])?")
 
 EXIT_CODES = frozenset(range(1, 256))
 """The exit codes of a container that has failed."""
@@ -135,18 +132,18 @@ class ReplicatedJob:
         return permanent
 
 
-class JobSet:
+class JobSet(Resource):
     """A JobSet.
 
     Attributes:
-        builder: of the TrainingJob.
-        spec: of the JobSet.
         jobs: the replicated Jobs in their order.
         rules: those of the failurePolicy that are evaluated.
     """
 
+    dialect = "jobset"
+
     def __init__(self, builder: Builder) -> None:
-        self.builder, self.spec = builder, builder.spec
+        super().__init__(builder)
         self.jobs: list[ReplicatedJob] = []
         self.rules: list[SourceValue] = []
         for source in self.spec.get("replicatedJobs").items():
@@ -156,7 +153,7 @@ class JobSet:
         """Read a replicated Job; report a duplicate or invalid name."""
         if name.value in [job.name for job in self.jobs]:
             self.report("duplicate-name", name)
-        elif not JOB_NAME.fullmatch(name.value):
+        elif not NAME.fullmatch(name.value):
             self.report("invalid-name", name)
         else:
             job_count, first_index = source.value.get("replicas", 1), self.job_count(self.jobs)
@@ -178,14 +175,12 @@ class JobSet:
             self.report("one-success", parallelism)
         return at_once
 
-    def report(self, problem: str, source: SourceValue, **added: object) -> None:
-        """Report a problem of the table."""
-        _problems.report(self.builder, "jobset", problem, source, **added)
-
-    def put(self, job: ReplicatedJob, field: str, source: SourceValue, value: Any = None) -> None:
+    def put_all(
+        self, job: ReplicatedJob, field: str, source: SourceValue, value: Any = None
+    ) -> None:
         """Write a field of the roles of a replicated Job."""
         for role in job.roles:
-            self.builder.put(("spec", "roles", role, field), source, value)
+            self.put(("spec", "roles", role, field), source, value)
 
     @property
     def running(self) -> list[ReplicatedJob]:
@@ -195,7 +190,7 @@ class JobSet:
     @property
     def is_queued(self) -> bool:
         """Return whether Kueue manages the job, and alone suspends and resumes its Jobs."""
-        return bool(self.builder.data["spec"].get("scheduling", {}).get("gang") == "kueue")
+        return self.gang == "kueue"
 
     def job_count(self, jobs: Iterable[ReplicatedJob]) -> int:
         """Return the number of Jobs of replicated Jobs."""
@@ -246,7 +241,7 @@ class JobSet:
                     waits += self._waits(dependency, earlier[name.value], status)
             for other in earlier.values() if in_order else ():
                 waits += self._waits(order, other, "Ready")
-            self.put(job, "waitFor", job.source.get("dependsOn") or order, waits)
+            self.put_all(job, "waitFor", job.source.get("dependsOn") or order, waits)
             earlier[job.name] = job
 
     def _waits(

@@ -145,7 +145,7 @@ def write_restarts(jobset: JobSet) -> None:
         builder.restart_together(source, "All" if every else [r for job in gang for r in job.roles])
         failures = [failure for job in gang if job.restarts_all for failure in job.failures]
         limit = max((failure.limit for failure in failures if failure.codes), default=0)
-        builder.put(("spec", "runPolicy", "backoffLimit"), source, limit)
+        jobset.put(("spec", "runPolicy", "backoffLimit"), source, limit)
         _report_uncounted(jobset, failures)
     for job in jobset.running:
         deadline = job.spec.get("activeDeadlineSeconds")
@@ -203,10 +203,10 @@ def write_retries(jobset: JobSet, job: ReplicatedJob) -> None:
     """Write the restart policy, the number of replicas and the limits of each role."""
     spec, source = job.spec, job.pod_template.get("spec", "restartPolicy")
     restart_policy = source.value or "OnFailure"
-    jobset.put(job, "restartPolicy", source, restart_policy)
+    jobset.put_all(job, "restartPolicy", source, restart_policy)
     pods = spec.get("completions") or spec.get("parallelism")
-    jobset.put(job, "replicas", pods, job.pod_count if pods else None)
-    jobset.put(job, "activeDeadlineSeconds", spec.get("activeDeadlineSeconds"))
+    jobset.put_all(job, "replicas", pods, job.pod_count if pods else None)
+    jobset.put_all(job, "activeDeadlineSeconds", spec.get("activeDeadlineSeconds"))
     if restart_policy == "Always":
         jobset.report("always", source)
     for name in NEEDS_NEVER if restart_policy != "Never" else ():
@@ -218,15 +218,15 @@ def write_retries(jobset: JobSet, job: ReplicatedJob) -> None:
         restart_policy = "Never"
         codes = {code for each in job.failures if each.limit for code in each.codes}
         rules = job.pod_failure_rules or job.failures[0].source
-        jobset.put(job, "restartPolicy", rules, "OnFailure" if codes else "Never")
+        jobset.put_all(job, "restartPolicy", rules, "OnFailure" if codes else "Never")
         if codes:
             jobset.builder.always_restarted(rules, codes)
             _write_codes(jobset, job, rules, EXIT_CODES - codes)
     else:
         if job.is_alone:
-            jobset.put(job, "restartScope", jobset.spec.get("failurePolicy"), "Replica")
+            jobset.put_all(job, "restartScope", jobset.spec.get("failurePolicy"), "Replica")
         for name in LIMITS:
-            jobset.put(job, name, spec.get(name))
+            jobset.put_all(job, name, spec.get(name))
         _write_limit(jobset, job, restart_policy)
     replaced = spec.get("podReplacementPolicy")
     if replaced and replaced.value != (
@@ -246,14 +246,14 @@ def _write_limit(jobset: JobSet, job: ReplicatedJob, restart_policy: str) -> Non
     else:
         last = max(failures, key=lambda failure: failure.limit)
         if last.scope:
-            jobset.put(job, limit, last.source, last.limit)
+            jobset.put_all(job, limit, last.source, last.limit)
         elif not written and (
             restart_policy == "Never" or any(each.in_gang for each in jobset.jobs)
         ):
-            jobset.put(job, limit, written, DEFAULT_BACKOFF_LIMIT)
+            jobset.put_all(job, limit, written, DEFAULT_BACKOFF_LIMIT)
     rules = job.pod_failure_rules
     if rules and permanent == EXIT_CODES:
-        jobset.put(job, limit, rules, 0)
+        jobset.put_all(job, limit, rules, 0)
     elif rules:
         _write_codes(jobset, job, rules, permanent)
 
@@ -263,9 +263,11 @@ def _write_codes(
 ) -> None:
     """Write the restart policy ExitCode, if there are permanent exit codes."""
     if permanent:
-        jobset.put(job, "restartPolicy", source, "ExitCode")
+        jobset.put_all(job, "restartPolicy", source, "ExitCode")
         if permanent != PERMANENT_EXIT_CODES:
-            jobset.put(job, "retryableExitCodes", source, sorted(EXIT_CODES.difference(permanent)))
+            jobset.put_all(
+                job, "retryableExitCodes", source, sorted(EXIT_CODES.difference(permanent))
+            )
 
 
 def _check_rule(jobset: JobSet, job: ReplicatedJob, rule: SourceValue) -> None:

@@ -6,7 +6,7 @@ staging/src/volcano.sh/apis/pkg/apis/batch for the fields; pkg/controllers/job f
 plugins, job_controller_actions.go (the PodGroup) and job_controller_util.go (createJobPod).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from shlex import quote
@@ -14,6 +14,7 @@ from typing import Any
 
 from mlgen.dialects._builder import Builder, Dialect, SourceValue
 from mlgen.dialects.volcano.job import (
+    PLUGINS,
     TABLES,
     Task,
     VolcanoJob,
@@ -36,24 +37,24 @@ def write_scheduling(job: VolcanoJob) -> None:
     Volcano's scheduler is the operator's default, but in a cluster without it the pods would stay
     pending.
     """
-    spec, put = job.spec, job.builder.put
+    spec = job.spec
     queue, priority = _non_empty(spec.get("queue")), _non_empty(spec.get("priorityClassName"))
-    put(("spec", "scheduling", "priorityClassName"), priority)
+    job.put(("spec", "scheduling", "priorityClassName"), priority)
     names = [task.pod.get("schedulerName") for task in job.running]
     named = map(_non_empty, (spec.get("schedulerName"), *names))
     scheduler = next(filter(None, named), SourceValue(None))
     least, pods = job.min_available, sum(task.replicas for task in job.tasks)
     if scheduler.value != DEFAULT and (scheduler or queue):
         source, name = scheduler or queue, scheduler.value or VOLCANO
-        put(("spec", "scheduling", "gang"), source, VOLCANO)
-        put(("spec", "scheduling", "queue"), queue)
+        job.put(("spec", "scheduling", "gang"), source, VOLCANO)
+        job.put(("spec", "scheduling", "queue"), queue)
         if name != VOLCANO:
-            put(("spec", "scheduling", "schedulerName"), scheduler)
+            job.put(("spec", "scheduling", "schedulerName"), scheduler)
         keep = f", priorityClassName: {priority.value}" if priority else ""
         job.report("needs-scheduler", source, name=name, keep=keep)
         if least < pods:
             source = spec.get("minAvailable") or spec
-            put(("spec", "scheduling", "minMember"), source, max(1, least))
+            job.put(("spec", "scheduling", "minMember"), source, max(1, least))
     elif queue:
         job.report("ignored-queue", queue, scheduler=DEFAULT)
     elif not scheduler and pods > 1:
@@ -70,7 +71,7 @@ def _non_empty(name: SourceValue) -> SourceValue:
 
 def _report_placement(job: VolcanoJob) -> None:
     """Warn about rules for the placement of pods that are not rendered."""
-    network, is_gang = job.spec.get("networkTopology"), job.scheduler == VOLCANO
+    network, is_gang = job.spec.get("networkTopology"), job.gang == VOLCANO
     if network:
         mode = "preferred" if network.get("mode").value == "soft" else "required"
         job.report("hyper-node", network, mode=mode)
@@ -91,7 +92,7 @@ def write_scheduler_metadata(job: VolcanoJob) -> None:
     Removes each role's schedulerName if it is the one of the gang.
     """
     spec = job.builder.data["spec"]
-    if not job.scheduler:
+    if not job.gang:
         return
     for kind, keys in TABLES["inherited"].items():
         values = job.builder.resource.get("metadata", kind).value or {}
@@ -141,7 +142,7 @@ def write_additions(job: VolcanoJob) -> PodAdditions:
     Returns:
         The same, for the containers beside the training containers.
     """
-    additions, put = PodAdditions(), job.builder.put
+    additions = PodAdditions()
     _write_claims(job, additions)
     if "svc" in job.sources:
         _write_svc(job, additions)
@@ -152,16 +153,12 @@ def write_additions(job: VolcanoJob) -> PodAdditions:
     if "hcclrank" in job.sources:
         job.report("hcclrank", job.sources["hcclrank"], index=INDEX)
     source = job.spec.get("plugins")
-    put(("spec", "env"), source, additions.env)
-    labels = _label("job-name", job.builder.name)
-    put(("spec", "template", "metadata", "labels"), job.builder.resource.get("kind"), labels)
-    put(("spec", "template", "spec", "volumes"), source, additions.volumes)
+    job.put(("spec", "env"), source, additions.env)
+    # Volcano sets labels on pods, for selectors outside of the job.
+    labels = {"volcano.sh/job-name": job.builder.name}
+    job.put(("spec", "template", "metadata", "labels"), job.builder.resource.get("kind"), labels)
+    job.put(("spec", "template", "spec", "volumes"), source, additions.volumes)
     return additions
-
-
-def _label(name: str, value: str) -> dict[str, str]:
-    """Return a label that Volcano sets on pods, for selectors outside of the job."""
-    return {f"volcano.sh/{name}": value}
 
 
 def _write_claims(job: VolcanoJob, additions: PodAdditions) -> None:
@@ -172,11 +169,11 @@ def _write_claims(job: VolcanoJob, additions: PodAdditions) -> None:
         claim, claim_name = volume.get("volumeClaim"), volume.value.get("volumeClaimName")
         if not claim_name:
             claim_name = f"{job.builder.name}-claim-{i}"
-            job.builder.put(("spec", "claims", claim_name), claim)
+            job.put(("spec", "claims", claim_name), claim)
             if ttl:
                 job.report("kept-claim", claim, seconds=ttl.value, name=quote(claim_name))
         short_form = {"mountPath": mount["mountPath"], "pvc": claim_name}
-        job.builder.put(("spec", "volumes", mount["name"]), volume, short_form)
+        job.put(("spec", "volumes", mount["name"]), volume, short_form)
         additions.claim_mounts.append(mount)
 
 
@@ -191,7 +188,7 @@ def _write_svc(job: VolcanoJob, additions: PodAdditions) -> None:
     if job.argument("svc", "inject-hosts-env").value:
         additions.env.update(variables)
     volume = {"mountPath": HOST_FILES, "files": files | variables}
-    job.builder.put(("spec", "volumes", "svc"), job.sources["svc"], volume)
+    job.put(("spec", "volumes", "svc"), job.sources["svc"], volume)
     additions.mounts.append({"name": "svc", "mountPath": HOST_FILES})
 
 
@@ -207,14 +204,14 @@ def _write_ssh(job: VolcanoJob, additions: PodAdditions) -> None:
         config += f"Host {host.partition('.')[0]}\n  HostName {host}\n  Port {port.value}\n"
     # A volume in a job file needs a mount. This one must not hide the folder with the keys.
     volume = {"mountPath": "/mlgen/ssh-config", "files": {"config": config}}
-    job.builder.put(("spec", "volumes", "ssh-config"), source, volume)
+    job.put(("spec", "volumes", "ssh-config"), source, volume)
     keys = [{"key": key, "path": f"{SSH}/{file}"} for file, key in TABLES["sshKeys"].items()]
     items = [{"key": "config", "path": f"{SSH}/config"}]
     projected = [
         {"secret": {"name": secret, "items": keys}},
         {"configMap": {"name": f"{secret}-config", "items": items}},
     ]
-    mode = 0o600 if folder.value == TABLES["plugins"]["ssh"]["ssh-key-file-path"] else 0o644
+    mode = 0o600 if folder.value == PLUGINS["ssh"]["ssh-key-file-path"] else 0o644
     sources = {"sources": projected, "defaultMode": mode}
     additions.volumes.append({"name": "ssh-keys", "projected": sources})
     additions.mounts.append({"name": "ssh-keys", "mountPath": folder.value, "subPath": SSH})
@@ -228,7 +225,7 @@ def _write_ssh(job: VolcanoJob, additions: PodAdditions) -> None:
 
 def write_role(job: VolcanoJob, task: Task, additions: PodAdditions) -> None:
     """Write the role of a task: its pod template, command, variables and port."""
-    put, path = job.builder.put, ("spec", "roles", task.role)
+    path = ("spec", "roles", task.role)
     main, ray = _main_container(job, task)
     env = {}
     if task.name == job.argument("mpi", "master").value:
@@ -236,18 +233,23 @@ def write_role(job: VolcanoJob, task: Task, additions: PodAdditions) -> None:
     template = _template(job, task, additions, env)
     job.builder.role(task.role, template, template.get("spec", "containers", main))
     for name, value in env.items():
-        put((*path, "env", name), job.sources["mpi"], value)
+        job.put((*path, "env", name), job.sources["mpi"], value)
     if task.name == job.argument("mpi", "worker").value:
-        put((*path, "port"), job.argument("mpi", "port"))
+        job.put((*path, "port"), job.argument("mpi", "port"))
     if ray:
-        arguments = {name: job.argument("ray", name).value for name in TABLES["plugins"]["ray"]}
-        command = TABLES["rayCommands"][ray].format(
-            address=job.hosts_of("ray", "head")[0], **arguments
-        )
-        put((*path, "command"), job.sources["ray"], ["sh", "-c", command])
+        arguments = {name: job.argument("ray", name).value for name in PLUGINS["ray"]}
+        arguments["address"] = job.hosts_of("ray", "head")[0]
+        command = TABLES["rayCommands"][ray].format(**arguments)
+        job.put((*path, "command"), job.sources["ray"], ["sh", "-c", command])
     if ray == "head":
-        put((*path, "port"), job.argument("ray", "port"))
-    put((*path, "replicas"), task.source.get("replicas") or task.source, task.replicas)
+        job.put((*path, "port"), job.argument("ray", "port"))
+    if task.name == job.argument("ray", "head").value:
+        # Clients need another way to reach the head than Volcano's Service.
+        kind = "statefulset" if task.restart == "Always" else "job"
+        workload = quote(f"{kind}/{job.builder.name}-{task.name}")
+        port = quote(str(job.argument("ray", "dashboardPort").value))
+        job.report("ray-service", job.sources["ray"], head=task.name, workload=workload, port=port)
+    job.put((*path, "replicas"), task.source.get("replicas") or task.source, task.replicas)
 
 
 def _main_container(job: VolcanoJob, task: Task) -> tuple[int, str]:
@@ -274,53 +276,47 @@ def _template(
     source = task.source.get("template")
     template = deepcopy(source.value)
     metadata, pod = template.setdefault("metadata", {}), template["spec"]
-    metadata["labels"] = metadata.get("labels", {}) | _label("task-spec", task.name)
+    metadata["labels"] = metadata.get("labels", {}) | {"volcano.sh/task-spec": task.name}
     if pod.get("hostNetwork"):
         pod.setdefault("dnsPolicy", "ClusterFirstWithHostNet")
     main, ray = _main_container(job, task)
     training = pod["containers"][main]
     volumes = [volume["name"] for volume in additions.volumes]
-    _extend(training, {}, [mount for mount in additions.mounts if mount["name"] in volumes])
+    _extend(training, volumeMounts=[m for m in additions.mounts if m["name"] in volumes])
     if ray == "head":
         declared = [port.get("containerPort") for port in training.get("ports", [])]
-        for name, argument in (("dashboard", "dashboardPort"), ("client-server", "clientPort")):
-            port = job.argument("ray", argument).value
-            if port not in declared:
-                training["ports"] = [
-                    *training.get("ports", []),
-                    {"name": name, "containerPort": port},
-                ]
-    env = additions.env | env
+        ports = {name: job.argument("ray", port).value for name, port in TABLES["rayPorts"].items()}
+        new = {name: port for name, port in ports.items() if port not in declared}
+        _extend(training, ports=[{"name": name, "containerPort": new[name]} for name in new])
+    variables = [{"name": name, "value": value} for name, value in (additions.env | env).items()]
     for container in (item for item in pod["containers"] if item is not training):
-        _extend(container, env, [*additions.mounts, *additions.claim_mounts])
+        mounts = [*additions.mounts, *additions.claim_mounts]
+        _extend(container, env=variables, volumeMounts=mounts)
     for container in pod.get("initContainers", []):
-        _extend(container, env, additions.mounts)
+        _extend(container, env=variables, volumeMounts=additions.mounts)
     return SourceValue(template, source.path)
 
 
-def _extend(
-    container: dict[str, Any], env: Mapping[str, str], mounts: Sequence[Mapping[str, str]]
-) -> None:
-    """Append variables and mounts to a container, in place."""
-    variables = [{"name": name, "value": value} for name, value in env.items()]
-    for key, added in (("env", variables), ("volumeMounts", [dict(mount) for mount in mounts])):
-        if added:
-            container[key] = [*container.get(key, []), *added]
+def _extend(container: dict[str, Any], **added: list[dict[str, Any]]) -> None:
+    """Append to lists of a container, in place."""
+    for field_name, items in added.items():
+        if items:
+            container[field_name] = [*container.get(field_name, []), *map(dict, items)]
 
 
 def write_framework(job: VolcanoJob) -> None:
     """Write the framework, and the fields that its plugin's arguments set."""
-    put, kind, framework = job.builder.put, job.builder.resource.get("kind"), job.framework
-    put(("spec", "framework"), kind, framework)
+    kind, framework = job.builder.resource.get("kind"), job.framework
+    job.put(("spec", "framework"), kind, framework)
     if framework not in TABLES["frameworks"]:
-        put(("spec", "options", "addresses"), kind, value=False)
+        job.put(("spec", "options", "addresses"), kind, value=False)
         return
     port = job.argument(framework, "port")
-    if port.value != TABLES["plugins"][framework]["port"]:
-        put(("spec", "port"), port)
+    if port.value != PLUGINS[framework]["port"]:
+        job.put(("spec", "port"), port)
     if job.argument("pytorch", "wait-master-enabled").value:
-        put(("spec", "wait", "timeoutSeconds"), job.argument("pytorch", "wait-master-timeout"))
-        put(("spec", "helpers", "waitImage"), job.argument("pytorch", "wait-master-image"))
+        job.put(("spec", "wait", "timeoutSeconds"), job.argument("pytorch", "wait-master-timeout"))
+        job.put(("spec", "helpers", "waitImage"), job.argument("pytorch", "wait-master-image"))
     for task in job.tasks:
         containers = task.pod.get("containers")
         if len(containers.value) > 1:
@@ -353,7 +349,7 @@ def write_waits(job: VolcanoJob) -> None:
                     wait["until"] = "name"
                 waits.append(wait)
         path = ("spec", "roles", task.role, "waitFor")
-        job.builder.put(path, depends_on or task.source, waits)
+        job.put(path, depends_on or task.source, waits)
 
 
 def _is_probed(job: VolcanoJob, task: Task) -> bool:
@@ -363,7 +359,7 @@ def _is_probed(job: VolcanoJob, task: Task) -> bool:
     """
     containers = task.pod.get("containers").items()
     probed = any(container.get("readinessProbe") for container in containers)
-    return probed and job.scheduler != "kueue"
+    return probed and job.gang != "kueue"
 
 
 def _plugin_dependencies(job: VolcanoJob, running: Mapping[str, Task], task: Task) -> list[str]:
@@ -397,7 +393,7 @@ def _has_port(job: VolcanoJob, task: Task) -> bool:
     if "port" not in role:
         main, _ = _main_container(job, task)
         port = task.pod.get("containers", main, "ports", 0, "containerPort")
-        job.builder.put(("spec", "roles", task.role, "port"), port)
+        job.put(("spec", "roles", task.role, "port"), port)
     return "port" in role
 
 
@@ -416,25 +412,11 @@ def _convert(builder: Builder) -> None:
         write_role(job, task, additions)
     write_scheduler_metadata(job)
     write_framework(job)
-    head = job.argument("ray", "head").value
-    if head:
-        # Clients of the Ray head need another way to reach it than Volcano's Service.
-        is_server = any(task.name == head and task.restart == "Always" for task in job.running)
-        workload = f"{'statefulset' if is_server else 'job'}/{builder.name}-{head}"
-        port = quote(str(job.argument("ray", "dashboardPort").value))
-        job.report(
-            "ray-service", job.sources["ray"], head=head, workload=quote(workload), port=port
-        )
     write_waits(job)
     write_lifecycle(job)
 
 
 DIALECT = Dialect(
-    groups=(
-        "batch.volcano.sh",
-        "bus.volcano.sh",
-        "flow.volcano.sh",
-        "training.volcano.sh",
-    ),
+    groups=("batch.volcano.sh", "bus.volcano.sh", "flow.volcano.sh", "training.volcano.sh"),
     kinds={("batch.volcano.sh/v1alpha1", "Job"): _convert},
 )

@@ -12,13 +12,14 @@ mutate for the defaults and the plugins that the webhook adds, validate for its 
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from math import ceil
 from typing import NamedTuple
 
 from mlgen.bounds import JOB_PODS
-from mlgen.dialects import _problems
 from mlgen.dialects._builder import Builder, SourceValue
+from mlgen.dialects._resource import NAME, Resource
 from mlgen.dialects._schemas import read
 from mlgen.kubernetes.quantity import natural
 from mlgen.problems import choice, did_you_mean, one_of
@@ -26,16 +27,19 @@ from mlgen.problems import choice, did_you_mean, one_of
 TABLES = read("volcano.json")
 """What is known of Volcano.
 
-By plugin, `plugins` has its arguments with their defaults; `implied` those for which the webhook
-adds it; `required` the arguments that must name a task with replicas; `dependencies` a task that
-fails without another one, as its arguments name the two, because Volcano starts both at once and
-restarts the first until it succeeds; `deciding` the arguments that name the task that decides, and
-`decidingNames` the parts of names by which it is guessed, the preferred one first. `frameworks` has
-the plugins that are also frameworks of mlgen, with their roles: arguments of these names name
-tasks. `sshKeys` has the files that the plugin ssh mounts, with their keys in the Secret. Volcano
-copies the labels and annotations in `inherited` from the job to its pods. `actions` and `events`
-say in messages what Volcano does and when.
+By plugin, `implied` has those for which the webhook adds it; `required` the arguments that must
+name a task with replicas; `dependencies` a task that fails without another one, as its arguments
+name the two, because Volcano starts both at once and restarts the first until it succeeds;
+`deciding` the arguments that name the task that decides, and `decidingNames` the parts of names by
+which it is guessed, the preferred one first. `frameworks` has the plugins that are also frameworks
+of mlgen, with their roles: arguments of these names name tasks. `rayPorts` has the ports that the
+plugin ray adds to the head, by the arguments that set them, and `sshKeys` the files that the plugin
+ssh mounts, with their keys in the Secret. Volcano copies the labels and annotations in `inherited`
+from the job to its pods. `actions` and `events` say in messages what Volcano does and when.
 """
+
+PLUGINS: dict[str, dict[str, object]] = TABLES["plugins"]
+"""By plugin: its arguments, with their defaults."""
 
 ALL_CODES = range(1, 256)
 """The exit codes of a container that has failed."""
@@ -138,8 +142,9 @@ class Task:
         """Return the policy that applies to an event: the first one that matches."""
         return next((policy for policy in self.policies if event in policy.events), None)
 
-    def policies_by_code(self) -> dict[Event, Policy]:
-        """Return, by exit code of a failed pod, the policy that applies to it.
+    @cached_property
+    def by_code(self) -> dict[Event, Policy]:
+        """By exit code of a failed pod, the policy that applies to it.
 
         Empty if the pods restart their own containers: they never fail with an exit code.
         """
@@ -158,12 +163,10 @@ class Task:
         return policy if policy and is_own and policy.action == "CompleteJob" else None
 
 
-class VolcanoJob:
+class VolcanoJob(Resource):
     """A Volcano job.
 
     Attributes:
-        builder: of the TrainingJob.
-        spec: of the Volcano job.
         sources: by plugin, where it is written; for one that the webhook adds, where the plugin
             that implies it is written.
         arguments: by plugin and name, all arguments, written or by default.
@@ -174,11 +177,11 @@ class VolcanoJob:
         is_guess: Volcano would also wait for other tasks than the deciders.
     """
 
-    framework = "generic"
+    dialect, framework = "volcano", "generic"
     any_decides = is_guess = False
 
     def __init__(self, builder: Builder) -> None:
-        self.builder, self.spec = builder, builder.spec
+        super().__init__(builder)
         self.sources: dict[str, SourceValue] = {}
         self.arguments: dict[tuple[str, str], SourceValue] = {}
         self._read_plugins()
@@ -186,19 +189,10 @@ class VolcanoJob:
         self.deciders: list[Task] = []
         self._validate()
 
-    def report(self, problem: str, source: SourceValue, **added: object) -> None:
-        """Report a problem of the table."""
-        _problems.report(self.builder, "volcano", problem, source, **added)
-
     @property
     def running(self) -> list[Task]:
         """The tasks with replicas."""
         return [task for task in self.tasks if task.replicas]
-
-    @property
-    def scheduler(self) -> str:
-        """The gang scheduler of the TrainingJob; "" if none is written yet."""
-        return str(self.builder.data["spec"].get("scheduling", {}).get("gang", ""))
 
     @property
     def min_available(self) -> int:
@@ -236,21 +230,16 @@ class VolcanoJob:
     def _read_plugins(self) -> None:
         """Read the plugins, and add those that the webhook adds with their defaults."""
         for name, source in self.spec.get("plugins").fields():
-            if name in TABLES["plugins"]:
+            if name in PLUGINS:
                 self.sources[name] = source
             else:
-                self.report(
-                    "unknown-plugin",
-                    source,
-                    plugin=name,
-                    hint=choice(name, list(TABLES["plugins"])),
-                )
+                self.report("plugin", source, plugin=name, hint=choice(name, list(PLUGINS)))
         for implied, causes in TABLES["implied"].items():
             for cause in causes:
                 if cause in self.sources:
                     self.sources.setdefault(implied, self.sources[cause])
         for plugin, source in self.sources.items():
-            for name, default in TABLES["plugins"][plugin].items():
+            for name, default in PLUGINS[plugin].items():
                 self.arguments[plugin, name] = SourceValue(default, source.path)
             self._read_arguments(plugin)
 
@@ -259,7 +248,7 @@ class VolcanoJob:
 
         https://pkg.go.dev/flag#hdr-Command_line_flag_syntax
         """
-        defaults, items = TABLES["plugins"][plugin], self.spec.get("plugins", plugin).items()
+        defaults, items = PLUGINS[plugin], self.spec.get("plugins", plugin).items()
         for item in items:
             name, equals, text = item.value.lstrip("-").partition("=")
             if name not in defaults or not item.value.startswith("-"):
@@ -276,9 +265,7 @@ class VolcanoJob:
             if value is None:
                 wanted = "true or false" if is_bool else "a non-negative integer"
                 example = f"--{name}={str(default).lower()}"
-                self.report(
-                    "bad-argument", item, wanted=wanted, name=name, text=text, example=example
-                )
+                self.report("argument", item, wanted=wanted, name=name, text=text, example=example)
             self.arguments[plugin, name] = SourceValue(value, item.path)
 
     def _validate(self) -> None:
@@ -314,19 +301,18 @@ class VolcanoJob:
 
     def _validate_task(self, task: Task) -> None:
         self._validate_policies(task.source.get("policies"))
-        if not TASK_NAME.fullmatch(task.name):
+        # Volcano's names may also start with a digit.
+        if not NAME.fullmatch(task.name):
             self.report("invalid-name", task.source.get("name"), name=task.name)
         least, partitions = task.source.get("minAvailable"), task.source.get("partitionPolicy")
         if least and least.value > task.replicas:
-            total = f"{task.replicas} replicas of {task.name}"
-            self.report("too-many-available", least, most=task.replicas, total=total)
+            self.report("too-many-available", least, most=task.replicas, of=task.name)
         for name in ("hostname", "subdomain"):
             if task.pod.get(name):
                 self.report("reserved", task.pod.get(name), name=name)
         if task.restart not in RESTART_POLICIES:
-            self.report(
-                "restart-policy", task.pod.get("restartPolicy"), hint=one_of(RESTART_POLICIES)
-            )
+            source = task.pod.get("restartPolicy")
+            self.report("restart-policy", source, hint=one_of(RESTART_POLICIES))
         if partitions:
             pods = partitions.value["totalPartitions"] * partitions.value["partitionSize"]
             if pods != task.replicas:
@@ -339,9 +325,7 @@ class VolcanoJob:
             largest = max(self.tasks, key=lambda task: task.replicas)
             self.report("too-many-pods", largest.source.get("replicas"), total=total, most=JOB_PODS)
         if least and least.value > total:
-            self.report(
-                "too-many-available", least, most=total, total=f"{total} replicas of all tasks"
-            )
+            self.report("too-many-available", least, most=total, of="all tasks")
         if not total:
             self.report("no-replicas", self.spec.get("tasks"))
         running = {task.name for task in self.running}
@@ -383,9 +367,6 @@ def _value(text: str, default: object) -> object:
     return natural(text) if isinstance(default, int) else text
 
 
-TASK_NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
-"""The name of a role, and therefore of a task. Volcano's names may also start with a digit."""
-
 RESTART_POLICIES = ("Always", "OnFailure", "Never")
 
 
@@ -402,17 +383,16 @@ def assign_roles(job: VolcanoJob) -> None:
     frameworks = [name for name in TABLES["frameworks"] if name in job.sources]
     if not frameworks:
         return
-    if len(frameworks) > 1:
-        job.report("two-frameworks", job.sources[frameworks[1]], both=" and ".join(frameworks))
-    roles = {
-        job.argument(frameworks[0], role).value: role
-        for role in TABLES["frameworks"][frameworks[0]]
-    }
-    others = [task for task in job.tasks if task.name not in roles]
-    if others and not _has_effect(job, frameworks[0]):
+    framework, *others = frameworks
+    if others:
+        job.report("two-frameworks", job.sources[others[0]], both=" and ".join(frameworks))
+    arguments = TABLES["frameworks"][framework]
+    roles = {job.argument(framework, argument).value: argument for argument in arguments}
+    without_role = [task for task in job.tasks if task.name not in roles]
+    if without_role and not _has_effect(job, framework):
         return
-    job.framework = frameworks[0]
-    for task in others:
+    job.framework = framework
+    for task in without_role:
         job.report("no-role", task.source, plugin=job.framework, task=task, roles=", ".join(roles))
     for task in job.tasks:
         task.role = roles.get(task.name, task.name)
@@ -450,12 +430,9 @@ def choose_deciders(job: VolcanoJob) -> None:
     if job.is_guess:
         ending = [task.role for task in tasks if task.restart != "Always"]
         together = len(ending) > len(likely) and not job.spec.get("minSuccess")
-        have = "has" if len(likely) == 1 else "have"
-        roles = " and ".join(task.role for task in likely)
-        problem = "guessed-of-several" if together else "guessed"
-        job.report(
-            problem, job.spec.get("tasks"), roles=f"{roles} {have}", ending=", ".join(ending)
-        )
+        roles = " and ".join(task.role for task in likely) + (" have" if likely[1:] else " has")
+        problem, source = "guessed-of-several" if together else "guessed", job.spec.get("tasks")
+        job.report(problem, source, roles=roles, ending=", ".join(ending))
 
 
 def _likely_deciders(job: VolcanoJob, tasks: list[Task]) -> list[Task]:
@@ -471,9 +448,8 @@ def _likely_deciders(job: VolcanoJob, tasks: list[Task]) -> list[Task]:
     needed = {name.value for task in tasks for name in task.dependencies}
     last = [task for task in tasks if task.name not in needed]
     ending = [task for task in last if task.restart != "Always"]
-    named = [
-        [task for task in ending or last if name in task.name] for name in TABLES["decidingNames"]
-    ]
+    names = TABLES["decidingNames"]
+    named = ([task for task in ending or last if name in task.name] for name in names)
     likely = next(filter(None, named), ending or last)
     return likely if ending else likely[:1]
 

@@ -4,7 +4,7 @@ Source: volcano-sh/volcano, pkg/controllers/job/job_controller_util.go, job_cont
 and state/running.go.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from mlgen.dialects._builder import ENDLESS, SourceValue
@@ -52,13 +52,13 @@ def _gang_of(job: VolcanoJob) -> Gang:
     A Job that Kueue manages is suspended by Kueue alone, and replicas of a Job that may fail are
     not restarted: these have no gang.
     """
-    if job.scheduler == "kueue" or _tolerates_failures(job):
+    if job.gang == "kueue" or _tolerates_failures(job):
         return Gang()
     wanted: dict[str, Gang] = {}
     for task in job.running:
         # A pod that restarts its containers in place fails only if it is evicted by the kubelet.
         events = ("PodEvicted",) if task.restart == "Never" else ("PodEvicted", "PodFailed")
-        for policy in (*map(task.policy_for, events), *task.policies_by_code().values()):
+        for policy in (*map(task.policy_for, events), *task.by_code.values()):
             action = _action(job, policy, task)
             if policy and action in ("RestartJob", "RestartTask"):
                 tasks = job.running if action == "RestartJob" else [task]
@@ -75,15 +75,16 @@ def _action(job: VolcanoJob, policy: Policy | None, task: Task) -> str:
     return "RestartPod" if pods == 1 and policy.action in RESTARTS else policy.action
 
 
-def _restarts_gang(job: VolcanoJob, gang: Gang, task: Task, policies: Iterable[Policy]) -> bool:
-    """True if a task is in the gang, and one of these policies restarts several pods."""
-    return task in gang.tasks and any(_action(job, policy, task) in TOGETHER for policy in policies)
+def _restarts_gang(job: VolcanoJob, gang: Gang, task: Task) -> bool:
+    """True if a task is in the gang, and after an exit code several pods restart."""
+    policies = task.by_code.values() if task in gang.tasks else ()
+    return any(_action(job, policy, task) in TOGETHER for policy in policies)
 
 
 def _tolerates_failures(job: VolcanoJob) -> bool:
     """True if the job has one task, some of whose replicas may fail: `minAvailable` is lower."""
     task, *others = job.running
-    by_code = task.policies_by_code().values()
+    by_code = task.by_code.values()
     restarts = task.policy_for("PodFailed") or any(p.action in RESTARTS for p in by_code)
     fixed = others or restarts or task.restart != "Never" or job.spec.get("minSuccess")
     return not fixed and job.min_available < task.replicas
@@ -112,28 +113,28 @@ def _write_restarts(job: VolcanoJob, gang: Gang) -> None:
     A limit that all restarting roles share is written once, in `runPolicy`, unless that is the
     limit of the gang.
     """
-    put, job_limit = job.builder.put, ("spec", "runPolicy", "backoffLimit")
+    job_limit = ("spec", "runPolicy", "backoffLimit")
     restarts = {task: _restart_of(job, task, gang) for task in job.running}
     limits = {r.limit for r in restarts.values() if r.limit is not None and r.policy != "Never"}
     shared = not gang.action and len(limits) == 1
     for task, restart in restarts.items():
         path, fails = ("spec", "roles", task.role), restart.policy == "Never"
         source = task.pod.get("restartPolicy") or task.source
-        put((*path, "restartPolicy"), source, restart.policy)
-        put((*path, "retryableExitCodes"), restart.source, list(restart.codes))
+        job.put((*path, "restartPolicy"), source, restart.policy)
+        job.put((*path, "retryableExitCodes"), restart.source, list(restart.codes))
         if task in gang.tasks and (restart.policy == "Always" or restart.limit is not None):
-            put((*path, "restartScope"), source, "Replica")
+            job.put((*path, "restartScope"), source, "Replica")
         elif task in gang.tasks and restart.codes:
             job.builder.always_restarted(restart.source, restart.codes)
         # A role that fails at once needs no limit if runPolicy has none that applies to it.
         if restart.limit or (restart.limit == 0 and (not fails or gang.action or shared)):
             target = job_limit if shared and not fails else (*path, "backoffLimit")
-            put(target, restart.source, restart.limit)
+            job.put(target, restart.source, restart.limit)
     if gang.action:
         scope = "All" if gang.action == "RestartJob" else [gang.tasks[0].role]
         job.builder.restart_together(gang.source, scope)
         max_retry = job.spec.get("maxRetry")
-        put(job_limit, max_retry or gang.source, max_retry.value or MAX_RETRY)
+        job.put(job_limit, max_retry or gang.source, max_retry.value or MAX_RETRY)
 
 
 def _restart_of(job: VolcanoJob, task: Task, gang: Gang) -> Restart:
@@ -147,8 +148,7 @@ def _restart_of(job: VolcanoJob, task: Task, gang: Gang) -> Restart:
     if task.restart == "OnFailure":
         max_in_place, source = _max_restarts(task)
         return Restart("OnFailure", source or job.spec, max_in_place)
-    by_code = task.policies_by_code()
-    together = _restarts_gang(job, gang, task, by_code.values())
+    by_code, together = task.by_code, _restarts_gang(job, gang, task)
     retried = [code for code in ALL_CODES if code in by_code and by_code[code].action in RESTARTS]
     if not retried:
         return Restart("Never", task.source, None if task in gang.tasks else 0)
@@ -171,7 +171,7 @@ def _max_restarts(task: Task) -> tuple[int, SourceValue]:
 
 def _write_success(job: VolcanoJob) -> None:
     """Write which roles decide, and how many of a role's replicas must succeed."""
-    put, path = job.builder.put, ("spec", "successPolicy")
+    path = ("spec", "successPolicy")
     tasks, decider, least = job.running, job.deciders[0], job.min_available
     policy = decider.completion_policy
     source = policy.source if policy else job.spec.get("tasks")
@@ -180,28 +180,28 @@ def _write_success(job: VolcanoJob) -> None:
     defaults = [task for role in roles for task in tasks if task.role == role]
     default = next(iter(defaults), None)
     if len(job.deciders) > 1:
-        put((*path, "roles"), source, [task.role for task in job.deciders])
+        job.put((*path, "roles"), source, [task.role for task in job.deciders])
         if job.any_decides:
-            put((*path, "operator"), source, "Any")
+            job.put((*path, "operator"), source, "Any")
     elif job.framework == "pytorch" and default and decider != default:
         job.report("decided-by-master", source, role=decider.role, default=default)
     elif len(tasks) > 1 and decider != default:
-        put((*path, "role"), source, decider.role)
+        job.put((*path, "role"), source, decider.role)
     has_workers = job.framework == "tensorflow" and decider.role == "worker"
     if has_workers and len(job.deciders) == 1 and decider.replicas > 1:
-        put((*path, "replicas"), source, "All")
+        job.put((*path, "replicas"), source, "All")
     min_success = job.spec.get("minSuccess")
     if min_success and len(tasks) > 1:
         job.report("success-of-all-tasks", min_success, role=decider.role)
     if min_success and (len(tasks) == 1 or min_success.value < decider.replicas):
-        put((*path, "replicas"), min_success)
+        job.put((*path, "replicas"), min_success)
     if not min_success and _tolerates_failures(job):
         # The remaining replicas continue. A success policy would stop them as soon as
         # `minAvailable` replicas have succeeded.
         source = job.spec.get("minAvailable") or decider.source.get("minAvailable")
-        put(("spec", "roles", decider.role, "backoffLimitPerIndex"), source, 0)
+        job.put(("spec", "roles", decider.role, "backoffLimitPerIndex"), source, 0)
         most = decider.replicas - least
-        put(("spec", "roles", decider.role, "maxFailedIndexes"), source, most)
+        job.put(("spec", "roles", decider.role, "maxFailedIndexes"), source, most)
         job.report("tolerated-failures", source, least=least, replicas=decider.replicas)
 
 
@@ -211,13 +211,13 @@ def _write_cleanup(job: VolcanoJob) -> None:
     Volcano stops all pods when a job has ended. If mlgen guesses when that is, they go on.
     """
     ttl, min_success = job.spec.get("ttlSecondsAfterFinished"), job.spec.get("minSuccess")
-    job.builder.put(("spec", "runPolicy", "ttlSecondsAfterFinished"), ttl)
+    job.put(("spec", "runPolicy", "ttlSecondsAfterFinished"), ttl)
     decides_all = len(job.deciders) == len(job.running) and not job.any_decides
     if len(job.running) > 1 and (min_success or not (job.is_guess or decides_all)):
         policies = [task.policy_for("TaskCompleted") for task in job.running]
         completing = [p.source for p in policies if p and p.action == "CompleteJob"]
         source = next(iter(completing), min_success or job.spec.get("tasks"))
-        job.builder.put(("spec", "runPolicy", "cleanPodPolicy"), source, "Running")
+        job.put(("spec", "runPolicy", "cleanPodPolicy"), source, "Running")
 
 
 def _write_bounds(job: VolcanoJob) -> None:
@@ -227,12 +227,12 @@ def _write_bounds(job: VolcanoJob) -> None:
     if pending:
         policy = job.running[0].policy_for("PodPending")
         source = policy.source.get("timeout") if policy else job.spec
-        job.builder.put((*path, "imagePullSeconds"), source, pending)
-        job.builder.put((*path, "pendingSeconds"), source, pending)
+        job.put((*path, "imagePullSeconds"), source, pending)
+        job.put((*path, "pendingSeconds"), source, pending)
     servers = [task for task in job.running if task.restart == "Always"]
     if servers:
         source = _max_restarts(servers[0])[1] or servers[0].source
-        job.builder.put((*path, "crashes"), source, _crash_bound(servers))
+        job.put((*path, "crashes"), source, _crash_bound(servers))
 
 
 def _pending_bound(tasks: Sequence[Task]) -> int | None:
@@ -269,9 +269,8 @@ def _report_differences(job: VolcanoJob, gang: Gang) -> None:
     for policy in policies:
         found: dict[Event, tuple[str, Task]] = {}
         for task in job.running:
-            by_code = task.policies_by_code()
             for event in policy.events:
-                applied = task.policy_for(event) if event in events else by_code.get(event)
+                applied = task.policy_for(event) if event in events else task.by_code.get(event)
                 if applied == policy or event in OF_THE_JOB:
                     problem = _difference(job, gang, policy, event, task)
                     if problem:
@@ -316,8 +315,7 @@ def _difference(job: VolcanoJob, gang: Gang, policy: Policy, event: Event, task:
     fails = event != "PodEvicted" and task.restart == "Never"
     if event == "TaskFailed" or (fails and not restarts):
         return _after_failure(job, policy, task)
-    by_code = task.policies_by_code().values()
-    with_gang = _restarts_gang(job, gang, task, by_code) if fails else task in gang.tasks
+    with_gang = _restarts_gang(job, gang, task) if fails else task in gang.tasks
     return _after_restart(job, gang, policy, task, with_gang=with_gang)
 
 
@@ -355,4 +353,4 @@ def _after_restart(
         return ""
     if policy.action not in TOGETHER or _tolerates_failures(job):
         return "replaces-pod"
-    return "replaces-pod-in-queue" if job.scheduler == "kueue" else "replaces-pod-of-several"
+    return "replaces-pod-in-queue" if job.gang == "kueue" else "replaces-pod-of-several"
