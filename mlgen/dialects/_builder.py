@@ -46,16 +46,11 @@ class SourceValue(NamedTuple):
         return (self.get(i) for i in range(len(self.value or [])))
 
 
-RENAMED = {
-    "persistentVolumeClaim": ("claimName", "pvc"),
-    "configMap": ("name", "configMap"),
-    "secret": ("secretName", "secret"),
-    "hostPath": ("path", "hostPath"),
-}
-"""By type of volume: the only field that its short form can hold, and the name of that form."""
+SHORT_VOLUMES: dict[str, dict[str, str]] = read(COMMON)["volumes"]
+"""By type of volume: all fields that its short form can hold, and the names of that form.
 
-UNCHANGED = {"nfs": {"server", "path"}, "emptyDir": {"medium", "sizeLimit"}}
-"""By type of volume: the fields that its short form can hold, with the same names."""
+A form of one field, such as `pvc`, has its name; the others have the fields of the volume.
+"""
 
 
 def short_volume(volume: Mapping[str, Any]) -> dict[str, Any]:
@@ -67,63 +62,11 @@ def short_volume(volume: Mapping[str, Any]) -> dict[str, Any]:
     if len(types) != 1 or not isinstance(volume[types[0]], dict):
         return {}
     (name,) = types
-    fields = volume[name]
-    if name in RENAMED and set(fields) == {RENAMED[name][0]}:
-        inner, short = RENAMED[name]
-        return {short: fields[inner]}
-    if (
-        name in UNCHANGED
-        and set(fields) <= UNCHANGED[name]
-        and fields.get("medium") in (None, "Memory")
-    ):
-        return {name: fields}
-    return {}
-
-
-def placed(data: Any, origins: Mapping[ValuePath, ValuePath], resource: Document) -> Document:
-    """Return a TrainingJob as a document whose values have their places in a custom resource.
-
-    Args:
-        data: the TrainingJob.
-        origins: the paths in the custom resource of its values, or of values that contain them.
-        resource: the custom resource.
-    """
-    root = resource.marks
-    job = _mark(data, (), None, origins, root)
-    marks = Mark(root.place, origin=(), inner=job.inner)
-    return Document(data, marks, converted=True, text=resource.text)
-
-
-def _mark(
-    value: Any,
-    path: ValuePath,
-    source: Mark | None,
-    origins: Mapping[ValuePath, ValuePath],
-    root: Mark,
-) -> Mark:
-    """Return the mark of a value of the TrainingJob, and of all that is in it.
-
-    Args:
-        value: of the TrainingJob.
-        path: of that value.
-        source: the mark in the custom resource, if its place follows from that of what is around.
-        origins: those of `placed`.
-        root: the marks of the custom resource.
-    """
-    origin = origins.get(path)
-    if origin is not None:
-        source = root.at(origin)
-    items: Iterable[tuple[Any, Any]] = ()
-    if isinstance(value, dict):
-        items = value.items()
-    elif isinstance(value, list):
-        items = enumerate(value)
-    inner = {
-        step: _mark(item, (*path, step), source and source.inner.get(step), origins, root)
-        for step, item in items
-    }
-    around = source or UNWRITTEN
-    return Mark(around.place, around.key, around.text, origin, inner)
+    fields, short = volume[name], SHORT_VOLUMES.get(name, {})
+    if len(short) == 1 and set(fields) == set(short):
+        return {form: fields[inner] for inner, form in short.items()}
+    fits = len(short) > 1 and set(fields) <= set(short)
+    return {name: fields} if fits and fields.get("medium") in (None, "Memory") else {}
 
 
 ENDLESS = INT32_MAX
@@ -133,22 +76,8 @@ CONTAINER_FIELDS = ("image", "imagePullPolicy", "command", "args", "workingDir")
 POD_FIELDS = ("serviceAccountName", "nodeSelector", "tolerations", "affinity")
 """Fields of a container and of a pod that a role has with the same names."""
 
-ROLE_ORDER = (
-    "replicas",
-    "restartPolicy",
-    "restartScope",
-    "retryableExitCodes",
-    "backoffLimit",
-    "mainContainer",
-    *CONTAINER_FIELDS,
-    "env",
-    "resources",
-    "volumes",
-    "port",
-    *POD_FIELDS,
-)
-SPEC_ORDER = ("framework", "options", *ROLE_ORDER, "claims", "roles")
-"""The order of fields in a job file: what a reader looks for first comes first."""
+ORDER: list[str] = read(COMMON)["order"]
+"""The order of fields of `spec` and of a role: what a reader looks for first comes first."""
 
 PER_ROLE = ("replicas", "restartScope", "backoffLimit")
 """Fields that are never shared by all roles."""
@@ -190,16 +119,14 @@ class Builder:
             self.refuse(metadata, message, "give the job a name", "missing-field")
         self.put(("metadata", "name"), name)
         self.put(("metadata", "namespace"), metadata.get("namespace"))
-        labels = dict(metadata.get("labels").value or {})
-        queue = labels.pop(KUEUE_QUEUE, None)
-        if queue:
-            source = metadata.get("labels", KUEUE_QUEUE)
-            self.put(("spec", "scheduling", "gang"), source, "kueue")
-            self.put(("spec", "scheduling", "queue"), source, queue)
-        self.put(("metadata", "labels"), metadata.get("labels"), labels)
-        annotations = dict(metadata.get("annotations").value or {})
-        annotations.pop(LAST_APPLIED, None)
-        self.put(("metadata", "annotations"), metadata.get("annotations"), annotations)
+        queue = metadata.get("labels", KUEUE_QUEUE)
+        if queue.value:
+            self.put(("spec", "scheduling", "gang"), queue, "kueue")
+            self.put(("spec", "scheduling", "queue"), queue)
+        for field_name, removed in (("labels", KUEUE_QUEUE), ("annotations", LAST_APPLIED)):
+            source = metadata.get(field_name)
+            kept = {k: v for k, v in (source.value or {}).items() if k != removed}
+            self.put(("metadata", field_name), source, kept)
 
     @property
     def name(self) -> str:
@@ -298,17 +225,12 @@ class Builder:
             self.put((*path, field_name), main.get(field_name))
         self._put_resources(path, main.get("resources"))
         self._put_env(path, main.get("env"))
-        written = (*CONTAINER_FIELDS, "name", "env")
-        rest = {k: v for k, v in main.value.items() if k not in written}
-        if set(main.get("resources").value or {}) <= {"requests", "limits"}:
-            rest.pop("resources", None)
-        if port:
-            self._put_port(path, main, port)
+        for item in main.get("ports").items():
+            if port and item.value.get("name") == port:
+                self.put((*path, "port"), item.get("containerPort"))
         for field_name in POD_FIELDS:
             self.put((*path, field_name), template.get("spec", field_name))
-        short = self._put_volumes(path, template, main)
-        rest["volumeMounts"] = [m for m in rest.get("volumeMounts", []) if m["name"] not in short]
-        self._put_template(path, template, main, rest, short)
+        self._put_template(path, template, main, self._put_volumes(path, template, main))
 
     def _put_volumes(self, role: ValuePath, template: SourceValue, main: SourceValue) -> set[str]:
         """Write the volumes that have a short form; return their names.
@@ -362,19 +284,8 @@ class Builder:
             self.origins[(*role, "env", name)] = item.path if reference else item.get("value").path
         self.put((*role, "env"), env, variables)
 
-    def _put_port(self, role: ValuePath, main: SourceValue, name: str) -> None:
-        """Write the number of the container port with this name; the template keeps its name."""
-        for port in main.get("ports").items():
-            if port.value.get("name") == name:
-                self.put((*role, "port"), port.get("containerPort"))
-
     def _put_template(
-        self,
-        role: ValuePath,
-        template: SourceValue,
-        main: SourceValue,
-        main_rest: dict[str, Any],
-        short: set[str],
+        self, role: ValuePath, template: SourceValue, main: SourceValue, short: set[str]
     ) -> None:
         """Write the parts of a pod template that a role has no field for.
 
@@ -382,46 +293,49 @@ class Builder:
             role: the path of the role.
             template: the PodTemplateSpec.
             main: the training container in it.
-            main_rest: the fields of the training container that are still to be written.
             short: the names of volumes that have been written in short form.
         """
+        written = {*CONTAINER_FIELDS, "name", "env"}
+        if set(main.get("resources").value or {}) <= {"requests", "limits"}:
+            written.add("resources")
+        own = {k: v for k, v in main.value.items() if k not in written}
+        own["volumeMounts"] = [m for m in own.get("volumeMounts", []) if m["name"] not in short]
+        own = {k: v for k, v in own.items() if v not in ([], {})}
         metadata, spec = template.get("metadata"), template.get("spec")
-        merged: dict[str, Any] = {}
-        kept = {k: metadata.value[k] for k in ("labels", "annotations") if metadata.get(k).value}
-        if kept:
-            merged["metadata"] = kept
-        written = (*POD_FIELDS, "restartPolicy", "containers")
-        rest = {k: v for k, v in spec.value.items() if k not in written}
-        volumes = [v for v in rest.pop("volumes", []) if v["name"] not in short]
-        if volumes:
-            rest["volumes"] = volumes
-        main_rest = {k: v for k, v in main_rest.items() if v not in ([], {})}
         containers = [item for item in spec.get("containers").items() if item.path != main.path]
-        if main_rest:
-            name = {"name": main.value["name"]}
-            containers.insert(0, SourceValue(name | main_rest, main.path))
-        if containers:
-            rest["containers"] = [container.value for container in containers]
+        if own:
+            containers.insert(0, SourceValue({"name": main.value["name"], **own}, main.path))
         for i, container in enumerate(containers):
             self.origins[(*role, "template", "spec", "containers", i)] = container.path
-        if rest:
-            merged["spec"] = rest
-        self.put((*role, "template"), template, merged)
+        written = {*POD_FIELDS, "restartPolicy", "containers", "volumes"}
+        rest = {k: v for k, v in spec.value.items() if k not in written}
+        rest["volumes"] = [v for v in spec.value.get("volumes", []) if v["name"] not in short]
+        rest["containers"] = [container.value for container in containers]
+        kept = {k: metadata.get(k).value for k in ("labels", "annotations")}
+        parts = {
+            "metadata": {k: v for k, v in kept.items() if v},
+            "spec": {k: v for k, v in rest.items() if v or k not in ("volumes", "containers")},
+        }
+        self.put((*role, "template"), template, {k: v for k, v in parts.items() if v})
 
     def share_templates(self) -> None:
         """Move what the templates of all roles have in common, down to single labels, to `spec`."""
-        roles = list(self.roles.items())
-        shared = _common([role.get("template", {}) for _, role in roles]) if roles[1:] else {}
+        roles = self.roles
+        templates = [role.get("template", {}) for role in roles.values()]
+        shared = _common(templates) if len(templates) > 1 else {}
         if not shared:
             return
         self.data["spec"]["template"] = shared
-        first = ("spec", "roles", roles[0][0], "template")
-        for path in [path for path in self.origins if path[: len(first)] == first]:
-            self.origins[("spec", "template", *path[len(first) :])] = self.origins[path]
-        for _, role in roles:
+        self._copy_origins(("spec", "roles", next(iter(roles)), "template"), ("spec", "template"))
+        for role in roles.values():
             role["template"] = _without(role["template"], shared)
             if not role["template"]:
                 del role["template"]
+
+    def _copy_origins(self, old: ValuePath, new: ValuePath) -> None:
+        """Give what has moved to a path the origins that it had at the old one."""
+        for path in [path for path in self.origins if path[: len(old)] == old]:
+            self.origins[(*new, *path[len(old) :])] = self.origins[path]
 
     def finish(self, document: Document) -> Document:
         """Return the TrainingJob as a document whose values have their places in the resource.
@@ -436,39 +350,49 @@ class Builder:
             policy = spec.get("runPolicy", {})
             policy.pop("suspend", None)
             self.data["spec"] = spec = {k: v for k, v in spec.items() if v is not policy or policy}
-        spec["roles"] = {k: _ordered(v, ROLE_ORDER) for k, v in spec.get("roles", {}).items()}
-        self.data["spec"] = _ordered(spec, SPEC_ORDER)
-        return placed(self.data, self.origins, document)
+        spec["roles"] = {k: _ordered(v) for k, v in spec.get("roles", {}).items()}
+        self.data["spec"] = _ordered(spec)
+        job = self._mark(self.data, (), None, document.marks)
+        marks = Mark(document.marks.place, origin=(), inner=job.inner)
+        return Document(self.data, marks, converted=True, text=document.text)
 
     def _share_fields(self) -> None:
         """Move the fields that are equal in all of several roles to `spec`."""
-        spec = self.data["spec"]
-        roles = list(spec.get("roles", {}).items())
-        if not roles[1:]:
-            return
-        (first_name, first), *others = roles
-        for name in [name for name in first if name in ROLE_ORDER and name not in PER_ROLE]:
-            value = first[name]
-            if all(role.get(name) == value for _, role in others):
+        spec, roles = self.data["spec"], self.roles
+        first = next(iter(roles), "")
+        for name, value in [*roles.get(first, {}).items()] if len(roles) > 1 else ():
+            is_equal = all(role.get(name) == value for role in roles.values())
+            if is_equal and name in ORDER and name not in PER_ROLE:
                 spec[name] = {**spec[name], **value} if name in spec else value
-                for role_name, role in roles:
+                for role in roles.values():
                     del role[name]
-                    role_path = ("spec", "roles", role_name, name)
-                    self._move(role_path, ("spec", name), keep=role_name == first_name)
+                self._copy_origins(("spec", "roles", first, name), ("spec", name))
 
-    def _move(self, old: ValuePath, new: ValuePath, *, keep: bool) -> None:
-        """Move the origins below a path to another path, or only remove them."""
-        for path in [path for path in self.origins if path[: len(old)] == old]:
-            origin = self.origins.pop(path)
-            if keep:
-                self.origins[(*new, *path[len(old) :])] = origin
+    def _mark(self, value: Any, path: ValuePath, source: Mark | None, root: Mark) -> Mark:
+        """Return the mark of a value of the TrainingJob, and of all that is in it.
+
+        Args:
+            value: of the TrainingJob.
+            path: of that value.
+            source: the mark in the custom resource, if its place follows from that of what is
+                around.
+            root: the marks of the custom resource.
+        """
+        origin = self.origins.get(path)
+        if origin is not None:
+            source = root.at(origin)
+        items: Iterable[tuple[Any, Any]] = enumerate(value) if isinstance(value, list) else ()
+        inner = {
+            step: self._mark(item, (*path, step), source and source.inner.get(step), root)
+            for step, item in (value.items() if isinstance(value, dict) else items)
+        }
+        around = source or UNWRITTEN
+        return Mark(around.place, around.key, around.text, origin, inner)
 
 
-def _ordered(mapping: dict[str, Any], order: tuple[str, ...]) -> dict[str, Any]:
-    """Return a mapping with the fields in this order first, and its other fields after them."""
-    return {k: mapping[k] for k in order if k in mapping} | {
-        k: v for k, v in mapping.items() if k not in order
-    }
+def _ordered(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return fields in their order, and those that have none after the others."""
+    return {name: fields[name] for name in ORDER if name in fields} | fields
 
 
 def _common(mappings: list[dict[str, Any]]) -> dict[str, Any]:

@@ -18,6 +18,8 @@ from mlgen.dialects._schemas import read
 from mlgen.kubernetes.quantity import natural
 from mlgen.problems import ValuePath, choice, did_you_mean
 
+VERSIONS = ("v1", "v1alpha1")
+
 WORKERS = 2
 """The client's default number of workers."""
 
@@ -39,12 +41,8 @@ ARGUMENTS: list[str] = [*SWITCHES, *read("elasticdl.json")["arguments"]]
 CLIENT_ARGUMENTS = ("yaml", "force_use_kube_config_file")
 """Arguments about how the client submits a job, which the rendered job does not need."""
 
-USED_BY_CLIENT = {
-    "log_file_path": ("writes the master's output to this file", "use kubectl logs"),
-    "cluster_spec": ("applies this to the master's pod", "set spec.roles.master.template"),
-    "cluster_spec_json": ("applies this to the master's pod", "set spec.roles.master.template"),
-}
-"""What the client does with arguments that it also passes to the master; what to do instead."""
+USED_BY_CLIENT = ("log_file_path", "cluster_spec", "cluster_spec_json")
+"""Arguments that the client uses too, and passes to the master; the problems say for what."""
 
 VOLUME_FIELDS = {
     "mount_path": "mountPath",
@@ -75,25 +73,22 @@ class Arguments:
         argument = self.rest.pop(name, NOTHING)
         return argument if argument.value != "" else SourceValue(None, argument.path)
 
-    def one_of(self, block_field: SourceValue, *names: str) -> SourceValue:
-        """Return a field of a block, or if it is not set the first of these arguments that is."""
-        arguments = [argument for argument in map(self.take, names) if argument]
-        if block_field and arguments:
-            field_name = f"{block_field.path[-2]}.{block_field.path[-1]}"
-            message = f"--{names[0]} and {field_name} are mutually exclusive"
-            self.builder.refuse(arguments[0], message, "keep one of the two")
-        return block_field or next(iter(arguments), block_field)
+    def one_of(self, block_field: SourceValue, name: str) -> SourceValue:
+        """Return a field of a block, or if it is not set an argument."""
+        argument = self.take(name)
+        if block_field:
+            field_name = ".".join(map(str, block_field.path[-2:]))
+            self.builder.report("both", argument, first=f"--{name}", second=field_name)
+        return block_field or argument or block_field
 
     def number(self, source: SourceValue) -> SourceValue:
         """Return an argument as an integer."""
-        if isinstance(source.value, str):
-            number = natural(source.value)
-            if number is None:
-                message = f'expected an integer, got "{source.value}"'
-                self.builder.refuse(source, message, "use digits only")
-                return SourceValue(0, source.path)
-            return SourceValue(number, source.path)
-        return source
+        if not isinstance(source.value, str):
+            return source
+        number = natural(source.value)
+        if number is None:
+            self.builder.report("not-a-number", source)
+        return SourceValue(number or 0, source.path)
 
 
 def write_job(builder: Builder) -> None:
@@ -128,10 +123,9 @@ def _read_arguments(builder: Builder) -> dict[str, SourceValue]:
         full_name = _full_name(builder, name, source)
         value = SWITCHES.get(full_name) if source.value is None else source.value
         if full_name in arguments:
-            builder.refuse(source, f"duplicate argument --{full_name}", "keep one of the two")
+            builder.report("duplicate-argument", source, name=full_name)
         elif full_name and value is None:
-            message = f"argument --{full_name} has no value"
-            builder.refuse(source, message, f"write --{full_name}=VALUE")
+            builder.report("no-value", SourceValue(name, source.path), name=full_name)
         elif full_name:
             arguments[full_name] = SourceValue(value, source.path)
     return arguments
@@ -154,8 +148,7 @@ def _pairs(builder: Builder) -> Iterator[tuple[str, SourceValue]]:
             yield name, item
             name = None
         else:
-            message = f'"{item.value}" is neither an argument nor the value of one'
-            builder.refuse(item, message, "write --NAME VALUE")
+            builder.report("stray-word", item)
     if name:
         yield name, last
 
@@ -167,7 +160,7 @@ def _unquoted(builder: Builder, item: SourceValue, text: str) -> str:
     except ValueError:
         words = []
     if len(words) != 1:
-        builder.refuse(item, f"a shell does not read {text} as one word", "put it in quotes")
+        builder.report("several-words", item, text=text)
         return text
     return words[0]
 
@@ -175,8 +168,8 @@ def _unquoted(builder: Builder, item: SourceValue, text: str) -> str:
 def _full_name(builder: Builder, name: str, source: SourceValue) -> str:
     """Return the full name of an argument, which Python's argparse lets users abbreviate."""
     longer = [full_name for full_name in ARGUMENTS if full_name.startswith(name)]
-    if name in ARGUMENTS or len(longer) == 1:
-        return name if name in ARGUMENTS else longer[0]
+    if name in longer or len(longer) == 1:
+        return name if name in longer else longer[0]
     hint = did_you_mean(name, ARGUMENTS) or "see elasticdl train --help"
     builder.refuse(source, f"unknown argument --{name}", hint)
     return ""
@@ -185,9 +178,8 @@ def _full_name(builder: Builder, name: str, source: SourceValue) -> str:
 def _block(builder: Builder, role: str) -> SourceValue:
     """Return the block of a role, under either of its names."""
     lower, upper = builder.spec.get(role), builder.spec.get(BLOCK_NAMES[role])
-    if lower and upper:
-        message = f"{role} and {BLOCK_NAMES[role]} are mutually exclusive"
-        builder.refuse(upper, message, "keep one of the two")
+    if lower:
+        builder.report("both", upper, first=role, second=BLOCK_NAMES[role])
     return lower or upper
 
 
@@ -229,8 +221,7 @@ def _amounts(builder: Builder, source: SourceValue) -> dict[str, str]:
     amounts: dict[str, str] = {}
     for name, amount in _fields(builder, source, source.value or ""):
         if name == "disk":
-            hint = f"write ephemeral-storage={amount}"
-            builder.refuse(source, 'Kubernetes has no resource "disk"', hint)
+            builder.report("disk", source, amount=amount)
         elif not RESOURCE_NAME.fullmatch(name):
             builder.refuse(source, f'unknown resource "{name}"', choice(name, RESOURCES))
         else:
@@ -251,12 +242,10 @@ def _write_volumes(builder: Builder, role: str, source: SourceValue) -> None:
             message = f'unknown field "{unknown[0]}" of a volume'
             builder.refuse(source, message, choice(unknown[0], [*VOLUME_FIELDS]))
         elif "mount_path" not in fields or len({"claim_name", "host_path"} & set(fields)) != 1:
-            hint = "set mount_path, and either claim_name or host_path"
-            builder.refuse(source, f'invalid volume "{text}"', hint)
+            builder.report("bad-volume", source, text=text)
         else:
             if "type" in fields:
-                message = f"mlgen does not set the hostPath type {fields['type']}"
-                builder.differs(source, message, "make sure that the path exists on each node")
+                builder.report("host-path-type", source, type=fields["type"])
             volume = {VOLUME_FIELDS[name]: v for name, v in fields.items() if VOLUME_FIELDS[name]}
             if volume not in volumes:
                 volumes.append(volume)
@@ -276,9 +265,9 @@ def _fields(builder: Builder, source: SourceValue, text: str) -> Iterator[tuple[
     for part in filter(None, text.strip().split(",")):
         name, equals, value = (word.strip() for word in part.partition("="))
         if not (name and equals and value):
-            builder.refuse(source, f'expected NAME=VALUE, got "{part}"')
+            builder.report("not-a-pair", source, text=part)
         elif name in names:
-            builder.refuse(source, f'duplicate field "{name}"', "keep one of the two")
+            builder.report("duplicate-field", source, name=name)
         else:
             names.add(name)
             yield name, value
@@ -293,16 +282,13 @@ def _write_env(builder: Builder, role: str, source: SourceValue) -> None:
 
 def _write_job_fields(builder: Builder, arguments: Arguments) -> None:
     """Write the arguments that are not about one role, and pass the rest to the master."""
-    name, namespace = arguments.take("job_name"), arguments.take("namespace")
-    if name and name.value != builder.name:
-        message = f"--job_name differs from metadata.name, {builder.name}"
-        builder.refuse(name, message, "remove --job_name")
-    job_namespace = builder.data["metadata"].get("namespace", namespace.value)
-    if namespace and namespace.value != job_namespace:
-        message = f"--namespace differs from metadata.namespace, {job_namespace}"
-        builder.refuse(namespace, message, "remove --namespace")
-    elif namespace:
-        builder.put(("metadata", "namespace"), namespace)
+    metadata = builder.data["metadata"]
+    for argument, field in (("job_name", "name"), ("namespace", "namespace")):
+        source, written = arguments.take(argument), metadata.get(field)
+        if source and written not in (None, source.value):
+            builder.report("other-name", source, argument=argument, field=field, written=written)
+        elif field == "namespace":
+            builder.put(("metadata", field), source)
     strategy = arguments.take("distribution_strategy")
     builder.put(("spec", "options", "distributionStrategy"), strategy)
     master = ("spec", "roles", "master")
@@ -313,8 +299,7 @@ def _write_job_fields(builder: Builder, arguments: Arguments) -> None:
         arguments.take(argument)
     for argument, source in arguments.rest.items():
         if argument in USED_BY_CLIENT and source.value:
-            use, hint = USED_BY_CLIENT[argument]
-            builder.differs(source, f"the client also {use}; mlgen does not", hint)
+            builder.report(argument.removesuffix("_json"), source)
         builder.put(("spec", "options", "arguments", argument), source, _option_value(source))
 
 
@@ -329,8 +314,5 @@ def _option_value(source: SourceValue) -> str | int | bool:
 
 DIALECT = Dialect(
     groups=("elasticdl.org",),
-    kinds={
-        ("elasticdl.org/v1", "ElasticAIJob"): write_job,
-        ("elasticdl.org/v1alpha1", "ElasticAIJob"): write_job,
-    },
+    kinds={(f"elasticdl.org/{version}", "ElasticAIJob"): write_job for version in VERSIONS},
 )

@@ -7,9 +7,7 @@ controllers/model and controllers/cache.
 
 import json
 import posixpath
-from collections.abc import Mapping
 from shlex import quote
-from typing import Any
 
 from mlgen.bounds import DEPTH
 from mlgen.dialects._builder import Builder, SourceValue
@@ -33,7 +31,7 @@ TYPES: dict[str, tuple[type, str]] = {
 }
 """By type of JSON Schema: the type in Python, and its name in messages."""
 
-TYPE_NAMES = dict(TYPES.values())
+NOTHING = SourceValue(None)
 
 
 def annotation(builder: Builder, name: str) -> SourceValue:
@@ -77,42 +75,27 @@ def read_json(builder: Builder, name: str) -> SourceValue:
             raise RecursionError(f"nested more than {DEPTH} levels deep")
     except (ValueError, RecursionError) as error:
         builder.refuse(source, f"invalid JSON: {error}", hint)
-        return SourceValue(None)
+        return NOTHING
     if not isinstance(content, dict):
         builder.refuse(source, "expected a JSON object", hint)
-        return SourceValue(None)
+        return NOTHING
     config = SourceValue({k: v for k, v in content.items() if v is not None}, source.path)
-    valid = _check_fields(builder, config, schema["properties"], hint)
-    for field in schema["required"] if valid else ():
-        if not config.get(field).value:
-            builder.refuse(config, f'field "{field}" is missing', hint)
-            valid = False
-    return config if valid else SourceValue(None)
-
-
-def _check_fields(
-    builder: Builder, config: SourceValue, known: Mapping[str, Any], hint: str
-) -> bool:
-    """Report fields of a wrong type, then those that KubeDL ignores; return True if none is wrong.
-
-    Args:
-        builder: gets the problems.
-        config: the object.
-        known: the schemas of the fields.
-        hint: for fields of a wrong type.
-    """
-    valid = True
-    for name, field in config.fields():
-        kind, expected = TYPES[known[name]["type"]] if name in known else (object, "")
+    known, wrong = schema["properties"], False
+    for field_name, field in config.fields():
+        kind, expected = TYPES[known[field_name]["type"]] if field_name in known else (object, "")
         if not isinstance(field.value, kind):
-            message = f"expected {expected}, got {TYPE_NAMES[type(field.value)]}"
-            builder.refuse(field, message, hint)
-            valid = False
-    for name, field in config.fields():
-        if name not in known:
-            message = f'unknown field "{name}"; KubeDL ignores it too'
-            builder.differs(field, message, choice(name, list(known)))
-    return valid
+            wrong = True
+            got = dict(TYPES.values())[type(field.value)]
+            builder.refuse(field, f"expected {expected}, got {got}", hint)
+    for field_name, field in config.fields():
+        if field_name not in known:
+            suggestion = choice(field_name, list(known))
+            builder.report("ignored-field", field, name=field_name, hint=suggestion)
+    (required,) = schema["required"]
+    if not wrong and not config.get(required).value:
+        builder.refuse(config, f'field "{required}" is missing', hint)
+        wrong = True
+    return NOTHING if wrong else config
 
 
 CREDENTIALS = ("ssh", "sshFile", "user", "password")
@@ -133,12 +116,12 @@ def write_code_sync(builder: Builder) -> None:
     volumes = [(*owner, "volumes", "git-sync") for owner in owners]
     for volume, path in zip(volumes, paths.values(), strict=False):
         builder.put(volume, config, {"mountPath": path, "git": git})
-    _report_credentials(builder, config, volumes)
+    if any(config.get(name).value for name in CREDENTIALS):  # whoever can read the job reads them
+        settings = " ".join(f"--set {dotted(volume)}.git.secret=NAME" for volume in volumes)
+        builder.report("git-credentials", config, settings=settings)
     for name in ("image", "envs"):
         if config.get(name).value:
-            message = f"{name} applies to KubeDL's own container; here another image runs git"
-            hint = "to choose the image, pass --set spec.helpers.gitImage=IMAGE"
-            builder.differs(config.get(name), message, hint)
+            builder.report("other-git", config.get(name), name=name)
 
 
 def _mount_paths(builder: Builder, config: SourceValue) -> dict[str, str]:
@@ -153,19 +136,6 @@ def _mount_paths(builder: Builder, config: SourceValue) -> dict[str, str]:
         for role, fields in builder.roles.items()
     }
     return {role: f"/{path.lstrip('/')}" for role, path in joined.items()}
-
-
-def _report_credentials(builder: Builder, config: SourceValue, volumes: list[ValuePath]) -> None:
-    """Report credentials in the annotation, which everyone who can read the job can read."""
-    if not any(config.get(name).value for name in CREDENTIALS):
-        return
-    settings = " ".join(f"--set {dotted(volume)}.git.secret=NAME" for volume in volumes)
-    builder.differs(
-        config,
-        "credentials in an annotation are not secret, and mlgen does not use them",
-        "create a Secret with ssh-privatekey and known_hosts, or with username and password, and"
-        f" pass {settings}",
-    )
 
 
 LEADERS = ("chief", "master", "worker")
@@ -183,27 +153,15 @@ def write_tensorboard(builder: Builder) -> None:
         return
     log_dir = config.get("logDir")
     if "://" not in log_dir.value and not _share_volume(builder, leader, log_dir):
-        message = f"{log_dir.value} is not on a volume that TensorBoard can share"
-        hint = f"mount a claim or NFS there, only in the training container of the {leader}"
-        builder.differs(log_dir, f"{message}; TensorBoard is not rendered", hint)
+        builder.report("unshared-logs", log_dir, leader=leader)
         return
     image = config.get("image").value or builder.roles[leader]["image"]
     builder.put(("spec", "tensorboard", "logDir"), log_dir)
     builder.put(("spec", "tensorboard", "image"), config.get("image"), image)
-    _report_differences(builder, config)
-
-
-def _report_differences(builder: Builder, config: SourceValue) -> None:
-    """Report the parts of the configuration that are not rendered."""
     name = f"{builder.name}-tensorboard"
-    seconds, ingress = config.get("ttlSecondsAfterJobFinished"), config.get("ingressSpec")
-    if seconds:
-        message = f"KubeDL deletes TensorBoard {seconds.value} s after training; here it remains"
-        hint = f"to delete it, run kubectl delete deployment,service {quote(name)}"
-        builder.differs(seconds, message, hint)
-    if ingress:
-        message = "no Ingress is rendered for TensorBoard"
-        builder.differs(ingress, message, f"create one for the Service {name}, port 6006")
+    # What is not rendered.
+    builder.report("tensorboard-ttl", config.get("ttlSecondsAfterJobFinished"), name=quote(name))
+    builder.report("tensorboard-ingress", config.get("ingressSpec"), name=name)
 
 
 def _share_volume(builder: Builder, leader: str, log_dir: SourceValue) -> bool:
@@ -223,21 +181,15 @@ def _share_volume(builder: Builder, leader: str, log_dir: SourceValue) -> bool:
     volume = mounted[name]
     without = [role for role in builder.roles if name not in builder.roles[role].get("volumes", {})]
     if without:
-        message = f"TensorBoard has the volumes of all roles, so {name} is also mounted in"
-        builder.differs(log_dir, f"{message} {', '.join(without)}")
+        builder.report("shared-volume", log_dir, name=name, roles=", ".join(without))
     path = builder.origins["spec", "roles", leader, "volumes", name]
     builder.put(("spec", "volumes", name), SourceValue(volume, path))
     for role in builder.roles.values():
-        _remove_volume(role, name, volume)
+        if role.get("volumes", {}).get(name) == volume:  # not another one of this name
+            del role["volumes"][name]
+            if not role["volumes"]:
+                del role["volumes"]
     return True
-
-
-def _remove_volume(role: dict[str, Any], name: str, volume: dict[str, Any]) -> None:
-    """Remove a volume from a role unless the role has another one of this name."""
-    if role.get("volumes", {}).get(name) == volume:
-        del role["volumes"][name]
-        if not role["volumes"]:
-            del role["volumes"]
 
 
 MODEL_PATH = "/kubedl-model"
@@ -250,16 +202,10 @@ def write_artifacts(builder: Builder) -> None:
     """Mount the storage of the model; report what KubeDL's other controllers do."""
     model, cache = builder.spec.get("modelVersion"), builder.spec.get("cacheBackend")
     if model:
-        message = "KubeDL builds an image of the model after training; mlgen does not"
-        hint = "build one in a step after training"
-        if not _mount_model(builder, model.get("storage")):
-            message = "this storage is not mounted, and no image of the model is built"
-            hint = f"mount it in the templates, and set {MODEL_PATH_ENV} to its folder"
-        builder.differs(model, message, hint)
-    if cache:
-        message = "KubeDL caches this data with Fluid and mounts it; here it is not mounted"
-        path = cache.get("mountPath").value or "its folder"
-        builder.differs(cache, message, f"mount a claim with the data at {path} in the templates")
+        mounted = _mount_model(builder, model.get("storage"))
+        problem = "model-image" if mounted else "unmounted-model"
+        builder.report(problem, model, variable=MODEL_PATH_ENV)
+    builder.report("cache", cache, path=cache.get("mountPath").value or "its folder")
 
 
 def _mount_model(builder: Builder, storage: SourceValue) -> bool:
@@ -269,13 +215,13 @@ def _mount_model(builder: Builder, storage: SourceValue) -> bool:
     path, server = source.get("path").value, source.get("server").value
     if not path or (kind == "nfs" and not server):
         return False
-    volume = (
-        {"hostPath": path} if kind == "localStorage" else {"nfs": {"server": server, "path": path}}
-    )
     mount_path = source.get("mountPath").value or MODEL_PATH
+    volume = {"mountPath": mount_path, "hostPath": path}
+    if kind == "nfs":
+        volume = {"mountPath": mount_path, "nfs": {"server": server, "path": path}}
     for name, role in builder.roles.items():
         at = ("spec", "roles", name)
-        builder.put((*at, "volumes", "modelvolume"), source, {"mountPath": mount_path} | volume)
+        builder.put((*at, "volumes", "modelvolume"), source, volume)
         if MODEL_PATH_ENV not in role.get("env", {}):
             builder.put((*at, "env", MODEL_PATH_ENV), source, mount_path)
     return True
