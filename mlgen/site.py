@@ -4,15 +4,17 @@ The file nearest to the working folder is used: in it, or in the folders above i
 `.git`. A value of the command line or of a job file takes precedence over one of the site.
 """
 
+import json
 import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cache, reduce
 from pathlib import Path
 from typing import Any
 
+from mlgen import resources
 from mlgen.bounds import DEPTH
 from mlgen.documents import overrides
 from mlgen.documents.document import Document, is_too_deep, marked
@@ -32,65 +34,8 @@ NAMESPACE: ValuePath = ("metadata", "namespace")
 PYTHON_IMAGE: ValuePath = ("spec", "helpers", "pythonImage")
 SUPERVISOR_IMAGE: ValuePath = ("spec", "helpers", "supervisorImage")
 
-FIELDS: dict[ValuePath, ValuePath] = {
-    ("namespace",): NAMESPACE,
-    ("labels",): ("metadata", "labels"),
-    ("pod-security",): ("spec", "security", "profile"),
-    ("helpers", "wait-image"): ("spec", "helpers", "waitImage"),
-    ("helpers", "python-image"): PYTHON_IMAGE,
-    ("helpers", "supervisor-image"): SUPERVISOR_IMAGE,
-    ("helpers", "kubectl-image"): ("spec", "helpers", "kubectlImage"),
-    ("helpers", "git-image"): ("spec", "helpers", "gitImage"),
-}
-"""The keys that are defaults of a field of the job file, which describes them."""
-
-PROFILE = FIELDS["pod-security",]
-
-PREFIXES: dict[str, ValuePath] = {
-    "helpers": ("spec", "helpers"),
-    "labels": ("metadata", "labels"),
-    "namespace": NAMESPACE,
-    "pod-security": PROFILE,
-}
-"""The keys that can be enforced, and where their values are in a job file."""
-
+PROFILE: ValuePath = ("spec", "security", "profile")
 PULL_SECRETS: ValuePath = ("spec", "template", "spec", "imagePullSecrets")
-
-OTHERS: dict[str, dict[str, Any]] = {
-    "kube-version": {
-        "type": "string",
-        "description": "Version of Kubernetes to render for, as with `--kube-version`.",
-        "examples": ["1.33"],
-    },
-    "supervisor": {
-        "type": "boolean",
-        "description": "Whether jobs may have a supervisor; false is that of `--no-supervisor`.",
-        "default": True,
-        "examples": [False],
-    },
-    "only-jobs": {
-        "type": "boolean",
-        "description": "Whether objects other than jobs are an error, as with `--only-jobs`.",
-        "default": False,
-        "examples": [True],
-    },
-    "enforce": {
-        "type": "array",
-        "description": "Keys of this file whose values job files cannot change: of `pod-security`,"
-        " only to a stricter level.",
-        "examples": [["pod-security", "namespace"]],
-        "uniqueItems": True,
-        "items": {"enum": [*PREFIXES], "examples": ["pod-security"]},
-    },
-    "image-pull-secrets": {
-        "type": "array",
-        "description": "Names of Secrets with which all images are pulled.",
-        "examples": [["registry-key"]],
-        "uniqueItems": True,
-        "items": {"type": "string", "minLength": 1, "examples": ["registry-key"]},
-    },
-}
-"""The keys that no single field of the job file describes."""
 
 KEY = r"""(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')"""
 LINE = re.compile(rf"\s*(?:\[\s*)?({KEY}(?:\s*\.\s*{KEY})*)\s*(=|\])")
@@ -154,7 +99,8 @@ class Site:
             message = f"{self.file} enforces helpers.python-image, which this image replaces"
             problem = Problem(SUPERVISOR_IMAGE, message, "combination", "remove it")
             yield document.located(problem)
-        prefixes = [PREFIXES[key] for key in self.enforced]
+        keys = _schema()["properties"]
+        prefixes = [_path(keys[key]) for key in self.enforced]
         for path, (value, _) in self.fields.items():
             if not any(path[: len(prefix)] == prefix for prefix in prefixes):
                 continue
@@ -180,7 +126,7 @@ def find(folder: Path, *, links: bool = True) -> Site | None:
     for parent in (start, *start.parents):
         files = [*_files(parent, start, links=links)]
         if len(files) > 1:
-            message = f"both {files[0].name} and [tool.mlgen] in {PYPROJECT} set defaults"
+            message = f"both {NAME} and [tool.mlgen] in {PYPROJECT} set defaults"
             place = Place(os.path.relpath(parent / PYPROJECT, start))
             raise MlgenError([Problem((), message, "combination", "keep one", place=place)])
         if files:
@@ -192,39 +138,43 @@ def find(folder: Path, *, links: bool = True) -> Site | None:
 
 def schema() -> dict[str, Any]:
     """Return the JSON Schema of mlgen.toml (draft-07): the keys, with their descriptions."""
-    job = base()
-    known: dict[str, Any] = {}
-    helpers: dict[str, Any] = {}
-    for key, path in FIELDS.items():
-        node: Any = job
-        for name in path:
-            node = node["properties"][name]
-        (known if len(key) == 1 else helpers)[str(key[-1])] = node
-    known["helpers"] = job["properties"]["spec"]["properties"]["helpers"] | {
-        "examples": [{"wait-image": "registry.example/busybox:1.36"}],
-        "properties": helpers,
-    }
-    return {
-        "$schema": job["$schema"],
-        "title": NAME,
-        "type": "object",
-        "description": "Defaults for all job files of a site.",
-        "additionalProperties": False,
-        "properties": OTHERS | known,
-        "definitions": {"labelValue": job["definitions"]["labelValue"]},
-    }
+    resolved: dict[str, Any] = _resolved({k: v for k, v in _schema().items() if k != "$comment"})
+    return resolved
 
 
-@dataclass(frozen=True)
-class _File:
-    """A file of TOML: its name in a folder, its name in messages, and its content."""
+@cache
+def _schema() -> dict[str, Any]:
+    """Return `schemas/site.schema.json`, whose references name fields of the job file."""
+    text = (resources.folder("schemas") / "site.schema.json").read_text(encoding="utf-8")
+    loaded: dict[str, Any] = json.loads(text)
+    return loaded
 
-    name: str
-    shown: str
-    document: Document
+
+def _resolved(node: Any) -> Any:
+    """Return a part of the schema with what it takes from that of the job file."""
+    if not isinstance(node, dict):
+        return node
+    own = {name: _resolved(part) for name, part in node.items() if name != "$ref"}
+    steps = node.get("$ref", "").split("/")[1:]
+    return reduce(lambda part, step: part[step], steps, base()) | own if steps else own
 
 
-def _files(folder: Path, start: Path, *, links: bool) -> Iterator[_File]:
+def _path(node: Mapping[str, Any]) -> ValuePath:
+    """Return the path in a job file of the field that a key refers to."""
+    return tuple(step for step in node["$ref"].split("/")[1:] if step != "properties")
+
+
+def _fields() -> Iterator[tuple[ValuePath, ValuePath]]:
+    """Yield the keys that are the default of a field of the job file, and its path there."""
+    keys = _schema()["properties"]
+    for name, node in keys.items():
+        if "properties" in node:
+            yield from (((name, key), _path(part)) for key, part in node["properties"].items())
+        elif "$ref" in node:
+            yield (name,), _path(node)
+
+
+def _files(folder: Path, start: Path, *, links: bool) -> Iterator[Document]:
     """Return the files of a folder that set defaults, by their names relative to another one."""
     for name in (NAME, PYPROJECT):
         path, shown = folder / name, os.path.relpath(folder / name, start)
@@ -239,12 +189,12 @@ def _files(folder: Path, start: Path, *, links: bool) -> Iterator[_File]:
             problem = Problem((), f"cannot be read: {reason}", "unreadable", place=Place(shown))
             raise MlgenError([problem]) from None
         if name == NAME and path.is_file():
-            yield _File(name, shown, _toml(text, shown))
+            yield _toml(text, shown)
         elif TABLE[-1] in text:  # importing a parser of TOML takes longer
             document = _toml(text, shown)
             table = document.data.get(TABLE[0])
             if isinstance(table, dict) and TABLE[1] in table:
-                yield _File(name, shown, document.item(*TABLE))
+                yield document.item(*TABLE)
 
 
 def _toml(text: str, shown: str) -> Document:
@@ -292,47 +242,42 @@ def _places(text: str, shown: str) -> Iterator[tuple[ValuePath, Place]]:
                 yield path[:length], Place(shown, number, start.start(1) + 1)
 
 
-def _site(file: _File) -> Site:
+def _site(document: Document) -> Site:
     """Return the defaults in a file.
 
     Raises:
         MlgenError: with every problem of its keys and values.
     """
-    document, data = file.document, file.document.data
+    data = document.data
     require_valid(document, schema())
     fields: dict[ValuePath, tuple[Any, Place]] = {}
-    for key, path in FIELDS.items():
-        if not _lacks(data, key):
-            value = reduce(lambda holder, step: holder[step], key, data)
-            entries = value if isinstance(value, dict) else {}
-            fields |= {(*path, k): (v, document.place((*key, k))) for k, v in entries.items()}
-            fields |= {} if entries or value == {} else {path: (value, document.place(key))}
+    for key, path in _fields():
+        value = _value(data, key)
+        if isinstance(value, dict):
+            fields |= {(*path, k): (v, document.place((*key, k))) for k, v in value.items()}
+        elif value is not None:
+            fields[path] = (value, document.place(key))
     secrets = [{"name": name} for name in data.get("image-pull-secrets", ())]
     if secrets:
         fields[PULL_SECRETS] = (secrets, document.place(("image-pull-secrets",)))
-    for number, key in enumerate(data.get("enforce", ())):
-        if key not in data:
-            message, hint = f"the file does not set {key}", f"set {key}, or remove it here"
+    for number, name in enumerate(data.get("enforce", ())):
+        if name not in data:
+            message, hint = f"the file does not set {name}", f"set {name}, or remove it here"
             problem = Problem(("enforce", number), message, "combination", hint)
             raise MlgenError([document.located(problem)])
+    try:
+        version = parse(data["kube-version"]) if "kube-version" in data else None
+    except ValueError as error:
+        problem = Problem(("kube-version",), str(error), "bad-value")
+        raise MlgenError([document.located(problem)]) from None
     return Site(
-        file.shown,
+        document.place(()).file,
         fields,
-        _version(document),
+        version,
         data.get("supervisor"),
         data.get("only-jobs"),
         tuple(data.get("enforce", ())),
     )
-
-
-def _version(document: Document) -> KubeVersion | None:
-    """Return the version of Kubernetes, None if there is none."""
-    text = document.data.get("kube-version")
-    try:
-        return None if text is None else parse(text)
-    except ValueError as error:
-        problem = Problem(("kube-version",), str(error), "bad-value")
-        raise MlgenError([document.located(problem)]) from None
 
 
 def _value(data: Any, path: ValuePath) -> Any:
