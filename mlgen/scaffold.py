@@ -2,9 +2,10 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from shlex import quote
+from textwrap import indent
 from typing import Any
 
 from mlgen import frameworks, pipeline
@@ -59,7 +60,7 @@ class Choices:
 def example(framework: str) -> str:
     """Return a short job file of a framework as YAML: two replicas with eight GPUs each."""
     choices = Choices(framework, "example/train:1", "train", replicas=2, gpus=8)
-    return _plain(choices)
+    return _yaml(_job(choices)) + "\n"
 
 
 def job_file(choices: Choices, file: str) -> str:
@@ -72,23 +73,21 @@ def job_file(choices: Choices, file: str) -> str:
     Raises:
         MlgenError: the image or a name is wrong.
     """
-    framework, spec = frameworks.get(choices.framework), _spec(choices)
+    framework, job = frameworks.get(choices.framework), _job(choices)
+    spec = job.pop("spec")
     resources, roles = spec.pop("resources", {}), spec.pop("roles")
-    text = _text(
-        [MODELINE] if choices.schema else [],
-        [f"# {framework.title}. {framework.summary}"],
-        [f"# mlgen explain {choices.framework}: its roles, options and variables"],
-        [f"# mlgen show {quote(file)}: its pods, resources and restarts"],
-        _lines(_head(choices)),
-        ["spec:"],
-        _indented(_lines(spec)),
-        ["", "  # Of each replica. Only replicas that compute get GPUs."],
-        _indented(_resources(resources)),
-        [""],
-        _indented(_lines({"roles": roles})),
-        ["", f"  # {NEXT}"],
-        *(["", *block] for block in _next(choices)),
-    )
+    parts = [
+        f"# {framework.title}. {framework.summary}",
+        f"# mlgen explain {choices.framework}: its roles, options and variables",
+        f"# mlgen show {quote(file)}: its pods, resources and restarts",
+        f"{_yaml(job)}\nspec:",
+        f"{indent(_yaml(spec), '  ')}\n",
+        "  # Of each replica. Only replicas that compute get GPUs.",
+        f"{indent(_resources(resources), '  ')}\n",
+        f"{indent(_yaml({'roles': roles}), '  ')}\n",
+        "\n\n".join([f"  # {NEXT}", *_next(choices)]),
+    ]
+    text = "\n".join([MODELINE, *parts] if choices.schema else parts) + "\n"
     try:
         pipeline.render([Text(file, text)], Options())
     except MlgenError as error:  # there is no file yet in which a problem could have a place
@@ -111,7 +110,7 @@ def editor_schema(version: KubeVersion) -> str:
 def _snippet(framework: str) -> tuple[str, str]:
     """Return a framework's name, and its example with marks for what the user changes."""
     choices = Choices(framework, "${2:example/train:1}", "${1:train}", replicas=2, gpus=8)
-    return framework, _plain(choices).replace('"${', "${").replace('}"', "}").rstrip()
+    return framework, _yaml(_job(choices)).replace('"${', "${").replace('}"', "}")
 
 
 def job_name(image: str) -> str:
@@ -124,77 +123,60 @@ MAX_NAME = 40
 """The number of characters of a name that leaves room for roles and numbers."""
 
 
-def _plain(choices: Choices) -> str:
-    """Return a job file as YAML, without comments."""
-    return _text(_lines(_head(choices)), ["spec:"], _indented(_lines(_spec(choices))))
-
-
-def _head(choices: Choices) -> dict[str, Any]:
-    """Return the fields of a job file before `spec`."""
+def _job(choices: Choices) -> dict[str, Any]:
+    """Return a job file."""
     namespace = {"namespace": choices.namespace} if choices.namespace else {}
-    metadata = {"name": choices.name, **namespace}
-    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata}
-
-
-def _spec(choices: Choices) -> dict[str, Any]:
-    """Return the fields of `spec`."""
     own = dict(frameworks.get(choices.framework).example(choices.replicas, choices.gpus))
     roles = own.pop("roles")
     resources = {"resources": {choices.gpu_resource: choices.gpus}} if choices.gpus else {}
     first = {"framework": choices.framework, "image": choices.image}
-    return {**first, **own, **resources, "roles": roles}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": choices.name, **namespace},
+        "spec": {**first, **own, **resources, "roles": roles},
+    }
 
 
-def _resources(resources: Mapping[str, Any]) -> list[str]:
+def _resources(resources: Mapping[str, Any]) -> str:
     """Return the lines of `resources`, with comments for cpu and memory."""
-    lines = _lines({"resources": resources}) if resources else ["#resources:"]
-    indent = "  #" if resources else "#  "
-    return [*lines, *(f"{indent}{flow(name)}: {flow(size)}" for name, size in SIZES.items())]
+    text = _yaml({"resources": resources}) if resources else "#resources:"
+    mark = "\n  #" if resources else "\n#  "
+    return text + "".join(f"{mark}{name}: {flow(size)}" for name, size in SIZES.items())
 
 
 SIZES = {"cpu": "8", "memory": "64Gi"}
 """Resources that a comment shows."""
 
 
-def _next(choices: Choices) -> list[list[str]]:
+def _next(choices: Choices) -> list[str]:
     """Return blocks of lines with the fields that many jobs need next, as comments.
 
     Their fields begin with `#`, and what they are for with `# `. A block that the framework does
     not accept is left out.
     """
     path = folder("templates") / "init" / "next.yaml"
-    texts = path.read_text(encoding="utf-8").split("\n\n")
-    blocks = [_indented(text.splitlines()) for text in texts]
-    if not _is_accepted(choices, *blocks):
-        blocks = [block for block in blocks if _is_accepted(choices, block)]
-    return [[re.sub("^  (?!#)", "  #", line) for line in block] for block in blocks]
+    blocks = indent(path.read_text(encoding="utf-8").rstrip(), "  ").split("\n\n")
+    if not _is_accepted(choices, blocks):
+        blocks = [block for block in blocks if _is_accepted(choices, [block])]
+    return [re.sub("(?m)^  (?!#)", "  #", block) for block in blocks]
 
 
-def _is_accepted(choices: Choices, *blocks: list[str]) -> bool:
+def _is_accepted(choices: Choices, blocks: list[str]) -> bool:
     """Return True if a job file with further lines of `spec` can be rendered."""
+    text = "\n".join([_yaml(_job(choices)), *blocks])
     try:
-        pipeline.render([Text("", _plain(choices) + _text(*blocks))], Options())
+        pipeline.render([Text("", f"{text}\n")], Options())
     except MlgenError:
         return False
     return True
 
 
-def _lines(fields: Mapping[str, Any]) -> list[str]:
+def _yaml(fields: Mapping[str, Any]) -> str:
     """Return a mapping as lines of YAML: mappings as blocks, all else in flow style."""
-    lines = []
-    for name, value in fields.items():
-        if isinstance(value, dict) and value:
-            lines += [f"{flow(name)}:", *_indented(_lines(value))]
-        else:
-            lines.append(f"{flow(name)}: {flow(value)}")
-    return lines
-
-
-def _indented(lines: Iterable[str]) -> list[str]:
-    """Return lines with two more spaces; blank lines unchanged."""
-    return [f"  {line}" if line else "" for line in lines]
-
-
-def _text(*parts: Iterable[str]) -> str:
-    """Return lines as a text."""
-    return "".join(f"{line}\n" for part in parts for line in part)
+    return "\n".join(
+        f"{flow(name)}:\n{indent(_yaml(value), '  ')}"
+        if isinstance(value, dict) and value
+        else f"{flow(name)}: {flow(value)}"
+        for name, value in fields.items()
+    )
