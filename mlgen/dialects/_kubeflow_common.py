@@ -65,14 +65,15 @@ class Rules:
     list: Mapping[str, Any] = field(default_factory=dict)
 
 
-def dialect(name: str, write: Callable[..., None], groups: tuple[str, ...] = ()) -> Dialect:
+def dialect(name: str, write: Callable[..., None]) -> Dialect:
     """Return a dialect whose kinds are all written by one function, each by its rules."""
+    file = read(f"{name}.json")
     kinds = {
         (version, kind): partial(write, rules=Rules(**_row(f"{version}/{kind}")))
-        for version, schemas in read(f"{name}.json")["kinds"].items()
+        for version, schemas in file["kinds"].items()
         for kind in schemas
     }
-    return Dialect(kinds=kinds, groups=groups)
+    return Dialect(kinds=kinds, groups=tuple(file.get("groups", ())))
 
 
 def _row(name: str) -> dict[str, Any]:

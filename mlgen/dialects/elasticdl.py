@@ -18,7 +18,7 @@ from mlgen.dialects._schemas import read
 from mlgen.kubernetes.quantity import natural
 from mlgen.problems import ValuePath, choice, did_you_mean
 
-VERSIONS = ("v1", "v1alpha1")
+FACTS = read("elasticdl.json")
 
 WORKERS = 2
 """The client's default number of workers."""
@@ -32,10 +32,10 @@ COUNTS = {"ps": "num_ps_pods", "worker": "num_workers"}
 BLOCK_NAMES = {"master": "Master", "ps": "PS", "worker": "Worker"}
 """The two names of a role's block in `spec`."""
 
-SWITCHES: dict[str, bool] = read("elasticdl.json")["switches"]
+SWITCHES: dict[str, bool] = FACTS["switches"]
 """Arguments that need no value, and the value that each has then."""
 
-ARGUMENTS: list[str] = [*SWITCHES, *read("elasticdl.json")["arguments"]]
+ARGUMENTS: list[str] = [*SWITCHES, *FACTS["arguments"]]
 """The arguments of `elasticdl train`, `evaluate` and `predict`, of all releases."""
 
 CLIENT_ARGUMENTS = ("yaml", "force_use_kube_config_file")
@@ -44,13 +44,7 @@ CLIENT_ARGUMENTS = ("yaml", "force_use_kube_config_file")
 USED_BY_CLIENT = ("log_file_path", "cluster_spec", "cluster_spec_json")
 """Arguments that the client uses too, and passes to the master; the problems say for what."""
 
-VOLUME_FIELDS = {
-    "mount_path": "mountPath",
-    "sub_path": "subPath",
-    "claim_name": "pvc",
-    "host_path": "hostPath",
-    "type": "",
-}
+VOLUME_FIELDS: dict[str, str] = FACTS["volumeFields"]
 """The fields of a volume, and the job file's fields; "" if it has none."""
 
 RESOURCE_NAME = re.compile(r"cpu|memory|ephemeral-storage|gpu|[-.\w]+/gpu|nvidia\.com/.+")
@@ -314,5 +308,5 @@ def _option_value(source: SourceValue) -> str | int | bool:
 
 DIALECT = Dialect(
     groups=("elasticdl.org",),
-    kinds={(f"elasticdl.org/{version}", "ElasticAIJob"): write_job for version in VERSIONS},
+    kinds={(version, "ElasticAIJob"): write_job for version in FACTS["kinds"]},
 )

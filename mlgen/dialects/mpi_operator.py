@@ -25,17 +25,13 @@ from mlgen.dialects._kubeflow_common import (
     warn_of_worker_restarts,
     write_slots,
 )
+from mlgen.dialects._schemas import read
 from mlgen.jobfile.model import RunPolicy
 from mlgen.kubernetes.quantity import natural
 
-DISTRIBUTIONS = {
-    "OpenMPI": "OpenMPI",
-    "IntelMPI": "Intel",
-    "MPICH": "MPICH",
-    "open_mpi": "OpenMPI",
-    "intel_mpi": "Intel",
-    "mpich": "MPICH",
-}
+FACTS = read("mpi_operator.json")
+
+DISTRIBUTIONS: dict[str, str] = FACTS["distributions"]
 """The job file's `implementation`, by `mpiDistribution`; the names in lower case are older."""
 
 DISCOVER_HOSTS = "/etc/mpi/discover_hosts.sh"
@@ -44,27 +40,7 @@ NOTHING = SourceValue(None)
 
 VISIBLE_GPUS = ("NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES")
 
-OPERATOR_ENV: dict[str, dict[str, tuple[str, ...]]] = {
-    "kubectl-exec": {
-        "OpenMPI": ("OMPI_MCA_plm_rsh_agent", "OMPI_MCA_orte_default_hostfile"),
-        "Intel": ("I_MPI_HYDRA_BOOTSTRAP_EXEC", "I_MPI_HYDRA_HOST_FILE"),
-        "MPICH": ("HYDRA_LAUNCHER_EXEC", "HYDRA_HOST_FILE"),
-    },
-    "ssh": {
-        "OpenMPI": (
-            "OMPI_MCA_orte_keep_fqdn_hostnames",
-            "OMPI_MCA_orte_default_hostfile",
-            "OMPI_MCA_plm_rsh_args",
-            "OMPI_MCA_orte_set_default_slots",
-        ),
-        "Intel": (
-            "I_MPI_HYDRA_HOST_FILE",
-            "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS",
-            "I_MPI_PERHOST",
-        ),
-        "MPICH": ("HYDRA_HOST_FILE", "HYDRA_LAUNCH_EXTRA_ARGS"),
-    },
-}
+OPERATOR_ENV: dict[str, dict[str, list[str]]] = FACTS["overwritten"]
 """The launcher's variables that an operator appends to the user's, so that its values take effect.
 
 By transport and implementation.
@@ -324,9 +300,6 @@ The manifests that installed the operator set 8 GPUs (deploy/3-mpi-operator.yaml
 kubeflow/mpi-job/prototypes) and no number of other units, for which the default is 1.
 """
 
-MASTER_NODES = ("node-role.kubernetes.io/master", "node-role.kubernetes.io/control-plane")
-"""The label and taint that the operator uses, and their names in Kubernetes since 1.24."""
-
 
 def _write_one_template(builder: Builder, rules: Rules) -> None:
     """Write an MPIJob of v1alpha1: both roles share one template."""
@@ -341,8 +314,9 @@ def _write_one_template(builder: Builder, rules: Rules) -> None:
         worker_main = _without_fields(_with_units(spec, main, units), "command", "args")
         builder.role("worker", template, worker_main)
         builder.put(("spec", "roles", "worker", "replicas"), workers)
-    if spec.get("launcherOnMaster").value:
-        _place_on_master(builder, spec.get("launcherOnMaster"))
+    on_master = spec.get("launcherOnMaster")
+    for name, value in FACTS["launcherOnMaster"].items() if on_master.value else ():
+        builder.put(("spec", "roles", "launcher", name), on_master, value)
     _write_framework(builder, rules, replica_types)
     if workers and not spec.get("slotsPerWorker"):
         builder.put(("spec", "options", "slotsPerWorker"), units)
@@ -390,15 +364,6 @@ def _with_units(spec: SourceValue, main: SourceValue, units: SourceValue) -> Sou
     requests.pop(_unit(spec), None)
     resources = {"limits": limits} | ({"requests": requests} if requests else {})
     return SourceValue(main.value | {"resources": resources}, main.path)
-
-
-def _place_on_master(builder: Builder, source: SourceValue) -> None:
-    """Write the tolerations and affinity with which the operator replaces the template's."""
-    tolerations = [{"key": key, "effect": "NoSchedule"} for key in MASTER_NODES]
-    builder.put(("spec", "roles", "launcher", "tolerations"), source, tolerations)
-    terms = [{"matchExpressions": [{"key": key, "operator": "Exists"}]} for key in MASTER_NODES]
-    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
-    builder.put(("spec", "roles", "launcher", "affinity"), source, {"nodeAffinity": required})
 
 
 DIALECT = dialect("mpi_operator", write_job)

@@ -206,16 +206,4 @@ OWN = {
 }
 """What only one kind has, by framework."""
 
-DIALECT = dialect(
-    "kubedl",
-    write_job,
-    groups=(
-        "training.kubedl.io",
-        "apps.kubedl.io",
-        "cache.kubedl.io",
-        "inference.kubedl.io",
-        "model.kubedl.io",
-        "notebook.kubedl.io",
-        "serving.kubedl.io",
-    ),
-)
+DIALECT = dialect("kubedl", write_job)

@@ -154,4 +154,4 @@ def _rendezvous(builder: Builder, elastic: SourceValue) -> None:
             builder.put(("spec", "roles", role, "env", name), source, value)
 
 
-DIALECT = dialect("kubeflow", write_job, groups=("xgboostjob.kubeflow.org",))
+DIALECT = dialect("kubeflow", write_job)
