@@ -4,9 +4,10 @@ So what is too large is never built.
 """
 
 from mlgen.bounds import JOB_BYTES, JOB_OBJECTS, JOB_PODS
+from mlgen.frameworks._tables import problem
 from mlgen.jobfile.model import HostPorts, RoleSpec, TrainingJob
 from mlgen.kubernetes.limits import ENV_SHORT, overlong
-from mlgen.problems import MlgenError, Problem
+from mlgen.problems import MlgenError
 from mlgen.topology import Role
 
 HOST_HINT = "use fewer replicas, or remove network.host: each then needs no Job of its own"
@@ -27,8 +28,7 @@ class Size:
         pods = sum(spec.replicas for spec in job.roles.values())
         if pods > JOB_PODS:
             largest = max(job.roles.values(), key=lambda spec: spec.replicas)
-            message = f"the job has {pods:,} replicas; a cluster runs at most {JOB_PODS:,} pods"
-            raise _too_large(largest, message, "use fewer replicas")
+            raise MlgenError([problem("too-many-pods", spec=largest, pods=pods, most=JOB_PODS)])
 
     def require(self, spec: RoleSpec, objects: int) -> None:
         """Check that so many more objects fit.
@@ -39,11 +39,8 @@ class Size:
         """
         if self.objects + objects > JOB_OBJECTS:
             own = "a Job and a Service" if self.on_host else "a Job"
-            message = (
-                f"each of the {spec.replicas:,} replicas needs {own} of its own, and a job can have"
-                f" {JOB_OBJECTS:,} objects"
-            )
-            raise _too_large(spec, message, self._cure(spec))
+            values = {"spec": spec, "most": JOB_OBJECTS, "hint": self._cure(spec)}
+            raise MlgenError([problem("too-many-objects", own=own, **values)])
 
     def add(self, role: Role) -> None:
         """Count a role."""
@@ -52,16 +49,16 @@ class Size:
         self.bytes += sum(map(len, texts.values()))
         path = ("spec", "roles", role.spec.name)
         problems = [
-            problem
+            found
             for name, text in texts.items()
             if len(text) > ENV_SHORT
-            for problem in overlong(path, name, text)
+            for found in overlong(path, name, text)
         ]
         if problems:
             raise MlgenError(problems)
         if self.bytes > JOB_BYTES:
-            message = f"the variables of the replicas have more than {JOB_BYTES >> 20} MiB together"
-            raise _too_large(role.spec, message, self._cure(role.spec))
+            values = {"spec": role.spec, "most": JOB_BYTES >> 20, "hint": self._cure(role.spec)}
+            raise MlgenError([problem("too-many-bytes", **values)])
 
     def _cure(self, spec: RoleSpec) -> str:
         """Return how a role gets by with fewer objects."""
@@ -71,12 +68,6 @@ class Size:
             "use fewer replicas, or give the roles the same fields: "
             f"each {spec.name} then needs no Job of its own"
         )
-
-
-def _too_large(spec: RoleSpec, message: str, hint: str) -> MlgenError:
-    """Return the error for a role with too many replicas."""
-    path = ("spec", "roles", spec.name, "replicas")
-    return MlgenError([Problem(path, message, "too-large", hint)])
 
 
 class HostPortAllocation:

@@ -15,7 +15,7 @@ from typing import Any
 
 from mlgen.bounds import NUMBER_DIGITS
 from mlgen.frameworks._launch import Launch, launches_of, words_of
-from mlgen.frameworks._tables import COMMANDS
+from mlgen.frameworks._tables import COMMANDS, problem
 from mlgen.jobfile import gpus
 from mlgen.jobfile.model import RoleSpec
 from mlgen.kubernetes.quantity import natural
@@ -56,10 +56,14 @@ class Launched:
         backend = self.launch.options.get("rdzv_backend", self.spec.env.get("PET_RDZV_BACKEND"))
         return backend == "static" or (backend is None and "PET_RDZV_BACKEND" not in self.env)
 
-    def problem(self, message: str, hint: str, *, warning: bool = True) -> Problem:
-        """Return a problem of the command line."""
-        path = ("spec", "roles", self.spec.name, *self.launch.path)
-        return Problem(path, message, "launch", hint, warning)
+    def problem(self, rule: str, **values: object) -> Problem:
+        """Return a problem of the command line; see `_tables.problem`."""
+        return problem(rule, ("roles", self.spec.name, *self.launch.path), **values)
+
+    def alone(self, flag: str, hint: str = "") -> Problem:
+        """Return a warning of replicas that do not train together; the hint is to remove a flag."""
+        hint = hint or f"remove {flag}"
+        return self.problem("all-alone", flag=flag, replicas=self.replicas, hint=hint)
 
 
 def roles_of(topology: Topology, name: str) -> list[Role]:
@@ -88,26 +92,20 @@ def _nodes(launched: Launched) -> Iterator[Problem]:
     # More digits are no less too many.
     bounds = [int(number[:NUMBER_DIGITS]) for number in re.findall(r"\d+", text)]
     if ranked and "standalone" in launch.options and replicas > 1:
-        yield launched.problem(*_alone("--standalone", replicas))
+        yield launched.alone("--standalone")
     elif bounds:
         flag = f"--{option}={text}"
         most = max(*bounds, 0)
         scaled_to = int(str(launched.env.get(NODES, 0)).rpartition(":")[2])
         everyone = max(launched.topology.job.replicas, scaled_to)
+        values = {"flag": flag, "option": option, "replicas": replicas}
         if min(bounds) > everyone:
-            message = f"{flag} waits for {min(bounds)} pods, but the job has {everyone}"
-            hint = f"write --{option}={replicas}"
-            yield launched.problem(message, hint, warning=not ranked)
+            rule = "never-enough-nodes" if ranked else "too-many-nodes"
+            yield launched.problem(rule, **values, least=min(bounds), everyone=everyone)
         elif ranked and most == 1 < replicas:
-            yield launched.problem(*_alone(flag, replicas))
+            yield launched.alone(flag)
         elif ranked and most < replicas:
-            message = f"with {flag}, {replicas - most} of the {replicas} replicas do not take part"
-            yield launched.problem(message, f"write --{option}={replicas}")
-
-
-def _alone(flag: str, replicas: int) -> tuple[str, str]:
-    """Return message and hint for replicas that do not train together."""
-    return f"with {flag}, each of the {replicas} replicas trains alone", f"remove {flag}"
+            yield launched.problem("too-few-nodes", **values, others=replicas - most)
 
 
 def _node_rank(launched: Launched) -> Iterator[Problem]:
@@ -119,14 +117,12 @@ def _node_rank(launched: Launched) -> Iterator[Problem]:
     alone = alone or (row.nodes not in launch.options and not ranked)
     if rank is None or alone or "standalone" in launch.options or not launched.is_static:
         return
-    flag = f"--{row.rank}={rank}"
-    hint = f"write --{row.rank}=$({'RANK' if ranked else INDEX_NAME})"
     own_rank = _own_rank(launched) if ranked else None
+    values = {"row": row, "rank": rank, "variable": "RANK" if ranked else INDEX_NAME}
     if replicas > 1:
-        message = f"{flag} is the same in all {replicas} replicas, which need different ranks"
-        yield launched.problem(message, hint, warning=False)
+        yield launched.problem("same-rank", **values, replicas=replicas)
     elif own_rank not in (None, rank):
-        yield launched.problem(f"{flag}, but the rank of this replica is {own_rank}", hint)
+        yield launched.problem("other-rank", **values, own=own_rank)
 
 
 def _own_rank(launched: Launched) -> int | None:
@@ -145,11 +141,9 @@ def _processes(launched: Launched) -> Iterator[Problem]:
     number, count = launch.number(name), gpus.count(launched.spec)
     option = job.options.get("nprocPerNode") if NODES in launched.env else None
     if number and isinstance(option, int) and option != number:
-        message = f"--{name}={number} overrides nprocPerNode: {option}"
-        yield launched.problem(message, "remove one of the two")
+        yield launched.problem("overrides-option", name=name, number=number, option=option)
     if number and 0 < count < number:
-        message = f"--{name}={number} starts more processes than the pod has GPUs, {count}"
-        yield launched.problem(message, f"write --{name}={count}")
+        yield launched.problem("more-than-gpus-of-pod", name=name, number=number, count=count)
 
 
 def _all_processes(launched: Launched) -> Iterator[Problem]:
@@ -158,11 +152,8 @@ def _all_processes(launched: Launched) -> Iterator[Problem]:
     total, machines = launch.number(name), launch.number(launch.launcher.nodes) or 1
     count = gpus.count(launched.spec)
     if total and 0 < count * machines < total and "cpu" not in launch.options:
-        message = (
-            f"--{name}={total} starts more processes than there are GPUs,"
-            f" {count} in each of {machines} pods"
-        )
-        yield launched.problem(message, f"write --{name}={count * machines}")
+        values = {"total": total, "count": count, "machines": machines, "most": count * machines}
+        yield launched.problem("more-than-gpus-of-job", name=name, **values)
 
 
 def _reach(launched: Launched) -> Iterator[Problem]:
@@ -174,34 +165,25 @@ def _reach(launched: Launched) -> Iterator[Problem]:
     launch, reaches = launched.launch, launched.launch.launcher.reaches
     alone = reaches and not set(reaches) & set(launch.options)
     if alone and NODES in launched.env and launched.replicas > 1:
-        message, _ = _alone(f"the {launch.program} launcher", launched.replicas)
         hint = f"write torchrun instead, or use framework: {launch.program}"
-        yield launched.problem(message, hint)
+        yield launched.alone(f"the {launch.program} launcher", hint)
 
 
 def _processes_option(spec: RoleSpec, env: Mapping[str, object]) -> Iterator[Problem]:
     """Compare `nprocPerNode` with the GPUs, and with a program that is started only once."""
-    command = ("spec", "roles", spec.name, "command")
     if "PET_RDZV_ENDPOINT" in env and (script := _lone_script(spec)):
-        message = f"elasticPolicy needs torchrun: python starts {script} without a rank"
-        yield Problem(command, message, "launch", f"write torchrun {script}", warning=True)
+        yield problem("elastic-python", spec=spec, script=script)
     value = str(env.get(PROCESSES, ""))
     processes, count = natural(value) or 0, gpus.count(spec)
     if processes in (0, 1) or PROCESSES in spec.env:
         return
     if "WORLD_SIZE" in env and (script := _lone_script(spec)):
-        message = (
-            f"python starts one process of {script} in each replica, but because of nprocPerNode:"
-            f" {processes}, WORLD_SIZE is {env['WORLD_SIZE']}"
-        )
-        hint = f"write torchrun {script}, or remove nprocPerNode, unless it starts the others"
-        yield Problem(command, message, "launch", hint, warning=True)
+        world = env["WORLD_SIZE"]
+        yield problem("one-process", spec=spec, script=script, processes=processes, world=world)
     elif 0 < count < processes and not any(
         "nproc_per_node" in launch.options for launch in launches_of(spec)
     ):
-        message = f"nprocPerNode: {processes} is more than the GPUs of a pod, {count}"
-        path = ("spec", "options", "nprocPerNode")
-        yield Problem(path, message, "launch", f"write nprocPerNode: {count}", warning=True)
+        yield problem("option-more-than-gpus", processes=processes, count=count)
 
 
 def _lone_script(spec: RoleSpec) -> str | None:
@@ -268,13 +250,15 @@ def _variables(topology: Topology) -> Iterator[Problem]:
         for name, (path, value) in values.items():
             row = COMMANDS["variables"].get(name, {})
             same_as = name if name in ranks else row.get("same_as", "")
-            message = (
-                _same_rank(topology, constants, name, same_as, value) if same_as in ranks else None
-            ) or _other_size(roles, name, value)
-            if message and not _is_unused(job.roles[role_name], name):
-                full_path = ("spec", "roles", role_name, *path)
-                hint = f"write $({same_as})" if "same_as" in row else "remove it: mlgen sets it"
-                yield Problem(full_path, message, "launch", hint, warning=True)
+            if _is_unused(job.roles[role_name], name):
+                continue
+            at = ("roles", role_name, *path)
+            hint = f"write $({same_as})" if "same_as" in row else "remove it: mlgen sets it"
+            size = _sharing(topology, constants, name, same_as, value) if same_as in ranks else 0
+            if size:
+                yield problem("same-variable", at, name=name, size=size, hint=hint)
+            elif own := _other_size(roles, name, value):
+                yield problem("other-size", at, name=name, value=value, own=own, hint=hint)
 
 
 def _constants(spec: RoleSpec) -> Constants:
@@ -292,14 +276,14 @@ def _constants(spec: RoleSpec) -> Constants:
     }
 
 
-def _same_rank(
+def _sharing(
     topology: Topology,
     constants: Mapping[str, Constants],
     name: str,
     framework_name: str,
     value: str,
-) -> str | None:
-    """Return a message if replicas that need different values all have this one.
+) -> int:
+    """Return the number of replicas that have this value, if they need different ones; else 0.
 
     Args:
         topology: of the job.
@@ -321,20 +305,18 @@ def _same_rank(
         if constant == value:
             size += role.replicas
             needed |= {only} if INDEX not in only else {only, ""}
-    if len(needed) > 1:
-        return f"{name} is the same in {size} replicas, which need different values"
-    return None
+    return size if len(needed) > 1 else 0
 
 
-def _other_size(roles: list[Role], name: str, value: str) -> str | None:
-    """Return a message if a constant is another number than the framework's."""
+def _other_size(roles: list[Role], name: str, value: str) -> int | None:
+    """Return the framework's number if a constant is another one."""
     counted = COMMANDS["variables"].get(name, {}).get("counts")
     own = natural(str(roles[0].env.get(name, ""))) if roles and counted else None
     size = natural(value)
     if not own or size is None:
         return None
     fits = size > 0 and size % own == 0 if counted == "processes" else value == str(own)
-    return None if fits else f'{name} is "{value}", but for this job it is {own}'
+    return None if fits else own
 
 
 def _is_unused(spec: RoleSpec, name: str) -> bool:
@@ -342,11 +324,8 @@ def _is_unused(spec: RoleSpec, name: str) -> bool:
     launches = [launch for launch in launches_of(spec) if launch.launcher.in_each_pod]
     if not launches or re.search(rf"\$[({{]?{name}\b", " ".join(words_of(spec))):
         return False
-    if name == "PET_NODE_RANK":
-        return all({"node_rank", "rdzv_backend"} & set(launch.options) for launch in launches)
-    if name == "PET_NNODES":
-        return all("nnodes" in launch.options for launch in launches)
-    return True
+    options = COMMANDS["variables"].get(name, {}).get("options")
+    return options is None or all(set(options) & set(launch.options) for launch in launches)
 
 
 LOCALHOST = ("localhost", "127.0.0.1", "::1", "[::1]")
@@ -360,12 +339,12 @@ def localhost_problems(topology: Topology) -> Iterator[Problem]:
     if sum(role.replicas for role in topology.roles) <= 1:
         return
     for role in topology.roles:
-        path = ("spec", "roles", role.spec.name)
+        path = ("roles", role.spec.name)
         for name, value in role.spec.env.items():
             is_address = "is_address" in COMMANDS["variables"].get(name, {})
             if name in role.env and is_address and _is_elsewhere(role, value):
                 hint = "remove it: mlgen sets the address"
-                yield _meets_itself((*path, "env", name), name, hint)
+                yield problem("localhost", (*path, "env", name), name=name, hint=hint)
         for launch in launches_of(role.spec):
             row = launch.launcher
             told = row.in_each_pod and row.nodes in launch.options
@@ -376,7 +355,7 @@ def localhost_problems(topology: Topology) -> Iterator[Problem]:
                     first = f"{topology.job.name}-{topology.roles[0].name}-0.{topology.job.name}"
                     address = "$(MASTER_ADDR)" if "MASTER_ADDR" in role.env else first
                     hint = f"use the address of rank 0, {address}"
-                    yield _meets_itself((*path, *launch.path), f"--{name}", hint)
+                    yield problem("localhost", (*path, *launch.path), name=f"--{name}", hint=hint)
 
 
 def _is_elsewhere(role: Role, address: object) -> bool:
@@ -384,8 +363,3 @@ def _is_elsewhere(role: Role, address: object) -> bool:
     text = str(address).rpartition("//")[2]
     host = text if text in LOCALHOST else text.rpartition(":")[0]
     return host in LOCALHOST and (role.replicas > 1 or not role.decides or bool(role.index))
-
-
-def _meets_itself(path: ValuePath, name: str, hint: str) -> Problem:
-    message = f"{name} is localhost, where each pod meets only itself"
-    return Problem(path, message, "launch", hint, warning=True)

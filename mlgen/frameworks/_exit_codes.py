@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from mlgen.frameworks._command_rules import roles_of
 from mlgen.frameworks._launch import Launch, launches_of, text_of, trains
-from mlgen.frameworks._tables import COMMANDS
+from mlgen.frameworks._tables import COMMANDS, problem
 from mlgen.jobfile.model import PERMANENT_EXIT_CODES, RoleSpec
 from mlgen.problems import Problem, ValuePath
 from mlgen.shell import program, sequence
@@ -59,15 +59,13 @@ def hidden_exit_codes(topology: Topology) -> Iterator[Problem]:
         hidden = next(_hidden(spec, roles[0], retryable), None)
         if hidden and not retryable & set(hidden.seen):
             codes = ", ".join(map(str, sorted(retryable))) if retryable != SIGNALS else "128 to 255"
-            which = f"exit code{'s' if len(retryable) > 1 else ''} {codes}"
-            message = f"{hidden.why}, so {which} of the program will never be seen"
-            path = ("spec", "roles", name, *hidden.path)
+            path, hint = ("roles", name, *hidden.path), hidden.hint
+            values = {"why": hidden.why, "codes": f"{'s' if len(retryable) > 1 else ''} {codes}"}
             if topology.job.converted:
-                message = f"{message}, and the operator would never restart a replica"
-                hint = OTHERWISE if 1 in hidden.seen else hidden.hint
-                yield Problem(path, message, "differs", hint, warning=True)
+                hint = OTHERWISE if 1 in hidden.seen else hint
+                yield problem("hidden-from-operator", path, hint=hint, **values)
             else:
-                yield Problem(path, message, "exit-code", hidden.hint, warning=True)
+                yield problem("hidden-exit-codes", path, hint=hint, **values)
 
 
 def _hidden(spec: RoleSpec, role: Role, retryable: frozenset[int]) -> Iterator[Hidden]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
+from mlgen.frameworks._tables import problem
 from mlgen.jobfile.model import (
     GANG_BOUNDS,
     GiveUpAfter,
@@ -17,7 +18,7 @@ from mlgen.jobfile.model import (
     TrainingJob,
     written,
 )
-from mlgen.problems import Code, Problem, did_you_mean
+from mlgen.problems import Problem, did_you_mean
 from mlgen.topology import Role, Success, Topology
 
 FIRST = Success(indexes="0")
@@ -26,34 +27,11 @@ FIRST = Success(indexes="0")
 ANY = Success(count=1)
 """Success as soon as any replica has succeeded."""
 
-SCOPE = ("runPolicy", "restartScope")
-SUCCESS = ("successPolicy",)
-CLEAN = ("runPolicy", "cleanPodPolicy")
-TTL = ("runPolicy", "ttlSecondsAfterFinished")
 BOUNDS = {path[-1]: ("runPolicy", *path) for path in GANG_BOUNDS}
-"""Paths below `spec`; `BOUNDS` has that of each bound on the restarts of a gang."""
+"""The path below `spec` of each bound on the restarts of a gang."""
 
 OWN_LIMITS = ("backoffLimit", "backoffLimitPerIndex", "maxFailedIndexes")
 """The limits that a role has for itself, as it does not restart with others."""
-
-NO_SUPERVISOR = "without a supervisor,"
-
-
-def spec_problem(
-    path: Sequence[str],
-    message: str,
-    hint: str,
-    *,
-    code: Code = "combination",
-    warning: bool = False,
-) -> Problem:
-    """Return a problem at a path below `spec`."""
-    return Problem(("spec", *path), message, code, hint, warning)
-
-
-def no_effect(path: Sequence[str], message: str, hint: str = "remove it") -> Problem:
-    """Return a warning of a value that has no effect."""
-    return spec_problem(path, message, hint, code="no-effect", warning=True)
 
 
 def decides(job: TrainingJob) -> Literal["one", "all", "any"]:
@@ -125,35 +103,29 @@ def supervision_problems(job: TrainingJob, roles: Sequence[Role]) -> Iterator[Pr
 def _deciders(job: TrainingJob, roles: Sequence[Role]) -> Iterator[Problem]:
     policy = job.success_policy
     if policy.roles and (policy.role or policy.replicas is not None):
-        hint = "remove role and replicas; all replicas of each of these roles must succeed"
-        yield spec_problem(SUCCESS, "roles cannot be used with role or replicas", hint)
+        yield problem("deciders-and-role")
     if policy.operator == "Any" and not policy.roles:
-        yield spec_problem(SUCCESS, "operator has no effect without roles", "add roles")
-    yield from _unknown((*SUCCESS, "roles"), policy.roles, roles)
+        yield problem("operator-alone")
+    yield from _unknown(("successPolicy", "roles"), policy.roles, roles)
     for role in roles:
         if role.name in policy.roles and role.endless:
-            message = f"{role.name} does not end by itself"
-            yield spec_problem((*SUCCESS, "roles"), message, f"remove {role.name}")
+            yield problem("endless-decider", role=role)
 
 
 def _gang(job: TrainingJob, roles: Sequence[Role]) -> Iterator[Problem]:
     scope = job.run_policy.restart_scope
     if scope == "Replica":
-        for name in (role.name for role in roles if role.spec.restart_scope):
-            message = "it has no effect, because runPolicy.restartScope is Replica already"
-            yield no_effect(("roles", name, "restartScope"), message)
+        for role in (role for role in roles if role.spec.restart_scope):
+            yield problem("scope-is-replica", role=role)
         return
     if job.scheduling.gang == "kueue":
-        message = "Kueue alone suspends and resumes the job"
-        yield spec_problem(SCOPE, message, "remove restartScope, or write gang: none")
+        yield problem("scope-with-kueue")
     if isinstance(scope, tuple):
-        yield from _unknown(SCOPE, scope, roles)
+        yield from _unknown(("runPolicy", "restartScope"), scope, roles)
     for role in roles:
         limits = OWN_LIMITS if role.restarts_together else ()
         for name in (name for name in limits if name in written(role.spec)):
-            message = f"{role.name} starts again with its peers, and has no limit of its own"
-            hint = f"remove it, or write restartScope: Replica for {role.name}"
-            yield spec_problem(("roles", role.spec.name, name), message, hint)
+            yield problem("limit-in-gang", role=role, name=name)
 
 
 def _unknown(
@@ -163,54 +135,40 @@ def _unknown(
     for name in names:
         if name not in known:
             hint = did_you_mean(name, known) or f"the roles are {', '.join(known)}"
-            yield spec_problem(path, f'the job has no role "{name}"', hint)
+            yield problem("unknown-role", path, name=name, hint=hint)
 
 
 def _orders(job: TrainingJob, roles: Sequence[Role]) -> Iterator[Problem]:
     by_name = {role.name: role for role in roles}
     for role in roles:
-        path = ("roles", role.spec.name, "waitFor")
         for order in role.orders:
             other = by_name[order.role]
-            until = f"until: {order.until}"
             if job.scheduling.gang == "kueue":
-                message = f"Kueue alone suspends and resumes the job, so {until} cannot be used"
-                yield spec_problem(path, message, "write until: name or until: port")
+                yield problem("order-with-kueue", role=role, order=order)
             elif not job.watched:
-                message = (
-                    f"{NO_SUPERVISOR} {role.name} does not start when {other.name} is complete"
-                )
-                yield spec_problem(path, message, "allow the supervisor, or write until: name")
+                yield problem("order-unsupervised", role=role, order=order)
             elif order.until == "Complete" and other.endless:
-                message = f"{other.name} does not end by itself"
-                yield spec_problem(path, message, "write until: Ready")
+                yield problem("order-after-endless", role=role, order=order)
             elif order.until == "Complete" and other.decides and decides(job) == "one":
-                message = f"when {other.name} is complete, the job has ended"
-                hint = f"set successPolicy.roles: [{other.name}, {role.name}]"
-                yield spec_problem(path, message, hint)
+                yield problem("order-after-end", role=role, order=order)
 
 
 def _undecided(job: TrainingJob) -> Iterator[Problem]:
     """Return a warning for each policy that only a supervisor carries out."""
     policy = job.run_policy
     if policy.restart_scope != "Replica":
-        message = f"{NO_SUPERVISOR} a replica that fails is restarted alone"
-        yield spec_problem(SCOPE, message, "remove --no-supervisor", warning=True)
+        yield problem("unsupervised-scope")
     if job.success_policy.roles:
-        message = f"{NO_SUPERVISOR} {job.success_policy.roles[0]} alone decides"
-        yield spec_problem((*SUCCESS, "roles"), message, "remove --no-supervisor", warning=True)
+        yield problem("unsupervised-deciders", name=job.success_policy.roles[0])
     for role in job.roles.values():
         if any(entry.until == "Ready" for entry in role.wait_for or ()):
-            message = f"{NO_SUPERVISOR} the pods of {role.name} start at once, and wait for names"
-            path = ("roles", role.name, "waitFor")
-            yield spec_problem(path, message, "remove --no-supervisor", warning=True)
+            yield problem("unsupervised-ready", role=role)
     for name, value in (
         ("giveUpAfter", policy.give_up_after),
         ("metricsPort", policy.metrics_port),
     ):
         if value not in (None, GiveUpAfter(crashes=0), GiveUpAfter(start_failures=0)):
-            message = f"{NO_SUPERVISOR} {name} has no effect"
-            yield spec_problem(("runPolicy", name), message, "remove --no-supervisor", warning=True)
+            yield problem("unsupervised-field", name=name)
 
 
 def success(job: TrainingJob, default: Success | None, *, needed: bool) -> Success | None:
@@ -244,19 +202,12 @@ def success_problems(job: TrainingJob, replicas: int, *, split: bool) -> Iterato
         split: there are several, and each of them has a Job of its own.
     """
     required = job.success_policy.replicas
-    path = (*SUCCESS, "replicas")
     if required == "All" and split:
-        message = (
-            "with host networking, each replica has its own Job; without a supervisor, only that of"
-            " replica 0 decides"
-        )
-        yield spec_problem(path, message, "remove --no-supervisor, or write First", warning=True)
+        yield problem("split-all")
     elif required not in (None, "First") and split:
-        message = "with host networking, each replica has its own Job, and no number can decide"
-        yield spec_problem(path, message, "write All or First")
+        yield problem("split-number")
     if required not in (None, "First", "All") and int(required) > replicas:
-        message = f"{required} replicas must succeed, but the deciding role has only {replicas}"
-        yield spec_problem(path, message, f"write at most {replicas}")
+        yield problem("more-than-replicas", required=required, replicas=replicas)
 
 
 def cleanup(topology: Topology) -> str:
@@ -301,12 +252,9 @@ def clean_pod_policy(topology: Topology) -> Iterator[Problem]:
         return
     remaining = [role.name for role in topology.roles if not role.decides]
     if remaining:
-        message = f"without a supervisor, {_names(remaining)} are not stopped when training ends"
-        hint = f"then run: {_delete_others(topology)}"
-        yield spec_problem(CLEAN, message, hint, warning=True)
+        yield problem("not-stopped", names=_names(remaining), command=_delete_others(topology))
     elif not job.converted and not _stops_replicas(topology):
-        message = f"{policy} has no effect: no pod keeps running after training ends"
-        yield no_effect(CLEAN, message)
+        yield problem("nothing-to-stop", policy=policy)
 
 
 def _stops_replicas(topology: Topology) -> bool:
@@ -324,10 +272,7 @@ def ttl(topology: Topology) -> Iterator[Problem]:
     if topology.job.run_policy.ttl_seconds_after_finished is None or topology.supervised:
         return
     if remaining:
-        names = _names(remaining)
-        message = f"Kubernetes deletes only finished Jobs; the pods of {names} keep running"
-        hint = f"then run: {cleanup(topology)}"
-        yield spec_problem(TTL, message, hint, warning=True)
+        yield problem("not-deleted", names=_names(remaining), command=cleanup(topology))
 
 
 def _names(names: list[str]) -> str:
@@ -346,25 +291,16 @@ def gang_bounds(topology: Topology) -> Iterator[Problem]:
         yield from _bounds_of_gang(policy, bounds, names)
     elif not job.workflow:
         for name in (name for name in BOUNDS if name in names):
-            message = f"{name} has no effect without runPolicy.restartScope"
-            yield no_effect(BOUNDS[name], message, "remove it, or write restartScope: All")
+            yield problem("bound-without-gang", BOUNDS[name], name=name)
 
 
 def _bounds_of_gang(policy: RunPolicy, bounds: GiveUpAfter, names: set[str]) -> Iterator[Problem]:
     """Report bounds on the restarts of a gang that contradict each other; `names` are written."""
     start, reset, most = bounds.start_seconds, policy.backoff_reset_seconds, policy.retries + 1
     if "startFailures" in names and bounds.start_failures > most:
-        message = f"backoffLimit: {policy.retries} ends the job at failure {most}, which is earlier"
-        hint = f"write at most {most}, or raise backoffLimit"
-        yield spec_problem(BOUNDS["startFailures"], message, hint)
+        yield problem("start-failures", BOUNDS["startFailures"], policy=policy, most=most)
     if "startSeconds" in names and not bounds.start_failures:
-        message = "startSeconds has no effect with startFailures: 0"
-        yield spec_problem(BOUNDS["startSeconds"], message, "remove one of the two")
+        yield problem("start-seconds", BOUNDS["startSeconds"])
     elif {"startSeconds", "backoffResetSeconds"} & names and 0 < reset <= start:
         name = "backoffResetSeconds" if "backoffResetSeconds" in names else "startSeconds"
-        message = (
-            f"failures would stop counting (backoffResetSeconds: {reset}) before the program counts"
-            f" as started (startSeconds: {start})"
-        )
-        hint = "write a backoffResetSeconds that is longer than startSeconds"
-        yield spec_problem(BOUNDS[name], message, hint)
+        yield problem("reset-before-start", BOUNDS[name], reset=reset, start=start)

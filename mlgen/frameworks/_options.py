@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from mlgen.documents.document import UNWRITTEN, Document, Mark
-from mlgen.frameworks._tables import table
+from mlgen.frameworks._tables import problem, table
 from mlgen.problems import Problem, ValuePath
 
 OPTIONS: ValuePath = ("spec", "options")
@@ -51,7 +51,7 @@ def conflicts(document: Document, new_names: Mapping[str, str]) -> list[Problem]
     """Return an error for each option that has both its old and its current name."""
     options = _options(document)
     return [
-        _problem(document, old, f"{old} and {new} are mutually exclusive", f"remove {old}")
+        document.located(problem("both-names", old=old, new=new), key=True)
         for old, new in new_names.items()
         if old in options and new in options
     ]
@@ -61,11 +61,7 @@ def deprecations(document: Document, new_names: Mapping[str, str]) -> list[Probl
     """Return a warning for each old name in a document."""
     options = _options(document)
     return [
-        replace(
-            _problem(document, old, f"{old} is now called {new}", "rename it"),
-            code="deprecated",
-            warning=True,
-        )
+        document.located(problem("old-name", old=old, new=new), key=True)
         for old, new in new_names.items()
         if old in options
     ]
@@ -90,8 +86,3 @@ def _options(document: Document) -> dict[str, Any]:
     spec = document.data.get("spec")
     options = spec.get("options") if isinstance(spec, dict) else None
     return options if isinstance(options, dict) else {}
-
-
-def _problem(document: Document, name: str, message: str, hint: str) -> Problem:
-    """Return an error at the key of an option."""
-    return document.located(Problem((*OPTIONS, name), message, "combination", hint), key=True)

@@ -7,23 +7,20 @@ them here, once for all frameworks, and contradictions are collected as problems
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import Any
 
 from mlgen.frameworks import _lifecycle, _rules
 from mlgen.frameworks._addresses import with_aliases
 from mlgen.frameworks._capacity import HostPortAllocation, Size
 from mlgen.frameworks._launch import rendezvous_port
+from mlgen.frameworks._tables import problem
 from mlgen.jobfile.model import RoleSpec, TrainingJob, WaitFor
-from mlgen.problems import Collector, Problem, did_you_mean
+from mlgen.problems import Collector, ValuePath, did_you_mean
 from mlgen.topology import (
     INDEX,
     PEERS,
-    Env,
-    Helper,
     Hosts,
-    Mount,
     Order,
-    Right,
     Role,
     Success,
     Topology,
@@ -31,29 +28,8 @@ from mlgen.topology import (
     Wait,
 )
 
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-
-class RoleFields(TypedDict, total=False):
-    """The fields of a `Role` that a framework can set in `Planner.add`."""
-
-    replicas: int
-    index: int | None
-    decides: bool
-    tolerates_failure: bool
-    env: Env
-    command: tuple[str, ...]
-    args: tuple[str, ...]
-    waits: tuple[Wait, ...]
-    helpers: tuple[Helper, ...]
-    mounts: tuple[Mount, ...]
-    rights: tuple[Right, ...]
-    aliases: Mapping[str, int]
-    merged: tuple[str, ...]
-    max_replicas: int | None
-    labels: Mapping[str, str]
-    workload: str | None
+RoleFields = Mapping[str, Any]
+"""Fields of a `Role` that a framework sets in `Planner.add`."""
 
 
 Viewer = tuple[str, int] | None
@@ -120,44 +96,28 @@ class Planner:
         self.host_ports = HostPortAllocation(job)
         self.size = Size(job)
 
-    def problem(
-        self, path: tuple[str, ...], message: str, hint: str = "", *, warning: bool = False
-    ) -> None:
-        """Report that values contradict each other; as a warning, that they are changed.
-
-        Args:
-            path: of the wrong value, below `spec`.
-            message: what is wrong.
-            hint: what to write instead.
-            warning: True if the job is rendered nevertheless.
-        """
-        self.collector.add(Problem(("spec", *path), message, "combination", hint, warning))
+    def report(self, rule: str, path: ValuePath = (), /, **values: object) -> None:
+        """Report a problem of the job; see `_tables.problem`."""
+        self.collector.add(problem(rule, path, **values))
 
     def require(self, *names: str) -> None:
         """Report each of these roles that the job lacks."""
         for name in names:
             if name not in self.job.roles:
-                message = f"{self.job.framework} requires the role {name}"
-                self.collector.add(
-                    Problem(("spec", "roles"), message, "missing-role", f"add {name}: {{}}")
-                )
+                self.report("required-role", framework=self.job.framework, name=name)
 
     def single(self, *names: str) -> None:
         """Report each of these roles that has more than one replica."""
-        for name in names:
-            if name in self.job.roles and self.job.roles[name].replicas > 1:
-                message = f"a job can have only one {name}"
-                self.problem(("roles", name, "replicas"), message, "remove replicas")
+        for spec in self.specs(*names):
+            if spec.replicas > 1:
+                self.report("single-role", name=spec.name)
 
     def between(self, name: str, minimum: int, maximum: int, count: int | None = None) -> None:
         """Report an elastic role whose number of replicas, or `count`, is out of its range."""
         replicas = self.job.roles[name].replicas if count is None else count
         if not minimum <= replicas <= maximum:
-            self.problem(
-                ("roles", name, "replicas"),
-                f"{replicas} is not between minReplicas {minimum} and maxReplicas {maximum}",
-                "change one of the three",
-            )
+            values = {"replicas": replicas, "minimum": minimum, "maximum": maximum}
+            self.report("out-of-range", name=name, **values)
 
     def specs(self, *names: str) -> list[RoleSpec]:
         """Return those of these roles that the job has."""
@@ -271,12 +231,10 @@ class Planner:
         try:
             return self.host_ports.port(spec.name, index, name)
         except IndexError:
-            size = self.host_ports.range.size
-            message = f"the replicas need more than {size} ports"
             hint = "use a larger size" if self.job.network.host_ports else "set a larger size"
-            problem = Problem(("spec", "network", "hostPorts"), message, "combination", hint)
-            if problem not in self.collector.problems:
-                self.collector.add(problem)
+            found = problem("ports-too-few", size=self.host_ports.range.size, hint=hint)
+            if found not in self.collector.problems:
+                self.collector.add(found)
             return 0
 
     def add(
@@ -287,7 +245,7 @@ class Planner:
         restart: str | None = None,
         success: Success | None = None,
         each: Callable[[Viewer], RoleFields] = lambda _viewer: {},
-        **fields: "Unpack[RoleFields]",
+        **fields: Any,
     ) -> None:
         """Add a role; the job file overrides the framework's defaults.
 
@@ -329,7 +287,7 @@ class Planner:
             more_ports=self.more_ports.get(spec.name, {}),
         )
         if not self.is_split(spec):
-            self._append(replace(role, **(fields | each(None))))
+            self._append(replace(role, **fields, **each(None)))
             return
         self.size.require(spec, 2 * replicas)
         role = replace(role, **fields)
@@ -354,12 +312,7 @@ class Planner:
         policy = spec.restart_policy or restart or ("Always" if serves else "Never")
         if policy != "Always" or serves:
             return policy
-        self.problem(
-            ("roles", spec.name, "restartPolicy"),
-            f"{spec.name} runs to completion, and a Job does not restart a container that succeeds",
-            "rendered as OnFailure",
-            warning=True,
-        )
+        self.report("completes-always", spec=spec)
         return "OnFailure"
 
     def _replica(self, role: Role, index: int) -> Role:
@@ -368,13 +321,8 @@ class Planner:
         ports = {name: self._host_port(spec, index, name) for name in self._service_ports(spec)}
         decides = role.decides and index == 0
         aliases = {name: i for name, i in role.aliases.items() if i == index}
-        fields: dict[str, Any] = {
-            "index": index,
-            "decides": decides,
-            "host_ports": ports,
-            "aliases": aliases,
-        }
-        return replace(role, replicas=1, max_replicas=None, **fields)
+        of_one = replace(role, index=index, replicas=1, max_replicas=None, decides=decides)
+        return replace(of_one, host_ports=ports, aliases=aliases)
 
     def decider(self, default: str | None, candidates: Iterable[str]) -> str | None:
         """Return the name of the role that decides: `successPolicy.role`, or the default.
@@ -391,7 +339,7 @@ class Planner:
         if role not in candidates:
             choices = ", ".join(candidates) or "none"
             hint = did_you_mean(role, candidates) or f"possible roles: {choices}"
-            self.problem(("successPolicy", "role"), f'"{role}" cannot be the deciding role', hint)
+            self.report("cannot-decide", role=role, hint=hint)
             return default
         return role
 
@@ -446,7 +394,7 @@ class Planner:
             names = sorted({peer.name for peer in self.roles})
             hint = did_you_mean(entry.role, names) or f"the roles are {', '.join(names)}"
             path = ("roles", role.spec.name, "waitFor")
-            self.problem(path, f'the job has no role "{entry.role}"', hint)
+            self.report("unknown-role", path, name=entry.role, hint=hint)
         return by_name.values()
 
     def _wait_of_entry(self, role: Role, peers: list[Role], until: str) -> Wait:
@@ -457,9 +405,7 @@ class Planner:
             flagged = None if self.is_split(first.spec) else rendezvous_port(first.spec)
             port = flagged or first.port
             if port is None:
-                message = f"{first.name} has no port to wait for"
-                hint = f"set a port for {first.name}, or write until: name"
-                self.problem(("roles", role.spec.name, "waitFor"), message, hint)
+                self.report("no-port", role=role, peer=first)
         count = sum(peer.replicas for peer in peers)
         count = min(count, self.minimums.get(first.name, count))
         spec = replace(first.spec, name=first.name)

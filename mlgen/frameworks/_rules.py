@@ -11,14 +11,8 @@ from typing import Any
 
 from mlgen.frameworks._command_rules import launch_problems, localhost_problems
 from mlgen.frameworks._exit_codes import hidden_exit_codes
-from mlgen.frameworks._lifecycle import (
-    OWN_LIMITS,
-    clean_pod_policy,
-    gang_bounds,
-    no_effect,
-    spec_problem,
-    ttl,
-)
+from mlgen.frameworks._lifecycle import OWN_LIMITS, clean_pod_policy, gang_bounds, ttl
+from mlgen.frameworks._tables import problem
 from mlgen.jobfile.model import RoleSpec, containers_of, written
 from mlgen.kubernetes.limits import EPHEMERAL_PORTS, NODE_PORTS, PORT_MAX
 from mlgen.kubernetes.merge import merged
@@ -29,7 +23,7 @@ from mlgen.topology import RESERVED, Role, Topology
 
 def contradictions(topology: Topology) -> list[Problem]:
     """Return every contradiction; as warnings, values that do not have their full effect."""
-    every = (problem for check in CHECKS for problem in check(topology))
+    every = (found for check in CHECKS for found in check(topology))
     return list(bounded(dict.fromkeys(every)))
 
 
@@ -54,10 +48,7 @@ def _cycles(topology: Topology) -> Iterator[Problem]:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
         cycle = list(reversed(error.args[1]))
-        path = ("roles", cycle[0], "waitFor")
-        message = f"these roles wait for each other to start: {' → '.join(cycle)}"
-        hint = "break the cycle with until: name, or with waitFor: []"
-        yield spec_problem(path, message, hint, code="wait-cycle")
+        yield problem("wait-cycle", cycle=cycle, text=" → ".join(cycle))
 
 
 def _exit_codes(topology: Topology) -> Iterator[Problem]:
@@ -70,11 +61,7 @@ def _exit_codes(topology: Topology) -> Iterator[Problem]:
     for role in roles:
         codes = role.spec.retryable_exit_codes
         if codes and codes not in effective:
-            yield spec_problem(
-                ("roles", role.spec.name, "retryableExitCodes"),
-                f"exit codes have no effect with restartPolicy: {role.restart}",
-                "write restartPolicy: ExitCode",
-            )
+            yield problem("exit-codes-unused", role=role)
 
 
 def _limits(topology: Topology) -> Iterator[Problem]:
@@ -83,26 +70,19 @@ def _limits(topology: Topology) -> Iterator[Problem]:
     https://kubernetes.io/docs/concepts/workloads/controllers/job/#backoff-limit-per-index
     """
     for role in topology.roles:
-        spec, path = role.spec, ("roles", role.spec.name)
+        spec = role.spec
         if role.serves:
             limits = ("activeDeadlineSeconds", *OWN_LIMITS)
             for name in (name for name in limits if name in written(spec)):
-                message = f"{role.name} is rendered as a StatefulSet, which has no {name}"
-                hint = "remove it, or use a restartPolicy other than Always"
-                yield spec_problem((*path, name), message, hint)
+                yield problem("limit-of-server", role=role, name=name)
             continue
         if spec.max_failed_indexes is not None and spec.backoff_limit_per_index is None:
-            message = "maxFailedIndexes requires backoffLimitPerIndex"
-            yield spec_problem((*path, "maxFailedIndexes"), message, "add backoffLimitPerIndex")
+            yield problem("max-failed-alone", spec=spec)
         if spec.backoff_limit_per_index is not None:
             if role.restart == "OnFailure" and not role.restarts_together:
-                message = "backoffLimitPerIndex cannot be used with restartPolicy: OnFailure"
-                hint = "write restartPolicy: ExitCode or restartPolicy: Never"
-                yield spec_problem((*path, "backoffLimitPerIndex"), message, hint)
+                yield problem("index-limit-on-failure", spec=spec)
             if role.index is not None:
-                message = f"each replica of {spec.name} has its own Job, without indexes"
-                hint = "write backoffLimit, which applies to each of these Jobs"
-                yield spec_problem((*path, "backoffLimitPerIndex"), message, hint)
+                yield problem("index-limit-of-own-jobs", spec=spec)
 
 
 def _deadlines(topology: Topology) -> Iterator[Problem]:
@@ -117,12 +97,8 @@ def _deadlines(topology: Topology) -> Iterator[Problem]:
         if deadline is None:
             deadline, path = job.run_policy.active_deadline_seconds, ("runPolicy",)
         if deadline is not None and deadline <= timeout:
-            yield spec_problem(
-                (*path, "activeDeadlineSeconds"),
-                f"the deadline of {deadline} s is not longer than the wait for peers,"
-                f" {timeout} s, so missing peers would not be reported",
-                f"write more than {timeout}, or lower wait.timeoutSeconds",
-            )
+            path = (*path, "activeDeadlineSeconds")
+            yield problem("deadline-before-wait", path, deadline=deadline, timeout=timeout)
 
 
 def _wait_bound(topology: Topology) -> Iterator[Problem]:
@@ -131,31 +107,30 @@ def _wait_bound(topology: Topology) -> Iterator[Problem]:
     clones = any("git" in volume for role in roles for volume in role.spec.volumes.values())
     waits = clones or any(role.waits or role.helpers for role in roles)
     if topology.job.wait.timeout_seconds is not None and not waits:
-        message = "no role waits for its peers before it starts, so the limit has no effect"
-        hint = "remove it, or add waitFor to a role"
-        yield no_effect(("wait", "timeoutSeconds"), message, hint)
+        yield problem("wait-bound-unused")
 
 
-def _managed_by(topology: Topology) -> Iterator[Problem]:
-    """The Job controller ignores a Job with another manager, and mlgen has no controller."""
-    if topology.job.run_policy.managed_by is not None:
-        yield spec_problem(
-            ("runPolicy", "managedBy"),
-            "Kubernetes does not run a Job that another controller manages",
-            "remove it",
-        )
+def _fields(topology: Topology) -> Iterator[Problem]:
+    """Report fields that contradict each other whatever the roles are.
 
+    The Job controller ignores a Job with another manager, and mlgen has no controller.
 
-def _kueue(topology: Topology) -> Iterator[Problem]:
-    """Kueue would lift `suspend` at once, or never.
-
-    Kueue suspends and resumes a Job that it manages as a Job. Plain pods it holds by a scheduling
-    gate, and leaves the Jobs of these pods as they are
+    Kueue would lift `suspend` at once, or never: it suspends and resumes a Job that it manages as
+    a Job. Plain pods it holds by a scheduling gate, and leaves the Jobs of these pods as they are
     (kubernetes-sigs/kueue, pkg/controller/jobs/pod/pod_webhook.go).
+
+    An address that contains the cluster's domain also contains the namespace. A service mesh does
+    not redirect the traffic of pods with host networking.
     """
-    job = topology.job
+    job, network = topology.job, topology.job.network
+    if job.run_policy.managed_by is not None:
+        yield problem("managed-by")
     if job.run_policy.suspend and job.scheduling.gang == "kueue":
-        yield no_effect(("runPolicy", "suspend"), "Kueue alone decides when the job starts")
+        yield problem("suspend-with-kueue")
+    if network.cluster_domain and not job.namespace:
+        yield problem("domain-without-namespace")
+    if network.mesh == "native" and network.on_host:
+        yield problem("mesh-on-host")
 
 
 def _sidecars(topology: Topology) -> Iterator[Problem]:
@@ -165,18 +140,11 @@ def _sidecars(topology: Topology) -> Iterator[Problem]:
         paths = _paths(spec) if beside else {}
         for container in beside:
             name = str(container.get("name"))
-            path = paths.get(name, ("spec", "roles", spec.name, "template"))
+            path = paths.get(name, ("roles", spec.name, "template"))
             if is_sidecar(container):
-                message = (
-                    f"the container {name} does not end by itself, so no pod of the Job would"
-                    " complete; it is rendered as a sidecar"
-                )
-                hint = "write it under initContainers with restartPolicy: Always"
-                yield Problem(path, message, "never-ends", hint, warning=True)
+                yield problem("sidecar", path, name=name)
             elif may_be_sidecar(container):
-                message = f"a pod of the Job completes only when the container {name} has ended too"
-                hint = "unless it does, write it under initContainers with restartPolicy: Always"
-                yield Problem(path, message, "never-ends", hint, warning=True)
+                yield problem("maybe-sidecar", path, name=name)
 
 
 def _specs_of_jobs(topology: Topology) -> Iterator[RoleSpec]:
@@ -191,9 +159,9 @@ def _specs_of_jobs(topology: Topology) -> Iterator[RoleSpec]:
 def _paths(spec: RoleSpec) -> dict[str, ValuePath]:
     """Return the path of each container in the role's template, else in that of all roles."""
     paths: dict[str, ValuePath] = {}
-    of_role: ValuePath = ("spec", "roles", spec.name, "template")
+    of_role: ValuePath = ("roles", spec.name, "template")
     for template in reversed(spec.templates):
-        holder = of_role if template is spec.templates[-1] else ("spec", "template")
+        holder = of_role if template is spec.templates[-1] else ("template",)
         for index, container in enumerate(containers_of(template)):
             paths.setdefault(str(container.get("name")), (*holder, "spec", "containers", index))
     return paths
@@ -207,31 +175,18 @@ def _beside(spec: RoleSpec) -> list[dict[str, Any]]:
     return [item for item in containers_of(template) if item.get("name") != spec.main_container]
 
 
-def _cluster_domain(topology: Topology) -> Iterator[Problem]:
-    """An address that contains the cluster's domain also contains the namespace."""
-    job = topology.job
-    if job.network.cluster_domain and not job.namespace:
-        yield spec_problem(
-            ("network", "clusterDomain"),
-            "addresses with the cluster's domain require a namespace",
-            "set metadata.namespace, or pass --namespace",
-        )
-
-
 def _host_ports(topology: Topology) -> Iterator[Problem]:
     """The ports of the nodes must exist, and nothing else on the nodes may use them."""
-    network, path = topology.job.network, ("network", "hostPorts")
+    network = topology.job.network
     ports = network.host_ports
     if ports is None:
         return
     if not network.on_host:
-        message = "hostPorts has no effect without host networking"
-        yield spec_problem(path, message, "write network.host: true, or remove hostPorts")
+        yield problem("host-ports-without-host")
         return
     last = ports.base + ports.size - 1
     if last > PORT_MAX:
-        message = f"the range {ports.base} to {last} exceeds the highest port, {PORT_MAX}"
-        yield spec_problem(path, message, "use a lower base or a smaller size")
+        yield problem("host-ports-too-high", ports=ports, last=last, most=PORT_MAX)
         return
     for purpose, reserved in (
         ("NodePorts of Services", NODE_PORTS),
@@ -239,43 +194,26 @@ def _host_ports(topology: Topology) -> Iterator[Problem]:
     ):
         overlap = ports.base < reserved.stop and last >= reserved.start
         if overlap and not ports.allow_reserved:
-            other = f"{reserved.start} to {reserved.stop - 1}, used for {purpose}"
-            message = f"the range {ports.base} to {last} overlaps with {other}"
-            hint = "use another range, or write allowReserved: true if your nodes differ"
-            yield spec_problem(path, message, hint)
-
-
-def _mesh(topology: Topology) -> Iterator[Problem]:
-    """A service mesh does not redirect the traffic of pods with host networking."""
-    network = topology.job.network
-    if network.mesh == "native" and network.on_host:
-        message = "pods with host networking cannot be part of a service mesh"
-        yield spec_problem(("network", "mesh"), message, "remove mesh or host")
+            first, end = reserved.start, reserved.stop - 1
+            values = {"ports": ports, "last": last, "first": first, "end": end}
+            yield problem("host-ports-reserved", **values, purpose=purpose)
 
 
 def _rdma(topology: Topology) -> Iterator[Problem]:
     """Each mode requires some fields, has no use for others, and works on one kind of network."""
     job = topology.job
-    rdma, path = job.network.rdma, ("network", "rdma")
+    rdma = job.network.rdma
     values, (required, unused) = written(rdma), RDMA_FIELDS[rdma.mode]
     for name in (name for name in required if not values.get(name)):
-        message = f"mode: {rdma.mode} requires {name}"
-        yield spec_problem(path, message, "ask the administrator of the cluster for it")
+        yield problem("rdma-requires", rdma=rdma, name=name)
     for name in (name for name in unused if values.get(name)):
-        message = f"{name} has no effect with mode: {rdma.mode}"
-        yield spec_problem((*path, name), message, "remove it, or use another mode")
+        yield problem("rdma-unused", rdma=rdma, name=name)
     if rdma.mode == "host" and job.network.host is False:
-        message = "rdma.mode: host requires host networking"
-        yield spec_problem(("network", "host"), message, "remove host, or use mode: sriov")
+        yield problem("rdma-needs-host")
     if rdma.mode in ("sriov", "shared") and job.network.host:
-        message = f"host networking and rdma.mode: {rdma.mode} are mutually exclusive"
-        yield spec_problem(("network", "host"), message, "remove host, or use mode: host")
+        yield problem("rdma-excludes-host", rdma=rdma)
     if rdma.mode == "host" and not rdma.resource and job.security.profile != "privileged":
-        yield spec_problem(
-            path,
-            "mode: host requires privileged pods or the resource of a device plugin",
-            "set resource, or write security.profile: privileged",
-        )
+        yield problem("rdma-needs-privilege")
 
 
 RDMA_FIELDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -289,29 +227,22 @@ RDMA_FIELDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 def _scheduling(topology: Topology) -> Iterator[Problem]:
     """Each gang scheduler has its own fields, and a gang has no more members than pods exist."""
-    scheduling, path = topology.job.scheduling, ("scheduling",)
+    scheduling = topology.job.scheduling
     for name in written(scheduling):
         gangs = [f"gang: {gang}" for gang, names in GANG_FIELDS.items() if name in names]
         if gangs and name not in GANG_FIELDS[scheduling.gang]:
-            message = f"{name} has no effect with gang: {scheduling.gang}"
-            yield spec_problem((*path, name), message, f"use it with {' or '.join(gangs)}")
+            used = " or ".join(gangs)
+            yield problem("gang-field-unused", scheduling=scheduling, name=name, gangs=used)
     if scheduling.gang == "kueue" and not scheduling.queue:
-        message = "gang: kueue requires queue"
-        yield spec_problem(path, message, "set queue to the name of a LocalQueue")
+        yield problem("kueue-without-queue")
     pods = sum(role.replicas for role in topology.roles if not role.orders)
     if scheduling.min_member is not None and scheduling.min_member > pods:
         in_order = any(role.orders for role in topology.roles)
-        which = (
-            f"only {pods} of the pods start at once"
-            if in_order
-            else f"the job has only {pods} pods"
-        )
-        message = f"minMember is {scheduling.min_member}, but {which}"
-        yield spec_problem((*path, "minMember"), message, f"write at most {pods}")
+        rule = "min-member-in-order" if in_order else "min-member"
+        yield problem(rule, least=scheduling.min_member, pods=pods)
     together, spread = scheduling.topology, scheduling.spread
     if together and spread and together.key == spread.key:
-        message = f"topology and spread have the same key, {spread.key}"
-        yield spec_problem((*path, "spread"), message, "change one key, or remove one of them")
+        yield problem("same-key", spread=spread)
 
 
 GANG_FIELDS: dict[str, tuple[str, ...]] = {
@@ -336,11 +267,7 @@ def _tensorboard(topology: Topology) -> Iterator[Problem]:
         if f"{tensorboard.log_dir}/".startswith(f"{volume['mountPath'].rstrip('/')}/")
     ]
     if not any({"pvc", "nfs", "hostPath"} & set(volume) for volume in log_volumes):
-        yield spec_problem(
-            ("tensorboard", "logDir"),
-            f"{tensorboard.log_dir} is not on a volume that all pods share",
-            "add a volume with pvc or nfs to spec.volumes, or use the URL of a bucket",
-        )
+        yield problem("logs-not-shared", tensorboard=tensorboard)
 
 
 def _mounts(topology: Topology) -> Iterator[Problem]:
@@ -350,17 +277,14 @@ def _mounts(topology: Topology) -> Iterator[Problem]:
         for name, volume in role.spec.volumes.items():
             other = volume_at.setdefault(volume["mountPath"].rstrip("/"), name)
             if other != name:
-                message = f"{other} and {name} are both mounted at {volume['mountPath']}"
-                path = ("roles", role.spec.name, "volumes", name)
-                yield spec_problem(path, message, "change the mountPath of one of them")
+                yield problem("same-mount", role=role, name=name, other=other, volume=volume)
 
 
 def _role_names(topology: Topology) -> Iterator[Problem]:
     """A role must not have the name of what mlgen adds to a job."""
     for name in {role.spec.name: None for role in topology.roles}:
         if name in RESERVED:
-            message = f"the name {topology.job.name}-{name} is reserved for mlgen's own objects"
-            yield spec_problem(("roles", name), message, "rename the role")
+            yield problem("reserved-role", job=topology.job, name=name)
 
 
 def _files(topology: Topology) -> Iterator[Problem]:
@@ -371,14 +295,11 @@ def _files(topology: Topology) -> Iterator[Problem]:
         for name, volume in role.spec.volumes.items():
             if "files" not in volume:
                 continue
-            path = ("roles", role.spec.name, "volumes", name)
             if name in RESERVED:
-                message = f"the ConfigMap {job.name}-{name} is reserved for mlgen's own files"
-                yield spec_problem(path, message, "rename the volume")
+                yield problem("reserved-volume", role=role, name=name, job=job)
             other, files = definitions.setdefault(name, (role.spec.name, volume["files"]))
             if files != volume["files"]:
-                message = f"the volume {name} has other files in the role {other}"
-                yield spec_problem(path, message, "rename one of the two volumes")
+                yield problem("other-files", role=role, name=name, other=other)
 
 
 CONFIDENTIAL = (
@@ -393,13 +314,7 @@ def _secrets(topology: Topology) -> Iterator[Problem]:
     for role in topology.roles:
         for path, name, value in _literal_env(role):
             if re.search(CONFIDENTIAL, name.upper()) and not re.fullmatch(HARMLESS, value):
-                yield Problem(
-                    ("spec", "roles", role.spec.name, *path),
-                    f"{name} looks like a secret, and everyone who can read the manifests sees it",
-                    "secret-in-env",
-                    f"write {name}: {{valueFrom: {{secretKeyRef: {{name: …, key: …}}}}}}",
-                    warning=True,
-                )
+                yield problem("secret", ("roles", role.spec.name, *path), name=name)
 
 
 def _literal_env(role: Role) -> Iterator[tuple[tuple[str, ...], str, str]]:
@@ -422,16 +337,13 @@ CHECKS: tuple[Callable[[Topology], Iterator[Problem]], ...] = (
     _limits,
     _deadlines,
     _wait_bound,
-    _managed_by,
     gang_bounds,
     clean_pod_policy,
     ttl,
     _sidecars,
-    _kueue,
     localhost_problems,
-    _cluster_domain,
+    _fields,
     _host_ports,
-    _mesh,
     _rdma,
     _scheduling,
     _tensorboard,

@@ -1,9 +1,10 @@
 """The launcher of an MPI job: its command line against the workers, their slots and their GPUs."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mlgen.frameworks._launch import Launch, launches_of
+from mlgen.frameworks._tables import problem
 from mlgen.jobfile import gpus
 from mlgen.jobfile.model import RoleSpec, TrainingJob
 from mlgen.problems import Problem
@@ -54,24 +55,18 @@ def slot_problems(job: TrainingJob) -> Iterator[Problem]:
     places = Slots(per_worker(job), worker.replicas + own, maximum + own, gpus.count(worker))
     launches = launches_of(launcher)
     if len(launches) == 1 and _is_local(launches[0]):
-        message = f"{launches[0].program} starts all processes in the launcher, not in the workers"
-        hint = "write --hostfile /etc/mpi/hostfile, and not localhost"
-        yield _problem(launches[0], message, hint, warning=True)
+        yield _problem("all-local", launches[0])
     for launch in launches:
         yield from _discovered(launch, places)
         yield from _nodes_and_gpus(launch, places)
         if _needs_ssh(job, launch) and job.options.get("transport") != "ssh" and not job.converted:
-            message = f"{launch.program} connects to the workers through ssh"
-            hint = "write options.transport: ssh, or mpirun instead"
-            yield _problem(launch, message, hint, warning=True)
+            yield _problem("needs-ssh", launch)
         processes = _processes(job, launch)
         if processes:
             yield from _compared(job, launch, processes, places, alone=len(launches) == 1)
         if _uses_gpus(launch) and 0 < places.gpus < places.each:
-            message = f"{places.each} slots per worker, but each has {_counted(places.gpus, 'GPU')}"
-            hint = f"write slotsPerWorker: {places.gpus}, or remove it"
-            path = ("spec", "options", "slotsPerWorker")
-            yield Problem(path, message, "launch", hint, warning=True)
+            counted = _counted(places.gpus, "GPU")
+            yield problem("more-slots-than-gpus", places=places, gpus=counted)
 
 
 def _counted(number: int, noun: str) -> str:
@@ -140,23 +135,16 @@ def _compared(
     """
     used = -(-processes // places.each)
     refuses = job.options.get("implementation", "OpenMPI") == "OpenMPI"
+    values = {"places": places, "processes": processes}
     if used > places.hosts and refuses:
-        message = (
-            f"{launch.program} refuses to start {processes} processes:"
-            f" the job has {_counted(places.available, 'slot')},"
-            f" {places.each} on each of {_counted(places.hosts, 'host')}"
-        )
-        hint = f"write -np {places.available}, or change slotsPerWorker or replicas"
         # An MPIJob of v1 does not say whose mpirun its image has.
         is_certain = not job.converted or bool({"implementation", "transport"} & set(job.options))
-        yield _problem(launch, message, hint, warning=not is_certain)
+        slots, hosts = _counted(places.available, "slot"), _counted(places.hosts, "host")
+        found = _problem("too-many-processes", launch, **values, slots=slots, hosts=hosts)
+        yield replace(found, warning=not is_certain)
     elif used < places.hosts and alone:
-        message = (
-            f"{_counted(places.hosts - used, 'worker')} of {places.hosts} would run no process:"
-            f" {processes} fit into the slots of the others, {places.each} each"
-        )
-        hint = f"write -np {places.available}, or change slotsPerWorker or replicas"
-        yield _problem(launch, message, hint, warning=True)
+        idle = _counted(places.hosts - used, "worker")
+        yield _problem("idle-workers", launch, **values, idle=idle)
 
 
 def _is_placed(launcher: RoleSpec, launch: Launch) -> bool:
@@ -177,12 +165,8 @@ def _discovered(launch: Launch, places: Slots) -> Iterator[Problem]:
     most = places.most_hosts * places.each
     discovers = launch.program == "horovodrun" and "host_discovery_script" in launch.options
     if discovers and least > most:
-        message = (
-            f"horovodrun waits for {least} slots, but it can discover only {most},"
-            f" {places.each} on each of {_counted(places.most_hosts, 'host')}"
-        )
-        hint = f"write at most {most}, or change maxReplicas or slotsPerWorker"
-        yield _problem(launch, message, hint, warning=True)
+        values = {"least": least, "most": most, "hosts": _counted(places.most_hosts, "host")}
+        yield _problem("undiscovered", launch, **values, places=places)
 
 
 def _nodes_and_gpus(launch: Launch, places: Slots) -> Iterator[Problem]:
@@ -192,16 +176,13 @@ def _nodes_and_gpus(launch: Launch, places: Slots) -> Iterator[Problem]:
         return
     nodes, devices = launch.number(row.nodes), launch.number(row.processes)
     if nodes and nodes != places.hosts and launch.options.get("hostfile") in HOSTFILES:
-        message = f"--{row.nodes}={nodes}, but the job has {_counted(places.hosts, 'worker')}"
-        hint = "remove it, which starts processes in all of them, or change replicas"
-        yield _problem(launch, message, hint, warning=True)
+        workers = _counted(places.hosts, "worker")
+        yield _problem("other-nodes", launch, row=row, nodes=nodes, workers=workers)
     if devices and 0 < places.gpus < devices:
-        message = f"--{row.processes}={devices}, but each worker has {_counted(places.gpus, 'GPU')}"
-        hint = f"write --{row.processes}={places.gpus}"
-        yield _problem(launch, message, hint, warning=True)
+        values = {"places": places, "gpus": _counted(places.gpus, "GPU")}
+        yield _problem("more-than-gpus-of-worker", launch, row=row, devices=devices, **values)
 
 
-def _problem(launch: Launch, message: str, hint: str, *, warning: bool = False) -> Problem:
-    """Return a problem of the launcher's command line."""
-    path = ("spec", "roles", "launcher", *launch.path)
-    return Problem(path, message, "launch", hint, warning)
+def _problem(rule: str, launch: Launch, **values: object) -> Problem:
+    """Return a problem of the launcher's command line; see `_tables.problem`."""
+    return problem(rule, ("roles", "launcher", *launch.path), launch=launch, **values)

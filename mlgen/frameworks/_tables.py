@@ -1,9 +1,10 @@
-"""The tables of this room: `schemas/frameworks/*.json` and `schemas/options/*.json`."""
+"""The tables of this room, `schemas/frameworks/*.json` and `schemas/options/*.json`, as values."""
 
 import json
 from functools import cache
 from typing import Any
 
+from mlgen.problems import Problem, ValuePath
 from mlgen.resources import folder
 
 
@@ -26,4 +27,26 @@ The launchers are described by `_launch.Launcher`. Besides them:
         same_as: the variable of a framework besides or before which programs read it.
         counts: `replicas`, or `processes`, of which a replica can have several.
         is_address: its value is the address at which all replicas meet.
+        options: those of a launcher with which it does not read the variable. Other variables of a
+            framework are not read by any launcher, or set by it.
 """
+
+
+def problem(rule: str, path: ValuePath = (), /, **values: object) -> Problem:
+    """Return a problem of the job file, from its row in `schemas/frameworks/problems.json`.
+
+    A row has a `message`, and may have a `hint`, a `path` below `spec`, a `code` other than
+    `combination`, and `warning`: the job is rendered nevertheless. Its texts contain values:
+    `{count}`, or `{role.name}` for an attribute of one.
+
+    Args:
+        rule: the name of the row.
+        path: below `spec`, if the row has none.
+        **values: those in the texts.
+    """
+    row = table("frameworks/problems")[rule]
+    if "path" in row:
+        path = tuple(part.format(**values) for part in row["path"].split("/"))
+    message, hint = (row.get(text, "").format(**values) for text in ("message", "hint"))
+    code, warning = row.get("code", "combination"), row.get("warning", False)
+    return Problem(("spec", *path), message, code, hint, warning)

@@ -86,17 +86,13 @@ def _check(planner: Planner, master: RoleSpec, spec: RoleSpec) -> None:
     for_all = written(master)
     for name, value in written(spec).items():
         if name not in SUPPORTED and value != for_all.get(name):
-            message = f"the master creates the pods of {spec.name}, and has no argument for this"
-            hint = "use only replicas, image, resources, volumes and env"
-            planner.problem(("roles", spec.name, name), message, hint)
+            planner.report("elasticdl-no-argument", spec=spec, name=name)
     for name, volume in spec.volumes.items():
         if not {"pvc", "hostPath"} & set(volume) or volume.get("readOnly"):
-            message = "ElasticDL supports only writable volumes with pvc or hostPath"
-            planner.problem(("roles", spec.name, "volumes", name), message, "use one of these")
+            planner.report("elasticdl-volume", spec=spec, name=name)
     for name, value in spec.env.items():
         if not isinstance(value, str) or "=" in value:
-            message = "ElasticDL passes on only strings without ="
-            planner.problem(("roles", spec.name, "env", name), message, "set it in the image")
+            planner.report("elasticdl-variable", spec=spec, name=name)
 
 
 def _cluster_spec(job: TrainingJob) -> object:
@@ -108,16 +104,11 @@ def _check_cluster_spec(planner: Planner, stand_in: str) -> None:
     """Warn of a master that does not load mlgen's file, as its parameter servers will stop."""
     master, ps = planner.job.roles["master"], "ps" in planner.job.roles
     words = " ".join((*master.command, *master.args))
-    message = f"parameter servers stop after 30 seconds if there is no pod {stand_in}"
     if _cluster_spec(planner.job) and ps:
-        path: tuple[str, ...] = ("options", "arguments", "cluster_spec")
-        hint = "remove it, so that mlgen's file makes this pod; or make it in yours"
+        planner.report("elasticdl-own-pods", pod=stand_in)
     elif words and not re.search("cluster_spec|Local|AllreduceStrategy", words):
         path = ("roles", "master", "args" if master.args else "command")
-        hint = f"add --cluster_spec={CLUSTER_SPEC}, mlgen's file, which makes this pod"
-    else:
-        return
-    planner.problem(path, message, hint, warning=True)
+        planner.report("elasticdl-no-pods", path, pod=stand_in, file=CLUSTER_SPEC)
 
 
 def _arguments(job: TrainingJob) -> tuple[str, ...]:

@@ -17,12 +17,9 @@ def lay_out(planner: Planner) -> None:
     completing = [name for name, spec in job.roles.items() if spec.restart_policy != "Always"]
     decider = planner.decider(completing[0] if len(completing) == 1 else None, completing)
     if decider is None and completing:
-        message = f"several roles run to completion: {', '.join(completing)}"
-        hint = "set successPolicy.role, or restartPolicy: Always for the other roles"
-        planner.problem(("roles",), message, hint)
+        planner.report("generic-several", names=", ".join(completing))
     elif decider is None:
-        message = "no role runs to completion, because all have restartPolicy: Always"
-        planner.problem(("roles",), message, "change the restartPolicy of the deciding role")
+        planner.report("generic-none")
     for name, spec in job.roles.items():
         planner.add(
             spec,

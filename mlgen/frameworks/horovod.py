@@ -26,9 +26,7 @@ def lay_out(planner: Planner) -> None:
     planner.files["elastic-hosts"] = "".join(lines)
     planner.between("worker", minimum, maximum)
     if planner.is_split(job.roles["worker"]):
-        message = "with host networking, no worker can be added or removed over ssh"
-        hint = "remove elasticPolicy, or write transport: kubectl-exec"
-        planner.problem(("options", "elasticPolicy"), message, hint)
+        planner.report("horovod-on-host")
     # A worker that still pulls its image has an address, too, and horovodrun would fail to start a
     # process there, and often the whole job. The operators also list only workers that run.
     planner.only_ready = True

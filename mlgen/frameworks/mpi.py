@@ -12,7 +12,6 @@ from mlgen.frameworks._launch import launches_of, ssh_port, sshd_port, words_of
 from mlgen.frameworks._planner import Planner, Viewer
 from mlgen.frameworks._slots import per_worker, slot_problems
 from mlgen.jobfile.model import TrainingJob
-from mlgen.problems import Problem
 from mlgen.topology import ConfigFiles, Helper, Hosts, Mount, Right, Scratch, SecretFiles
 
 SSH_PORT = 2222
@@ -82,15 +81,9 @@ def _kubectl_exec(planner: Planner, config: tuple[Mount, ...]) -> None:
     job = planner.job
     worker, launcher = job.roles["worker"], job.roles["launcher"]
     if worker.restart_policy not in (None, "Always"):
-        planner.problem(
-            ("roles", "worker", "restartPolicy"),
-            f"transport: kubectl-exec cannot be used with restartPolicy: {worker.restart_policy},"
-            " because it requires fixed pod names",
-            "write restartPolicy: Always, or options.transport: ssh",
-        )
+        planner.report("mpi-restart", worker=worker)
     if planner.job.network.on_host and worker.port:
-        message = "with host networking, transport: kubectl-exec cannot be used with a port"
-        planner.problem(("roles", "worker", "port"), message, "remove port")
+        planner.report("mpi-port")
     agent = ConfigFiles("mpi-config", ("kubexec.sh",))
     pods = tuple(reachable(planner, "worker", _max_workers(job)))
     awaited = str(reachable(planner, "worker", planner.minimums["worker"]))
@@ -213,13 +206,10 @@ def _check_ssh_ports(planner: Planner) -> None:
     launcher, worker = planner.job.roles["launcher"], planner.job.roles["worker"]
     if not worker.port or planner.job.network.on_host:
         return
-    path = ("spec", "roles", "worker", "port")
-    for program, port in (("sshd", sshd_port(worker)), ("the launcher", ssh_port(launcher))):
+    ports = {"sshd listens on": sshd_port(worker), "the launcher connects to": ssh_port(launcher)}
+    for program, port in ports.items():
         if port not in (None, worker.port):
-            verb = "listens on" if program == "sshd" else "connects to"
-            message = f"{program} {verb} port {port}, as its command says, not {worker.port}"
-            hint = f"write port: {port}, or change the command"
-            planner.collector.add(Problem(path, message, "launch", hint, warning=True))
+            planner.report("mpi-other-port", program=program, port=port, worker=worker)
 
 
 def _ssh(planner: Planner, config: tuple[Mount, ...]) -> None:

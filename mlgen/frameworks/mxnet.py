@@ -26,8 +26,7 @@ def lay_out(planner: Planner) -> None:
     job = planner.job
     tuner_roles = set(TUNE) & set(job.roles)
     if tuner_roles and set(TRAIN) & set(job.roles):
-        message = "the roles of the tuner and of training are mutually exclusive"
-        planner.problem(("roles", min(tuner_roles)), message, "split it into two jobs")
+        planner.report("mxnet-both", role=min(tuner_roles))
         return
     is_single_worker = set(job.roles) == {"worker"} and job.replicas == 1
     names = TUNE if tuner_roles else ("worker",) if is_single_worker else TRAIN

@@ -14,7 +14,6 @@ from mlgen.frameworks._lifecycle import ANY
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer
 from mlgen.frameworks._ranks import RankInfo, ranked
 from mlgen.jobfile.model import RoleSpec
-from mlgen.problems import Problem
 
 PATIENCE = "600"
 """Seconds in which torchrun's rendezvous c10d must reach rank 0, which may still pull its image.
@@ -50,10 +49,8 @@ def _check_host_ports(planner: Planner, specs: list[RoleSpec]) -> None:
     for spec in specs:
         port = rendezvous_port(spec)
         if port:
-            path = ("spec", "roles", spec.name, *launches_of(spec)[0].path)
-            message = f"with host networking, rank 0 listens on a port of its node, not on {port}"
-            hint = "write $(MASTER_PORT), or remove the flag, as a variable sets it"
-            planner.collector.add(Problem(path, message, "launch", hint, warning=True))
+            path = ("roles", spec.name, *launches_of(spec)[0].path)
+            planner.report("pytorch-port-on-host", path, port=port)
 
 
 def _c10d_env(specs: list[RoleSpec]) -> dict[str, str]:

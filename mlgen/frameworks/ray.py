@@ -12,6 +12,7 @@ from functools import partial
 
 from mlgen.frameworks._launch import Launch, launches_of, words_of
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer
+from mlgen.frameworks._tables import problem
 from mlgen.jobfile.model import RoleSpec, TrainingJob
 from mlgen.problems import Problem
 from mlgen.shell import is_python
@@ -32,11 +33,7 @@ def lay_out(planner: Planner) -> None:
     leader = "submitter" if "submitter" in job.roles else "head"
     planner.decider(leader, [leader])
     if not (job.roles[leader].command or job.roles[leader].args):
-        planner.problem(
-            ("roles", leader),
-            f"no role runs the training: {leader} has no command",
-            "add submitter: {command: [ray, job, submit, --, python, train.py]}",
-        )
+        planner.report("ray-no-command", leader=leader)
     if leader == "submitter":
         planner.collector.extend(_submission(job.roles["submitter"]))
     _add_cluster(planner, serves=leader == "submitter")
@@ -57,21 +54,16 @@ def _submission(submitter: RoleSpec) -> Iterator[Problem]:
     https://github.com/ray-project/ray/issues/35010
     """
     words = words_of(submitter)
-    path = ("spec", "roles", "submitter")
     submits = any("submit" in word.lower() for word in words)
     launches = launches_of(submitter)
     runs_python = bool(words) and is_python(words[0])
     if not submits and (launches or runs_python):
-        message = "the submitter does not submit a job to the cluster"
-        hint = f"write command: [ray, job, submit, --, {', '.join(words)}]"
-        if launches and launches[0].program == "ray":
-            hint = "write command: [ray, job, submit, --, python, train.py]"
-        yield Problem((*path, "command"), message, "launch", hint, warning=True)
+        runs_ray = launches and launches[0].program == "ray"
+        trains = "python, train.py" if runs_ray else ", ".join(words)
+        yield problem("ray-no-submission", words=trains)
     for launch in launches:
         if launch.script[:2] == ("job", "submit") and "no_wait" in launch.options:
-            message = "with --no-wait the job is complete before the training has ended"
-            hint = "remove --no-wait"
-            yield Problem((*path, *launch.path), message, "launch", hint, warning=True)
+            yield problem("ray-no-wait", ("roles", "submitter", *launch.path))
 
 
 def _add_cluster(planner: Planner, *, serves: bool) -> None:

@@ -22,11 +22,9 @@ def lay_out(planner: Planner) -> None:
     """Add chief or master, ps, worker and evaluator."""
     job = planner.job
     if {"chief", "master"} <= set(job.roles):
-        planner.problem(
-            ("roles", "master"), "chief and master are mutually exclusive", "remove one"
-        )
+        planner.report("tensorflow-both")
     if not {"chief", "master", "worker"} & set(job.roles):
-        planner.problem(("roles",), "the job has no worker, chief or master", "add one")
+        planner.report("tensorflow-none")
         return
     sparse = job.options.get("enableDynamicWorker", False)
     leader = next((name for name in ("chief", "master") if name in job.roles), "worker")

@@ -36,11 +36,9 @@ def _success(planner: Planner) -> Success | None:
     options, replicas = planner.job.options, planner.job.roles["worker"].replicas
     number, rate = options.get("minFinishWorkNum"), options.get("minFinishWorkRate")
     if number is not None and rate is not None:
-        message = "minFinishWorkNum and minFinishWorkRate are mutually exclusive"
-        planner.problem(("options", "minFinishWorkNum"), message, "remove one of them")
+        planner.report("xdl-both")
     if number is not None and number > replicas:
-        message = f"{number} workers must succeed, but the job has only {replicas}"
-        planner.problem(("options", "minFinishWorkNum"), message, f"write at most {replicas}")
+        planner.report("xdl-too-many", number=number, replicas=replicas)
     count = number or ceil(replicas * (rate or DEFAULT_RATE) / 100)
     return Success(count=count, needed=True) if count < replicas else None
 

@@ -410,7 +410,7 @@ def test_a_supervisor_is_needed_where_something_is_left_to_decide(
 def test_the_topology_has_the_roles_files_and_warnings():
     plan = planner()
     plan.files["hostfile"] = "a\n"
-    plan.problem(("roles",), "odd", "none", warning=True)
+    plan.report("completes-always", spec=WORKER)
     plan.add(WORKER, decides=True)
 
     topology = plan.topology()
@@ -422,7 +422,7 @@ def test_the_topology_has_the_roles_files_and_warnings():
 
 def test_the_topology_of_a_job_with_errors_is_not_returned():
     plan = planner()
-    plan.problem(("roles",), "wrong")
+    plan.report("generic-none")
 
     with pytest.raises(MlgenError):
         plan.topology()

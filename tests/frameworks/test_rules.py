@@ -1,8 +1,12 @@
 """The rules for every framework: what is an error or a warning, where, and what to do."""
 
+from typing import get_args
+
 import pytest
+from support import ROOT
 
 from mlgen.frameworks import _lifecycle, _rules
+from mlgen.frameworks._tables import table
 from mlgen.jobfile.model import (
     HostPorts,
     Network,
@@ -17,10 +21,23 @@ from mlgen.jobfile.model import (
     TrainingJob,
     WaitPolicy,
 )
+from mlgen.problems import Code
 from mlgen.topology import RESERVED, Helper, Hosts, Role, Success, Topology, Wait
 
 WAITS = (Wait("ps", Hosts("ctr-ps-", 1, ".ctr"), 2222),)
 HELPERS = (Helper("ssh-setup", "setup-ssh.sh", "main"),)
+
+
+TEXTS = table("frameworks/problems")
+
+
+@pytest.mark.parametrize(("rule", "row"), TEXTS.items())
+def test_a_row_of_problems_has_its_fields_and_is_used(rule, row):
+    code = "".join(path.read_text() for path in (ROOT / "mlgen/frameworks").glob("*.py"))
+
+    assert f'"{rule}"' in code
+    assert {"message"} <= row.keys() <= {"path", "message", "hint", "code", "warning"}
+    assert row.get("code", "combination") in get_args(Code)
 
 
 def role(name="worker", *, spec=None, **fields):
