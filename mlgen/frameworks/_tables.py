@@ -6,6 +6,7 @@ from typing import Any
 
 from mlgen.problems import Problem, ValuePath
 from mlgen.resources import folder
+from mlgen.topology import INDEX, PodField
 
 
 @cache
@@ -30,6 +31,21 @@ The launchers are described by `_launch.Launcher`. Besides them:
         options: those of a launcher with which it does not read the variable. Other variables of a
             framework are not read by any launcher, or set by it.
 """
+
+
+def variables(name: str, **values: object) -> dict[str, str | PodField]:
+    """Return the environment variables of a row of `schemas/frameworks/variables.json`.
+
+    Their order is that of the row. One is a text that contains values, as in `problem`; `{index}`
+    is the index of the replica. Or it is a field of the pod, such as `status.podIP`.
+    """
+    env: dict[str, str | PodField] = {}
+    for variable, text in table("frameworks/variables")[name].items():
+        if isinstance(text, dict):
+            env[variable] = PodField(text["field"])
+        elif variable != "$comment":
+            env[variable] = text.format(index=INDEX, **values)
+    return env
 
 
 def problem(rule: str, path: ValuePath = (), /, **values: object) -> Problem:

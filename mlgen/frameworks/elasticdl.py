@@ -14,16 +14,10 @@ from math import ceil
 from typing import Any
 
 from mlgen.frameworks._planner import Planner
+from mlgen.frameworks._tables import variables
 from mlgen.jobfile.model import RoleSpec, TrainingJob, written
 from mlgen.kubernetes.quantity import parse
-from mlgen.topology import (
-    POD_IP,
-    POD_NAME,
-    POD_NAMESPACE,
-    ConfigFiles,
-    Mount,
-    Right,
-)
+from mlgen.topology import ConfigFiles, Mount, Right
 
 MAIN = ("python", "-m", "elasticdl.python.master.main")
 
@@ -66,7 +60,7 @@ def lay_out(planner: Planner) -> None:
             "elasticdl-replica-type": "master",
             "elasticdl-replica-index": "0",
         },
-        env={"MY_POD_IP": POD_IP, "MY_POD_NAME": POD_NAME, "MY_POD_NAMESPACE": POD_NAMESPACE},
+        env=variables("elasticdl"),
         command=MAIN,
         args=_arguments(job),
         rights=(

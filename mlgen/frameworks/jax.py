@@ -9,7 +9,7 @@ Trainer 2 (pkg/runtime/framework/plugins/jax). JAX itself reads only JAX_COORDIN
 from functools import partial
 
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer
-from mlgen.topology import INDEX
+from mlgen.frameworks._tables import variables
 
 
 def lay_out(planner: Planner) -> None:
@@ -30,14 +30,4 @@ def _env(planner: Planner, viewer: Viewer) -> RoleFields:
     """Return the variables of a worker."""
     worker = planner.job.roles["worker"]
     host, port = planner.first_host(worker), planner.port(worker, 0, viewer)
-    env = {
-        "PYTHONUNBUFFERED": "1",
-        "COORDINATOR_PORT": str(port),
-        "COORDINATOR_ADDRESS": host,
-        "NUM_PROCESSES": str(worker.replicas),
-        "PROCESS_ID": INDEX,
-        "JAX_COORDINATOR_ADDRESS": f"{host}:{port}",
-        "JAX_NUM_PROCESSES": str(worker.replicas),
-        "JAX_PROCESS_ID": INDEX,
-    }
-    return {"env": env}
+    return {"env": variables("jax", host=host, port=port, size=worker.replicas)}

@@ -12,9 +12,10 @@ from math import ceil
 from typing import Any
 
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer, config
+from mlgen.frameworks._tables import variables
 from mlgen.jobfile.model import RoleSpec, TrainingJob
 from mlgen.kubernetes.quantity import parse
-from mlgen.topology import INDEX, POD_IP, POD_NAME, POD_NAMESPACE, Env, Mount, Scratch
+from mlgen.topology import INDEX, Env, Mount, Scratch
 
 PLASMA = "/dev/shm"  # noqa: S108 - the default of Mars
 
@@ -38,19 +39,12 @@ def lay_out(planner: Planner) -> None:
 
 def _env(planner: Planner, spec: RoleSpec, viewer: Viewer) -> RoleFields:
     """Return the variables of one role."""
+    detail = _detail(planner, spec, viewer)
     cpus, memory = _amount(spec, "cpu"), _amount(spec, "memory")
     env: dict[str, Any] = {
         **({"MARS_CPU_TOTAL": str(cpus)} if cpus else {}),
         **({"MARS_MEMORY_TOTAL": str(memory)} if memory else {}),
-        "MARS_CPU_USE_PROCESS_STAT": "1",
-        "MARS_MEM_USE_PROCESS_STAT": "1",
-        "MARS_BIND_PORT": str(planner.own_port(spec, viewer)),
-        # With KubeDL it is job-name, but Kubernetes' Jobs set that label to their own name.
-        "MARS_K8S_GROUP_LABELS": "mlgen.dev/job",
-        "MARS_CONTAINER_IP": POD_IP,
-        "MARS_K8S_POD_NAME": POD_NAME,
-        "MARS_K8S_POD_NAMESPACE": POD_NAMESPACE,
-        "MARS_CLUSTER_DETAIL": _detail(planner, spec, viewer),
+        **variables("mars", port=planner.own_port(spec, viewer), detail=detail),
     }
     if spec.name == "worker":
         env |= _tuning(planner.job, spec)

@@ -7,12 +7,24 @@ work unchanged.
 """
 
 from dataclasses import replace
+from typing import Any
 
 from mlgen.frameworks._launch import launches_of, ssh_port, sshd_port, words_of
-from mlgen.frameworks._planner import Planner, Viewer
+from mlgen.frameworks._planner import Planner, RoleFields, Viewer
 from mlgen.frameworks._slots import per_worker, slot_problems
+from mlgen.frameworks._tables import variables
 from mlgen.jobfile.model import TrainingJob
-from mlgen.topology import ConfigFiles, Helper, Hosts, Mount, Right, Scratch, SecretFiles
+from mlgen.topology import (
+    ConfigFiles,
+    Helper,
+    Hosts,
+    Mount,
+    PodField,
+    Right,
+    Scratch,
+    SecretFiles,
+    Until,
+)
 
 SSH_PORT = 2222
 """The port of sshd in the workers. Unlike 22, it does not require root."""
@@ -49,11 +61,23 @@ def lay_out(
     planner.decider("launcher", ["launcher"])
     planner.collector.extend(slot_problems(job))
     planner.files["hostfile"] = _hostfile(planner)
-    planner.minimums["worker"] = min_workers or job.roles["worker"].replicas
+    launcher, worker = job.roles["launcher"], job.roles["worker"]
+    planner.minimums["worker"] = min_workers or worker.replicas
     files = ("hostfile", *extra_files) if ssh else ("hostfile", "kubexec.sh", *extra_files)
     config = tuple(Mount(ConfigFiles("mpi-config", files), folder) for folder in folders)
-    add_roles = _ssh if ssh else _kubectl_exec
-    add_roles(planner, config)
+    most = max(job.options.get("elasticPolicy", {}).get("maxReplicas", 0), worker.replicas)
+    of_launcher, of_worker = _ssh(planner) if ssh else _kubectl_exec(planner, most)
+    of_launcher["mounts"] += config
+    if not (launcher.gpus or job.options.get("runLauncherAsWorker")):
+        of_launcher["env"] |= variables("mpi-no-gpu")
+    planner.add(
+        launcher,
+        decides=True,
+        # In Hydra, workers connect to the launcher by its host name without a domain.
+        aliases={} if _implementation(job) == "OpenMPI" else {f"{job.name}-launcher-0": 0},
+        **of_launcher,
+    )
+    planner.add(worker, serves=True, max_replicas=most, **of_worker)
 
 
 def reachable(planner: Planner, role: str, count: int) -> Hosts:
@@ -76,53 +100,42 @@ def _implementation(job: TrainingJob) -> str:
     return str(job.options.get("implementation", "OpenMPI"))
 
 
-def _kubectl_exec(planner: Planner, config: tuple[Mount, ...]) -> None:
-    """Add roles of which the launcher starts processes with `kubectl exec`."""
+def _kubectl_exec(planner: Planner, most: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what launcher and workers need to start processes with `kubectl exec`.
+
+    Args:
+        planner: of the job.
+        most: the maximum number of workers, up to which an elastic job can be scaled.
+    """
     job = planner.job
     worker, launcher = job.roles["worker"], job.roles["launcher"]
     if worker.restart_policy not in (None, "Always"):
         planner.report("mpi-restart", worker=worker)
-    if planner.job.network.on_host and worker.port:
+    if job.network.on_host and worker.port:
         planner.report("mpi-port")
-    agent = ConfigFiles("mpi-config", ("kubexec.sh",))
-    pods = tuple(reachable(planner, "worker", _max_workers(job)))
+    pods = tuple(reachable(planner, "worker", most))
     awaited = str(reachable(planner, "worker", planner.minimums["worker"]))
     tools, timeout = Scratch("mpi-kubectl"), job.wait.timeout_seconds
-    bound = {} if timeout is None else {"MLGEN_TIMEOUT": str(timeout)}
+    bound = {"MLGEN_CONTAINER": worker.main_container}
+    bound |= {} if timeout is None else {"MLGEN_TIMEOUT": str(timeout)}
     agent_waits = _agent_waits(job)
+    no_wait = agent_waits or launcher.wait_for is not None
     delivery = Helper(
         name="kubectl-delivery",
         script="deliver-kubectl.sh",
         image="kubectl",
-        env={
-            "MLGEN_TARGET": KUBECTL,
-            "MLGEN_PODS": "" if agent_waits or launcher.wait_for is not None else awaited,
-            "MLGEN_CONTAINER": worker.main_container,
-            **bound,
-        },
+        env={"MLGEN_TARGET": KUBECTL, "MLGEN_PODS": "" if no_wait else awaited, **bound},
         mounts=(Mount(tools, KUBECTL, read_only=False),),
         last=True,
     )
-    planner.add(
-        launcher,
-        decides=True,
-        aliases=_launcher_name(planner),
-        env=_agent_env(job)
-        | ({"MLGEN_CONTAINER": worker.main_container, **bound} if agent_waits else {})
-        | _gpu_env(job),
-        helpers=(delivery,),
-        mounts=(Mount(tools, KUBECTL), *config),
-        rights=(Right("pods", ("get",), pods), Right("pods/exec", ("create",), pods)),
-    )
     # Open MPI looks for its launch agent in every rank, even if it does not use it there.
-    planner.add(
-        worker,
-        serves=True,
-        command=("sleep",),
-        args=("365d",),
-        mounts=(Mount(agent, CONFIG),),
-        max_replicas=_max_workers(job),
-    )
+    agent = Mount(ConfigFiles("mpi-config", ("kubexec.sh",)), CONFIG)
+    return {
+        "env": _env(job) | (bound if agent_waits else {}),
+        "helpers": (delivery,),
+        "mounts": (Mount(tools, KUBECTL),),
+        "rights": (Right("pods", ("get",), pods), Right("pods/exec", ("create",), pods)),
+    }, {"command": ("sleep",), "args": ("365d",), "mounts": (agent,)}
 
 
 def _agent_waits(job: TrainingJob) -> bool:
@@ -137,40 +150,11 @@ def _agent_waits(job: TrainingJob) -> bool:
     return is_open_mpi and programs == ["mpirun"] and launcher.wait_for is None
 
 
-def _max_workers(job: TrainingJob) -> int:
-    """Return the maximum number of workers, up to which an elastic job can be scaled."""
-    policy = job.options.get("elasticPolicy", {})
-    return int(max(policy.get("maxReplicas", 0), job.roles["worker"].replicas))
-
-
-def _launcher_name(planner: Planner) -> dict[str, int]:
-    """Return the launcher's host name without a domain if workers connect to it, as in Hydra."""
-    job = planner.job
-    return {} if _implementation(job) == "OpenMPI" else {f"{job.name}-launcher-0": 0}
-
-
-def _agent_env(job: TrainingJob) -> dict[str, str]:
-    """Return the variables with which mpirun starts processes through kubexec.sh."""
-    agent, hostfile = f"{CONFIG}/kubexec.sh", f"{CONFIG}/hostfile"
-    return {
-        "OpenMPI": {
-            "OMPI_MCA_plm_rsh_agent": agent,
-            "OMPI_MCA_orte_default_hostfile": hostfile,
-            # Otherwise, with more than 64 workers, some start others, but they have no kubectl.
-            "OMPI_MCA_plm_rsh_no_tree_spawn": "1",
-        },
-        "Intel": {
-            "I_MPI_HYDRA_BOOTSTRAP": "rsh",
-            "I_MPI_HYDRA_BOOTSTRAP_EXEC": agent,
-            "I_MPI_HYDRA_HOST_FILE": hostfile,
-            "I_MPI_PERHOST": str(per_worker(job)),
-        },
-        "MPICH": {
-            "HYDRA_LAUNCHER": "rsh",
-            "HYDRA_LAUNCHER_EXEC": agent,
-            "HYDRA_HOST_FILE": hostfile,
-        },
-    }[_implementation(job)]
+def _env(job: TrainingJob, attempts: str = "") -> dict[str, str | PodField]:
+    """Return the variables with which mpirun starts processes; through ssh, that often tried."""
+    transport = "ssh" if attempts else "kubectl-exec"
+    row = f"mpi-{transport}-{_implementation(job)}"
+    return variables(row, slots=per_worker(job), attempts=attempts)
 
 
 def _ssh_folder(job: TrainingJob) -> str:
@@ -212,8 +196,8 @@ def _check_ssh_ports(planner: Planner) -> None:
             planner.report("mpi-other-port", program=program, port=port, worker=worker)
 
 
-def _ssh(planner: Planner, config: tuple[Mount, ...]) -> None:
-    """Add roles of which the launcher starts processes through ssh."""
+def _ssh(planner: Planner) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what launcher and workers need to start processes through ssh."""
     job = planner.job
     _check_ssh_ports(planner)
     folder = _ssh_folder(job)
@@ -228,7 +212,7 @@ def _ssh(planner: Planner, config: tuple[Mount, ...]) -> None:
     port = planner.peer_port(worker)
     attempts = ATTEMPTS if port else LONG_ATTEMPTS
 
-    def setup(viewer: Viewer) -> tuple[Helper, ...]:
+    def setup(viewer: Viewer) -> RoleFields:
         """Return the helper that writes keys and the configurations of ssh and sshd."""
         env = {"MLGEN_SSH_FOLDER": folder, "MLGEN_SSH_ATTEMPTS": attempts}
         if port:
@@ -236,57 +220,19 @@ def _ssh(planner: Planner, config: tuple[Mount, ...]) -> None:
             env |= {"MLGEN_SSH_PORT": str(port), "MLGEN_SSHD_PORT": str(own_port)}
         if _has_our_host_key(job):
             env["MLGEN_SSH_HOSTS"] = f"{job.name}-worker-*"
-        return (Helper("ssh-setup", "setup-ssh.sh", image="main", env=env, mounts=mounts),)
+        helper = Helper("ssh-setup", "setup-ssh.sh", image="main", env=env, mounts=mounts)
+        return {"helpers": (helper,)}
 
     auth = Mount(keys, folder)
-    planner.add(
-        job.roles["launcher"],
-        decides=True,
-        aliases=_launcher_name(planner),
-        env=_ssh_env(job, attempts) | _gpu_env(job),
-        helpers=setup(None),
-        mounts=(auth, *config),
-        # mpirun and pdsh fail if a single worker refuses the connection.
-        waits=(
-            planner.wait(
-                worker, until="port" if port else "name", count=planner.minimums["worker"]
-            ),
-        ),
-    )
-    planner.add(
-        worker,
-        serves=True,
-        command=("/usr/sbin/sshd", "-De", "-f", f"{folder}/sshd_config"),
-        each=lambda viewer: {"helpers": setup(viewer)},
-        mounts=(auth,),
-        max_replicas=_max_workers(job),
-    )
-
-
-def _ssh_env(job: TrainingJob, attempts: str) -> dict[str, str]:
-    """Return the variables with which mpirun starts processes through ssh."""
-    hostfile, retries = f"{CONFIG}/hostfile", f"-o ConnectionAttempts={attempts}"
+    # mpirun and pdsh fail if a single worker refuses the connection.
+    until: Until = "port" if port else "name"
     return {
-        "OpenMPI": {
-            "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
-            "OMPI_MCA_orte_default_hostfile": hostfile,
-            "OMPI_MCA_plm_rsh_args": retries,
-            "OMPI_MCA_orte_set_default_slots": str(per_worker(job)),
-        },
-        "Intel": {
-            "I_MPI_HYDRA_HOST_FILE": hostfile,
-            "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": retries,
-            "I_MPI_PERHOST": str(per_worker(job)),
-        },
-        "MPICH": {"HYDRA_HOST_FILE": hostfile, "HYDRA_LAUNCH_EXTRA_ARGS": retries},
-    }[_implementation(job)]
-
-
-def _gpu_env(job: TrainingJob) -> dict[str, str]:
-    """Return variables that hide the node's GPUs from a launcher that has no GPU of its own.
-
-    NVIDIA's images otherwise make all GPUs of the node visible.
-    """
-    if job.roles["launcher"].gpus or job.options.get("runLauncherAsWorker"):
-        return {}
-    return {"NVIDIA_VISIBLE_DEVICES": "", "NVIDIA_DRIVER_CAPABILITIES": ""}
+        "env": _env(job, attempts),
+        **setup(None),
+        "mounts": (auth,),
+        "waits": (planner.wait(worker, until=until, count=planner.minimums["worker"]),),
+    }, {
+        "command": ("/usr/sbin/sshd", "-De", "-f", f"{folder}/sshd_config"),
+        "each": setup,
+        "mounts": (auth,),
+    }

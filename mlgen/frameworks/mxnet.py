@@ -13,6 +13,7 @@ it takes, also while its name does not resolve.
 from functools import partial
 
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer, config
+from mlgen.frameworks._tables import variables
 from mlgen.topology import INDEX
 
 TRAIN = ("scheduler", "server", "worker")
@@ -54,18 +55,16 @@ def _env(planner: Planner, name: str, viewer: Viewer) -> RoleFields:
     roles = planner.job.roles
     scheduler = roles.get("scheduler")
     sizes = {role: spec.replicas for role, spec in roles.items()}
-    env = {
-        "MX_CONFIG": _config(planner, name, viewer),
-        "DMLC_PS_ROOT_PORT": str(planner.port(scheduler, 0, viewer)) if scheduler else "0",
-        "DMLC_PS_ROOT_URI": planner.first_host(scheduler) if scheduler else "",
-        "DMLC_NUM_SERVER": str(sizes.get("server", 0)),
-        "DMLC_NUM_WORKER": str(sizes.get("worker", 0)),
-        "DMLC_ROLE": name,
-        "DMLC_USE_KUBERNETES": "1",
-    }
-    if name == "worker":
-        env["DMLC_WORKER_ID"] = INDEX
-    return {"env": env}
+    env = variables(
+        "mxnet",
+        config=_config(planner, name, viewer),
+        port=planner.port(scheduler, 0, viewer) if scheduler else 0,
+        host=planner.first_host(scheduler) if scheduler else "",
+        servers=sizes.get("server", 0),
+        workers=sizes.get("worker", 0),
+        role=name,
+    )
+    return {"env": env | ({"DMLC_WORKER_ID": INDEX} if name == "worker" else {})}
 
 
 def _config(planner: Planner, name: str, viewer: Viewer) -> str:

@@ -8,10 +8,10 @@ have the same template and share one Job.
 """
 
 from functools import partial
-from typing import Any
 
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer
-from mlgen.topology import INDEX, POD_IP, Env
+from mlgen.frameworks._tables import variables
+from mlgen.topology import INDEX, POD_IP, PodField
 
 
 def lay_out(planner: Planner) -> None:
@@ -32,12 +32,7 @@ def lay_out(planner: Planner) -> None:
 
 def _env(planner: Planner, leader: str, name: str, viewer: Viewer) -> RoleFields:
     """Return the variables of one role."""
-    env: dict[str, Any] = {
-        "PYTHONUNBUFFERED": "1",
-        "PADDLE_JOB_ID": planner.job.name,
-        "PADDLE_NNODES": str(planner.job.replicas),
-    }
-    env |= _rendezvous(planner, leader, name, viewer)
+    env = variables("paddle", job=planner.job) | _rendezvous(planner, leader, name, viewer)
     if leader == "worker":
         env["PADDLE_RANK"] = INDEX
     else:
@@ -45,7 +40,9 @@ def _env(planner: Planner, leader: str, name: str, viewer: Viewer) -> RoleFields
     return {"env": env}
 
 
-def _rendezvous(planner: Planner, leader: str, name: str, viewer: Viewer) -> Env:
+def _rendezvous(
+    planner: Planner, leader: str, name: str, viewer: Viewer
+) -> dict[str, str | PodField]:
     """Return POD_IP and PADDLE_MASTER: host names, or with host networking the pod's IP address.
 
     With host networking a name resolves to a Service, which forwards only one port, while the

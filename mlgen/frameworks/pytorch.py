@@ -13,7 +13,9 @@ from mlgen.frameworks._launch import launches_of, rendezvous_port
 from mlgen.frameworks._lifecycle import ANY
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer
 from mlgen.frameworks._ranks import RankInfo, ranked
+from mlgen.frameworks._tables import variables
 from mlgen.jobfile.model import RoleSpec
+from mlgen.topology import Env
 
 PATIENCE = "600"
 """Seconds in which torchrun's rendezvous c10d must reach rank 0, which may still pull its image.
@@ -62,23 +64,19 @@ def _c10d_env(specs: list[RoleSpec]) -> dict[str, str]:
 
 def _static_env(
     processes: int | str | None, c10d_env: Mapping[str, str], rank_info: RankInfo
-) -> dict[str, str]:
+) -> Env:
     """Return the variables of a replica whose rank is known."""
-    size, port = len(rank_info.hosts), str(rank_info.leader_port)
-    world = size * processes if isinstance(processes, int) else size
-    return {
-        "PYTHONUNBUFFERED": "1",
-        "MASTER_PORT": port,
-        "PET_MASTER_PORT": port,
-        "MASTER_ADDR": rank_info.hosts[0],
-        "PET_MASTER_ADDR": rank_info.hosts[0],
-        "WORLD_SIZE": str(world),
-        "RANK": rank_info.rank,
-        "PET_NPROC_PER_NODE": str(processes or "auto"),
-        "PET_NODE_RANK": rank_info.rank,
-        "PET_NNODES": str(size),
-        **c10d_env,
-    }
+    size = len(rank_info.hosts)
+    static = variables(
+        "pytorch",
+        port=rank_info.leader_port,
+        host=rank_info.hosts[0],
+        world=size * processes if isinstance(processes, int) else size,
+        rank=rank_info.rank,
+        processes=processes or "auto",
+        size=size,
+    )
+    return {**static, **c10d_env}
 
 
 def _elastic(planner: Planner) -> None:
@@ -120,14 +118,13 @@ def _elastic_env(planner: Planner, leader: str, nodes: str, viewer: Viewer) -> R
     if viewer:
         # With host networking a replica has the host name of its node, which is not the endpoint's.
         settings.setdefault("is_host", "1" if viewer == ("worker", 0) else "0")
-    env = {
-        "PYTHONUNBUFFERED": "1",
-        "PET_NPROC_PER_NODE": str(job.options.get("nprocPerNode", "auto")),
-        "PET_RDZV_ENDPOINT": f"{leader}:{planner.port(job.roles['worker'], 0, viewer)}",
-        "PET_RDZV_BACKEND": "c10d",
-        "PET_NNODES": nodes,
-        "PET_RDZV_ID": policy.get("rdzvId", job.name),
-    }
+    env = variables(
+        "pytorch-elastic",
+        processes=job.options.get("nprocPerNode", "auto"),
+        endpoint=f"{leader}:{planner.port(job.roles['worker'], 0, viewer)}",
+        nodes=nodes,
+        id=policy.get("rdzvId", job.name),
+    )
     if "maxRestarts" in policy:
         env["PET_MAX_RESTARTS"] = str(policy["maxRestarts"])
     env["PET_RDZV_CONF"] = ",".join(f"{name}={value}" for name, value in settings.items())

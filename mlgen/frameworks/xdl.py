@@ -8,6 +8,7 @@ from functools import partial
 from math import ceil
 
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer, config
+from mlgen.frameworks._tables import variables
 from mlgen.topology import INDEX, Success
 
 DEFAULT_RATE = 90
@@ -47,11 +48,8 @@ def _env(planner: Planner, name: str, viewer: Viewer) -> RoleFields:
     """Return the variables of one role."""
     job = planner.job
     cluster = {role: planner.addresses(job.roles[role], viewer) for role in sorted(job.roles)}
-    env = {
-        "TASK_NAME": name,
-        "TASK_INDEX": INDEX,
-        "XDL_CONFIG": config({"cluster": cluster, "task": {"type": name, "index": INDEX}}),
-    }
+    value = config({"cluster": cluster, "task": {"type": name, "index": INDEX}})
+    env = variables("xdl", role=name, config=value)
     if "zkAddr" in job.options:
         env["ZK_ADDR"] = f"{job.options['zkAddr'].rstrip('/')}/{job.name}"
     return {"env": env}

@@ -10,6 +10,8 @@ some seconds, so the others also wait until rank 0 has started.
 
 from mlgen.frameworks._planner import Planner
 from mlgen.frameworks._ranks import RankInfo, ranked
+from mlgen.frameworks._tables import variables
+from mlgen.topology import Env
 
 
 def lay_out(planner: Planner) -> None:
@@ -17,16 +19,10 @@ def lay_out(planner: Planner) -> None:
     ranked(planner, "master", "worker", _env)
 
 
-def _env(rank_info: RankInfo) -> dict[str, str]:
+def _env(rank_info: RankInfo) -> Env:
     """Return the variables of one replica."""
-    env = {
-        "MASTER_PORT": str(rank_info.leader_port),
-        "MASTER_ADDR": rank_info.hosts[0],
-        "WORLD_SIZE": str(len(rank_info.hosts)),
-        "RANK": rank_info.rank,
-        "PYTHONUNBUFFERED": "1",
-    }
-    if len(rank_info.hosts) > 1:
-        env["WORKER_PORT"] = str(rank_info.port)
-        env["WORKER_ADDRS"] = ",".join(rank_info.hosts[1:])
+    hosts, port, rank = rank_info.hosts, rank_info.leader_port, rank_info.rank
+    env = variables("xgboost", port=port, host=hosts[0], size=len(hosts), rank=rank)
+    if len(hosts) > 1:
+        env |= {"WORKER_PORT": str(rank_info.port), "WORKER_ADDRS": ",".join(hosts[1:])}
     return env
