@@ -184,11 +184,11 @@ def validate(
     is_valid = accepts("jobs", str(name), document.data)
     selected = [name] if is_valid or name in names() else []
     new_names = get(selected[0]).renamed_options if selected else {}
-    collector = Collector(_options.conflicts(document, new_names))
+    old_names = _options.deprecations(document, new_names)
+    collector = Collector(found for found in old_names if not found.warning)
     further = invalid_kubernetes_fields(document, version)
     if document.problems or further or not is_valid:
         with collector.catch():
             require_valid(document, schema(selected), further, owners)
     collector.raise_errors()
-    warnings = _options.deprecations(document, new_names)
-    return _options.with_current_names(document, new_names), warnings
+    return _options.with_current_names(document, new_names), old_names

@@ -47,22 +47,13 @@ def with_deprecated(current: Mapping[str, Any], new_names: Mapping[str, str]) ->
     return {**current, **deprecated}
 
 
-def conflicts(document: Document, new_names: Mapping[str, str]) -> list[Problem]:
-    """Return an error for each option that has both its old and its current name."""
-    options = _options(document)
-    return [
-        document.located(problem("both-names", old=old, new=new), key=True)
-        for old, new in new_names.items()
-        if old in options and new in options
-    ]
-
-
 def deprecations(document: Document, new_names: Mapping[str, str]) -> list[Problem]:
-    """Return a warning for each old name in a document."""
+    """Return a warning for each old name in a document; an error if it has the current one too."""
     options = _options(document)
+    rules = {old: "both-names" if new in options else "old-name" for old, new in new_names.items()}
     return [
-        document.located(problem("old-name", old=old, new=new), key=True)
-        for old, new in new_names.items()
+        document.located(problem(rule, old=old, new=new_names[old]), key=True)
+        for old, rule in rules.items()
         if old in options
     ]
 

@@ -1,9 +1,9 @@
-"""Frameworks whose replicas get their ranks before they start: one leader role, one follower role.
+"""Frameworks whose replicas get their ranks before they start: the roles master and worker.
 
-The replicas of the leader have the first ranks; rank 0 is where all of them meet.
+The replicas of the master have the first ranks; rank 0 is where all of them meet.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -13,8 +13,11 @@ from mlgen.frameworks._planner import Planner, RoleFields, Viewer
 from mlgen.jobfile.model import RoleSpec, SuccessPolicy, TrainingJob, WaitFor
 from mlgen.topology import INDEX, Env, Wait
 
+ROLES = ("master", "worker")
+"""The roles in the order of their ranks. A job may have only one of them."""
+
 RANK = "rank"
-"""The name of the role into which leader and follower are merged if they have the same fields."""
+"""The name of the role into which the two are merged if they have the same fields."""
 
 
 ENDPOINT = "PET_RDZV_ENDPOINT"
@@ -38,25 +41,8 @@ class Member:
     index: int | None = None
 
 
-@dataclass(frozen=True)
-class RankInfo:
-    """The values from which a framework builds the variables of one replica.
-
-    Attributes:
-        rank: the rank of the replica, as in `Member`.
-        hosts: the host names of all replicas, by rank.
-        leader_port: the port of rank 0, as the replica sees it.
-        port: the port of the other replicas; None if there is only one replica.
-    """
-
-    rank: str
-    hosts: tuple[str, ...]
-    leader_port: int
-    port: int | None
-
-
-def members(job: TrainingJob, leader: str, follower: str) -> list[Member]:
-    """Return the replicas of two roles in the order of their ranks.
+def members(job: TrainingJob) -> list[Member]:
+    """Return the replicas of master and worker in the order of their ranks.
 
     Kubernetes can insert a replica's index into a value, but cannot add a number to it. So two
     roles with the same fields are merged into one, `rank`, whose index is the rank. Otherwise,
@@ -64,19 +50,16 @@ def members(job: TrainingJob, leader: str, follower: str) -> list[Member]:
 
     Args:
         job: has at least one of the two roles.
-        leader: the name of the role with the first ranks.
-        follower: the name of the role with the other ranks.
     """
-    specs: Mapping[str, RoleSpec] = job.roles
-    if leader not in specs or follower not in specs:
-        only = specs.get(leader) or specs[follower]
-        return [Member(only, only.replicas, INDEX)]
-    first, rest = specs[leader], specs[follower]
+    first, *others = (job.roles[name] for name in ROLES if name in job.roles)
+    if not others:
+        return [Member(first, first.replicas, INDEX)]
+    (rest,) = others
     is_alike = replace(first, name=RANK, replicas=0) == replace(rest, name=RANK, replicas=0)
-    is_alike = is_alike and _are_named_together(job, leader, follower)
-    if is_alike and not _meet_at(job, leader, follower):
+    named_alike = all((first.name in names) == (rest.name in names) for names in _named(job))
+    if is_alike and named_alike and not _meet_at(job):
         size = first.replicas + rest.replicas
-        waits = _merged_waits(first.wait_for, leader, follower)
+        waits = _merged_waits(first.wait_for)
         return [Member(replace(first, name=RANK, replicas=size, wait_for=waits), size, INDEX)]
     return [
         Member(first, first.replicas, INDEX),
@@ -90,70 +73,60 @@ def _named(job: TrainingJob) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return scope if isinstance(scope, tuple) else (), job.success_policy.roles
 
 
-def _are_named_together(job: TrainingJob, leader: str, follower: str) -> bool:
-    """Return whether the policies of the job name both of two roles, or neither."""
-    return all((leader in names) == (follower in names) for names in _named(job))
-
-
-def _with_merged_names(job: TrainingJob, *roles: str) -> TrainingJob:
-    """Return the job with policies that name the merged role in place of these roles."""
+def _with_merged_names(job: TrainingJob) -> TrainingJob:
+    """Return the job with policies that name the merged role in place of the two roles."""
     scope, deciders = _named(job)
-    if set(roles) & set(scope):
-        names = (*(name for name in scope if name not in roles), RANK)
+    if set(ROLES) & set(scope):
+        names = (*(name for name in scope if name not in ROLES), RANK)
         job = replace(job, run_policy=replace(job.run_policy, restart_scope=names))
-    if set(roles) & set(deciders):
+    if set(ROLES) & set(deciders):
         job = replace(job, success_policy=SuccessPolicy(replicas="All"))
     return job
 
 
-def _meet_at(job: TrainingJob, *roles: str) -> bool:
-    """Return whether torchrun is to meet at a replica of these roles, by its bare name.
+def _meet_at(job: TrainingJob) -> bool:
+    """Return whether torchrun is to meet at a replica of the two roles, by its bare name.
 
     torchrun before 2.0 compares that name with its own host name, which would be that of the merged
     role (torch/distributed/elastic/rendezvous/utils.py).
     """
-    spec = job.roles[roles[0]]
+    spec = job.roles[ROLES[0]]
     endpoints = [launch.literal("rdzv_endpoint") for launch in launches_of(spec)]
     names = {job.name, job.part_of or job.name}
-    prefixes = tuple(f"{name}-{role}-" for name in names for role in roles)
+    prefixes = tuple(f"{name}-{role}-" for name in names for role in ROLES)
     return any(str(text).startswith(prefixes) for text in (*endpoints, spec.env.get(ENDPOINT)))
 
 
-def _merged_waits(waits: tuple[WaitFor, ...] | None, *roles: str) -> tuple[WaitFor, ...] | None:
+def _merged_waits(waits: tuple[WaitFor, ...] | None) -> tuple[WaitFor, ...] | None:
     """Return waits in which the merged role replaces the roles that it consists of."""
     if waits is None:
         return None
-    renamed = (replace(wait, role=RANK) if wait.role in roles else wait for wait in waits)
+    renamed = (replace(wait, role=RANK) if wait.role in ROLES else wait for wait in waits)
     return tuple(dict.fromkeys(renamed))
 
 
-def ranked(
-    planner: Planner,
-    leader: str,
-    follower: str,
-    env: Callable[[RankInfo], Env],
-    *,
-    by_own_name: bool = False,
-) -> None:
-    """Add two roles whose replicas know their ranks before they start.
+def ranked(planner: Planner, env: Callable[..., Env], *, by_own_name: bool = False) -> None:
+    """Add master and worker, whose replicas know their ranks before they start.
 
-    The leader decides; without a leader, the followers do.
+    The master decides; without one, the workers do.
 
     Args:
-        planner: the planner to add the roles to.
-        leader: the name of the role that contains rank 0.
-        follower: the name of the role with the other ranks; a job may have only one of the two.
-        env: returns the variables of a replica.
+        planner: of a job that has at least one of the two roles.
+        env: returns the variables of a replica from what it is called with:
+            rank: as in `Member`.
+            hosts: the host names of all replicas, by rank.
+            leader_port: the port of rank 0, as the replica sees it.
+            port: the port of the other replicas; None if there is only one replica.
         by_own_name: all replicas connect to rank 0, at its `Planner.own_name`, and wait for it.
             Otherwise each one connects to any other, and waits for the names of all of them, and,
             except on the host network, until rank 0 has started.
     """
-    replicas_by_rank = members(planner.job, leader, follower)
+    replicas_by_rank = members(planner.job)
     first, last = replicas_by_rank[0], replicas_by_rank[-1]
     if first.spec.name == RANK:
-        planner.job = _with_merged_names(planner.job, leader, follower)
-        planner.ports = {RANK: planner.ports[leader]}
-    candidates = [leader, RANK] if first.spec.name == RANK else [first.spec.name]
+        planner.job = _with_merged_names(planner.job)
+        planner.ports = {RANK: planner.ports[ROLES[0]]}
+    candidates = [ROLES[0], RANK] if first.spec.name == RANK else [first.spec.name]
     planner.decider(first.spec.name, candidates)
     hosts = tuple(
         host
@@ -171,7 +144,8 @@ def ranked(
     def env_of(member: Member, viewer: Viewer) -> RoleFields:
         port = planner.port(last.spec) if len(hosts) > 1 else None
         leader_port = planner.port(first.spec, 0, viewer)
-        return {"env": env(RankInfo(member.rank, hosts, leader_port, port))}
+        values = {"rank": member.rank, "hosts": hosts, "leader_port": leader_port, "port": port}
+        return {"env": env(**values)}
 
     def waits_of(member: Member) -> tuple[Wait, ...]:
         is_rank_0 = member is first and member.replicas == 1
@@ -186,9 +160,9 @@ def ranked(
             replicas=member.replicas,
             index=member.index,
             decides=member is first,
-            success=None if member.spec.name == follower else FIRST,
+            success=None if member.spec.name == ROLES[1] else FIRST,
             aliases=aliases if member is first else {},
-            merged=(leader, follower) if member.spec.name == RANK else (),
+            merged=ROLES if member.spec.name == RANK else (),
             each=partial(env_of, member),
             waits=waits_of(member) if len(hosts) > 1 else (),
         )

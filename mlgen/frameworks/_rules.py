@@ -12,7 +12,7 @@ from typing import Any
 from mlgen.frameworks._command_rules import launch_problems, localhost_problems
 from mlgen.frameworks._exit_codes import hidden_exit_codes
 from mlgen.frameworks._lifecycle import OWN_LIMITS, clean_pod_policy, gang_bounds, ttl
-from mlgen.frameworks._tables import problem
+from mlgen.frameworks._tables import problem, table
 from mlgen.jobfile.model import RoleSpec, containers_of, written
 from mlgen.kubernetes.limits import EPHEMERAL_PORTS, NODE_PORTS, PORT_MAX
 from mlgen.kubernetes.merge import merged
@@ -200,13 +200,16 @@ def _host_ports(topology: Topology) -> Iterator[Problem]:
 
 
 def _rdma(topology: Topology) -> Iterator[Problem]:
-    """Each mode requires some fields, has no use for others, and works on one kind of network."""
+    """Each mode requires some fields, has no use for others, and works on one kind of network.
+
+    The fields are those of `schemas/frameworks/fields.json`.
+    """
     job = topology.job
     rdma = job.network.rdma
-    values, (required, unused) = written(rdma), RDMA_FIELDS[rdma.mode]
-    for name in (name for name in required if not values.get(name)):
+    values, fields = written(rdma), table("frameworks/fields")["rdma"][rdma.mode]
+    for name in (name for name in fields["required"] if not values.get(name)):
         yield problem("rdma-requires", rdma=rdma, name=name)
-    for name in (name for name in unused if values.get(name)):
+    for name in (name for name in fields["unused"] if values.get(name)):
         yield problem("rdma-unused", rdma=rdma, name=name)
     if rdma.mode == "host" and job.network.host is False:
         yield problem("rdma-needs-host")
@@ -216,21 +219,17 @@ def _rdma(topology: Topology) -> Iterator[Problem]:
         yield problem("rdma-needs-privilege")
 
 
-RDMA_FIELDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "none": ((), ("resource", "networks", "interface", "hca")),
-    "host": ((), ("networks",)),
-    "sriov": (("resource", "networks"), ()),
-    "shared": (("resource",), ()),
-}
-"""By mode: the required fields, and the fields that have no effect."""
-
-
 def _scheduling(topology: Topology) -> Iterator[Problem]:
-    """Each gang scheduler has its own fields, and a gang has no more members than pods exist."""
+    """Each gang scheduler has its own fields, and a gang has no more members than pods exist.
+
+    The fields that each one reads are in `schemas/frameworks/fields.json`. Kueue always admits all
+    pods of a group together.
+    """
     scheduling = topology.job.scheduling
+    fields = table("frameworks/fields")["gang"]
     for name in written(scheduling):
-        gangs = [f"gang: {gang}" for gang, names in GANG_FIELDS.items() if name in names]
-        if gangs and name not in GANG_FIELDS[scheduling.gang]:
+        gangs = [f"gang: {gang}" for gang, names in fields.items() if name in names]
+        if gangs and name not in fields[scheduling.gang]:
             used = " or ".join(gangs)
             yield problem("gang-field-unused", scheduling=scheduling, name=name, gangs=used)
     if scheduling.gang == "kueue" and not scheduling.queue:
@@ -243,16 +242,6 @@ def _scheduling(topology: Topology) -> Iterator[Problem]:
     together, spread = scheduling.topology, scheduling.spread
     if together and spread and together.key == spread.key:
         yield problem("same-key", spread=spread)
-
-
-GANG_FIELDS: dict[str, tuple[str, ...]] = {
-    "none": (),
-    "kubernetes": ("minMember",),
-    "volcano": ("queue", "minMember", "minResources"),
-    "coscheduling": ("minMember", "minResources", "scheduleTimeoutSeconds"),
-    "kueue": ("queue",),
-}
-"""The fields that each gang scheduler reads; Kueue always admits all pods of a group together."""
 
 
 def _tensorboard(topology: Topology) -> Iterator[Problem]:

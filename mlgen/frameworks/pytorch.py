@@ -12,7 +12,7 @@ from functools import partial
 from mlgen.frameworks._launch import launches_of, rendezvous_port
 from mlgen.frameworks._lifecycle import ANY
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer
-from mlgen.frameworks._ranks import RankInfo, ranked
+from mlgen.frameworks._ranks import ROLES, ranked
 from mlgen.frameworks._tables import variables
 from mlgen.jobfile.model import RoleSpec
 from mlgen.topology import Env
@@ -27,7 +27,7 @@ but torchrun waits this long for the other replicas (join_timeout).
 
 def lay_out(planner: Planner) -> None:
     """Add a master and workers, or workers alone."""
-    job, specs = planner.job, planner.specs("master", "worker")
+    job, specs = planner.job, planner.specs(*ROLES)
     port = rendezvous_port(*(specs[::-1] if "elasticPolicy" in job.options else specs))
     planner.ports = dict.fromkeys(planner.ports, port) if port else planner.ports
     _check_host_ports(planner, specs)
@@ -38,7 +38,7 @@ def lay_out(planner: Planner) -> None:
     else:
         env = partial(_static_env, job.options.get("nprocPerNode"), _c10d_env(specs))
         # Like _elastic: a program may pass MASTER_ADDR to torchrun as the endpoint.
-        ranked(planner, "master", "worker", env, by_own_name=True)
+        ranked(planner, env, by_own_name=True)
 
 
 def _check_host_ports(planner: Planner, specs: list[RoleSpec]) -> None:
@@ -63,16 +63,22 @@ def _c10d_env(specs: list[RoleSpec]) -> dict[str, str]:
 
 
 def _static_env(
-    processes: int | str | None, c10d_env: Mapping[str, str], rank_info: RankInfo
+    processes: int | str | None,
+    c10d_env: Mapping[str, str],
+    *,
+    rank: str,
+    hosts: tuple[str, ...],
+    leader_port: int,
+    **_: object,
 ) -> Env:
-    """Return the variables of a replica whose rank is known."""
-    size = len(rank_info.hosts)
+    """Return the variables of a replica whose rank is known; see `ranked`."""
+    size = len(hosts)
     static = variables(
         "pytorch",
-        port=rank_info.leader_port,
-        host=rank_info.hosts[0],
+        port=leader_port,
+        host=hosts[0],
         world=size * processes if isinstance(processes, int) else size,
-        rank=rank_info.rank,
+        rank=rank,
         processes=processes or "auto",
         size=size,
     )

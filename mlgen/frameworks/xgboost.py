@@ -9,20 +9,19 @@ some seconds, so the others also wait until rank 0 has started.
 """
 
 from mlgen.frameworks._planner import Planner
-from mlgen.frameworks._ranks import RankInfo, ranked
+from mlgen.frameworks._ranks import ranked
 from mlgen.frameworks._tables import variables
 from mlgen.topology import Env
 
 
 def lay_out(planner: Planner) -> None:
     """Add a master, which decides, and workers."""
-    ranked(planner, "master", "worker", _env)
+    ranked(planner, _env)
 
 
-def _env(rank_info: RankInfo) -> Env:
-    """Return the variables of one replica."""
-    hosts, port, rank = rank_info.hosts, rank_info.leader_port, rank_info.rank
-    env = variables("xgboost", port=port, host=hosts[0], size=len(hosts), rank=rank)
+def _env(rank: str, hosts: tuple[str, ...], leader_port: int, port: int | None) -> Env:
+    """Return the variables of one replica; see `ranked`."""
+    env = variables("xgboost", port=leader_port, host=hosts[0], size=len(hosts), rank=rank)
     if len(hosts) > 1:
-        env |= {"WORKER_PORT": str(rank_info.port), "WORKER_ADDRS": ",".join(hosts[1:])}
+        env |= {"WORKER_PORT": str(port), "WORKER_ADDRS": ",".join(hosts[1:])}
     return env

@@ -123,7 +123,6 @@ def test_the_schema_marks_the_old_name_as_deprecated():
 def test_options_of_the_wrong_type_have_no_old_names(options):
     odd = document(f"spec: {{options: {options}}}\n")
 
-    assert _options.conflicts(odd, {"elastic": "elasticPolicy"}) == []
     assert _options.deprecations(odd, {"elastic": "elasticPolicy"}) == []
     assert _options.with_current_names(odd, {"elastic": "elasticPolicy"}) is odd
 

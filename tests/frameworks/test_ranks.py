@@ -7,7 +7,7 @@ import pytest
 from mlgen import MlgenError
 from mlgen.frameworks._lifecycle import FIRST
 from mlgen.frameworks._planner import Planner
-from mlgen.frameworks._ranks import RANK, Member, RankInfo, members, ranked
+from mlgen.frameworks._ranks import RANK, Member, members, ranked
 from mlgen.jobfile.model import (
     Network,
     RoleSpec,
@@ -27,7 +27,7 @@ def job(*specs, **fields):
 
 
 def numbered(*specs):
-    return members(job(*specs), "master", "worker")
+    return members(job(*specs))
 
 
 def test_roles_with_the_same_fields_are_merged():
@@ -62,17 +62,13 @@ def test_merged_roles_wait_for_the_merged_role_once():
     assert member.spec.wait_for == (WaitFor(RANK), WaitFor("db"))
 
 
-def env(info: RankInfo):
-    return {
-        "RANK": info.rank,
-        "HOSTS": ",".join(info.hosts),
-        "PORTS": f"{info.leader_port} {info.port}",
-    }
+def env(rank, hosts, leader_port, port):
+    return {"RANK": rank, "HOSTS": ",".join(hosts), "PORTS": f"{leader_port} {port}"}
 
 
 def planned(*specs, **fields):
     planner = Planner(job(*specs, **fields), {"master": 1, "worker": 2})
-    ranked(planner, "master", "worker", env)
+    ranked(planner, env)
     return planner
 
 
@@ -184,7 +180,7 @@ def test_the_role_of_rank_0_is_the_deciding_role(specs, role, is_valid):
 def test_no_replicas_are_added_after_a_variable_that_is_too_large():
     planner = Planner(job(LEADER, OTHER), {"master": 1, "worker": 2})
     with pytest.raises(MlgenError, match="X has 131072 bytes"):
-        ranked(planner, "master", "worker", lambda _info: {"X": "x" * (128 << 10)})
+        ranked(planner, lambda **_: {"X": "x" * (128 << 10)})
 
     assert not planner.roles
 
@@ -193,7 +189,7 @@ def test_no_replicas_are_added_if_each_would_need_one_object_too_many():
     many = replace(FOLLOWER, image="other", replicas=25_000)
     planner = Planner(job(LEADER, many), {"master": 1, "worker": 2})
     with pytest.raises(MlgenError, match="25,000 replicas needs a Job of its own") as caught:
-        ranked(planner, "master", "worker", lambda _info: {})
+        ranked(planner, lambda **_: {})
 
     assert not planner.roles
     assert [problem.code for problem in caught.value.problems] == ["too-large"]
@@ -209,7 +205,7 @@ def test_no_replicas_are_added_if_each_would_need_one_object_too_many():
     ],
 )
 def test_roles_are_merged_only_if_the_policies_name_both_or_neither(policies, is_merged):
-    found = members(job(LEADER, FOLLOWER, **policies), "master", "worker")
+    found = members(job(LEADER, FOLLOWER, **policies))
 
     assert (found[0].spec.name == RANK) == is_merged
 
@@ -225,7 +221,7 @@ def test_merged_roles_restart_and_decide_under_their_new_name(names):
         ),
         {"rank": 1, "master": 1, "worker": 1},
     )
-    ranked(planner, "master", "worker", lambda info: {"RANK": info.rank})
+    ranked(planner, lambda rank, **_: {"RANK": rank})
 
     topology = planner.topology()
 
