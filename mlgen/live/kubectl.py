@@ -16,10 +16,9 @@ from mlgen.kubernetes.objects import Object
 from mlgen.problems import MlgenError, Problem
 from mlgen.resources import folder
 
-DATA = json.loads((folder("schemas") / "kubernetes/kubectl.json").read_text(encoding="utf-8"))
-"""What errors mean, and what `mlgen doctor` looks for."""
-
-CAUSES: dict[str, dict[str, Any]] = DATA["causes"]
+CAUSES: dict[str, Any] = json.loads(
+    (folder("schemas") / "kubernetes/kubectl.json").read_text(encoding="utf-8")
+)
 """Why kubectl failed: it is not installed, nothing answers, the rights do not allow it, or else."""
 
 TIMEOUT = "--request-timeout=60s"
@@ -58,8 +57,9 @@ class Outcome:
     @property
     def cause(self) -> str:
         """Why it failed, as far as its message tells."""
-        texts = ((name, text) for name, row in CAUSES.items() for text in row["texts"])
-        return next((name for name, text in texts if text in self.stderr), "other")
+        causes = ("forbidden", "unreachable")
+        found = (name for name in causes for text in CAUSES[name]["texts"] if text in self.stderr)
+        return next(found, "other")
 
 
 @dataclass(frozen=True)

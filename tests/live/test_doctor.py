@@ -3,12 +3,14 @@
 import json
 import platform
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.live import doctor
 from mlgen.live.doctor.limits import plural
+from mlgen.live.doctor.report import DATA
 from mlgen.live.kubectl import Outcome
 
 FORBIDDEN = Outcome(1, "", "Error from server (Forbidden): no")
@@ -319,6 +321,14 @@ def test_without_kubectl(run, monkeypatch, tmp_path):
 
 def test_a_server_that_is_newer_is_fine():
     assert "ok" == doctor.server("v1.36.0", KubeVersion(1, 34)).level
+
+
+def test_each_row_of_the_table_is_used():
+    folder = Path(doctor.__file__).parent
+    sources = "".join(file.read_text(encoding="utf-8") for file in folder.glob("*.py"))
+    named = {each["row"] for each in DATA["rejections"]}
+
+    assert [] == [name for name in DATA["rows"] if f'"{name}"' not in sources and name not in named]
 
 
 def test_plurals():

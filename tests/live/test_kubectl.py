@@ -128,4 +128,3 @@ def test_objects_of_all_forms():
 
 def test_an_error_without_other_lines_is_that_of_the_client_library():
     assert "E1122 x" == Outcome(1, "", "E1122 x").message
-    assert module.CAUSES.keys() == {"missing", "unreachable", "forbidden", "other"}

@@ -9,8 +9,8 @@ from shlex import quote
 from mlgen.kubernetes.versions import SUPPORTED, KubeVersion, parse
 from mlgen.live.doctor.limits import dry_run, queue, quotas, rights
 from mlgen.live.doctor.needs import devices, needs
-from mlgen.live.doctor.report import UNREADABLE, Patient, Row, Section, has_missing
-from mlgen.live.kubectl import CAUSES, DATA, Kubectl, KubectlError, failure
+from mlgen.live.doctor.report import DATA, Patient, Row, Section, has_missing, row
+from mlgen.live.kubectl import CAUSES, Kubectl, KubectlError, failure
 from mlgen.result import Rendered
 
 TOOL_SECONDS = 10.0
@@ -45,8 +45,7 @@ def examine(
     except KubectlError as error:
         if error.cause != "missing":
             raise
-        hint = "install it: https://kubernetes.io/docs/tasks/tools/"
-        return [("this machine", [*rows, Row("missing", "kubectl", error.message, hint)])]
+        return [("this machine", [*rows, row("no kubectl", message=error.message)])]
     title = "the cluster" if jobs else "this machine and the cluster"
     sections = [(title, rows)]
     if has_missing(sections):
@@ -82,8 +81,7 @@ def _dns(kubectl: Kubectl) -> Iterator[Row]:
     found = kubectl.readable("get", "services", namespace=DNS)
     ports = [port["port"] for each in found or () for port in each["spec"].get("ports") or ()]
     if found is not None and DNS_PORT not in ports:
-        text = f"no Service of {DNS} has port {DNS_PORT}; replicas find each other by DNS"
-        yield Row("note", "cluster DNS", text)
+        yield row("no DNS", namespace=DNS, port=DNS_PORT)
 
 
 def _of_job(
@@ -93,14 +91,13 @@ def _of_job(
     found = kubectl.readable("get", "namespace", name, "--ignore-not-found")
     patient = Patient(rendered, kubectl, name, found != [], served)
     if not patient.exists:
-        hint = f"kubectl create namespace {quote(name)}"
-        yield Row("missing", f"namespace {name}", "not found", hint)
+        yield row("no namespace", name=name, quoted=quote(name))
     yield from rights(patient)
     if found is None:
-        yield Row("note", f"namespace {name}", UNREADABLE)
+        yield row("unreadable namespace", name=name)
     for each in found or ():
         level = (each["metadata"].get("labels") or {}).get(ENFORCE)
-        yield Row("ok", f"namespace {name}", f"enforces PodSecurity {level}" if level else "")
+        yield row("secured namespace" if level else "namespace", name=name, level=level)
     yield from needs(patient)
     yield from queue(patient)
     yield from devices(patient)
@@ -111,13 +108,10 @@ def _of_job(
 
 def programs(version: str) -> Iterator[Row]:
     """Yield what is installed on this machine, besides kubectl."""
-    yield Row("ok", f"mlgen {version}", f"Python {platform.python_version()}")
-    for row in DATA["tools"]:
-        found = _version(row["command"])
-        if found:
-            yield Row("ok", f"{row['name']} {found}")
-        else:
-            yield Row("note", row["name"], f"not installed; {row['use']}")
+    yield row("mlgen", version=version, python=platform.python_version())
+    for tool in DATA["tools"]:
+        found = _version(tool["command"])
+        yield row("tool" if found else "no tool", version=found, **tool)
 
 
 def _version(command: Sequence[str]) -> str:
@@ -144,10 +138,11 @@ def versions(kubectl: Kubectl, target: KubeVersion) -> list[Row]:
     except ValueError:
         raise failure(outcome) from None
     client, present = (document.get(f"{side}Version", {}) for side in ("client", "server"))
-    of_server = Row("missing", "API server", outcome.message, CAUSES["unreachable"]["hint"])
+    of_client = row("kubectl", version=client.get("gitVersion", "?"))
     if present:
-        of_server = server(str(present["gitVersion"]), target)
-    return [Row("ok", f"kubectl {client.get('gitVersion', '?')}"), of_server]
+        return [of_client, server(str(present["gitVersion"]), target)]
+    hint = CAUSES["unreachable"]["hint"]
+    return [of_client, row("no server", message=outcome.message, hint=hint)]
 
 
 def server(text: str, target: KubeVersion) -> Row:
@@ -157,16 +152,12 @@ def server(text: str, target: KubeVersion) -> Row:
         text: the version that the API server reports.
         target: the version that manifests are rendered for.
     """
-    subject = f"API server {text}"
     try:
         version = parse(text)
     except ValueError:
-        first, last = SUPPORTED[0], SUPPORTED[-1]
-        return Row("warning", subject, f"mlgen is tested with {first} to {last}")
-    if version < target:
-        hint = f"render with --kube-version {version}"
-        return Row("warning", subject, f"older than --kube-version {target}", hint)
-    return Row("ok", subject, f"suits --kube-version {target}")
+        return row("unknown server", version=text, first=SUPPORTED[0], last=SUPPORTED[-1])
+    name = "older server" if version < target else "server"
+    return row(name, version=text, target=target, minor=version)
 
 
 def apis(served: frozenset[str]) -> Iterator[Row]:
@@ -175,8 +166,5 @@ def apis(served: frozenset[str]) -> Iterator[Row]:
     Args:
         served: its resources, with their groups.
     """
-    for row in DATA["apis"]:
-        if row["resource"] in served:
-            yield Row("ok", row["name"], f"{row['resource']}, for {row['use']}")
-        else:
-            yield Row("note", row["name"], f"not in the cluster; only needed for {row['use']}")
+    for api in DATA["apis"]:
+        yield row("api" if api["resource"] in served else "no api", **api)

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from mlgen.checks.pods import workloads
 from mlgen.kubernetes.groups import group_of
 from mlgen.kubernetes.objects import Object
-from mlgen.live.doctor.report import UNREADABLE, Patient, Row
-from mlgen.live.kubectl import DATA, listed
+from mlgen.live.doctor.report import DATA, Patient, Row, row
+from mlgen.live.kubectl import listed
 from mlgen.objects.placement import is_single_job
 from mlgen.output.next_steps import file_argument
 
@@ -24,15 +24,11 @@ APPLY = ("get", "create", "patch")
 READS = (("pods", "list"), ("pods/log", "get"))
 """What `mlgen status` and `mlgen logs` do."""
 
-ASK = "ask for the right"
-
 LOCAL, CLUSTER = "localqueues.kueue.x-k8s.io", "clusterqueues.kueue.x-k8s.io"
 
 DEFAULT = "default"
 """Jobs without a queue get the LocalQueue of this name, if the namespace has one:
 https://kueue.sigs.k8s.io/docs/tasks/manage/enforce_job_management/setup_default_local_queue/."""
-
-DRY_RUN = "dry run"
 
 FORBIDDEN = "is forbidden: User "
 
@@ -77,13 +73,10 @@ def rights(patient: Patient) -> Iterator[Row]:
         if not answer["status"].get("allowed"):
             denied.setdefault(name, []).append(verb)
     if own.keys().isdisjoint(denied):
-        yield Row("ok", "rights", f"you may apply {', '.join(own)}")
+        yield row("rights", resources=", ".join(own))
     for name, verbs in denied.items():
-        text = f"you may not {', '.join(verbs)} {name}"
-        if name in own:
-            yield Row("missing", f"rights on {name}", text, ASK)
-        else:
-            yield Row("warning", "rights to look at it", f"{text}, which status and logs do", ASK)
+        need = "no right to apply" if name in own else "no right to read"
+        yield row(need, resource=name, verbs=", ".join(verbs))
 
 
 def _review(namespace: str, full: str, verb: str) -> Object:
@@ -102,12 +95,12 @@ def quotas(patient: Patient) -> Iterator[Row]:
     """Yield the namespace's quotas, and how much of them is used."""
     found = patient.objects("get", "resourcequotas")
     if found is None:
-        yield Row("note", "quotas", UNREADABLE)
+        yield row("unreadable quotas")
     for quota in found or ():
         status = quota.get("status") or {}
         hard, used = status.get("hard") or quota["spec"].get("hard") or {}, status.get("used") or {}
         uses = [f"{name}: {used.get(name, '0')} of {limit} used" for name, limit in hard.items()]
-        yield Row("ok", f"ResourceQuota {quota['metadata']['name']}", ", ".join(uses))
+        yield row("quota", name=quota["metadata"]["name"], uses=", ".join(uses))
 
 
 def queue(patient: Patient) -> Iterator[Row]:
@@ -118,26 +111,23 @@ def queue(patient: Patient) -> Iterator[Row]:
         return
     by_name = {item["metadata"]["name"]: item for item in patient.objects("get", LOCAL) or ()}
     if DEFAULT in by_name and not is_single_job(topology):
-        text = "it takes the job's Jobs one by one, which are then no group"
-        hint = "give the LocalQueue another name, or use a namespace without it"
-        yield Row("missing", f"LocalQueue {DEFAULT}", text, hint)
+        yield row("default queue", name=DEFAULT)
     if scheduling.queue not in by_name:
         return  # of which `needs` has a row
     name = by_name[scheduling.queue]["spec"]["clusterQueue"]
-    subject = f"ClusterQueue {name}"
     found = patient.kubectl.readable("get", CLUSTER, name, "--ignore-not-found")
     conditions = [
         each for item in found or () for each in item.get("status", {}).get("conditions", ())
     ]
     stopped = [each for each in conditions if (each["type"], each["status"]) == ("Active", "False")]
     if found is None:
-        yield Row("note", subject, UNREADABLE)
+        yield row("unreadable queue", name=name)
     elif not found:
-        yield Row("missing", subject, f"not found; LocalQueue {scheduling.queue} names it")
+        yield row("no queue", name=name, local=scheduling.queue)
     elif stopped:
-        yield Row("warning", subject, f"is not active: {stopped[0].get('message', '')}")
+        yield row("stopped queue", name=name, message=stopped[0].get("message", ""))
     else:
-        yield Row("ok", subject)
+        yield row("queue", name=name)
 
 
 def dry_run(patient: Patient) -> Iterator[Row]:
@@ -146,21 +136,19 @@ def dry_run(patient: Patient) -> Iterator[Row]:
     rejected = [error for error in errors if not REPORTED.search(error)]
     for error in rejected:
         if IMMUTABLE in error:
-            hint = shlex.join(["mlgen", "diff", "--live", file_argument(patient.rendered.file)])
-            text = "the job is in the cluster, with fields that cannot change"
-            yield Row("warning", DRY_RUN, text, hint)
+            command = ["mlgen", "diff", "--live", file_argument(patient.rendered.file)]
+            yield row("rejected change", command=shlex.join(command))
         else:
-            hint = "ask for what you do not have, or render with --no-supervisor"
-            yield Row("missing", DRY_RUN, error, hint if GRANTS in error else "")
+            yield row("rejected grant" if GRANTS in error else "rejected", error=error)
     if not rejected:
-        yield Row("ok", DRY_RUN, "the API server accepts all objects")
+        yield row("accepted")
     of_pods = _errors(patient, _pods(patient))
     if any(FORBIDDEN in error for error in of_pods):
-        yield Row("note", DRY_RUN, "pods cannot be tried with your rights")
+        yield row("untried pods")
     for error in of_pods:
-        for row in DATA["rejections"]:
-            if match := re.search(row["pattern"], error):
-                yield Row(row["level"], DRY_RUN, error, row["hint"].format(**match.groupdict()))
+        for each in DATA["rejections"]:
+            if match := re.search(each["pattern"], error):
+                yield row(each["row"], error=error, hint=each["hint"].format(**match.groupdict()))
 
 
 def _pods(patient: Patient) -> Iterator[Object]:

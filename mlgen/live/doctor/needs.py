@@ -18,7 +18,7 @@ from mlgen.checks.prerequisites import (
 from mlgen.kubernetes import pod_resources, references
 from mlgen.kubernetes.objects import Object
 from mlgen.live.doctor.limits import resource
-from mlgen.live.doctor.report import UNREADABLE, Level, Patient, Row
+from mlgen.live.doctor.report import Patient, Row, row
 from mlgen.output.columns import counted, named, some
 
 RESOURCES = {"NetworkAttachmentDefinition": "network-attachment-definitions.k8s.cni.cncf.io"}
@@ -36,10 +36,9 @@ def needs(patient: Patient) -> Iterator[Row]:
         yield from SPECIAL.get(kind, _objects)(patient, items)
 
 
-def _row(level: Level, item: Prerequisite, text: str = "", hint: str = "") -> Row:
+def _row(key: str, item: Prerequisite, **values: object) -> Row:
     """Return the row of a prerequisite, with what uses it: `for worker, launcher`."""
-    users = f"for {some(item.used_by, MAX_USERS)}"
-    return Row(level, str(item), ", ".join(filter(None, (text, users))), hint)
+    return row(key, item=item, users=some(item.used_by, MAX_USERS), **values)
 
 
 def _objects(patient: Patient, items: Sequence[Prerequisite]) -> Iterator[Row]:
@@ -58,11 +57,11 @@ def _objects(patient: Patient, items: Sequence[Prerequisite]) -> Iterator[Row]:
     uses = _uses(patient)
     for item in items:
         if name not in patient.served:
-            yield _row("missing", item, "no such kind", f"install what serves {name}")
+            yield _row("no kind", item, resource=name)
         elif found is None:
-            yield _row("note", item, UNREADABLE)
+            yield _row("unreadable", item)
         elif item.name not in live:
-            yield _row("missing", item, "not found", item.command)
+            yield _row("not found", item)
         else:
             yield _state(item, live[item.name], *uses.get((kind, item.name), (set(), False)))
 
@@ -92,38 +91,26 @@ def _state(item: Prerequisite, live: Object, keys: set[str], is_git: bool) -> Ro
     absent = sorted(keys - present)
     if absent:
         hint = f"to replace it: {item.command}" if item.command else ""
-        return _row("missing", item, f"has no key {', '.join(absent)}", hint)
+        return _row("no key", item, keys=", ".join(absent), hint=hint)
     if is_git and "ssh-privatekey" in present and "known_hosts" not in present:
-        text = "has no known_hosts, so the host key of the Git server is not checked"
-        hint = "add the key known_hosts to it, with what your Git server publishes as its host keys"
-        return _row("warning", item, text, hint)
+        return _row("no known_hosts", item)
     phase = (live.get("status") or {}).get("phase", "")
     if item.kind == "PersistentVolumeClaim" and phase != "Bound":
-        hint = "see kubectl describe; a class that waits for the first pod is fine"
-        return _row("warning", item, f"is {phase or 'not bound'}", hint)
-    return _row("ok", item)
+        return _row("not bound", item, phase=phase or "not bound")
+    return _row("need", item)
 
 
 def _definitions(patient: Patient, items: Sequence[Prerequisite]) -> Iterator[Row]:
     for item in items:
-        if item.name in patient.served:
-            yield _row("ok", item)
-        else:
-            yield _row("missing", item, "not in the cluster", "install what serves this kind")
+        yield _row("need" if item.name in patient.served else "no definition", item)
 
 
 def _gates(patient: Patient, items: Sequence[Prerequisite]) -> Iterator[Row]:
     """Yield whether the API server has a feature gate, by the kinds that it serves with it."""
     for item in items:
         kinds = [resource(*key) for key, gate in GATES.items() if gate == item.name]
-        if patient.served.issuperset(kinds):
-            yield _row("ok", item, "on in the API server; the scheduler must have it too")
-            continue
-        hint = (
-            f"--feature-gates={item.name}=true for the API server, controller manager and "
-            "scheduler, and --runtime-config=scheduling.k8s.io/v1beta1=true for the API server"
-        )
-        yield _row("missing", item, f"the cluster does not serve {', '.join(kinds)}", hint)
+        name = "gate" if patient.served.issuperset(kinds) else "no gate"
+        yield _row(name, item, kinds=", ".join(kinds))
 
 
 def _schedulers(patient: Patient, items: Sequence[Prerequisite]) -> Iterator[Row]:
@@ -131,18 +118,12 @@ def _schedulers(patient: Patient, items: Sequence[Prerequisite]) -> Iterator[Row
 
     A scheduler is a program that claims a name; no object of the API lists it.
     """
-    read = patient.kubectl.readable
-    seen = {
-        each["metadata"]["name"] for each in read("get", "leases.coordination.k8s.io", "-A") or ()
-    }
-    events = read("get", "events", "-A", "--field-selector=reason=Scheduled")
-    seen |= {str(each.get("reportingComponent")) for each in events or ()}
+    leases = patient.kubectl.readable("get", "leases.coordination.k8s.io", "-A")
+    words = ("get", "events", "-A", "--field-selector=reason=Scheduled")
+    seen = {each["metadata"]["name"] for each in leases or ()}
+    seen |= {str(each.get("reportingComponent")) for each in patient.kubectl.readable(*words) or ()}
     for item in items:
-        if item.name in seen:
-            yield _row("ok", item)
-        else:
-            text = "was not seen; if it does not run, the pods stay Pending"
-            yield _row("warning", item, text, "install it, or remove schedulerName")
+        yield _row("need" if item.name in seen else "no scheduler", item)
 
 
 SPECIAL: dict[str, Callable[[Patient, Sequence[Prerequisite]], Iterator[Row]]] = {
@@ -162,14 +143,11 @@ def devices(patient: Patient) -> Iterator[Row]:
                 users.setdefault(name, {})[title(workload)] = None
     nodes = patient.kubectl.readable("get", "nodes") if users else []
     if nodes is None:
-        yield Row("note", named(users), "nodes cannot be listed with your rights")
+        yield row("unreadable nodes", names=named(users))
         return
     for name, titles in users.items():
         amounts = [node["status"].get("allocatable", {}).get(name, "0") for node in nodes]
         having = len(amounts) - amounts.count("0")
-        if having:
-            yield Row("ok", name, f"on {having} of {counted(len(nodes), 'node')}")
-        else:
-            text = f"no node has it, for {some(list(titles), MAX_USERS)}"
-            hint = "install the vendor's device plugin; an autoscaler may still add nodes with it"
-            yield Row("warning", name, text, hint)
+        values = {"count": having, "nodes": counted(len(nodes), "node")}
+        values["users"] = some(list(titles), MAX_USERS)
+        yield row("device" if having else "no device", name=name, **values)

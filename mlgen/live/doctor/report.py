@@ -1,34 +1,36 @@
-"""What the doctor prints: rows with a level, and what to do; and whom it asks."""
+"""What the doctor prints: rows with a level, and what to do; and whom it asks.
 
+The rows are those of `schemas/kubernetes/doctor.json`.
+"""
+
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from mlgen.kubernetes.objects import Object
 from mlgen.live.kubectl import Kubectl
 from mlgen.output.columns import columns
+from mlgen.resources import folder
 from mlgen.result import Rendered
 
-Level = Literal["ok", "note", "warning", "missing"]
-"""`note`: cannot be checked from here; `warning`: the job may have to wait, or may not run as
-expected; `missing`: it cannot run."""
-
-UNREADABLE = "cannot be read with your rights"
+DATA: dict[str, Any] = json.loads(
+    (folder("schemas") / "kubernetes/doctor.json").read_text(encoding="utf-8")
+)
 
 
 class Row(NamedTuple):
     """A fact about the cluster.
 
     Attributes:
+        level: ok, note, warning or missing.
         subject: what was checked: `Secret bert-keys`.
-        text: what was found.
-        hint: what to do about it: a command, or a sentence.
+        text: what was found, and what to do about it: a command, or a sentence.
     """
 
-    level: Level
+    level: str
     subject: str
-    text: str = ""
-    hint: str = ""
+    text: str
 
 
 Section = tuple[str, list[Row]]
@@ -58,13 +60,16 @@ class Patient:
         return self.kubectl.readable(*words, namespace=self.namespace)
 
 
+def row(key: str, /, **values: object) -> Row:
+    """Return a row of the table with its values; one without a hint ends before the colon."""
+    level, subject, text = DATA["rows"][key]
+    return Row(level, subject.format(**values), text.format(**values).removesuffix(": "))
+
+
 def page(sections: Sequence[Section]) -> str:
     """Return what `mlgen doctor` prints."""
-    parts = []
-    for title, rows in sections:
-        cells = [(each[0], each[1], ": ".join(filter(None, each[2:]))) for each in rows]
-        parts.append("\n".join([title, *columns(cells, "  ")]))
-    return "\n\n".join(parts) + "\n"
+    tables = ["\n".join([title, *columns(rows, "  ")]) for title, rows in sections]
+    return "\n\n".join(tables) + "\n"
 
 
 def has_missing(sections: Iterable[Section]) -> bool:
