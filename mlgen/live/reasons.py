@@ -40,73 +40,76 @@ def reason(item: Workload, pod: Object, events: Sequence[Object] = ()) -> Reason
         pod: as the API server returns it.
         events: warnings, the latest last; used for a pod whose containers are not created.
     """
-    phase = pod["status"].get("phase")
-    if phase == "Succeeded":
-        return Reason(SUCCEEDED)
-    if phase == "Failed":
+    word, message = _reason(item, pod)
+    return Reason(word, shortened(event_of(pod, events) if word == STARTING else message))
+
+
+def _reason(item: Workload, pod: Object) -> tuple[str, str]:
+    """Return the word and the message."""
+    status = pod["status"]
+    if status.get("phase") == "Succeeded":
+        return SUCCEEDED, ""
+    if status.get("phase") == "Failed":
         return _failed(item, pod)
     if is_deleted(pod):
-        return Reason(TERMINATING)
+        return TERMINATING, ""
     gate = condition(pod, "PodScheduled", "False")
     if gate:
-        return Reason(gate.get("reason") or "Pending", scheduling(gate.get("message", "")))
-    for container in pod["status"].get("initContainerStatuses", ()):
+        return gate.get("reason") or "Pending", scheduling(gate.get("message", ""))
+    for container in status.get("initContainerStatuses", ()):
         is_sidecar = container["name"] in sidecars(pod)
         end = container["state"].get("terminated", {})
         if not (container.get("started") if is_sidecar else end.get("exitCode") == 0):
-            return _initializing(container, pod, events)
-    return _running(item, pod, events)
+            return _initializing(container)
+    return _running(item, pod)
 
 
-def _failed(item: Workload, pod: Object) -> Reason:
+def _failed(item: Workload, pod: Object) -> tuple[str, str]:
     """Return why a pod has failed."""
     status = pod["status"]
     ends = {each["name"]: last_end(each) for each in containers(pod)}
     failed = {name: end for name, end in ends.items() if end.get("exitCode")}
     name = item.container if item.container in failed else next(iter(failed), "")
     if status.get("reason") or not name:
-        return Reason(status.get("reason") or FAILED, shortened(status.get("message", "")))
+        return status.get("reason") or FAILED, status.get("message", "")
     where = "" if name == item.container else f" (container {name})"
-    word = failed[name].get("reason") or "Error"
     message = failed[name].get("message", "").strip().rpartition("\n")[2]
     text = f"exit code {failed[name]['exitCode']}{where}"
-    return Reason(word, shortened(f"{text}: {message}" if message else text))
+    return failed[name].get("reason") or "Error", f"{text}: {message}" if message else text
 
 
-def _initializing(container: Object, pod: Object, events: Sequence[Object]) -> Reason:
+def _initializing(container: Object) -> tuple[str, str]:
     name, state = container["name"], container["state"]
     if "waiting" in state:
-        return _waiting(container, pod, events)
+        return _waiting(container)
     if "running" in state:
-        return Reason(WAITING) if name == WAIT else Reason(f"Init:{name}")
-    return Reason(f"Init:{name}", f"exit code {last_end(container).get('exitCode')}")
+        return WAITING if name == WAIT else f"Init:{name}", ""
+    return f"Init:{name}", f"exit code {last_end(container).get('exitCode')}"
 
 
-def _running(item: Workload, pod: Object, events: Sequence[Object]) -> Reason:
+def _running(item: Workload, pod: Object) -> tuple[str, str]:
     every = pod["status"].get("containerStatuses", ())
     waiting = [each for each in every if "waiting" in each["state"]]
     # The training container first: it is the one that a person asks about.
     for each in sorted(waiting, key=lambda each: each["name"] != item.container):
-        return _waiting(each, pod, events)
+        return _waiting(each)
     if not every:
-        return Reason("Pending")
+        return "Pending", ""
     if condition(pod, "Ready"):
-        return Reason(RUNNING)
-    restarted = next((each for each in every if last_end(each).get("exitCode")), None)
-    return Reason(NOT_READY, _last(restarted) if restarted else "")
+        return RUNNING, ""
+    restarted = [_last(each) for each in every if last_end(each).get("exitCode")]
+    return NOT_READY, next(iter(restarted), "")
 
 
-def _waiting(container: Object, pod: Object, events: Sequence[Object]) -> Reason:
+def _waiting(container: Object) -> tuple[str, str]:
     """Return why a container does not run yet, or not any more."""
     waiting = container["state"]["waiting"]
     word, message = waiting.get("reason") or STARTING, waiting.get("message", "")
-    if word in (STARTING, "PodInitializing"):
-        return Reason(STARTING, shortened(event_of(pod, events)))
     if word == "CrashLoopBackOff":
-        return Reason(word, _last(container))
-    if word in ("ImagePullBackOff", "ErrImagePull"):
-        return Reason(word, image_error(container["image"], message))
-    return Reason(word, shortened(message))
+        message = _last(container)
+    elif word in ("ImagePullBackOff", "ErrImagePull"):
+        message = image_error(container["image"], message)
+    return STARTING if word == "PodInitializing" else word, message
 
 
 def _last(container: Object) -> str:
@@ -129,15 +132,14 @@ def scheduling(message: str) -> str:
     `0/3 nodes are available: 3 Insufficient nvidia.com/gpu. no new claims to deallocate,
     preemption: 0/3 nodes are available: …` (pkg/scheduler/framework/types.go, FitError).
     """
-    before = re.split(r"\.? (?:no new claims to deallocate, )?preemption: ", message)[0]
-    return shortened(before)
+    return re.split(r"\.? (?:no new claims to deallocate, )?preemption: ", message)[0]
 
 
 def image_error(image: str, message: str) -> str:
     """Return why an image cannot be pulled; the kubelet's message names it several times."""
     text = message.rpartition(": ")[2].strip().strip('"') if image in message else message
     details = "" if text.startswith("Back-off") or not text else f": {text}"
-    return shortened(f"cannot pull {image}{details}")
+    return f"cannot pull {image}{details}"
 
 
 def shortened(text: str) -> str:

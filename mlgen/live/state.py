@@ -4,39 +4,22 @@ The conditions are those that the supervisor records; without a supervisor, thos
 decides.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal, NamedTuple
 
 from mlgen.kubernetes.objects import Object
-from mlgen.live.reasons import (
-    FINE,
-    NOT_READY,
-    STARTING,
-    WAITING,
-    Reason,
-    event_of,
-    reason,
-    restarts,
-    shortened,
-)
+from mlgen.live import reasons
+from mlgen.live.reasons import Reason, shortened
 from mlgen.live.snapshot import Member, Snapshot
 from mlgen.objects.labels import workload_name
-from mlgen.runtime import status
-from mlgen.runtime.cluster import (
-    ENDS,
-    condition,
-    ending,
-    is_deleted,
-    is_suspended,
-    seconds,
-    short_of_pods,
-)
+from mlgen.runtime import cluster, status
+from mlgen.runtime.cluster import ENDS, ending, is_suspended, seconds
 from mlgen.runtime.failures import failures, first
 from mlgen.runtime.status import CONDITIONS
-from mlgen.topology import Role, Wait
+from mlgen.topology import Wait
 
 Phase = Literal["NotFound", "Suspended", "Pending", "Running", "Restarting", "Succeeded", "Failed"]
 
@@ -49,7 +32,7 @@ STEPS = {
 }
 """What a restart of the job does, by the phase of the supervisor (mlgen/runtime/decide.py)."""
 
-BRIEF = (NOT_READY, STARTING)
+BRIEF = (reasons.NOT_READY, reasons.STARTING)
 """What passes soon, unless there is a message."""
 
 LATE_SECONDS = 60.0
@@ -160,7 +143,7 @@ def state(snapshot: Snapshot) -> JobState:
     workloads = [snapshot.seen.workloads[item.name] for item in snapshot.plan.workloads]
     created = [seconds(each["metadata"]["creationTimestamp"]) for each in workloads if each]
     missing = () if phase in ENDED else snapshot.missing
-    reasons = _reasons(snapshot)
+    pods = _pods(snapshot)
     return JobState(
         name,
         snapshot.namespace or namespace or "",
@@ -171,8 +154,8 @@ def state(snapshot: Snapshot) -> JobState:
         shortened(message),
         code,
         tuple(_conditions(snapshot)) if record else (),
-        tuple(_roles(snapshot, reasons)),
-        tuple(_stuck(snapshot, reasons)),
+        tuple(_roles(snapshot, pods)),
+        tuple(_stuck(snapshot, pods)),
         tuple(f"{item.kind} {item.name}" for item in missing),
     )
 
@@ -268,7 +251,7 @@ def _since(snapshot: Snapshot, name: str) -> float:
 # Roles and their pods
 
 
-def _reasons(snapshot: Snapshot) -> list[tuple[Member, Reason]]:
+def _pods(snapshot: Snapshot) -> list[tuple[Member, Reason]]:
     """Return what the newest pod of each replica does, and whom it waits for, if it does."""
     topology = snapshot.rendered.topology
     waits = {workload_name(topology.job, role): role.waits for role in topology.roles}
@@ -277,25 +260,29 @@ def _reasons(snapshot: Snapshot) -> list[tuple[Member, Reason]]:
 
     @cache
     def waiting(waits: tuple[Wait, ...]) -> Reason:
-        return Reason(WAITING, waits_for(waits, there))
+        return Reason(reasons.WAITING, waits_for(waits, there))
 
     newest = {each.replica: each for each in snapshot.pods}.values()
     found = []
     for each in sorted(
         newest, key=lambda e: (order.get(e.workload.name, len(order)), e.number or 0)
     ):
-        why = reason(each.workload, each.pod, snapshot.events)
-        found.append((each, waiting(waits[each.workload.name]) if why.word == WAITING else why))
+        why = reasons.reason(each.workload, each.pod, snapshot.events)
+        found.append(
+            (each, waiting(waits[each.workload.name]) if why.word == reasons.WAITING else why)
+        )
     return found
 
 
-def _roles(snapshot: Snapshot, reasons: list[tuple[Member, Reason]]) -> Iterator[RoleState]:
+def _roles(snapshot: Snapshot, pods: list[tuple[Member, Reason]]) -> Iterator[RoleState]:
     topology = snapshot.rendered.topology
-    by_name: dict[str, list[Role]] = {}
-    for role in topology.roles:
-        by_name.setdefault(role.name, []).append(role)
-    for name, roles in by_name.items():
-        own = [(each.pod, why.word) for each, why in reasons if each.workload.role == name]
+    words: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    restarts: Counter[str] = Counter()
+    for each, why in pods:
+        words[each.workload.role][why.word] += 1
+        restarts[each.workload.role] += reasons.restarts(each.pod)
+    for name in dict.fromkeys(role.name for role in topology.roles):
+        roles = [role for role in topology.roles if role.name == name]
         names = [workload_name(topology.job, role) for role in roles]
         observed = [each for each in map(snapshot.seen.workloads.get, names) if each]
         kind, desired, ready = FIELDS[roles[0].serves]
@@ -307,8 +294,8 @@ def _roles(snapshot: Snapshot, reasons: list[tuple[Member, Reason]]) -> Iterator
             f"{_sum(observed, ready)}/{wanted}",
             _sum(observed, "succeeded"),
             _sum(observed, "failed"),
-            sum(restarts(pod) for pod, _ in own),
-            _does(Counter(word for _, word in own), observed),
+            restarts[name],
+            _does(words[name], observed),
         )
 
 
@@ -336,19 +323,19 @@ def _does(words: Counter[str], observed: list[Object]) -> str:
     return "No pods" if observed else "NotFound"
 
 
-def _stuck(snapshot: Snapshot, reasons: list[tuple[Member, Reason]]) -> Iterator[StuckPods]:
+def _stuck(snapshot: Snapshot, pods: list[tuple[Member, Reason]]) -> Iterator[StuckPods]:
     """Yield the pods that do not run, those with the same reason together; then workloads."""
     groups: dict[tuple[str, Reason], list[Member]] = {}
-    for each, why in reasons:
-        if why.word not in FINE and (why.message or why.word not in BRIEF):
+    for each, why in pods:
+        if why.word not in reasons.FINE and (why.message or why.word not in BRIEF):
             groups.setdefault((each.workload.role, why), []).append(each)
     for (_, why), members in groups.items():
         more = f" and {len(members) - 1} more" if len(members) > 1 else ""
         pod = members[0].pod["metadata"]["name"]
         yield StuckPods(f"{members[0].replica}{more}", pod, why.word, why.message)
-    for name in dict.fromkeys(short_of_pods(snapshot.plan, snapshot.seen, snapshot.now)):
+    for name in dict.fromkeys(cluster.short_of_pods(snapshot.plan, snapshot.seen, snapshot.now)):
         observed = snapshot.seen.workloads[name]
-        message = event_of(observed, snapshot.events) if observed else ""
+        message = reasons.event_of(observed, snapshot.events) if observed else ""
         if message:
             yield StuckPods(name, "", "FailedCreate", shortened(message))
 
@@ -364,8 +351,8 @@ def addressed(snapshot: Snapshot) -> dict[bool, Replicas]:
     """Return the replicas that have an address, under False, and those that are ready too."""
     there: dict[bool, Replicas] = {False: set(), True: set()}
     for item, index, pod in snapshot.pods:
-        if pod["status"].get("podIP") and not is_deleted(pod):
-            for each in {False, bool(condition(pod, "Ready"))}:
+        if pod["status"].get("podIP") and not cluster.is_deleted(pod):
+            for each in {False, bool(cluster.condition(pod, "Ready"))}:
                 there[each].add((item.role, index))
     return there
 

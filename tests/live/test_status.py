@@ -10,7 +10,7 @@ import pytest
 from mlgen import validate
 from mlgen.live import watch
 from mlgen.live.kubectl import Kubectl, KubectlError, Outcome
-from mlgen.live.reasons import image_error, scheduling
+from mlgen.live.reasons import image_error, scheduling, shortened
 from mlgen.live.snapshot import snapshots
 from mlgen.live.state import addressed, waits_for
 from mlgen.topology import Hosts, Wait
@@ -336,7 +336,7 @@ def test_the_schedulers_message_without_preemption():
     )
 
     assert "0/3 nodes are available: 3 Insufficient nvidia.com/gpu" == scheduling(message)
-    assert 160 == len(scheduling("a b" * 100))
+    assert 160 == len(shortened("a b" * 100))
 
 
 def test_why_an_image_cannot_be_pulled():
