@@ -18,7 +18,7 @@ from mlgen.documents.document import Document
 from mlgen.documents.files import CHARTS, HELM_HINT, KUSTOMIZATIONS, KUSTOMIZE_HINT, Text
 from mlgen.documents.reader import read_documents
 from mlgen.jobfile.model import API_VERSION, KIND
-from mlgen.jobfile.validation import accepts, invalid_templates, require_valid
+from mlgen.jobfile.validation import invalid_templates, require_valid
 from mlgen.kubernetes.groups import group_of
 from mlgen.kubernetes.objects import without_nulls
 from mlgen.problems import Collector, MlgenError, Problem, described, did_you_mean, one_of
@@ -66,6 +66,7 @@ def convert(builder: "Builder", version: str, name: str) -> None:
     get(kinds()[version, name]).kinds[version, name](builder)
 
 
+@cache
 def schema(version: str, name: str) -> dict[str, Any]:
     """Return the JSON Schema of the custom resources of a kind, by its apiVersion and name."""
     from mlgen.dialects._schemas import resource_schema
@@ -249,10 +250,8 @@ def _converted(document: Document, version: str, name: str) -> tuple[Document, l
     document = replace(document, data=without_nulls(document.data))
     collector = Collector(duplicates)
     further = invalid_templates(document)
-    dialect, key = kinds()[version, name], (version, name)
-    if document.problems or further or not accepts(dialect, key, document.data):
-        with collector.catch():
-            require_valid(document, schema(version, name), further)
+    with collector.catch():
+        require_valid(document, schema(version, name), further)
     collector.raise_errors()
     builder = Builder(SourceValue(document.data))
     if not builder.collector.has_errors:

@@ -8,6 +8,7 @@ whose name begins with `_` is a helper. CONTRIBUTING.md lists the steps to add a
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -17,7 +18,7 @@ from mlgen.frameworks._tables import table
 from mlgen.jobfile.gpus import without_gpus
 from mlgen.jobfile.model import TrainingJob
 from mlgen.jobfile.schema import Extension, extended, with_kubernetes
-from mlgen.jobfile.validation import accepts, invalid_kubernetes_fields, require_valid
+from mlgen.jobfile.validation import invalid_kubernetes_fields, require_valid
 from mlgen.kubernetes.versions import SUPPORTED, KubeVersion
 from mlgen.problems import Collector, Problem
 from mlgen.topology import Topology
@@ -144,6 +145,12 @@ def schema(selected: Iterable[str]) -> dict[str, Any]:
     return extended(names(), extensions)
 
 
+@cache
+def _schema(name: str | None) -> dict[str, Any]:
+    """Return the JSON Schema of the job file of a framework, or of one that is not known."""
+    return schema([name] if name else [])
+
+
 def options(name: str) -> Mapping[str, Any]:
     """Return a JSON Schema for each option of a framework."""
     return _options.schemas(name)
@@ -181,14 +188,12 @@ def validate(
     """
     spec = document.data.get("spec")
     name: Any = spec.get("framework") if isinstance(spec, dict) else None
-    is_valid = accepts("jobs", str(name), document.data)
-    selected = [name] if is_valid or name in names() else []
-    new_names = get(selected[0]).renamed_options if selected else {}
+    known: str | None = name if name in names() else None
+    new_names = get(known).renamed_options if known else {}
     old_names = _options.deprecations(document, new_names)
     collector = Collector(found for found in old_names if not found.warning)
     further = invalid_kubernetes_fields(document, version)
-    if document.problems or further or not is_valid:
-        with collector.catch():
-            require_valid(document, schema(selected), further, owners)
+    with collector.catch():
+        require_valid(document, _schema(known), further, owners)
     collector.raise_errors()
     return _options.with_current_names(document, new_names), old_names

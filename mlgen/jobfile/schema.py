@@ -18,8 +18,12 @@ from mlgen.resources import folder
 @cache
 def base() -> dict[str, Any]:
     """Return `schemas/job.schema.json`: the job file without roles and options of frameworks."""
-    text = (folder("schemas") / "job.schema.json").read_text(encoding="utf-8")
-    loaded: dict[str, Any] = json.loads(text)
+    return _read()
+
+
+def _read() -> dict[str, Any]:
+    """Return a copy of the schema, which can be changed."""
+    loaded: dict[str, Any] = json.loads((folder("schemas") / "job.schema.json").read_bytes())
     return loaded
 
 
@@ -51,7 +55,7 @@ def extended(names: Sequence[str], extensions: Mapping[str, Extension]) -> dict[
         names: the allowed values of `framework`.
         extensions: the additions, by framework; a framework without one gets no further checks.
     """
-    schema: dict[str, Any] = json.loads(json.dumps(base()))
+    schema = _read()
     schema["properties"]["spec"]["properties"]["framework"]["enum"] = list(names)
     schema["allOf"] = [
         {

@@ -7,7 +7,7 @@ parts.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -30,7 +30,6 @@ from mlgen.problems import (
     did_you_mean,
     shown,
 )
-from mlgen.resources import prepared
 
 TYPES = {
     "array": "a list",
@@ -87,20 +86,122 @@ PATTERNS = {
 """What to write to match a pattern of a schema, for messages. Other patterns have examples."""
 
 
-def accepts(module: str, schema: object, data: Any) -> bool:
-    """Return True if a value is valid, by the function into which the build compiles its schema.
+Definitions = Mapping[str, Any]
+"""The schemas to which `$ref` refers, by name."""
 
-    Return False if it is not, or if no function is prepared for it: `invalid_fields` then says what
-    is wrong with it, and checks all values in a checkout.
+
+def conforms(value: Any, schema: Any, definitions: Definitions) -> bool:
+    """Return True if a value is valid against a JSON Schema, as jsonschema 4 would.
+
+    jsonschema says what is wrong with a value, but to import it takes longer than a render. The
+    keywords are those of draft-07 that the schemas of mlgen use.
 
     Args:
-        module: of `mlgen.prepared.checkers`; see mlgen/build/checkers.py.
-        schema: the key of the function there.
-        data: the value.
+        value: plain data.
+        schema: of the value; True for any value, False for none.
+        definitions: of the whole schema.
     """
-    part = prepared(f"checkers.{module}")
-    is_valid = part.CHECKERS.get(schema) if part else None
-    return is_valid is not None and is_valid(data)
+    if schema is True or schema is False:
+        return schema is True
+    if "$ref" in schema:  # which overrides its siblings in draft-07
+        return conforms(value, definitions[schema["$ref"].rpartition("/")[2]], definitions)
+    types, (own, is_valid) = schema.get("type"), OF_TYPES[type(value)]
+    if types and own not in types and not _is_such_a_number(value, types):
+        return False
+    if not is_valid(value, schema, definitions):
+        return False
+    if "enum" in schema and value not in schema["enum"]:
+        return False
+    return COMBINED.isdisjoint(schema) or _is_combination(value, schema, definitions)
+
+
+def _is_such_a_number(value: Any, types: str | Sequence[str]) -> bool:
+    """Return whether a value is a number of one of some types; an integer can be written 1.0."""
+    if type(value) is float:
+        return "integer" in types and value.is_integer()
+    return type(value) is int and "number" in types
+
+
+def _is_mapping(value: Mapping[str, Any], schema: Mapping[str, Any], definitions: Any) -> bool:
+    known, others = schema.get("properties", {}), schema.get("additionalProperties", True)
+    names = schema.get("propertyNames", True)
+    for name, item in value.items():
+        part = known.get(name, others)
+        if part is not True and not conforms(item, part, definitions):
+            return False
+        if names is not True and not conforms(name, names, definitions):
+            return False
+    is_whole = all(name in value for name in schema.get("required", ()))
+    return is_whole and _is_within(len(value), schema, "minProperties", "maxProperties")
+
+
+def _is_list(value: Sequence[Any], schema: Mapping[str, Any], definitions: Definitions) -> bool:
+    part = schema.get("items", True)
+    if part is not True and not all(conforms(item, part, definitions) for item in value):
+        return False
+    is_set = not schema.get("uniqueItems") or _is_unique(value)
+    return is_set and _is_within(len(value), schema, "minItems", "maxItems")
+
+
+def _is_text(value: str, schema: Mapping[str, Any], _: Definitions) -> bool:
+    if "pattern" in schema and not re.search(python_pattern(schema["pattern"]), value):
+        return False
+    return _is_within(len(value), schema, "minLength", "maxLength")
+
+
+def _is_number(value: float, schema: Mapping[str, Any], _: Definitions) -> bool:
+    return _is_within(value, schema, "minimum", "maximum")
+
+
+def _is_other(_value: Any, _schema: Mapping[str, Any], _: Definitions) -> bool:
+    return True
+
+
+OF_TYPES: Mapping[type, tuple[str, Callable[[Any, Any, Any], bool]]] = {
+    dict: ("object", _is_mapping),
+    list: ("array", _is_list),
+    str: ("string", _is_text),
+    int: ("integer", _is_number),
+    float: ("number", _is_number),
+    bool: ("boolean", _is_other),
+    type(None): ("null", _is_other),
+}
+"""The name of each type in JSON Schema, and what checks the rules that are for it alone."""
+
+COMBINED = frozenset(["allOf", "const", "if", "not", "oneOf"])
+
+
+def _is_combination(value: Any, schema: Mapping[str, Any], definitions: Definitions) -> bool:
+    """Return whether a value meets the rules that have schemas for the value itself."""
+    every = [*schema.get("allOf", ())]
+    if "if" in schema and conforms(value, schema["if"], definitions):
+        every.append(schema.get("then", True))
+    if not all(conforms(value, part, definitions) for part in every):
+        return False
+    one = schema.get("oneOf")
+    if one and sum(conforms(value, part, definitions) for part in one) != 1:
+        return False
+    if "not" in schema and conforms(value, schema["not"], definitions):
+        return False
+    return "const" not in schema or bool(value == schema["const"])
+
+
+def _is_within(size: float, schema: Mapping[str, Any], low: str, high: str) -> bool:
+    """Return whether a size is within the bounds that keywords set."""
+    return not (low in schema and size < schema[low]) and not (
+        high in schema and size > schema[high]
+    )
+
+
+def _is_unique(items: Sequence[Any]) -> bool:
+    """Return whether no two items are equal; True is not equal to 1 in JSON Schema.
+
+    Lists and mappings are compared as in Python, so False may be wrong for them.
+    """
+    try:
+        return len({(item, type(item) is bool) for item in items}) == len(items)
+    except TypeError:
+        return not any(item in items[:number] for number, item in enumerate(items))
 
 
 def require_valid(
@@ -147,9 +248,9 @@ def invalid_fields(
     document: Document, schema: Mapping[str, Any], owners: Owners = dict
 ) -> list[Problem]:
     """Return a problem, with its place, for each violation of a JSON Schema (draft-07)."""
-    errors = list(validator()(schema).iter_errors(document.data))
-    if not errors:
+    if conforms(document.data, schema, schema.get("definitions", {})):
         return []
+    errors = validator()(schema).iter_errors(document.data)
     job = JobFile(document.data, schema, owners)
     every = bounded(problem for error in errors for problem in _of_error(error, document, job))
     return [problem for problem in dict.fromkeys(every) if not job.repeats(problem)]
@@ -165,7 +266,7 @@ def validator() -> Any:
 
 
 def _pattern(_: Any, pattern: str, instance: Any, __: Any) -> Iterator[Any]:
-    """The rule of `pattern`, as in `mlgen.build`."""
+    """The rule of `pattern`, as in `conforms`."""
     from jsonschema.exceptions import ValidationError
 
     if isinstance(instance, str) and not re.search(python_pattern(pattern), instance):

@@ -25,7 +25,7 @@ from mlgen.documents.document import Document
 from mlgen.documents.reader import value_document
 from mlgen.jobfile.model import TrainingJob
 from mlgen.jobfile.schema import of_matrix
-from mlgen.jobfile.validation import accepts, invalid_fields
+from mlgen.jobfile.validation import invalid_fields
 from mlgen.kubernetes.names import LABEL_MAX, STATEFUL_SET_MAX
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.validation.syntax import is_label_value
@@ -310,11 +310,10 @@ def _typed(path: ValuePath, data: Any, text: str = "") -> Any:
 def _malformed(document: Document) -> list[Problem]:
     """Return the problems of `spec.matrix`: those with its schema, its paths and its values."""
     item = document.item(*PATH)
-    if not accepts("jobs", "spec.matrix", item.data):
-        invalid = invalid_fields(item, of_matrix())
-        if invalid:
-            located = (replace(problem, path=(*PATH, *problem.path)) for problem in invalid)
-            return sorted(located, key=lambda problem: problem.place or OPTION)
+    invalid = invalid_fields(item, of_matrix())
+    if invalid:
+        located = (replace(problem, path=(*PATH, *problem.path)) for problem in invalid)
+        return sorted(located, key=lambda problem: problem.place or OPTION)
     problems: list[Problem] = []
     for at, name, _ in _written(document):
         try:

@@ -1,6 +1,6 @@
-"""The prepared checkers accept what `jsonschema` accepts, and nothing else.
+"""`conforms` accepts what `jsonschema` accepts, and nothing else.
 
-`MLGEN_MUTANTS=50000 MLGEN_SEED=any pytest -n 0 -s tests/build/test_checkers.py` tries more.
+`MLGEN_MUTANTS=50000 MLGEN_SEED=any pytest -n 0 -s tests/jobfile/test_conforms.py` tries more.
 """
 
 import json
@@ -9,15 +9,13 @@ import random
 from contextlib import suppress
 from copy import deepcopy
 
-import pytest
 import yaml
 from support import FILES, ROOT, load_all
 
 from mlgen import dialects, frameworks
-from mlgen.build import Compiler
 from mlgen.jobfile.model import API_VERSION, KIND
 from mlgen.jobfile.schema import base
-from mlgen.jobfile.validation import accepts, validator
+from mlgen.jobfile.validation import conforms, validator
 
 MUTANTS = int(os.environ.get("MLGEN_MUTANTS", "400"))
 SEED = os.environ.get("MLGEN_SEED", "mlgen")
@@ -56,46 +54,45 @@ PARTS = {json.dumps(part): part for root in ROOTS for part in parts(root)}
 NAMES = sorted({name for part in PARTS.values() for name in part.get("properties", {})})
 
 
-def compiled(schema, **definitions):
-    """Return the function of a schema."""
-    compiler, names = Compiler(definitions), {}
-    name = compiler.function(schema)
-    exec(compiler.text(), names)
-    return names[name]
-
-
 def test_each_part_of_a_schema_accepts_the_same_values():
     for part in PARTS.values():
-        is_valid = compiled(part, **DEFINITIONS)
         by_jsonschema = validator()({**part, "definitions": DEFINITIONS})
         fields = [{name: value} for name in part.get("properties", {}) for value in VALUES[::7]]
         for value in [*VALUES, *fields]:
-            assert is_valid(value) == by_jsonschema.is_valid(value), (part, value)
+            expected = by_jsonschema.is_valid(value)
+            assert conforms(value, part, DEFINITIONS) == expected, (part, value)
 
 
-@pytest.mark.parametrize(
-    "schema", [{"format": "date"}, {"enum": [1]}, {"const": True}, {"patternProperties": {}}]
-)
-def test_a_keyword_that_the_compiler_does_not_know_is_an_error(schema):
-    with pytest.raises(ValueError, match="the compiler"):
-        compiled({"properties": {"a": {"items": schema}}})
+KEYWORDS = {
+    *("$schema", "default", "definitions", "deprecated", "description", "examples", "title"),
+    *("$ref", "allOf", "const", "enum", "if", "not", "oneOf", "then", "type"),
+    *("additionalProperties", "maxProperties", "minProperties", "properties", "propertyNames"),
+    *("items", "maxItems", "maxLength", "maximum", "minItems", "minLength", "minimum", "pattern"),
+    *("required", "uniqueItems"),
+}
+
+
+def test_the_schemas_have_no_other_keywords():
+    assert {word for part in PARTS.values() for word in part} <= KEYWORDS
+    words = [[*part.get("enum", []), part.get("const", "")] for part in PARTS.values()]
+    assert all(isinstance(word, str) for row in words for word in row)  # True == 1
 
 
 def key(document):
-    """Return the module and the key of the checker of a document, and its schema; None without."""
+    """Return the schema of a document, as a function and its arguments; None if it has none."""
     version, kind = document.get("apiVersion"), document.get("kind")
     if (version, kind) == (API_VERSION, KIND):
         spec = document.get("spec")
         name = spec.get("framework") if isinstance(spec, dict) else None
         known = isinstance(name, str) and name in frameworks.names()
-        return ("jobs", name, frameworks.schema, [name]) if known else None
+        return (frameworks.schema, (name,)) if known else None
     if isinstance(kind, str) and isinstance(version, str) and (version, kind) in dialects.kinds():
-        return dialects.kinds()[version, kind], (version, kind), dialects.schema, version, kind
+        return dialects.schema, version, kind
     return None
 
 
 def documents():
-    """Return every document of the fixtures, valid and invalid, that has a checker."""
+    """Return every document of the fixtures, valid and invalid, that has a schema."""
     files = [*FILES, *sorted((ROOT / "fixtures/invalid").rglob("*.yaml"))]
     found = []
     for file in files:
@@ -109,19 +106,18 @@ VALIDATORS = {}
 
 
 def agree(document):
-    """Return whether both accept a document, after comparing them; None without a checker."""
+    """Return whether both accept a document, after comparing them; None without a schema."""
     found = key(document)
     if not found:
         return None
-    module, name, schema, *arguments = found
-    if (module, name) not in VALIDATORS:
-        VALIDATORS[module, name] = validator()(schema(*arguments))
-    valid = accepts(module, name, document)
-    assert valid == VALIDATORS[module, name].is_valid(document), document
+    if found not in VALIDATORS:
+        schema, *arguments = found
+        VALIDATORS[found] = validator()(schema(*arguments))
+    valid = conforms(document, VALIDATORS[found].schema, DEFINITIONS)
+    assert valid == VALIDATORS[found].is_valid(document), document
     return valid
 
 
-@pytest.mark.usefixtures("prepared")
 def test_documents_of_the_fixtures():
     assert {agree(document) for document in documents()} == {True, False}
 
@@ -151,7 +147,6 @@ def mutant(document, chance):
     return document
 
 
-@pytest.mark.usefixtures("prepared")
 def test_documents_with_changes_at_random():
     chance, originals = random.Random(SEED), documents()
     results = []
