@@ -19,10 +19,18 @@ from mlgen.resources import folder
 COMMON = "common.json"
 JOB_FILE = "../job.schema.json"
 LOCAL = "#/definitions/"
+TEMPLATE = "podTemplate"
 
 
-def resource_schema(dialect: str, version: str, kind: str) -> dict[str, Any]:
-    """Return the JSON Schema of a custom resource, by its dialect, apiVersion and kind."""
+def resource_schema(dialect: str, version: str, kind: str, kept: str = "") -> dict[str, Any]:
+    """Return the JSON Schema of a custom resource, by its dialect, apiVersion and kind.
+
+    Args:
+        dialect: its name.
+        version: the apiVersion of the resource.
+        kind: of the resource.
+        kept: a definition of common.json to which references stay as they are.
+    """
     file = f"{dialect}.json"
     return {
         "type": "object",
@@ -32,7 +40,7 @@ def resource_schema(dialect: str, version: str, kind: str) -> dict[str, Any]:
             "apiVersion": {"type": "string"},
             "kind": {"type": "string"},
             "metadata": _definition(COMMON, "metadata"),
-            "spec": _resolved(read(file)["kinds"][version][kind], file),
+            "spec": _resolved(read(file)["kinds"][version][kind], file, kept),
             "status": {},
         },
         "definitions": base()["definitions"],
@@ -50,14 +58,17 @@ def editor_schema(
         kind: of the resource.
         kube_version: of the pods.
     """
-    template = _definition(COMMON, "podTemplate")
-    schema = resource_schema(dialect, version, kind)
+    template = _definition(COMMON, TEMPLATE)
+    schema = resource_schema(dialect, version, kind, TEMPLATE)
     parts = schema.pop("definitions") | definitions("PodSpec", kube_version)
     spec = template["properties"]["spec"] | {"allOf": [reference("PodSpec")]}
-    parts["podTemplate"] = template | {"properties": template["properties"] | {"spec": spec}}
-    schema = _replaced(schema, template, {"$ref": f"{LOCAL}podTemplate"})
+    parts[TEMPLATE] = template | {"properties": template["properties"] | {"spec": spec}}
     schema["properties"] |= {"apiVersion": {"const": version}, "kind": {"const": kind}}
-    used = _used(schema, parts)
+    used: set[str] = set()
+    found = _references(schema)
+    while found > used:
+        used = found
+        found = used.union(*(_references(parts[name]) for name in used))
     schema["definitions"] = {name: part for name, part in parts.items() if name in used}
     return {"$schema": "http://json-schema.org/draft-07/schema#", "title": kind, **schema}
 
@@ -102,42 +113,30 @@ def read(file: str) -> dict[str, Any]:
 
 
 @cache
-def _definition(file: str, name: str) -> dict[str, Any]:
-    resolved: dict[str, Any] = _resolved(read(file)["definitions"][name], file)
+def _definition(file: str, name: str, kept: str = "") -> dict[str, Any]:
+    resolved: dict[str, Any] = _resolved(read(file)["definitions"][name], file, kept)
     return resolved
 
 
-def _resolved(node: Any, file: str) -> Any:
-    """Return a part of a file with what it refers to, except for definitions of the job file."""
+def _resolved(node: Any, file: str, kept: str) -> Any:
+    """Return a part of a file with what it refers to, except for definitions of the job file.
+
+    Args:
+        node: the part.
+        file: its name.
+        kept: that of `resource_schema`.
+    """
     if isinstance(node, list):
-        return [_resolved(item, file) for item in node]
+        return [_resolved(item, file, kept) for item in node]
     if not isinstance(node, dict):
         return node
     if "$ref" not in node:
-        return {name: _resolved(part, file) for name, part in node.items()}
+        return {name: _resolved(part, file, kept) for name, part in node.items()}
     other, _, name = node["$ref"].partition(LOCAL)
-    return {"$ref": f"{LOCAL}{name}"} if other == JOB_FILE else _definition(other or file, name)
+    is_kept = other == JOB_FILE or name == kept
+    return {"$ref": f"{LOCAL}{name}"} if is_kept else _definition(other or file, name, kept)
 
 
-def _replaced(node: Any, old: Any, new: Any) -> Any:
-    """Return a schema with each part that is equal to `old` replaced."""
-    if node == old:
-        return new
-    if isinstance(node, dict):
-        return {name: _replaced(part, old, new) for name, part in node.items()}
-    return [_replaced(item, old, new) for item in node] if isinstance(node, list) else node
-
-
-def _used(schema: Any, parts: dict[str, Any]) -> set[str]:
-    """Return the names of the definitions that a schema needs."""
-    used: set[str] = set()
-    left = [schema]
-    while left:
-        node = left.pop()
-        if isinstance(node, dict):
-            name = str(node.get("$ref", "")).removeprefix(LOCAL)
-            if name in parts and name not in used:
-                used.add(name)
-                left.append(parts[name])
-        left += node.values() if isinstance(node, dict) else node if isinstance(node, list) else []
-    return used
+def _references(node: Any) -> set[str]:
+    """Return the names of the definitions to which a schema refers."""
+    return set(re.findall(rf'"\$ref": "{LOCAL}([^"]+)"', json.dumps(node)))

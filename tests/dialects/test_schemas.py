@@ -18,6 +18,7 @@ FOLDER = ROOT / "schemas" / "resources"
 FILES = sorted(FOLDER.glob("*.json"))
 RESOURCES = sorted((ROOT / "fixtures/resources").glob("*.yaml"))
 NEWEST = KubeVersion(1, 37)
+REPLICA_TYPES = ("kubeflow", "mpi_operator", "kubedl")
 
 
 def nodes(node):
@@ -158,3 +159,19 @@ def test_the_message_for_an_unknown_kind_says_what_may_be_meant(name, message):
         _schemas.newest(name, dialects.kinds())
 
     assert error.value.args[0].startswith(message)
+
+
+def test_every_problem_is_reported_by_a_dialect():
+    problems = json.loads((FOLDER / "common.json").read_text())["problems"]
+    code = "".join(file.read_text() for file in (ROOT / "mlgen/dialects").rglob("*.py"))
+
+    assert [name for name in problems if f'"{name}"' not in code] == []
+    assert {tuple(row)[:1] for row in problems.values()} == {("refused",), ("differs",)}
+
+
+def test_the_rules_of_a_kind_are_a_row_of_its_name():
+    jobs = json.loads((FOLDER / "common.json").read_text())["jobs"]
+    kinds = {"/".join(key) for name in REPLICA_TYPES for key in dialects.get(name).kinds}
+
+    assert kinds == set(jobs)
+    assert all(row["framework" if "like" not in row else "like"] for row in jobs.values())
