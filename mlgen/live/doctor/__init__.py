@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from shlex import quote
 
 from mlgen.kubernetes.versions import SUPPORTED, KubeVersion, parse
-from mlgen.live.doctor.limits import dry_run, queue, quotas, rights
-from mlgen.live.doctor.needs import devices, needs
+from mlgen.live.doctor.job import devices, dry_run, needs, queue, quotas, rights
 from mlgen.live.doctor.report import DATA, Patient, Row, Section, has_missing, row
 from mlgen.live.kubectl import CAUSES, Kubectl, KubectlError, failure
 from mlgen.result import Rendered

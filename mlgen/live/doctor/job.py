@@ -1,21 +1,27 @@
-"""What the cluster says of a job: your rights, quotas, Kueue's queue, and a dry run of its objects.
+"""What the cluster says of a job: your rights, what it needs, quotas, Kueue's queue, a dry run.
 
-All rights are asked in one request of kubectl, as SelfSubjectAccessReviews, which the API server
-does not store: see `kubectl auth can-i`. The dry run asks the API server itself: for its
-validation, its policies, and what PodSecurity, LimitRanges and quotas say of one pod of each
-workload. https://kubernetes.io/docs/reference/using-api/api-concepts/#dry-run
+What a job needs is the list of `mlgen.checks.prerequisites`: Secrets and their keys, claims,
+classes, queues, schedulers; and the devices of the nodes. All rights are asked in one request of
+kubectl, as SelfSubjectAccessReviews, which the API server does not store: see `kubectl auth can-i`.
+The dry run asks the API server itself: for its validation, its policies, and what PodSecurity,
+LimitRanges and quotas say of one pod of each workload.
+https://kubernetes.io/docs/reference/using-api/api-concepts/#dry-run
 """
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
-from mlgen.checks.pods import workloads
+from mlgen.checks import prerequisites
+from mlgen.checks.pods import title, workloads
+from mlgen.checks.prerequisites import CLUSTER_SCOPED, GATE, GATES, SCHEDULER, Prerequisite
+from mlgen.kubernetes import pod_resources, references
 from mlgen.kubernetes.groups import group_of
 from mlgen.kubernetes.objects import Object
 from mlgen.live.doctor.report import DATA, Patient, Row, row
 from mlgen.live.kubectl import listed
 from mlgen.objects.placement import is_single_job
+from mlgen.output.columns import counted, named, some
 from mlgen.output.next_steps import file_argument
 
 APPLY = ("get", "create", "patch")
@@ -23,6 +29,13 @@ APPLY = ("get", "create", "patch")
 
 READS = (("pods", "list"), ("pods/log", "get"))
 """What `mlgen status` and `mlgen logs` do."""
+
+DEFINITION = "CustomResourceDefinition"
+
+RESOURCES = {"NetworkAttachmentDefinition": "network-attachment-definitions.k8s.cni.cncf.io"}
+"""Resources that do not follow from the kind."""
+
+MAX_USERS = 4
 
 LOCAL, CLUSTER = "localqueues.kueue.x-k8s.io", "clusterqueues.kueue.x-k8s.io"
 
@@ -89,6 +102,123 @@ def _review(namespace: str, full: str, verb: str) -> Object:
         "kind": "SelfSubjectAccessReview",
         "spec": {"resourceAttributes": attributes | {"subresource": subresource}},
     }
+
+
+def needs(patient: Patient) -> Iterator[Row]:
+    """Yield whether each prerequisite of a job is in the cluster."""
+    by_kind: dict[str, list[Prerequisite]] = {}
+    for item in patient.rendered.prerequisites:
+        by_kind.setdefault(item.kind, []).append(item)
+    for kind, items in by_kind.items():
+        if kind not in (DEFINITION, GATE, SCHEDULER):
+            yield from _objects(patient, items)
+            continue
+        there = _programs(patient, kind)
+        for item in items:
+            kinds = ", ".join(resource(*each) for each, gate in GATES.items() if gate == item.name)
+            yield _row(kind if item.name in there else f"no {kind}", item, kinds=kinds)
+
+
+def _programs(patient: Patient, kind: str) -> frozenset[str]:
+    """Return the names of what is in the cluster, and not an object that one could ask for.
+
+    A feature gate is seen by the kinds that the API server serves with it. A scheduler is a program
+    that claims a name, which no object of the API lists: it is seen by a Lease of this name, or by
+    pods that it has placed.
+    """
+    if kind == DEFINITION:
+        return patient.served
+    if kind == GATE:
+        off = {gate for each, gate in GATES.items() if resource(*each) not in patient.served}
+        return frozenset(GATES.values()) - off
+    leases = patient.kubectl.readable("get", "leases.coordination.k8s.io", "-A")
+    words = ("get", "events", "-A", "--field-selector=reason=Scheduled")
+    events = patient.kubectl.readable(*words)
+    seen = {str(each.get("reportingComponent")) for each in events or ()}
+    return frozenset(seen | {each["metadata"]["name"] for each in leases or ()})
+
+
+def _row(key: str, item: Prerequisite, **values: object) -> Row:
+    """Return the row of a prerequisite, with what uses it: `for worker, launcher`."""
+    return row(key, item=item, users=some(item.used_by, MAX_USERS), **values)
+
+
+def _objects(patient: Patient, items: Sequence[Prerequisite]) -> Iterator[Row]:
+    """Yield whether objects of a kind exist, by one request."""
+    kind = items[0].kind
+    name = RESOURCES.get(kind, resource(items[0].group, kind))
+    in_cluster = kind in CLUSTER_SCOPED
+    # No object has a name that kubectl would take for an option.
+    names = [item.name for item in items if not item.name.startswith("-")]
+    found: list[Object] | None = []
+    if names and name in patient.served and (in_cluster or patient.exists):
+        space = None if in_cluster else items[0].namespace or patient.namespace
+        words = ("get", name, *names, "--ignore-not-found")
+        found = patient.kubectl.readable(*words, namespace=space)
+    live = {each["metadata"]["name"]: each for each in found or ()}
+    uses = _uses(patient)
+    for item in items:
+        if name not in patient.served:
+            yield _row("no kind", item, resource=name)
+        elif found is None:
+            yield _row("unreadable", item)
+        elif item.name not in live:
+            yield _row("not found", item)
+        else:
+            yield _state(item, live[item.name], *uses.get((kind, item.name), (set(), False)))
+
+
+def _uses(patient: Patient) -> dict[tuple[str, str], tuple[set[str], bool]]:
+    """Return the keys of what the pods of a job name that they use, and whether Git does."""
+    uses: dict[tuple[str, str], tuple[set[str], bool]] = {}
+    for workload in workloads(patient.rendered.objects).values():
+        template = workload["spec"]["template"]
+        of_git = set(prerequisites.git_volumes(template["spec"]))
+        for each in references.of_pod(template):
+            keys, is_git = uses.get((each.kind, each.name), (set(), False))
+            uses[each.kind, each.name] = {*keys, *each.keys}, is_git or each.volume in of_git
+    return uses
+
+
+def _state(item: Prerequisite, live: Object, keys: set[str], is_git: bool) -> Row:  # noqa: FBT001
+    """Return whether an object has all keys, and is ready to use.
+
+    Args:
+        item: the prerequisite.
+        live: the object.
+        keys: those that the pods use.
+        is_git: whether it has what Git needs to log in.
+    """
+    present = {*(live.get("data") or {}), *(live.get("binaryData") or {})}
+    absent = sorted(keys - present)
+    if absent:
+        hint = f"to replace it: {item.command}" if item.command else ""
+        return _row("no key", item, keys=", ".join(absent), hint=hint)
+    if is_git and "ssh-privatekey" in present and "known_hosts" not in present:
+        return _row("no known_hosts", item)
+    phase = (live.get("status") or {}).get("phase", "")
+    if item.kind == "PersistentVolumeClaim" and phase != "Bound":
+        return _row("not bound", item, phase=phase or "not bound")
+    return _row("need", item)
+
+
+def devices(patient: Patient) -> Iterator[Row]:
+    """Yield whether nodes have the devices that the pods of a job request."""
+    users: dict[str, dict[str, None]] = {}
+    for workload in workloads(patient.rendered.objects).values():
+        for name in pod_resources.requests(workload["spec"]["template"]["spec"]):
+            if "/" in name:
+                users.setdefault(name, {})[title(workload)] = None
+    nodes = patient.kubectl.readable("get", "nodes") if users else []
+    if nodes is None:
+        yield row("unreadable nodes", names=named(users))
+        return
+    for name, titles in users.items():
+        amounts = [node["status"].get("allocatable", {}).get(name, "0") for node in nodes]
+        having = len(amounts) - amounts.count("0")
+        values = {"count": having, "nodes": counted(len(nodes), "node")}
+        values["users"] = some(list(titles), MAX_USERS)
+        yield row("device" if having else "no device", name=name, **values)
 
 
 def quotas(patient: Patient) -> Iterator[Row]:
