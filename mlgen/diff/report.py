@@ -26,7 +26,7 @@ from mlgen.objects.labels import INSTANCE, JOB, MATRIX, PART_OF
 from mlgen.objects.supervisor import PLAN
 from mlgen.output.nodes import style
 from mlgen.output.yaml import yaml_text
-from mlgen.variants.gitops import TOOLS
+from mlgen.variants.gitops import tools
 
 CLAIM = ("", "PersistentVolumeClaim")
 
@@ -167,10 +167,10 @@ def _hint(item: Object, certain: Sequence[tuple[str, Rule]]) -> str:
     subject = "it and its pods" if has_pods else "it"
     delete = f"delete {subject} first: {delete_objects([item])}"
     annotations = mapping_at(item["metadata"], "annotations")
-    for tool in TOOLS.values():
-        name, word = tool.force
+    for tool in tools().values():
+        name, word = tool["force"]
         if word in str(annotations.get(name)).split(","):
-            return f"{delete}; {tool.title} does so itself ({name}: {word})"
+            return f"{delete}; {tool['title']} does so itself ({name}: {word})"
     if has_pods and job_name(item):
         return f"{delete}; or set metadata.nameSuffix: hash, so that each change is a new job"
     return delete

@@ -10,6 +10,7 @@ import json
 import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,9 @@ from mlgen.documents.document import Document, is_too_deep
 from mlgen.documents.files import leads_out, texts
 from mlgen.integrations import file_type
 from mlgen.kubernetes import names, versions
-from mlgen.kubernetes.versions import KubeVersion
 from mlgen.output.manifests import text
-from mlgen.problems import Collector, MlgenError, Place, Problem, ValuePath, choice
+from mlgen.problems import Code, Collector, MlgenError, Place, Problem, ValuePath, choice
+from mlgen.resources import folder
 from mlgen.result import Options, Rendered
 from mlgen.site import find
 
@@ -33,30 +34,13 @@ VERSION = "KUBE_VERSION"
 APIS = "KUBE_API_VERSIONS"
 NAMESPACE = "ARGOCD_APP_NAMESPACE"
 
-FILES = {
-    "name": "files",
-    "title": "Files",
-    "tooltip": "Files and folders with jobs and other manifests, within the Application's path",
-    "collectionType": "array",
-    "array": ["."],
-}
-SETTINGS = {
-    "name": "set",
-    "title": "Settings",
-    "tooltip": "Values that replace those of every job: spec.roles.worker.replicas: 8",
-    "collectionType": "map",
-    "map": {},
-}
-"""The announcement of the parameters, with their defaults, for Argo CD's user interface."""
-
-COLLECTIONS: dict[str, tuple[str, type, str]] = {
-    "files": ("array", list, "a list"),
-    "set": ("map", dict, "a mapping"),
-}
-"""The `collectionType` of each parameter, its type in Python, and its name in messages."""
+COLLECTIONS: dict[str, tuple[type, str]] = {"array": (list, "a list"), "map": (dict, "a mapping")}
+"""The type of a `collectionType` in Python, and its name in messages."""
 
 NO_TEXT = re.compile("[\\0\ud800-\udfff]")
 """What JSON can escape, and neither a file name nor a manifest can have."""
+
+SETTING_HINT = "write spec.image: example/mnist:2"
 
 TUNABLE = ("image", "replicas")
 """The fields of `spec` and of a role that the user interface offers for editing."""
@@ -90,21 +74,32 @@ def read(environment: Mapping[str, str], *, only_jobs: bool = False) -> Applicat
         MlgenError: with every problem of the parameters and of the cluster's version.
     """
     collector = Collector()
-    values = _parameters(environment.get(PARAMETERS, ""), collector)
+    values: dict[str, Any] = {}
+    with collector.catch():
+        values = _parameters(environment.get(PARAMETERS, ""), collector)
     files = tuple(values.get("files") or ["."])
     collector.extend(problem for name in files for problem in _unsafe(name))
-    settings = tuple(_settings(values.get("set") or {}, collector))
-    version = _version(environment.get(VERSION, ""), collector)
-    site = None
+    settings: list[tuple[ValuePath, Any]] = []
+    for path, value in (values.get("set") or {}).items():
+        with collector.catch(), _wrong_value(PARAMETERS, ("set", path), SETTING_HINT):
+            settings.append(overrides.parse(f"{path}={value}"))
+    version = site = namespace = None
+    with collector.catch(), _wrong_value(VERSION, hint="use a supported version"):
+        if environment.get(VERSION):
+            version, message = versions.nearest(environment[VERSION])
+            if message:
+                hint, place = f"rendering for {version} instead", Place(VERSION, 0)
+                collector.add(Problem((), message, "bad-value", hint, warning=True, place=place))
     with collector.catch():
         site = find(Path.cwd(), links=False)
-    namespace = _namespace(environment.get(NAMESPACE, ""), collector)
+    with collector.catch(), _wrong_value(NAMESPACE):
+        namespace = names.namespace(environment[NAMESPACE]) if environment.get(NAMESPACE) else None
     collector.raise_errors()
     if site and namespace:
         site = site.without_namespace()
     options = Options(
         version or (site and site.kube_version) or versions.DEFAULT,
-        settings=settings,
+        settings=tuple(settings),
         supervisor=site is None or site.supervisor is not False,
         target="argocd",
         default_namespace=namespace,
@@ -163,7 +158,15 @@ def parameters(environment: Mapping[str, str]) -> str:
             tunables = dict(_tunables(documents[0]))
     except MlgenError:
         pass  # `generate` reports it; the user interface shows the parameters nevertheless
-    return json.dumps([FILES, SETTINGS | {"map": tunables}], indent=2, ensure_ascii=False)
+    files, settings = _announced()
+    return json.dumps([files, settings | {"map": tunables}], indent=2, ensure_ascii=False)
+
+
+def _announced() -> list[dict[str, Any]]:
+    """Return the announcement of the parameters, with their defaults, for the user interface."""
+    file = folder("schemas") / "integrations" / "argocd.json"
+    parameters: list[dict[str, Any]] = json.loads(file.read_text(encoding="utf-8"))
+    return parameters
 
 
 def _jobs(application: Application) -> Iterator[Document]:
@@ -192,53 +195,72 @@ def _tunables(document: Document) -> Iterator[tuple[str, str]]:
 
 
 def _parameters(text: str, collector: Collector) -> dict[str, Any]:
-    """Return the values of the valid parameters by name; report the others."""
+    """Return the values of the valid parameters by name; report the others.
+
+    Raises:
+        MlgenError: the text is no list of parameters.
+    """
     try:
         listed = json.loads(text or "[]") or []
     except (ValueError, RecursionError) as error:
         where = f" at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else ""
-        message = f"invalid JSON{where}"
-        collector.add(_wrong((), message, "set the parameters in the Application"))
-        return {}
+        hint = "set the parameters in the Application"
+        raise MlgenError([_wrong((), f"invalid JSON{where}", hint)]) from None
     if is_too_deep(listed):
-        collector.add(_wrong((), f"nested more than {DEPTH} levels deep", ""))
-        return {}
+        raise MlgenError([_wrong((), f"nested more than {DEPTH} levels deep", "")])
     if not isinstance(listed, list) or not all(isinstance(item, dict) for item in listed):
-        collector.add(_wrong((), "expected a list of mappings", 'write [{"name": "files", …}]'))
-        return {}
+        hint = 'write [{"name": "files", …}]'
+        raise MlgenError([_wrong((), "expected a list of mappings", hint)])
+    collections = {parameter["name"]: parameter["collectionType"] for parameter in _announced()}
     values = {}
     for number, item in enumerate(listed):
-        name = str(item.get("name"))
-        problem = _wrong_parameter(number, name, item)
-        if problem:
-            collector.add(problem)
-        else:
-            values[name] = item.get(COLLECTIONS[name][0])
+        with collector.catch():
+            name = str(item.get("name"))
+            if name not in collections:
+                problem = _wrong(
+                    (number, "name"), f'unknown parameter "{name}"', choice(name, [*collections])
+                )
+                raise MlgenError([problem])
+            values[name] = _value(number, name, item, collections[name])
     return values
 
 
-def _wrong_parameter(number: int, name: str, item: Mapping[str, Any]) -> Problem | None:
-    """Return the problem with one entry of the list of parameters, or None."""
-    if name not in COLLECTIONS:
-        hint = choice(name, list(COLLECTIONS))
-        return _wrong((number, "name"), f'unknown parameter "{name}"', hint)
-    collection, collection_type, title = COLLECTIONS[name]
+def _value(number: int, name: str, item: Mapping[str, Any], collection: str) -> Any:
+    """Return the value of one entry of the list of parameters.
+
+    Raises:
+        MlgenError: it is not a collection of strings.
+    """
+    collection_type, title = COLLECTIONS[collection]
     value = item.get(collection)
     strings = (*value, *value.values()) if isinstance(value, dict) else value or ()
-    message, hint = f"expected {title} of strings for {name}", f"set it under {collection}:"
-    if not isinstance(value, (collection_type, type(None))) or not all(
+    others = [key for key in ("string", *COLLECTIONS) if key != collection and item.get(key)]
+    of_strings = isinstance(value, (collection_type, type(None))) and all(
         isinstance(string, str) for string in strings
-    ):
-        return _wrong((number, collection), message, hint)
-    if any(NO_TEXT.search(string) for string in strings):
+    )
+    if of_strings and any(NO_TEXT.search(string) for string in strings):
         message = f"{name} contains a character that no text has"
-        return _wrong((number, collection), message, "remove characters such as \\u0000")
-    others = [key for key in ("string", "array", "map") if key != collection and item.get(key)]
-    return _wrong((number, others[0]), message, hint) if others else None
+        hint = "remove characters such as \\u0000"
+        raise MlgenError([_wrong((number, collection), message, hint)])
+    if of_strings and not others:
+        return value
+    message, hint = f"expected {title} of strings for {name}", f"set it under {collection}:"
+    raise MlgenError([_wrong((number, others[0] if of_strings else collection), message, hint)])
 
 
 def _wrong(path: ValuePath, message: str, hint: str) -> Problem:
     return Problem(path, message, "bad-parameter", hint, place=Place(PARAMETERS, 0))
+
+
+@contextmanager
+def _wrong_value(variable: str, path: ValuePath = (), hint: str = "") -> Iterator[None]:
+    """Report a ValueError within the block as a problem with a variable of the environment."""
+    try:
+        yield
+    except ValueError as error:
+        code: Code = "bad-parameter" if variable == PARAMETERS else "bad-value"
+        problem = Problem(path, str(error), code, hint, place=Place(variable, 0))
+        raise MlgenError([problem]) from None
 
 
 def _unsafe(name: str) -> Iterator[Problem]:
@@ -253,44 +275,6 @@ def _unsafe(name: str) -> Iterator[Problem]:
     elif file_type(name) not in (0, stat.S_IFREG, stat.S_IFDIR):
         # A pipe or a device may never end. A missing file is reported when it is read.
         yield _wrong(("files",), f"{name!r} is neither a file nor a folder", "list another file")
-
-
-def _namespace(text: str, collector: Collector) -> str | None:
-    """Return the namespace of the Application; None if it has none."""
-    try:
-        return names.namespace(text) if text else None
-    except ValueError as error:
-        collector.add(Problem((), str(error), "bad-value", place=Place(NAMESPACE, 0)))
-        return None
-
-
-def _settings(values: Mapping[str, str], collector: Collector) -> Iterator[tuple[ValuePath, Any]]:
-    """Return the settings of the parameter `set` as `Options.settings`."""
-    for path, value in values.items():
-        try:
-            yield overrides.parse(f"{path}={value}")
-        except ValueError as error:
-            collector.add(_wrong(("set", path), str(error), "write spec.image: example/mnist:2"))
-
-
-def _version(text: str, collector: Collector) -> KubeVersion | None:
-    """Return the version of the cluster; for a newer one, the newest supported and a warning.
-
-    None if it is not known.
-    """
-    if not text:
-        return None
-    place = Place(VERSION, 0)
-    try:
-        version, message = versions.nearest(text)
-    except ValueError as error:
-        hint = "use a supported version"
-        collector.add(Problem((), str(error), "bad-value", hint, place=place))
-        return versions.DEFAULT
-    if message:
-        hint = f"rendering for {version} instead"
-        collector.add(Problem((), message, "bad-value", hint, warning=True, place=place))
-    return version
 
 
 def _missing_apis(job: Rendered, apis: Sequence[str]) -> Iterator[Problem]:

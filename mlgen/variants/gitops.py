@@ -29,12 +29,23 @@ Argo CD ignores fields by manager (`managedFieldsManagers`; util/argo/managedfie
 old one: without `suspend`, or with the deadline that ended it (controller/sync.go,
 normalizeTargetResources). Flux ignores fields by path only (`spec.ignore`, since
 kustomize-controller 1.9), and recreates a Job as it is in Git (fluxcd/pkg, ssa/manager_apply.go).
+
+`schemas/integrations/gitops.json` has what is written for each tool. For Argo CD, it is also that:
+
+- a suspended Job is ignored, which would keep the Application from being Healthy after training has
+  succeeded (https://argo-cd.readthedocs.io/en/stable/operator-manual/health/);
+- a claim, and the data in it, is kept when the job is removed from Git, or its Application deleted;
+- an object of a kind that is not built in is created without a dry run, or else the whole sync
+  fails if a later sync installs the CustomResourceDefinition;
+- a label is left out in which Argo CD may track what it has applied
+  (https://argo-cd.readthedocs.io/en/stable/user-guide/resource_tracking/).
 """
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
+from functools import cache
+from typing import Any, Literal
 
 from mlgen.jobfile.model import TrainingJob
 from mlgen.kubernetes.groups import is_built_in
@@ -42,8 +53,6 @@ from mlgen.kubernetes.labels import KUEUE_QUEUE
 from mlgen.kubernetes.objects import Object
 from mlgen.objects.labels import (
     DECIDES,
-    INSTANCE,
-    MANAGED_BY,
     ROLE,
     SET,
     config_name,
@@ -51,6 +60,7 @@ from mlgen.objects.labels import (
 )
 from mlgen.objects.supervisor import PLAN, own_name, plan_text
 from mlgen.problems import Problem
+from mlgen.resources import folder
 from mlgen.topology import Topology
 from mlgen.variants import conflict
 from mlgen.variants.name_hash import digest
@@ -58,27 +68,7 @@ from mlgen.variants.name_hash import digest
 Target = Literal["argocd", "flux"]
 
 SYNC_OPTIONS = "argocd.argoproj.io/sync-options"
-FORCE = ("Force=true", "ServerSideApply=false")
-SKIP_DRY_RUN = ("SkipDryRunOnMissingResource=true",)
-"""Without it, the whole sync fails if a later sync installs the CustomResourceDefinition."""
-
-IGNORE_HEALTH = {"argocd.argoproj.io/ignore-healthcheck": "true"}
-"""A suspended Job would keep the Application from being Healthy after training has succeeded.
-
-https://argo-cd.readthedocs.io/en/stable/operator-manual/health/
-"""
-
-CLAIM = "PersistentVolumeClaim"
-KEEP = ("Prune=false", "Delete=false")
-"""Keeps a claim, and the data in it, when the job is removed from Git or its Application deleted.
-
-https://argo-cd.readthedocs.io/en/stable/user-guide/sync-options/
-"""
-
-FLUX = "kustomize.toolkit.fluxcd.io"
-
-MANAGER = "mlgen-supervisor"
-"""The field manager of the supervisor's changes (`MANAGER` of mlgen/runtime/api.py)."""
+"""An annotation of Argo CD with a list of options, of which a user may have set some."""
 
 REMOVE_FROM_GIT = "remove the job from Git when it is done"
 
@@ -99,7 +89,7 @@ def warnings(job: TrainingJob, topology: Topology, target: Target) -> Iterator[P
         topology: of the job as returned by `without_policies`.
         target: the tool.
     """
-    policy, tool = job.run_policy, TOOLS[target].title
+    policy, tool = job.run_policy, tools()[target]["title"]
     if policy.ttl_seconds_after_finished is not None:
         message = f"omitted, because {tool} would recreate the deleted Jobs and train again"
         yield conflict(("runPolicy", "ttlSecondsAfterFinished"), message, REMOVE_FROM_GIT)
@@ -124,9 +114,14 @@ def settings(topology: Topology, manifests: Sequence[Object], target: Target) ->
     changed = _changed_in_git(topology, manifests) if topology.supervised else {}
     if not changed:
         return []
-    tool = TOOLS[target]
-    intro = f"needs in the {tool.config}, so that {tool.title} keeps what the supervisor does:"
-    return [intro, *(f"  {line}" for line in tool.settings(changed))]
+    tool = tools()[target]
+    intro = (
+        f"needs in the {tool['config']}, so that {tool['title']} keeps what the supervisor does:"
+    )
+    # A Job that is not resumed can still be suspended in Git.
+    roles = ", ".join(dict.fromkeys(changed.get("Job", ())))
+    lines = [line for kind, line in tool["settings"] if kind in ("any", *changed)]
+    return [intro, *(f"  {line.replace('ROLES', roles)}" for line in lines)]
 
 
 def _changed_in_git(topology: Topology, manifests: Sequence[Object]) -> dict[str, list[str]]:
@@ -155,7 +150,7 @@ def adapted(topology: Topology, manifests: Sequence[Object], target: Target) -> 
     # hash in its name, a changed job is a new set of objects anyway.
     set_hash = {} if job.hashed else {SET: digest(topology, manifests)}
     prepared = (_prepared(topology, manifest, set_hash) for manifest in manifests)
-    return [TOOLS[target].adapt(topology, manifest) for manifest in prepared]
+    return [_adapted(topology, manifest, tools()[target]) for manifest in prepared]
 
 
 def _prepared(topology: Topology, manifest: Object, set_hash: Mapping[str, str]) -> Object:
@@ -198,129 +193,52 @@ def _annotated(metadata: Object, annotations: Mapping[str, str]) -> Object:
     """Return metadata with these annotations, unless the user has set them."""
     if not annotations:
         return metadata
-    user_annotations = metadata.get("annotations", {})
-    return metadata | {"annotations": {**user_annotations, **annotations, **user_annotations}}
+    own = metadata.get("annotations", {})
+    merged = {**own, **annotations, **own}
+    if SYNC_OPTIONS in annotations and SYNC_OPTIONS in own:
+        merged[SYNC_OPTIONS] = _options(own[SYNC_OPTIONS], annotations[SYNC_OPTIONS])
+    return metadata | {"annotations": merged}
 
 
-def _adapt_for_argocd(topology: Topology, manifest: Object) -> Object:
-    options: Sequence[str] = FORCE if manifest["kind"] == "Job" else ()
-    if manifest["kind"] == CLAIM:
-        options = KEEP
-    if not is_built_in(manifest["apiVersion"]):
-        options = SKIP_DRY_RUN
-    metadata = manifest["metadata"]
-    if _is_suspended_at_the_end(topology, manifest):
-        metadata = _annotated(metadata, IGNORE_HEALTH)
-    manifest = manifest | {"metadata": _with_options(_without_instance(metadata), options)}
-    return _with_template_metadata(manifest, _without_instance)
+def _options(own: str, added: str) -> str:
+    """Return the sync options that the user has set, and those that are added to them."""
+    listed = [option.strip() for option in own.split(",") if option]
+    names = {option.partition("=")[0] for option in listed}
+    more = [option for option in added.split(",") if option.partition("=")[0] not in names]
+    return ",".join([*listed, *more]) if more else own
 
 
-def _is_suspended_at_the_end(topology: Topology, manifest: Object) -> bool:
-    """Return whether the supervisor suspends a Job if it still runs when training has ended."""
-    if not (topology.supervised and topology.job.run_policy.clean_pod_policy == "Running"):
-        return False
-    labels, roles = manifest["metadata"]["labels"], {role.name for role in topology.roles}
-    return manifest["kind"] == "Job" and labels.get(ROLE) in roles and DECIDES not in labels
+def _adapted(topology: Topology, manifest: Object, tool: Mapping[str, Any]) -> Object:
+    """Return a manifest with the annotations for a tool, and without labels it does not want."""
 
+    def without_labels(metadata: Object) -> Object:
+        labels = {k: v for k, v in metadata["labels"].items() if k not in tool["removed"]}
+        return metadata | {"labels": labels}
 
-def _with_options(metadata: Object, options: Sequence[str]) -> Object:
-    """Return metadata with these sync options, except those that the user has set."""
-    annotations = metadata.get("annotations", {})
-    user_options = [
-        option.strip() for option in annotations.get(SYNC_OPTIONS, "").split(",") if option
-    ]
-    names = {option.partition("=")[0] for option in user_options}
-    added = [option for option in options if option.partition("=")[0] not in names]
-    if not added:
-        return metadata
-    value = ",".join([*user_options, *added])
-    return metadata | {"annotations": annotations | {SYNC_OPTIONS: value}}
-
-
-def _without_instance(metadata: Object) -> Object:
-    """Return metadata without the label in which Argo CD may track what it has applied.
-
-    https://argo-cd.readthedocs.io/en/stable/user-guide/resource_tracking/
-    """
-    labels = {name: value for name, value in metadata["labels"].items() if name != INSTANCE}
-    return metadata | {"labels": labels}
-
-
-def _adapt_for_flux(topology: Topology, manifest: Object) -> Object:
-    job, kind, name = topology.job, manifest["kind"], manifest["metadata"]["name"]
     annotations: dict[str, str] = {}
-    if kind == "Job":
-        annotations = {f"{FLUX}/force": "enabled"}
-    elif kind == CLAIM:
-        annotations = {f"{FLUX}/prune": "disabled"}
-    elif kind == "ConfigMap" and name in (config_name(job), own_name(job)):
-        annotations = {f"{FLUX}/substitute": "disabled"}
-    return manifest | {"metadata": _annotated(manifest["metadata"], annotations)}
+    for kind in _kinds(topology, manifest):
+        annotations |= tool["annotations"].get(kind, {})
+    metadata = _annotated(without_labels(manifest["metadata"]), annotations)
+    return _with_template_metadata(manifest | {"metadata": metadata}, without_labels)
 
 
-def _settings_of_argocd(_changed: Mapping[str, Sequence[str]]) -> list[str]:
-    return [
-        "syncPolicy: {syncOptions: [ApplyOutOfSyncOnly=true]}",
-        "ignoreDifferences:",
-        f"- {{group: batch, kind: Job, managedFieldsManagers: [{MANAGER}]}}",
-        f"- {{group: apps, kind: StatefulSet, managedFieldsManagers: [{MANAGER}]}}",
-    ]
+def _kinds(topology: Topology, manifest: Object) -> Iterator[str]:
+    """Yield what a manifest is, as the table of the tools says it."""
+    job, kind, metadata = topology.job, manifest["kind"], manifest["metadata"]
+    if kind == "Job" and topology.supervised and job.run_policy.clean_pod_policy == "Running":
+        roles = {role.name for role in topology.roles}
+        if metadata["labels"].get(ROLE) in roles and DECIDES not in metadata["labels"]:
+            yield "suspended"  # if it still runs when training has ended
+    if kind == "ConfigMap" and metadata["name"] in (config_name(job), own_name(job)):
+        yield "own"
+    yield kind if is_built_in(manifest["apiVersion"]) else "custom"
 
 
-def _settings_of_flux(changed: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return one rule per kind; a Job that is not resumed can still be suspended in Git."""
-    roles = dict.fromkeys(changed.get("Job", ()))
-    rules = {
-        "StatefulSet": ("/spec/replicas", f"{MANAGED_BY}=mlgen"),
-        "Job": ("/spec/suspend", f"{ROLE} in ({', '.join(roles)})"),
-    }
-    return [
-        "ignore:",
-        *(
-            f'- {{paths: [{path}], target: {{kind: {kind}, labelSelector: "{labels}"}}}}'
-            for kind, (path, labels) in rules.items()
-            if kind in changed
-        ),
-    ]
-
-
-@dataclass(frozen=True)
-class GitOpsTool:
-    """A GitOps tool.
-
-    Attributes:
-        title: its name in messages.
-        config: the kind of the object that configures it for a folder.
-        force: the annotation that lets it recreate an object if the change is rejected, and the
-            option in its value.
-        adapt: returns a manifest of a topology with what the tool needs.
-        settings: returns the lines of `config` with which the tool keeps what the supervisor does
-            to these roles, by the kind of their workloads.
-    """
-
-    title: str
-    config: str
-    force: tuple[str, str]
-    adapt: Callable[[Topology, Object], Object]
-    settings: Callable[[Mapping[str, Sequence[str]]], list[str]]
-
-
-TOOLS: dict[Target, GitOpsTool] = {
-    "argocd": GitOpsTool(
-        title="Argo CD",
-        config="Application",
-        force=(SYNC_OPTIONS, FORCE[0]),
-        adapt=_adapt_for_argocd,
-        settings=_settings_of_argocd,
-    ),
-    "flux": GitOpsTool(
-        title="Flux",
-        config="Kustomization",
-        force=(f"{FLUX}/force", "enabled"),
-        adapt=_adapt_for_flux,
-        settings=_settings_of_flux,
-    ),
-}
+@cache
+def tools() -> dict[Target, dict[str, Any]]:
+    """Return each tool: its title, the kind that configures it, and what objects need for it."""
+    text = (folder("schemas") / "integrations" / "gitops.json").read_text(encoding="utf-8")
+    return {name: tool for name, tool in json.loads(text).items() if name != "$comment"}
 
 
 def target(text: str) -> Target:
@@ -329,7 +247,6 @@ def target(text: str) -> Target:
     Raises:
         ValueError: the tool is unknown; the message lists all tools.
     """
-    for name in TOOLS:
-        if text == name:
-            return name
-    raise ValueError(f'unknown tool "{text}"; expected one of: {", ".join(TOOLS)}')
+    if text not in tools():
+        raise ValueError(f'unknown tool "{text}"; expected one of: {", ".join(tools())}')
+    return text
