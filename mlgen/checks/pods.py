@@ -211,27 +211,20 @@ class Objects:
         return self._by_kind.get(kind, {})
 
     @cached_property
-    def _by_label(self) -> dict[str, dict[str, list[Pods]]]:
-        """The pods by the value of a label; of each label that was looked for."""
-        return {}
-
-    def _labelled(self, key: str, value: str) -> list[Pods]:
-        """Return the pods of each workload whose template has a label."""
-        if key not in self._by_label:
-            by_value: dict[str, list[Pods]] = {}
-            for pods in self.pods:
-                labels = pods.template["metadata"]["labels"]
-                if key in labels:
-                    by_value.setdefault(labels[key], []).append(pods)
-            self._by_label[key] = by_value
-        return self._by_label[key].get(value, [])
+    def _by_label(self) -> dict[tuple[str, str], list[Pods]]:
+        """The pods of each workload, by the labels of their template."""
+        found: dict[tuple[str, str], list[Pods]] = {}
+        for pods in self.pods:
+            for label in pods.template["metadata"]["labels"].items():
+                found.setdefault(label, []).append(pods)
+        return found
 
     def selected(self, selector: Mapping[str, str]) -> Iterator[Pods]:
         """Return the pods of each workload of which a selector matches at least one pod."""
         labels = (label for label in selector.items() if label[0] not in (JOB_INDEX, SET_INDEX))
         # The rarest label leaves the fewest candidates.
-        candidates = min((self._labelled(*label) for label in labels), key=len, default=[])
-        return (pods for pods in candidates if pods.selected(selector))
+        found = (self._by_label.get(label, []) for label in labels)
+        return (pods for pods in min(found, key=len, default=[]) if pods.selected(selector))
 
 
 def pods_of(item: Object) -> Pods:

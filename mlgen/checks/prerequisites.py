@@ -11,7 +11,7 @@ from typing import Any
 
 from mlgen.checks.pods import WORKLOADS, one_of_each, table, title, value_at
 from mlgen.kubernetes import references
-from mlgen.kubernetes.groups import group_kind, group_of
+from mlgen.kubernetes.groups import group_kind
 from mlgen.kubernetes.labels import KUEUE_PRIORITY, KUEUE_QUEUE
 from mlgen.kubernetes.objects import Identities, Key, Object, keys
 from mlgen.kubernetes.references import Reference
@@ -76,12 +76,15 @@ def named(objects: Iterable[Object]) -> list[Prerequisite]:
     """
     uses: dict[tuple[str, str, str | None], list[_Use]] = {}
     for item in one_of_each(objects):
-        namespace = item["metadata"].get("namespace")
+        namespace, labels = item["metadata"].get("namespace"), item["metadata"].get("labels") or {}
+        user = labels.get(ROLE) or labels.get(COMPONENT) or item["metadata"]["name"]
+        if item["kind"] not in WORKLOADS:
+            user = title(item)
         for reference, is_git in _references(item):
             is_shared = reference.kind in CLUSTER_SCOPED
             own = None if is_shared else reference.namespace or namespace
             of_object = uses.setdefault((reference.kind, reference.name, own), [])
-            of_object.append((_user(item), reference, is_git))
+            of_object.append((str(user), reference, is_git))
     order = list(GROUPS)
     return [
         Prerequisite(
@@ -142,48 +145,33 @@ def _is_among(need: Prerequisite, together: Identities) -> bool:
     return any((group, kind, space, name) in together for space in (need.namespace, ""))
 
 
-def _user(item: Object) -> str:
-    """Return the role that an object is for, or else its kind and name."""
-    labels = item["metadata"].get("labels") or {}
-    if item["kind"] in WORKLOADS:
-        return str(labels.get(ROLE) or labels.get(COMPONENT) or item["metadata"]["name"])
-    return title(dict(item))
-
-
 def _references(item: Object) -> Iterator[tuple[Reference, bool]]:
     """Return what an object refers to, and whether it is a Secret for Git."""
+    spec = item.get("spec") or {}
+    others: list[tuple[str, str | None]] = []
     if item["kind"] == "PodGroup":
-        yield from ((reference, False) for reference in _of_pod_group(item))
-    if item["kind"] == "PersistentVolumeClaim" and item["spec"].get("storageClassName"):
-        yield Reference("StorageClass", item["spec"]["storageClassName"]), False
-    if item["kind"] not in WORKLOADS:
-        return
-    template = item["spec"]["template"]
-    git = set(git_volumes(template["spec"]))
-    for reference in references.of_pod(template):
-        yield reference, reference.volume in git
-    scheduler = references.scheduler(template)
-    if scheduler:
-        yield Reference(SCHEDULER, scheduler), False
-    for metadata in (item["metadata"], template.get("metadata") or {}):
-        labels = metadata.get("labels") or {}
-        for label, kind in ((KUEUE_QUEUE, "LocalQueue"), (KUEUE_PRIORITY, "WorkloadPriorityClass")):
-            if labels.get(label):
-                yield Reference(kind, labels[label]), False
-
-
-def _of_pod_group(item: Object) -> Iterator[Reference]:
-    """Return the definition or the feature gate of a PodGroup, its queue and its priority."""
-    group, kind, spec = group_of(item["apiVersion"]), item["kind"], item.get("spec") or {}
-    if group_kind(item) in GATES:
-        yield Reference(GATE, GATES[group_kind(item)])
-    else:
-        yield Reference("CustomResourceDefinition", f"{kind.lower()}s.{group}")
-    queue, priority = spec.get("queue"), spec.get("priorityClassName")
-    if group == GROUPS["Queue"] and queue and queue != VOLCANO_QUEUE:
-        yield Reference("Queue", queue)
-    if priority and ("PriorityClass", priority) not in references.BUILT_IN:
-        yield Reference("PriorityClass", priority)
+        group, kind = group_kind(item)
+        definition = ("CustomResourceDefinition", f"{kind.lower()}s.{group}")
+        gate = GATES.get((group, kind))
+        others.append((GATE, gate) if gate else definition)
+        if group == GROUPS["Queue"] and spec.get("queue") != VOLCANO_QUEUE:
+            others.append(("Queue", spec.get("queue")))
+        others.append(("PriorityClass", spec.get("priorityClassName")))
+    if item["kind"] == "PersistentVolumeClaim":
+        others.append(("StorageClass", spec.get("storageClassName")))
+    if item["kind"] in WORKLOADS:
+        template = spec["template"]
+        git = set(git_volumes(template["spec"]))
+        for reference in references.of_pod(template):
+            yield reference, reference.volume in git
+        others.append((SCHEDULER, references.scheduler(template)))
+        for metadata in (item["metadata"], template.get("metadata") or {}):
+            labels = metadata.get("labels") or {}
+            others.append(("LocalQueue", labels.get(KUEUE_QUEUE)))
+            others.append(("WorkloadPriorityClass", labels.get(KUEUE_PRIORITY)))
+    for kind, name in others:
+        if name and (kind, name) not in references.BUILT_IN:
+            yield Reference(kind, name), False
 
 
 def git_volumes(pod: Object) -> Iterator[str]:

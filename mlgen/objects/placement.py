@@ -84,31 +84,27 @@ def patch(topology: Topology, role: Role) -> dict[str, Any]:
 
 
 def _group(topology: Topology, role: Role) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the labels and annotations that make a pod a member of the job's gang."""
-    job = topology.job
+    """Return the labels and annotations that make a pod a member of the job's gang.
+
+    A single Job has Kueue's queue label on the Job.
+    """
+    job, placement = topology.job, topology.job.scheduling.topology
     gang = job.scheduling.gang
     if gang == "volcano":
         return {}, {"scheduling.k8s.io/group-name": job.name, "volcano.sh/task-spec": role.name}
     if gang == "coscheduling":
         return {"scheduling.x-k8s.io/pod-group": job.name}, {}
-    return _kueue_group(topology) if gang == "kueue" else ({}, {})
-
-
-def _kueue_group(topology: Topology) -> tuple[dict[str, str], dict[str, str]]:
-    """Return Kueue's labels and annotations; a single Job has its queue label on the Job."""
-    job, placement = topology.job, topology.job.scheduling.topology
-    annotations = {}
-    if placement:
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    if is_group(topology):
+        # Kueue reads the priority class, for example, from the pods of a group.
+        labels = {name: value for name, value in job.labels.items() if name.startswith(KUEUE)}
+        labels[KUEUE_QUEUE] = job.scheduling.queue or ""
+        labels["kueue.x-k8s.io/pod-group-name"] = job.name
+        annotations["kueue.x-k8s.io/pod-group-total-count"] = str(pod_count(topology))
+    if placement and is_queued(topology):
         annotations[f"kueue.x-k8s.io/podset-{placement.mode}-topology"] = placement.key
-    if is_single_job(topology):
-        return {}, annotations
-    # Kueue reads the priority class, for example, from the pods of a group.
-    labels = {name: value for name, value in job.labels.items() if name.startswith(KUEUE)} | {
-        KUEUE_QUEUE: job.scheduling.queue or "",
-        "kueue.x-k8s.io/pod-group-name": job.name,
-    }
-    count = {"kueue.x-k8s.io/pod-group-total-count": str(pod_count(topology))}
-    return labels, count | annotations
+    return labels, annotations
 
 
 def _affinity(job: TrainingJob, user_affinity: Mapping[str, Any]) -> dict[str, Any]:
@@ -232,30 +228,22 @@ def with_modest_helpers(
     """
     if not is_queued(topology) or "initContainers" not in spec:
         return spec
-    pod = [spec, *spec["containers"]]
-    requested = {name for each in pod for of in _amounts(each) for name in of}
-    helpers = [
-        _within(each, requested) if each.get("resources") in own else each
-        for each in spec["initContainers"]
-    ]
-    return spec | {"initContainers": helpers}
+    of_pod = [each.get("resources") or {} for each in (spec, *spec["containers"])]
+    kinds = [of.get(kind) or {} for of in of_pod for kind in ("requests", "limits")]
+    requested = {name for amounts in kinds for name in amounts}
 
+    def modest(helper: dict[str, Any]) -> dict[str, Any]:
+        if helper.get("resources") not in own:
+            return helper
+        resources = {
+            kind: {name: amount for name, amount in amounts.items() if name in requested}
+            for kind, amounts in helper["resources"].items()
+        }
+        given = {kind: amounts for kind, amounts in resources.items() if amounts}
+        rest = {name: value for name, value in helper.items() if name != "resources"}
+        return rest | ({"resources": given} if given else {})
 
-def _amounts(container: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the requests and the limits of a container, or of a pod as a whole."""
-    resources = container.get("resources") or {}
-    return [resources.get("requests") or {}, resources.get("limits") or {}]
-
-
-def _within(container: dict[str, Any], requested: Collection[str]) -> dict[str, Any]:
-    """Return a container that requests no other resources than these."""
-    resources = {
-        kind: kept
-        for kind, amounts in container["resources"].items()
-        if (kept := {name: amount for name, amount in amounts.items() if name in requested})
-    }
-    rest = {name: value for name, value in container.items() if name != "resources"}
-    return {**rest, "resources": resources} if resources else rest
+    return spec | {"initContainers": list(map(modest, spec["initContainers"]))}
 
 
 def annotate(topology: Topology, workloads: Sequence[dict[str, Any]]) -> None:
@@ -265,23 +253,16 @@ def annotate(topology: Topology, workloads: Sequence[dict[str, Any]]) -> None:
     """
     if not is_group(topology):
         return
-    annotations = {} if _may_start_again(workloads) else NOT_RETRIED
+    specs = [manifest["spec"] for manifest in workloads]
+    retries = any(spec.get("backoffLimit") or spec.get("backoffLimitPerIndex") for spec in specs)
+    # A group whose pods may be replaced after all have failed has not ended. One with a StatefulSet
+    # runs on meanwhile, because its containers are restarted in place.
+    ends = not retries or any(manifest["kind"] == "StatefulSet" for manifest in workloads)
+    annotations = {**NOT_RETRIED} if ends else {}
     sizes = [role.replicas for role in topology.roles]
     if topology.job.scheduling.topology and sorted(sizes)[:-1] == [1]:
-        annotations = {**annotations, PLACED_TOGETHER: topology.job.name}
+        annotations[PLACED_TOGETHER] = topology.job.name
     for manifest in workloads:
         own = manifest["spec"]["template"]["metadata"].setdefault("annotations", {})
         for name, value in annotations.items():
             own.setdefault(name, value)
-
-
-def _may_start_again(workloads: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether pods may be replaced after all have failed.
-
-    Such a group has not ended. One with a StatefulSet runs on meanwhile, because its containers are
-    restarted in place.
-    """
-    specs = [manifest["spec"] for manifest in workloads]
-    if any(manifest["kind"] == "StatefulSet" for manifest in workloads):
-        return False
-    return any(spec.get("backoffLimit") or spec.get("backoffLimitPerIndex") for spec in specs)
