@@ -67,23 +67,20 @@ def _pod_template(jobset: JobSet, job: ReplicatedJob, index: int) -> SourceValue
     metadata, spec = dict(template.value.get("metadata", {})), dict(template.value["spec"])
     for name in ("subdomain", SCHEDULING_GROUP):
         spec.pop(name, None)
-    of_job, of_set = job.source.get("template"), jobset.builder.resource
-    topologies = [
-        each.get("metadata", "annotations", EXCLUSIVE_TOPOLOGY) for each in (of_job, of_set)
-    ]
-    topology = topologies[0].value or topologies[1].value
+    key = ("metadata", "annotations", EXCLUSIVE_TOPOLOGY)
+    topology = job.source.get("template", *key).value or jobset.builder.resource.get(*key).value
     if topology:
         spec["affinity"] = exclusive_affinity(spec.get("affinity", {}), str(topology))
     for kind, added in _metadata(jobset, job, index, is_exclusive=bool(topology)).items():
         metadata[kind] = metadata.get(kind, {}) | added
-    templates = (p.get("templates") for p in jobset.spec.get("volumeClaimPolicies").items())
-    claims = [item.value["metadata"].get("name") for items in templates for item in items.items()]
-    for name in (name for name in claims if name in _mounted(job)):
-        source = {"claimName": f"{name}-{jobset.builder.name}"}
-        spec["volumes"] = [
-            *spec.get("volumes", []),
-            {"name": name, "persistentVolumeClaim": source},
-        ]
+    for policy in jobset.spec.get("volumeClaimPolicies").items():
+        for name in (
+            claim.value["metadata"].get("name") for claim in policy.get("templates").items()
+        ):
+            if name in _mounted(job):
+                claim = {"claimName": f"{name}-{jobset.builder.name}"}
+                volume = {"name": name, "persistentVolumeClaim": claim}
+                spec["volumes"] = [*spec.get("volumes", []), volume]
     return SourceValue({"metadata": metadata, "spec": spec}, template.path)
 
 
@@ -184,10 +181,8 @@ def _write_claims(jobset: JobSet) -> None:
             if is_kept:
                 jobset.report("deleted-claim", claim, name=claim_name)
             elif ttl:
-                quoted = quote(claim_name)
-                jobset.report(
-                    "kept-claim", claim, name=claim_name, quoted=quoted, seconds=ttl.value
-                )
+                known = {"quoted": quote(claim_name), "seconds": ttl.value}
+                jobset.report("kept-claim", claim, name=claim_name, **known)
             for field in ("labels", "annotations"):
                 if claim.get("metadata", field).value:
                     jobset.report("metadata-of-claim", claim.get("metadata", field), field=field)
@@ -231,15 +226,13 @@ def _write_policies(jobset: JobSet) -> None:
             jobset.report("ttl", ttl, seconds=seconds)
     if spec.get("scheduling"):
         jobset.report("scheduling", spec.get("scheduling"))
-    coordinator = spec.get("coordinator")
-    if coordinator:
-        _check_coordinator(jobset, coordinator)
 
 
-def _check_coordinator(jobset: JobSet, coordinator: SourceValue) -> None:
+def _check_coordinator(jobset: JobSet) -> None:
     """Report a coordinator that is not one of the pods."""
+    coordinator = jobset.spec.get("coordinator")
     name = coordinator.get("replicatedJob")
-    jobset.require_names([name])
+    jobset.require_names([name] if coordinator else [])
     for job in (job for job in jobset.jobs if job.name == name.value):
         counts = {"jobIndex": ("Jobs", job.job_count), "podIndex": ("pods", job.pod_count)}
         for field, (unit, count) in counts.items():
@@ -262,8 +255,7 @@ def _write_success_policy(jobset: JobSet) -> None:
         return
     before = [jobset.completed_before(decider, jobset.jobs) for decider in deciders]
     completed, is_any = frozenset[str]().union(*before), operator.value == "Any"
-    if not is_any:
-        deciders = [decider for decider in deciders if decider.name not in completed]
+    deciders = [decider for decider in deciders if is_any or decider.name not in completed]
     roles = [role for job in deciders for role in job.roles]
     if roles[1:]:
         put(("spec", "successPolicy", "roles"), source, roles)
@@ -273,11 +265,10 @@ def _write_success_policy(jobset: JobSet) -> None:
     elif jobset.job_count(jobset.jobs) > 1:
         put(("spec", "successPolicy", "role"), source, roles[0])
         last = {"name": deciders[0].name, "status": "Complete"}
-        waiting = [
-            (job, item) for job in jobset.running for item in job.source.get("dependsOn").items()
-        ]
-        for job, dependency in (pair for pair in waiting if pair[1].value == last):
-            jobset.report("never-starts", dependency, decider=last["name"], name=job.name)
+        for job in jobset.running:
+            for dependency in job.source.get("dependsOn").items():
+                if dependency.value == last:
+                    jobset.report("never-starts", dependency, decider=last["name"], name=job.name)
     _write_success_count(jobset, None if roles[1:] else deciders[0])
     if jobset.job_count(job for job in jobset.jobs if job.name not in completed) > 1:
         put(("spec", "runPolicy", "cleanPodPolicy"), source, "Running")
@@ -299,9 +290,8 @@ def _write_success_count(jobset: JobSet, decider: ReplicatedJob | None) -> None:
         if job is decider and count is not None:
             jobset.put(("spec", "successPolicy", "replicas"), rules, count)
         elif rules:
-            jobset.report(
-                "all-succeed" if job is decider else "all-of-another", rules, name=job.name
-            )
+            problem = "all-succeed" if job is decider else "all-of-another"
+            jobset.report(problem, rules, name=job.name)
 
 
 GROUP = "jobset.x-k8s.io"
@@ -322,6 +312,7 @@ def _convert(builder: Builder) -> None:
     _write_success_policy(jobset)
     write_restarts(jobset)
     _write_policies(jobset)
+    _check_coordinator(jobset)
     _write_claims(jobset)
     _drop_placement_annotations(jobset)
     _check_network(jobset)

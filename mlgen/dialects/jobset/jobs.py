@@ -49,9 +49,9 @@ class ReplicatedJob:
         failures: the ways in which its Jobs fail because a pod does.
         is_step: it has one pod and is alone, or others wait for it to complete. That pod is
             replaced, which starts the step again.
-        in_gang: its Jobs restart together with those of the gang.
         is_alone: in the gang, a pod that fails is replaced by itself; a disrupted pod restarts all
             of the gang.
+        restarts_all: in the gang, any pod that fails restarts all of it.
     """
 
     name: str
@@ -61,8 +61,8 @@ class ReplicatedJob:
     first_index: int
     failures: tuple[Failure, ...] = ()
     is_step: bool = False
-    in_gang: bool = False
     is_alone: bool = False
+    restarts_all: bool = False
 
     @property
     def spec(self) -> SourceValue:
@@ -73,11 +73,6 @@ class ReplicatedJob:
     def pod_template(self) -> SourceValue:
         """The pod template of each Job."""
         return self.spec.get("template")
-
-    @property
-    def restarts_all(self) -> bool:
-        """Return whether a pod that fails restarts the gang."""
-        return self.in_gang and not self.is_alone
 
     @property
     def roles(self) -> list[str]:
@@ -102,12 +97,10 @@ class ReplicatedJob:
     @property
     def main_container(self) -> SourceValue:
         """The first container that a rule on exit codes names, else the first of the pod."""
-        containers = list(self.pod_template.get("spec", "containers").items())
-        named = [
-            rule.get("onExitCodes", "containerName").value
-            for rule in self.pod_failure_rules.items()
-        ]
-        return next((item for item in containers if item.value["name"] in named), containers[0])
+        first, *others = self.pod_template.get("spec", "containers").items()
+        rules = self.pod_failure_rules.items()
+        named = [rule.get("onExitCodes", "containerName").value for rule in rules]
+        return next((item for item in (first, *others) if item.value["name"] in named), first)
 
     def matched_codes(self, rule: SourceValue) -> frozenset[int]:
         """Return the exit codes of the main container that a rule matches."""
@@ -138,6 +131,7 @@ class JobSet(Resource):
     Attributes:
         jobs: the replicated Jobs in their order.
         rules: those of the failurePolicy that are evaluated.
+        together: the gang: the replicated Jobs whose Jobs restart together.
     """
 
     dialect = "jobset"
@@ -146,6 +140,7 @@ class JobSet(Resource):
         super().__init__(builder)
         self.jobs: list[ReplicatedJob] = []
         self.rules: list[SourceValue] = []
+        self.together: list[ReplicatedJob] = []
         for source in self.spec.get("replicatedJobs").items():
             self._read_job(source, source.get("name"))
 
@@ -200,10 +195,9 @@ class JobSet(Resource):
         """Return whether there are more Jobs than roles in a job, and report it."""
         total = self.job_count(self.jobs)
         if total > ROLES:
-            largest = max(self.jobs, key=lambda job: job.job_count).source
-            self.report(
-                "too-many-jobs", largest.get("replicas") or largest, total=total, most=ROLES
-            )
+            job = max(self.jobs, key=lambda job: job.job_count).source
+            source = job.get("replicas") or job
+            self.report("too-many-jobs", source, total=total, most=ROLES)
         return total > ROLES
 
     def require_names(self, names: Iterable[SourceValue]) -> None:

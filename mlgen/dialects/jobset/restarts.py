@@ -52,25 +52,22 @@ def read_restarts(jobset: JobSet) -> None:
     gang = _gang([job for job in running if not job.is_per_index and not job.is_step], peers)
     if gang and jobset.is_queued:
         jobset.report("queued-gang", policy, label=KUEUE_QUEUE)
-        gang = []
-    for job in gang:
+    else:
+        jobset.together = gang
+    for job in jobset.together:
         by_code = [failure for failure in job.failures if failure.codes]
         at_once = any(failure.scope and not failure.retries for failure in by_code)
-        job.in_gang = True
         job.is_alone = not at_once and any(failure.retries for failure in by_code)
+        job.restarts_all = not job.is_alone
 
 
 def _failures(jobset: JobSet, job: ReplicatedJob) -> Iterator[Failure]:
     """Yield the ways in which the Jobs of a replicated Job fail because a pod does."""
     limit, max_restarts = job.spec.get("backoffLimit").value, _max_restarts(jobset)
-    permanent = job.permanent_codes
+    limit, permanent = DEFAULT_BACKOFF_LIMIT if limit is None else limit, job.permanent_codes
     for reason, codes, retries in (
         ("PodFailurePolicy", permanent, 0),
-        (
-            "BackoffLimitExceeded",
-            EXIT_CODES - permanent,
-            DEFAULT_BACKOFF_LIMIT if limit is None else limit,
-        ),
+        ("BackoffLimitExceeded", EXIT_CODES - permanent, limit),
     ):
         if codes or (reason == "PodFailurePolicy" and _fails_on_disruption(job)):
             scope, counts, source = _reaction(jobset, job, reason)
@@ -86,9 +83,8 @@ def _max_restarts(jobset: JobSet) -> int:
 def _fails_on_disruption(job: ReplicatedJob) -> bool:
     """Return whether a pod that is drained or preempted fails the Job at once."""
     for rule in job.pod_failure_rules.items():
-        for condition in rule.get("onPodConditions").items():
-            if condition.value["type"] == DISRUPTED:
-                return bool(rule.value["action"] == "FailJob")
+        if DISRUPTED in [item["type"] for item in rule.value.get("onPodConditions", [])]:
+            return bool(rule.value["action"] == "FailJob")
     return False
 
 
@@ -137,12 +133,12 @@ def _gang(jobs: list[ReplicatedJob], peers: dict[str, frozenset[str]]) -> list[R
 
 def write_restarts(jobset: JobSet) -> None:
     """Write `restartScope` and the number of restarts; report what is different from JobSet."""
-    builder, gang = jobset.builder, [job for job in jobset.running if job.in_gang]
+    gang, policy = jobset.together, jobset.spec.get("failurePolicy")
     if gang:
-        policy = jobset.spec.get("failurePolicy")
         source = policy.get("maxRestarts") if _max_restarts(jobset) else policy
-        every = all(job.in_gang for job in jobset.jobs if job.job_count)
-        builder.restart_together(source, "All" if every else [r for job in gang for r in job.roles])
+        every = all(job in gang for job in jobset.jobs if job.job_count)
+        scope = "All" if every else [role for job in gang for role in job.roles]
+        jobset.builder.restart_together(source, scope)
         failures = [failure for job in gang if job.restarts_all for failure in job.failures]
         limit = max((failure.limit for failure in failures if failure.codes), default=0)
         jobset.put(("spec", "runPolicy", "backoffLimit"), source, limit)
@@ -162,7 +158,7 @@ def write_restarts(jobset: JobSet) -> None:
             _report_uncounted(jobset, job.failures)
         for failure in job.failures:
             if failure.codes and not job.is_step:
-                _report_failure(jobset, job, failure, is_gang=gang == [job])
+                _report_failure(jobset, job, failure)
 
 
 def _report_uncounted(jobset: JobSet, failures: Collection[Failure]) -> None:
@@ -173,12 +169,9 @@ def _report_uncounted(jobset: JobSet, failures: Collection[Failure]) -> None:
             jobset.report("uncounted", failure.source)
 
 
-def _report_failure(jobset: JobSet, job: ReplicatedJob, failure: Failure, *, is_gang: bool) -> None:
-    """Report a failure after which JobSet restarts more, less or later than here.
-
-    `is_gang` is true if the gang is this replicated Job alone.
-    """
-    problem, source = "", failure.source
+def _report_failure(jobset: JobSet, job: ReplicatedJob, failure: Failure) -> None:
+    """Report a failure after which JobSet restarts more, less or later than here."""
+    problem, source, is_gang = "", failure.source, jobset.together == [job]
     if job.restarts_all and failure.retries:
         problem, source = "first-replaced", job.spec.get("backoffLimit") or job.spec
     elif job.restarts_all and failure.scope == "Job" and not (is_gang and job.job_count == 1):
@@ -191,9 +184,6 @@ def _report_failure(jobset: JobSet, job: ReplicatedJob, failure: Failure, *, is_
         limit = "all" if failure.limit == ENDLESS else f"up to {failure.limit}"
         jobset.report(problem, source, name=job.name, limit=limit, retries=failure.retries)
 
-
-LIMITS = ("backoffLimit", "backoffLimitPerIndex", "maxFailedIndexes")
-"""Fields of a Job that a role has under the same names."""
 
 NEEDS_NEVER = ("podFailurePolicy", "backoffLimitPerIndex")
 """Fields of a Job that Kubernetes accepts only with restartPolicy Never."""
@@ -225,14 +215,12 @@ def write_retries(jobset: JobSet, job: ReplicatedJob) -> None:
     else:
         if job.is_alone:
             jobset.put_all(job, "restartScope", jobset.spec.get("failurePolicy"), "Replica")
-        for name in LIMITS:
+        for name in ("backoffLimit", "backoffLimitPerIndex", "maxFailedIndexes"):
             jobset.put_all(job, name, spec.get(name))
         _write_limit(jobset, job, restart_policy)
-    replaced = spec.get("podReplacementPolicy")
-    if replaced and replaced.value != (
-        "Failed" if restart_policy == "Never" else "TerminatingOrFailed"
-    ):
-        jobset.report("replaced-late" if restart_policy == "Never" else "replaced-early", replaced)
+    replaced, is_late = spec.get("podReplacementPolicy"), restart_policy == "Never"
+    if replaced and replaced.value != ("Failed" if is_late else "TerminatingOrFailed"):
+        jobset.report("replaced-late" if is_late else "replaced-early", replaced)
 
 
 def _write_limit(jobset: JobSet, job: ReplicatedJob, restart_policy: str) -> None:
@@ -247,9 +235,7 @@ def _write_limit(jobset: JobSet, job: ReplicatedJob, restart_policy: str) -> Non
         last = max(failures, key=lambda failure: failure.limit)
         if last.scope:
             jobset.put_all(job, limit, last.source, last.limit)
-        elif not written and (
-            restart_policy == "Never" or any(each.in_gang for each in jobset.jobs)
-        ):
+        elif not written and (restart_policy == "Never" or jobset.together):
             jobset.put_all(job, limit, written, DEFAULT_BACKOFF_LIMIT)
     rules = job.pod_failure_rules
     if rules and permanent == EXIT_CODES:
@@ -259,15 +245,13 @@ def _write_limit(jobset: JobSet, job: ReplicatedJob, restart_policy: str) -> Non
 
 
 def _write_codes(
-    jobset: JobSet, job: ReplicatedJob, source: SourceValue, permanent: Collection[int]
+    jobset: JobSet, job: ReplicatedJob, source: SourceValue, permanent: frozenset[int]
 ) -> None:
     """Write the restart policy ExitCode, if there are permanent exit codes."""
     if permanent:
         jobset.put_all(job, "restartPolicy", source, "ExitCode")
         if permanent != PERMANENT_EXIT_CODES:
-            jobset.put_all(
-                job, "retryableExitCodes", source, sorted(EXIT_CODES.difference(permanent))
-            )
+            jobset.put_all(job, "retryableExitCodes", source, sorted(EXIT_CODES - permanent))
 
 
 def _check_rule(jobset: JobSet, job: ReplicatedJob, rule: SourceValue) -> None:
@@ -293,7 +277,7 @@ def _check_condition(
     fails = not _reaction(jobset, job, "PodFailurePolicy")[0]
     if condition.value["type"] != DISRUPTED:
         jobset.report("condition-counts" if ignored else "condition", condition)
-    elif ignored and job.in_gang:
+    elif ignored and job in jobset.together:
         jobset.report("disrupted-alone", condition)
-    elif not ignored and (fails or not job.in_gang):
+    elif not ignored and (fails or job not in jobset.together):
         jobset.report("disrupted", condition)

@@ -116,8 +116,6 @@ def write_scheduler_metadata(job: VolcanoJob) -> None:
 HOST_FILES = "/etc/volcano"
 """Where the plugin svc mounts the files with host names."""
 
-SSH = ".ssh"
-
 
 @dataclass
 class PodAdditions:
@@ -205,16 +203,13 @@ def _write_ssh(job: VolcanoJob, additions: PodAdditions) -> None:
     # A volume in a job file needs a mount. This one must not hide the folder with the keys.
     volume = {"mountPath": "/mlgen/ssh-config", "files": {"config": config}}
     job.put(("spec", "volumes", "ssh-config"), source, volume)
-    keys = [{"key": key, "path": f"{SSH}/{file}"} for file, key in TABLES["sshKeys"].items()]
-    items = [{"key": "config", "path": f"{SSH}/config"}]
-    projected = [
-        {"secret": {"name": secret, "items": keys}},
-        {"configMap": {"name": f"{secret}-config", "items": items}},
-    ]
+    items = TABLES["sshFiles"]
+    keys = {"secret": {"name": secret, "items": items["secret"]}}
+    config_map = {"configMap": {"name": f"{secret}-config", "items": items["configMap"]}}
     mode = 0o600 if folder.value == PLUGINS["ssh"]["ssh-key-file-path"] else 0o644
-    sources = {"sources": projected, "defaultMode": mode}
-    additions.volumes.append({"name": "ssh-keys", "projected": sources})
-    additions.mounts.append({"name": "ssh-keys", "mountPath": folder.value, "subPath": SSH})
+    projected = {"sources": [keys, config_map], "defaultMode": mode}
+    additions.volumes.append({"name": "ssh-keys", "projected": projected})
+    additions.mounts.append({"name": "ssh-keys", "mountPath": folder.value, "subPath": ".ssh"})
     namespace = job.builder.data["metadata"].get("namespace")
     option = f" -n {quote(str(namespace))}" if namespace else ""
     written = [job.argument("ssh", f"ssh-{name}-key") for name in ("private", "public")]

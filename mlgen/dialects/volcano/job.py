@@ -33,9 +33,9 @@ name the two, because Volcano starts both at once and restarts the first until i
 `deciding` the arguments that name the task that decides, and `decidingNames` the parts of names by
 which it is guessed, the preferred one first. `frameworks` has the plugins that are also frameworks
 of mlgen, with their roles: arguments of these names name tasks. `rayPorts` has the ports that the
-plugin ray adds to the head, by the arguments that set them, and `sshKeys` the files that the plugin
-ssh mounts, with their keys in the Secret. Volcano copies the labels and annotations in `inherited`
-from the job to its pods. `actions` and `events` say in messages what Volcano does and when.
+plugin ray adds to the head, by the arguments that set them, and `sshFiles` the files that the
+plugin ssh mounts, with their keys. Volcano copies the labels and annotations in `inherited` from
+the job to its pods. `actions` and `events` say in messages what Volcano does and when.
 """
 
 PLUGINS: dict[str, dict[str, object]] = TABLES["plugins"]

@@ -18,7 +18,6 @@ from mlgen.dialects.volcano.job import (
     Policy,
     Task,
     VolcanoJob,
-    parse_policies,
 )
 
 MAX_RETRY = 3
@@ -263,15 +262,13 @@ def _report_differences(job: VolcanoJob, gang: Gang) -> None:
     What happens instead is described for the first of its events.
     """
     events = TABLES["events"]
-    policies = list(parse_policies(job.spec.get("policies")))
-    for task in job.running:
-        policies += parse_policies(task.source.get("policies"))
-    for policy in policies:
+    policies = {policy.source.path: policy for task in job.running for policy in task.policies}
+    for _, policy in sorted(policies.items()):
         found: dict[Event, tuple[str, Task]] = {}
         for task in job.running:
             for event in policy.events:
                 applied = task.policy_for(event) if event in events else task.by_code.get(event)
-                if applied == policy or event in OF_THE_JOB:
+                if applied is policy or event in OF_THE_JOB:
                     problem = _difference(job, gang, policy, event, task)
                     if problem:
                         found.setdefault(event, (problem, task))
