@@ -5,18 +5,18 @@ waits for in its own replicas is a line in its box.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Literal
+from typing import Any, Literal
 
 from mlgen.kubernetes import pod_resources
 from mlgen.kubernetes.pod_resources import GPU
-from mlgen.output.columns import counted, named
+from mlgen.output.pages import page
 from mlgen.output.summary import required
 from mlgen.result import Rendered
 from mlgen.show.groups import Group, groups, ranked, referred, replicas_by_role, span, stored
-from mlgen.topology import Role, Topology, Wait
+from mlgen.topology import Wait
 
 Shape = Literal["Job", "StatefulSet", "supervisor", "service", "storage"]
 
@@ -94,6 +94,13 @@ class Picture:
 def picture(rendered: Rendered) -> Picture:
     """Return the picture of a job."""
     topology, rows = rendered.topology, groups(rendered)
+    supervisor = tensorboard = None
+    if topology.supervised:
+        texts = _texts("supervisor", topology=topology)
+        supervisor = Box("supervisor", "supervisor", texts, topology.decides != "one")
+    if topology.job.tensorboard:
+        texts = ("TensorBoard", "Deployment and Service", f"port {topology.job.tensorboard.port}")
+        tensorboard = Box("tensorboard", "service", texts)
     names = _names(rows)
     stores = list(_stores(rows))
     shared = [box.name for box, users in stores if len(users) == len(rows) > 1]
@@ -105,11 +112,11 @@ def picture(rendered: Rendered) -> Picture:
     )
     return Picture(
         f"{topology.job.name}: {topology.job.framework}",
-        _frame(topology),
+        Box("service", "service", _texts("service", topology=topology)),
         tuple(_role_box(group, name) for group, name in zip(rows, names, strict=True)),
-        (*(box for box, _ in stores), *_tensorboard(topology)),
+        (*(box for box, _ in stores), *([tensorboard] if tensorboard else [])),
         tuple(shared),
-        _supervisor(topology) if topology.supervised else None,
+        supervisor,
         (*_arrows(topology.job.name, rows, names), *uses),
     )
 
@@ -119,43 +126,27 @@ def _names(rows: Sequence[Group]) -> list[str]:
     return ["role_" + re.sub(r"[^a-z0-9]+", "_", group.name.lower()).strip("_") for group in rows]
 
 
-def _frame(topology: Topology) -> Box:
-    """Return the headless Service that gives every pod its name."""
-    job, role = topology.job, topology.roles[0]
-    texts = [
-        f"Service {job.name}",
-        f"addresses such as {job.name}-{role.name}-{role.index or 0}.{job.name}",
-    ]
-    gang = job.scheduling.gang
-    if gang != "none":
-        texts.append(f"{gang} starts all pods together")
-    return Box("service", "service", tuple(texts))
+def _texts(shape: Shape, **values: Any) -> tuple[str, ...]:
+    """Return the lines of a box."""
+    return tuple(page("graph/box.txt", shape=shape, **values).splitlines())
 
 
 def _role_box(group: Group, name: str) -> Box:
     role = group.role
-    shown = group.replicas > 1 or not group.whole
-    texts = [f"{role.name} {group.indexes}" if shown else role.name]
-    if role.decides:
-        texts.append(f"decides: {required(role)}".removesuffix(": "))
-    one = f"{group.kind}, {counted(group.replicas, 'replica')}"
-    many = f"{len(group.workloads)} {group.kind}"
-    texts += [many if len(group.workloads) > 1 else one, *_resources(group)]
-    if role.port is not None:
-        texts.append(f"port {role.port}")
-    if role.merged:
-        texts.append(f"ranks of {named(role.merged)}")
-    if role.max_replicas and role.max_replicas > role.replicas:
-        texts.append(f"elastic, up to {role.max_replicas}")
-    texts += dict.fromkeys(text for wait in role.waits for text in _own_wait(group, wait))
-    if any("create" in right.verbs and right.resource == "pods" for right in role.rights):
-        texts.append("creates pods")
     shape: Shape = "StatefulSet" if role.serves else "Job"
-    return Box(name, shape, tuple(texts), role.decides)
+    texts = _texts(
+        shape,
+        group=group,
+        required=required(role),
+        resources=_resources(group),
+        waits=dict.fromkeys(text for wait in role.waits for text in _own_wait(group, wait)),
+        creates_pods=any("create" in r.verbs and r.resource == "pods" for r in role.rights),
+    )
+    return Box(name, shape, texts, role.decides)
 
 
-def _resources(group: Group) -> Iterator[str]:
-    """Yield what a replica requests, in a line: `8 GPUs, 32 CPU, 256Gi`; nothing for nothing."""
+def _resources(group: Group) -> list[str]:
+    """Return what a replica requests: `8 GPUs`, `32 CPU`, `256Gi`."""
     requests = pod_resources.lasting(group.pod, "requests")
     parts = []
     for name in ranked(requests):
@@ -163,8 +154,7 @@ def _resources(group: Group) -> Iterator[str]:
         if name.endswith(GPU):
             unit = "GPU" if requests[name] == "1" else "GPUs"
         parts.append(requests[name] if name == "memory" else f"{requests[name]} {unit}")
-    if parts:
-        yield f"{', '.join(parts)}{' each' if group.replicas > 1 else ''}"
+    return parts
 
 
 def _own_wait(group: Group, wait: Wait) -> Iterator[str]:
@@ -219,45 +209,6 @@ def _wait_label(wait: Wait, total: int) -> str:
     if wait.started:
         return "waits for its start"
     return f"waits for port {wait.port}{which}" if wait.port else f"waits for the name{which}"
-
-
-def _tensorboard(topology: Topology) -> Iterator[Box]:
-    settings = topology.job.tensorboard
-    if settings:
-        texts = ("TensorBoard", "Deployment and Service", f"port {settings.port}")
-        yield Box("tensorboard", "service", texts)
-
-
-def _supervisor(topology: Topology) -> Box:
-    decides = topology.decides != "one"
-    badge = ["decides"] if decides else []
-    texts = ("supervisor", *badge, "Job", *_supervision(topology))
-    return Box("supervisor", "supervisor", texts, decides)
-
-
-def _supervision(topology: Topology) -> Iterator[str]:
-    """Yield what the supervisor does, in short lines."""
-    policy = topology.job.run_policy
-    ordered = _once(role for role in topology.roles if role.orders)
-    if ordered:
-        yield f"starts {named(ordered)}"
-    gang = _once(role for role in topology.roles if role.gang)
-    if gang:
-        every = len(gang) == len(_once(topology.roles))
-        yield f"restarts {'all replicas' if every else named(gang)} together"
-    if not all(role.decides for role in topology.roles):
-        yield "ends the job if a role fails"
-    else:
-        yield "ends the job if it cannot go on"
-    verb = {"All": "deletes", "Running": "stops"}.get(policy.clean_pod_policy)
-    if verb:
-        yield f"{verb} the rest at the end"
-    if policy.ttl_seconds_after_finished is not None:
-        yield "deletes the job later"
-
-
-def _once(roles: Iterable[Role]) -> list[str]:
-    return list(dict.fromkeys(role.name for role in roles))
 
 
 def _stores(rows: Sequence[Group]) -> Iterator[tuple[Box, Collection[int]]]:
