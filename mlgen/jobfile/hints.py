@@ -1,13 +1,14 @@
 """A name or a value at a wrong place in a job file → what to write instead.
 
 A hint comes from the schemas, which know where each name belongs and of which type each value is,
-from a similar name ("did you mean"), or from `CONFUSIONS`, the names that other tools use.
+from a similar name ("did you mean"), or from a table of the names that other tools use.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 from mlgen.flow import MAX_FLOW, flow, words
@@ -16,64 +17,19 @@ from mlgen.jobfile.schema import base
 from mlgen.kubernetes.definitions import definition
 from mlgen.kubernetes.quantity import cure
 from mlgen.problems import SURE, Problem, ValuePath, choice, did_you_mean, similar
+from mlgen.resources import folder
 
-CONFUSIONS = {
-    "roles.ROLE.replicas": (
-        "completions instances nnodes nodecount nodes numnodes numreplicas numworkers parallelism"
-        " replicacount replicas size workercount workers worldsize"
-    ),
-    ".resources: {cpu: VALUE}": "cpu cpus numcpu numcpus",
-    ".resources: {memory: VALUE}": "mem memory ram",
-    ".resources: {ephemeral-storage: VALUE}": "disk ephemeralstorage storage",
-    ".resources: {nvidia.com/gpu: VALUE}": (
-        "gpu gpucount gpus gpuspernode gpusperworker numgpu numgpus nvidia.com/gpu nvidiagpu"
-    ),
-    ".resources.limits": "limits",
-    ".resources.requests": "requests",
-    ".args": "arguments",
-    ".command": "cmd entrypoint script",
-    ".env": "environment environmentvariables envvars variables",
-    ".imagePullPolicy": "pullpolicy",
-    ".volumes: {NAME: {mountPath: …}}": "volumemounts",
-    ".workingDir": "cwd workdir",
-    ".template.spec.imagePullSecrets": "imagepullsecret pullsecrets",
-    ".template.spec.priorityClassName": "priority priorityclass priorityclassname",
-    "spec.network.host": "hostnetwork",
-    "spec.options.implementation": "mpiimplementation",
-    "spec.roles": "roles",
-    "spec.roles: ROLES": "replicaspecs replicatedjobs taskgroups tasks",
-    "spec.runPolicy.activeDeadlineSeconds": "deadline timeout",
-    "spec.runPolicy.backoffLimit": "maxretries retries",
-    "spec.runPolicy.ttlSecondsAfterFinished": "ttl",
-    "spec.scheduling": "schedulingpolicy",
-}
-"""Places of the job file, and the names of other tools for them: Slurm's, torchrun's, Ray's.
 
-Names are normalized. A place that begins with a dot is in a role, or in `spec` for all roles.
-Fields of the job file and of Kubernetes, and options, are not listed: the schemas have their names.
-"""
+@cache
+def table(name: str) -> Mapping[str, str]:
+    """Return a table of `schemas/hints.json`, which says what each is."""
+    found: Mapping[str, str] = json.loads((folder("schemas") / "hints.json").read_bytes())[name]
+    return found
+
 
 REPLICAS = "roles.ROLE.replicas"
 CONTAINER = ".template: {spec: {containers: [{name: MAIN, FIELD: …}]}}"
 SLOT = re.compile(r"\b(MAIN|ROLES?|VALUE)\b")
-
-IN_VOLUMES = {
-    "configMap": "configmapname",
-    "mountPath": "mount path",
-    "pvc": "claim claimname persistentvolumeclaim volumeclaimname",
-    "secret": "secretname",
-}
-"""The fields of a volume's short form, and other names for them."""
-
-VALUES = {
-    "Never": "fail no",
-    "OnFailure": "onerror onfail",
-    "ReadOnlyMany": "rox",
-    "ReadWriteMany": "rwx",
-    "ReadWriteOnce": "rwo",
-    "ReadWriteOncePod": "rwop",
-}
-"""Values that schemas list, and other words for them: systemd's, and kubectl's."""
 
 MAX_WRITTEN = 50
 """The number of characters of a value that a hint shows at its new place."""
@@ -152,11 +108,11 @@ class JobFile:
 
     @cached_property
     def targets(self) -> dict[str, str]:
-        """The place of every name that is known, as in `CONFUSIONS`, by the normalized name."""
+        """The place of every name that is known, by the normalized name."""
         rows = [
             *((name, f"spec.roles.{name}") for name in self.role_names),
             *((name, f"spec.options.{name}") for name in self.options),
-            *((name, place) for place, names in CONFUSIONS.items() for name in names.split()),
+            *((name, place) for place, names in table("fields").items() for name in names.split()),
             *self.places(self.schema),
             *((name, f"roles.ROLE.{name}") for name in self.role_fields),
             *((name, f".template.spec.{name}") for name in definition("PodSpec").fields),
@@ -220,7 +176,7 @@ def for_field(job: JobFile, path: ValuePath, name: str, value: Any, known: Seque
     if same:
         return f'did you mean "{same}"?'
     if "volumes" in path[:-1]:
-        meant = _meant(name, IN_VOLUMES)
+        meant = _meant(name, "volumes")
         claim = value.get("claimName") if meant == "pvc" and isinstance(value, dict) else value
         return _write(meant, claim) if meant else choice(name, known)
     is_role = _is_role(path)
@@ -267,7 +223,7 @@ def _elsewhere(job: JobFile, path: ValuePath, name: str, value: Any) -> str:
         target, value = f".template.metadata.{name}", None
     elif target.startswith("spec.roles."):
         value = {"replicas": value} if type(value) is int else None
-    elif target.startswith("spec.") and target in CONFUSIONS and isinstance(value, dict):
+    elif target.startswith("spec.") and target in table("fields") and isinstance(value, dict):
         value = None  # its fields have other names, too
     if target.startswith("."):
         target = target[1:] if path == SPEC or is_role else f"spec{target}"
@@ -309,15 +265,14 @@ def _write(target: str, value: Any) -> str:
     return f"write {target}: {written}"
 
 
-def _meant(name: str, table: Mapping[str, str]) -> str:
+def _meant(name: str, kind: str) -> str:
     """Return the name that is meant by another one, or ""."""
-    return next((meant for meant, names in table.items() if normalized(name) in names.split()), "")
+    rows = table(kind).items()
+    return next((meant for meant, names in rows if normalized(name) in names.split()), "")
 
 
 WORD_LISTS = ("command", "args")
 """Fields that are lists of the words of a command line."""
-
-BOOLEANS = {"true": "true yes on", "false": "false no off"}
 
 
 def for_type(path: ValuePath, types: Sequence[str], value: Any, text: str | None) -> str:
@@ -361,7 +316,7 @@ def _for_list(path: ValuePath, types: Sequence[str], value: list[Any]) -> str:
 
 def _for_string(path: ValuePath, types: Sequence[str], value: str) -> str:
     """Return how to write a string as another type."""
-    word = _meant(value, BOOLEANS) if "boolean" in types else ""
+    word = _meant(value, "booleans") if "boolean" in types else ""
     if ("integer" in types and value.isdecimal()) or (word and word == value):
         return "remove the quotes"
     if word:
@@ -409,7 +364,7 @@ def _short(value: Any) -> str:
 
 def for_choice(value: str, allowed: Sequence[str]) -> str:
     """Return which of the allowed values is meant, or all of them."""
-    meant = _meant(value, VALUES)
+    meant = _meant(value, "values")
     if not meant or meant not in allowed:
         meant = value
     return choice(_same(value, allowed) or meant, allowed)

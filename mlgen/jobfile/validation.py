@@ -17,7 +17,6 @@ from mlgen.documents import overrides
 from mlgen.documents.document import Document
 from mlgen.jobfile import hints
 from mlgen.jobfile.hints import JobFile, Owners
-from mlgen.jobfile.patterns import LINE, PATH, SSH_FOLDER, TEXT, python_pattern
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.problems import (
     Code,
@@ -31,16 +30,6 @@ from mlgen.problems import (
     shown,
 )
 
-TYPES = {
-    "array": "a list",
-    "boolean": "true or false",
-    "integer": "an integer",
-    "number": "a number",
-    "object": "a mapping",
-    "string": "a string",
-}
-"""How a message names the types of JSON Schema."""
-
 ROLES = ("spec", "roles")
 
 BOUNDS = {
@@ -49,42 +38,6 @@ BOUNDS = {
     ("maxItems", bounds.ROLES): "split it into several jobs",
 }
 """The rules of schemas that are bounds of mlgen: what to do about each."""
-
-PATTERNS = {
-    LINE: "use a single line without control characters",
-    PATH: "use an absolute path",
-    SSH_FOLDER: "use an absolute path of letters, digits, dashes, underscores and dots",
-    r"^[-._/:@A-Za-z0-9]*$": "use a reference to an image",
-    TEXT: "remove the character U+0000, which no command line can have",
-    r"^(?!-|ext::)[^\x00-\x1f\x7f]*$": "use a URL that git can fetch",
-    r"^(?!-)[^\x00-\x1f\x7f]*$": "use a name that does not start with a dash",
-    r"^[0-9]+$": "use digits only",
-    r"^[^=\x00-\x1f\x7f]+$": "use a name without =",
-    r"^(?!mlgen[.]dev/)": "use another prefix; mlgen.dev/ is reserved",
-    r"^[-._a-zA-Z0-9]+$": "use letters, digits, dashes, underscores and dots",
-    r"^[a-z][a-z0-9_]*$": "use lower-case letters, digits and underscores, starting with a letter",
-    r"^[a-z]([-a-z0-9]*[a-z0-9])?$": (
-        "use lower-case letters, digits and dashes, starting with a letter and not ending with a"
-        " dash"
-    ),
-    r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$": (
-        "use lower-case letters, digits and dashes, starting and ending with a letter or digit"
-    ),
-    r"^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$": (
-        "use lower-case letters, digits, dashes and dots, starting and ending with a letter or"
-        " digit"
-    ),
-    "^(exclude|include|(args|metadata|spec)[.].+)$": (
-        "use a path such as args.lr or spec.env.SEED, or exclude or include"
-    ),
-    "^(args|metadata|spec)[.].+$": "use a path such as args.lr or spec.env.SEED",
-    r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$": (
-        "use letters, digits, dashes, underscores and dots, starting and ending with a letter or"
-        " digit"
-    ),
-}
-"""What to write to match a pattern of a schema, for messages. Other patterns have examples."""
-
 
 Definitions = Mapping[str, Any]
 """The schemas to which `$ref` refers, by name."""
@@ -147,6 +100,15 @@ def _is_text(value: str, schema: Mapping[str, Any], _: Definitions) -> bool:
     if "pattern" in schema and not re.search(python_pattern(schema["pattern"]), value):
         return False
     return _is_within(len(value), schema, "minLength", "maxLength")
+
+
+def python_pattern(pattern: str) -> str:
+    r"""Return a pattern for Python's `re.search` that matches the same texts.
+
+    `$` at the end is the end of the text in JSON Schema (ECMA 262, 22.2.2.4). In Python, it also
+    matches before a line feed there. No pattern of mlgen has it anywhere else.
+    """
+    return f"{pattern[:-1]}\\Z" if pattern.endswith("$") else pattern
 
 
 def _is_number(value: float, schema: Mapping[str, Any], _: Definitions) -> bool:
@@ -341,7 +303,7 @@ def _bad_name(path: ValuePath, name: str, error: Any, job: JobFile) -> tuple[str
     hint = job.for_role(name) if path == ROLES and job.is_job_file else ""
     if rule == "enum":
         return f'unknown role "{name}"', hint or choice(name, limit), "unknown-role"
-    return f'invalid name "{name}"', hint or PATTERNS.get(limit, ""), "bad-value"
+    return f'invalid name "{name}"', hint or hints.table("patterns").get(limit, ""), "bad-value"
 
 
 def _bad_value(error: Any, text: str | None, job: JobFile) -> tuple[str, str, Code]:
@@ -356,7 +318,8 @@ def _bad_value(error: Any, text: str | None, job: JobFile) -> tuple[str, str, Co
     repeated = shown(value, text)
     if rule == "type":
         types = limit if isinstance(limit, list) else [limit]
-        expected = " or ".join(TYPES[name] for name in types if name in TYPES)
+        named = hints.table("types")
+        expected = " or ".join(named[name] for name in types if name in named)
         message = f"expected {expected}, got {described(value, text)}"
         path = tuple(error.absolute_path)
         hint = job.for_role(path[2]) if job.is_job_file and path[:-1] == ROLES else ""
@@ -377,7 +340,7 @@ def _bad_value(error: Any, text: str | None, job: JobFile) -> tuple[str, str, Co
 
 def _pattern_hint(pattern: str, schema: Mapping[str, Any]) -> str:
     """Return what to write to match a pattern: its description, its examples, or both."""
-    description = PATTERNS.get(pattern, "")
+    description = hints.table("patterns").get(pattern, "")
     examples = _listed([json.dumps(example) for example in schema.get("examples", [])], "or")
     if description and examples:
         return f"{description}, for example {examples}"

@@ -8,10 +8,9 @@ import yaml
 from jsonschema import Draft7Validator
 from support import ROOT
 
-from mlgen import bounds, dialects
+from mlgen import bounds, dialects, frameworks
 from mlgen.dialects import _schemas, mpi_operator
 from mlgen.dialects.volcano.job import ANY, TABLES
-from mlgen.jobfile.patterns import SSH_FOLDER
 from mlgen.kubernetes.versions import KubeVersion
 
 FOLDER = ROOT / "schemas" / "resources"
@@ -86,7 +85,10 @@ def test_the_rules_know_the_values_that_the_schemas_allow():
     policy = job["policies"]["items"]["properties"]
 
     assert mpi["mpiDistribution"]["enum"] == list(mpi_operator.DISTRIBUTIONS)
-    assert ssh["sshAuthMountPath"]["pattern"] == SSH_FOLDER
+    assert (
+        ssh["sshAuthMountPath"]["pattern"]
+        == frameworks.options("mpi")["sshAuthMountPath"]["pattern"]
+    )
     assert policy["action"]["enum"] == list(TABLES["actions"])
     assert policy["event"]["enum"] == ["", ANY, *TABLES["events"]]
     assert policy["events"]["items"]["enum"] == [ANY, *TABLES["events"]]

@@ -11,14 +11,12 @@ from ruamel.yaml import YAML
 from mlgen import dialects, frameworks
 from mlgen.flow import MAX_FLOW, flow, words
 from mlgen.jobfile.hints import (
-    CONFUSIONS,
-    IN_VOLUMES,
-    VALUES,
     JobFile,
     for_field,
     for_resource_field,
     for_type,
     normalized,
+    table,
 )
 from mlgen.jobfile.schema import base
 from mlgen.kubernetes.definitions import definition
@@ -217,12 +215,13 @@ def test_a_field_of_an_empty_mapping_is_to_be_removed():
 
 
 def test_confusions_are_normalized_and_lead_to_fields_that_exist():
-    names = " ".join([*CONFUSIONS.values(), *IN_VOLUMES.values(), *VALUES.values()]).split()
+    tables = [table(name) for name in ("fields", "volumes", "values", "booleans")]
+    names = " ".join(text for each in tables for text in each.values()).split()
     spec = base()["properties"]["spec"]["properties"]
 
     assert [normalized(name) for name in names] == names
-    assert set(IN_VOLUMES) <= set(base()["definitions"]["shortVolume"]["properties"])
-    for place in CONFUSIONS:
+    assert set(table("volumes")) <= set(base()["definitions"]["shortVolume"]["properties"])
+    for place in table("fields"):
         first, field, *steps = place.partition(": ")[0].split(".")
         if first in ("", "roles"):
             assert (steps[0] if first else field) in ROLE_FIELDS
