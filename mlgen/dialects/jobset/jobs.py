@@ -182,11 +182,6 @@ class JobSet(Resource):
         """The replicated Jobs with pods."""
         return [job for job in self.jobs if job.job_count and job.pod_count]
 
-    @property
-    def is_queued(self) -> bool:
-        """Return whether Kueue manages the job, and alone suspends and resumes its Jobs."""
-        return self.gang == "kueue"
-
     def job_count(self, jobs: Iterable[ReplicatedJob]) -> int:
         """Return the number of Jobs of replicated Jobs."""
         return sum(job.job_count for job in jobs)
@@ -195,8 +190,8 @@ class JobSet(Resource):
         """Return whether there are more Jobs than roles in a job, and report it."""
         total = self.job_count(self.jobs)
         if total > ROLES:
-            job = max(self.jobs, key=lambda job: job.job_count).source
-            source = job.get("replicas") or job
+            most = max(self.jobs, key=lambda job: job.job_count).source
+            source = most.get("replicas") or most
             self.report("too-many-jobs", source, total=total, most=ROLES)
         return total > ROLES
 
@@ -208,9 +203,12 @@ class JobSet(Resource):
                 self.report("unknown-name", name, hint=choice(name.value, known))
 
     def completed_before(self, job: ReplicatedJob, jobs: Iterable[ReplicatedJob]) -> frozenset[str]:
-        """Return the names of those of `jobs` that have completed before this one starts."""
+        """Return the names of those of `jobs` that have completed before this one starts.
+
+        If Kueue manages the job, it alone suspends and resumes its Jobs.
+        """
         completed = frozenset[str]()
-        for dependency in job.source.get("dependsOn").items() if not self.is_queued else ():
+        for dependency in job.source.get("dependsOn").items() if self.gang != "kueue" else ():
             for other in jobs:
                 if other.name == dependency.value["name"] and other.first_index < job.first_index:
                     completed |= self.completed_before(other, jobs)
@@ -246,8 +244,9 @@ class JobSet(Resource):
         A pod without a readiness or startup probe is ready as soon as it runs, and a Job that has
         completed counts as ready. Kueue starts all Jobs at once, so their pods wait.
         """
-        if self.is_queued and status == "Complete":
+        queued = self.gang == "kueue"
+        if queued and status == "Complete":
             self.report("queued-dependency", source, name=other.name)
         else:
-            until = "name" if self.is_queued else status
+            until = "name" if queued else status
             yield from ({"role": role, "until": until} for role in other.roles if other.pod_count)

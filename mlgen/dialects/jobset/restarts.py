@@ -50,7 +50,7 @@ def read_restarts(jobset: JobSet) -> None:
         later = {other.name for other in running if other.first_index > job.first_index}
         job.is_step = job.job_count * job.pod_count == 1 and (not mine or not later <= mine)
     gang = _gang([job for job in running if not job.is_per_index and not job.is_step], peers)
-    if gang and jobset.is_queued:
+    if gang and jobset.gang == "kueue":
         jobset.report("queued-gang", policy, label=KUEUE_QUEUE)
     else:
         jobset.together = gang
