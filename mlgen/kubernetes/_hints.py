@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -23,62 +22,48 @@ MAIN_FIELDS = {
 """The field that a string in the place of an object stands for, unless it is the required one."""
 
 
-@dataclass(frozen=True)
-class Holder:
-    """The object in which a field is written.
+Places = list[tuple[str, str]]
+"""The paths of objects in a value, each with its definition."""
 
-    Attributes:
-        kind: its definition.
+
+def for_field(name: str, kind: str, owner: str, root: str, version: KubeVersion | None) -> str:
+    """Return what to write instead of a field that an object does not have.
+
+    Args:
+        name: of the field.
+        kind: the definition of the object.
         owner: the definition of the object around it; "" if there is none.
         root: the type of the whole value.
         version: of Kubernetes.
     """
-
-    kind: str
-    owner: str
-    root: str
-    version: KubeVersion | None
-
-    @property
-    def fields(self) -> dict[str, str]:
-        """The fields of the object."""
-        return _fields(self.kind, self.version)
-
-    def places(self, *, near: bool) -> list[tuple[str, str]]:
-        """Return all objects of the value, or those next to this one: see `_places`."""
-        places = _places(self.root, self.version)
-        kinds = {self.owner, *map(element, self.fields.values())}
-        return [place for place in places if place[1] in kinds] if near else places
-
-    def move(self, name: str, *, near: bool) -> str:
-        """Return where to move a field that another object has; "" if that is not clear."""
-        places = self.places(near=near)
-        return _move([place for place in places if name in _fields(place[1], self.version)])
-
-
-def for_field(name: str, holder: Holder) -> str:
-    """Return what to write instead of a field that an object does not have."""
-    fields = holder.fields
+    fields, near = _fields(kind, version), _near(kind, owner, root, version)
+    amounts = "write amounts under requests or limits" if kind == "ResourceRequirements" else ""
     return (
         did_you_mean(name, fields, SURE)
-        or _amounts(holder.kind)
-        or holder.move(name, near=True)
-        or holder.move(name, near=False)
+        or amounts
+        or _move(name, near, version)
+        or _move(name, _places(root, version), version)
         or did_you_mean(name, fields)
-        or _similar(name, holder)
+        or _similar(name, near, version)
         or (one_of(list(fields)) if len(fields) <= FEW else "remove it")
     )
 
 
-def for_later_field(name: str, holder: Holder, since: KubeVersion) -> str:
-    """Return what to write instead of a field that an object has in later versions."""
-    return f"{holder.move(name, near=True) or 'remove it'}, or set --kube-version {since}"
+def move(name: str, kind: str, owner: str, root: str, version: KubeVersion | None) -> str:
+    """Return where to move a field that an object next to this one has; "" if it is not clear."""
+    return _move(name, _near(kind, owner, root, version), version)
 
 
-def _similar(name: str, holder: Holder) -> str:
+def _near(kind: str, owner: str, root: str, version: KubeVersion | None) -> Places:
+    """Return the objects of a value that are next to one: around it, beside it, or in it."""
+    kinds = {owner, *map(element, _fields(kind, version).values())}
+    return [place for place in _places(root, version) if place[1] in kinds]
+
+
+def _similar(name: str, near: Places, version: KubeVersion | None) -> str:
     """Return a similar field of an object next to the one that was meant to have it, or ""."""
-    for path, kind in holder.places(near=True):
-        similar = did_you_mean(name, _fields(kind, holder.version), SURE)
+    for path, kind in near:
+        similar = did_you_mean(name, _fields(kind, version), SURE)
         if similar:
             return f"{similar.removesuffix('?')} in {path}?"
     return ""
@@ -169,21 +154,13 @@ def _variable(name: str, value: Any) -> dict[str, Any]:
     return {"name": name, "value": value if isinstance(value, str) else json.dumps(value)}
 
 
-def _amounts(kind: str) -> str:
-    """Return where amounts are, if the object is that of resources."""
-    return "write amounts under requests or limits" if kind == "ResourceRequirements" else ""
-
-
-def _move(places: list[tuple[str, str]]) -> str:
-    """Return where to move a field, given the paths of the objects that have it; "" if unclear."""
-    if not places:
-        return ""
-    shortest = min(path.count(".") for path, _ in places)
-    paths = [path for path, _ in places if path.count(".") == shortest]
+def _move(name: str, places: Places, version: KubeVersion | None) -> str:
+    """Return where to move a field that one of these objects has; "" if that is not clear."""
+    found = [path for path, kind in places if name in _fields(kind, version)]
+    shortest = min((path.count(".") for path in found), default=0)
+    paths = [path for path in found if path.count(".") == shortest]
     usual = [path for path in paths if "containers[]" in path.split(".")] or paths
-    if len(usual) > 1:
-        return ""
-    return f"move it to {usual[0] or 'the top level'}"
+    return f"move it to {usual[0] or 'the top level'}" if len(usual) == 1 else ""
 
 
 def _fields(kind: str, version: KubeVersion | None) -> dict[str, str]:
@@ -192,14 +169,14 @@ def _fields(kind: str, version: KubeVersion | None) -> dict[str, str]:
 
 
 @cache
-def _places(root: str, version: KubeVersion | None) -> list[tuple[str, str]]:
+def _places(root: str, version: KubeVersion | None) -> Places:
     """Return the path of each object in a value of a type, with its definition.
 
     An object that has several paths has its shortest ones: `spec.containers[]`.
     """
     start = "template" if root == "PodTemplateSpec" else ""
     places = [(start, element(root))] if is_definition(element(root)) else []
-    result: list[tuple[str, str]] = []
+    result: Places = []
     known: set[str] = set()
     while places:
         result += places

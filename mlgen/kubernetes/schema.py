@@ -57,41 +57,8 @@ def broken_structure(
         patch: the value is a strategic merge patch, in which required fields may be missing.
         texts: values that are not strings, as written in their file, by their paths in the value.
     """
-    if not patch and _is_accepted(kind, value, version):
-        return
     check = _Check(kind, version, {} if texts is None else texts, partial=patch)
     yield from check.value(kind, value, _Spot((), "", patch=patch))
-
-
-def _is_accepted(kind: str, value: Any, version: KubeVersion | None) -> bool:
-    """Return whether a value, which is no patch, has no problems.
-
-    `_Check` says what they are, and where, which takes several times as long.
-    """
-    if kind == "string":
-        return isinstance(value, str) or value is None
-    inner = kind[1:-1]
-    if kind[0] == "[":
-        return isinstance(value, list) and all(_is_accepted(inner, item, version) for item in value)
-    if kind[0] == "{":
-        return isinstance(value, dict) and all(
-            item is None or _is_accepted(inner, item, version) for item in value.values()
-        )
-    if is_definition(kind):
-        return isinstance(value, dict) and _has_fields(kind, value, version)
-    return kind == "any" or value is None or _is_scalar(kind, value)
-
-
-def _has_fields(kind: str, value: Mapping[str, Any], version: KubeVersion | None) -> bool:
-    """Return whether a mapping has the fields of a definition, without problems."""
-    known = definition(kind, version)
-    fields = known.fields
-    for name, inner in value.items():
-        if name not in fields:
-            return False
-        if inner is not None and not _is_accepted(fields[name], inner, version):
-            return False
-    return all(value.get(name) is not None for name in known.required)
 
 
 def has_kind(kind: str) -> bool:
@@ -197,19 +164,19 @@ class _Check:
     def _unknown(self, kind: str, name: str, value: Any, spot: _Spot) -> Iterator[Problem]:
         """Yield the problem of a field that an object does not have in this version."""
         path, known = (*spot.path, name), definition(kind, self.version)
-        holder = hints.Holder(kind, spot.owner, self.root, self.version)
+        holder = (kind, spot.owner, self.root, self.version)
         if spot.patch and name.startswith("$"):
             yield from self._directive(name, value, spot)
         elif name in known.later:
             since = known.later[name]
             message = f"{name} requires Kubernetes {since}, not {self.version}"
-            hint = hints.for_later_field(name, holder, since)
+            hint = f"{hints.move(name, *holder) or 'remove it'}, or set --kube-version {since}"
             yield Problem(path, message, "unknown-field", hint)
         elif name in known.earlier:
             message = f"{name} was removed after Kubernetes {known.earlier[name]}"
             yield Problem(path, message, "unknown-field", "remove it")
         else:
-            hint = hints.for_field(name, holder)
+            hint = hints.for_field(name, *holder)
             yield Problem(path, f'unknown field "{name}"', "unknown-field", hint)
 
     def _missing(self, kind: str, value: Mapping[str, Any], spot: _Spot) -> Iterator[Problem]:
@@ -255,15 +222,6 @@ class _Check:
         """Return the problem of a value that has another type."""
         got = described(value, self.texts.get(spot.path))
         return Problem(spot.path, f"expected {expected}, got {got}", "wrong-type", hint)
-
-
-def _is_scalar(kind: str, value: Any) -> bool:
-    """Return whether a value has the type of a scalar, and its form."""
-    if not _fits(kind, value):
-        return False
-    if kind in MAXIMA and not isinstance(value, str):
-        return bool(-MAXIMA[kind] - 1 <= value <= MAXIMA[kind])
-    return not _malformed(kind, value)[0]
 
 
 def _fits(kind: str, value: Any) -> bool:

@@ -18,7 +18,7 @@ from mlgen.kubernetes.definitions import names
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.tables import table
 from mlgen.kubernetes.validation import pods, resources, syntax, workloads
-from mlgen.kubernetes.validation.rows import Row, Spot, Table, mapping
+from mlgen.kubernetes.validation.rows import Plans, Row, Spot, mapping
 from mlgen.kubernetes.versions import KubeVersion, parse
 from mlgen.problems import Problem
 
@@ -35,19 +35,19 @@ def broken_rules(item: Object, version: KubeVersion) -> Iterator[Problem]:
         version: of the cluster.
     """
     kind, meta = str(item.get("kind")), mapping(item, "metadata")
-    yield from _table().broken_by(Spot(("metadata",), meta, "Metadata", version))
-    spot = Spot((), item, kind, version)
+    plans, spot = _plans(version), Spot((), item, kind, version)
+    yield from plans.broken_by(Spot(("metadata",), meta, "Metadata", version))
     if kind not in names():
         spot = Spot(("metadata",), meta, "ObjectMeta", version, spot)
-    yield from _table().broken_by(spot)
+    yield from plans.broken_by(spot)
 
 
 @cache
-def _table() -> Table:
-    """Return the table of rules.json."""
+def _plans(version: KubeVersion) -> Plans:
+    """Return what rules.json has for a version."""
     data = table("rules")
     rows = [_row(**row) for row in data["rules"] if "note" not in row]
-    return Table(rows, frozenset(data["unchecked"]), pods.is_skipped)
+    return Plans(rows, data["unchecked"], pods.is_skipped, version)
 
 
 def _row(at: str, **columns: Any) -> Row:

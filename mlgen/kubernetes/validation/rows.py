@@ -6,9 +6,8 @@ wherever its definition is used: those of `Toleration` in every pod of every kin
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, NamedTuple
 
 from mlgen.kubernetes.definitions import Definition, definition, is_definition, names
@@ -200,44 +199,6 @@ def missing(at: ValuePath, name: str, hint: str = "") -> Problem:
     return Problem(at, f'field "{name}" is missing', "missing-field", hint or f"add {name}")
 
 
-@dataclass(frozen=True, eq=False)
-class Table:
-    """Rows, and the parts of objects without rules.
-
-    Attributes:
-        rows: all rows.
-        unchecked: fields, as in a row, in which nothing is checked.
-        is_skipped: whether a mapping is not checked, because of what is around it.
-    """
-
-    rows: Sequence[Row]
-    unchecked: frozenset[str]
-    is_skipped: Callable[[Spot], bool]
-
-    def broken_by(self, spot: Spot) -> Iterator[Problem]:
-        """Yield the problems of a mapping, and of everything in it."""
-        yield from self._walk(spot, _plans(self, spot.version))
-
-    def _walk(self, spot: Spot, plans: Mapping[str, "_Plan"]) -> Iterator[Problem]:
-        if self.is_skipped(spot):
-            return
-        plan, value = plans[spot.kind], spot.value
-        for row, steps in plan.always:
-            yield from row.problems_at(steps, spot)
-        for name, has_row in plan.required.items():
-            if value.get(name) in EMPTY and not (has_row and value.get(name) == ""):
-                yield missing(spot.path, name)
-        if "spec" in plan.inner and "spec" not in value:
-            value = {**value, "spec": {}}
-        for name, inner in value.items():
-            for row, steps in plan.rows.get(name, ()):
-                yield from row.problems_at(steps, spot)
-            if name in plan.inner:
-                for path, mapping in _mappings(inner, (*spot.path, name)):
-                    within = Spot(path, mapping, plan.inner[name], spot.version, spot)
-                    yield from self._walk(within, plans)
-
-
 def _mappings(value: Any, path: ValuePath) -> Iterator[tuple[ValuePath, Object]]:
     """Yield a mapping, or each one in a list, in which null is one without fields."""
     if isinstance(value, dict):
@@ -269,17 +230,52 @@ NOTHING = Definition({}, (), {}, {})
 """The definition of metadata on its own, of which the rows are all that is known."""
 
 
-class _Plans(dict[str, _Plan]):
+class Plans(dict[str, _Plan]):
     """What is checked in a version, by definition; made when it is needed."""
 
-    def __init__(self, table: Table, version: KubeVersion) -> None:
+    def __init__(
+        self,
+        rows: Iterable[Row],
+        unchecked: Container[str],
+        is_skipped: Callable[[Spot], bool],
+        version: KubeVersion,
+    ) -> None:
+        """Take the rows of a version.
+
+        Args:
+            rows: all rows.
+            unchecked: fields, as in a row, in which nothing is checked.
+            is_skipped: whether a mapping is not checked, because of what is around it.
+            version: of the cluster.
+        """
         super().__init__()
-        self.version, self.unchecked = version, table.unchecked
+        self.version, self.unchecked, self.is_skipped = version, unchecked, is_skipped
         self.rows: dict[str, list[tuple[Row, tuple[str, ...]]]] = defaultdict(list)
-        for row in table.rows:
+        for row in rows:
             for at in row.at.split() if row.since <= version <= row.until else ():
                 owner, *steps = at.split(".")
                 self.rows[owner].append((row, tuple(steps)))
+
+    def broken_by(self, spot: Spot) -> Iterator[Problem]:
+        """Yield the problems of a mapping, and of everything in it."""
+        if self.is_skipped(spot):
+            return
+        plan, value = self[spot.kind], spot.value
+        for row, steps in plan.always:
+            yield from row.problems_at(steps, spot)
+        for name, has_row in plan.required.items():
+            if value.get(name) in EMPTY and not (has_row and value.get(name) == ""):
+                yield missing(spot.path, name)
+        if "spec" in plan.inner and "spec" not in value:
+            value = {**value, "spec": {}}
+        for name, inner in value.items():
+            for row, steps in plan.rows.get(name, ()):
+                yield from row.problems_at(steps, spot)
+            if name in plan.inner:
+                for path, mapping in _mappings(inner, (*spot.path, name)):
+                    yield from self.broken_by(
+                        Spot(path, mapping, plan.inner[name], spot.version, spot)
+                    )
 
     def __missing__(self, kind: str) -> _Plan:
         always, rows = [], defaultdict(list)
@@ -302,6 +298,3 @@ class _Plans(dict[str, _Plan]):
         }
         self[kind] = _Plan(always, rows, required, inner)
         return self[kind]
-
-
-_plans = cache(_Plans)
