@@ -78,26 +78,16 @@ def _texts(spec: RoleSpec) -> Iterator[str]:
     for volume in spec.volumes.values():
         yield from (re.sub(SSH_ALIAS, "", text) for text in _strings(volume.get("files")))
     for template in spec.templates:
-        yield from _dialled(template)
+        yield from _strings(template, every=False)
 
 
-def _dialled(value: Any) -> Iterator[str]:
-    """Yield the texts of a pod template in which hosts are named."""
-    if isinstance(value, list):
-        for item in value:
-            yield from _dialled(item)
-    elif isinstance(value, Mapping):
-        for name, item in value.items():
-            yield from _strings(item) if name in TEXTS else _dialled(item)
-
-
-def _strings(value: Any) -> Iterator[str]:
-    """Yield every string in a value."""
-    if isinstance(value, str):
+def _strings(value: Any, *, every: bool = True) -> Iterator[str]:
+    """Yield every string in a value; or in a pod template, those in which hosts are named."""
+    if isinstance(value, str) and every:
         yield value
     elif isinstance(value, list):
         for item in value:
-            yield from _strings(item)
+            yield from _strings(item, every=every)
     elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _strings(item)
+        for name, item in value.items():
+            yield from _strings(item, every=every or name in TEXTS)

@@ -34,13 +34,20 @@ def lay_out(planner: Planner) -> None:
     planner.decider(leader, [leader])
     if not (job.roles[leader].command or job.roles[leader].args):
         planner.report("ray-no-command", leader=leader)
-    if leader == "submitter":
-        planner.collector.extend(_submission(job.roles["submitter"]))
-    _add_cluster(planner, serves=leader == "submitter")
-    if leader == "submitter":
-        head = job.roles["head"]
+    head, serves = job.roles["head"], leader == "submitter"
+    planner.add(head, serves=serves, decides=not serves, each=partial(_head, planner))
+    for worker in planner.specs("worker"):
+        address = planner.addresses(head)[0]
         planner.add(
-            job.roles["submitter"],
+            worker,
+            serves=True,
+            command=("ray", "start", "--block", f"--address={address}"),
+            waits=(_wait(planner, "port", planner.port(head)),),
+        )
+    for submitter in planner.specs("submitter"):
+        planner.collector.extend(_submission(submitter))
+        planner.add(
+            submitter,
             decides=True,
             env={"RAY_ADDRESS": f"http://{planner.first_host(head)}:{dashboard}"},
             waits=(_wait(planner, "dashboard_port", dashboard),),
@@ -66,23 +73,9 @@ def _submission(submitter: RoleSpec) -> Iterator[Problem]:
             yield problem("ray-no-wait", ("roles", "submitter", *launch.path))
 
 
-def _add_cluster(planner: Planner, *, serves: bool) -> None:
-    """Add the head, which decides unless it serves, and the workers."""
-    head, worker = planner.job.roles["head"], planner.job.roles.get("worker")
-    planner.add(head, serves=serves, decides=not serves, each=partial(_head, planner))
-    if worker:
-        address = planner.addresses(head)[0]
-        planner.add(
-            worker,
-            serves=True,
-            command=("ray", "start", "--block", f"--address={address}"),
-            waits=(_wait(planner, "port", planner.port(head)),),
-        )
-
-
 def _start(job: TrainingJob) -> Launch:
     """Return `ray start` of the head's command; without options if it is not there."""
-    launches = launches_of(job.roles["head"]) if "head" in job.roles else ()
+    launches = launches_of(job.roles["head"])
     starts = (launch for launch in launches if launch.script[:1] == ("start",))
     return next(starts, Launch("ray", {}))
 
