@@ -228,7 +228,7 @@ class Follower:
             now = self._look()
 
     def _look(self) -> Moment:
-        found = persistent(lambda: snapshots(self.kubectl, [self.request.rendered]), self.tell)
+        found = persistent(self.kubectl, [self.request.rendered], self.tell)
         return moment(found[0], self.request)
 
     def _run_of(self, now: Moment) -> tuple[str, int]:

@@ -8,11 +8,12 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from time import sleep
-from typing import TextIO, TypeVar
+from typing import TextIO
 
 from mlgen.live.kubectl import Kubectl, KubectlError
-from mlgen.live.snapshot import snapshots
+from mlgen.live.snapshot import Snapshot, snapshots
 from mlgen.live.state import JobState, StuckPods, state
 from mlgen.output.columns import columns
 from mlgen.output.terminal import safe
@@ -50,8 +51,6 @@ HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 
 Tell = Callable[[str], None]
 
-T = TypeVar("T")
-
 
 def states(kubectl: Kubectl, jobs: Sequence[Rendered]) -> list[JobState]:
     """Return the states of jobs.
@@ -62,17 +61,18 @@ def states(kubectl: Kubectl, jobs: Sequence[Rendered]) -> list[JobState]:
     return [state(each) for each in snapshots(kubectl, jobs)]
 
 
-def persistent(look: Callable[[], T], tell: Tell) -> T:
-    """Return what a look at the cluster returns; retry while the API server is not reachable.
+def persistent(kubectl: Kubectl, jobs: Sequence[Rendered], tell: Tell) -> list[Snapshot]:
+    """Return the snapshots of jobs; retry while the API server is not reachable.
 
     Args:
-        look: asks the cluster.
-        tell: is told once that it does not answer, and once that it does again.
+        kubectl: reads the cluster.
+        jobs: to look at.
+        tell: is told once that the cluster does not answer, and once that it does again.
     """
     started, told = time.monotonic(), False
     while True:
         try:
-            answer = look()
+            found = snapshots(kubectl, jobs)
         except KubectlError as error:
             if error.cause != "unreachable" or time.monotonic() - started > PATIENCE:
                 raise
@@ -83,37 +83,45 @@ def persistent(look: Callable[[], T], tell: Tell) -> T:
             continue
         if told:
             tell("the cluster answers again")
-        return answer
+        return found
 
 
-def looks(kubectl: Kubectl, jobs: Sequence[Rendered], tell: Tell) -> Iterator[list[JobState]]:
-    """Yield the states of jobs, again and again, until all have ended or are not there."""
+def looks(
+    kubectl: Kubectl, jobs: Sequence[Rendered], tell: Tell, timeout: float | None = None
+) -> Iterator[list[JobState]]:
+    """Yield the states of jobs, again and again, until all have ended or are not there.
+
+    Args:
+        kubectl: reads the cluster.
+        jobs: to look at.
+        tell: is told if the cluster does not answer.
+        timeout: seconds after which there is no other look; None for no limit.
+    """
+    deadline = time.monotonic() + (math.inf if timeout is None else timeout)
     while True:
-        found = persistent(lambda: states(kubectl, jobs), tell)
+        found = [state(each) for each in persistent(kubectl, jobs, tell)]
         yield found
-        if all(each.ended or each.phase == "NotFound" for each in found):
+        is_over = all(each.ended or each.phase == "NotFound" for each in found)
+        if is_over or time.monotonic() >= deadline:
             return
         sleep(PAUSE)
 
 
 def print_changes(found: Iterator[list[JobState]], tell: Tell) -> list[JobState]:
     """Tell each change of a state in a line; return the last states."""
-    told: dict[tuple[str, str], str] = {}
+    told: list[str] = []
     last: list[JobState] = []
     for last in found:
-        for each in last:
-            key, text = (each.namespace, each.name), line(each)
-            if told.get(key) != text:
-                told[key] = text
+        texts = [line(each) for each in last]
+        for text, before in zip_longest(texts, told):
+            if text != before:
                 tell(text)
+        told = texts
     return last
 
 
 def wait(
-    kubectl: Kubectl,
-    jobs: Sequence[Rendered],
-    tell: Tell,
-    timeout: float | None = None,
+    kubectl: Kubectl, jobs: Sequence[Rendered], tell: Tell, timeout: float | None
 ) -> tuple[list[JobState], int]:
     """Wait until jobs have ended; return their states and the exit status.
 
@@ -129,15 +137,7 @@ def wait(
     Raises:
         KubectlError: kubectl is not installed, or fails.
     """
-    deadline = None if timeout is None else time.monotonic() + timeout
-
-    def in_time() -> Iterator[list[JobState]]:
-        for states in looks(kubectl, jobs, tell):
-            yield states
-            if deadline is not None and time.monotonic() >= deadline:
-                return
-
-    last = print_changes(in_time(), tell)
+    last = print_changes(looks(kubectl, jobs, tell, timeout), tell)
     unsuccessful = [each for each in last if each.phase != "Succeeded"]
     over = [each for each in unsuccessful if each.ended or each.phase == "NotFound"]
     if over:
@@ -167,11 +167,13 @@ class Screen:
         try:
             for last in found:
                 size = shutil.get_terminal_size()
-                lines = [_cropped(line, size.columns) for line in picture(last, time.time())]
+                lines = [
+                    _cropped(line, size.columns) for line in page(last, time.time()).split("\n")
+                ]
                 fits = len(lines) < size.lines
                 self._draw(lines if fits else [*lines[: size.lines - 2], "…"])
             # The last picture stays on the screen, also what of it did not fit before.
-            self._draw(picture(last, time.time()))
+            self._draw(page(last, time.time()).split("\n"))
         finally:
             self._write(SHOW_CURSOR)
         return last
@@ -206,11 +208,6 @@ def _colored(line: str, *, header: bool) -> str:
     for pattern, code in COLORS.items():
         line = re.sub(pattern, f"\x1b[{code}m\\g<0>{PLAIN}", line)
     return line
-
-
-def picture(found: Sequence[JobState], now: float) -> list[str]:
-    """Return the lines of the same tables as `status` prints."""
-    return page(found, now).split("\n")
 
 
 def age(seconds: float) -> str:

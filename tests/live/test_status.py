@@ -295,7 +295,7 @@ def test_on_a_terminal_watch_is_a_live_table(cluster, monkeypatch):
     assert "ddp-rank-1-795jd" in shown
     assert "\x1b[1mJOB " in shown
     assert "\x1b[32mSucceeded\x1b[0m" in shown
-    assert terminal(shown) == watch.picture([last], cluster.now)
+    assert terminal(shown) == watch.page([last], cluster.now).split("\n")
 
 
 def test_a_small_terminal_shows_what_fits_and_the_end_in_full(cluster, monkeypatch):
@@ -318,7 +318,7 @@ def test_a_small_terminal_shows_what_fits_and_the_end_in_full(cluster, monkeypat
 
     screen.show(found())
 
-    assert terminal(stream.getvalue()) == watch.picture([state], cluster.now)
+    assert terminal(stream.getvalue()) == watch.page([state], cluster.now).split("\n")
 
 
 def test_ages_are_those_of_kubectl():
