@@ -42,28 +42,23 @@ def training_job(
     """
     metadata, spec = data["metadata"], data["spec"]
     roles = {name: _role(name, spec, role) for name, role in spec["roles"].items()}
+    parts = {name: value for name, value in _snake(spec).items() if name in JOB_FIELDS}
     return TrainingJob(
-        name=metadata["name"],
-        framework=spec["framework"],
-        roles={name: role for name, role in roles.items() if role.replicas},
-        namespace=namespace or metadata.get("namespace"),
-        name_suffix=metadata.get("nameSuffix"),
-        labels=metadata.get("labels", {}),
-        annotations=_object_annotations(metadata.get("annotations", {})),
-        options=spec.get("options", {}),
-        run_policy=_run_policy(spec.get("runPolicy", {})),
-        success_policy=_success_policy(spec.get("successPolicy", {})),
-        wait=WaitPolicy(**_snake(spec.get("wait", {}))),
-        network=_network(spec.get("network", {})),
-        scheduling=_scheduling(spec.get("scheduling", {})),
-        security=Security(**_snake(spec.get("security", {}))),
-        tensorboard=_tensorboard(spec["tensorboard"]) if "tensorboard" in spec else None,
-        volumes=spec.get("volumes", {}),
-        claims=spec.get("claims", {}),
-        helpers=Helpers(**_snake(spec.get("helpers", {}))),
-        supervisor=supervisor,
-        converted=converted,
+        **_values(parts)
+        | {
+            "name": metadata["name"],
+            "roles": {name: role for name, role in roles.items() if role.replicas},
+            "namespace": namespace or metadata.get("namespace"),
+            "name_suffix": metadata.get("nameSuffix"),
+            "labels": metadata.get("labels", {}),
+            "annotations": _object_annotations(metadata.get("annotations", {})),
+            "supervisor": supervisor,
+            "converted": converted,
+        },
     )
+
+
+JOB_FIELDS = frozenset(field.name for field in fields(TrainingJob))
 
 
 def _object_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
@@ -103,63 +98,57 @@ def _snake(fields_by_name: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _run_policy(policy: Mapping[str, Any]) -> RunPolicy:
-    values = _snake(policy)
-    if isinstance(values.get("restart_scope"), list):
-        values["restart_scope"] = tuple(values["restart_scope"])
-    if "give_up_after" in values:
-        values["give_up_after"] = GiveUpAfter(**_snake(values["give_up_after"]))
-    return RunPolicy(**values)
+PARTS: Mapping[str, type] = {
+    "give_up_after": GiveUpAfter,
+    "helpers": Helpers,
+    "host_ports": HostPorts,
+    "network": Network,
+    "rdma": Rdma,
+    "run_policy": RunPolicy,
+    "scheduling": Scheduling,
+    "security": Security,
+    "spread": Placement,
+    "success_policy": SuccessPolicy,
+    "tensorboard": Tensorboard,
+    "topology": Placement,
+    "wait": WaitPolicy,
+}
+"""The fields that are parts of the model."""
 
 
-def _success_policy(policy: Mapping[str, Any]) -> SuccessPolicy:
-    values = _snake(policy)
-    return SuccessPolicy(**values | {"roles": tuple(values.get("roles", ()))})
+def _values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of fields, by names in snake case, as the model has them."""
+    return {name: _value(name, value) for name, value in values.items()}
 
 
-def _network(network: Mapping[str, Any]) -> Network:
-    values = _snake(network)
-    if "host_ports" in values:
-        values["host_ports"] = HostPorts(**_snake(values["host_ports"]))
-    rdma = _snake(values.pop("rdma", {}))
-    networks = tuple(rdma.pop("networks", ()))
-    return Network(**values, rdma=Rdma(**rdma, networks=networks))
-
-
-def _scheduling(scheduling: Mapping[str, Any]) -> Scheduling:
-    values = _snake(scheduling)
-    values |= {key: Placement(**values[key]) for key in ("topology", "spread") if key in values}
-    if "min_resources" in values:
-        values["min_resources"] = _quantities(values["min_resources"])
-    return Scheduling(**values)
-
-
-def _tensorboard(tensorboard: Mapping[str, Any]) -> Tensorboard:
-    values = _snake(tensorboard)
-    return Tensorboard(**values | {"resources": _resources(values.get("resources", {}))})
+def _value(name: str, value: Any) -> Any:
+    """Return the value of a field as the model has it: a part of it, a tuple, or the same."""
+    if name in PARTS:
+        return PARTS[name](**_values(_snake(value)))
+    if name == "resources":
+        return _resources(value)
+    if name == "min_resources":
+        return _quantities(value)
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _role(name: str, spec: Mapping[str, Any], role: Mapping[str, Any]) -> RoleSpec:
     """Merge the fields of a role with those of `spec` that apply to all roles."""
     spec_values, role_values = _snake(spec), _snake(role)
-    shared = {key: spec_values[key] for key in spec_values if key in ROLE_FIELDS}
-    merged = shared | role_values
+    merged = {key: spec_values[key] for key in spec_values if key in ROLE_FIELDS} | role_values
     for key in ("env", "volumes"):
-        merged[key] = shared.get(key, {}) | role_values.get(key, {})
-    merged.pop("template", None)
+        merged[key] = spec_values.get(key, {}) | role_values.get(key, {})
     templates = tuple(v["template"] for v in (spec_values, role_values) if "template" in v)
-    for key in ("command", "args", "retryable_exit_codes", "tolerations"):
-        merged[key] = tuple(merged.get(key, ()))
+    merged.pop("template", None)
     if "wait_for" in merged:
-        merged["wait_for"] = tuple(WaitFor(**wait) for wait in merged["wait_for"])
+        merged["wait_for"] = [WaitFor(**wait) for wait in merged["wait_for"]]
     if "shm_size" in merged:
         merged["shm_size"] = str(merged["shm_size"])
-    resources = _resources(merged.pop("resources", {}))
+    merged = {"resources": {}} | _values(merged)
     return RoleSpec(
         name=name,
-        resources=resources,
         templates=templates,
-        gpus=has_gpus(resources, templates),
+        gpus=has_gpus(merged["resources"], templates),
         own_resources="resources" in role,
         **merged,
     )
