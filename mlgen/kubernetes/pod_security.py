@@ -2,13 +2,15 @@
 
 The rules are those of https://kubernetes.io/docs/concepts/security/pod-security-standards/ as
 implemented in k8s.io/pod-security-admission v0.37, policy/check_*.go, where each rule names the
-versions of Kubernetes that it applies to. They are rows of `schemas/kubernetes/pod_security.json`:
+versions of Kubernetes that it applies to. They are rows of `schemas/kubernetes/pod_security.json`,
+in groups for the fields `in` the spec, in every container, or in every securityContext, that of the
+pod included:
 
-- `at`: fields, separated by spaces; `[]` is every item of a list. `CONTAINER` is every container,
-  and `CONTEXT` every securityContext, that of the pod included.
+- `at`: fields, separated by spaces; `[]` is every item of a list.
 - what must be true of each: its value is `allowed`, or not `forbidden`; its `items` or `fields`, if
   it has any, are some of these; it has none of `not_items`; it `includes` an item; if it is there,
-  its `type` is one of these; or it is there, or else each of the fields `or_in` is.
+  its `type` is one of these; or it is there, or else the field `or_in` of
+  each container is.
 - `message`: what the level requires of the field; `{names}` are the items that are not
   allowed, or the containers that lack a field.
 - `level`: baseline, if it is omitted.
@@ -31,6 +33,13 @@ LEVELS: tuple[Level, ...] = ("privileged", "baseline", "restricted")
 """From the most permissive to the strictest."""
 
 CONTAINERS = ("spec.initContainers[]", "spec.containers[]", "spec.ephemeralContainers[]")
+HOLDERS = {
+    "spec": ("spec",),
+    "CONTAINER": CONTAINERS,
+    "CONTEXT": ("spec.securityContext", *(f"{each}.securityContext" for each in CONTAINERS)),
+}
+
+FIRST, LAST = str(SUPPORTED[0]), str(SUPPORTED[-1])
 
 USER_NAMESPACES = KubeVersion(1, 35)
 """Since then, rules are relaxed for a pod in a user namespace, whose root is not the node's."""
@@ -71,10 +80,13 @@ def violations(template: Any, kube_version: KubeVersion = DEFAULT) -> list[Viola
     }
     return [
         Violation(rule.get("level", "baseline"), field, rule["message"].replace("{names}", names))
-        for rule in _rules(kube_version)
+        for group in table("pod_security")
+        for holder in HOLDERS[group["in"]]
+        for rule in group["rules"]
+        if _is_in_version(rule.get("since", FIRST), rule.get("until", LAST), kube_version)
         if facts[rule.get("when")] and not ("unless" in rule and facts[rule["unless"]])
-        for path in _paths(rule["at"])
-        for at, value in _at(template, path)
+        for path in rule["at"].split()
+        for at, value in _at(template, f"{holder}.{path}")
         for field, names in _faults(rule, at, value, template)
     ] + list(_annotations(template))
 
@@ -88,28 +100,9 @@ def level(all_violations: Iterable[Violation]) -> Level:
 
 
 @cache
-def _rules(version: KubeVersion) -> list[dict[str, Any]]:
-    """Return the rows of pod_security.json for a version."""
-    limits = str(SUPPORTED[0]), str(SUPPORTED[-1])
-    return [
-        row
-        for row in table("pod_security")
-        if "at" in row
-        and parse(row.get("since", limits[0])) <= version <= parse(row.get("until", limits[1]))
-    ]
-
-
-def _paths(at: str) -> Iterator[str]:
-    """Yield the paths that the fields of a row stand for."""
-    for path in at.split():
-        word, _, rest = path.partition(".")
-        if word == "CONTEXT":
-            yield f"spec.securityContext.{rest}"
-            yield from (f"{container}.securityContext.{rest}" for container in CONTAINERS)
-        elif word == "CONTAINER":
-            yield from (f"{container}.{rest}" for container in CONTAINERS)
-        else:
-            yield path
+def _is_in_version(since: str, until: str, version: KubeVersion) -> bool:
+    """Return whether a version is one of those with a rule."""
+    return parse(since) <= version <= parse(until)
 
 
 def _faults(
@@ -120,7 +113,8 @@ def _faults(
     if "items" in rule:
         names = [str(item) for item in _list(value) if item not in rule["items"]]
     if "or_in" in rule and value is None:
-        others = [each for path in _paths(rule["or_in"]) for each in _at(template, path)]
+        paths = [f"{container}.{rule['or_in']}" for container in CONTAINERS]
+        others = [each for path in paths for each in _at(template, path)]
         holders = [at.partition(".securityContext")[0] for at, found in others if found is None]
         names = [holder.removeprefix("spec.") for holder in holders]
     if (

@@ -1,15 +1,16 @@
 """The objects that a pod names, and without which it does not start.
 
-`schemas/kubernetes/references.json` has the fields: where the mapping `in` which a `field` has the
-name is in the pod's spec, the `kind` of the object, and its `use`, if it is used as a whole. The
-fields are those of pkg/api/v1/pod/util.go in Kubernetes v1.34.0 (VisitPodSecretNames and
-VisitPodConfigmapNames), and those of the pod's own spec:
+`schemas/kubernetes/references.json` has the fields: the mappings `in` which a `field` has the name,
+from the pod's spec on, or `within` those of another row; the `kind` of the object; and its `use`,
+if it is used as a whole. The fields are those of pkg/api/v1/pod/util.go in Kubernetes v1.34.0
+(VisitPodSecretNames and VisitPodConfigmapNames), and those of the pod's own spec:
 https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal
 
 from mlgen.kubernetes.tables import table
@@ -74,9 +75,9 @@ def of_pod(template: Mapping[str, Any]) -> Iterator[Reference]:
 
     An object that is named several times is returned as often.
     """
-    spec = template["spec"]
     annotations = (template.get("metadata") or {}).get("annotations") or {}
-    for reference in _all(spec, annotations):
+    networks = (_networks(annotations.get(annotation, "")) for annotation in NETWORKS)
+    for reference in chain(_found(template["spec"], table("references")), *networks):
         if reference.name and (reference.kind, reference.name) not in BUILT_IN:
             yield reference
 
@@ -87,18 +88,20 @@ def scheduler(template: Mapping[str, Any]) -> str | None:
     return None if name == DEFAULT_SCHEDULER else name
 
 
-def _all(spec: Mapping[str, Any], annotations: Mapping[str, str]) -> Iterator[Reference]:
-    for row in table("references"):
-        for holder, volume in _holders(spec, row["in"].split(".") if row["in"] else [], ""):
-            if not holder.get("optional"):
-                yield _reference(row, holder, volume)
-    for annotation in NETWORKS:
-        yield from _networks(annotations.get(annotation, ""))
+def _found(value: Any, rows: Iterable[Mapping[str, Any]], volume: str = "") -> Iterator[Reference]:
+    """Yield the objects of rows in a mapping, which may be in a volume of a name."""
+    for row in rows:
+        for path in row.get("in", ".").split():
+            for holder, inside in _holders(value, path.strip(".").split("."), volume):
+                if "within" in row:
+                    yield from _found(holder, row["within"], inside)
+                elif not holder.get("optional"):
+                    yield _reference(row, holder, inside)
 
 
 def _holders(value: Any, steps: Sequence[str], volume: str) -> Iterator[tuple[Any, str]]:
     """Yield each mapping at some steps, and the name of the volume that it is in."""
-    if not steps:
+    if not steps or not steps[0]:
         yield value, volume
         return
     name = steps[0].removesuffix("[]")
@@ -111,7 +114,7 @@ def _holders(value: Any, steps: Sequence[str], volume: str) -> Iterator[tuple[An
 def _reference(row: Mapping[str, Any], holder: Mapping[str, Any], volume: str) -> Reference:
     """Return the object of a row; without items, all keys of one in a volume are files."""
     name, use = holder.get(row["field"], ""), row.get("use", "")
-    keys = [holder.get("key", "")] if row["in"].endswith("KeyRef") else []
+    keys = [holder.get("key", "")] if row.get("in", "").endswith("KeyRef") else []
     if use == "files":
         keys = [item["key"] for item in holder.get("items") or [] if item.get("key")]
     return Reference(row["kind"], name, keys=tuple(keys), use="" if keys else use, volume=volume)
