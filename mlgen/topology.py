@@ -276,6 +276,11 @@ class Role:
     workload: str | None = None
 
     @property
+    def ports(self) -> dict[str, int]:
+        """The ports by which peers reach a replica, by name."""
+        return ({PEERS: self.port} if self.port else {}) | dict(self.more_ports)
+
+    @property
     def restarts_together(self) -> bool:
         """True if the whole gang restarts when a replica fails."""
         return self.gang and not self.alone

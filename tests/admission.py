@@ -16,7 +16,7 @@ import yaml
 from support import golden
 
 from mlgen import Options, pipeline
-from mlgen.checks.admission import invalid_names
+from mlgen.checks import invalid_names
 from mlgen.documents.files import Text
 from mlgen.kubernetes import definitions, schema, validation
 from mlgen.kubernetes.objects import without_nulls

@@ -1,7 +1,9 @@
 """Objects of a job → problems with names, values, sizes and references between objects.
 
 Without these checks the API server or a controller would report the problem later, or the job would
-hang without an error.
+hang without an error. What the API server rejects is found by the rules of Kubernetes
+(mlgen/kubernetes/validation). Names are limited further where pods, labels or addresses are made of
+them.
 """
 
 import json
@@ -12,23 +14,17 @@ from itertools import chain
 from typing import Any
 
 from mlgen.checks import references
-from mlgen.checks.admission import invalid_names, rejected_values
 from mlgen.checks.job_file import path_in_job_file
-from mlgen.checks.pods import ROLES, WORKLOADS, Located, Objects, pods_of, texts, title
+from mlgen.checks.pods import ROLES, WORKLOADS, Located, Objects, pods_of, role_path, texts, title
 from mlgen.checks.sense import doubtful_values
-from mlgen.kubernetes.limits import (
-    APPLIED,
-    APPLY_MAX,
-    CONFIG_MAP_MAX,
-    ETCD_MAX,
-    overlong,
-    stored_bytes,
-)
+from mlgen.kubernetes import limits, validation
+from mlgen.kubernetes.names import DNS_1035, DNS_1123, LABEL_MAX, STATEFUL_SET_MAX
 from mlgen.kubernetes.objects import Key, Object
 from mlgen.kubernetes.pod_security import LEVELS, Level, Violation, violations
-from mlgen.kubernetes.versions import KubeVersion
+from mlgen.kubernetes.validation.syntax import SUBDOMAIN_MAX, is_subdomain
+from mlgen.kubernetes.versions import RELAXED_SERVICE_NAMES, KubeVersion
 from mlgen.objects.labels import DECIDES, REPLICA_INDEX, ROLE
-from mlgen.problems import Problem, ValuePath, bounded
+from mlgen.problems import Problem, ValuePath, bounded, dotted
 
 NAME: ValuePath = ("metadata", "name")
 
@@ -85,6 +81,90 @@ def located(
     yield from references.broken_references(job)
     yield from references.unschedulable_groups(job, kube_version)
     yield from _sizes(job)
+
+
+NAMES_CONTAINER = ("missing-image", "volume")
+"""Codes of problems whose message says where they are."""
+
+
+def rejected_values(
+    objects: Iterable[Object],
+    kube_version: KubeVersion,
+    job_file: Mapping[str, Any],
+    *,
+    written_only: bool = False,
+) -> Iterator[Located]:
+    """Return the values of a job's objects that the API server rejects.
+
+    Args:
+        objects: of the job; one of those that are alike.
+        kube_version: of the cluster.
+        job_file: its data; empty if there is none.
+        written_only: only values that are in the job file.
+    """
+    for item in objects:
+        for broken in validation.broken_rules(item, kube_version):
+            path, message = path_in_job_file(job_file, item, broken.path), broken.message
+            if path is None and written_only:
+                continue
+            if path is None and broken.code not in NAMES_CONTAINER:
+                message = f"{title(item)}: {dotted(broken.path)}: {message}"
+            hint = broken.hint + _other_container(item, broken)
+            there = Problem(path or role_path(item), message, broken.code, hint)
+            yield Located(item, broken.path, there)
+
+
+def _other_container(item: Object, problem: Problem) -> str:
+    """Return how to make the only other container the training container, if that has no image."""
+    if problem.code != "missing-image" or problem.path[-2:] != ("containers", 0):
+        return ""
+    containers = item["spec"]["template"]["spec"]["containers"][1:]
+    others = [container["name"] for container in containers if container.get("image")]
+    return f", or write mainContainer: {others[0]}" if len(others) == 1 else ""
+
+
+NAMED_BY_USERS = ("PersistentVolumeClaim",)
+"""Kinds whose names may have dots; no pod or address is made of them."""
+
+
+def invalid_names(objects: Sequence[Object], kube_version: KubeVersion) -> Iterator[Located]:
+    """Return at most two problems: an invalid name, and the name furthest over its limit."""
+    too_long: list[tuple[int, str, int]] = []
+    invalid: list[Located] = []
+    for number, item in enumerate(objects):
+        kind, name = item["kind"], item["metadata"]["name"]
+        for owner, text, limit in _limited_names(item):
+            if len(text) > limit:
+                reason = f'{owner} "{text}" has {len(text)} characters, the limit is {limit}'
+                too_long.append((len(text) - limit, reason, number))
+        if kind in NAMED_BY_USERS and is_subdomain(name):
+            continue
+        strict = kind == "Service" and kube_version < RELAXED_SERVICE_NAMES
+        if not (DNS_1035 if strict else DNS_1123).match(name):
+            first = "starting with a letter" if strict else "starting with a letter or digit"
+            message = f'"{name}" is not a valid name for a {kind}'
+            hint = f"use lower-case letters, digits and dashes, {first} and not ending with a dash"
+            invalid.append(Located(item, NAME, Problem(NAME, message, "bad-name", hint)))
+    yield from invalid[:1]
+    if too_long:
+        excess, reason, number = max(too_long)
+        message = f"the name is too long: {reason}"
+        hint = f"shorten it by {excess} character{'s' if excess > 1 else ''}"
+        yield Located(objects[number], NAME, Problem(NAME, message, "name-too-long", hint))
+
+
+def _limited_names(item: Object) -> Iterator[tuple[str, str, int]]:
+    """Return the names of an object and of its pods: whose it is, the name, and its limit."""
+    kind, name, spec = item["kind"], item["metadata"]["name"], item.get("spec", {})
+    if kind == "StatefulSet":
+        yield "StatefulSet", name, STATEFUL_SET_MAX
+        yield "pod", f"{name}-{max(spec.get('replicas', 1), 1) - 1}", LABEL_MAX
+    elif kind == "Job" and spec.get("completionMode") == "Indexed":
+        yield "pod of the Job", f"{name}-{spec.get('completions', 1) - 1}", LABEL_MAX
+    elif kind in NAMED_BY_USERS:
+        yield kind, name, SUBDOMAIN_MAX
+    else:
+        yield kind, name, LABEL_MAX
 
 
 def collisions(identities: Iterable[Key], taken: Container[Key]) -> list[Problem]:
@@ -168,7 +248,7 @@ def _sizes(job: Objects) -> Iterator[Located]:
             yield Located(item, (), problem)
     for pods in job.distinct_pods:
         for text in texts([pods]):
-            for problem in overlong(pods.role_path, text.label, text.text):
+            for problem in limits.overlong(pods.role_path, text.label, text.text):
                 yield Located(pods.item, text.path, problem)
 
 
@@ -183,7 +263,7 @@ def _size(item: Object) -> int:
     others = sum(len(name) + len(str(text).encode()) for name, text in annotations.items())
     applied = item | {"metadata": metadata}
     line = json.dumps(applied, ensure_ascii=False, separators=(",", ":")) + "\n"
-    return others + len(APPLIED) + len(line.encode()) + 5 * sum(map(line.count, "<>&"))
+    return others + len(limits.APPLIED) + len(line.encode()) + 5 * sum(map(line.count, "<>&"))
 
 
 def sizes(item: Object, hint: str) -> Iterator[Problem]:
@@ -194,16 +274,16 @@ def sizes(item: Object, hint: str) -> Iterator[Problem]:
         hint: how to make it smaller.
     """
     kind, name = item["kind"], item["metadata"]["name"]
-    size, stored, limit = _size(item), 0, ETCD_MAX
+    size, stored, limit = _size(item), 0, limits.ETCD_MAX
     if kind == "ConfigMap":
-        limit = CONFIG_MAP_MAX
+        limit = limits.CONFIG_MAP_MAX
         stored = sum(len(str(text).encode()) for text in (item.get("data") or {}).values())
     elif size > limit:
-        stored = stored_bytes(item)
+        stored = limits.stored_bytes(item)
     if stored > limit:
         message = f"{kind} {name} has {stored >> 10} KiB, the limit is {limit >> 10} KiB"
         yield Problem(("spec", "roles"), message, "too-large", hint)
-    elif size > APPLY_MAX:
+    elif size > limits.APPLY_MAX:
         message = f"{kind} {name} has {size >> 10} KiB, too large for a client-side kubectl apply"
         hint = "use kubectl apply --server-side"
         yield Problem(("spec", "roles"), message, "large-object", hint, warning=True)

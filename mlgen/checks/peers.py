@@ -9,16 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from mlgen.checks.pods import (
-    ROLES,
-    TEMPLATE,
-    Located,
-    Objects,
-    Pods,
-    Text,
-    role_path,
-    texts,
-)
+from mlgen.checks.pods import ROLES, TEMPLATE, Located, Objects, Pods, Text, role_path, texts
 from mlgen.kubernetes.objects import Object
 from mlgen.objects.labels import INDEX_FORMS, ROLE
 from mlgen.problems import Code, Problem

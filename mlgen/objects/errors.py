@@ -18,9 +18,6 @@ def template_error(role: Role, message: str, code: Code, hint: str = "") -> Mlge
 
 MATRIX: ValuePath = ("spec", "matrix")
 
-FEW = 20
-"""So few objects are never too large: each has a part of a document of 1 MiB at most twice."""
-
 
 def bytes_of(items: Iterable[Object]) -> int:
     """Return about how many bytes objects have in a manifest."""
@@ -33,8 +30,6 @@ def require_workloads(workloads: Sequence[tuple[Role, Object]]) -> None:
     Raises:
         MlgenError: they are too large.
     """
-    if len(workloads) <= FEW:
-        return
     size = 0
     for _, group in groupby(workloads, key=lambda pair: pair[0].name):
         of_role = [item for _, item in group]

@@ -15,7 +15,6 @@ JOB = "mlgen.dev/job"
 ROLE = "mlgen.dev/role"
 DECIDES = "mlgen.dev/decides"
 REPLICA_INDEX = "mlgen.dev/replica-index"
-TENSORBOARD = "mlgen.dev/tensorboard"
 
 MATRIX = "mlgen.dev/matrix"
 """The annotation of a combination of a matrix: all of its values, as JSON."""

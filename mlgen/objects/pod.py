@@ -18,23 +18,10 @@ from mlgen.objects.labels import index_label, labels, workload_name
 from mlgen.objects.security import RESTRICTED
 from mlgen.objects.skeleton import filled
 from mlgen.objects.storage import pod_volumes, volume_mount
-from mlgen.topology import (
-    INDEX,
-    INDEX_NAME,
-    PEERS,
-    ConfigFiles,
-    Helper,
-    Mount,
-    PodField,
-    Role,
-    Topology,
-)
+from mlgen.topology import INDEX, INDEX_NAME, ConfigFiles, Helper, Mount, PodField, Role, Topology
 
-WAIT_SCRIPT = "wait-for-peers.sh"
 SCRIPTS = "/mlgen/scripts"
 """The folder in which helpers mount their scripts."""
-
-SCRIPTS_VOLUME = "mlgen-scripts"
 
 HELPER_RESOURCES = {
     "requests": {"cpu": "50m", "memory": "64Mi"},
@@ -213,7 +200,7 @@ def _wait_helper(job: TrainingJob, role: Role) -> Helper:
     env["MLGEN_PEERS"] = " ".join(peers)
     if timeout is not None:
         env["MLGEN_TIMEOUT"] = str(timeout)
-    return Helper("wait-for-peers", WAIT_SCRIPT, "wait", env, last=True)
+    return Helper("wait-for-peers", "wait-for-peers.sh", "wait", env, last=True)
 
 
 def scripts(job: TrainingJob, role: Role) -> set[str]:
@@ -223,7 +210,7 @@ def scripts(job: TrainingJob, role: Role) -> set[str]:
     return {helper.script for helper in helpers_of(job, role)}.union(*files)
 
 
-SCRIPT_MOUNT = Mount(ConfigFiles(SCRIPTS_VOLUME), SCRIPTS)
+SCRIPT_MOUNT = Mount(ConfigFiles("mlgen-scripts"), SCRIPTS)
 """The mount of the volume with the scripts of helpers."""
 
 
@@ -235,19 +222,14 @@ def helper_container(job: TrainingJob, role: Role, helper: Helper) -> dict[str, 
         "git": job.helpers.git_image,
         "main": role.spec.image,
     }
-    uses_index = any(INDEX in value for value in helper.env.values())
-    mounts = [*helper.mounts, SCRIPT_MOUNT]
     return {
         "name": helper.name,
         "image": images[helper.image],
         "command": ["sh", f"{SCRIPTS}/{helper.script}"],
-        "env": [
-            *([index_variable(role)] if uses_index else []),
-            *({"name": name, "value": value} for name, value in helper.env.items()),
-        ],
+        "env": [{"name": name, "value": value} for name, value in helper.env.items()],
         "resources": GIT_RESOURCES if helper.image == "git" else HELPER_RESOURCES,
         "securityContext": _training_user_context(role) if helper.image == "main" else RESTRICTED,
-        "volumeMounts": [volume_mount(mount) for mount in mounts],
+        "volumeMounts": [volume_mount(mount) for mount in (*helper.mounts, SCRIPT_MOUNT)],
     }
 
 
@@ -295,7 +277,7 @@ def index_variable(role: Role) -> dict[str, Any]:
 def with_index_variable(role: Role, spec: dict[str, Any]) -> dict[str, Any]:
     """Return a pod spec in which every container that refers to the index defines it.
 
-    Containers that mlgen renders define it already; those that only a template has do not.
+    The training container always does.
     """
     lists = [key for key in ("initContainers", "containers") if spec.get(key)]
     return spec | {key: [_define_index(role, item) for item in spec[key]] for key in lists}
@@ -348,7 +330,7 @@ def container_ports(role: Role) -> list[dict[str, Any]]:
     patches = role.spec.container_patches
     user_names = {port.get("name") for patch in patches for port in patch.get("ports") or []}
     ports = []
-    for name, port in _constant_ports(role).items():
+    for name, port in role.ports.items():
         number = role.host_ports.get(name)
         fields: dict[str, Any] = {} if name in user_names else {"name": name}
         fields["containerPort"] = number or port
@@ -361,7 +343,7 @@ def with_host_ports(role: Role, template: Mapping[str, Any]) -> Mapping[str, Any
 
     With host networking, each replica listens on a port of its own there.
     """
-    constant, containers = _constant_ports(role), containers_of(template)
+    constant, containers = role.ports, containers_of(template)
     if not role.host_ports or not containers:
         return template
     on_node = {constant[name]: number for name, number in role.host_ports.items()}
@@ -377,8 +359,3 @@ def with_host_ports(role: Role, template: Mapping[str, Any]) -> Mapping[str, Any
         for container in containers
     ]
     return {**template, "spec": {**template["spec"], "containers": changed}}
-
-
-def _constant_ports(role: Role) -> dict[str, int]:
-    """Return the ports by which peers reach a replica, by name."""
-    return ({PEERS: role.port} if role.port else {}) | dict(role.more_ports)

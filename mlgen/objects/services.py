@@ -6,17 +6,9 @@ from typing import Any
 from mlgen.jobfile.model import TrainingJob
 from mlgen.kubernetes.merge import merged
 from mlgen.objects import security, storage
-from mlgen.objects.labels import (
-    ROLE,
-    TENSORBOARD,
-    app_labels,
-    index_label,
-    metadata,
-    selector,
-    workload_name,
-)
+from mlgen.objects.labels import ROLE, app_labels, index_label, metadata, selector, workload_name
 from mlgen.objects.skeleton import filled
-from mlgen.topology import PEERS, Role, Topology
+from mlgen.topology import Role, Topology
 
 
 def service(
@@ -72,16 +64,15 @@ def replica_services(job: TrainingJob, role: Role) -> Iterator[dict[str, Any]]:
 
 def _host_ports(role: Role) -> list[dict[str, Any]]:
     """Return the ports of the Service of a replica that uses host networking."""
-    constant_ports = {PEERS: role.port} | dict(role.more_ports)
     ports = []
-    for name, host_port in role.host_ports.items():
-        ports.append({"name": name, "port": constant_ports[name], "targetPort": host_port})
-        if host_port not in constant_ports.values():
-            ports.append({"name": f"{name}-on-node", "port": host_port, "targetPort": host_port})
+    for name, number in role.host_ports.items():
+        ports.append({"name": name, "port": role.ports[name], "targetPort": number})
+        if number not in role.ports.values():
+            ports.append({"name": f"{name}-on-node", "port": number, "targetPort": number})
     return ports
 
 
-BOARD = "tensorboard"
+BOARD, BOARD_LABEL = "tensorboard", "mlgen.dev/tensorboard"
 
 BOARD_RESOURCES = {
     "requests": {"cpu": "100m", "memory": "512Mi"},
@@ -100,7 +91,7 @@ def tensorboard(topology: Topology) -> Iterator[dict[str, Any]]:
     job, board, name = topology.job, topology.job.tensorboard, BOARD
     if not board:
         return
-    own = {TENSORBOARD: job.name, ROLE: name}
+    own = {BOARD_LABEL: job.name, ROLE: name}
     ports = [{"name": "http", "port": board.port, "targetPort": "http"}]
     yield service(metadata(job, f"{job.name}-{name}", name), own, ports)
     images = (role.spec.image for role in topology.roles if role.spec.image)

@@ -15,14 +15,7 @@ from mlgen.jobfile.model import PERMANENT_EXIT_CODES, TrainingJob
 from mlgen.kubernetes.labels import KUEUE_QUEUE
 from mlgen.kubernetes.limits import INT32_MAX
 from mlgen.objects import placement
-from mlgen.objects.labels import (
-    MAX_REPLICAS,
-    SUPERVISOR,
-    WAITS,
-    metadata,
-    selector,
-    workload_name,
-)
+from mlgen.objects.labels import MAX_REPLICAS, SUPERVISOR, WAITS, metadata, selector, workload_name
 from mlgen.objects.pod import pod_template
 from mlgen.objects.skeleton import filled
 from mlgen.topology import INDEX, Role, Topology

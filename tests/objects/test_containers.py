@@ -9,6 +9,7 @@ from mlgen.objects.pod import (
     helpers_of,
     scripts,
     training_container,
+    with_index_variable,
 )
 from mlgen.objects.security import RESTRICTED
 from mlgen.topology import ConfigFiles, Helper, Hosts, Mount, Scratch, Wait
@@ -178,7 +179,10 @@ def test_the_image_and_memory_of_a_helper(kind, image, memory):
 def test_a_helper_that_refers_to_the_index_defines_it_first():
     helper = Helper("h", "h.sh", "wait", {"A": "a", "SELF": "x-$(MLGEN_REPLICA_INDEX)"})
 
-    assert helper_container(job(), role(index=0), helper)["env"] == [
+    container = helper_container(job(), role(index=0), helper)
+    spec = with_index_variable(role(index=0), {"initContainers": [container]})
+
+    assert spec["initContainers"][0]["env"] == [
         INDEX,
         {"name": "A", "value": "a"},
         {"name": "SELF", "value": "x-$(MLGEN_REPLICA_INDEX)"},
