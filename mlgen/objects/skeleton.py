@@ -40,15 +40,14 @@ def _filled(node: Any, values: dict[str, Any]) -> Any:
         if value is None and kind == "slot":
             raise ValueError(f"the template needs a value of {name}")
         return value
-    if isinstance(node, dict):
-        fields = {key: _filled(inner, values) for key, inner in node.items()}
-        filled_fields = {key: value for key, value in fields.items() if value is not None}
-        return filled_fields if filled_fields or not node else None
-    if isinstance(node, list):
-        items = [_filled(inner, values) for inner in node]
-        filled_items = [item for item in items if item is not None]
-        return filled_items if filled_items or not node else None
-    return node
+    if not isinstance(node, dict | list):
+        return node
+    pairs = node.items() if isinstance(node, dict) else enumerate(node)
+    parts = {key: _filled(inner, values) for key, inner in pairs}
+    given = {key: part for key, part in parts.items() if part is not None}
+    if node and not given:
+        return None
+    return given if isinstance(node, dict) else list(given.values())
 
 
 @cache

@@ -126,10 +126,8 @@ def image(helpers: Helpers) -> str:
     return helpers.supervisor_image or helpers.python_image
 
 
-TTL = "ttlSeconds"
-
 DEFAULTS: dict[str, Any] = {
-    TTL: None,
+    "ttlSeconds": None,
     "startFailures": 3,
     "startSeconds": 60,
     "backoffResetSeconds": 3600,
@@ -235,7 +233,7 @@ def rules(job_plan: Object) -> Iterator[Object]:
     # Who sets an owner also needs the right to delete, where clusters check that (OpenShift):
     # https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#ownerreferencespermissionenforcement
     deletes = job_plan.get("cleanPodPolicy") == "All"
-    ends = ["delete"] if deletes else ["patch", "delete"] if TTL in job_plan else []
+    ends = ["delete"] if deletes else ["patch", "delete"] if "ttlSeconds" in job_plan else []
     jobs, sets = (
         [item["name"] for item in job_plan["workloads"] if item["kind"] == kind]
         for kind in WORKLOADS

@@ -54,7 +54,8 @@ def test_each_slot_gets_its_value():
         "backoff_limit": 5,
         "deadline": 6,
         "ttl": 7,
-        "success_rule": {"succeededCount": 8},
+        "succeeded_indexes": "0-7",
+        "succeeded_count": 8,
         "failure_rules": [9],
         "template": "t",
     }
@@ -73,7 +74,7 @@ def test_each_slot_gets_its_value():
             "backoffLimit": 5,
             "activeDeadlineSeconds": 6,
             "ttlSecondsAfterFinished": 7,
-            "successPolicy": {"rules": [{"succeededCount": 8}]},
+            "successPolicy": {"rules": [{"succeededIndexes": "0-7", "succeededCount": 8}]},
             "podFailurePolicy": {"rules": [9]},
             "template": "t",
         },
