@@ -119,16 +119,13 @@ def _gang(jobs: list[ReplicatedJob], peers: dict[str, frozenset[str]]) -> list[R
 
     They are those of which a failed pod restarts all Jobs at once, and those that run meanwhile.
     """
-    at_once = {
-        scope: [j for j in jobs if any(f.scope == scope and not f.retries for f in j.failures)]
-        for scope in ("JobSet", "Job")
-    }
-    together = {job.name for job in at_once["JobSet"]}
+    at_once = [(job, f.scope) for job in jobs for f in job.failures if not f.retries]
+    together = {job.name for job, scope in at_once if scope == "JobSet"}
     if together:
         return [job for job in jobs if job.name in together or peers[job.name] & together]
-    alone = at_once["Job"]
-    one = len(alone) == 1 and alone[0].job_count == 1 and alone[0].pod_count > 1
-    return alone if one else []
+    alone = list({job: None for job, scope in at_once if scope == "Job"})
+    is_one = len(alone) == 1 and alone[0].job_count == 1 and alone[0].pod_count > 1
+    return alone if is_one else []
 
 
 def write_restarts(jobset: JobSet) -> None:

@@ -6,9 +6,10 @@ staging/src/volcano.sh/apis/pkg/apis/batch for the fields; pkg/controllers/job f
 plugins, job_controller_actions.go (the PodGroup) and job_controller_util.go (createJobPod).
 """
 
-from collections.abc import Mapping
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from shlex import quote
 from typing import Any
 
@@ -327,7 +328,7 @@ def write_waits(job: VolcanoJob) -> None:
     one, else until its names resolve. The port of a framework's plugin is a variable, and its
     programs also listen at other ports.
     """
-    running = {task.name: task for task in job.running}
+    running, dependencies = {task.name: task for task in job.running}, _dependencies(job)
     for task in job.running:
         depends_on = task.source.get("dependsOn")
         written = [name.value for name in task.dependencies]
@@ -335,7 +336,7 @@ def write_waits(job: VolcanoJob) -> None:
         if iteration.value == "any" and len(written) > 1:
             job.report("any-dependency", iteration)
         waits = []
-        for name in dict.fromkeys([*written, *_plugin_dependencies(job, running, task)]):
+        for name in dict.fromkeys(dependencies[task.name]):
             if name in running:
                 wait = {"role": running[name].role}
                 if name in written and _is_probed(job, running[name]):
@@ -357,27 +358,21 @@ def _is_probed(job: VolcanoJob, task: Task) -> bool:
     return probed and job.gang != "kueue"
 
 
-def _plugin_dependencies(job: VolcanoJob, running: Mapping[str, Task], task: Task) -> list[str]:
-    """Return the tasks that a plugin needs before this one, unless they wait for it."""
-    names = []
-    for plugin, (dependent, needed) in TABLES["dependencies"].items():
-        name = job.argument(plugin, needed).value
-        is_dependent = job.argument(plugin, dependent).value == task.name and name in running
-        if is_dependent and task.name not in _with_dependencies(running, name):
-            names.append(name)
+def _dependencies(job: VolcanoJob) -> dict[str, list[str]]:
+    """Return, by running task, those in its `dependsOn`, and those that a plugin needs before it.
+
+    The latter do not count if they wait for the task, directly or not.
+    """
+    written = {task.name: [name.value for name in task.dependencies] for task in job.running}
+    names = dict(written)
+    for plugin, pair in TABLES["dependencies"].items():
+        dependent, needed = (job.argument(plugin, name).value for name in pair)
+        if dependent in written and needed in written:
+            with suppress(CycleError):
+                graph = written | {dependent: [*written[dependent], needed]}
+                TopologicalSorter(graph).prepare()
+                names[dependent] = [*names[dependent], needed]
     return names
-
-
-def _with_dependencies(running: Mapping[str, Task], name: str) -> set[str]:
-    """Return a task and all tasks that it waits for, directly or not."""
-    reached: set[str] = set()
-    left = [name]
-    while left:
-        task = running.get(left.pop())
-        if task and task.name not in reached:
-            reached.add(task.name)
-            left += [dependency.value for dependency in task.dependencies]
-    return reached
 
 
 def _has_port(job: VolcanoJob, task: Task) -> bool:
