@@ -26,18 +26,14 @@ def convert(texts: Iterable[Text]) -> tuple[str, tuple[Problem, ...]]:
 
 
 def _converted(_name: str, document: Document) -> tuple[str, list[Problem]]:
+    """Return a document unchanged, or the job file of a custom resource with its comments."""
     native, warnings = dialects.native(document)
     if native:
         _, deprecations = frameworks.validate(native)
         warnings = warnings + deprecations
-    return _text(document, native), warnings
-
-
-def _text(document: Document, native: Document | None) -> str:
-    """Return a document unchanged, or the job file of a custom resource with its comments."""
     if native is None or native is document:
-        return verbatim(document.text, document.data)
-    return comments.insert(yaml_text([native.data]), _moved(document, native))
+        return verbatim(document.text, document.data), warnings
+    return comments.insert(yaml_text([native.data]), _moved(document, native)), warnings
 
 
 def _moved(document: Document, native: Document) -> dict[ValuePath, comments.Comment]:

@@ -6,7 +6,7 @@ with a leading underscore are helpers.
 """
 
 import pkgutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cache, lru_cache
 from importlib import import_module
@@ -24,7 +24,7 @@ from mlgen.kubernetes.objects import without_nulls
 from mlgen.problems import Collector, MlgenError, Problem, described, did_you_mean, one_of
 
 if TYPE_CHECKING:
-    from mlgen.dialects._builder import Builder, Dialect
+    from mlgen.dialects._builder import Dialect
     from mlgen.kubernetes.versions import KubeVersion
 
 T = TypeVar("T")
@@ -59,11 +59,6 @@ def get(name: str) -> "Dialect":
 def kinds() -> dict[tuple[str, str], str]:
     """Return the dialect of every kind, by the kind's apiVersion and name."""
     return {key: name for name in names() for key in get(name).kinds}
-
-
-def convert(builder: "Builder", version: str, name: str) -> None:
-    """Write the TrainingJob of a custom resource, given its apiVersion and kind."""
-    get(kinds()[version, name]).kinds[version, name](builder)
 
 
 @cache
@@ -237,9 +232,9 @@ def _is_job(item: Any) -> bool:
 
 
 @cache
-def _known() -> Mapping[tuple[str, str], None]:
-    """Return the apiVersion and name of every kind of job."""
-    return dict.fromkeys([*kinds(), (API_VERSION, KIND)])
+def _known() -> dict[tuple[str, str], str]:
+    """Return every kind of job, by its apiVersion and name."""
+    return {**kinds(), (API_VERSION, KIND): ""}
 
 
 def _converted(document: Document, version: str, name: str) -> tuple[Document, list[Problem]]:
@@ -255,7 +250,7 @@ def _converted(document: Document, version: str, name: str) -> tuple[Document, l
     collector.raise_errors()
     builder = Builder(SourceValue(document.data))
     if not builder.collector.has_errors:
-        convert(builder, version, name)
+        get(kinds()[version, name]).kinds[version, name](builder)
     collector.extend(map(document.located, builder.collector.problems))
     collector.raise_errors()
     return builder.finish(document), list(collector.problems)

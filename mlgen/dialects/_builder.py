@@ -46,6 +46,10 @@ class SourceValue(NamedTuple):
         return (self.get(i) for i in range(len(self.value or [])))
 
 
+NOTHING = SourceValue(None)
+"""A value that is not set, at no path."""
+
+
 SHORT_VOLUMES: dict[str, dict[str, str]] = read(COMMON)["volumes"]
 """By type of volume: all fields that its short form can hold, and the names of that form.
 

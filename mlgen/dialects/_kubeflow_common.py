@@ -6,18 +6,14 @@ training operator 1.9, pkg/apis/kubeflow.org/v1 and pkg/controller.v1 (1.8 for M
 kubeflow/xgboost-operator, and from kubedl-io/kubedl at b93a2b4.
 """
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from mlgen.dialects._builder import ENDLESS, Builder, Dialect, SourceValue
+from mlgen.dialects._builder import ENDLESS, NOTHING, Builder, Dialect, SourceValue
 from mlgen.dialects._schemas import COMMON, read
 from mlgen.problems import choice
-
-JOB_NAME = re.compile("[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
-"""A DNS label of RFC 1035: the operator names Services after the job."""
 
 RETRYABLE_EXIT_CODES = [130, 137, 138, 143]
 """The exit codes that ExitCode retries: in Kubeflow before v1, and in KubeDL."""
@@ -97,12 +93,6 @@ def replica_types(builder: Builder, rules: Rules) -> dict[str, SourceValue]:
     return {role: by_role[role] for role in canonical if role in by_role}
 
 
-def check_name(builder: Builder) -> None:
-    """Reject a job name that the operator's webhook rejects."""
-    if not JOB_NAME.fullmatch(builder.name):
-        builder.report("job-name", SourceValue(builder.name, builder.origins["metadata", "name"]))
-
-
 def main_container(builder: Builder, template: SourceValue, name: str) -> SourceValue | None:
     """Return the container with this name, which the operator's webhook requires, or the only one.
 
@@ -127,7 +117,7 @@ def write_roles(builder: Builder, rules: Rules) -> dict[str, SourceValue]:
     """Write the framework and every role with the operator's defaults; return `replica_types`."""
     builder.put(("spec", "framework"), builder.resource.get("kind"), rules.framework)
     by_role = replica_types(builder, rules)
-    builder.report("ai-master", by_role.pop("aimaster", SourceValue(None)))
+    builder.report("ai-master", by_role.pop("aimaster", NOTHING))
     for role, replica_type in by_role.items():
         path, template = ("spec", "roles", role), replica_type.get("template")
         main = main_container(builder, template, _container_name(builder, template, rules))

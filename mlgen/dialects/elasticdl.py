@@ -13,7 +13,7 @@ import re
 import shlex
 from collections.abc import Iterator
 
-from mlgen.dialects._builder import Builder, Dialect, SourceValue
+from mlgen.dialects._builder import NOTHING, Builder, Dialect, SourceValue
 from mlgen.dialects._schemas import read
 from mlgen.kubernetes.quantity import natural
 from mlgen.problems import ValuePath, choice, did_you_mean
@@ -53,8 +53,6 @@ RESOURCES = ("cpu", "memory", "ephemeral-storage", "gpu")
 
 ARGUMENT = re.compile(r"--(\w+)(?:(?:=|\s+)(.*))?", re.DOTALL)
 
-NOTHING = SourceValue(None)
-
 
 class Arguments:
     """The arguments of a job, by name, that have not been written yet."""
@@ -74,15 +72,6 @@ class Arguments:
             field_name = ".".join(map(str, block_field.path[-2:]))
             self.builder.report("both", argument, first=f"--{name}", second=field_name)
         return block_field or argument or block_field
-
-    def number(self, source: SourceValue) -> SourceValue:
-        """Return an argument as an integer."""
-        if not isinstance(source.value, str):
-            return source
-        number = natural(source.value)
-        if number is None:
-            self.builder.report("not-a-number", source)
-        return SourceValue(number or 0, source.path)
 
 
 def write_job(builder: Builder) -> None:
@@ -181,8 +170,13 @@ def _count(arguments: Arguments, role: str, block: SourceValue) -> SourceValue:
     """Return the number of replicas; the master has none, and workers have a default."""
     if role == "master":
         return NOTHING
-    count = arguments.number(arguments.one_of(block.get("count"), COUNTS[role]))
-    return count if count or role == "ps" else SourceValue(WORKERS, count.path)
+    count = arguments.one_of(block.get("count"), COUNTS[role])
+    if not count and role == "worker":
+        return SourceValue(WORKERS, count.path)
+    number = natural(count.value) if isinstance(count.value, str) else count.value
+    if count and number is None:
+        arguments.builder.report("not-a-number", count)
+    return SourceValue(number, count.path)
 
 
 def _write_resources(arguments: Arguments, role: str, block: SourceValue) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from shlex import quote
 from typing import Any
 
-from mlgen.dialects._builder import ENDLESS, Builder, SourceValue
+from mlgen.dialects._builder import ENDLESS, NOTHING, Builder, SourceValue
 from mlgen.dialects._kubeflow_common import (
     Rules,
     dialect,
@@ -35,8 +35,6 @@ DISTRIBUTIONS: dict[str, str] = FACTS["distributions"]
 """The job file's `implementation`, by `mpiDistribution`; the names in lower case are older."""
 
 DISCOVER_HOSTS = "/etc/mpi/discover_hosts.sh"
-
-NOTHING = SourceValue(None)
 
 VISIBLE_GPUS = ("NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES")
 

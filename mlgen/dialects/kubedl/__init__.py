@@ -8,7 +8,7 @@ accept but never run.
 from collections.abc import Mapping
 from math import ceil
 
-from mlgen.dialects._builder import Builder, SourceValue
+from mlgen.dialects._builder import NOTHING, Builder, SourceValue
 from mlgen.dialects._kubeflow_common import (
     Rules,
     dialect,
@@ -121,7 +121,7 @@ def _write_xdl(builder: Builder, replica_types: Mapping[str, SourceValue]) -> No
         builder.put(("spec", "options", "minFinishWorkNum"), builder.spec.get("minFinishWorkNum"))
     if on_host_network(builder):
         _require_all_workers(builder)
-    builder.report("extend-role", replica_types.get("extendrole", SourceValue(None)))
+    builder.report("extend-role", replica_types.get("extendrole", NOTHING))
     restarts = {role["restartPolicy"] for role in builder.roles.values()} - {"Never"}
     # The default does not count restarts after exit codes, which are then without limit.
     if not policy_field(builder.spec, "backoffLimit") and restarts != {"ExitCode"}:

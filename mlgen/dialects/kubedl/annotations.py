@@ -10,7 +10,7 @@ import posixpath
 from shlex import quote
 
 from mlgen.bounds import DEPTH
-from mlgen.dialects._builder import Builder, SourceValue
+from mlgen.dialects._builder import NOTHING, Builder, SourceValue
 from mlgen.dialects._schemas import read
 from mlgen.documents.document import is_too_deep
 from mlgen.problems import ValuePath, choice, dotted
@@ -30,8 +30,6 @@ TYPES: dict[str, tuple[type, str]] = {
     "array": (list, "a list"),
 }
 """By type of JSON Schema: the type in Python, and its name in messages."""
-
-NOTHING = SourceValue(None)
 
 
 def annotation(builder: Builder, name: str) -> SourceValue:

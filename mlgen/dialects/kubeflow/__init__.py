@@ -6,10 +6,11 @@ before v1: pkg/trainer and pkg/util/train of kubeflow/tf-operator 0.3 and 0.5, p
 mxnet-operator and xgboost-operator.
 """
 
-from mlgen.dialects._builder import Builder, SourceValue
+import re
+
+from mlgen.dialects._builder import NOTHING, Builder, SourceValue
 from mlgen.dialects._kubeflow_common import (
     Rules,
-    check_name,
     dialect,
     drop_overwritten,
     require_one,
@@ -19,6 +20,9 @@ from mlgen.dialects._kubeflow_common import (
 )
 from mlgen.dialects.kubeflow.v1alpha1 import write_list
 from mlgen.kubernetes.quantity import natural
+
+JOB_NAME = re.compile("[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+"""A DNS label of RFC 1035: the operator names Services after the job, and rejects other names."""
 
 PET_ENV = ("PET_NPROC_PER_NODE", "PET_NNODES")
 ELASTIC_ENV = ("PET_RDZV_ENDPOINT", "PET_RDZV_BACKEND", *PET_ENV)
@@ -33,7 +37,8 @@ PYTORCH_PORT = 23456
 
 def write_job(builder: Builder, rules: Rules) -> None:
     """Write a job of any kind and version."""
-    check_name(builder)
+    if not JOB_NAME.fullmatch(builder.name):
+        builder.report("job-name", SourceValue(builder.name, builder.origins["metadata", "name"]))
     if rules.list:
         write_list(builder, rules)
         return
@@ -41,7 +46,7 @@ def write_job(builder: Builder, rules: Rules) -> None:
     if rules.needs_master and "master" not in replica_types:
         builder.report("no-master", builder.spec.get(rules.replica_field))
     elif rules.needs_master or rules.framework == "pytorch":
-        require_one(builder, replica_types.get("master", SourceValue({})), "Master")
+        require_one(builder, replica_types.get("master", NOTHING), "Master")
     if rules.framework == "tensorflow":
         _write_tensorflow(builder, rules, replica_types)
     elif rules.framework == "pytorch":

@@ -20,7 +20,7 @@ The rules of a kind have a `list`:
 
 from collections.abc import Iterable
 
-from mlgen.dialects._builder import Builder, SourceValue
+from mlgen.dialects._builder import NOTHING, Builder, SourceValue
 from mlgen.dialects._kubeflow_common import Rules, main_container, run_policy
 from mlgen.kubernetes.quantity import natural
 
@@ -45,7 +45,7 @@ def _replica_types(builder: Builder, rules: Rules) -> dict[str, SourceValue]:
     """Return the replica types by role."""
     replica_types: dict[str, SourceValue] = {}
     for item in builder.spec.get("replicaSpecs").items():
-        named = next(filter(None, map(item.get, rules.list["type"])), SourceValue(None))
+        named = next(filter(None, map(item.get, rules.list["type"])), NOTHING)
         name = named.value or rules.list["default"]
         if name.lower() in replica_types:
             builder.report("duplicate-item", named or item, name=name)
