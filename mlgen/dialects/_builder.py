@@ -394,6 +394,13 @@ class Builder:
         return Mark(around.place, around.key, around.text, origin, inner)
 
 
+def remove(holder: dict[str, Any], field: str, name: str) -> None:
+    """Remove an entry of the mapping in a field, and the field if it has no other entry."""
+    del holder[field][name]
+    if not holder[field]:
+        del holder[field]
+
+
 def _ordered(fields: dict[str, Any]) -> dict[str, Any]:
     """Return fields in their order, and those that have none after the others."""
     return {name: fields[name] for name in ORDER if name in fields} | fields

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from mlgen.dialects._builder import ENDLESS, NOTHING, Builder, Dialect, SourceValue
+from mlgen.dialects._builder import ENDLESS, NOTHING, Builder, Dialect, SourceValue, remove
 from mlgen.dialects._schemas import COMMON, read
 from mlgen.problems import choice
 
@@ -26,7 +26,7 @@ class Rules:
     Attributes:
         framework: the TrainingJob's name of the framework.
         like: the kind whose row has the fields that are not in this one.
-        old: ExitCode retries the exit codes of Kubeflow before v1.
+        old: of Kubeflow before v1, or of KubeDL, where ExitCode retries the same exit codes.
         replica_field: the field of `spec` that holds the replica types.
         roles: the replica types, in the order in which they are written.
         needs_master: the operator requires a Master.
@@ -198,9 +198,7 @@ def drop_overwritten(builder: Builder, names: Iterable[str]) -> None:
         for name in [name for name in names if name in fields.get("env", {})]:
             source = SourceValue(name, builder.origins["spec", "roles", role, "env", name])
             builder.report("overwritten", source)
-            del fields["env"][name]
-        if not fields.get("env", True):
-            del fields["env"]
+            remove(fields, "env", name)
 
 
 POLICIES = (

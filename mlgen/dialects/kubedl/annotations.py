@@ -10,7 +10,7 @@ import posixpath
 from shlex import quote
 
 from mlgen.bounds import DEPTH
-from mlgen.dialects._builder import NOTHING, Builder, SourceValue
+from mlgen.dialects._builder import NOTHING, Builder, SourceValue, remove
 from mlgen.dialects._schemas import read
 from mlgen.documents.document import is_too_deep
 from mlgen.problems import ValuePath, choice, dotted
@@ -44,10 +44,7 @@ def on_host_network(builder: Builder) -> bool:
 
 def remove_annotation(builder: Builder, name: str) -> None:
     """Remove an annotation from the TrainingJob."""
-    annotations = builder.data["metadata"]["annotations"]
-    del annotations[name]
-    if not annotations:
-        del builder.data["metadata"]["annotations"]
+    remove(builder.data["metadata"], "annotations", name)
 
 
 def read_json(builder: Builder, name: str) -> SourceValue:
@@ -184,9 +181,7 @@ def _share_volume(builder: Builder, leader: str, log_dir: SourceValue) -> bool:
     builder.put(("spec", "volumes", name), SourceValue(volume, path))
     for role in builder.roles.values():
         if role.get("volumes", {}).get(name) == volume:  # not another one of this name
-            del role["volumes"][name]
-            if not role["volumes"]:
-                del role["volumes"]
+            remove(role, "volumes", name)
     return True
 
 
