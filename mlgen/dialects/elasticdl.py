@@ -106,9 +106,9 @@ def _read_arguments(builder: Builder) -> dict[str, SourceValue]:
         full_name = _full_name(builder, name, source)
         value = SWITCHES.get(full_name) if source.value is None else source.value
         if full_name in arguments:
-            builder.report("duplicate-argument", source, name=full_name)
+            builder.report("duplicate-argument", SourceValue(full_name, source.path))
         elif full_name and value is None:
-            builder.report("no-value", SourceValue(name, source.path), name=full_name)
+            builder.report("no-value", SourceValue(full_name, source.path))
         elif full_name:
             arguments[full_name] = SourceValue(value, source.path)
     return arguments

@@ -64,6 +64,7 @@ def test_arguments_are_passed_to_the_master(words, passed, arguments):
         (["--loss=a b"], "a shell does not read a b as one word"),
         (["--loss='a"], "a shell does not read 'a as one word"),
         (["--loss=a", "--loss=b"], "duplicate argument --loss"),
+        (["--use_async", "--use_async"], "duplicate argument --use_async"),
         (["--num_ps_pods=a"], 'expected an integer, got "a"'),
         (["--num_workers=2"], "--num_workers and worker.count are mutually exclusive"),
         (["--worker_image=a", "--job_name=b"], "--job_name differs from metadata.name, m"),
