@@ -26,8 +26,6 @@ OWN_STATUS = (
 )
 """Parts of a text with which a shell may report another status than that of its last command."""
 
-DEFAULT = ["restartPolicy"]
-
 OTHERWISE = "restart after any failure instead: restartPolicy: OnFailure, or a policy without codes"
 """The fix in a custom resource, whose operator may have other fields."""
 
@@ -85,8 +83,8 @@ def _hidden(spec: RoleSpec, role: Role, retryable: frozenset[int]) -> Iterator[H
 
 def _fields(spec: RoleSpec) -> list[str]:
     """Return the fields by which a role restarts after some exit codes."""
-    policy = ["restartPolicy"] if spec.restart_policy else []
-    return [*policy, *(["retryableExitCodes"] if spec.retryable_exit_codes else [])] or DEFAULT
+    fields = {"restartPolicy": spec.restart_policy, "retryableExitCodes": spec.retryable_exit_codes}
+    return [name for name, value in fields.items() if value] or ["restartPolicy"]
 
 
 def _without_codes(spec: RoleSpec, role: Role) -> str:
@@ -124,29 +122,21 @@ def _by_shell(spec: RoleSpec) -> Iterator[Hidden]:
     settings = [*options, *(word for words, _ in commands if words[0] == "set" for word in words)]
     pipes = any("pipefail" in word for word in settings)
     ends = "errexit" in settings or any(re.fullmatch(r"-\w*e\w*", word) for word in settings)
-    for (words, operator), (after, _) in pairwise(commands):
-        name = program(after[0])
-        if not trains(words):
+    for index, ((words, operator), (after, _)) in enumerate(pairwise(commands), 1):
+        name, later = program(after[0]), {between for _, between in commands[index:]}
+        if not trains(words) or later - {"", operator}:
             continue
-        if (
-            operator == "|"
-            and name in COMMANDS["filters"]
-            and not pipes
-            and _is_last(commands, after, "|")
-        ):
+        if operator == "|" and name in COMMANDS["filters"] and not pipes:
             why = f"the shell exits with the status of {name}"
             hint = "run the text with bash -o pipefail -c"
             yield Hidden(path, why, (), hint)
-        elif (
-            operator == "||"
-            and name in (*COMMANDS["trailing"], "exit")
-            and _is_last(commands, after, "||")
-        ):
+        elif operator == "||" and name in (*COMMANDS["trailing"], "exit"):
             code = after[1] if name == "exit" and after[1:] else "0"
             why = f"the shell exits with the status of {' '.join(after[:2])}"
             if code.isdecimal():
                 yield Hidden(path, why, (int(code),), f"remove || {' '.join(after)}")
-    last = _last_list(commands)
+    lists = (index for index, (_, operator) in enumerate(commands, 1) if operator == ";")
+    last = [words for words, _ in commands[max(lists, default=0) :]]
     trained = any(trains(words) for words, _ in commands)
     if trained and not ends and last and all(map(_succeeds, last)):
         why = f"the shell exits with the status of its last command, {program(last[-1][0])}"
@@ -155,19 +145,3 @@ def _by_shell(spec: RoleSpec) -> Iterator[Hidden]:
 
 def _succeeds(words: list[str]) -> bool:
     return program(words[0]) in COMMANDS["trailing"] or words == ["exit", "0"]
-
-
-def _is_last(commands: list[tuple[list[str], str]], words: list[str], operator: str) -> bool:
-    """Return whether only commands with an operator before them come after some words."""
-    index = next(number for number, (each, _) in enumerate(commands) if each is words)
-    return all(between in ("", operator) for _, between in commands[index:])
-
-
-def _last_list(commands: list[tuple[list[str], str]]) -> list[list[str]]:
-    """Return the commands after the last `;` of a text."""
-    last: list[list[str]] = []
-    for number, (words, operator) in enumerate(commands):
-        last.append(words)
-        if operator == ";" and number + 1 < len(commands):
-            last = []
-    return last

@@ -106,7 +106,7 @@ def _deciders(job: TrainingJob, roles: Sequence[Role]) -> Iterator[Problem]:
         yield problem("deciders-and-role")
     if policy.operator == "Any" and not policy.roles:
         yield problem("operator-alone")
-    yield from _unknown(("successPolicy", "roles"), policy.roles, roles)
+    yield from unknown_roles(("successPolicy", "roles"), policy.roles, roles)
     for role in roles:
         if role.name in policy.roles and role.endless:
             yield problem("endless-decider", role=role)
@@ -121,16 +121,17 @@ def _gang(job: TrainingJob, roles: Sequence[Role]) -> Iterator[Problem]:
     if job.scheduling.gang == "kueue":
         yield problem("scope-with-kueue")
     if isinstance(scope, tuple):
-        yield from _unknown(("runPolicy", "restartScope"), scope, roles)
+        yield from unknown_roles(("runPolicy", "restartScope"), scope, roles)
     for role in roles:
         limits = OWN_LIMITS if role.restarts_together else ()
         for name in (name for name in limits if name in written(role.spec)):
             yield problem("limit-in-gang", role=role, name=name)
 
 
-def _unknown(
+def unknown_roles(
     path: tuple[str, ...], names: Sequence[str], roles: Sequence[Role]
 ) -> Iterator[Problem]:
+    """Return an error for each name that no role of the job has."""
     known = sorted({role.name for role in roles})
     for name in names:
         if name not in known:

@@ -391,10 +391,8 @@ class Planner:
             if entry.role in (peer.name, peer.spec.name):
                 by_name.setdefault(peer.name, []).append(peer)
         if not by_name:
-            names = sorted({peer.name for peer in self.roles})
-            hint = did_you_mean(entry.role, names) or f"the roles are {', '.join(names)}"
             path = ("roles", role.spec.name, "waitFor")
-            self.report("unknown-role", path, name=entry.role, hint=hint)
+            self.collector.extend(_lifecycle.unknown_roles(path, [entry.role], self.roles))
         return by_name.values()
 
     def _wait_of_entry(self, role: Role, peers: list[Role], until: str) -> Wait:
