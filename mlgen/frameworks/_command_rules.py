@@ -250,15 +250,14 @@ def _variables(topology: Topology) -> Iterator[Problem]:
         for name, (path, value) in values.items():
             row = COMMANDS["variables"].get(name, {})
             same_as = name if name in ranks else row.get("same_as", "")
-            if _is_unused(job.roles[role_name], name):
-                continue
-            at = ("roles", role_name, *path)
-            hint = f"write $({same_as})" if "same_as" in row else "remove it: mlgen sets it"
             size = _sharing(topology, constants, name, same_as, value) if same_as in ranks else 0
-            if size:
-                yield problem("same-variable", at, name=name, size=size, hint=hint)
-            elif own := _other_size(roles, name, value):
-                yield problem("other-size", at, name=name, value=value, own=own, hint=hint)
+            own = _other_size(roles, name, value)
+            if not (size or own) or _is_unused(job.roles[role_name], name):
+                continue
+            rule = "same-variable" if size else "other-size"
+            hint = f"write $({same_as})" if "same_as" in row else "remove it: mlgen sets it"
+            texts = {"name": name, "size": size, "value": value, "own": own, "hint": hint}
+            yield problem(rule, ("roles", role_name, *path), **texts)
 
 
 def _constants(spec: RoleSpec) -> Constants:
