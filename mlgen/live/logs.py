@@ -12,8 +12,7 @@ from mlgen.kubernetes.objects import Object
 from mlgen.live.kubectl import Kubectl, KubectlError
 from mlgen.live.reasons import FINE, WAIT, reason, shortened
 from mlgen.live.replicas import Replica
-from mlgen.live.snapshot import Snapshot, snapshots
-from mlgen.live.state import state
+from mlgen.live.state import Snapshot, snapshots, state
 from mlgen.live.watch import PAUSE, Tell, persistent
 from mlgen.output.next_steps import file_argument
 from mlgen.problems import MlgenError, Problem, choice

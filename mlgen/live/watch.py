@@ -13,8 +13,7 @@ from time import sleep
 from typing import TextIO
 
 from mlgen.live.kubectl import Kubectl, KubectlError
-from mlgen.live.snapshot import Snapshot, snapshots
-from mlgen.live.state import JobState, StuckPods, state
+from mlgen.live.state import JobState, Snapshot, StuckPods, snapshots, state
 from mlgen.output.columns import columns
 from mlgen.output.terminal import safe
 from mlgen.result import Rendered

@@ -8,7 +8,7 @@ from support import ROOT
 from mlgen import validate
 from mlgen.live import logs, replicas
 from mlgen.live.kubectl import KubectlError, Outcome, failure
-from mlgen.live.snapshot import snapshot
+from mlgen.live.state import snapshot
 from mlgen.problems import MlgenError
 
 

@@ -11,8 +11,7 @@ from mlgen import validate
 from mlgen.live import watch
 from mlgen.live.kubectl import Kubectl, KubectlError, Outcome
 from mlgen.live.reasons import image_error, scheduling, shortened
-from mlgen.live.snapshot import snapshots
-from mlgen.live.state import addressed, waits_for
+from mlgen.live.state import addressed, snapshots, waits_for
 from mlgen.topology import Hosts, Wait
 
 MOMENTS = {
