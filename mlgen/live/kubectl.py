@@ -91,8 +91,7 @@ class Kubectl:
         try:
             process = subprocess.run(  # noqa: S603 - kubectl from the user's PATH
                 self.command(*words, TIMEOUT, namespace=namespace),
-                input=stdin,
-                stdin=subprocess.DEVNULL if stdin is None else None,
+                input=stdin or "",
                 capture_output=True,
                 text=True,
                 check=False,

@@ -126,9 +126,10 @@ def print_log(kubectl: Kubectl, request: Request, write: Tell) -> None:
         message = f"{name} has no log yet: {why(now.snapshot, request, now.pods[0])}"
         raise MlgenError([Problem((), message, "kubectl", "to wait for it, use --follow")])
     words = ["logs", name, "-c", now.container, f"--tail={request.tail}", *options]
-    for text in kubectl.lines(*words, namespace=request.rendered.job.namespace):
-        if text is not None:
-            write(text)
+    with closing(kubectl.lines(*words, namespace=request.rendered.job.namespace)) as lines:
+        for text in lines:
+            if text is not None:
+                write(text)
 
 
 def _previous(request: Request, now: Moment) -> tuple[Moment, list[str]]:

@@ -64,14 +64,19 @@ def select(jobs: Sequence[Rendered], name: str | None) -> Rendered:
 
 
 def find(rendered: Rendered, rank: int | None, role: str | None, index: int | None) -> Replica:
-    """Return the replica of a rank, that of a role and index (by default 0), or the deciding one.
+    """Return the replica of a rank, or that of a role and index (by default 0).
+
+    Without either, it is rank 0, or the replica that decides: its log tells how training goes.
 
     Raises:
         MlgenError: there is no such replica.
     """
     if rank is not None:
         return by_rank(rendered, rank)
-    return by_index(rendered, role, index or 0) if role else deciding(rendered)
+    if role:
+        return by_index(rendered, role, index or 0)
+    every = replicas(rendered)
+    return next((r for r in every if r.rank == 0), None) or next(r for r in every if r.decides)
 
 
 def by_rank(rendered: Rendered, rank: int) -> Replica:
@@ -121,13 +126,6 @@ def _merged(rendered: Rendered, role: str) -> dict[int, Replica]:
     first = sum(rendered.job.roles[name].replicas for name in names[: names.index(role)])
     every = [replica for each in merged for replica in _of_role(rendered, each)]
     return dict(enumerate(every[first : first + rendered.job.roles[role].replicas]))
-
-
-def deciding(rendered: Rendered) -> Replica:
-    """Return the replica whose log tells how training goes: rank 0, or else the deciding one."""
-    every = replicas(rendered)
-    first = next((each for each in every if each.rank == 0), None)
-    return first or next(each for each in every if each.decides)
 
 
 def _range(values: Iterable[int]) -> str:

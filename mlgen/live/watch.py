@@ -187,8 +187,9 @@ class Screen:
         up = f"\x1b[{self._lines}A" if self._lines else ""
         shown = lines
         if self.color:
-            starts = {number for number in range(len(lines)) if not number or not lines[number - 1]}
-            shown = [_colored(line, header=n in starts) for n, line in enumerate(lines)]
+            # A table begins with its header, and ends with an empty line.
+            pairs = zip(["", *lines], lines, strict=False)
+            shown = [_colored(line, header=not before) for before, line in pairs]
         self._write(f"{up}\x1b[J" + "".join(f"{line}\n" for line in shown))
         self._lines = len(lines)
 

@@ -49,7 +49,11 @@ def examine(
     sections = [(title, rows)]
     if has_missing(sections):
         return [("this machine and the cluster", rows)]
-    served = _served(kubectl)
+    # Everybody may read this list, and it has the kinds of all CustomResourceDefinitions.
+    outcome = kubectl.outcome("api-resources", "-o", "name")
+    if not outcome.stdout.strip():  # it also fails if one aggregated API does not answer
+        raise failure(outcome)
+    served = frozenset(outcome.stdout.split())
     rows += _dns(kubectl)
     rows += [] if jobs else apis(served)
     words = ("config", "view", "--minify", "-o", "jsonpath={..namespace}")
@@ -59,20 +63,6 @@ def examine(
         title = f"{job.job.name} in namespace {namespace}"
         sections.append((title, list(_of_job(kubectl, job, namespace, served))))
     return sections
-
-
-def _served(kubectl: Kubectl) -> frozenset[str]:
-    """Return the resources that the API server serves, with their groups: `jobs.batch`.
-
-    Everybody may read this list, and it has the kinds of all CustomResourceDefinitions.
-
-    Raises:
-        KubectlError: kubectl fails.
-    """
-    outcome = kubectl.outcome("api-resources", "-o", "name")
-    if not outcome.stdout.strip():  # it also fails if one aggregated API does not answer
-        raise failure(outcome)
-    return frozenset(outcome.stdout.split())
 
 
 def _dns(kubectl: Kubectl) -> Iterator[Row]:
