@@ -10,9 +10,9 @@ from typing import NamedTuple
 from mlgen.checks.pods import workloads
 from mlgen.kubernetes.objects import Object
 from mlgen.live.kubectl import Kubectl, KubectlError
-from mlgen.live.reasons import FINE, WAIT, reason, shortened
+from mlgen.live.reasons import FINE, WAIT, shortened
 from mlgen.live.replicas import Replica
-from mlgen.live.state import Snapshot, snapshots, state
+from mlgen.live.state import Snapshot, doings, snapshots, state
 from mlgen.live.watch import PAUSE, Tell, persistent
 from mlgen.output.next_steps import file_argument
 from mlgen.problems import MlgenError, Problem, choice
@@ -120,10 +120,10 @@ def print_log(kubectl: Kubectl, request: Request, write: Tell) -> None:
     now = moment(snapshots(kubectl, [request.rendered])[0], request)
     if not now.pods:
         raise no_pod(now.snapshot, request)
-    now, options = _previous(request, now) if request.previous else (now, [])
-    name = now.pods[0]["metadata"]["name"]
-    if not now.has_log:
-        message = f"{name} has no log yet: {why(now.snapshot, request, now.pods[0])}"
+    pod, options = _previous(request, now) if request.previous else (now.pods[0], [])
+    name = pod["metadata"]["name"]
+    if not (now.has_log or request.previous):
+        message = f"{name} has no log yet: {why(now, request)}"
         raise MlgenError([Problem((), message, "kubectl", "to wait for it, use --follow")])
     words = ["logs", name, "-c", now.container, f"--tail={request.tail}", *options]
     with closing(kubectl.lines(*words, namespace=request.rendered.job.namespace)) as lines:
@@ -132,29 +132,26 @@ def print_log(kubectl: Kubectl, request: Request, write: Tell) -> None:
                 write(text)
 
 
-def _previous(request: Request, now: Moment) -> tuple[Moment, list[str]]:
-    """Return the run of a container before the present one: its pod, and the option of kubectl.
+def _previous(request: Request, now: Moment) -> tuple[Object, list[str]]:
+    """Return the pod, and the option of kubectl, for the run of a container before the present one.
 
     Raises:
         MlgenError: there was none.
     """
     pod, *older = now.pods
     if now.status.get("restartCount"):
-        return now, ["--previous"]
+        return pod, ["--previous"]
     if older:
-        return now._replace(pods=older, status=status_of(older[0], now.container)), []
+        return older[0], []
     text = f"{pod['metadata']['name']} is the first pod of {request.replica} that is still there"
     message = f"{text}, and its container {now.container} was not restarted"
     raise MlgenError([Problem((), message, "unknown-value", "omit --previous")])
 
 
-def why(snapshot: Snapshot, request: Request, pod: Object) -> str:
-    """Return why a container of a pod does not run yet."""
-    for each in state(snapshot).stuck:
-        if each.pod == pod["metadata"]["name"]:
-            return f"{each.reason}: {each.message}".removesuffix(": ")
-    item = next(each.workload for each in snapshot.pods if each.replica == str(request.replica))
-    why = reason(item, pod, snapshot.events)
+def why(now: Moment, request: Request) -> str:
+    """Return what the newest pod of a replica does, in a word and a line."""
+    found = doings(now.snapshot)
+    why = next(why for each, why in found if each.replica == str(request.replica))
     return f"{why.word}: {why.message}".removesuffix(": ")
 
 
@@ -315,7 +312,7 @@ class Follower:
             return
         text = f"{self.request.replica} has no pod yet: the job is {state(now.snapshot).phase}"
         if now.pods:
-            reason = why(now.snapshot, self.request, now.pods[0])
+            reason = why(now, self.request)
             text = f"{now.pods[0]['metadata']['name']}: {reason}"
             if reason in FINE:
                 return

@@ -277,7 +277,7 @@ def state(snapshot: Snapshot) -> JobState:
     workloads = [snapshot.seen.workloads[item.name] for item in snapshot.plan.workloads]
     created = [seconds(each["metadata"]["creationTimestamp"]) for each in workloads if each]
     missing = () if phase in ENDED else snapshot.missing
-    pods = _pods(snapshot)
+    pods = doings(snapshot)
     return JobState(
         name,
         snapshot.namespace or namespace or "",
@@ -385,7 +385,7 @@ def _since(snapshot: Snapshot, name: str) -> float:
 # Roles and their pods
 
 
-def _pods(snapshot: Snapshot) -> list[tuple[Member, Reason]]:
+def doings(snapshot: Snapshot) -> list[tuple[Member, Reason]]:
     """Return what the newest pod of each replica does, and whom it waits for, if it does."""
     topology = snapshot.rendered.topology
     waits = {workload_name(topology.job, role): role.waits for role in topology.roles}
