@@ -56,46 +56,44 @@ class Entry:
         lines: the text, the heading first.
     """
 
-    objects: tuple[Object, ...]
+    objects: Sequence[Object]
     verdict: Verdict
     lines: tuple[str, ...]
 
 
 def report(pairing: Pairing, kube_version: KubeVersion) -> str:
     """Return all differences and their effects, with a summary last; "" if there are none."""
-    entries = _entries(pairing, kube_version)
+    entries = list(_entries(pairing, kube_version))
     if not entries:
         return ""
     return "".join(["\n  ".join(entry.lines) + "\n" for entry in entries] + [_summary(entries)])
 
 
-def _entries(pairing: Pairing, kube_version: KubeVersion) -> list[Entry]:
-    """Return an entry for each object that differs; one for all objects of a new or removed job."""
-    entries: list[Entry] = []
+def _entries(pairing: Pairing, kube_version: KubeVersion) -> Iterator[Entry]:
+    """Yield an entry for each object that differs; one for all objects of a new or removed job."""
     existing = [new for old, new in pairing.pairs if old is not None]
     for old, new in pairing.pairs:
+        job = pairing.new_jobs.get(job_key(new), ())
         if old is not None:
-            entry = _updated(old, new, existing, kube_version)
-            entries += [entry] if entry else []
-        elif job_key(new) not in pairing.new_jobs:
-            entries.append(Entry((new,), "new", (f"{_title(new)}: new",)))
-        elif pairing.new_jobs[job_key(new)][0] is new:
-            entries.append(_new_job(pairing.new_jobs[job_key(new)], pairing.removed_jobs))
+            yield from _updated(old, new, existing, kube_version)
+        elif not job:
+            yield Entry((new,), "new", (f"{_title(new)}: new",))
+        elif job[0] is new:
+            yield _new_job(job, pairing.removed_jobs)
     for old in pairing.removed:
-        objects = pairing.removed_jobs.get(job_key(old))
-        if objects is None:
-            heading = f"{_title(old)}: {REMOVED}"
-            entries.append(_removed([old], heading, delete_objects([old])))
-        elif objects[0] is old:
+        job = pairing.removed_jobs.get(job_key(old), ())
+        if not job:
+            command = f"to delete it: {delete_objects([old])}"
+            yield Entry((old,), "removed", (f"{_title(old)}: {REMOVED}", command))
+        elif job[0] is old:
             heading = f"job {_job_title(old)}: {REMOVED}: it keeps running"
-            entries.append(_removed(objects, heading, delete_job(objects)))
-    return entries
+            yield Entry(job, "removed", (heading, f"to delete it: {delete_job(job)}"))
 
 
 def _updated(
     old: Object, new: Object, existing: Sequence[Object], kube_version: KubeVersion
-) -> Entry | None:
-    """Return the entry of an object that exists already; None if nothing changes.
+) -> Iterator[Entry]:
+    """Yield the entry of an object that exists already; none if nothing changes.
 
     Args:
         old: the object as it is.
@@ -105,10 +103,10 @@ def _updated(
     """
     fields = three_way_fields(old, new)
     if fields == new and repr(fields) == repr(new):  # True == 1
-        return None
+        return
     differences = changes(fields, new)
     if not differences:
-        return None
+        return
     update = Update(old, fields, new, tuple(differences), kube_version)
     refused = rejected(update)
     certain = [(field, rule) for field, rule in refused if not rule.unless]
@@ -118,14 +116,15 @@ def _updated(
     if shown != differences:
         lines.append(PROGRAM)
     if owner := _stranger(old, new):
-        return Entry((new,), "taken", (f"{_title(new)}: belongs to {owner}", *lines))
-    if certain:
+        yield Entry((new,), "taken", (f"{_title(new)}: belongs to {owner}", *lines))
+    elif certain:
         heading = f"{_title(new)}: will be rejected by the API server: {_reasons(certain)}"
-        return Entry((new,), "rejected", (heading, *lines, _hint(new, certain)))
-    status = f"may be rejected by the API server: {_reasons(refused)}" if refused else "changed"
-    heading = "; ".join([f"{_title(new)}: {status}", *effects(update)])
-    lines += readers(update, existing)
-    return Entry((new,), "uncertain" if refused else "changed", (heading, *lines))
+        yield Entry((new,), "rejected", (heading, *lines, _hint(new, certain)))
+    else:
+        status = f"may be rejected by the API server: {_reasons(refused)}" if refused else "changed"
+        heading = "; ".join([f"{_title(new)}: {status}", *effects(update)])
+        lines += readers(update, existing)
+        yield Entry((new,), "uncertain" if refused else "changed", (heading, *lines))
 
 
 def _stranger(old: Object, new: Object) -> str:
@@ -197,7 +196,7 @@ def _new_job(objects: Sequence[Object], removed_jobs: Mapping[JobKey, Sequence[O
     if len(former) == 1:
         heading += f"; renamed from {_job_title(former[0])}, which kubectl apply leaves unchanged"
     created = ", ".join(f"{item['kind']} {item['metadata']['name']}" for item in objects)
-    return Entry(tuple(objects), "new", (heading, f"creates: {created}"))
+    return Entry(objects, "new", (heading, f"creates: {created}"))
 
 
 def _without_suffix(item: Object) -> tuple[str, str, str]:
@@ -212,11 +211,6 @@ def _without_suffix(item: Object) -> tuple[str, str, str]:
         str(metadata["labels"].get(PART_OF) or job_name(item)),
         str(combination or ""),
     )
-
-
-def _removed(objects: Sequence[Object], heading: str, command: str) -> Entry:
-    """Return the entry of an object, or of all objects of a job, that is no longer rendered."""
-    return Entry(tuple(objects), "removed", (heading, f"to delete it: {command}"))
 
 
 def _summary(entries: Sequence[Entry]) -> str:
