@@ -188,12 +188,11 @@ def _next(found: "queue.Queue[str]") -> str | None:
 
 def parsed(text: str) -> list[Object]:
     """Return the objects in kubectl's JSON: one after the other, or a List."""
-    decoder, objects, start = json.JSONDecoder(), list[Object](), 0
-    text = text.strip()
-    while start < len(text):
-        item, end = decoder.raw_decode(text, start)
+    objects: list[Object] = []
+    while text := text.lstrip():
+        item, end = json.JSONDecoder().raw_decode(text)
         objects += item["items"] if item["kind"] == "List" else [item]
-        start = end + len(text[end:]) - len(text[end:].lstrip())
+        text = text[end:]
     return objects
 
 
