@@ -17,7 +17,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from operator import itemgetter
 from typing import Any
 
 from mlgen.documents import flags, overrides
@@ -139,9 +138,6 @@ def expanded(
     spec = document.data.get("spec")
     if not isinstance(spec, dict) or ("matrix" not in spec and not axes):
         return document, [None], []
-    problems = _malformed(document) if "matrix" in spec else []
-    if problems:
-        raise MlgenError(problems)
     combined, warnings = _combined(document, axes)
     kept = {name: value for name, value in spec.items() if name != PATH[-1]}
     document = replace(document, data=document.data | {"spec": kept})
@@ -149,8 +145,7 @@ def expanded(
     base = metadata.get("name") if isinstance(metadata, dict) else None
     if not isinstance(base, str) or not base:  # reported when the job file is checked
         return document, [None], warnings
-    texts = [_texts(values) for values in combined]
-    named = zip(names(base, texts, name_limit(document.data)), labels_of(texts), strict=True)
+    named = _named(base, [_texts(values) for values in combined], _name_limit(document.data))
     combinations: list[Combination | None] = [
         Combination(base, name, labels, values)
         for values, (name, labels) in zip(combined, named, strict=True)
@@ -285,9 +280,7 @@ def _plain(path: ValuePath, document: Document, at: ValuePath) -> Any:
     Raises:
         ValueError: there is no value.
     """
-    data = document.data
-    for step in at:
-        data = data[step]
+    data = document.item(*at).data
     if data is None:
         raise ValueError(f'expected a value for {overrides.written(path)}, got nothing; write ""')
     return _typed(path, data, document.texts.get(at, ""))
@@ -307,32 +300,34 @@ def _typed(path: ValuePath, data: Any, text: str = "") -> Any:
     return text or flags.text(data)
 
 
-def _malformed(document: Document) -> list[Problem]:
-    """Return the problems of `spec.matrix`: those with its schema, its paths and its values."""
+def _read(document: Document) -> list[tuple[ValuePath, str, ValuePath, Value]]:
+    """Return each value of `spec.matrix`: its path there, the part, the path it sets, and itself.
+
+    Raises:
+        MlgenError: with every problem of the schema, or else of the paths and values.
+    """
     item = document.item(*PATH)
     invalid = invalid_fields(item, of_matrix())
     if invalid:
         located = (replace(problem, path=(*PATH, *problem.path)) for problem in invalid)
-        return sorted(located, key=lambda problem: problem.place or OPTION)
-    problems: list[Problem] = []
-    for at, name, _ in _written(document):
-        try:
-            _plain(_path(name), document, at)
-        except ValueError as error:
-            problem = Problem(at, str(error), "bad-setting")
-            problems.append(document.located(problem, key=True))
-    return list(dict.fromkeys(problems))
-
-
-def _written(document: Document) -> Iterator[tuple[ValuePath, str, int | None]]:
-    """Return each value of `spec.matrix`: its path in the document, the path it sets, its entry."""
-    for name, values in document.item(*PATH).data.items():
+        raise MlgenError(sorted(located, key=lambda problem: problem.place or OPTION))
+    written: list[tuple[ValuePath, str, str]] = []
+    for part, values in item.data.items():
         for number, value in enumerate(values):
-            if name not in EXTRA:
-                yield (*PATH, name, number), name, None
-                continue
-            for inner in value:
-                yield (*PATH, name, number, inner), inner, number
+            at = (*PATH, part, number)
+            names = [((*at, name), part, name) for name in value] if part in EXTRA else None
+            written += [(at, part, part)] if names is None else names
+    found, problems = [], []
+    for at, part, name in written:
+        try:
+            path = _path(name)
+            value = Value(_plain(path, document, at), document.place(at))
+            found.append((at, part, path, value))
+        except ValueError as error:
+            problems.append(document.located(Problem(at, str(error), "bad-setting"), key=True))
+    if problems:
+        raise MlgenError(list(dict.fromkeys(problems)))
+    return found
 
 
 def _combined(document: Document, axes: Axes) -> tuple[list[Values], list[Problem]]:
@@ -342,14 +337,12 @@ def _combined(document: Document, axes: Axes) -> tuple[list[Values], list[Proble
         MlgenError: there are too many, or none, or one twice.
     """
     listed: dict[ValuePath, list[Value]] = {}
-    extra: dict[tuple[str, int], Values] = {}
-    for at, name, entry in _written(document) if PATH[-1] in document.data["spec"] else ():
-        path = _path(name)
-        value = Value(_plain(path, document, at), document.place(at))
-        if entry is None:
-            listed.setdefault(path, []).append(value)
+    extra: dict[ValuePath, Values] = {}
+    for at, part, path, value in _read(document) if PATH[-1] in document.data["spec"] else ():
+        if part in EXTRA:
+            extra.setdefault(at[: len(PATH) + 2], {})[path] = value
         else:
-            extra.setdefault((str(at[len(PATH)]), entry), {})[path] = value
+            listed.setdefault(path, []).append(value)
     listed |= {
         path: [Value(_typed(path, value), OPTION) for value in values] for path, values in axes
     }
@@ -360,9 +353,9 @@ def _combined(document: Document, axes: Axes) -> tuple[list[Values], list[Proble
     crossed = [dict(zip(listed, values, strict=True)) for values in product(*listed.values())]
     combined = [(_texts(values), values) for values in crossed if values]
     warnings = []
-    for (kind, entry), values in sorted(extra.items(), key=itemgetter(0)):  # exclude comes first
-        at, texts = (*PATH, kind, entry), _texts(values)
-        if kind == "include":
+    for at, values in sorted(extra.items(), key=lambda entry: entry[0][-2]):  # exclude comes first
+        texts = _texts(values)
+        if at[-2] == "include":
             if any(texts == others for others, _ in combined):
                 message = "the matrix has this combination already"
                 raise _error(document, at, message, "combination", "remove it")
@@ -391,7 +384,7 @@ GENERAL = ("args", "command", "env", "metadata", "roles", "spec")
 """Steps of a path that a name leaves out, unless two names would be the same."""
 
 
-def name_limit(job_file: Mapping[str, Any]) -> int:
+def _name_limit(job_file: Mapping[str, Any]) -> int:
     """Return the length up to which the name of a job fits in the names of its objects.
 
     It does not depend on replicas or on what a role is rendered as, so that a change of these
@@ -407,45 +400,36 @@ def name_limit(job_file: Mapping[str, Any]) -> int:
     return STATEFUL_SET_MAX - longest - 1 - suffix
 
 
-def names(base: str, combinations: Sequence[Texts], limit: int) -> list[str]:
-    """Return the name of each combination.
+def _named(
+    base: str, combinations: Sequence[Texts], limit: int
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the name of each combination, and its values as label values, by key.
 
-    A name that is too long is cut, and gets a hash of the values, as does one that is not unique.
+    A name that is too long is cut, and gets a hash of the values, as does one that is not unique. A
+    value that is no label value is there as in the name.
 
     Args:
         base: the name of the job.
         combinations: their values.
         limit: the number of characters of a name.
     """
-    keys = {path: _slug(key) for path, key in _label_keys(combinations).items()}
-    words = _words(combinations)
-    full = [
-        "-".join([base, *(f"{keys[path]}-{words[path, text]}" for path, text in one.items())])
-        for one in combinations
-    ]
-    counts = Counter(full)
-    room = max(limit - LENGTH - 1, len(base))
-    return [
-        name
-        if len(name) <= limit and counts[name] == 1
-        else f"{name[:room].rstrip('-')}-{letters(sorted((list(p), t) for p, t in one.items()))}"
-        for name, one in zip(full, combinations, strict=True)
-    ]
-
-
-def labels_of(combinations: Sequence[Texts]) -> list[dict[str, str]]:
-    """Return the values of each combination as label values, by key.
-
-    A text that is no label value is there as in the name.
-    """
     keys, words = _label_keys(combinations), _words(combinations)
-    return [
-        {
-            keys[path]: text if is_label_value(text) else words[path, text]
-            for path, text in one.items()
-        }
+    names = [
+        "-".join(
+            [base, *(f"{_slug(keys[path])}-{words[path, text]}" for path, text in one.items())]
+        )
         for one in combinations
     ]
+    counts, room = Counter(names), max(limit - LENGTH - 1, len(base))
+    for one, full in zip(combinations, names, strict=True):
+        name = full
+        if len(full) > limit or counts[full] > 1:
+            values = sorted((list(path), text) for path, text in one.items())
+            name = f"{full[:room].rstrip('-')}-{letters(values)}"
+        yield (
+            name,
+            {keys[p]: text if is_label_value(text) else words[p, text] for p, text in one.items()},
+        )
 
 
 def _label_keys(combinations: Sequence[Texts]) -> dict[ValuePath, str]:
