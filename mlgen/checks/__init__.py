@@ -234,22 +234,19 @@ def _deciding(objects: Sequence[Object], job_file: Mapping[str, Any]) -> Iterato
 def _sizes(job: Objects) -> Iterator[Located]:
     """Check the sizes of objects, variables and arguments."""
     hint = "use fewer replicas"
-    split = [pods for pods in job.pods if REPLICA_INDEX in pods.item["metadata"]["labels"]]
-    if split:
-        # Then the set gets smaller without a Job for each replica of a role.
-        on_host = split[0].template["spec"].get("hostNetwork")
-        same = "or give the roles the same fields:"
-        remedy = (
-            "or remove network.host: each" if on_host else f"{same} each {split[0].role_path[-1]}"
-        )
-        hint += f", {remedy} then needs no Job of its own"
+    for pods in job.pods:
+        if REPLICA_INDEX in pods.item["metadata"]["labels"]:
+            remedy, each = "give the roles the same fields", f"each {role_path(pods.item)[-1]}"
+            if pods.template["spec"].get("hostNetwork"):
+                remedy, each = "remove network.host", "each"
+            hint += f", or {remedy}: {each} then needs no Job of its own"
+            break
     for item in job.distinct:
         for problem in sizes(item, hint):
             yield Located(item, (), problem)
-    for pods in job.distinct_pods:
-        for text in texts([pods]):
-            for problem in limits.overlong(pods.role_path, text.label, text.text):
-                yield Located(pods.item, text.path, problem)
+    for text in texts(job.distinct_pods):
+        for problem in limits.overlong(role_path(text.item), text.label, text.text):
+            yield Located(text.item, text.path, problem)
 
 
 def _size(item: Object) -> int:

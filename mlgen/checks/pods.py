@@ -92,11 +92,6 @@ class Pods:
     limit: int = 0
 
     @property
-    def role_path(self) -> ValuePath:
-        """The path of their role in the job file."""
-        return role_path(self.item)
-
-    @property
     def template(self) -> Object:
         """The pod template."""
         template: Object = self.item["spec"]["template"]

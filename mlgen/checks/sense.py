@@ -11,7 +11,7 @@ from typing import Any
 
 from mlgen import flow
 from mlgen.checks.job_file import path_in_job_file
-from mlgen.checks.pods import Objects, Pods
+from mlgen.checks.pods import Objects, Pods, role_path
 from mlgen.kubernetes.quantity import parse
 from mlgen.problems import Problem, ValuePath, did_you_mean
 from mlgen.shell import is_shell, program, text_index
@@ -52,7 +52,7 @@ def doubtful_values(job: Objects, job_file: Mapping[str, Any] | None = None) -> 
             for at, problem in doubts:
                 steps = at if at is None or at[0] == "spec" else (*path, *at)
                 written = steps and path_in_job_file(job_file or {}, pods.item, steps)
-                default = (*pods.role_path, *(problem.path if is_main else ("template",)))
+                default = (*role_path(pods.item), *(problem.path if is_main else ("template",)))
                 prefix = "" if is_main else f"container {container['name']}: "
                 message = f"{prefix}{problem.message}"
                 yield replace(problem, path=written or default, message=message)
@@ -63,7 +63,7 @@ def _dns_policy(pods: Pods) -> Iterator[Problem]:
     spec = pods.template["spec"]
     policy = spec.get("dnsPolicy")
     if spec.get("hostNetwork") and policy in NODE_DNS:
-        path = (*pods.role_path, "template", "spec", "dnsPolicy")
+        path = (*role_path(pods.item), "template", "spec", "dnsPolicy")
         message = f"with hostNetwork and dnsPolicy {policy}, names of other pods do not resolve"
         hint = "write ClusterFirstWithHostNet, or network.host: true instead of hostNetwork"
         yield Problem(path, message, "combination", hint, warning=True)
