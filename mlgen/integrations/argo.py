@@ -86,9 +86,15 @@ def argo(texts: Iterable[Text], options: Options, form: Form) -> tuple[str, tupl
             manifests.append(verbatim(run.document.text, run.document.data))
             continue
         *others, last = [[*_objects_of_user(job), _config(job)] for job in run]
-        objects = [*others, [*last, *_workflow_objects(run, form)]]
+        if form.schedule is not None or (form.workflow and not form.step):
+            last.append(_workflow(run, form))  # it comes last, as it starts at once
+        objects = [*others, last]
         applied = [item for items in objects for item in items]
-        by_step = [item for job in run for item in [*_applied_by_step(job), _status(job)]]
+        by_step = [
+            item
+            for job in run
+            for item in [*filter(_is_applied_by_step, job.objects), _status(job)]
+        ]
         in_cluster = keys([*applied, *by_step])
         problems = [*_problems(run, form, applied), *checks.collisions(in_cluster, taken)]
         collector.extend(map(run[0].document.located, problems))
@@ -125,22 +131,10 @@ def _runs(parts: Iterable[Rendered | Foreign]) -> Iterator[Sequence[Rendered] | 
             yield [job for job in jobs if isinstance(job, Rendered)]
 
 
-def _workflow_objects(run: Sequence[Rendered], form: Form) -> Iterator[Object]:
-    """Return what runs the jobs; it comes last, as it starts at once."""
-    if form.schedule is not None:
-        yield _cron_workflow(run, form)
-    elif form.workflow and not form.step:
-        yield _workflow(run, form)
-
-
 def _is_applied_by_step(item: Object) -> bool:
     if item["kind"] == "Service":
         return JOB in item["spec"]["selector"]  # the Service of TensorBoard does not select by job
     return item["kind"] not in KINDS_OF_USER
-
-
-def _applied_by_step(job: Rendered) -> Iterator[Object]:
-    return filter(_is_applied_by_step, job.objects)
 
 
 def _objects_of_user(job: Rendered) -> Iterator[Object]:
@@ -156,7 +150,7 @@ def _config(job: Rendered) -> Object:
     """Return the ConfigMap with the manifests that the step applies, its plan and its program."""
     meta = metadata(job.job, f"{job.job.name}-manifests", "manifests")
     meta["labels"].pop(JOB)
-    objects = list(_applied_by_step(job))
+    objects = list(filter(_is_applied_by_step, job.objects))
     job_plan = supervisor.plan(job.topology, objects)
     files = supervisor.files(job.job.helpers, job_plan, step=True)
     return filled("configmap", metadata=meta, data={FILE: yaml_text(objects), **files})
@@ -208,29 +202,28 @@ def _parameters(job: Rendered, form: Form) -> dict[str, str]:
 
 
 def _workflow(run: Sequence[Rendered], form: Form) -> Object:
-    """Return the Workflow; under a schedule, only the CronWorkflow is suspended."""
-    job = _whole(run)
-    return filled(
+    """Return the Workflow, or the CronWorkflow, which alone is suspended under a schedule."""
+    job, suspended = _whole(run), _whole(run).run_policy.suspend or None
+    has_matrix = bool(run[0].combination)
+    workflow = filled(
         "workflow",
         metadata=metadata(job, job.name, "workflow"),
         service_account=SERVICE_ACCOUNT,
-        suspend=(job.run_policy.suspend and form.schedule is None) or None,
+        suspend=suspended if form.schedule is None else None,
         ttl=job.run_policy.ttl_seconds_after_finished,
-        parallelism=form.parallelism if run[0].combination else None,
-        fail_fast=(form.fail_fast and bool(run[0].combination)) or None,
+        parallelism=form.parallelism if has_matrix else None,
+        fail_fast=(form.fail_fast and has_matrix) or None,
         step=_step(run, form),
     )
-
-
-def _cron_workflow(run: Sequence[Rendered], form: Form) -> Object:
-    job = _whole(run)
+    if form.schedule is None:
+        return workflow
     return filled(
         "cronworkflow",
-        metadata=metadata(job, job.name, "workflow"),
+        metadata=workflow["metadata"],
         schedule=form.schedule,
-        suspend=job.run_policy.suspend or None,
+        suspend=suspended,
         labels=labels(job, "workflow"),
-        workflow=_workflow(run, form)["spec"],
+        workflow=workflow["spec"],
     )
 
 

@@ -20,7 +20,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO
 
 from mlgen import dialects
 from mlgen.documents.chunks import chunks, is_blank
@@ -53,6 +53,9 @@ HOOK = "helm.sh/hook"
 
 SPOOL_BYTES = 8 << 20
 """The size of output that is kept in memory until it is complete; beyond it, a file is used."""
+
+_Origin = tuple[str, str]
+"""The template that a document is from: as Helm 3 names it, and as Helm 4 does, or ""."""
 
 PLUGIN = "HELM_PLUGIN_NAME"
 """The variable that Helm 4 sets for a plugin (internal/plugin/runtime_subprocess.go)."""
@@ -146,24 +149,17 @@ def _is_job(document: Document | list[Problem], chunk: bytes) -> bool:
     return group_of(version) in dialects.groups() and not dialects.is_foreign(version, kind)
 
 
-class _Origin(NamedTuple):
-    """The template that a document is from: as Helm 3 names it, and as Helm 4 does, or ""."""
-
-    comment: str
-    annotation: str
-
-
 def _origin(chunk: bytes) -> _Origin:
     """Return the origin of a document from its bytes, because it may be invalid YAML."""
     matches = HEAD.match(chunk), ANNOTATED.search(chunk)
     names = (((match and match[1]) or b"") for match in matches)
-    return _Origin(*(name.decode(errors="replace").strip() for name in names))
+    comment, annotation = (name.decode(errors="replace").strip() for name in names)
+    return comment, annotation
 
 
 def _text(line: int, chunk: bytes, origin: _Origin) -> Text:
     """Return a document as a text, with the name and the line numbers of its template if known."""
-    head = HEAD.match(chunk)
-    name = origin.comment or origin.annotation
+    head, name = HEAD.match(chunk), origin[0] or origin[1]
     if name and head:
         return decode(name, ADDED.sub(b"", chunk[head.end() :], count=1))
     return decode("<stdin>", chunk, line)
@@ -171,12 +167,13 @@ def _text(line: int, chunk: bytes, origin: _Origin) -> Text:
 
 def _manifests(part: Rendered | Foreign, origin: _Origin) -> str:
     """Return YAML with the origin on each object, for a job or another object from its List."""
-    comment = f"Source: {origin.comment}\n" if origin.comment else ""
+    source, annotation = origin
+    comment = f"Source: {source}\n" if source else ""
     if isinstance(part, Foreign):
-        return yaml_text([_annotated(part.document.data, origin.annotation)], comment)
+        return yaml_text([_annotated(part.document.data, annotation)], comment)
     first = comment + heading(part)
     return "".join(
-        yaml_text([_annotated(item, origin.annotation)], comment if number else first)
+        yaml_text([_annotated(item, annotation)], comment if number else first)
         for number, item in enumerate(part.objects)
     )
 
