@@ -101,11 +101,10 @@ def picture(rendered: Rendered) -> Picture:
     if topology.job.tensorboard:
         texts = ("TensorBoard", "Deployment and Service", f"port {topology.job.tensorboard.port}")
         tensorboard = Box("tensorboard", "service", texts)
-    names = _names(rows)
     stores = list(_stores(rows))
     shared = [box.name for box, users in stores if len(users) == len(rows) > 1]
     uses = (
-        Arrow(names[user], box.name, "", "uses")
+        Arrow(_name(rows[user]), box.name, "", "uses")
         for box, users in stores
         for user in users
         if box.name not in shared
@@ -113,17 +112,17 @@ def picture(rendered: Rendered) -> Picture:
     return Picture(
         f"{topology.job.name}: {topology.job.framework}",
         Box("service", "service", _texts("service", topology=topology)),
-        tuple(_role_box(group, name) for group, name in zip(rows, names, strict=True)),
+        tuple(map(_role_box, rows)),
         (*(box for box, _ in stores), *([tensorboard] if tensorboard else [])),
         tuple(shared),
         supervisor,
-        (*_arrows(topology.job.name, rows, names), *uses),
+        (*_arrows(topology.job.name, rows), *uses),
     )
 
 
-def _names(rows: Sequence[Group]) -> list[str]:
-    """Return a unique name for the box of each group."""
-    return ["role_" + re.sub(r"[^a-z0-9]+", "_", group.name.lower()).strip("_") for group in rows]
+def _name(group: Group) -> str:
+    """Return the name of the box of a group."""
+    return "role_" + re.sub(r"[^a-z0-9]+", "_", group.name.lower()).strip("_")
 
 
 def _texts(shape: Shape, **values: Any) -> tuple[str, ...]:
@@ -131,7 +130,7 @@ def _texts(shape: Shape, **values: Any) -> tuple[str, ...]:
     return tuple(page("graph/box.txt", shape=shape, **values).splitlines())
 
 
-def _role_box(group: Group, name: str) -> Box:
+def _role_box(group: Group) -> Box:
     role = group.role
     shape: Shape = "StatefulSet" if role.serves else "Job"
     texts = _texts(
@@ -142,7 +141,7 @@ def _role_box(group: Group, name: str) -> Box:
         waits=dict.fromkeys(text for wait in role.waits for text in _own_wait(group, wait)),
         creates_pods=any("create" in r.verbs and r.resource == "pods" for r in role.rights),
     )
-    return Box(name, shape, texts, role.decides)
+    return Box(_name(group), shape, texts, role.decides)
 
 
 def _resources(group: Group) -> list[str]:
@@ -176,13 +175,13 @@ def _meets(group: Group, wait: Wait) -> bool:
     return any(role.index is not None and first <= role.index <= last for role in group.roles)
 
 
-def _arrows(job: str, rows: Sequence[Group], names: Sequence[str]) -> Iterator[Arrow]:
+def _arrows(job: str, rows: Sequence[Group]) -> Iterator[Arrow]:
     """Yield an arrow from each group to each other on which it depends, with all reasons."""
     totals = replicas_by_role([role for group in rows for role in group.roles])
-    for group, source in zip(rows, names, strict=True):
+    for group in rows:
         commanded = [right for right in group.role.rights if right.resource == "pods/exec"]
         pods = {pod for right in commanded for pod in right.names}
-        for other, target in zip(rows, names, strict=True):
+        for other in rows:
             if other is group:
                 continue
             name = other.role.name
@@ -199,7 +198,7 @@ def _arrows(job: str, rows: Sequence[Group], names: Sequence[str]) -> Iterator[A
             if f"{job}-{name}-{other.role.index or 0}" in pods:
                 labels.append("kubectl exec")
             if labels:
-                yield Arrow(source, target, ", ".join(dict.fromkeys(labels)), kind)
+                yield Arrow(_name(group), _name(other), ", ".join(dict.fromkeys(labels)), kind)
 
 
 def _wait_label(wait: Wait, total: int) -> str:

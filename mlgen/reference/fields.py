@@ -4,10 +4,12 @@ A path is written as in `kubectl explain`: it goes through lists without an inde
 the user chooses, such as that of a role, may be any: `spec.roles.worker.template.spec.containers`.
 """
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from operator import itemgetter
 from typing import Any
 
 from mlgen import frameworks
@@ -77,7 +79,17 @@ class Field:
     @property
     def values(self) -> list[str]:
         """The allowed values, or their range; [] if any value of the type is allowed."""
-        return list(_values(self.schema))
+        schema = self.schema
+        found = [*schema.get("enum", _resolved(schema.get("items")).get("enum", ()))]
+        found += [schema["const"]] if "const" in schema else []
+        words = ALTERNATIVES.fullmatch(schema.get("pattern", ""))
+        found += words.group(1).split("|") if words else []
+        low, high = schema.get("minimum"), schema.get("maximum")
+        if high is not None and high < 2**31 - 1:
+            found.append(f"{low or 0} to {high}")
+        elif low is not None:
+            found.append(f"{low} or more")
+        return [str(value) for value in found]
 
     @property
     def default(self) -> Any:
@@ -212,18 +224,16 @@ def _walk(fields: list[Field], steps: list[str]) -> list[Field]:
 
 def _options() -> list[Field]:
     """Return the options of all frameworks; equal ones only once."""
-    options: dict[str, list[tuple[Any, list[str]]]] = {}
+    owners: dict[tuple[str, str], list[str]] = {}
+    schemas: dict[tuple[str, str], Any] = {}
     for framework in frameworks.names():
         for name, schema in frameworks.options(framework).items():
-            same = [owners for known, owners in options.setdefault(name, []) if known == schema]
-            if same:
-                same[0].append(framework)
-            else:
-                options[name].append((schema, [framework]))
+            key = name, json.dumps(schema, sort_keys=True)
+            schemas[key] = schema
+            owners.setdefault(key, []).append(framework)
     return [
-        Field(("spec", "options", name), schema, frameworks=tuple(owners))
-        for name, variants in sorted(options.items())
-        for schema, owners in variants
+        Field(("spec", "options", key[0]), schemas[key], frameworks=tuple(owners[key]))
+        for key in sorted(owners, key=itemgetter(0))
     ]
 
 
@@ -295,18 +305,3 @@ def _type(schema: Mapping[str, Any]) -> str:
         else:
             names.append({"object": "Object"}.get(name, name))
     return " or ".join(names)
-
-
-def _values(schema: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what a schema allows: words, and the range of a number."""
-    yield from map(str, schema.get("enum", _resolved(schema.get("items")).get("enum", ())))
-    if "const" in schema:
-        yield str(schema["const"])
-    words = ALTERNATIVES.fullmatch(schema.get("pattern", ""))
-    if words:
-        yield from words.group(1).split("|")
-    low, high = schema.get("minimum"), schema.get("maximum")
-    if high is not None and high < 2**31 - 1:
-        yield f"{low or 0} to {high}"
-    elif low is not None:
-        yield f"{low} or more"

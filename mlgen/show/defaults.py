@@ -18,7 +18,6 @@ from mlgen.jobfile.model import GANG_BOUNDS
 from mlgen.output.yaml import yaml_text
 from mlgen.problems import MlgenError, ValuePath
 from mlgen.result import Rendered
-from mlgen.topology import Role
 
 Values = dict[str, Any]
 
@@ -189,7 +188,8 @@ def _of_role(
         target = _resolved(of_schema)
         if "default" in target:
             yield field, target["default"], DEFAULT
-    role = _in_topology(rendered, name)
+    roles = rendered.topology.roles
+    role = next((r for r in roles if name in (r.name, r.spec.name, *r.merged)), None)
     if role is None:
         return
     source = f"default of {frameworks.get(rendered.job.framework).title}"
@@ -204,11 +204,3 @@ def _of_role(
             yield "command", list(role.command), source
         if role.args:
             yield "args", list(role.args), source
-
-
-def _in_topology(rendered: Rendered, name: str) -> Role | None:
-    """Return the first role of the topology that has replicas of a role of the job file."""
-    for role in rendered.topology.roles:
-        if name in (role.name, role.spec.name, *role.merged):
-            return role
-    return None

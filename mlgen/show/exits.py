@@ -13,7 +13,8 @@ from mlgen.jobfile.model import KILLED_EXIT_CODES
 from mlgen.kubernetes.limits import INT32_MAX
 from mlgen.kubernetes.objects import Object
 from mlgen.objects.supervisor import ANY, DEFAULTS, SIGNALS
-from mlgen.output.columns import counted, duration, named
+from mlgen.output.columns import duration, named
+from mlgen.output.pages import page
 from mlgen.show.groups import Group, spans
 from mlgen.topology import Topology
 
@@ -59,14 +60,19 @@ class _Case:
     """What is known of the pods of a group.
 
     Attributes:
-        retryable: the exit codes after which the supervisor restarts the gang, as in its plan.
         plan: of the supervisor.
     """
 
     topology: Topology
     group: Group
-    retryable: Any
     plan: Object
+
+    @property
+    def retryable(self) -> Any:
+        """The exit codes after which the supervisor restarts the gang, as in its plan."""
+        names = {item["metadata"]["name"] for item in self.group.workloads}
+        planned = [item for item in self.plan.get("workloads", ()) if item["name"] in names]
+        return planned[0].get("retryable") if planned else None
 
     @property
     def scope(self) -> str:
@@ -93,21 +99,15 @@ def endings(
         groups: its roles.
         plan: of the supervisor; {} if there is none.
     """
-    cases = [_case(topology, group, plan) for group in groups]
+    cases = [_Case(topology, group, plan) for group in groups]
     known = (0, *CODES, OOM, DISRUPTED, REJECTED, DEADLINE)
     outcomes = {event: tuple(_cell(case, event) for case in cases) for event in known}
-    ends = [*_events(cases, outcomes, _is_end), *_limits(cases, plan), *bounds(topology, plan)]
+    ends = [*_events(cases, outcomes, _is_end), *bounds(topology, plan, cases)]
     restarts = _events(cases, outcomes, _is_restart)
     return _table(cases, outcomes), (
         f"Restarts after {'; '.join(restarts) or 'no failure'}."
         f" Ends after {'; '.join(ends) or 'no failure'}."
     )
-
-
-def _case(topology: Topology, group: Group, plan: Object) -> _Case:
-    names = {item["metadata"]["name"] for item in group.workloads}
-    planned = [item for item in plan.get("workloads", ()) if item["name"] in names]
-    return _Case(topology, group, planned[0].get("retryable") if planned else None, plan)
 
 
 def _table(cases: Sequence[_Case], outcomes: _Outcomes) -> list[tuple[str, ...]]:
@@ -132,10 +132,8 @@ def _cell(case: _Case, event: Any) -> str:
     if event == DEADLINE:
         limit = _deadline(case)
         return f"{_role_fails(case)} after {duration(limit)}" if limit else "-"
-    if event == DISRUPTED:
-        return _disrupted(case)
-    if event == REJECTED:
-        return _rejected(case)
+    if event in (DISRUPTED, REJECTED):
+        return _without_exit_code(case, disrupted=event == DISRUPTED)
     return _failed(case, KILLED if event == OOM else event)
 
 
@@ -163,14 +161,9 @@ def _failed(case: _Case, code: int) -> str:
     if role.serves:
         return "restarts in place"
     action = next(_actions(case.spec, role.spec.main_container, code), "Count")
-    match action:
-        case "FailJob":
-            return _role_fails(case)
-        case "FailIndex":
-            return "replica fails for good"
-        case "Ignore":
-            return "new pod"
-    return _counted(case)
+    if action == "FailJob":
+        return _role_fails(case)
+    return {"FailIndex": "replica fails for good", "Ignore": "new pod"}.get(action, _counted(case))
 
 
 def _actions(spec: Object, container: str, code: int) -> Iterator[str]:
@@ -208,23 +201,16 @@ def _times(limit: int) -> str:
     return ", once" if limit == 1 else f", up to {limit} times"
 
 
-def _disrupted(case: _Case) -> str:
+def _without_exit_code(case: _Case, *, disrupted: bool) -> str:
+    """Return what a disruption, or a rejection by the kubelet, leads to."""
     role = case.group.role
     if role.gang:
-        return _together(case, counted=False)
-    if role.serves:
-        return "new pod"
+        return _together(case, counted=not disrupted)
     rules = case.spec.get("podFailurePolicy", {}).get("rules", ())
     ignored = any(rule["action"] == "Ignore" and "onPodConditions" in rule for rule in rules)
-    return "new pod" if ignored else _counted(case).replace("restarts in place", "new pod")
-
-
-def _rejected(case: _Case) -> str:
-    """Return what follows if the kubelet rejects a pod, which then fails without an exit code."""
-    role = case.group.role
-    if role.gang:
-        return _together(case, counted=True)
-    return "new pod" if role.serves else _counted(case).replace("restarts in place", "new pod")
+    if role.serves or (disrupted and ignored):
+        return "new pod"
+    return _counted(case).replace("restarts in place", "new pod")
 
 
 def _together(case: _Case, *, counted: bool) -> str:
@@ -270,35 +256,23 @@ def _is_end(cell: str) -> bool:
     return cell.partition(" after ")[0] in (JOB_FAILS, ROLE_FAILS)
 
 
-def _limits(cases: Sequence[_Case], plan: Object) -> Iterator[str]:
-    """Yield the limits at which a replica, or a gang, does not start again."""
-    for case in (case for case in cases if not case.group.role.serves):
-        limit = case.spec.get("backoffLimit", 0)
-        if 0 < limit < INT32_MAX and _is_end(_role_fails(case)):
-            yield f"more than {counted(limit, 'failure')} of {case.group.name}"
-    gang = [case for case in cases if case.group.role.restarts_together]
-    if not gang:
-        return
-    of_gang = f" of {gang[0].scope}" if gang[0].scope else ""
-    reset = plan.get("backoffResetSeconds", DEFAULTS["backoffResetSeconds"])
-    apart = f" without {duration(reset)} of running between them" if reset else ""
-    limit = int(plan.get("backoffLimit", 0))
-    if limit:
-        yield f"more than {counted(limit, 'failure')}{of_gang}{apart}"
-    failures = plan.get("startFailures", DEFAULTS["startFailures"])
-    seconds = plan.get("startSeconds", DEFAULTS["startSeconds"])
-    if 0 < failures <= limit + 1 and seconds:
-        alike = f"with the same exit code, each within {duration(seconds)} of running"
-        yield f"{counted(failures, 'failure')}{of_gang} in a row {alike}"
-    if "disruptions" in plan:
-        yield f"more than {counted(plan['disruptions'], 'disruption')}{of_gang}{apart}"
+def bounds(topology: Topology, plan: Object, cases: Sequence[_Case] = ()) -> list[str]:
+    """Return in which states of a pod the supervisor gives the job up.
 
-
-def bounds(topology: Topology, plan: Object) -> Iterator[str]:
-    """Yield in which states of a pod the supervisor gives the job up."""
-    if plan.get("crashes") and any(role.serves for role in topology.roles):
-        yield f"{counted(plan['crashes'], 'restart')} of a replica that serves and crash-loops"
-    if plan.get("imageSeconds"):
-        yield f"{duration(plan['imageSeconds'])} in which a container cannot be created"
-    if plan.get("pendingSeconds"):
-        yield f"{duration(plan['pendingSeconds'])} in which a pod cannot be created or scheduled"
+    Args:
+        topology: the job.
+        plan: of the supervisor; {} if there is none.
+        cases: to have the limits at which one of them does not start again, too.
+    """
+    ending = [c for c in cases if not c.group.role.serves and _is_end(_role_fails(c))]
+    limits = [(case.spec.get("backoffLimit", 0), case.group.name) for case in ending]
+    together = [case for case in cases if case.group.role.restarts_together]
+    text = page(
+        "show/ends.txt",
+        limits=[(limit, name) for limit, name in limits if 0 < limit < INT32_MAX],
+        together=bool(together),
+        scope=f" of {together[0].scope}" if together and together[0].scope else "",
+        plan={**DEFAULTS, **plan},
+        serves=any(role.serves for role in topology.roles),
+    )
+    return text.splitlines()

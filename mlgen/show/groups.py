@@ -122,9 +122,9 @@ def awaited(wait: Wait, totals: dict[str, int]) -> str:
 
 def replicas_by_role(roles: Sequence[Role]) -> dict[str, int]:
     """Return the number of replicas of each role, by name."""
-    totals: dict[str, int] = {}
+    totals: Counter[str] = Counter()
     for role in roles:
-        totals[role.name] = totals.get(role.name, 0) + role.replicas
+        totals[role.name] += role.replicas
     return totals
 
 
