@@ -222,6 +222,11 @@ def one_of(allowed: Sequence[str]) -> str:
     return f"use {allowed[0]}" if len(allowed) == 1 else f"use one of: {', '.join(allowed)}"
 
 
+def listed(names: Sequence[str], word: str) -> str:
+    """Return "a", "a or b", "a, b or c": names as a sentence lists them; "" if there are none."""
+    return f" {word} ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
 def described(value: Any, text: str | None = None) -> str:
     """Return a value as a message shows it: `the string "2"`, `the mapping {"a": 1}`, `nothing`.
 

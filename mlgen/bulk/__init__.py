@@ -171,39 +171,17 @@ class Gathered(Walk):
 
     def files(self) -> Mapping[str, str]:
         """Return the text of each file by its name; texts are read when they are looked up."""
-        return _Files(self._files, self._pieces, self._tables())
+        tables = self._tables()
+
+        def read(name: str) -> str:
+            needs, *piece = self._pieces[self._files[name]]
+            return Piece(*piece).filled(tables[needs])
+
+        return folder.Texts(self._files, read)
 
     def _tables(self) -> list[tuple[Prerequisite, ...]]:
         """Return what jobs need and nothing brings, by the number in a piece."""
         return [self.missing(needs) for needs in self._needs]
-
-
-class _Files(Mapping[str, str]):
-    """The text of each file, by its name.
-
-    Args:
-        numbers: of the files in the spool.
-        spool: has the pieces.
-        tables: what jobs need, by the number in a piece.
-    """
-
-    def __init__(
-        self,
-        numbers: Mapping[str, int],
-        spool: "Spool",
-        tables: Sequence[tuple[Prerequisite, ...]],
-    ) -> None:
-        self._numbers, self._spool, self._tables = numbers, spool, tables
-
-    def __getitem__(self, name: str) -> str:
-        needs, *piece = self._spool[self._numbers[name]]
-        return Piece(*piece).filled(self._tables[needs])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._numbers)
-
-    def __len__(self) -> int:
-        return len(self._numbers)
 
 
 class Spool(Sequence[Any]):

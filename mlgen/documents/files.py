@@ -109,52 +109,40 @@ def read(
         texts_of: returns the texts of a file, given its name and its content; or raises
             `TooLargeError`.
     """
-    for source in _opened(names):
-        if isinstance(source, Text):
-            yield source
-            continue
-        name, stream = source
-        try:
-            yield from texts_of(name, stream)
-        except OSError as error:
-            yield _unreadable(name, error)
-        except TooLargeError:
-            yield Text(name, problem=too_large(name))
-
-
-def _opened(names: tuple[str, ...]) -> "Iterator[tuple[str, IO[bytes]] | Text]":
-    """Open files, folders and standard input as `texts` does; yield each name with its stream."""
     for name in names:
         if name == "-":
-            yield _standard_input()
+            yield from _read(None, texts_of)
             continue
         try:
-            files = _names(name)
+            files = manifests(Path(name))
+            problem = _unsuitable(Path(name), files)
         except OSError as error:
             yield _unreadable(name, error)
             continue
-        if isinstance(files, Problem):
-            yield Text(name, problem=files)
+        if problem:
+            yield Text(name, problem=problem)
             continue
         for file in files:
-            try:
-                stream = open(file, "rb")  # noqa: PTH123, SIM115 - as in `_names`; closed below
-            except OSError as error:
-                yield _unreadable(file, error)
-                continue
-            with stream:
-                yield file, stream
+            yield from _read(file, texts_of)
 
 
-def _names(name: str) -> list[str] | Problem:
-    """Return the names of the manifests that a file or folder stands for, or its problem."""
-    files = manifests(Path(name))
-    return _unsuitable(Path(name), files) or list(map(str, files))
-
-
-def _standard_input() -> "tuple[str, IO[bytes]] | Text":
-    """Return the name and the stream of standard input, which may be closed."""
-    return Text(STDIN, problem=closed()) if sys.stdin is None else (STDIN, sys.stdin.buffer)
+def _read(
+    file: Path | None, texts_of: "Callable[[str, IO[bytes]], Iterable[Text]]"
+) -> Iterator[Text]:
+    """Yield the texts of one file, or of standard input; or one with the problem; see `read`."""
+    name = str(file) if file else STDIN
+    try:
+        if file:
+            with file.open("rb") as stream:
+                yield from texts_of(name, stream)
+        elif sys.stdin is None:
+            yield Text(name, problem=closed())
+        else:
+            yield from texts_of(name, sys.stdin.buffer)
+    except OSError as error:
+        yield _unreadable(name, error)
+    except TooLargeError:
+        yield Text(name, problem=too_large(name))
 
 
 def closed() -> Problem:

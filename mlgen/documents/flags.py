@@ -98,8 +98,8 @@ def _split(path: ValuePath) -> tuple[ValuePath | None, str] | None:
     return path[: length + 1] if length else None, ".".join(map(str, name))
 
 
-def _holders(data: Any) -> Iterator[tuple[ValuePath, Mapping[str, Any]]]:
-    """Return `spec` and every role, with their paths."""
+def holders(data: Any) -> Iterator[tuple[ValuePath, Mapping[str, Any]]]:
+    """Yield `spec`, whose fields apply to all roles, and each role, with their paths."""
     spec = data.get("spec") if isinstance(data, dict) else None
     if isinstance(spec, dict):
         yield ("spec",), spec
@@ -111,7 +111,7 @@ def _holders(data: Any) -> Iterator[tuple[ValuePath, Mapping[str, Any]]]:
 
 def _lists(data: Any) -> Iterator[tuple[ValuePath, Sequence[Any]]]:
     """Return every list that may hold flags, with its path."""
-    for path, holder in _holders(data):
+    for path, holder in holders(data):
         for name in LISTS:
             if isinstance(holder.get(name), list):
                 yield (*path, name), holder[name]
@@ -171,12 +171,12 @@ def _appended(
     value: str,
 ) -> list[Setting]:
     """Return the settings that append a flag to the command line, of which there must be one."""
-    holders = list(dict.fromkeys(path[:-1] for path in lists))
-    if chosen is None and len(holders) > 1:
+    runs = list(dict.fromkeys(path[:-1] for path in lists))
+    if chosen is None and len(runs) > 1:
         choices = " or ".join(f"{dotted(path)}.{name}" for path in _last_lists(lists).values())
         raise ValueError(f"no command line has the flag {name}; to append it, write {choices}")
-    holder = chosen[:-1] if chosen else next(iter(holders), ("spec",))
-    parts = dict(_holders(data))
+    holder = chosen[:-1] if chosen else next(iter(runs), ("spec",))
+    parts = dict(holders(data))
     fields = parts.get(holder, {})
     if not any(fields.get(key) for key in LISTS):
         where = dotted(holder)

@@ -134,26 +134,77 @@ def walk(text: str, length: int) -> Iterator[Step]:
 
 
 @dataclass(slots=True)
-class Part:
-    """The list, the value of one of its fields, or an item.
+class Item:
+    """The list, the value of one of its fields, such as the functionConfig, or an item.
 
     Attributes:
-        kind: mapping, list, scalar or alias.
+        source: the text of the list.
+        node: mapping, list, scalar or alias.
         flow: it is written as `{…}` or `[…]`.
         start: the offset of its first character.
         end: the offset of its end; in block style, that is the start of what follows.
         place: its line and column, from 0.
-        key: the offset of the key of a field.
+        owner: the name of the field that it is the value of, or "".
+        before: the offset of the key of that field.
         words: the strings of `WORDS` and of a scalar itself, by path.
     """
 
-    kind: str
+    source: str
+    node: str
     flow: bool
     start: int
     end: int
     place: tuple[int, int]
-    key: int = 0
+    owner: str = ""
+    before: int = 0
     words: dict[ValuePath, str] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """Its text as a document of its own."""
+        margin = 0 if self.flow else self.place[1]
+        return " " * margin + self.source[self.start : self.end]
+
+    @property
+    def version(self) -> str:
+        """Its apiVersion, or ""."""
+        return self.words.get(("apiVersion",), "")
+
+    @property
+    def kind(self) -> str:
+        """Its kind, or ""."""
+        return self.words.get(("kind",), "")
+
+    @property
+    def name(self) -> str:
+        """metadata.name, or ""."""
+        return self.words.get(("metadata", "name"), "")
+
+    @property
+    def namespace(self) -> str:
+        """metadata.namespace, or ""."""
+        return self.words.get(("metadata", "namespace"), "")
+
+    @property
+    def path(self) -> str:
+        """The path of its file, or ""."""
+        paths = (self.words.get((*ANNOTATIONS, name), "") for name in PATHS)
+        return next(filter(None, paths), "")
+
+    @property
+    def local(self) -> bool:
+        """It is not to be applied to a cluster."""
+        return self.words.get((*ANNOTATIONS, LOCAL)) == "true"
+
+    @property
+    def origin(self) -> str:
+        """Its name in messages: the path of its file, else its kind and name."""
+        return self.path or f"{self.kind}/{self.name}"
+
+    @property
+    def key(self) -> Key:
+        """Its identity in a cluster."""
+        return (group_of(self.version), self.kind, self.namespace, self.name)
 
 
 @dataclass(slots=True)
@@ -162,23 +213,25 @@ class Reading:
 
     Attributes:
         name: of the text, in messages.
+        source: the text.
         root: the list; None before it starts.
         fields: the value of each field.
-        values: each name with its value, in their order; `results` can be there several times.
+        values: the same in their order; `results` can be there several times.
         items: the items.
         homes: the item or field that has each anchor.
         problem: the first one that is reported if the text is a ResourceList.
     """
 
     name: str
-    root: Part | None = None
-    fields: dict[str, Part] = field(default_factory=dict)
-    values: list[tuple[str, Part]] = field(default_factory=list)
-    items: list[Part] = field(default_factory=list)
+    source: str
+    root: Item | None = None
+    fields: dict[str, Item] = field(default_factory=dict)
+    values: list[Item] = field(default_factory=list)
+    items: list[Item] = field(default_factory=list)
     homes: dict[str, ValuePath] = field(default_factory=dict)
     problem: Problem | None = None
     _key: int = 0
-    _open: list[Part | None] = field(default_factory=list)
+    _open: list[Item | None] = field(default_factory=list)
 
     def add(self, step: Step) -> None:
         """Read an event.
@@ -201,7 +254,7 @@ class Reading:
         if hasattr(event, "flow_style"):
             self._open.append(part)
 
-    def _start(self, step: Step) -> Part | None:
+    def _start(self, step: Step) -> Item | None:
         """Return the list, field or item that an event starts; None for all else, which is read.
 
         Raises:
@@ -211,7 +264,7 @@ class Reading:
         if step.depth == 0:
             if self.root:
                 raise self._error(f"expected one {KIND} alone", event, HINT)
-            self.root = _part(event)
+            self.root = self._part(event)
             return self.root
         if step.role == "key":
             if step.depth == 1:
@@ -238,19 +291,19 @@ class Reading:
         if name in self.fields and name != RESULTS:
             self._report(f'duplicate key "{name}"', event)
 
-    def _field(self, event: Any, name: str) -> Part:
-        part = self.fields[name] = _part(event)
-        part.key = self._key
-        self.values.append((name, part))
-        if name == ITEMS and part.kind != LIST:
+    def _field(self, event: Any, name: str) -> Item:
+        part = self.fields[name] = self._part(event)
+        part.owner, part.before = name, self._key
+        self.values.append(part)
+        if name == ITEMS and part.node != LIST:
             self._report("items: expected a list", event)
         return part
 
-    def _item(self, event: Any) -> Part:
-        part = _part(event)
+    def _item(self, event: Any) -> Item:
+        part = self._part(event)
         self.items.append(part)
-        if part.kind != MAPPING:
-            self._report(f"items: expected an object, got a {part.kind}", event)
+        if part.node != MAPPING:
+            self._report(f"items: expected an object, got a {part.node}", event)
         return part
 
     def _check_alias(self, event: Any, home: ValuePath) -> None:
@@ -274,7 +327,7 @@ class Reading:
         place = Place(self.name, mark.line + 1, mark.column + 1)
         return MlgenError([Problem((), message, code, hint, place=place)])
 
-    def check(self) -> Part:
+    def check(self) -> Item:
         """Return the list.
 
         Raises:
@@ -299,74 +352,18 @@ class Reading:
             raise MlgenError([self.problem])
         return self.root
 
-
-def _part(event: Any) -> Part:
-    """Return the value that an event starts."""
-    start, end = event.start_mark, event.end_mark
-    part = Part(
-        kind=KINDS[type(event).__name__],
-        flow=bool(getattr(event, "flow_style", False)),
-        start=start.index,
-        end=end.index,
-        place=(start.line, start.column),
-    )
-    if part.kind == SCALAR:
-        part.words[()] = event.value
-    return part
-
-
-@dataclass(frozen=True)
-class Item:
-    """An item of the list, or the functionConfig.
-
-    Attributes:
-        source: the text of the list.
-        start: the offset of its own text in the list.
-        end: the offset of the end of that.
-        margin: the column at which its lines start; 0 in flow style: `{…}`.
-        version: its apiVersion.
-        kind: its kind.
-        name: metadata.name, or "".
-        namespace: metadata.namespace, or "".
-        path: the path of its file, or "".
-        local: it is not to be applied to a cluster.
-    """
-
-    source: str
-    start: int
-    end: int
-    margin: int
-    version: str
-    kind: str
-    name: str
-    namespace: str
-    path: str
-    local: bool
-
-    @property
-    def text(self) -> str:
-        """Its text as a document of its own."""
-        return " " * self.margin + self.source[self.start : self.end]
-
-    @property
-    def origin(self) -> str:
-        """Its name in messages: the path of its file, else its kind and name."""
-        return self.path or f"{self.kind}/{self.name}"
-
-    @property
-    def key(self) -> Key:
-        """Its identity in a cluster."""
-        return (group_of(self.version), self.kind, self.namespace, self.name)
-
-
-@dataclass(frozen=True)
-class Field:
-    """A field of the list: its name, and the offsets of its key, its value, and the end of that."""
-
-    name: str
-    key: int
-    start: int
-    end: int
+    def _part(self, event: Any) -> Item:
+        """Return the value that an event starts."""
+        start, node = event.start_mark, KINDS[type(event).__name__]
+        return Item(
+            source=self.source,
+            node=node,
+            flow=bool(getattr(event, "flow_style", False)),
+            start=start.index,
+            end=event.end_mark.index,
+            place=(start.line, start.column),
+            words={(): event.value} if node == SCALAR else {},
+        )
 
 
 @dataclass(frozen=True)
@@ -396,7 +393,7 @@ class ResourceList:
         text: the whole list.
         items: the items in their order.
         config: the functionConfig.
-        fields: those of the list in their order.
+        fields: the values of its fields in their order.
         lines: None if the list is written in any other way than by kustomize and kpt.
         flow: it is written as `{…}`, such as JSON, and nothing is around that.
     """
@@ -404,7 +401,7 @@ class ResourceList:
     text: str
     items: tuple[Item, ...]
     config: Item | None
-    fields: tuple[Field, ...]
+    fields: tuple[Item, ...]
     lines: Lines | None
     flow: bool
 
@@ -419,7 +416,7 @@ def read(text: Text) -> ResourceList:
     if text.problem:
         raise MlgenError([text.problem])
     source = text.text.lstrip(BYTE_ORDER_MARK)
-    reading = Reading(text.name)
+    reading = Reading(text.name, source)
     try:
         for step in walk(source, LENGTH):
             reading.add(step)
@@ -430,37 +427,18 @@ def read(text: Text) -> ResourceList:
         problem = Problem((), f"is not valid YAML: {reason}", "not-yaml", place=place)
         raise MlgenError([problem]) from None
     root = reading.check()
-    items = tuple(_item(source, part) for part in reading.items)
     config = reading.fields.get(CONFIG)
     return ResourceList(
         text=source,
-        items=items,
-        config=_item(source, config) if config and config.kind == MAPPING else None,
-        fields=tuple(Field(name, p.key, p.start, p.end) for name, p in reading.values),
+        items=tuple(reading.items),
+        config=config if config and config.node == MAPPING else None,
+        fields=tuple(reading.values),
         lines=_lines(source, root, reading),
         flow=root.flow and source.strip() == source[root.start : root.end],
     )
 
 
-def _item(text: str, part: Part) -> Item:
-    """Return the item that a part is."""
-    words = part.words
-    paths = (words.get((*ANNOTATIONS, name), "") for name in PATHS)
-    return Item(
-        source=text,
-        start=part.start,
-        end=part.end,
-        margin=0 if part.flow else part.place[1],
-        version=words.get(("apiVersion",), ""),
-        kind=words.get(("kind",), ""),
-        name=words.get(("metadata", "name"), ""),
-        namespace=words.get(("metadata", "namespace"), ""),
-        path=next(filter(None, paths), ""),
-        local=words.get((*ANNOTATIONS, LOCAL)) == "true",
-    )
-
-
-def _lines(text: str, root: Part, reading: Reading) -> Lines | None:
+def _lines(text: str, root: Item, reading: Reading) -> Lines | None:
     """Return the lines of a list; None unless each field and item starts a line of its own.
 
     A text without a newline at its end has no line after the last one; and if a block of lines is
@@ -468,13 +446,13 @@ def _lines(text: str, root: Part, reading: Reading) -> Lines | None:
     """
     if root.flow or reading.fields[ITEMS].flow or not text.endswith("\n") or "\r" in text:
         return None
-    offsets = [*(part.key for _, part in reading.values), root.end]
+    offsets = [*(part.before for part in reading.values), root.end]
     starts = [_line(text, offset) for offset in offsets]
     dashes = [_line_of_dash(text, part.start) for part in reading.items]
     if -1 in (*starts, *dashes):
         return None
     spans = [
-        (name, *span) for (name, _), span in zip(reading.values, pairwise(starts), strict=True)
+        (part.owner, *span) for part, span in zip(reading.values, pairwise(starts), strict=True)
     ]
     (after,) = (end for name, _, end in spans if name == ITEMS)
     return Lines(

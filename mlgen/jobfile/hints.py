@@ -16,7 +16,7 @@ from mlgen.jobfile.model import KIND
 from mlgen.jobfile.schema import base
 from mlgen.kubernetes.definitions import definition
 from mlgen.kubernetes.quantity import cure
-from mlgen.problems import SURE, Problem, ValuePath, choice, did_you_mean, similar
+from mlgen.problems import SURE, Problem, ValuePath, choice, did_you_mean, listed, similar
 from mlgen.resources import folder
 
 
@@ -243,10 +243,9 @@ def _of_other_frameworks(job: JobFile, name: str) -> str:
     option = _same(name, list(by_option))
     if not option:
         return ""
-    *most, last = sorted(by_option[option])
-    listed = f"{', '.join(most)} and {last}" if most else last
+    others = listed(sorted(by_option[option]), "and")
     framework = _mapping(job.data, *SPEC).get("framework")
-    return f"remove it: it is an option of {listed}, not of {framework}"
+    return f"remove it: it is an option of {others}, not of {framework}"
 
 
 def _write(target: str, value: Any) -> str:

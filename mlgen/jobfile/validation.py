@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from mlgen import bounds
-from mlgen.documents import overrides
+from mlgen.documents import flags, overrides
 from mlgen.documents.document import Document
 from mlgen.jobfile import hints
 from mlgen.jobfile.hints import JobFile, Owners
@@ -27,6 +27,7 @@ from mlgen.problems import (
     choice,
     described,
     did_you_mean,
+    listed,
     shown,
 )
 
@@ -341,7 +342,7 @@ def _bad_value(error: Any, text: str | None, job: JobFile) -> tuple[str, str, Co
 def _pattern_hint(pattern: str, schema: Mapping[str, Any]) -> str:
     """Return what to write to match a pattern: its description, its examples, or both."""
     description = hints.table("patterns").get(pattern, "")
-    examples = _listed([json.dumps(example) for example in schema.get("examples", [])], "or")
+    examples = listed([json.dumps(example) for example in schema.get("examples", [])], "or")
     if description and examples:
         return f"{description}, for example {examples}"
     return description or (f"use a value such as {examples}" if examples else "")
@@ -351,7 +352,7 @@ def _bad_alternative(names: list[str], value: Mapping[str, Any]) -> tuple[str, s
     """Return message and hint for a mapping that must have exactly one of the fields."""
     present = [name for name in names if name in value]
     if len(present) > 1:
-        return f"{_listed(present, 'and')} are mutually exclusive", "keep one of them"
+        return f"{listed(present, 'and')} are mutually exclusive", "keep one of them"
     return f"expected one of {', '.join(names)}, got none of them", "add one of them"
 
 
@@ -368,11 +369,6 @@ def _bad_amount(rule: str, limit: Any, value: Any, shown: str) -> tuple[str, str
     unit = {"Length": "character", "Items": "item", "Properties": "field"}[rule[len("min") :]]
     message = f"expected {bound} {limit} {unit}{'' if limit == 1 else 's'}, got {len(value)}"
     return message, hint
-
-
-def _listed(names: list[str], word: str) -> str:
-    """Return "a", "a or b", "a, b or c": names as a sentence lists them; "" if there are none."""
-    return f" {word} ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 KINDS = {"template": "PodTemplateSpec", "affinity": "Affinity"}
@@ -393,7 +389,7 @@ def invalid_kubernetes_fields(document: Document, version: KubeVersion) -> list[
     """
     every = (
         problem
-        for path, fields in _roles(document.data)
+        for path, fields in flags.holders(document.data)
         for part in (
             _api_problems(document, path, fields, version),
             _amounts(document, path, fields),
@@ -437,18 +433,6 @@ def _templates(value: Any, path: ValuePath) -> Iterator[tuple[ValuePath, Mapping
         items = enumerate(value)
     for step, inner in items:
         yield from _templates(inner, (*path, step))
-
-
-def _roles(data: Any) -> Iterator[tuple[ValuePath, Mapping[str, Any]]]:
-    """Yield `spec`, whose fields apply to all roles, and each role, with their paths."""
-    spec = data.get("spec") if isinstance(data, dict) else None
-    if not isinstance(spec, dict):
-        return
-    yield ("spec",), spec
-    roles = spec.get("roles")
-    for name, role in roles.items() if isinstance(roles, dict) else ():
-        if isinstance(role, dict):
-            yield ("spec", "roles", name), role
 
 
 def _api_problems(

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from mlgen.output.terminal import safe
+from mlgen.problems import listed
 
 GAP = "   "
 """Between two columns, as in the output of `kubectl get`."""
@@ -25,8 +26,7 @@ def columns(rows: Sequence[Sequence[str]], indent: str = "") -> list[str]:
 
 def named(names: Iterable[str]) -> str:
     """Return names as in a sentence: `a`, `a and b`, `a, b and c`; "" for none."""
-    *others, last = [*names] or [""]
-    return f"{', '.join(others)} and {last}" if others else last
+    return listed([*names], "and")
 
 
 def some(names: Sequence[str], most: int) -> str:

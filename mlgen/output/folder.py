@@ -7,7 +7,7 @@ all other files in the folder are left alone.
 import difflib
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -144,17 +144,24 @@ def changes(folder: Path, rendered: Mapping[str, str]) -> Changes:
             old[file.name] = data.decode(errors="replace")
     if problems:
         raise MlgenError(problems)
-    return Changes(old, _Selection(rendered, sorted(rendered.keys() - same)))
+    return Changes(old, Texts(dict.fromkeys(sorted(rendered.keys() - same)), rendered.__getitem__))
 
 
-class _Selection(Mapping[str, str]):
-    """Some of the texts of a mapping, which need not be in memory."""
+class Texts(Mapping[str, str]):
+    """Texts by name, which need not be in memory.
 
-    def __init__(self, texts: Mapping[str, str], names: Sequence[str]) -> None:
-        self._texts, self._names = texts, names
+    Args:
+        names: of the texts, in their order.
+        read: returns the text of a name.
+    """
+
+    def __init__(self, names: Collection[str], read: Callable[[str], str]) -> None:
+        self._names, self._read = names, read
 
     def __getitem__(self, name: str) -> str:
-        return self._texts[name]
+        if name not in self._names:
+            raise KeyError(name)
+        return self._read(name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)

@@ -37,7 +37,7 @@ def resource_list_text(
             appends objects.
         results: the content of the field `results`; the field is omitted if there are none.
     """
-    had_results = any(field.name == RESULTS for field in source.fields)
+    had_results = any(field.owner == RESULTS for field in source.fields)
     if not (replacements or results or had_results):
         return source.text
     if source.lines:
@@ -77,11 +77,11 @@ def _flow(source: ResourceList, replacements: Replacements, results: Sequence[Ob
     for number, objects in replacements.items():
         items[number] = list(map(_json_text, objects))
     fields = {
-        source.text[field.key : field.start]: f"[{', '.join(chain(*items))}]"
-        if field.name == ITEMS
+        source.text[field.before : field.start]: f"[{', '.join(chain(*items))}]"
+        if field.owner == ITEMS
         else source.text[field.start : field.end]
         for field in source.fields
-        if field.name != RESULTS
+        if field.owner != RESULTS
     }
     if results:
         fields[f'"{RESULTS}": '] = _json_text(list(results))
