@@ -6,7 +6,7 @@ The options of `reporting` say how problems are printed; they are looked up in c
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
@@ -39,6 +39,10 @@ CHECKS = ("validate", "verify")
 
 OPTIONS = {"form": "problems", "color": "color", "quiet": "quiet", "verbose": "verbose"}
 """The options of `reporting`, by the attribute of `_Reporter`."""
+
+
+PATIENCE = 1.0
+"""The seconds after which a progress bar is shown, if there is more to do."""
 
 
 @dataclass(slots=True)
@@ -82,12 +86,9 @@ class _Reporter:
         """Print problems, or keep them for the document that is printed at the end."""
         shown = [item for item in problems if not (self.quiet and item.warning)]
         self.problems += shown
-        if not shown or self.form not in LINES:
-            return
-
-        if self.form == "github":
+        if shown and self.form == "github":
             self._print(output.github(shown))
-        else:
+        elif shown and self.form == "text":
             self._print(output.text(shown, self.sources, self.style))
 
     def finish(self) -> None:
@@ -331,15 +332,38 @@ def hint_at_stdin() -> None:
         click.echo("reading standard input; end it with Ctrl-D", err=True)
 
 
-def progress(
-    texts: "Iterable[Text]", label: str, length: int | None
-) -> "AbstractContextManager[Iterator[Text]]":
-    """Return a context with texts that shows a progress bar on a terminal, unless with --quiet."""
-    if _is_terminal(sys.stderr) and not is_quiet():
-        from mlgen.cli._progress import progress
+@contextmanager
+def progress(texts: "Iterable[Text]", label: str, length: int | None) -> "Iterator[Iterator[Text]]":
+    """Yield an iterator over texts that shows a progress bar on a terminal, if that takes long.
 
-        return progress(texts, label, length)
-    return nullcontext(iter(texts))
+    Args:
+        texts: count by their characters.
+        label: says what is done.
+        length: about how many characters they have together; None if that is not known.
+    """
+    if not _is_terminal(sys.stderr) or is_quiet():
+        yield iter(texts)
+        return
+    total = {"length": length} if length else {"iterable": iter(int, 1), "show_pos": True}
+    bar: Any = click.progressbar(label=label, file=sys.stderr, **total)
+    start = monotonic()
+    done = 0
+
+    def watched() -> "Iterator[Text]":
+        nonlocal done
+        for text in texts:
+            if done and monotonic() - start > PATIENCE:
+                bar.update(min(done, length or done) - bar.pos)
+            yield text
+            done += len(text.text)
+
+    try:
+        yield watched()
+        if bar.pos:
+            bar.update((length or done) - bar.pos)
+    finally:
+        if bar.pos:
+            bar.render_finish()  # which also shows the cursor again
 
 
 def refuse_inputs(outputs: Iterable[str | Path], files: Sequence[str]) -> None:

@@ -265,12 +265,10 @@ def standard_input() -> Iterator[bytes]:
     """
     if sys.stdin is None:
         raise MlgenError([closed()])
-    left = TEXT_BYTES
-    while line := sys.stdin.buffer.readline(left + 1):
-        left = (TEXT_BYTES if line.startswith(b"---") else left) - len(line)
-        if left < 0:
-            raise MlgenError([too_large(STDIN)])
-        yield line
+    try:
+        yield from _bounded_lines(sys.stdin.buffer, each=True)
+    except TooLargeError:
+        raise MlgenError([too_large(STDIN)]) from None
 
 
 def _parts(name: str, stream: IO[bytes]) -> Iterator[Text]:
@@ -289,15 +287,19 @@ def _parts(name: str, stream: IO[bytes]) -> Iterator[Text]:
         yield Text(name)
 
 
-def _bounded_lines(stream: IO[bytes]) -> Iterator[bytes]:
+def _bounded_lines(stream: IO[bytes], *, each: bool = False) -> Iterator[bytes]:
     """Yield the lines of a file.
+
+    Args:
+        stream: of the file.
+        each: the bound is that of each document, not of the whole.
 
     Raises:
         TooLargeError: they have too many bytes; no more than that are read.
     """
     left = TEXT_BYTES
     while line := stream.readline(left + 1):
-        left -= len(line)
+        left = (TEXT_BYTES if each and line.startswith(b"---") else left) - len(line)
         if left < 0:
             raise TooLargeError
         yield line

@@ -78,10 +78,7 @@ def resolved(data: Any, path: ValuePath, value: Any) -> list[Setting]:
     (flag,) = flags
     if not flag.has_value:
         raise ValueError(f"the flag at {dotted(flag.path)} has no value that can be replaced")
-    if flag.prefix:
-        return [(flag.path, flag.prefix + text(value))]
-    *holder, index = flag.path
-    return [((*holder, int(index) + 1), text(value))]
+    return [(_value_path(flag), flag.prefix + text(value))]
 
 
 def _split(path: ValuePath) -> tuple[ValuePath | None, str] | None:

@@ -229,7 +229,7 @@ class Reading:
     values: list[Item] = field(default_factory=list)
     items: list[Item] = field(default_factory=list)
     homes: dict[str, ValuePath] = field(default_factory=dict)
-    problem: Problem | None = None
+    problem: MlgenError | None = None
     _key: int = 0
     _open: list[Item | None] = field(default_factory=list)
 
@@ -316,16 +316,14 @@ class Reading:
 
     def _report(self, message: str, event: Any) -> None:
         """Keep the first problem."""
-        if not self.problem:
-            (self.problem,) = self._error(message, event).problems
+        self.problem = self.problem or self._error(message, event)
 
     def _error(
         self, message: str, event: Any, hint: str = "", code: Code = "resource-list"
     ) -> MlgenError:
         """Return an error at the place of an event."""
         mark = event.start_mark
-        place = Place(self.name, mark.line + 1, mark.column + 1)
-        return MlgenError([Problem((), message, code, hint, place=place)])
+        return _failed(message, Place(self.name, mark.line + 1, mark.column + 1), hint, code)
 
     def check(self) -> Item:
         """Return the list.
@@ -334,22 +332,18 @@ class Reading:
             MlgenError: what was read is not a ResourceList.
         """
         if not self.root:
-            place = Place(self.name)
-            problem = Problem((), "the file contains no documents", "empty", HINT, place=place)
-            raise MlgenError([problem])
+            raise _failed("the file contains no documents", Place(self.name), HINT, "empty")
         words = {name: part.words.get((), "") for name, part in self.fields.items()}
         version, kind = words.get("apiVersion", ""), words.get("kind", "")
         row, column = self.root.place
         place = Place(self.name, row + 1, column + 1)
         if kind != KIND or version not in VERSIONS:
             actual = f"{version} {kind}".strip() if kind else "a document without kind"
-            message = f"expected a {VERSIONS[0]} {KIND}, got {actual}"
-            raise MlgenError([Problem((), message, "resource-list", HINT, place=place)])
+            raise _failed(f"expected a {VERSIONS[0]} {KIND}, got {actual}", place, HINT)
         if ITEMS not in self.fields:
-            message = "items: expected a list"
-            raise MlgenError([Problem((), message, "resource-list", place=place)])
+            raise _failed("items: expected a list", place)
         if self.problem:
-            raise MlgenError([self.problem])
+            raise self.problem
         return self.root
 
     def _part(self, event: Any) -> Item:
@@ -364,6 +358,11 @@ class Reading:
             place=(start.line, start.column),
             words={(): event.value} if node == SCALAR else {},
         )
+
+
+def _failed(message: str, place: Place, hint: str = "", code: Code = "resource-list") -> MlgenError:
+    """Return the error of one problem."""
+    return MlgenError([Problem((), message, code, hint, place=place)])
 
 
 @dataclass(frozen=True)
@@ -424,8 +423,7 @@ def read(text: Text) -> ResourceList:
         mark: Any = getattr(error, "problem_mark", None)
         place = Place(text.name, mark.line + 1, mark.column + 1) if mark else Place(text.name)
         reason = getattr(error, "problem", None) or str(error).splitlines()[0]
-        problem = Problem((), f"is not valid YAML: {reason}", "not-yaml", place=place)
-        raise MlgenError([problem]) from None
+        raise _failed(f"is not valid YAML: {reason}", place, code="not-yaml") from None
     root = reading.check()
     config = reading.fields.get(CONFIG)
     return ResourceList(

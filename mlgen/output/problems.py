@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import quote
 
 from mlgen.documents.files import Text
+from mlgen.output.columns import counted
 from mlgen.output.terminal import safe, safe_json
 from mlgen.problems import Place, Problem, dotted
 
@@ -89,8 +90,7 @@ class Count:
 
 def _number(count: int, name: str) -> str:
     """Return a number with its noun: `no jobs`, `1 job`, `1,203 jobs`."""
-    number = f"{count:,}" if count else "no"
-    return f"{number} {name}{'' if count == 1 else 's'}"
+    return counted(count, name) if count else f"no {name}s"
 
 
 def text(problems: Iterable[Problem], sources: Sequence[Text], style: Style) -> str:
@@ -106,21 +106,20 @@ def text(problems: Iterable[Problem], sources: Sequence[Text], style: Style) -> 
     by_name = {source.name: source for source in reversed(sources)}
     by_line = {(source.name, source.line + 1): source for source in sources}
 
-    def around(place: Place | None) -> list[Text]:
-        source = place and (by_line.get((place.file, place.line)) or by_name.get(place.file))
-        return [source] if source else []
+    def around(place: Place) -> Text | None:
+        return by_line.get((place.file, place.line)) or by_name.get(place.file)
 
-    return "".join(_with_source(each, around(each.place), style) for each in problems)
+    return "".join(_with_source(p, p.place and around(p.place), style) for p in problems)
 
 
-def _with_source(problem: Problem, sources: Sequence[Text], style: Style) -> str:
+def _with_source(problem: Problem, source: Text | None, style: Style) -> str:
     """Return a problem with its source line, in which the value is marked, and its hint."""
     color, severity = (YELLOW, "warning") if problem.warning else (RED, "error")
     where = style.paint(BOLD, f"{safe(str(problem.place))}:") + " " if problem.place else ""
     path = f"{safe(dotted(problem.path))}: " if problem.path else ""
     label = style.paint(color, f"{severity}:")
     lines = [f"{where}{label} {path}{safe(problem.message)} [{problem.code}]"]
-    row, mark = excerpt(problem.place, sources) if problem.place else ("", "")
+    row, mark = excerpt(problem.place, source) if problem.place and source else ("", "")
     if problem.place and row:
         number = f"{problem.place.line:5}"
         lines.append(f"{style.paint(CYAN, number + ' |')} {row}")
@@ -202,14 +201,11 @@ PLAIN_IN_FLOW = re.compile(r".+?(?=:(?:\s|$)|\s+#|\s*[,\[\]{}]|\s*$)")
 BRACKETS = {"{": "}", "[": "]"}
 
 
-def excerpt(place: Place, sources: Sequence[Text]) -> tuple[str, str]:
-    """Return the line of a place, and spaces and carets that mark the value in it.
+def excerpt(place: Place, source: Text) -> tuple[str, str]:
+    """Return the line of a place in a text, and spaces and carets that mark the value in it.
 
-    Both are "" if the line is not known: the place is no text that was read, or not in a line.
+    Both are "" if the text has no such line.
     """
-    source = next((source for source in sources if source.name == place.file), None)
-    if source is None:
-        return "", ""
     rows, number = _rows(source.text), place.line - source.line - 1
     if not 0 <= number < len(rows) or not rows[number].strip():
         return "", ""

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 from support import ROOT
 
-from mlgen.cli import _progress, _report, main
+from mlgen.cli import _report, main
 from mlgen.cli._process import interruptible, output_checked, terminable
 from mlgen.documents.files import Text
 from mlgen.output.terminal import INTERRUPTED
@@ -26,7 +26,7 @@ def terminal(monkeypatch):
     """Every stream is taken for a terminal."""
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(_report, "_is_terminal", lambda stream: stream is not None)
-    monkeypatch.setattr(_progress, "PATIENCE", 0)
+    monkeypatch.setattr(_report, "PATIENCE", 0)
     monkeypatch.delenv("CI", raising=False)
     return lambda *words, **streams: CliRunner().invoke(
         main, list(map(str, words)), catch_exceptions=False, **streams
@@ -135,7 +135,7 @@ def test_progress_goes_on_to_the_end(terminal):
 
 def test_the_progress_bar_ends_if_the_work_fails(monkeypatch):
     monkeypatch.setattr(_report, "_is_terminal", lambda _: True)
-    monkeypatch.setattr(_progress, "PATIENCE", 0)
+    monkeypatch.setattr(_report, "PATIENCE", 0)
     stderr = io.StringIO()
     stderr.isatty = lambda: True
     monkeypatch.setattr(sys, "stderr", stderr)

@@ -32,7 +32,7 @@ spec:
 """A job file with an escape sequence, wide characters and a mark that reverses the text."""
 
 
-NO_PROGRESS = "import mlgen.cli._progress as progress\nprogress.PATIENCE = 3600"
+NO_PROGRESS = "import mlgen.cli._report as report\nreport.PATIENCE = 3600"
 """A slow machine does not change what is shown."""
 
 
@@ -138,7 +138,7 @@ def test_render_names_the_next_commands(words, commands):
 
 
 def test_progress_is_shown_if_it_takes_long():
-    code = "import mlgen.cli._progress as progress\nprogress.PATIENCE = 0"
+    code = "import mlgen.cli._report as report\nreport.PATIENCE = 0"
     files = [JOB, str(ROOT / "fixtures/jax.yaml"), str(ROOT / "fixtures/xgboost.yaml")]
 
     status, shown = Terminal("validate", *files, code=code, stdout=subprocess.DEVNULL).end()
@@ -150,7 +150,7 @@ def test_progress_is_shown_if_it_takes_long():
 
 
 def test_progress_of_a_stream_has_no_end_and_verify_reads_first(tmp_path):
-    code = "import mlgen.cli._progress as progress\nprogress.PATIENCE = 0"
+    code = "import mlgen.cli._report as report\nreport.PATIENCE = 0"
     (tmp_path / "others.yaml").write_text("---\napiVersion: v1\nkind: Secret\n" * 9)
     stream = subprocess.Popen(["cat", JOB, "others.yaml"], stdout=subprocess.PIPE)
     streams = {"stdin": stream.stdout, "stdout": subprocess.DEVNULL}
