@@ -1,11 +1,15 @@
 """The program: `mlgen`, and `python -m mlgen`."""
 
+import gc
 import os
 import sys
 
 
 def main() -> None:
     """Run the command line of this process, and exit with its status."""
+    # Documents have no cycles. To look for some again and again takes a third of a large `diff`;
+    # a command that runs for hours, such as `wait`, still does so now and then.
+    gc.set_threshold(200_000)
     try:
         from mlgen.cli import main as command_line
 

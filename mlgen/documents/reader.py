@@ -6,7 +6,6 @@ extension, its own parser is read: slower, with the same result. Scalars are tho
 and `y` are strings), with anchors and merge keys. A duplicate key is a problem.
 """
 
-import gc
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
@@ -83,13 +82,7 @@ def read_document(file: str, first_line: int, chunk: str) -> Document | list[Pro
         first_line: the number of lines before the document.
         chunk: the text of one document.
     """
-    collects = gc.isenabled()
-    gc.disable()  # to look for cycles, of which there are none, would take half of the time
-    try:
-        return _Reader(file, first_line, chunk, LOADER).document()
-    finally:
-        if collects:
-            gc.enable()
+    return _Reader(file, first_line, chunk, LOADER).document()
 
 
 def value_document(text: str) -> Document:
