@@ -87,33 +87,6 @@ def _report_placement(job: VolcanoJob) -> None:
             job.report("available-of-task", least, role=task.role)
 
 
-def write_scheduler_metadata(job: VolcanoJob) -> None:
-    """Write the labels and annotations that Volcano's scheduler reads, into written roles.
-
-    Removes each role's schedulerName if it is the one of the gang.
-    """
-    spec = job.builder.data["spec"]
-    if not job.gang:
-        return
-    for kind, keys in TABLES["inherited"].items():
-        values = job.builder.resource.get("metadata", kind).value or {}
-        inherited = {key: values[key] for key in keys if key in values}
-        metadata = spec.setdefault("template", {}).setdefault("metadata", {})
-        if inherited:
-            metadata[kind] = metadata.get(kind, {}) | inherited
-    gang_scheduler = spec["scheduling"].get("schedulerName", VOLCANO)
-    for task in job.tasks:
-        template = job.builder.roles[task.role].get("template", {})
-        if template.get("spec", {}).get("schedulerName") == gang_scheduler:
-            del template["spec"]["schedulerName"]
-            if not template["spec"]:
-                del template["spec"]
-        numa = task.source.get("topologyPolicy").value
-        if numa:
-            metadata = template.setdefault("metadata", {})
-            metadata["annotations"] = metadata.get("annotations", {}) | {NUMA_POLICY: numa}
-
-
 HOST_FILES = "/etc/volcano"
 """Where the plugin svc mounts the files with host names."""
 
@@ -157,6 +130,13 @@ def write_additions(job: VolcanoJob) -> PodAdditions:
     labels = {"volcano.sh/job-name": job.builder.name}
     job.put(("spec", "template", "metadata", "labels"), job.builder.resource.get("kind"), labels)
     job.put(("spec", "template", "spec", "volumes"), source, additions.volumes)
+    # Volcano's scheduler reads these from the pods.
+    metadata = job.builder.data["spec"]["template"]["metadata"]
+    for kind, keys in TABLES["inherited"].items() if job.gang else ():
+        values = job.builder.resource.get("metadata", kind).value or {}
+        inherited = {key: values[key] for key in keys if key in values}
+        if inherited:
+            metadata[kind] = metadata.get(kind, {}) | inherited
     return additions
 
 
@@ -273,6 +253,13 @@ def _template(
     template = deepcopy(source.value)
     metadata, pod = template.setdefault("metadata", {}), template["spec"]
     metadata["labels"] = metadata.get("labels", {}) | {"volcano.sh/task-spec": task.name}
+    numa = task.source.get("topologyPolicy").value
+    if job.gang and numa:
+        metadata["annotations"] = metadata.get("annotations", {}) | {NUMA_POLICY: numa}
+    # A gang's pods get its scheduler anyway.
+    scheduling = job.builder.data["spec"].get("scheduling", {})
+    if job.gang and pod.get("schedulerName") == scheduling.get("schedulerName", VOLCANO):
+        del pod["schedulerName"]
     if pod.get("hostNetwork"):
         pod.setdefault("dnsPolicy", "ClusterFirstWithHostNet")
     main, ray = _main_container(job, task)
@@ -400,7 +387,6 @@ def _convert(builder: Builder) -> None:
     additions = write_additions(job)
     for task in job.tasks:
         write_role(job, task, additions)
-    write_scheduler_metadata(job)
     write_framework(job)
     write_waits(job)
     write_lifecycle(job)
