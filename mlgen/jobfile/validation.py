@@ -387,16 +387,15 @@ def invalid_kubernetes_fields(document: Document, version: KubeVersion) -> list[
         document: a TrainingJob, valid or not.
         version: of the cluster.
     """
-    every = (
-        problem
-        for path, fields in flags.holders(document.data)
-        for part in (
-            _api_problems(document, path, fields, version),
-            _amounts(document, path, fields),
-        )
-        for problem in part
-    )
-    return list(bounded(every))
+    return list(bounded(_rejected(document, version)))
+
+
+def _rejected(document: Document, version: KubeVersion) -> Iterator[Problem]:
+    for path, fields in flags.holders(document.data):
+        for steps, kind, value in _kubernetes_values(fields):
+            options = {"version": version, "patch": kind == "PodTemplateSpec"}
+            yield from _structure(document, (*path, *steps), kind, value, **options)
+        yield from _amounts(document, path, fields)
 
 
 def invalid_templates(document: Document) -> list[Problem]:
@@ -433,15 +432,6 @@ def _templates(value: Any, path: ValuePath) -> Iterator[tuple[ValuePath, Mapping
         items = enumerate(value)
     for step, inner in items:
         yield from _templates(inner, (*path, step))
-
-
-def _api_problems(
-    document: Document, path: ValuePath, fields: Mapping[str, Any], version: KubeVersion
-) -> Iterator[Problem]:
-    """Yield the problems with Kubernetes' schema in the fields of a role."""
-    for steps, kind, value in _kubernetes_values(fields):
-        patch = kind == "PodTemplateSpec"
-        yield from _structure(document, (*path, *steps), kind, value, version=version, patch=patch)
 
 
 def _structure(
