@@ -1,6 +1,7 @@
 """All problems are reported at once, each with its place and a hint; the output is a golden."""
 
 import ast
+import json
 import re
 
 import pytest
@@ -243,10 +244,16 @@ def codes():
             yield from (t for t in texts if isinstance(t, str) and re.fullmatch(r"[a-z-]+", t))
 
 
+def codes_of_rows():
+    """Yield the codes in the table of the API server's rules."""
+    table = json.loads((ROOT / "schemas/kubernetes/rules.json").read_text(encoding="utf-8"))
+    yield from (row["code"] for row in table["rules"] if "code" in row)
+
+
 def test_every_code_that_is_used_is_declared_and_explained():
     explained = sorted(path.stem for path in problem_codes.FOLDER.glob("*.md"))
 
-    assert sorted(set(codes())) == sorted(problem_codes.names()) == explained
+    assert sorted({*codes(), *codes_of_rows()}) == sorted(problem_codes.names()) == explained
 
 
 def test_no_message_quotes_a_regular_expression():
