@@ -3,7 +3,7 @@
 Every room reports problems as these values. Only the command line prints them.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -123,6 +123,20 @@ class Problem:
             parts.append(dotted(self.path))
         hint = f"; {self.hint}" if self.hint else ""
         return f"{': '.join([*parts, self.message])}{hint} [{self.code}]"
+
+
+def from_row(row: Mapping[str, Any], path: ValuePath, code: Code, /, **values: object) -> Problem:
+    """Return the problem that a row of a table describes.
+
+    Args:
+        row: has a `message`, and may have a `hint`, a `code`, and `warning`. Its texts contain
+            values in braces: `{count}`, or `{role.name}` for an attribute of one.
+        path: of the value that is wrong.
+        code: if the row has none.
+        **values: those in the texts.
+    """
+    message, hint = (row.get(text, "").format(**values) for text in ("message", "hint"))
+    return Problem(path, message, row.get("code", code), hint, row.get("warning", False))
 
 
 class MlgenError(Exception):

@@ -8,12 +8,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from mlgen.dialects._schemas import COMMON, read
+from mlgen.dialects._schemas import COMMON, PROBLEMS, read
 from mlgen.documents.document import UNWRITTEN, Document, Mark
 from mlgen.jobfile.model import API_VERSION, KILLED_EXIT_CODES, KIND
 from mlgen.kubernetes.labels import KUEUE_QUEUE, LAST_APPLIED
 from mlgen.kubernetes.limits import INT32_MAX
-from mlgen.problems import Code, Collector, Problem, ValuePath
+from mlgen.problems import Code, Collector, Problem, ValuePath, from_row
 
 
 class SourceValue(NamedTuple):
@@ -196,19 +196,19 @@ class Builder:
         """Report a warning: the operator does something that the rendered job does not."""
         self.collector.add(Problem(source.path, message, "differs", hint, warning=True))
 
-    def report(self, name: str, source: SourceValue, /, **values: Any) -> None:
+    def report(self, name: str, source: SourceValue, /, **values: object) -> None:
         """Report an error or a warning about a value, unless it is not set.
 
         Args:
-            name: of the problem in `problems` of common.json, where its message and hint are.
-            source: the value, which is {value} there.
+            name: of the problem in `schemas/resources/problems.json`: see `problems.from_row`. By
+                default, the code of an error is `refused`, and that of a warning `differs`.
+            source: the value, which is {value} there; {job} is the name of the job.
             values: the others that are in braces there.
         """
         if source:
-            row = read(COMMON)["problems"][name]
-            text = {key: text.format(value=source.value, **values) for key, text in row.items()}
-            write = self.refuse if "refused" in row else self.differs
-            write(source, *text.values())
+            row, values = read(PROBLEMS)[name], {"value": source.value, "job": self.name} | values
+            code: Code = "differs" if "warning" in row else "refused"
+            self.collector.add(from_row(row, source.path, code, **values))
 
     def role(
         self, name: str, template: SourceValue, main: SourceValue, port: str | None = None

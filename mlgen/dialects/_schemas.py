@@ -17,6 +17,7 @@ from mlgen.problems import choice
 from mlgen.resources import folder
 
 COMMON = "common.json"
+PROBLEMS = "problems.json"
 JOB_FILE = "../job.schema.json"
 LOCAL = "#/definitions/"
 TEMPLATE = "podTemplate"

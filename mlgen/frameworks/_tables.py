@@ -4,7 +4,7 @@ import json
 from functools import cache
 from typing import Any
 
-from mlgen.problems import Problem, ValuePath
+from mlgen.problems import Problem, ValuePath, from_row
 from mlgen.resources import folder
 from mlgen.topology import INDEX, PodField
 
@@ -51,18 +51,12 @@ def variables(name: str, **values: object) -> dict[str, str | PodField]:
 def problem(rule: str, path: ValuePath = (), /, **values: object) -> Problem:
     """Return a problem of the job file, from its row in `schemas/frameworks/problems.json`.
 
-    A row has a `message`, and may have a `hint`, a `path` below `spec`, a `code` other than
-    `combination`, and `warning`: the job is rendered nevertheless. Its texts contain values:
-    `{count}`, or `{role.name}` for an attribute of one.
-
     Args:
-        rule: the name of the row.
-        path: below `spec`, if the row has none.
-        **values: those in the texts.
+        rule: the name of the row: see `problems.from_row`. Its code is `combination` by default.
+        path: below `spec`, if the row has no `path`, in which steps are separated by slashes.
+        **values: those in the texts of the row.
     """
     row = table("frameworks/problems")[rule]
     if "path" in row:
         path = tuple(part.format(**values) for part in row["path"].split("/"))
-    message, hint = (row.get(text, "").format(**values) for text in ("message", "hint"))
-    code, warning = row.get("code", "combination"), row.get("warning", False)
-    return Problem(("spec", *path), message, code, hint, warning)
+    return from_row(row, ("spec", *path), "combination", **values)

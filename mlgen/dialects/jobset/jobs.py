@@ -134,8 +134,6 @@ class JobSet(Resource):
         together: the gang: the replicated Jobs whose Jobs restart together.
     """
 
-    dialect = "jobset"
-
     def __init__(self, builder: Builder) -> None:
         super().__init__(builder)
         self.jobs: list[ReplicatedJob] = []

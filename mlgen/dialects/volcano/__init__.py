@@ -150,7 +150,7 @@ def _write_claims(job: VolcanoJob, additions: PodAdditions) -> None:
             claim_name = f"{job.builder.name}-claim-{i}"
             job.put(("spec", "claims", claim_name), claim)
             if ttl:
-                job.report("kept-claim", claim, seconds=ttl.value, name=quote(claim_name))
+                job.report("kept-volume-claim", claim, seconds=ttl.value, name=quote(claim_name))
         short_form = {"mountPath": mount["mountPath"], "pvc": claim_name}
         job.put(("spec", "volumes", mount["name"]), volume, short_form)
         additions.claim_mounts.append(mount)

@@ -303,7 +303,7 @@ class VolcanoJob(Resource):
         self._validate_policies(task.source.get("policies"))
         # Volcano's names may also start with a digit.
         if not NAME.fullmatch(task.name):
-            self.report("invalid-name", task.source.get("name"), name=task.name)
+            self.report("task-name", task.source.get("name"), name=task.name)
         least, partitions = task.source.get("minAvailable"), task.source.get("partitionPolicy")
         if least and least.value > task.replicas:
             self.report("too-many-available", least, most=task.replicas, of=task.name)
@@ -465,4 +465,4 @@ def restart_as_jobs(job: VolcanoJob) -> None:
         if task.restart == "Always" and (is_rank or task in job.deciders):
             task.restart = "OnFailure"
             if task.pod.get("restartPolicy"):
-                job.report("always", task.pod.get("restartPolicy"), role=task.role)
+                job.report("always-restarts", task.pod.get("restartPolicy"), role=task.role)
