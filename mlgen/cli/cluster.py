@@ -2,8 +2,8 @@
 
 import os
 import sys
+import time
 from collections.abc import Sequence
-from time import time
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -110,7 +110,7 @@ def status(files: tuple[str, ...], *, watch: bool, **values: Any) -> None:
         states = checked(lambda: watching.states(_cluster(), jobs))
         present = [each for each in states if each.phase != "NotFound"]
         if present:
-            _print(watching.page(present, time()))
+            _print(watching.page(present, time.time()))
     elif sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
         plain = click.get_current_context().meta["mlgen.color"] == "never"
         screen = watching.Screen(sys.stdout, color=not (plain or os.environ.get("NO_COLOR")))
