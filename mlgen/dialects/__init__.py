@@ -61,12 +61,15 @@ def kinds() -> dict[tuple[str, str], str]:
     return {key: name for name in names() for key in get(name).kinds}
 
 
-@cache
 def schema(version: str, name: str) -> dict[str, Any]:
     """Return the JSON Schema of the custom resources of a kind, by its apiVersion and name."""
     from mlgen.dialects._schemas import resource_schema
 
     return resource_schema(kinds()[version, name], version, name)
+
+
+_schema = cache(schema)
+"""The same, which must not be changed."""
 
 
 def editor_schema(name: str, kube_version: "KubeVersion") -> dict[str, Any]:
@@ -246,7 +249,7 @@ def _converted(document: Document, version: str, name: str) -> tuple[Document, l
     collector = Collector(duplicates)
     further = invalid_templates(document)
     with collector.catch():
-        require_valid(document, schema(version, name), further)
+        require_valid(document, _schema(version, name), further)
     collector.raise_errors()
     builder = Builder(SourceValue(document.data))
     if not builder.collector.has_errors:
