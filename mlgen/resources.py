@@ -4,6 +4,8 @@
 `prepared/` is in a wheel alone.
 """
 
+import json
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,12 @@ def folder(name: str) -> Path:
     """Return the path of the folder `schemas`, `templates` or `argo`."""
     installed = PACKAGE / name
     return installed if installed.is_dir() else PACKAGE.parent / name
+
+
+@cache
+def table(name: str) -> Any:
+    """Return the data of `schemas/NAME.json`, which no caller changes."""
+    return json.loads((folder("schemas") / f"{name}.json").read_bytes())
 
 
 def script(name: str) -> str:

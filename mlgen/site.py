@@ -4,13 +4,12 @@ The file nearest to the working folder is used: in it, or in the folders above i
 `.git`. A value of the command line or of a job file takes precedence over one of the site.
 """
 
-import json
 import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, reduce
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +98,7 @@ class Site:
             message = f"{self.file} enforces helpers.python-image, which this image replaces"
             problem = Problem(SUPERVISOR_IMAGE, message, "combination", "remove it")
             yield document.located(problem)
-        keys = _schema()["properties"]
+        keys = resources.table("site.schema")["properties"]
         prefixes = [_path(keys[key]) for key in self.enforced]
         for path, (value, _) in self.fields.items():
             if not any(path[: len(prefix)] == prefix for prefix in prefixes):
@@ -138,16 +137,10 @@ def find(folder: Path, *, links: bool = True) -> Site | None:
 
 def schema() -> dict[str, Any]:
     """Return the JSON Schema of mlgen.toml (draft-07): the keys, with their descriptions."""
-    resolved: dict[str, Any] = _resolved({k: v for k, v in _schema().items() if k != "$comment"})
+    resolved: dict[str, Any] = _resolved(
+        {k: v for k, v in resources.table("site.schema").items() if k != "$comment"}
+    )
     return resolved
-
-
-@cache
-def _schema() -> dict[str, Any]:
-    """Return `schemas/site.schema.json`, whose references name fields of the job file."""
-    text = (resources.folder("schemas") / "site.schema.json").read_text(encoding="utf-8")
-    loaded: dict[str, Any] = json.loads(text)
-    return loaded
 
 
 def _resolved(node: Any) -> Any:
@@ -166,7 +159,7 @@ def _path(node: Mapping[str, Any]) -> ValuePath:
 
 def _fields() -> Iterator[tuple[ValuePath, ValuePath]]:
     """Yield the keys that are the default of a field of the job file, and its path there."""
-    keys = _schema()["properties"]
+    keys = resources.table("site.schema")["properties"]
     for name, node in keys.items():
         if "properties" in node:
             yield from (((name, key), _path(part)) for key, part in node["properties"].items())

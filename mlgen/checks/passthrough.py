@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from mlgen.checks.pods import items_of, table
+from mlgen.checks.pods import items_of
 from mlgen.documents.document import Document
 from mlgen.kubernetes.groups import group_kind, is_built_in
 from mlgen.problems import Problem
+from mlgen.resources import table
 
-OPERATORS = table("operators")
+OPERATORS = table("checks/operators")
 OTHER = {"runs": "its operator", "else": "without it, write a job file: see mlgen frameworks"}
 """The row of a kind that is not in the table."""
 

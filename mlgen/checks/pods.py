@@ -1,6 +1,5 @@
 """Objects of a job → its pods and the texts they read, as the checks need them."""
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +10,6 @@ from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.quantity import natural
 from mlgen.objects.labels import MAX_REPLICAS, REPLICA_INDEX, ROLE
 from mlgen.problems import Code, Problem, ValuePath
-from mlgen.resources import folder
 from mlgen.topology import INDEX_NAME
 
 AnyObject = TypeVar("AnyObject", bound=Mapping[str, Any])
@@ -23,11 +21,6 @@ ROLES: ValuePath = ("spec", "roles")
 
 TEMPLATE: ValuePath = ("spec", "template")
 POD: ValuePath = (*TEMPLATE, "spec")
-
-
-def table(name: str) -> Any:
-    """Return the content of a file in `schemas/checks`."""
-    return json.loads((folder("schemas") / "checks" / f"{name}.json").read_text(encoding="utf-8"))
 
 
 def items_of(data: Any) -> Iterator[tuple[ValuePath, Any]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import Any
 
-from mlgen.checks.pods import WORKLOADS, one_of_each, table, title, value_at
+from mlgen.checks.pods import WORKLOADS, one_of_each, title, value_at
 from mlgen.kubernetes import references
 from mlgen.kubernetes.groups import group_kind
 from mlgen.kubernetes.labels import KUEUE_PRIORITY, KUEUE_QUEUE
@@ -18,8 +18,9 @@ from mlgen.kubernetes.references import Reference
 from mlgen.kubernetes.validation.syntax import is_subdomain
 from mlgen.objects.labels import COMPONENT, ROLE
 from mlgen.objects.storage import GIT_KEYS
+from mlgen.resources import table
 
-TABLE = table("prerequisites")
+TABLE = table("checks/prerequisites")
 
 SCHEDULER, GATE = "scheduler", "feature gate"
 """Not kinds: a program that runs in the cluster, and a part of Kubernetes that may be off."""

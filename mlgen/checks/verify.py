@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlgen import checks, dialects
-from mlgen.checks.pods import Located, Objects, items_of, role_path, table, title
+from mlgen.checks.pods import Located, Objects, items_of, role_path, title
 from mlgen.documents.document import Document
 from mlgen.documents.files import Text
 from mlgen.documents.reader import read_documents
@@ -19,8 +19,9 @@ from mlgen.kubernetes.schema import broken_structure, has_kind
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.objects.labels import COMPONENT, DECIDES, INSTANCE, JOB, MANAGED_BY
 from mlgen.problems import Code, Collector, MlgenError, Place, Problem, ValuePath, dotted
+from mlgen.resources import table
 
-EXPECTED = table("verify")
+EXPECTED = table("checks/verify")
 TYPES: dict[str, Any] = {"a string": str, "an integer": int, "a mapping": dict, "a list": list}
 
 

@@ -1,10 +1,8 @@
 """A function → a command, with the arguments and options that `schemas/commands.json` lists."""
 
-import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,7 @@ from mlgen.documents import overrides
 from mlgen.kubernetes import names, versions
 from mlgen.output.terminal import safe
 from mlgen.problems import MlgenError, Place, Problem
-from mlgen.resources import folder
+from mlgen.resources import table
 from mlgen.site import find
 
 SITE = ("kube_version", "supervisor", "only_jobs")
@@ -63,14 +61,7 @@ def command(
 
 def parameters(command: str) -> list[click.Parameter]:
     """Return the arguments and options of a command, in the order of its help."""
-    return [_parameter(**row) for row in _rows(_table()["commands"].get(command, ()))]
-
-
-@cache
-def _table() -> Mapping[str, Any]:
-    """Return `schemas/commands.json`."""
-    table: Mapping[str, Any] = json.loads((folder("schemas") / "commands.json").read_bytes())
-    return table
+    return [_parameter(**row) for row in _rows(table("commands")["commands"].get(command, ()))]
 
 
 def _rows(items: Iterable[Any]) -> Iterator[dict[str, Any]]:
@@ -79,7 +70,8 @@ def _rows(items: Iterable[Any]) -> Iterator[dict[str, Any]]:
         if isinstance(item, dict):
             yield item
         else:
-            yield from _rows(_table()["sets"].get(item) or [_table()["shared"][item]])
+            every = table("commands")
+            yield from _rows(every["sets"].get(item) or [every["shared"][item]])
 
 
 def _parameter(

@@ -75,7 +75,7 @@ def doctor(files: tuple[str, ...], **values: Any) -> None:
       mlgen doctor                 # this machine and the cluster
       mlgen doctor job.yaml        # before kubectl apply
       mlgen doctor jobs/ -n vision
-    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.live.doctor import examine
     from mlgen.live.doctor.report import has_missing, page
 
@@ -102,7 +102,7 @@ def status(files: tuple[str, ...], *, watch: bool, **values: Any) -> None:
       mlgen status job.yaml           # conditions, roles, pods that do not run
       mlgen status job.yaml --watch   # until training has ended
       mlgen status jobs/ -n vision    # all jobs in a folder
-    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.live import watch as watching
 
     jobs = _jobs(files, values)
@@ -149,7 +149,7 @@ def logs(  # noqa: PLR0913 - one for each option
       mlgen logs job.yaml --role worker --index 3  # a replica of a role
       mlgen logs job.yaml --rank 3 --previous      # before it was restarted
       mlgen logs job.yaml -c wait-for-peers        # whom it waits for
-    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.live import replicas
     from mlgen.live.logs import Follower, Request, print_log
 
@@ -184,7 +184,7 @@ def wait(files: tuple[str, ...], *, timeout: float | None, **values: Any) -> Non
       mlgen wait job.yaml                    # exits as training does
       mlgen wait job.yaml --timeout 8h       # exits with 124 if it takes longer
       mlgen wait jobs/ && mlgen delete jobs/ --yes
-    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.live.watch import wait
 
     jobs = _jobs(files, values)
@@ -209,7 +209,7 @@ def delete(
       mlgen delete job.yaml --yes       # in a script
       mlgen delete job.yaml --dry-run   # only lists the objects
       mlgen delete job.yaml --claims    # with the data in the claims of the job
-    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.live.delete import delete, deletion, named
 
     asks = not (yes or dry_run)
@@ -253,7 +253,7 @@ def ssh_secret(name: str, namespace: str | None) -> None:
     Examples:
       mlgen ssh-secret resnet-ssh | kubectl apply -f -
       mlgen ssh-secret resnet-ssh -n vision > secret.yaml
-    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.output.ssh_secret import secret
 
     try:

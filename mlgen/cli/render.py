@@ -47,7 +47,7 @@ def render(
       mlgen render job.yaml --matrix 'args.lr=[1e-4, 1e-5]'
       mlgen render tfjob.yaml                         # an operator's resource
       mlgen render job.yaml --for argocd
-    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     if check is not None and output != "-":
         raise click.UsageError("--output and --check are mutually exclusive")
     if check is None and not (output.endswith("/") or (output and Path(output).is_dir())):
@@ -142,7 +142,7 @@ def argo(
       mlgen argo job.yaml --template                  # a step of your own Workflow
       mlgen argo job.yaml --backoff-seconds 30
       mlgen argo job.yaml --matrix 'args.lr=[1e-4, 1e-5, 1e-6]' --parallelism 2
-    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.integrations.argo import Form, argo
 
     if sum((cron is not None, template, no_workflow)) > 1:
@@ -172,7 +172,7 @@ def convert(files: tuple[str, ...], output: str) -> None:
     Examples:
       mlgen convert tfjob.yaml -o job.yaml
       kubectl get mpijob cfd -o yaml | mlgen convert -
-    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.conversion import convert
 
     refuse_inputs([output], files)

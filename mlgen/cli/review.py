@@ -37,7 +37,7 @@ def validate(files: tuple[str, ...], jobs: int, **values: Any) -> None:
       mlgen validate job.yaml
       mlgen validate jobs/ --problems github          # in a pull request
       mlgen validate jobs/ --kube-version 1.31        # before a cluster's upgrade
-    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     result = gathered(files, values, "verdict", jobs)
     findings(result.texts())
     report(result.problems)
@@ -58,7 +58,7 @@ def show(files: tuple[str, ...], replica: str | None, *, defaults: bool, **value
       mlgen show job.yaml                      # the page of a job
       mlgen show job.yaml --replica worker-3   # the environment of one pod
       mlgen show job.yaml --defaults           # the job file with all defaults
-    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen import show
 
     if replica and defaults:
@@ -84,7 +84,7 @@ def graph(file: str, form: "Format | None", output: str, **values: Any) -> None:
       mlgen graph job.yaml                # Mermaid, for a Markdown page
       mlgen graph job.yaml -o job.svg     # through Graphviz
       mlgen graph job.yaml --format dot | dot -Tpng > job.png
-    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.graph import SUFFIXES, drawing
     from mlgen.graph.dot import GraphvizError
 
@@ -120,7 +120,7 @@ def diff(sides: tuple[str, ...], *, live: bool, **values: Any) -> None:
       mlgen diff old.yaml job.yaml
       mlgen diff --live job.yaml                      # against the cluster
       git show HEAD:job.yaml | mlgen diff - job.yaml
-    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen import diff
 
     if len(sides) != (1 if live else 2):
@@ -150,7 +150,7 @@ def verify(files: tuple[str, ...], kube_version: "KubeVersion") -> None:
       kubectl kustomize overlay | mlgen render - | mlgen verify -
       helm template chart | mlgen render - | mlgen verify -
       mlgen verify k8s/
-    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.checks.verify import verify
 
     with reading(files) as texts:

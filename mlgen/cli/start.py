@@ -37,7 +37,7 @@ def init(output: str, *, force: bool, schema: bool, **values: Any) -> None:
       mlgen init
       mlgen init pytorch --image example/bert:2 --replicas 2 --gpus 8
       mlgen init tensorflow --image example/mnist:1 -o mnist.yaml
-    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.kubernetes.versions import DEFAULT
     from mlgen.output.next_steps import file_argument
     from mlgen.scaffold import SCHEMA, Choices, editor_schema, job_file, job_name
@@ -103,7 +103,7 @@ def explain(topic: str | None, *, recursive: bool) -> None:
       mlgen explain spec.runPolicy --recursive         # all fields in it
       mlgen explain pytorch                            # roles, variables, ports, options
       mlgen explain no-such-peer                       # what a problem code means
-    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.reference import pages
 
     try:
@@ -120,7 +120,7 @@ def frameworks() -> None:
     Examples:
       mlgen frameworks
       mlgen explain pytorch           # more about one of them
-    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     width = max(len(name) for name in names())
     for name in names():
         framework = get(name)
@@ -141,7 +141,7 @@ def schema(kind: str | None, kube_version: "KubeVersion", *, config: bool) -> No
       mlgen schema --kube-version 1.31 > job.schema.json
       mlgen schema pytorchjob                    # of the custom resource
       mlgen schema kubeflow.org/v1/MPIJob        # of another version than the newest
-    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen import dialects, scaffold, site
 
     if config and kind:
@@ -169,7 +169,7 @@ def completion(shell: str) -> None:
       eval "$(mlgen completion zsh)"         # add this line to ~/.zshrc, after compinit
       mlgen completion fish > ~/.config/fish/completions/mlgen.fish
       mlgen completion powershell >> $PROFILE
-    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from click.shell_completion import get_completion_class
 
     shell_class = get_completion_class(shell)
@@ -190,7 +190,7 @@ def man(name: str | None) -> None:
     Examples:
       mlgen man | man -l -                                # read it
       mlgen man render > ~/.local/share/man/man1/mlgen-render.1
-    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.reference import man
 
     root = click.Context(main, info_name="mlgen", **main.context_settings)

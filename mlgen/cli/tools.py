@@ -42,7 +42,7 @@ def helm_post_render(**values: Any) -> None:
     Examples:
       helm install NAME CHART --post-renderer mlgen
       helm template CHART | mlgen helm-post-render
-    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.documents.files import standard_input
     from mlgen.integrations.helm import run
 
@@ -67,7 +67,7 @@ def krm(**values: Any) -> None:
     Examples:
       mlgen krm < resource-list.yaml
       kustomize build overlay --enable-alpha-plugins --enable-exec   # calls mlgen krm
-    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.documents.files import texts
     from mlgen.integrations.kustomize import krm
 
@@ -91,7 +91,7 @@ def argocd() -> None:
     Examples:
       mlgen argocd init && mlgen argocd generate      # as the sidecar does
       mlgen argocd parameters
-    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
 
 
 @argocd.command("init", params=parameters("argocd init"))

@@ -14,7 +14,7 @@ from mlgen.jobfile.schema import base
 from mlgen.kubernetes.json_schema import definitions, reference
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.problems import choice
-from mlgen.resources import folder
+from mlgen.resources import table
 
 COMMON = "common.json"
 PROBLEMS = "problems.json"
@@ -105,12 +105,9 @@ STAGES = ("alpha", "beta", "")
 """The stages of a version of an API, from the first to the last."""
 
 
-@cache
-def read(file: str) -> dict[str, Any]:
+def read(file: str) -> Any:
     """Return a file of `schemas/resources`."""
-    text = (folder("schemas") / "resources" / file).read_text(encoding="utf-8")
-    loaded: dict[str, Any] = json.loads(text)
-    return loaded
+    return table(f"resources/{file.removesuffix('.json')}")
 
 
 @cache

@@ -14,13 +14,13 @@ from typing import Any
 
 from mlgen.documents.document import Document
 from mlgen.frameworks import _options
-from mlgen.frameworks._tables import table
 from mlgen.jobfile.gpus import without_gpus
 from mlgen.jobfile.model import TrainingJob
 from mlgen.jobfile.schema import Extension, extended, with_kubernetes
 from mlgen.jobfile.validation import invalid_kubernetes_fields, require_valid
 from mlgen.kubernetes.versions import SUPPORTED, KubeVersion
 from mlgen.problems import Collector, Problem
+from mlgen.resources import table
 from mlgen.topology import Topology
 
 

@@ -11,8 +11,9 @@ from functools import cache
 from typing import Any
 
 from mlgen.documents.document import UNWRITTEN, Document, Mark
-from mlgen.frameworks._tables import problem, table
+from mlgen.frameworks._tables import problem
 from mlgen.problems import Problem, ValuePath
+from mlgen.resources import table
 
 OPTIONS: ValuePath = ("spec", "options")
 

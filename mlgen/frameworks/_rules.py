@@ -12,12 +12,13 @@ from typing import Any
 from mlgen.frameworks._command_rules import launch_problems, localhost_problems
 from mlgen.frameworks._exit_codes import hidden_exit_codes
 from mlgen.frameworks._lifecycle import OWN_LIMITS, clean_pod_policy, gang_bounds, ttl
-from mlgen.frameworks._tables import problem, table
+from mlgen.frameworks._tables import problem
 from mlgen.jobfile.model import RoleSpec, containers_of, written
 from mlgen.kubernetes.limits import EPHEMERAL_PORTS, NODE_PORTS, PORT_MAX
 from mlgen.kubernetes.merge import merged
 from mlgen.kubernetes.sidecars import is_sidecar, may_be_sidecar
 from mlgen.problems import Problem, ValuePath, bounded
+from mlgen.resources import table
 from mlgen.topology import RESERVED, Role, Topology
 
 

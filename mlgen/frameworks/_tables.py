@@ -1,19 +1,10 @@
 """The tables of this room, `schemas/frameworks/*.json` and `schemas/options/*.json`, as values."""
 
-import json
-from functools import cache
 from typing import Any
 
 from mlgen.problems import Problem, ValuePath, from_row
-from mlgen.resources import folder
+from mlgen.resources import table
 from mlgen.topology import INDEX, PodField
-
-
-@cache
-def table(name: str) -> Any:
-    """Return the data of `schemas/<name>.json`."""
-    return json.loads((folder("schemas") / f"{name}.json").read_text(encoding="utf-8"))
-
 
 COMMANDS: Any = table("frameworks/commands")
 """What mlgen knows of the programs and variables of command lines.

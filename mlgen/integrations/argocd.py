@@ -24,7 +24,7 @@ from mlgen.integrations import file_type
 from mlgen.kubernetes import names, versions
 from mlgen.output.manifests import text
 from mlgen.problems import Code, Collector, MlgenError, Place, Problem, ValuePath, choice
-from mlgen.resources import folder
+from mlgen.resources import table
 from mlgen.result import Options, Rendered
 from mlgen.site import find
 
@@ -158,15 +158,8 @@ def parameters(environment: Mapping[str, str]) -> str:
             tunables = dict(_tunables(documents[0]))
     except MlgenError:
         pass  # `generate` reports it; the user interface shows the parameters nevertheless
-    files, settings = _announced()
+    files, settings = table("integrations/argocd")
     return json.dumps([files, settings | {"map": tunables}], indent=2, ensure_ascii=False)
-
-
-def _announced() -> list[dict[str, Any]]:
-    """Return the announcement of the parameters, with their defaults, for the user interface."""
-    file = folder("schemas") / "integrations" / "argocd.json"
-    parameters: list[dict[str, Any]] = json.loads(file.read_text(encoding="utf-8"))
-    return parameters
 
 
 def _jobs(application: Application) -> Iterator[Document]:
@@ -211,7 +204,8 @@ def _parameters(text: str, collector: Collector) -> dict[str, Any]:
     if not isinstance(listed, list) or not all(isinstance(item, dict) for item in listed):
         hint = 'write [{"name": "files", …}]'
         raise MlgenError([_wrong((), "expected a list of mappings", hint)])
-    collections = {parameter["name"]: parameter["collectionType"] for parameter in _announced()}
+    announced = table("integrations/argocd")
+    collections = {parameter["name"]: parameter["collectionType"] for parameter in announced}
     values = {}
     for number, item in enumerate(listed):
         with collector.catch():

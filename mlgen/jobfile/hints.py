@@ -4,11 +4,10 @@ A hint comes from the schemas, which know where each name belongs and of which t
 from a similar name ("did you mean"), or from a table of the names that other tools use.
 """
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 from mlgen.flow import MAX_FLOW, flow, words
@@ -17,13 +16,12 @@ from mlgen.jobfile.schema import base
 from mlgen.kubernetes.definitions import definition
 from mlgen.kubernetes.quantity import cure
 from mlgen.problems import SURE, Problem, ValuePath, choice, did_you_mean, listed, similar
-from mlgen.resources import folder
+from mlgen.resources import table
 
 
-@cache
-def table(name: str) -> Mapping[str, str]:
+def texts(name: str) -> Mapping[str, str]:
     """Return a table of `schemas/hints.json`, which says what each is."""
-    found: Mapping[str, str] = json.loads((folder("schemas") / "hints.json").read_bytes())[name]
+    found: Mapping[str, str] = table("hints")[name]
     return found
 
 
@@ -112,7 +110,7 @@ class JobFile:
         rows = [
             *((name, f"spec.roles.{name}") for name in self.role_names),
             *((name, f"spec.options.{name}") for name in self.options),
-            *((name, place) for place, names in table("fields").items() for name in names.split()),
+            *((name, place) for place, names in texts("fields").items() for name in names.split()),
             *self.places(self.schema),
             *((name, f"roles.ROLE.{name}") for name in self.role_fields),
             *((name, f".template.spec.{name}") for name in definition("PodSpec").fields),
@@ -223,7 +221,7 @@ def _elsewhere(job: JobFile, path: ValuePath, name: str, value: Any) -> str:
         target, value = f".template.metadata.{name}", None
     elif target.startswith("spec.roles."):
         value = {"replicas": value} if type(value) is int else None
-    elif target.startswith("spec.") and target in table("fields") and isinstance(value, dict):
+    elif target.startswith("spec.") and target in texts("fields") and isinstance(value, dict):
         value = None  # its fields have other names, too
     if target.startswith("."):
         target = target[1:] if path == SPEC or is_role else f"spec{target}"
@@ -266,7 +264,7 @@ def _write(target: str, value: Any) -> str:
 
 def _meant(name: str, kind: str) -> str:
     """Return the name that is meant by another one, or ""."""
-    rows = table(kind).items()
+    rows = texts(kind).items()
     return next((meant for meant, names in rows if normalized(name) in names.split()), "")
 
 

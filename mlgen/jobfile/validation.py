@@ -304,7 +304,7 @@ def _bad_name(path: ValuePath, name: str, error: Any, job: JobFile) -> tuple[str
     hint = job.for_role(name) if path == ROLES and job.is_job_file else ""
     if rule == "enum":
         return f'unknown role "{name}"', hint or choice(name, limit), "unknown-role"
-    return f'invalid name "{name}"', hint or hints.table("patterns").get(limit, ""), "bad-value"
+    return f'invalid name "{name}"', hint or hints.texts("patterns").get(limit, ""), "bad-value"
 
 
 def _bad_value(error: Any, text: str | None, job: JobFile) -> tuple[str, str, Code]:
@@ -319,7 +319,7 @@ def _bad_value(error: Any, text: str | None, job: JobFile) -> tuple[str, str, Co
     repeated = shown(value, text)
     if rule == "type":
         types = limit if isinstance(limit, list) else [limit]
-        named = hints.table("types")
+        named = hints.texts("types")
         expected = " or ".join(named[name] for name in types if name in named)
         message = f"expected {expected}, got {described(value, text)}"
         path = tuple(error.absolute_path)
@@ -341,7 +341,7 @@ def _bad_value(error: Any, text: str | None, job: JobFile) -> tuple[str, str, Co
 
 def _pattern_hint(pattern: str, schema: Mapping[str, Any]) -> str:
     """Return what to write to match a pattern: its description, its examples, or both."""
-    description = hints.table("patterns").get(pattern, "")
+    description = hints.texts("patterns").get(pattern, "")
     examples = listed([json.dumps(example) for example in schema.get("examples", [])], "or")
     if description and examples:
         return f"{description}, for example {examples}"

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
-from mlgen.kubernetes.tables import table
+from mlgen.resources import table
 
 
 class Always(dict[str, Any]):
@@ -31,7 +31,7 @@ def defaults(group: str, kind: str) -> Mapping[str, Any]:
     A field that has a function from the mapping that contains it to its default holds that.
     """
     tree: Mapping[str, Any] = _tree(
-        table("defaults")["kinds"].get(f"{group}/{kind}".lstrip("/"), {})
+        table("kubernetes/defaults")["kinds"].get(f"{group}/{kind}".lstrip("/"), {})
     )
     return tree
 
@@ -40,7 +40,7 @@ def _tree(value: Any) -> Any:
     """Return a default or a tree of them, with parts and functions in place of their names."""
     if isinstance(value, str) and value.startswith("$"):
         name = value.removeprefix("$")
-        return FUNCTIONS.get(name) or _tree(table("defaults")["parts"][name])
+        return FUNCTIONS.get(name) or _tree(table("kubernetes/defaults")["parts"][name])
     if isinstance(value, list):
         return [_tree(item) for item in value]
     if not isinstance(value, dict):

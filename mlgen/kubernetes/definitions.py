@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from mlgen.kubernetes.tables import table
 from mlgen.kubernetes.versions import DEFAULT, KubeVersion, parse
+from mlgen.resources import table
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Definition:
 
 def names() -> list[str]:
     """Return the names of all definitions, sorted."""
-    return list(table("api"))
+    return list(table("kubernetes/api"))
 
 
 @cache
@@ -49,7 +49,7 @@ def definition(name: str, version: KubeVersion | None = DEFAULT) -> Definition:
     Raises:
         KeyError: there is no definition of that name.
     """
-    data = table("api")[name]
+    data = table("kubernetes/api")[name]
     since = {field: parse(text) for field, text in data.get("since", {}).items()}
     until = {field: parse(text) for field, text in data.get("until", {}).items()}
     later = {field: first for field, first in since.items() if version and version < first}

@@ -9,7 +9,7 @@ in: `snapshot.storage.k8s.io` and `jobset.x-k8s.io` belong to CustomResourceDefi
 from collections.abc import Mapping
 from typing import Any
 
-from mlgen.kubernetes.tables import table
+from mlgen.resources import table
 
 
 def group_of(api_version: str) -> str:
@@ -24,4 +24,4 @@ def group_kind(item: Mapping[str, Any]) -> tuple[str, str]:
 
 def is_built_in(api_version: str) -> bool:
     """Return whether an API is part of Kubernetes, not of a CustomResourceDefinition."""
-    return group_of(api_version) in table("groups")
+    return group_of(api_version) in table("kubernetes/groups")

@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
-from mlgen.kubernetes.tables import table
 from mlgen.kubernetes.versions import DEFAULT, SUPPORTED, KubeVersion, parse
+from mlgen.resources import table
 
 Level = Literal["privileged", "baseline", "restricted"]
 EnforcedLevel = Literal["baseline", "restricted"]
@@ -80,7 +80,7 @@ def violations(template: Any, kube_version: KubeVersion = DEFAULT) -> list[Viola
     }
     return [
         Violation(rule.get("level", "baseline"), field, rule["message"].replace("{names}", names))
-        for group in table("pod_security")
+        for group in table("kubernetes/pod_security")
         for holder in HOLDERS[group["in"]]
         for rule in group["rules"]
         if _is_in_version(rule.get("since", FIRST), rule.get("until", LAST), kube_version)

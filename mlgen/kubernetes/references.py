@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Literal
 
-from mlgen.kubernetes.tables import table
+from mlgen.resources import table
 
 Use = Literal["", "image pull", "variables", "files"]
 """How a pod uses a Secret or ConfigMap as a whole: "" if only single keys of it."""
@@ -77,7 +77,7 @@ def of_pod(template: Mapping[str, Any]) -> Iterator[Reference]:
     """
     annotations = (template.get("metadata") or {}).get("annotations") or {}
     networks = (_networks(annotations.get(annotation, "")) for annotation in NETWORKS)
-    for reference in chain(_found(template["spec"], table("references")), *networks):
+    for reference in chain(_found(template["spec"], table("kubernetes/references")), *networks):
         if reference.name and (reference.kind, reference.name) not in BUILT_IN:
             yield reference
 

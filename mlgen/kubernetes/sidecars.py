@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mlgen.kubernetes.tables import table
+from mlgen.resources import table
 
 ONE_SHOT = re.compile(r"--?(once|one-time|oneshot|version|help)\b")
 """Options with which a known program ends by itself."""
@@ -53,7 +53,7 @@ def _is_known(container: Mapping[str, Any]) -> bool:
     program = str(command[0]).rpartition("/")[2] if command else ""
     # A shell may do something else with the program's image.
     names = [program] if command else _names(container)
-    return any(name in table("sidecars") for name in names)
+    return any(name in table("kubernetes/sidecars") for name in names)
 
 
 def _names(container: Mapping[str, Any]) -> list[str]:

@@ -25,8 +25,8 @@ from typing import Any
 from mlgen.kubernetes import quantity, versions
 from mlgen.kubernetes.groups import group_kind
 from mlgen.kubernetes.objects import Object
-from mlgen.kubernetes.tables import table
 from mlgen.kubernetes.versions import MUTABLE_WHILE_SUSPENDED, KubeVersion
+from mlgen.resources import table
 
 FieldPath = tuple[str, ...]
 """The path of a field: names, and `[key]` for an item of a list or of a mapping with free keys."""
@@ -119,7 +119,7 @@ class Rule:
 @cache
 def rules(group: str, kind: str) -> tuple[Rule, ...]:
     """Return the rules of a kind; none for a kind that is not in the table."""
-    rows = table("updates").get(f"{group}/{kind}".lstrip("/"), ())
+    rows = table("kubernetes/updates").get(f"{group}/{kind}".lstrip("/"), ())
     return tuple(_rule(**row) for row in rows)
 
 

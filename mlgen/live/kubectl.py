@@ -14,11 +14,9 @@ from typing import Any
 
 from mlgen.kubernetes.objects import Object
 from mlgen.problems import MlgenError, Problem
-from mlgen.resources import folder
+from mlgen.resources import table
 
-CAUSES: dict[str, Any] = json.loads(
-    (folder("schemas") / "kubernetes/kubectl.json").read_text(encoding="utf-8")
-)
+CAUSES: dict[str, Any] = table("kubernetes/kubectl")
 """Why kubectl failed: it is not installed, nothing answers, the rights do not allow it, or else."""
 
 TIMEOUT = "--request-timeout=60s"

@@ -60,7 +60,7 @@ from mlgen.objects.labels import (
 )
 from mlgen.objects.supervisor import PLAN, own_name, plan_text
 from mlgen.problems import Problem
-from mlgen.resources import folder
+from mlgen.resources import table
 from mlgen.topology import Topology
 from mlgen.variants import conflict
 from mlgen.variants.name_hash import digest
@@ -237,8 +237,8 @@ def _kinds(topology: Topology, manifest: Object) -> Iterator[str]:
 @cache
 def tools() -> dict[Target, dict[str, Any]]:
     """Return each tool: its title, the kind that configures it, and what objects need for it."""
-    text = (folder("schemas") / "integrations" / "gitops.json").read_text(encoding="utf-8")
-    return {name: tool for name, tool in json.loads(text).items() if name != "$comment"}
+    rows = table("integrations/gitops").items()
+    return {name: tool for name, tool in rows if name != "$comment"}
 
 
 def target(text: str) -> Target:

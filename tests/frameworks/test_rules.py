@@ -6,7 +6,6 @@ import pytest
 from support import ROOT
 
 from mlgen.frameworks import _lifecycle, _rules
-from mlgen.frameworks._tables import table
 from mlgen.jobfile.model import (
     HostPorts,
     Network,
@@ -22,6 +21,7 @@ from mlgen.jobfile.model import (
     WaitPolicy,
 )
 from mlgen.problems import Code
+from mlgen.resources import table
 from mlgen.topology import RESERVED, Helper, Hosts, Role, Success, Topology, Wait
 
 WAITS = (Wait("ps", Hosts("ctr-ps-", 1, ".ctr"), 2222),)

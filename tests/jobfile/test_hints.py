@@ -16,7 +16,7 @@ from mlgen.jobfile.hints import (
     for_resource_field,
     for_type,
     normalized,
-    table,
+    texts,
 )
 from mlgen.jobfile.schema import base
 from mlgen.kubernetes.definitions import definition
@@ -215,13 +215,13 @@ def test_a_field_of_an_empty_mapping_is_to_be_removed():
 
 
 def test_confusions_are_normalized_and_lead_to_fields_that_exist():
-    tables = [table(name) for name in ("fields", "volumes", "values", "booleans")]
+    tables = [texts(name) for name in ("fields", "volumes", "values", "booleans")]
     names = " ".join(text for each in tables for text in each.values()).split()
     spec = base()["properties"]["spec"]["properties"]
 
     assert [normalized(name) for name in names] == names
-    assert set(table("volumes")) <= set(base()["definitions"]["shortVolume"]["properties"])
-    for place in table("fields"):
+    assert set(texts("volumes")) <= set(base()["definitions"]["shortVolume"]["properties"])
+    for place in texts("fields"):
         first, field, *steps = place.partition(": ")[0].split(".")
         if first in ("", "roles"):
             assert (steps[0] if first else field) in ROLE_FIELDS

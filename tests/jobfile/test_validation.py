@@ -268,6 +268,6 @@ SCHEMAS = [frameworks.schema(frameworks.names()), *SPECS]
 def test_every_pattern_of_every_schema_has_a_description_or_examples():
     nodes = [node for schema in SCHEMAS for node in patterns(schema)]
 
-    described = hints.table("patterns")
+    described = hints.texts("patterns")
     assert set(described) <= {node["pattern"] for node in nodes}
     assert [] == [n for n in nodes if n["pattern"] not in described and not n.get("examples")]

@@ -2,7 +2,6 @@
 
 import pytest
 
-from mlgen.kubernetes.tables import table
 from mlgen.kubernetes.updates import (
     CONDITIONS,
     Change,
@@ -15,8 +14,9 @@ from mlgen.kubernetes.updates import (
     rules,
 )
 from mlgen.kubernetes.versions import DEFAULT, KubeVersion
+from mlgen.resources import table
 
-KINDS = [tuple(f"/{name}".split("/")[-2:]) for name in table("updates")]
+KINDS = [tuple(f"/{name}".split("/")[-2:]) for name in table("kubernetes/updates")]
 
 
 def update(old=None, new=None, *changes, managed=None, version=DEFAULT):

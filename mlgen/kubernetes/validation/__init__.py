@@ -16,11 +16,11 @@ from typing import Any
 
 from mlgen.kubernetes.definitions import names
 from mlgen.kubernetes.objects import Object
-from mlgen.kubernetes.tables import table
 from mlgen.kubernetes.validation import pods, resources, syntax, workloads
 from mlgen.kubernetes.validation.rows import Plans, Row, Spot, mapping
 from mlgen.kubernetes.versions import KubeVersion, parse
 from mlgen.problems import Problem
+from mlgen.resources import table
 
 MODULES = {"pods": pods, "resources": resources, "syntax": syntax, "workloads": workloads}
 TYPES = {"dict": dict, "list": list, "str": str}
@@ -45,7 +45,7 @@ def broken_rules(item: Object, version: KubeVersion) -> Iterator[Problem]:
 @cache
 def _plans(version: KubeVersion) -> Plans:
     """Return what rules.json has for a version."""
-    data = table("rules")
+    data = table("kubernetes/rules")
     rows = [_row(**row) for row in data["rules"] if "note" not in row]
     return Plans(rows, data["unchecked"], pods.is_skipped, version)
 

@@ -3,7 +3,6 @@
 The rows are those of `schemas/kubernetes/doctor.json`.
 """
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -11,12 +10,10 @@ from typing import Any, NamedTuple
 from mlgen.kubernetes.objects import Object
 from mlgen.live.kubectl import Kubectl
 from mlgen.output.columns import columns
-from mlgen.resources import folder
+from mlgen.resources import table
 from mlgen.result import Rendered
 
-DATA: dict[str, Any] = json.loads(
-    (folder("schemas") / "kubernetes/doctor.json").read_text(encoding="utf-8")
-)
+DATA: dict[str, Any] = table("kubernetes/doctor")
 
 
 class Row(NamedTuple):
