@@ -193,3 +193,14 @@ def test_a_slot_is_the_whole_value_of_a_yaml_key_or_item(name):
         if opened:
             assert before.endswith((": ", "- "))
             assert rest.endswith(("| slot }}", "| optional }}"))
+
+
+def test_the_path_of_one_job_names_files_and_functions_that_exist():
+    text = (ROOT / "docs/how/rooms.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| \d+\. .* \| (.*) \| (.*) \|$", text, re.MULTILINE)
+
+    assert len(rows) > 10
+    for files, functions in rows:
+        sources = [(PACKAGE / name).read_text() for name in re.findall(r"`(.+?)`", files)]
+        for name in re.findall(r"`(?:\w+\.)?(\w+)`", functions):
+            assert any(re.search(rf"^ *(def|class) {name}\b", one, re.MULTILINE) for one in sources)
