@@ -24,6 +24,7 @@ def prepared(name: str) -> Any:
         return None
 
 
+@cache
 def folder(name: str) -> Path:
     """Return the path of the folder `schemas`, `templates` or `argo`."""
     installed = PACKAGE / name
@@ -36,6 +37,7 @@ def table(name: str) -> Any:
     return json.loads((folder("schemas") / f"{name}.json").read_bytes())
 
 
+@cache
 def script(name: str) -> str:
     """Return the text of a shell script in `templates/scripts`."""
     return (folder("templates") / "scripts" / name).read_text(encoding="utf-8")

@@ -8,6 +8,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, NamedTuple
 
 from mlgen.kubernetes.definitions import Definition, definition, is_definition, names
@@ -96,7 +97,10 @@ class Row:
         for name, allowed in self.when.items():
             if not _holds(name, allowed, value, holder):
                 return False
-        return not any(_holds(*each, value, holder) for each in self.unless.items())
+        for name, allowed in self.unless.items():
+            if _holds(name, allowed, value, holder):
+                return False
+        return True
 
 
 def _holds(name: str, allowed: Sequence[Any] | str, value: Any, holder: Spot) -> bool:
@@ -105,13 +109,19 @@ def _holds(name: str, allowed: Sequence[Any] | str, value: Any, holder: Spot) ->
         return _fits(value, allowed)
     if name == "{key}":
         return _fits(holder.path[-1], allowed)
-    parent, steps = holder.value, name.split(".")
-    if is_definition(name):
-        parent, steps = holder.around(steps[0]), steps[1:]
+    kind, steps = _steps(name)
+    parent = holder.around(kind) if kind else holder.value
     if steps[1:] or name[-1] == "]":
         found = [found for _, found, _ in _values(parent, (), steps, parent)] or [None]
         return any(_fits(value, allowed) for value in found)
     return _fits(parent.get(steps[0]), allowed)
+
+
+@cache
+def _steps(name: str) -> tuple[str, tuple[str, ...]]:
+    """Return the definition in the name of a condition, if there is one, and the steps from it."""
+    first, *others = name.split(".")
+    return (first, tuple(others)) if is_definition(name) else ("", (first, *others))
 
 
 def _fits(value: Any, allowed: Sequence[Any] | str) -> bool:
@@ -155,6 +165,7 @@ def _members(
         yield from _values(inner, (*path, name, key), steps[1:], holder)
 
 
+@cache
 def _field(step: str) -> str:
     """Return the field of a step: `values[]` → values."""
     return re.split(r"[\[{]", step, maxsplit=1)[0]
