@@ -31,7 +31,7 @@ from mlgen.resources import program
 JOB = ROOT / "fixtures/tensorflow-ps.yaml"
 RESOURCE = ROOT / "fixtures/resources/kubeflow-tfjob-v1.yaml"
 
-TARGETS = {"mlgen render": 2.5, "mlgen --help": 4, "mlgen render --help": 4, "completion": 4}
+TARGETS = {"mlgen render": 2.5, "mlgen --help": 4}
 """What is aimed at, as a ratio to the first row of the table."""
 
 
