@@ -192,10 +192,6 @@ class Builder:
         """Report an error: the operator rejects this value, or it cannot be rendered."""
         self.collector.add(Problem(source.path, message, code, hint))
 
-    def differs(self, source: SourceValue, message: str, hint: str = "") -> None:
-        """Report a warning: the operator does something that the rendered job does not."""
-        self.collector.add(Problem(source.path, message, "differs", hint, warning=True))
-
     def report(self, name: str, source: SourceValue, /, **values: object) -> None:
         """Report an error or a warning about a value, unless it is not set.
 

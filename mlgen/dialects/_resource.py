@@ -1,11 +1,6 @@
 """A custom resource that is read in several steps."""
 
-import re
-
 from mlgen.dialects._builder import Builder
-
-NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
-"""The name of a role, and therefore of what becomes one."""
 
 
 class Resource:

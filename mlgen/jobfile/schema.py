@@ -3,28 +3,21 @@
 The schema checks types and values. Frameworks check which roles and fields make sense together.
 """
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from mlgen.jobfile.model import API_VERSION, KIND
 from mlgen.kubernetes.versions import KubeVersion
-from mlgen.resources import folder
+from mlgen.resources import table
 
 
-@cache
 def base() -> dict[str, Any]:
     """Return `schemas/job.schema.json`: the job file without roles and options of frameworks."""
-    return _read()
-
-
-def _read() -> dict[str, Any]:
-    """Return a copy of the schema, which can be changed."""
-    loaded: dict[str, Any] = json.loads((folder("schemas") / "job.schema.json").read_bytes())
-    return loaded
+    schema: dict[str, Any] = table("job.schema")
+    return schema
 
 
 def of_matrix() -> dict[str, Any]:
@@ -55,7 +48,7 @@ def extended(names: Sequence[str], extensions: Mapping[str, Extension]) -> dict[
         names: the allowed values of `framework`.
         extensions: the additions, by framework; a framework without one gets no further checks.
     """
-    schema = _read()
+    schema = deepcopy(base())
     schema["properties"]["spec"]["properties"]["framework"]["enum"] = list(names)
     schema["allOf"] = [
         {
@@ -86,7 +79,7 @@ def with_kubernetes(schema: dict[str, Any], version: KubeVersion) -> dict[str, A
     """
     from mlgen.kubernetes.json_schema import definitions, reference
 
-    schema = json.loads(json.dumps(schema))
+    schema = deepcopy(schema)
     parts: dict[str, Any] = schema["definitions"]
     claim = schema["properties"]["spec"]["properties"]["claims"]["additionalProperties"]
     parts["template"]["allOf"] = [reference("PodTemplateSpec")]

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from mlgen.bounds import ROLES
 from mlgen.dialects._builder import Builder, SourceValue
-from mlgen.dialects._resource import NAME, Resource
+from mlgen.dialects._resource import Resource
+from mlgen.kubernetes.names import DNS_1035
 from mlgen.problems import choice, did_you_mean
 
 EXIT_CODES = frozenset(range(1, 256))
@@ -146,7 +147,7 @@ class JobSet(Resource):
         """Read a replicated Job; report a duplicate or invalid name."""
         if name.value in [job.name for job in self.jobs]:
             self.report("duplicate-name", name)
-        elif not NAME.fullmatch(name.value):
+        elif not DNS_1035.match(name.value):
             self.report("invalid-name", name)
         else:
             job_count, first_index = source.value.get("replicas", 1), self.job_count(self.jobs)

@@ -19,8 +19,9 @@ from typing import NamedTuple
 
 from mlgen.bounds import JOB_PODS
 from mlgen.dialects._builder import Builder, SourceValue
-from mlgen.dialects._resource import NAME, Resource
+from mlgen.dialects._resource import Resource
 from mlgen.dialects._schemas import read
+from mlgen.kubernetes.names import DNS_1035
 from mlgen.kubernetes.quantity import natural
 from mlgen.problems import choice, did_you_mean, one_of
 
@@ -302,7 +303,7 @@ class VolcanoJob(Resource):
     def _validate_task(self, task: Task) -> None:
         self._validate_policies(task.source.get("policies"))
         # Volcano's names may also start with a digit.
-        if not NAME.fullmatch(task.name):
+        if not DNS_1035.match(task.name):
             self.report("task-name", task.source.get("name"), name=task.name)
         least, partitions = task.source.get("minAvailable"), task.source.get("partitionPolicy")
         if least and least.value > task.replicas:
