@@ -12,7 +12,7 @@ from support import ROOT
 
 pytestmark = pytest.mark.cluster
 
-PAGE = blocks(DOCS / "quickstart.md")
+PAGE = blocks(DOCS / "tutorials/laptop.md")
 JOB = next(block.text for block in PAGE if block.title == "job.yaml")
 COMMANDS = [line for block in PAGE if "cluster" in block.remarks for line in block.lines()]
 

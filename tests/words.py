@@ -1,0 +1,76 @@
+"""Counts turns of phrase that make a reader stop, in a page: `python tests/words.py docs/*.md`.
+
+Each line of output is a place and the pattern; the last is the count per 10,000 words. Code blocks,
+inline code, addresses of links and comments do not count.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+PATTERNS = {
+    "two sentences joined by a semicolon": r";",
+    "a clause with 'what'": r"\b(?<!\?)[Ww]hat\b(?![^.?|\n]{0,120}\?)(?! if\b)",
+    "'nothing' or 'nobody' as an actor": r"\b([Nn]othing|[Nn]obody|[Nn]o one)\b",
+    "'decide'": r"\b[Dd]ecid(?:e|es|ed)\b|\b[Dd]eciding(?! Jobs?\b)",
+    "an old word": (
+        r"\b(anew|afresh|mends?|mended|mending|in silence|for ever|cures?|cured|rooms?|roads?"
+        r"|whole of|lest|nor|thereby|thereof|hence)\b"
+    ),
+    "'who' for a program": r"\b[Ww]ho(ever|m|se)?\b",
+    "'that of'": r"\b(that|those) of\b",
+    "'go on'": r"\b(go|goes|went|going|gone) on\b",
+    "'beside'": r"\bbeside\b",
+    "a sentence that ends in 'too'": r",? too[.,)]",
+    "a program that talks": (
+        r"\b(asks?|asked|tells?|told|says?|said|knows?|knew)\b(?! you\b(?=.*\byourself\b))"
+    ),
+    "'has the' for contains": r"\b[Hh]a(?:s|ve) (?:the|all|each|every)\b",
+    "'is that', 'are those'": r"\b(is that|are those|by which|of which|in which|for which)\b",
+    "'come', 'stand' of things": r"\b(stands?|stood|comes? (of|from|to|with)|what comes)\b",
+}
+"""Patterns, by what is wrong with them. A person judges a sentence; these only find the places."""
+
+_CODE = re.compile(r"^( *)(```|~~~).*?^\1\2$|<!--.*?-->|^---\n.*?\n---$", re.M | re.S)
+
+
+def prose(text: str) -> str:
+    """Return a page's text with code, addresses and comments blanked, so that lines stay."""
+    def blank(match: re.Match[str]) -> str:
+        return re.sub(r"[^\n]", " ", match[0])
+
+    text = _CODE.sub(blank, text)
+    text = re.sub(r"(`+)[^`].*?\1", " ` ", text)
+    return re.sub(r"\]\([^)]*\)|<[^>\n]*>|&\w+;", "]", text)
+
+
+def found(text: str) -> list[tuple[int, str, str]]:
+    """Return the line, the pattern and the words of each place."""
+    lines = prose(text).splitlines()
+    return [
+        (number, name, line[max(0, match.start() - 30) : match.end() + 30].strip())
+        for number, line in enumerate(lines, 1)
+        for name, pattern in PATTERNS.items()
+        for match in re.finditer(pattern, line)
+    ]
+
+
+def words(text: str) -> int:
+    """Return the number of words in a page's prose."""
+    return len(re.findall(r"[A-Za-z][\w'’-]*", prose(text)))
+
+
+def main() -> None:
+    """Print the places in the files of the command line, and the rate over all of them."""
+    total = places = 0
+    for name in sys.argv[1:]:
+        text = Path(name).read_text()
+        total += words(text)
+        for line, pattern, where in found(text):
+            places += 1
+            print(f"{name}:{line}: {pattern}: {where}")
+    print(f"{places} in {total} words: {places * 10_000 / max(total, 1):.0f} per 10,000")
+
+
+if __name__ == "__main__":
+    main()
