@@ -1,0 +1,58 @@
+"""Draws a session of a page, its commands and their output, as an animated SVG.
+
+The picture needs no script, so that GitHub shows it. A reader who prefers reduced motion, and a
+program that does not animate, see the whole session at once.
+"""
+
+from html import escape
+
+WIDTH, LINE, CHARACTER, MARGIN = 78, 18, 7.8, 16
+"""Columns; then pixels: the height of a line, the width of a character, the margin."""
+
+SECONDS = {"command": 1.6, "output": 0.25, "end": 5.0}
+"""How long a line is the last one, and the session as a whole is shown."""
+
+STYLE = """\
+    text { font: 13px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; fill: #d5d9e0; }
+    .command { fill: #ffffff; font-weight: 600; }
+    .prompt { fill: #7ee787; }
+    @media (prefers-reduced-motion: no-preference) {
+      .line { animation: SECONDSs infinite; }
+"""
+
+
+def draw(blocks: list[tuple[list[str], list[str]]]) -> str:
+    """Return the SVG of a session: for each block, its commands and the lines that they print."""
+    lines = [
+        (kind, text[:WIDTH])
+        for commands, output in blocks
+        for kind, texts in (("command", commands), ("output", output))
+        for text in texts
+    ]
+    starts, time = [], 0.0
+    for kind, _ in lines:
+        starts.append(time)
+        time += SECONDS[kind]
+    total = time + SECONDS["end"]
+    width = round(WIDTH * CHARACTER + 2 * MARGIN)
+    height = len(lines) * LINE + 2 * MARGIN
+    frames = "".join(
+        f"      #l{number} {{ animation-name: k{number}; }}\n"
+        f"      @keyframes k{number} {{ 0%, {start / total:.1%} {{ opacity: 0; }}"
+        f" {start / total + 0.001:.1%}, 100% {{ opacity: 1; }} }}\n"
+        for number, start in enumerate(starts)
+        if number  # the first line is there from the start
+    )
+    texts = "".join(
+        f'  <text class="line {kind}" id="l{number}" x="{MARGIN}"'
+        f' y="{MARGIN + (number + 1) * LINE - 5}" xml:space="preserve">'
+        + ('<tspan class="prompt">$ </tspan>' if kind == "command" else "")
+        + f"{escape(text)}</text>\n"
+        for number, (kind, text) in enumerate(lines)
+    )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"'
+        f' width="{width}" height="{height}" role="img">\n'
+        f"  <style>\n{STYLE.replace('SECONDS', f'{total:g}')}{frames}    }}\n  </style>\n"
+        f'  <rect width="{width}" height="{height}" rx="8" fill="#161b22"/>\n{texts}</svg>\n'
+    )
