@@ -1,4 +1,4 @@
-"""Promises of docs/security.md that concern the whole program, and that the others have a test."""
+"""Promises of docs/guides/security.md about the whole program, and the tests of the others."""
 
 import re
 import sys
@@ -11,7 +11,7 @@ from support import ROOT
 
 from mlgen.cli import main
 
-PAGE = (DOCS / "security.md").read_text()
+PAGE = (DOCS / "guides/security.md").read_text()
 RUNS_PROGRAMS = {
     "mlgen/bulk/__init__.py": {"marshal"},  # files between its own processes
     "mlgen/graph/dot.py": {"subprocess"},  # dot, with a graph as its standard input

@@ -1,4 +1,4 @@
-"""The table of rights in docs/security.md, compared with the Roles of every fixture."""
+"""The table of permissions in docs/guides/security.md, compared with the Roles of every fixture."""
 
 import json
 import re
@@ -36,8 +36,8 @@ STEP, NOBODY = "step of Argo Workflows", "training, helpers, TensorBoard"
 
 def table():
     """Return who has a right, the condition, and the right: verb, resource, by name or all."""
-    page = (ROOT / "docs/security.md").read_text()
-    lines = page.partition("\n## Rights\n")[2].partition("\n\n- ")[0].splitlines()
+    page = (ROOT / "docs/guides/security.md").read_text()
+    lines = page.partition("\n## RBAC permissions\n")[2].partition("\n\n- ")[0].splitlines()
     cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if "|" in line]
     return [
         (who, condition, (verb, resource, which))

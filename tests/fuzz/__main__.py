@@ -37,7 +37,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, help="how long, for all targets together")
     parser.add_argument("--cases", type=int, help="the number of texts for each target")
     parser.add_argument("--seed", type=int, default=1, help="the same texts each time")
-    parser.add_argument("--coverage", action="store_true", help="needs the extra mlgen[fuzz]")
+    parser.add_argument("--coverage", action="store_true", help="needs: pip install '.[fuzz]'")
     parser.add_argument("--file", type=Path, help="try this text alone")
     asked = parser.parse_args()
     unknown = {*asked.targets} - {*TARGETS}

@@ -1,6 +1,6 @@
 """Linters of other projects, on the manifests of all fixtures.
 
-docs/security.md explains each finding in one of two tables: of what mlgen adds, and of what a job
+docs/guides/security.md explains each finding in one of two tables: of what mlgen adds, and of what a job
 file can set. A finding that is not there, and one that no linter has any more, fails.
 """
 
@@ -19,7 +19,7 @@ from mlgen.kubernetes.pod_security import LEVELS, level, violations
 from mlgen.kubernetes.versions import DEFAULT, SUPPORTED
 from mlgen.output.manifests import text
 
-PAGE = DOCS / "security.md"
+PAGE = DOCS / "guides/security.md"
 ADDED, FIELDS = "What mlgen adds", "What a job file can set"
 TOOLS = {"kube-score": 0, "checkov": 1, "conftest": 2}
 POLICIES = Path(__file__).parent / "policies"
@@ -85,7 +85,7 @@ def test_every_finding_is_explained(linter, folder):
 
 def test_a_job_file_can_avoid_all_but_the_findings_about_what_mlgen_adds(linter, tmp_path):
     name, findings = linter
-    (job,) = [block for block in blocks(PAGE) if block.title == "job.yaml"]
+    (job,) = [block for block in blocks(PAGE) if block.title == "linted.yaml"]
     (tmp_path / "in").mkdir()
     (tmp_path / "in/job.yaml").write_text(job.text)
     (tmp_path / "out").mkdir()
