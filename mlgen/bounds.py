@@ -1,26 +1,28 @@
-"""How much of anything mlgen reads and renders: what keeps a hostile text from hurting.
+"""Limits on input and output, which protect against hostile input.
 
-Each bound is checked before the work that it bounds. What exceeds one is an error with the code
-`too-large`. docs/limits.md lists all. They are no options: whoever writes a job file must not
-be able to raise them.
+Each limit is checked before the work that it limits. Input that exceeds a limit is an error with
+the code `too-large`. docs/limits.md lists all limits. They are not options, because the author of a
+job file must not be able to raise them.
 """
 
 TEXT_BYTES = 64 << 20
-"""Bytes of one text: a file, standard input, a ResourceList. No cluster takes a stream as large."""
+"""Bytes of one text: a file, stdin, a ResourceList. No cluster accepts a stream of this size."""
 
 DOCUMENT_BYTES = 1 << 20
 """Bytes of one document that is read whole. A larger object hardly fits in etcd, which limits a
 request to 1.5 MiB by default."""
 
 DEPTH = 100
-"""Mappings and lists inside each other in one document. Python's recursion ends at about 300 of
-them in a recursive function, and a pod, the deepest of usual objects, has 12."""
+"""Nested mappings and lists in one document. A recursive Python function fails at about 300 levels,
+and a pod, the deepest of the usual objects, has 12."""
 
 VALUES = 200_000
-"""Values of one document after aliases. Only aliases make a job of `DOCUMENT_BYTES` hold more."""
+"""Values of one document after expansion of aliases. Without aliases, `DOCUMENT_BYTES` is the
+stricter limit."""
 
 CHARACTERS = 4 << 20
-"""Characters in the keys and values of one document after aliases, which can repeat a long text."""
+"""Characters in the keys and values of one document after expansion of aliases, which can repeat a
+long text."""
 
 DOCUMENTS = 100_000
 """Documents of one command, counted over all its files."""
@@ -48,7 +50,7 @@ JOB_BYTES = 256 << 20
 pods repeat."""
 
 PROBLEMS = 1_000
-"""Problems reported for one document. Nobody reads more, and each has a hint that takes time."""
+"""Problems reported for one document. Each one has a hint, which takes time to compute."""
 
 CHOICES = 500
 """Words among which "did you mean" looks for a similar one."""

@@ -11,7 +11,7 @@ PLAIN = re.compile(r"-{0,2}[A-Za-z/_.](?:[-A-Za-z0-9/_.=+@]|:(?=[A-Za-z0-9/]))*|
 """Strings that need no quotes, unless YAML reads them as something else."""
 
 WORDS = frozenset(["true", "false", "yes", "no", "on", "off", "y", "n", "null"])
-"""Words that some version of YAML does not read as strings."""
+"""Words that a version of YAML does not read as strings."""
 
 MAX_FLOW = 100
 """The number of characters of a value that a hint shows."""
@@ -33,11 +33,11 @@ def _is_special(text: str) -> bool:
 
 
 def words(text: str, *, command: bool) -> str:
-    """Return a command line as the list that it should be.
+    """Return a command line as the list that the field expects.
 
     Args:
         text: the command line.
-        command: it starts with a program; a shell can run it.
+        command: True if it starts with a program, so that a shell can run it.
     """
     text = text.strip()
     if command and needs_shell(text):

@@ -1,6 +1,6 @@
-"""What is wrong with the input, where, and how to fix it.
+"""Errors and warnings: the problem, its place, and the fix.
 
-Every room reports problems as these values. Only the command line prints them.
+Every package reports problems as these values. Only the command line prints them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -71,7 +71,7 @@ Code = Literal[
 
 
 def dotted(path: ValuePath) -> str:
-    """Return a path as people write it: `spec.roles.worker.args[1]`."""
+    """Return a path as messages show it: `spec.roles.worker.args[1]`."""
     text = ""
     for part in path:
         if isinstance(part, int):
@@ -100,11 +100,11 @@ class Problem:
     """One error or warning.
 
     Attributes:
-        path: the value that is wrong; the document that holds it knows its line.
-        message: what is wrong, in one line.
+        path: the wrong value. The document that contains it maps the path to a line.
+        message: the problem, in one line.
         code: the kind of problem.
-        hint: what to write instead, in one line.
-        warning: the manifests are rendered nevertheless.
+        hint: the fix, in one line.
+        warning: True if the manifests are rendered nevertheless.
         place: file, line and column, once they are known.
     """
 
@@ -129,11 +129,11 @@ def from_row(row: Mapping[str, Any], path: ValuePath, code: Code, /, **values: o
     """Return the problem that a row of a table describes.
 
     Args:
-        row: has a `message`, and may have a `hint`, a `code`, and `warning`. Its texts contain
-            values in braces: `{count}`, or `{role.name}` for an attribute of one.
-        path: of the value that is wrong.
-        code: if the row has none.
-        **values: those in the texts.
+        row: a `message`, and optionally a `hint`, a `code` and `warning`. Its texts contain
+            placeholders: `{count}`, or `{role.name}` for an attribute.
+        path: the path of the wrong value.
+        code: the code to use if the row has none.
+        **values: the values of the placeholders.
     """
     message, hint = (row.get(text, "").format(**values) for text in ("message", "hint"))
     return Problem(path, message, row.get("code", code), hint, row.get("warning", False))
@@ -148,9 +148,9 @@ class MlgenError(Exception):
 
 
 def bounded(problems: Iterable[Problem]) -> Iterator[Problem]:
-    """Yield the first `PROBLEMS` problems of a document, and then one that says there are more.
+    """Yield the first `PROBLEMS` problems of a document, then a problem that reports the excess.
 
-    That one is an error: among the others may be one.
+    The last one is an error, because the omitted problems may include errors.
     """
     for count, problem in enumerate(problems):
         if count == PROBLEMS:
@@ -168,12 +168,12 @@ class Collector:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """Every problem so far, in the order of reporting."""
+        """All problems so far, in the order in which they were added."""
         return tuple(self._problems)
 
     @property
     def has_errors(self) -> bool:
-        """True if at least one problem is more than a warning."""
+        """True if at least one problem is an error."""
         return any(not problem.warning for problem in self._problems)
 
     def add(self, problem: Problem) -> None:
@@ -186,7 +186,7 @@ class Collector:
 
     @contextmanager
     def catch(self) -> Iterator[None]:
-        """Report the problems of an `MlgenError` raised within the block, and go on after it."""
+        """Collect the problems of an `MlgenError` raised in the block, and continue after it."""
         try:
             yield
         except MlgenError as error:
@@ -210,8 +210,8 @@ def similar(word: str, known: Iterable[Any], cutoff: float = 0.6) -> str:
     """Return the known word that is closest to this one; "" if none is close.
 
     Args:
-        word: what was written.
-        known: the words that are possible, of which only the first `CHOICES` are looked at.
+        word: the word in the input.
+        known: the possible words. Only the first `CHOICES` are compared.
         cutoff: how close they must be, from 0 to 1, as measured by difflib.
     """
     from difflib import get_close_matches
@@ -260,7 +260,7 @@ def described(value: Any, text: str | None = None) -> str:
 
 
 def shown(value: Any, text: str | None = None) -> str:
-    """Return a value as a message repeats it: as written if that is known, else as JSON."""
+    """Return a value as a message repeats it: as written if `text` is given, else as JSON."""
     import json
 
     full = json.dumps(value, ensure_ascii=False) if text is None else text or "nothing"

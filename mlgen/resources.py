@@ -1,4 +1,4 @@
-"""The name of an installed resource → its path, text or data.
+"""Access to installed resources: schemas, tables, templates and scripts.
 
 `schemas/`, `templates/` and `argo/` are in the package in a wheel, and next to it in a checkout.
 `prepared/` is in a wheel alone.
@@ -14,9 +14,9 @@ PACKAGE = Path(__file__).parent
 
 
 def prepared(name: str) -> Any:
-    """Return the module `mlgen.prepared.NAME`, which the build of the wheel has made.
+    """Return the module `mlgen.prepared.NAME`, which the build of the wheel writes.
 
-    Return None if there is none, as in a checkout: then compute what it would say.
+    Return None in a checkout, where it does not exist. The caller then computes its content.
     """
     try:
         return import_module(f"mlgen.prepared.{name}")
@@ -47,9 +47,9 @@ def program(*, step: bool = False) -> dict[str, str]:
     """Return the files of `mlgen/runtime`, the program of the supervisor: text by file name.
 
     Args:
-        step: with the modules of the step of an Argo workflow.
+        step: include the modules of the step of an Argo workflow.
     """
-    # The folder in the pod is a namespace package, as its parent is.
+    # The folder in the pod is a namespace package, like its parent.
     omitted = ("__init__.py",) if step else ("__init__.py", "attempt.py", "step.py")
     files = sorted((PACKAGE / "runtime").glob("*.py"))
     return {

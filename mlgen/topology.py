@@ -1,7 +1,7 @@
 """The topology of a job: its roles, addresses, ports, waits, files and permissions.
 
 A framework creates a `Topology` without knowing Kubernetes objects; `mlgen.objects` renders it
-without knowing the framework. It is data only, and every fact in it is decided once.
+without knowing the framework. It contains data only, and states each fact once.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,8 +20,8 @@ https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-e
 """
 
 RESERVED = ("config", "manifests", "status", "supervisor", "tensorboard")
-"""What comes after the job's name in those of mlgen's own objects, such as `mnist-status`. No role
-and no volume of files has such a name."""
+"""Suffixes of the names of mlgen's own objects, such as `mnist-status`. A role or a volume of files
+cannot have one of these names."""
 
 PEERS = "peers"
 """The name of `Role.port` in a pod's ports, in a Service and in `Role.host_ports`."""
@@ -77,8 +77,8 @@ class Wait:
         role: the other role, for messages.
         port: the port on which each host must accept connections; None if it is enough that its
             name resolves.
-        started: True if the only host is the bare name of a replica that must be ready: that its
-            containers run. The replica itself resolves that name at once, in its /etc/hosts.
+        started: True if the only host is the bare name of a replica whose containers must run. The
+            replica itself resolves that name at once, from its /etc/hosts.
     """
 
     role: str
@@ -89,7 +89,7 @@ class Wait:
 
 @dataclass(frozen=True)
 class Order:
-    """A condition for the start of a role, which has no pods before: another role's state.
+    """A condition for the start of a role: another role's state. The role has no pods before.
 
     Attributes:
         until: `Complete`: the other role has succeeded; `Ready`: all of its replicas are ready.
@@ -129,11 +129,11 @@ class SecretFiles:
 
 @dataclass(frozen=True)
 class ConfigFiles:
-    """A volume with files of the job's ConfigMap; those whose name ends in `.sh` are executable.
+    """A volume with files of the job's ConfigMap. Files named `*.sh` are executable.
 
     Attributes:
         files: names in `Topology.files`, or of scripts in `templates/scripts`; () for all files in
-            the ConfigMap, of which none is then executable.
+            the ConfigMap, none of them executable.
     """
 
     name: str
@@ -156,10 +156,10 @@ class Helper:
     Attributes:
         script: the file name of the script.
         image: one of the job's helper images, `wait`, `kubectl` or `git`; or `main`, the training
-            image, so that files which the script writes belong to the user of that image.
+            image, so that files that the script writes belong to the user of that image.
         env: the variables that the script reads, in order.
-        last: True if it runs after all other init containers, also those of the user's templates,
-            because it waits for other pods. They then prepare their pods side by side.
+        last: True if it runs after all other init containers, including those of the user's
+            templates, because it waits for other pods. All pods then prepare at the same time.
     """
 
     name: str
@@ -176,7 +176,7 @@ class Right:
 
     Attributes:
         resource: the resource type, such as `pods` or `pods/exec`.
-        names: the names of the objects that it is limited to; () for all objects of the type.
+        names: the names of the permitted objects; () for all objects of the type.
     """
 
     resource: str
@@ -186,7 +186,7 @@ class Right:
 
 @dataclass(frozen=True)
 class Success:
-    """When the deciding Job has succeeded, if not when all of its replicas have.
+    """The condition for the success of the deciding Job, if not the success of all replicas.
 
     The fields are `succeededIndexes` and `succeededCount` of a Job's successPolicy:
     https://kubernetes.io/docs/concepts/workloads/controllers/job/#success-policy
@@ -210,23 +210,23 @@ class Role:
         spec: the role in the job file.
         serves: True if it runs until it is stopped and always restarts: a StatefulSet. Otherwise
             it runs to completion: a Job.
-        endless: True if its replicas do not end by themselves: without `serves` too, if a restart
-            policy other than Always makes it a Job.
+        endless: True if its replicas do not end by themselves. This can be true without `serves`,
+            if a restart policy other than Always makes the role a Job.
         decides: True if it is the deciding Job, which determines the outcome of the training, or
-            one of several that do so together.
-        success: when the deciding Job has succeeded; None: when all of its replicas have.
+            one of several Jobs that determine it together.
+        success: the condition for the success of the deciding Job; None: all replicas succeed.
         index: the index of the replica, if it has a Job of its own.
         restart: Never, OnFailure, ExitCode or Workflow; ignored if it serves. Workflow: any failure
             of a replica fails its Job, and the workflow restarts the whole job.
-        gang: True if it restarts together with the other roles that are in the gang.
-        alone: True if a replica that fails is restarted alone nevertheless; the gang restarts only
-            if one is preempted, drained or lost.
-        tolerates_failure: True if the other replicas go on when one of them fails.
+        gang: True if it restarts together with the other roles in the gang.
+        alone: True if a failed replica restarts alone, although the role is in the gang. The gang
+            then restarts only if a replica is preempted, drained or lost.
+        tolerates_failure: True if the other replicas continue when one of them fails.
         port: the port on which peers reach a replica.
         more_ports: additional ports, by name.
         host_ports: the ports on the node, if each replica has its own there, under the names of
             `more_ports`, and `peers` for `port`.
-        env: variables of the main container; those of the job file override them.
+        env: variables of the main container; variables in the job file override them.
         command: the command of the main container if the job file has neither command nor args.
         args: the arguments for `command`.
         waits: conditions for the start of a replica.
@@ -234,12 +234,12 @@ class Role:
         helpers: init containers that run before the main container.
         mounts: volumes of the main container.
         rights: permissions in the Kubernetes API.
-        aliases: further names by which peers reach replicas: the replica's index by name. Each is a
-            Service of its own.
-        ready: names that resolve only while a replica is ready: its index by name. Each is a
-            Service of its own, which replaces an alias of the same name.
-        merged: the roles of the job file that it consists of, in the order of their replicas, if
-            there are several.
+        aliases: additional names of replicas: the replica's index by name. Each name is a separate
+            Service.
+        ready: names that resolve only while a replica is ready: its index by name. Each name is a
+            separate Service, which replaces an alias of the same name.
+        merged: the roles of the job file that it combines, in the order of their replicas, if there
+            are several.
         max_replicas: the number of replicas to which it can be scaled; None if it is not elastic.
         labels: additional labels of the pods.
         workload: the name of the Job or StatefulSet, if it is not `<job>-<role>`.
@@ -277,7 +277,7 @@ class Role:
 
     @property
     def ports(self) -> dict[str, int]:
-        """The ports by which peers reach a replica, by name."""
+        """The ports at which peers reach a replica, by name."""
         return ({PEERS: self.port} if self.port else {}) | dict(self.more_ports)
 
     @property
@@ -292,13 +292,13 @@ class Topology:
 
     Attributes:
         roles: in the order in which they are rendered.
-        supervised: True if a supervisor decides what is left to decide while the job runs.
-        decides: whether `one` role decides, or `all` or `any` of several together.
+        supervised: True if a supervisor makes the decisions that remain while the job runs.
+        decides: whether `one` role determines the outcome, or `all` or `any` of several roles.
         files: contents of generated files, by name. Other files that a role mounts are scripts of
             `templates/scripts`.
         warnings: problems that do not prevent rendering.
         cleanup: the command that deletes the pods that keep running after training ends; "" if
-            there are none, or if something stops them.
+            there are no such pods, or if the job itself stops them.
         only_ready: True if the names of replicas resolve only while they are ready.
     """
 
