@@ -24,6 +24,8 @@ TUTORIALS = {
         "python:3.12-slim": "mlgen.test/ml:1",
         "pip install -qq jax && exec python ": "PYTHONPATH=/opt/jax exec python3 ",
     },
+    "migrate": {"pytorch/pytorch:2.8.0-cuda12.8-cudnn9-runtime": "mlgen.test/ml:1"},
+    "sweep": {"python:3.12-slim": PYTHON_IMAGE},
 }
 """Per page, the text that is replaced in its files, because the cluster has no internet."""
 
