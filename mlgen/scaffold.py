@@ -29,7 +29,7 @@ SCHEMA = ".mlgen/job.schema.json"
 MODELINE = f"# yaml-language-server: $schema={SCHEMA}"
 """The comment by which editors find the schema: https://github.com/redhat-developer/yaml-language-server."""
 
-NEXT = "What many jobs need next. To use it, remove the # before a line."
+NEXT = "Optional fields. To use one, remove the # before its lines."
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def job_file(choices: Choices, file: str) -> str:
         f"# mlgen show {quote(file)}: its pods, resources and restarts",
         f"{_yaml(job)}\nspec:",
         f"{indent(_yaml(spec), '  ')}\n",
-        "  # Of each replica. Only replicas that compute get GPUs.",
+        "  # Per replica. Only replicas that compute get GPUs.",
         f"{indent(_resources(resources), '  ')}\n",
         f"{indent(_yaml({'roles': roles}), '  ')}\n",
         "\n\n".join([f"  # {NEXT}", *_next(choices)]),

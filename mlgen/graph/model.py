@@ -29,7 +29,7 @@ MANY = 4
 PATHS = 2
 """The number of mount paths that a box names."""
 
-DRAWN = ("claim", "Secret", "ConfigMap", "NFS")
+DRAWN = ("PersistentVolumeClaim", "Secret", "ConfigMap", "NFS")
 """The kinds of storage that have boxes."""
 
 
@@ -161,10 +161,13 @@ def _own_wait(group: Group, wait: Wait) -> Iterator[str]:
     if wait.role != group.role.name or group.replicas == 1 or not _meets(group, wait):
         return
     first, last = wait.hosts.first, wait.hosts.first + wait.hosts.count - 1
-    what = "starts" if wait.started else f"has port {wait.port}" if wait.port else "has a name"
-    if last > first:
-        what = f"have port {wait.port}" if wait.port else "have names"
-    yield f"wait until {span(first, last)} {what}"
+    hosts = f"{wait.role}-{span(first, last)}"
+    if wait.started:
+        yield f"waits for {hosts} to start"
+    elif wait.port:
+        yield f"waits for port {wait.port} of {hosts}"
+    else:
+        yield f"waits for the DNS name{'s' if last > first else ''} of {hosts}"
 
 
 def _meets(group: Group, wait: Wait) -> bool:
@@ -206,8 +209,8 @@ def _wait_label(wait: Wait, total: int) -> str:
     first, count = wait.hosts.first, wait.hosts.count
     which = "" if count == total else f" of {span(first, first + count - 1)}"
     if wait.started:
-        return "waits for its start"
-    return f"waits for port {wait.port}{which}" if wait.port else f"waits for the name{which}"
+        return "waits for it to start"
+    return f"waits for port {wait.port}{which}" if wait.port else f"waits for its DNS name{which}"
 
 
 def _stores(rows: Sequence[Group]) -> Iterator[tuple[Box, Collection[int]]]:

@@ -24,7 +24,7 @@ from mlgen.result import Foreign, Rendered
 MARKER = "# Made by mlgen render"
 """The start of every file that any version of mlgen writes to a folder."""
 
-HEAD = f"{MARKER}. Change the job, not this file: it is written anew.\n"
+HEAD = f"{MARKER}. Do not edit: edit the job and render it again.\n"
 
 NAME_MAX = 245
 """Bytes of a file name: 255 on most file systems, minus what editors and `patch` add to one."""

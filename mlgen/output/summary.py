@@ -1,4 +1,4 @@
-"""A rendered job → a summary in a few lines, for a reviewer."""
+"""A rendered job → a summary in a few lines, for reviewers."""
 
 from collections.abc import Iterable, Iterator
 
@@ -7,13 +7,22 @@ from mlgen.checks.totals import totals
 from mlgen.kubernetes.pod_resources import GPU
 from mlgen.output.columns import named
 from mlgen.result import Rendered
-from mlgen.topology import Role, Topology
+from mlgen.topology import Role, Topology, Wait
 
 MAX_NEEDS = 12
 """The number of prerequisites that a heading lists; `mlgen show` lists all."""
 
 WIDTH = 98
-"""Of the lines of a heading, without `# `."""
+"""The maximum length of a line of a heading, without `# `."""
+
+PERMISSIONS = "change these objects, read the namespace's pods for their exit codes"
+
+OUTCOMES = {
+    "one": "determines the outcome",
+    "all": "must succeed",
+    "any": "job succeeds if it succeeds",
+}
+"""A deciding role's part in the outcome, by `Topology.decides`."""
 
 NO_BREAK = "\N{NO-BREAK SPACE}"
 
@@ -22,12 +31,12 @@ STORED = ("ephemeral-storage", "hugepages-")
 
 
 def heading(rendered: Rendered) -> str:
-    """Return the summary, and what the job needs that the manifests do not bring."""
+    """Return the summary of a job and its prerequisites."""
     return "\n".join([summary(rendered), *needs(rendered.prerequisites)])
 
 
 def needs(prerequisites: Iterable[Prerequisite]) -> list[str]:
-    """Return the last lines of a heading, which list prerequisites; none if there are none."""
+    """Return the last lines of a heading: the prerequisites. The list is empty if there are none."""
     items = [str(item) for item in prerequisites]
     if not items:
         return []
@@ -35,7 +44,7 @@ def needs(prerequisites: Iterable[Prerequisite]) -> list[str]:
         items[MAX_NEEDS:] = [f"and {len(items) - MAX_NEEDS} more: see mlgen show"]
     # A no-break space keeps a kind and its name on one line.
     listed = ", ".join(item.replace(" ", NO_BREAK) for item in items)
-    return [line.replace(NO_BREAK, " ") for line in _wrapped(f"needs in the cluster: {listed}")]
+    return [line.replace(NO_BREAK, " ") for line in _wrapped(f"prerequisites: {listed}")]
 
 
 def _wrapped(text: str) -> list[str]:
@@ -64,32 +73,34 @@ def summary(rendered: Rendered) -> str:
         rows["tensorboard", "Deployment", ""] = 1
     if topology.supervised:
         together = topology.decides != "one"
-        rows["supervisor", "Job", "decides when training has ended" if together else ""] = 1
+        rows["supervisor", "Job", "determines the outcome" if together else ""] = 1
     width = max(len(name) for name, _, _ in rows)
     for (name, kind, purpose), replicas in rows.items():
-        lines.append(f"  {name:{width}}  {replicas} in {kind:11}  {purpose}".rstrip())
+        one_kind = kind.removesuffix("s") if replicas == 1 else kind
+        lines.append(f"  {name:{width}}  {replicas} in {one_kind:11}  {purpose}".rstrip())
     if job.scheduling.gang == "kueue":
-        lines.append(f"  admitted by Kueue: queue {job.scheduling.queue}")
+        lines.append(f"  Kueue queue: {job.scheduling.queue}")
     if topology.supervised:
-        lines += _wrapped(_supervision(topology))
+        lines += _wrapped(f"the supervisor {_supervision(topology)}")
+        lines += _wrapped(f"supervisor permissions: {PERMISSIONS}")
     if topology.cleanup:
-        lines.append(f"  after training: {topology.cleanup}")
+        lines.append(f"  cleanup after training: {topology.cleanup}")
     return "\n".join([*lines, *(f"  {line}" for line in rendered.settings)])
 
 
 def _purpose(topology: Topology, role: Role) -> str:
-    """Return whether a role decides, what it waits for, and whether it keeps running, in words."""
+    """Return a role's part in the outcome, its waits, and whether it keeps running, as text."""
     parts = []
     if role.decides:
-        others = {"one": "", "all": " with others", "any": " if it is the first"}
         which = f" ({required(role)})" if required(role) else ""
-        parts = [f"decides{others[topology.decides]} when training has ended{which}"]
+        parts = [f"{OUTCOMES[topology.decides]}{which}"]
     if role.orders:
         until = (f"{order.role} is {order.until.lower()}" for order in role.orders)
         parts.append(f"starts when {named(until)}")
     if role.spec.without_gpus:
-        parts.append("without the GPUs of spec.resources")
-    peers = dict.fromkeys(w.role for w in role.waits if w.role != role.name or role.replicas > 1)
+        parts.append("gets no GPUs from spec.resources")
+    waits = [w for w in role.waits if w.role != role.name or role.replicas > 1]
+    peers = dict.fromkeys(_peers(topology, wait) for wait in waits)
     if peers:
         parts.append(f"waits for {', '.join(peers)}")
     if topology.cleanup and (role.serves or role.endless):
@@ -97,8 +108,17 @@ def _purpose(topology: Topology, role: Role) -> str:
     return ", ".join(parts)
 
 
+def _peers(topology: Topology, wait: Wait) -> str:
+    """Return the replicas of a wait: `ps` for a whole role, else `worker-0` or `ps-1 to 3`."""
+    total = sum(role.replicas for role in topology.roles if role.name == wait.role)
+    first, count = wait.hosts.first, wait.hosts.count
+    if count >= total:
+        return wait.role
+    return f"{wait.role}-{first}{f' to {first + count - 1}' if count > 1 else ''}"
+
+
 def _supervision(topology: Topology) -> str:
-    """Return what the supervisor does, and its rights, in words."""
+    """Return the supervisor's tasks as text."""
     job, parts = topology.job, []
     gang = dict.fromkeys(role.name for role in topology.roles if role.gang)
     if gang:
@@ -110,12 +130,10 @@ def _supervision(topology: Topology) -> str:
         parts.append("ends the job if a role fails")
         if job.run_policy.clean_pod_policy != "None":
             verb = "deletes" if job.run_policy.clean_pod_policy == "All" else "stops"
-            parts.append(f"{verb} the others when training has ended")
+            parts.append(f"{verb} the other roles after training")
     if job.run_policy.ttl_seconds_after_finished is not None:
         parts.append("deletes the job after its TTL")
-    does = ", ".join(parts or ["ends the job if it cannot go on"])
-    rights = "it may change these objects, and read the namespace's pods for their exit codes"
-    return f"the supervisor {does}; {rights}"
+    return ", ".join(parts or ["ends the job if it cannot continue"])
 
 
 def required(role: Role) -> str:
@@ -130,7 +148,7 @@ def required(role: Role) -> str:
 
 
 def _sizes(rendered: Rendered) -> Iterator[str]:
-    """Return the number of pods, and what they request together: `8 GPUs`, `64 CPU`."""
+    """Return the number of pods and their total requests: `8 GPUs`, `64 CPU`."""
     pods = sum(role.replicas for role in rendered.topology.roles)
     yield f"{pods} pod{'s' if pods > 1 else ''}"
     requests = totals(rendered.topology, rendered.objects).requests

@@ -130,7 +130,7 @@ def _difference(role: RoleFacts, before: RoleFacts | None) -> RoleFacts:
     }
     changed = replace(
         role,
-        waits=role.waits or ("nobody",),
+        waits=role.waits or ("no other replica",),
         env={name: value for name, value in role.env.items() if before.env.get(name) != value},
         without=[name for name in before.env if name not in role.env],
     )
@@ -159,21 +159,21 @@ def _role(topology: Topology, role: Role) -> RoleFacts:
 
 
 def _sentence(topology: Topology, role: Role) -> str:
-    """Return what a role is rendered as, and how it ends."""
+    """Return the objects that a role is rendered as, and when it ends."""
     count = sum(other.replicas for other in topology.roles if other.name == role.name)
     kind = "StatefulSet" if role.serves else "Job"
     parts = [f"{count} replica{'s' * (count > 1)} in a {kind}{' each' * (role.index is not None)}"]
     if role.merged:
         parts.append(f"the replicas of {' and '.join(role.merged)} under one name")
     if role.decides:
-        parts.append("decides when training has ended")
+        parts.append("determines the outcome of training")
     if role.endless:
-        parts.append("serves until training has ended")
+        parts.append("serves until training ends")
     return ", ".join(parts)
 
 
 def _wait(wait: Wait) -> str:
-    """Return what a wait is for."""
+    """Return the condition of a wait."""
     if wait.started:
         return f"{wait.role}: until {wait.hosts} has started"
     if wait.port is not None:

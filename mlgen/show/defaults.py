@@ -45,7 +45,7 @@ def whole(rendered: Rendered) -> str:
         sources[("spec", *path)] = source
     for name, role in spec["roles"].items():
         spec["roles"][name] = _in_order(role, schema.base()["definitions"]["role"])
-    heading = f"{rendered.job.name} with all defaults: a comment says where each is from."
+    heading = f"{rendered.job.name} with all defaults. A comment shows the source of each default."
     text = yaml_text([data])
     if document.text and not document.converted:
         text = comments.insert(text, comments.read(document.text))
@@ -196,7 +196,7 @@ def _of_role(
     if role.restart in definitions["restartPolicy"]["enum"]:
         together = role.restarts_together and not role.serves
         value = "Always" if role.serves else role.restart
-        yield "restartPolicy", value, "default in restartScope" if together else source
+        yield "restartPolicy", value, "default, in restartScope" if together else source
     if role.port is not None:
         yield "port", role.port, source
     if not role.spec.command and not role.spec.args:

@@ -105,8 +105,8 @@ def endings(
     ends = [*_events(cases, outcomes, _is_end), *bounds(topology, plan, cases)]
     restarts = _events(cases, outcomes, _is_restart)
     return _table(cases, outcomes), (
-        f"Restarts after {'; '.join(restarts) or 'no failure'}."
-        f" Ends after {'; '.join(ends) or 'no failure'}."
+        f"Restarts after: {'; '.join(restarts) or 'nothing'}."
+        f" Ends after: {'; '.join(ends) or 'nothing'}."
     )
 
 
@@ -148,7 +148,7 @@ def _succeeded(case: _Case) -> str:
     if role.serves:
         return "restarts in place"
     if role.decides and topology.decides == "one" and case.group.replicas == 1:
-        return "training has succeeded"
+        return "training succeeds"
     return DONE
 
 
@@ -163,7 +163,7 @@ def _failed(case: _Case, code: int) -> str:
     action = next(_actions(case.spec, role.spec.main_container, code), "Count")
     if action == "FailJob":
         return _role_fails(case)
-    return {"FailIndex": "replica fails for good", "Ignore": "new pod"}.get(action, _counted(case))
+    return {"FailIndex": "replica fails permanently", "Ignore": "new pod"}.get(action, _counted(case))
 
 
 def _actions(spec: Object, container: str, code: int) -> Iterator[str]:
@@ -190,7 +190,7 @@ def _counted(case: _Case) -> str:
     verb = "restarts in place" if pod.get("restartPolicy") == "OnFailure" else "new pod"
     per_index, limit = spec.get("backoffLimitPerIndex"), spec.get("backoffLimit")
     if per_index is not None:
-        return f"{verb}{_times(per_index)} per replica" if per_index else "replica fails for good"
+        return f"{verb}{_times(per_index)} per replica" if per_index else "replica fails permanently"
     limit = 6 if limit is None else limit  # the API server's default
     return f"{verb}{_times(limit)}" if limit else _role_fails(case)
 
@@ -223,7 +223,7 @@ def _role_fails(case: _Case) -> str:
     """Return what the failure of a role means for the job."""
     role, topology = case.group.role, case.topology
     if role.tolerates_failure or (not role.decides and not topology.supervised):
-        return "role fails, job goes on"
+        return "role fails, job continues"
     return ROLE_FAILS if role.decides and topology.decides == "any" else JOB_FAILS
 
 

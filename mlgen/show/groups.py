@@ -22,10 +22,10 @@ REFERENCES = {
 """The fields of a source of variables that refer to an object, with its kind."""
 
 VOLUMES = {
-    "persistentVolumeClaim": ("claim", "claimName"),
+    "persistentVolumeClaim": ("PersistentVolumeClaim", "claimName"),
     "secret": ("Secret", "secretName"),
     "configMap": ("ConfigMap", "name"),
-    "hostPath": ("folder of the node", "path"),
+    "hostPath": ("host path", "path"),
     "csi": ("CSI driver", "driver"),
 }
 """Sources of volumes: in words, and the field with their name."""
@@ -108,7 +108,7 @@ def groups(rendered: Rendered) -> list[Group]:
 
 
 def awaited(wait: Wait, totals: dict[str, int]) -> str:
-    """Return the replicas that a role waits for: `ps`, or `worker 0` if they are not all of them.
+    """Return the replicas that a role waits for: `ps` for all of a role, else `worker-0`.
 
     Args:
         wait: the condition.
@@ -116,8 +116,8 @@ def awaited(wait: Wait, totals: dict[str, int]) -> str:
     """
     first, count = wait.hosts.first, wait.hosts.count
     if wait.started or (first == 0 and count == totals.get(wait.role)):
-        return f"{wait.role} 0" if wait.started and totals.get(wait.role, 1) > 1 else wait.role
-    return f"{wait.role} {span(first, first + count - 1)}"
+        return f"{wait.role}-0" if wait.started and totals.get(wait.role, 1) > 1 else wait.role
+    return f"{wait.role}-{span(first, first + count - 1)}"
 
 
 def replicas_by_role(roles: Sequence[Role]) -> dict[str, int]:
@@ -163,7 +163,7 @@ def referred(source: Object) -> Iterator[tuple[str, Object]]:
 
 
 def stored(volume: Mapping[str, Any]) -> tuple[str, str]:
-    """Return what a volume keeps files in, such as `Secret`, and its name; "" for other volumes."""
+    """Return the kind and name of a volume's storage, such as `Secret`; "" for other volumes."""
     for field, (kind, key) in VOLUMES.items():
         if field in volume:
             return kind, str(volume[field].get(key, ""))

@@ -1,4 +1,4 @@
-"""A rendered job → a page for a person: roles, endings, cleanup, and what it needs.
+"""A rendered job → a page for a person: roles, endings, cleanup and prerequisites.
 
 The words are in `templates/show/job.txt`.
 """
@@ -90,7 +90,7 @@ def _table(rendered: Rendered, rows: list[Group]) -> Iterator[tuple[str, ...]]:
                 (
                     *(labels[COMPONENT], item["kind"], "1"),
                     pod_resources.lasting(pod, "requests"),
-                    *("-", "as the roles do" if labels.get(DECIDES) else "-"),
+                    *("-", "from the roles" if labels.get(DECIDES) else "-"),
                     pod["containers"][0]["image"],
                 )
             )
@@ -105,7 +105,7 @@ def _table(rendered: Rendered, rows: list[Group]) -> Iterator[tuple[str, ...]]:
 
 
 def waits(role: Role, counts: dict[str, int]) -> str:
-    """Return what a role waits for, in a few words; `-` for nothing.
+    """Return the conditions that a role waits for, in a few words; `-` for none.
 
     Args:
         role: the role.
@@ -114,17 +114,17 @@ def waits(role: Role, counts: dict[str, int]) -> str:
     parts = [f"{order.role} {order.until.lower()}" for order in role.orders]
     for wait in role.waits:
         condition = " started" if wait.started else f":{wait.port}" if wait.port else ""
-        who = awaited(wait, counts)
-        if wait.role == role.name and not condition and who == role.name:
-            who = "itself" if counts[role.name] == 1 else f"each {role.name}"
-        parts.append(f"{who}{condition}")
+        peers = awaited(wait, counts)
+        if wait.role == role.name and not condition and peers == role.name:
+            peers = "its own name" if counts[role.name] == 1 else f"each {role.name}"
+        parts.append(f"{peers}{condition}")
     return ", ".join(dict.fromkeys(parts)) or "-"
 
 
 def _decides(topology: Topology, role: Role) -> str:
     if not role.decides:
         return "-"
-    others = {"one": "", "all": ", with others", "any": ", the first"}[topology.decides]
+    others = {"one": "", "all": ", with others", "any": ", if first"}[topology.decides]
     return f"{required(role) or 'yes'}{others}"
 
 

@@ -92,7 +92,7 @@ def replica_page(jobs: Sequence[Rendered], name: str) -> str:
     """
     if len(jobs) != 1:
         count = len(jobs) or "no"
-        raise ValueError(f"--replica needs a single job, but FILES have {count}")
+        raise ValueError(f"--replica needs a single job, but FILES contain {count}")
     (rendered,) = jobs
     found = _find(rendered, name) or _find(rendered, name.removeprefix(f"{rendered.job.name}-"))
     if not found:
@@ -195,7 +195,7 @@ def _ports(services: Sequence[Object], main: Object) -> Iterator[str]:
     for port in main.get("ports") or ():
         number = port["containerPort"]
         by = [
-            f"reached by {item['port']} of Service {service['metadata']['name']}"
+            f"port {item['port']} of Service {service['metadata']['name']}"
             for service in services
             for item in service["spec"].get("ports") or ()
             if item.get("targetPort", item["port"]) == number and item["port"] != number
@@ -337,7 +337,7 @@ def mounts(pod: Object, container: Object) -> list[tuple[str, str]]:
     for mount in container.get("volumeMounts") or ():
         words = volume_words(volumes.get(mount["name"], {}))
         if mount.get("subPath"):
-            words += f", {mount['subPath']} in it"
+            words += f", path {mount['subPath']}"
         if mount.get("readOnly"):
             words += ", read-only"
         rows.append((str(mount["mountPath"]), words))
@@ -357,4 +357,4 @@ def volume_words(volume: Mapping[str, Any]) -> str:
         limit = f" of up to {settings['sizeLimit']}" if settings.get("sizeLimit") else ""
         return f"{memory}{limit}"
     kinds = [name for name in volume if name != "name"]
-    return kinds[0] if kinds else "not among the volumes"
+    return kinds[0] if kinds else "(no such volume)"

@@ -101,7 +101,7 @@ def warnings(job: TrainingJob, topology: Topology, target: Target) -> Iterator[P
 
 
 def settings(topology: Topology, manifests: Sequence[Object], target: Target) -> list[str]:
-    """Return the settings with which the tool keeps what the supervisor changes, as lines of YAML.
+    """Return the settings that make the tool keep the supervisor's changes, as lines of YAML.
 
     Args:
         topology: of the job.
@@ -116,7 +116,7 @@ def settings(topology: Topology, manifests: Sequence[Object], target: Target) ->
         return []
     tool = tools()[target]
     intro = (
-        f"needs in the {tool['config']}, so that {tool['title']} keeps what the supervisor does:"
+        f"add to the {tool['config']}, so that {tool['title']} keeps the supervisor's changes:"
     )
     # A Job that is not resumed can still be suspended in Git.
     roles = ", ".join(dict.fromkeys(changed.get("Job", ())))

@@ -99,7 +99,7 @@ def test_a_job_does_not_need_what_comes_later(here):
     _, alone, _ = run("render", "a.yaml", "--jobs", "2")
     _, together, _ = run("render", "a.yaml", "b.yaml", "--jobs", "2")
 
-    needs = "#   needs in the cluster: PersistentVolumeClaim data\n"
+    needs = "#   prerequisites: PersistentVolumeClaim data\n"
     assert alone.count(needs) == 40
     assert alone.replace(needs, "") + CLAIM == together
 

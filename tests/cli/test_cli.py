@@ -324,7 +324,7 @@ def test_validate_also_lists_the_valid_jobs_beside_invalid_ones():
 
 
 SECRET = "---\napiVersion: v1\nkind: Secret\nmetadata: {name: wandb}\n"
-NEEDS = "needs in the cluster: Secret wandb\n"
+NEEDS = "prerequisites: Secret wandb\n"
 
 
 def test_a_prerequisite_is_listed_unless_another_document_brings_it(tmp_path):

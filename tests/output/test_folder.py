@@ -16,7 +16,7 @@ from mlgen.output import folder
 from mlgen.pipeline import render as rendered
 from mlgen.result import Options
 
-HEAD = "# Made by mlgen render. Change the job, not this file: it is written anew.\n---\n"
+HEAD = "# Made by mlgen render. Do not edit: edit the job and render it again.\n---\n"
 BERT, TUNE = ROOT / "fixtures/pytorch-static.yaml", ROOT / "fixtures/tensorflow-single.yaml"
 BAD = ROOT / "fixtures/invalid/unknown-role.yaml"
 

@@ -9,7 +9,7 @@ from mlgen.output import folder
 from mlgen.problems import MlgenError, Place, Problem
 from mlgen.result import Foreign
 
-HEAD = "# Made by mlgen render. Change the job, not this file: it is written anew.\n---\n"
+HEAD = "# Made by mlgen render. Do not edit: edit the job and render it again.\n---\n"
 
 
 def foreign(name, kind="ConfigMap", text=""):

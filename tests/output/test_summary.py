@@ -16,22 +16,22 @@ def rendered(name, **options):
 def test_a_job_of_one_pod():
     assert [
         "tune: tensorflow, 1 pod. Made by mlgen.",
-        "  worker  1 in Job          decides when training has ended",
+        "  worker  1 in Job          determines the outcome",
     ] == summary(rendered("tensorflow-single")).splitlines()
 
 
 def test_roles_with_their_replicas_objects_and_peers():
     assert [
         "mnist: tensorflow, 7 pods. Made by mlgen.",
-        "  chief       1 in Job          decides when training has ended",
+        "  chief       1 in Job          determines the outcome",
         "  ps          2 in StatefulSet",
         "  worker      4 in Job",
         "  supervisor  1 in Job",
+        "  the supervisor ends the job if a role fails, stops the other roles after training",
         (
-            "  the supervisor ends the job if a role fails, stops the others when training has"
-            " ended; it may"
+            "  supervisor permissions: change these objects, read the namespace's pods for their"
+            " exit codes"
         ),
-        "    change these objects, and read the namespace's pods for their exit codes",
     ] == summary(rendered("tensorflow-ps")).splitlines()
 
 
@@ -40,7 +40,7 @@ def test_a_job_without_supervisor_has_no_line_for_it():
         summary(rendered("tensorflow-ps", supervisor=flag)) for flag in (True, False)
     )
 
-    line = "ends the job if a role fails, stops the others when training has ended"
+    line = "ends the job if a role fails, stops the other roles after training"
     assert line in with_supervisor
     assert line not in without
 
@@ -53,7 +53,7 @@ def test_replicas_of_a_role_add_up_over_its_jobs():
 
     assert [
         "tune: tensorflow, 2 pods. Made by mlgen.",
-        "  worker  2 in Jobs         decides when training has ended",
+        "  worker  2 in Jobs         determines the outcome",
     ] == summary(several).splitlines()
 
 
@@ -81,7 +81,7 @@ def test_a_heading_names_what_the_job_needs_in_lines_of_100_columns():
     lines = long.removeprefix(summary(job) + "\n").splitlines()
 
     assert (
-        "  needs in the cluster: Secret hub, PersistentVolumeClaim replay, PriorityClass high"
+        "  prerequisites: Secret hub, PersistentVolumeClaim replay, PriorityClass high"
         == line
     )
     assert lines[1].startswith("    PersistentVolumeClaim shard-")

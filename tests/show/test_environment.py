@@ -116,6 +116,6 @@ def test_volumes_in_words():
     pod = {"volumes": [{"name": "a", "csi": {"driver": "s3.example"}}]}
     container = {"volumeMounts": [{"name": "a", "mountPath": "/a", "subPath": "b"}]}
 
-    assert mounts(pod, container) == [("/a", "CSI driver s3.example, b in it")]
+    assert mounts(pod, container) == [("/a", "CSI driver s3.example, path b")]
     assert volume_words({"name": "x", "projected": {}}) == "projected"
-    assert volume_words({}) == "not among the volumes"
+    assert volume_words({}) == "(no such volume)"

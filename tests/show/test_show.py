@@ -106,12 +106,12 @@ def test_a_replica_has_several_names(name, replica, pod):
 def test_a_restarted_gang_avoids_nodes_from_kubernetes_1_36_on(version, avoids):
     page = show.text([rendered("pytorch-restart-all", kube_version=parse(version))])
 
-    assert avoids == ("; avoids the last three nodes on which one failed" in page)
+    assert avoids == (", and avoids the last three nodes with a failed replica" in page)
 
 
 POLICY = ("spec", "runPolicy")
 ALL = ((*POLICY, "restartScope"), "All")
-MORE = "more than 6 failures without 1h of running between them"
+MORE = "more than 6 failures with less than 1h of running between them"
 IN_A_ROW = "3 failures in a row with the same exit code, each within 1m of running"
 
 
@@ -160,9 +160,9 @@ IN_A_ROW = "3 failures in a row with the same exit code, each within 1m of runni
 def test_the_events_that_restart_replicas_and_that_end_the_job(settings, restarts, ends):
     job = rendered("pytorch-torchrun", settings=tuple(settings))
 
-    (line,) = [each for each in show.text([job]).splitlines() if "Restarts after" in each]
-    bound = "; 6h in which a container cannot be created" if ALL in settings else ""
-    assert line.strip() == f"Restarts after {restarts}. Ends after {ends}{bound}."
+    (line,) = [each for each in show.text([job]).splitlines() if "Restarts after:" in each]
+    bound = "; a container that cannot be created for 6h" if ALL in settings else ""
+    assert line.strip() == f"Restarts after: {restarts}. Ends after: {ends}{bound}."
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_a_supervisor_of_many_jobs_reads_all_jobs(workers, read):
     settings = ((("spec", "roles", "worker", "replicas"), workers),)
     page = show.text([rendered("pytorch-host-network", settings=settings)])
 
-    assert f"by name, and read the {read} of the namespace" in page
+    assert f"by name, and to read the {read} of the namespace" in page
 
 
 def test_where_a_pod_is_placed():
@@ -209,7 +209,7 @@ def test_where_a_pod_is_placed():
 
     assert facts["Scheduler"] == "volcano"
     assert facts["Priority"] == "high"
-    assert facts["Node has"] == "gpu=l4"
+    assert facts["Node selector"] == "gpu=l4"
     assert facts["Tolerates"] == "spot, everything"
     assert facts["Placement"] == "affinity and topologySpreadConstraints: see mlgen render"
     assert facts["Working directory"] == "/srv/my code"
@@ -231,7 +231,7 @@ def test_a_replica_is_one_of_a_single_job():
     several = run(file, ROOT / "fixtures/tensorflow-single.yaml", "--replica", "ps-0")
     both = run(file, "--replica", "ps-0", "--defaults")
 
-    assert "--replica needs a single job, but FILES have 2" in several.stderr
+    assert "--replica needs a single job, but FILES contain 2" in several.stderr
     assert "--replica and --defaults are mutually exclusive" in both.stderr
     assert run(file, "--replica", "ps-0").stdout.startswith("Pod: ")
 
@@ -286,13 +286,13 @@ def test_the_job_file_with_its_defaults_renders_to_the_same_bytes(file):
 def test_pod_security_is_the_level_met_and_what_the_next_one_requires(name, level, stricter):
     first, *rest = section(rendered(name), "PodSecurity: ")
 
-    assert f"PodSecurity: {level}{f'; {stricter} requires:' if stricter else ''}" == first
+    assert f"PodSecurity: {level}{f'. {stricter} also requires:' if stricter else ''}" == first
     assert bool(rest) == bool(stricter)
     assert all(line.startswith("  spec.") for line in rest)
 
 
 def test_limits_are_listed_if_they_are_not_what_is_requested():
-    title = "Limits of all roles: "
+    title = "Total limits: "
 
     assert section(rendered("pytorch-ranks"), title) == [f"{title}nvidia.com/gpu 3"]
     assert section(rendered("pytorch-static"), title) == []
@@ -303,9 +303,9 @@ def test_of_many_users_some_are_named():
     users = tuple(f"slice-{number}" for number in range(50))
     several = replace(job, prerequisites=(replace(job.prerequisites[1], used_by=users),))
 
-    _, _, line = section(several, "Needs in the cluster:")
+    _, _, line = section(several, "Prerequisites in the cluster:")
     assert "slice-0, slice-1, slice-2, slice-3, slice-4, and 45 more" in line
-    assert section(rendered("tensorflow-single"), "Needs in the cluster:") == []
+    assert section(rendered("tensorflow-single"), "Prerequisites in the cluster:") == []
 
 
 def test_columns_are_as_wide_as_their_longest_text():

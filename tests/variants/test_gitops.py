@@ -98,7 +98,7 @@ def test_warnings(target, message):
     code, text, stderr = run("show", "fixtures/tensorflow-clean-all.yaml", "--for", target)
 
     assert code == 0
-    assert "The supervisor stops the pods that still run." in text
+    assert "The supervisor stops the running pods." in text
     assert without_totals(stderr) == message
 
 
@@ -350,14 +350,14 @@ def test_each_policy_that_is_not_rendered_as_written_is_a_warning(policy, fields
 
 
 ARGOCD = """\
-#   needs in the Application, so that Argo CD keeps what the supervisor does:
+#   add to the Application, so that Argo CD keeps the supervisor's changes:
 #     syncPolicy: {syncOptions: [ApplyOutOfSyncOnly=true]}
 #     ignoreDifferences:
 #     - {group: batch, kind: Job, managedFieldsManagers: [mlgen-supervisor]}
 #     - {group: apps, kind: StatefulSet, managedFieldsManagers: [mlgen-supervisor]}
 """
 INTRO = (
-    "#   needs in the Kustomization, so that Flux keeps what the supervisor does:\n#     ignore:\n"
+    "#   add to the Kustomization, so that Flux keeps the supervisor's changes:\n#     ignore:\n"
 )
 SETS = '{kind: StatefulSet, labelSelector: "app.kubernetes.io/managed-by=mlgen"}'
 SCALED = f"#     - {{paths: [/spec/replicas], target: {SETS}}}\n"
@@ -378,7 +378,7 @@ def test_the_summary_says_how_the_tool_keeps_scaled_sets(setting, needed, tmp_pa
 
     assert (ARGOCD in run("render", path, "--for", "argocd", *words)[1]) is needed
     assert (INTRO + SCALED in run("render", path, "--for", "flux", *words)[1]) is needed
-    assert "needs in the" not in run("render", path, *words)[1]
+    assert "add to the" not in run("render", path, *words)[1]
 
 
 def test_the_summary_says_how_the_tool_keeps_resumed_jobs():
