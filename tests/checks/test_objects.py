@@ -7,7 +7,7 @@ from mlgen.checks.pods import Objects
 from mlgen.kubernetes.objects import keys
 
 KIB = 1 << 10
-NO_JOB = "then needs no Job of its own"
+NO_JOB = "so that they share a Job"
 TOO_LONG = "the name is too long: pod of the Job"
 NAME_HINT = (
     "use lower-case letters, digits and dashes, "
