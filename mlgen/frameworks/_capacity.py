@@ -64,7 +64,8 @@ class Size:
         """Return a hint to reduce the objects of a role."""
         if self.on_host:
             return HOST_HINT
-        return f"use fewer replicas, or give every {spec.name} the same fields, so that they share a Job"
+        same = f"give every {spec.name} the same fields"
+        return f"use fewer replicas, or {same}, so that they share a Job"
 
 
 class HostPortAllocation:

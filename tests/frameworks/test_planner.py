@@ -363,7 +363,8 @@ def test_replicas_with_a_variable_that_is_too_large_are_not_added():
 
 def test_replicas_with_a_job_and_a_service_each_are_bounded():
     plan = planner(network=HOST)
-    with pytest.raises(MlgenError, match=r"its own objects, a Job and a Service.*remove network\.host"):
+    match = r"its own objects, a Job and a Service.*remove network\.host"
+    with pytest.raises(MlgenError, match=match):
         plan.add(replace(WORKER, replicas=12_501))
     assert not plan.roles
 
