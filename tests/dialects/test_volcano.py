@@ -603,7 +603,7 @@ RESERVED = "is reserved: peers find a pod by its hostname and subdomain"
         (
             {"partitionPolicy": {"totalPartitions": 3, "partitionSize": 1}},
             "partitionPolicy",
-            "totalPartitions × partitionSize is 3, but worker has 2 replicas",
+            "totalPartitions * partitionSize is 3, but worker has 2 replicas",
             "make the two numbers equal",
         ),
         (
