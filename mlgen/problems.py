@@ -155,7 +155,7 @@ def bounded(problems: Iterable[Problem]) -> Iterator[Problem]:
     for count, problem in enumerate(problems):
         if count == PROBLEMS:
             message = f"the document has more than {PROBLEMS:,} problems; the others are not listed"
-            yield Problem((), message, "too-large", "mend these first")
+            yield Problem((), message, "too-large", "fix these first")
             return
         yield problem
 

@@ -236,10 +236,10 @@ def _sizes(job: Objects) -> Iterator[Located]:
     hint = "use fewer replicas"
     for pods in job.pods:
         if REPLICA_INDEX in pods.item["metadata"]["labels"]:
-            remedy, each = "give the roles the same fields", f"each {role_path(pods.item)[-1]}"
+            remedy = f"give every {role_path(pods.item)[-1]} the same fields"
             if pods.template["spec"].get("hostNetwork"):
-                remedy, each = "remove network.host", "each"
-            hint += f", or {remedy}: {each} then needs no Job of its own"
+                remedy = "remove network.host"
+            hint += f", or {remedy}, so that they share a Job"
             break
     for item in job.distinct:
         for problem in sizes(item, hint):

@@ -215,7 +215,7 @@ def _of_kustomize(version: str, name: str) -> Problem | None:
     """Return the problem of a file of kustomize, which no cluster knows, or None."""
     if group_of(version) != KUSTOMIZE_GROUP:
         return None
-    message = f"a {name} is an input of kustomize, which a cluster does not accept"
+    message = f"a {name} is an input of kustomize, and is rejected by the API server"
     return Problem(("kind",), message, "unknown-kind", KUSTOMIZE_HINT)
 
 
@@ -288,6 +288,6 @@ def _misspelt(version: str, name: str) -> Problem | None:
     similar = did_you_mean(name, kinds, cutoff=0.7)
     if group in _own_groups() or (kinds and (similar or name.endswith("Job"))):
         hint = similar or (one_of(kinds) if kinds else "")
-        message = f"{version} {name} is not supported, and nothing runs it without its operator"
+        message = f"{version} {name} is not supported, and runs only with its operator"
         return Problem(("kind",), message, "unknown-kind", hint)
     return None

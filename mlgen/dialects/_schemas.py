@@ -90,7 +90,7 @@ def newest(name: str, keys: Iterable[tuple[str, str]]) -> tuple[str, str]:
         kind = name.rpartition("/")[2].lower()
         versions = ["/".join(key) for key in keys if key[1].lower() == kind]
         known = versions or sorted({kind for _, kind in keys})
-        raise LookupError(f'there is no kind "{name}"; {choice(name, known)}')
+        raise LookupError(f'unknown kind "{name}"; {choice(name, known)}')
     return max(found, key=lambda key: _age(key[0]))
 
 

@@ -10,7 +10,7 @@ from mlgen.kubernetes.limits import ENV_SHORT, overlong
 from mlgen.problems import MlgenError
 from mlgen.topology import Role
 
-HOST_HINT = "use fewer replicas, or remove network.host: each then needs no Job of its own"
+HOST_HINT = "use fewer replicas, or remove network.host, so that they share a Job"
 
 
 class Size:
@@ -39,7 +39,7 @@ class Size:
         """
         if self.objects + objects > JOB_OBJECTS:
             own = "a Job and a Service" if self.on_host else "a Job"
-            values = {"spec": spec, "most": JOB_OBJECTS, "hint": self._cure(spec)}
+            values = {"spec": spec, "most": JOB_OBJECTS, "hint": self._fix(spec)}
             raise MlgenError([problem("too-many-objects", own=own, **values)])
 
     def add(self, role: Role) -> None:
@@ -57,17 +57,15 @@ class Size:
         if problems:
             raise MlgenError(problems)
         if self.bytes > JOB_BYTES:
-            values = {"spec": role.spec, "most": JOB_BYTES >> 20, "hint": self._cure(role.spec)}
+            values = {"spec": role.spec, "most": JOB_BYTES >> 20, "hint": self._fix(role.spec)}
             raise MlgenError([problem("too-many-bytes", **values)])
 
-    def _cure(self, spec: RoleSpec) -> str:
-        """Return how a role gets by with fewer objects."""
+    def _fix(self, spec: RoleSpec) -> str:
+        """Return a hint to reduce the objects of a role."""
         if self.on_host:
             return HOST_HINT
-        return (
-            "use fewer replicas, or give the roles the same fields: "
-            f"each {spec.name} then needs no Job of its own"
-        )
+        same = f"give every {spec.name} the same fields"
+        return f"use fewer replicas, or {same}, so that they share a Job"
 
 
 class HostPortAllocation:

@@ -128,7 +128,7 @@ def _by_shell(spec: RoleSpec) -> Iterator[Hidden]:
             continue
         if operator == "|" and name in COMMANDS["filters"] and not pipes:
             why = f"the shell exits with the status of {name}"
-            hint = "run the text with bash -o pipefail -c"
+            hint = "run the script with bash -o pipefail -c"
             yield Hidden(path, why, (), hint)
         elif operator == "||" and name in (*COMMANDS["trailing"], "exit"):
             code = after[1] if name == "exit" and after[1:] else "0"
@@ -140,7 +140,7 @@ def _by_shell(spec: RoleSpec) -> Iterator[Hidden]:
     trained = any(trains(words) for words, _ in commands)
     if trained and not ends and last and all(map(_succeeds, last)):
         why = f"the shell exits with the status of its last command, {program(last[-1][0])}"
-        yield Hidden(path, why, (), "start the text with set -e")
+        yield Hidden(path, why, (), "start the script with set -e")
 
 
 def _succeeds(words: list[str]) -> bool:

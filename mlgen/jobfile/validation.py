@@ -34,7 +34,7 @@ from mlgen.problems import (
 ROLES = ("spec", "roles")
 
 BOUNDS = {
-    ("maximum", bounds.REPLICAS): "Kubernetes runs no more pods of a Job at a time",
+    ("maximum", bounds.REPLICAS): "a Job runs at most this many pods at the same time",
     ("maxProperties", bounds.ROLES): "split it into several jobs",
     ("maxItems", bounds.ROLES): "split it into several jobs",
 }

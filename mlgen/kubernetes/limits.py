@@ -65,5 +65,5 @@ def overlong(path: ValuePath, name: str, text: str) -> Iterator[Problem]:
         return
     size = len(text.encode())
     if size + len(name) + 2 > ENV_MAX:
-        message = f"{name} has {size} bytes; Linux allows {ENV_MAX} for a variable with its name"
+        message = f"{name} has {size} bytes; Linux allows {ENV_MAX} for the name and the value"
         yield Problem(path, message, "too-large", "use fewer replicas")

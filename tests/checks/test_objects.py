@@ -7,7 +7,7 @@ from mlgen.checks.pods import Objects
 from mlgen.kubernetes.objects import keys
 
 KIB = 1 << 10
-NO_JOB = "then needs no Job of its own"
+NO_JOB = "so that they share a Job"
 TOO_LONG = "the name is too long: pod of the Job"
 NAME_HINT = (
     "use lower-case letters, digits and dashes, "
@@ -74,12 +74,12 @@ def test_objects_over_the_limits_of_kubernetes_and_of_kubectl_are_reported(kind,
         (
             {"mlgen.dev/replica-index": "0", "mlgen.dev/role": "worker"},
             {},
-            f"use fewer replicas, or give the roles the same fields: each worker {NO_JOB}",
+            f"use fewer replicas, or give every worker the same fields, {NO_JOB}",
         ),
         (
             {"mlgen.dev/replica-index": "0"},
             {"hostNetwork": True},
-            f"use fewer replicas, or remove network.host: each {NO_JOB}",
+            f"use fewer replicas, or remove network.host, {NO_JOB}",
         ),
     ],
 )

@@ -469,7 +469,7 @@ def test_schema_prints_that_of_a_kind_with_the_pods_of_a_version():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["PyTorchJobs"], 'there is no kind "PyTorchJobs"; did you mean "PyTorchJob"?'),
+        (["PyTorchJobs"], 'unknown kind "PyTorchJobs"; did you mean "PyTorchJob"?'),
         (["TFJob", "--config"], "KIND and --config are mutually exclusive"),
     ],
 )

@@ -26,7 +26,7 @@ NEVER_RUN = {
     "examples__pytorch__mnist__v1__pytorch_job_mnist_gloo.yaml": "<your_project>",
     "examples__pytorch__mnist__v1__pytorch_job_mnist_mpi.yaml": "<your_project>",
     "examples__pytorch__mnist__v1__pytorch_job_mnist_nccl.yaml": "<your_project>",
-    "examples__v1alpha2__tensorflow-benchmarks-custom.yaml": "a pod as a whole has no nvidia.com",
+    "examples__v1alpha2__tensorflow-benchmarks-custom.yaml": "cannot be set for a whole pod",
     "keps__1150-mutable-suspended-job-resources__README.md__block1.yaml": "but no limit",
     "keps__262-ConfigurableFailurePolicy__README.md__block2.yaml": "write [python3, train.py]",
     "keps__572-stateful-jobset__README.md__block1.yaml": "is not a valid name for a Service",

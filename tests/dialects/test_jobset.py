@@ -219,22 +219,22 @@ def test_the_number_of_pods_is_the_number_of_replicas(job, replicas):
         (
             {"completions": 4, "parallelism": 3},
             "parallelism",
-            "JobSet runs 3 of 4 pods at a time; here all run at once",
+            "JobSet runs 3 of 4 pods at a time; mlgen runs all at the same time",
         ),
         (
             {"completions": 2},
             "completions",
-            "JobSet runs 1 of 2 pods at a time; here all run at once",
+            "JobSet runs 1 of 2 pods at a time; mlgen runs all at the same time",
         ),
         (
             {"completionMode": "NonIndexed", "parallelism": 2},
             "parallelism",
-            "without completions, one pod that succeeds is enough; here all pods must succeed",
+            "without completions, JobSet requires one successful pod; mlgen requires all pods to succeed",
         ),
         (
             {"podReplacementPolicy": "TerminatingOrFailed"},
             "podReplacementPolicy",
-            "here a pod is replaced only after it has terminated",
+            "mlgen replaces a pod only after it has terminated",
         ),
     ],
 )
@@ -262,7 +262,7 @@ def test_pods_restart_on_failure_by_default():
 
     assert role(resource)["restartPolicy"] == "OnFailure"
     assert "backoffLimit" not in role(resource)
-    assert messages(resource) == ["here a pod is replaced as soon as it is being deleted"]
+    assert messages(resource) == ["mlgen replaces a pod as soon as its deletion starts"]
 
 
 def test_limits_of_a_job_are_limits_of_its_role():
@@ -333,23 +333,23 @@ def test_a_policy_that_makes_no_exit_code_permanent_keeps_the_restart_policy(job
         (
             on_exit("Ignore", 1),
             ".action",
-            "JobSet does not count these failures; here they count against backoffLimit",
+            "JobSet does not count these failures; with mlgen, they count against backoffLimit",
         ),
         (
             on_exit("FailJob", 1, containerName="sidecar"),
             ".onExitCodes",
-            "here only the exit codes of the container main count",
+            "mlgen considers only exit codes of the container main",
         ),
         (
             {"action": "FailJob", "onPodConditions": [{"type": "DisruptionTarget"}]},
             ".onPodConditions[0]",
-            "here a drained or preempted pod is replaced, and does not count as a failure",
+            "mlgen replaces a drained or preempted pod, and does not count it as a failure",
         ),
         (
             {"action": "Ignore", "onPodConditions": [{"type": "ConfigIssue"}]},
             ".onPodConditions[0]",
             (
-                "here the pod condition ConfigIssue does not matter, so these failures count"
+                "mlgen ignores the pod condition ConfigIssue, so these failures count"
                 " against backoffLimit"
             ),
         ),
@@ -372,12 +372,12 @@ def test_failjob_with_a_limit_per_index_is_a_warning():
     policy = {"rules": [on_exit("FailJob", 1)]}
     resource = jobset(replicated(job={"podFailurePolicy": policy, "backoffLimitPerIndex": 1}))
 
-    assert messages(resource) == ["here, with backoffLimitPerIndex, FailJob fails only the index"]
+    assert messages(resource) == ["with mlgen and backoffLimitPerIndex, FailJob fails only the index"]
 
 
 @pytest.mark.parametrize(
     ("container", "expected"),
-    [(None, ["here only the exit codes of the container main count"]), ("sidecar", [])],
+    [(None, ["mlgen considers only exit codes of the container main"]), ("sidecar", [])],
 )
 def test_of_several_containers_a_rule_must_name_the_one_that_counts(container, expected):
     rule = (
@@ -420,7 +420,7 @@ def test_of_several_containers_a_rule_must_name_the_one_that_counts(container, e
         (
             jobset(replicated(job={"backoffLimitPerIndex": 0}, pod={"restartPolicy": "OnFailure"})),
             "replicatedJobs[0].template.spec.backoffLimitPerIndex",
-            "backoffLimitPerIndex requires restartPolicy: Never; here it is OnFailure",
+            "backoffLimitPerIndex requires restartPolicy: Never, got OnFailure",
         ),
         (jobset(replicated(replicas=0)), "replicatedJobs", "none of these Jobs has a pod"),
         (
@@ -449,14 +449,14 @@ def test_of_several_containers_a_rule_must_name_the_one_that_counts(container, e
                 volumeClaimPolicies=[{"templates": [{"metadata": {"name": "d"}, "spec": {}}]}],
             ),
             "volumeClaimPolicies[0].templates[0]",
-            'no container mounts the claim "d"',
+            'no container mounts the PersistentVolumeClaim "d"',
         ),
         (
             jobset(
                 replicated(), volumeClaimPolicies=[{"templates": [{"metadata": {}, "spec": {}}]}]
             ),
             "volumeClaimPolicies[0].templates[0]",
-            "the claim has no name",
+            "the PersistentVolumeClaim has no name",
         ),
     ],
 )
@@ -501,7 +501,7 @@ QUEUE = {"labels": {"kueue.x-k8s.io/queue-name": "batch"}}
         (
             "Complete",
             None,
-            ["JobSet waits until a has completed; here Kueue starts both at once"],
+            ["JobSet waits until a has completed; with mlgen, Kueue starts both at the same time"],
         ),
     ],
 )
@@ -620,8 +620,8 @@ def test_a_job_that_waits_for_the_end_of_the_set_is_an_error():
         replicated("a"), replicated("b", dependsOn=depends("a", "Complete")), **policy("All", "a")
     )
 
-    path, message = "replicatedJobs[1].dependsOn[0]", "when a has completed, so has the set"
-    assert problems(resource) == [(path, f"{message}: b never starts")]
+    path, message = "replicatedJobs[1].dependsOn[0]", "the JobSet completes when a completes"
+    assert problems(resource) == [(path, f"{message}, so b never starts")]
 
 
 def test_any_job_decides_but_the_others_may_fail():
@@ -631,7 +631,7 @@ def test_any_job_decides_but_the_others_may_fail():
     assert warnings == [
         (
             "spec.successPolicy.operator",
-            "JobSet fails with the first Job that fails; here the job fails when all of these have",
+            "JobSet fails with the first Job that fails; mlgen fails when all of these Jobs have failed",
         )
     ]
 
@@ -706,7 +706,7 @@ def test_another_success_policy_of_a_job_is_a_warning(rules):
 
     assert "successPolicy" not in spec
     at = "spec.replicatedJobs[0].template.spec.successPolicy.rules"
-    message = "here worker completes only when all of its pods have succeeded"
+    message = "with mlgen, worker completes only when all of its pods have succeeded"
     assert warnings == [(at, message)]
 
 
@@ -714,7 +714,7 @@ def test_the_success_policy_of_one_of_several_equal_jobs_is_a_warning():
     job = {"completions": 2, "parallelism": 2, "successPolicy": {"rules": [{"succeededCount": 1}]}}
 
     assert messages(jobset(replicated(job=job, replicas=2)))[0] == (
-        "here worker completes only when all of its pods have succeeded"
+        "with mlgen, worker completes only when all of its pods have succeeded"
     )
 
 
@@ -746,7 +746,7 @@ def test_a_job_with_another_ttl_is_a_warning(of_the_set, seconds):
     spec, warnings = convert(resource)
 
     assert spec["runPolicy"]["ttlSecondsAfterFinished"] == seconds
-    message = f"here all Jobs are deleted {seconds} s after the job has finished"
+    message = f"mlgen deletes all Jobs {seconds} s after the job has finished"
     paths = [path for path, text in warnings if text == message]
     expected = [1] if of_the_set is None else [0, 1]
     at = "spec.replicatedJobs[{}].template.spec.ttlSecondsAfterFinished"
@@ -767,22 +767,22 @@ def test_another_manager_is_kept_for_the_check_of_the_job_file(of):
         (
             {"scheduling": {}},
             "spec.scheduling",
-            "JobSet creates Kubernetes' own pod groups; here they are not rendered",
+            "JobSet creates Kubernetes' own pod groups; mlgen does not",
         ),
         (
             {"network": {"subdomain": "pods"}},
             "spec.network.subdomain",
-            "here the subdomain of the pods is llm, not pods",
+            "mlgen sets the subdomain of the pods to llm, not pods",
         ),
         (
             {"network": {"publishNotReadyAddresses": False}},
             "spec.network.publishNotReadyAddresses",
-            "here the names of pods resolve before the pods are ready",
+            "with mlgen, the DNS names of pods resolve before the pods are ready",
         ),
         (
             {"metadata": {"annotations": {"alpha.jobset.sigs.k8s.io/node-selector": "true"}}},
             "metadata.annotations.alpha.jobset.sigs.k8s.io/node-selector",
-            "JobSet selects nodes that were labelled for each Job; here any node is used",
+            "JobSet selects nodes that were labelled for each Job; mlgen allows any node",
         ),
     ],
 )
@@ -804,7 +804,7 @@ def test_the_subdomain_of_the_set_is_no_difference():
 
 @pytest.mark.parametrize(
     ("version", "expected"),
-    [("v1alpha1", ["here the subdomain of the pods is llm, not llm-worker"]), ("v1alpha2", [])],
+    [("v1alpha1", ["mlgen sets the subdomain of the pods to llm, not llm-worker"]), ("v1alpha2", [])],
 )
 def test_addresses_in_the_form_of_v1alpha1_are_a_warning(version, expected):
     container = {"args": ["llm-worker-0-0.llm-worker"]}
@@ -827,12 +827,12 @@ def test_a_pod_group_of_kubernetes_is_a_warning_and_not_in_the_pod():
     spec, warnings = convert(resource)
 
     at = "spec.replicatedJobs[0].template.spec.template.spec.schedulingGroup"
-    assert warnings == [(at, "Kubernetes' own pod groups are not rendered")]
+    assert warnings == [(at, "mlgen does not render Kubernetes' own pod groups")]
     assert "spec" not in spec["roles"]["worker-0"]["template"]
 
 
 CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-KEPT = "JobSet keeps data-llm when it is deleted; here kubectl delete -f deletes it"
+KEPT = "deleting the JobSet keeps data-llm; with mlgen, kubectl delete -f deletes it"
 
 
 @pytest.mark.parametrize(
@@ -841,7 +841,7 @@ KEPT = "JobSet keeps data-llm when it is deleted; here kubectl delete -f deletes
         (None, None, KEPT),
         ("Retain", 60, KEPT),
         ("Delete", None, None),
-        ("Delete", 60, "JobSet deletes data-llm 60 s after the end; here it is kept"),
+        ("Delete", 60, "JobSet deletes data-llm 60 s after the job ends; mlgen keeps it"),
     ],
 )
 def test_a_claim_is_created_and_mounted_by_its_name(retention, ttl, message):
@@ -873,7 +873,7 @@ def test_labels_of_a_claim_are_reported():
     _, warnings = convert(jobset(replicated("a", container=mount), volumeClaimPolicies=claims))
 
     at = "spec.volumeClaimPolicies[0].templates[0].metadata.labels"
-    assert (at, "here the claim does not get these labels") in warnings
+    assert (at, "mlgen does not set the labels of the PersistentVolumeClaim") in warnings
 
 
 def test_a_problem_of_a_template_is_reported_once_for_all_jobs():

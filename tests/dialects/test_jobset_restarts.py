@@ -173,7 +173,7 @@ def test_pods_that_the_system_ends_restart_all_jobs_whatever_the_rules(codes, mo
     fails = [rule(FAIL, reasons=["PodFailurePolicy"])]
     resource = failing(job(rules=[on_exit("FailJob", *codes)]), job("b"), rules=fails)
 
-    text = f"does not restart all pods after exit code {more}; here they restart"
+    text = f"does not restart all pods after exit code {more}; mlgen does"
     assert [text in message for _, message in warnings(resource)] == [True] * bool(more)
 
 
@@ -236,7 +236,7 @@ def test_a_job_with_retries_keeps_them_among_others_that_restart_together():
             "replicatedJobs[1].template.spec.backoffLimit",
             (
                 "JobSet restarts all Jobs when more than 2 pods of b have failed;"
-                " here up to 11 are replaced one by one"
+                " mlgen replaces up to 11 one by one"
             ),
         )
     ]
@@ -248,83 +248,83 @@ def test_a_job_with_retries_keeps_them_among_others_that_restart_together():
         (
             failing(job(), rules=[rule(RESTART, onJobFailureMessagePatterns=["a"])]),
             "failurePolicy.rules[0].onJobFailureMessagePatterns",
-            "here the messages of failed Jobs are not compared, and the rule is ignored",
+            "mlgen does not compare the messages of failed Jobs, and ignores this rule",
         ),
         (
             failing(job(), job("b"), rules=[rule(UNCOUNTED, "b")]),
             "failurePolicy.rules[0]",
-            "JobSet limits the restarts after other failures; here there is no limit",
+            "JobSet limits the restarts after other failures; mlgen does not",
         ),
         (
             failing(job(pods=1, rules=[on_exit("FailJob", 143)]), rules=ONLY_DISRUPTIONS),
             "failurePolicy.rules[0]",
-            "JobSet limits the restarts after other failures; here there is no limit",
+            "JobSet limits the restarts after other failures; mlgen does not",
         ),
         (
             failing(job(more={"activeDeadlineSeconds": 9})),
             "replicatedJobs[0].template.spec.activeDeadlineSeconds",
-            "JobSet restarts after this deadline; here the job fails",
+            "JobSet restarts after this deadline; with mlgen, the job fails",
         ),
         (
             failing(job(), job("b"), rules=[rule(ALONE, "b")]),
             "failurePolicy.rules[0]",
-            "JobSet restarts only the Job that has failed; here all Jobs restart",
+            "JobSet restarts only the Job that has failed; mlgen restarts all Jobs",
         ),
         (
             failing(job(replicas=2), rules=[rule(ALONE)]),
             "failurePolicy.rules[0]",
             (
-                "JobSet recreates all pods of a failed Job; here up to 3 failed pods of worker are"
-                " replaced one by one"
+                "JobSet recreates all pods of a failed Job; mlgen replaces up to 3 failed pods of worker"
+                " one by one"
             ),
         ),
         (
             failing(job(rules=[on_exit("FailJob", 1)], limit=2)),
             "replicatedJobs[0].template.spec.backoffLimit",
-            "JobSet first replaces 2 failed pods of worker; here each failure restarts all Jobs",
+            "JobSet first replaces 2 failed pods of worker; mlgen restarts all Jobs after each failure",
         ),
         (
             failing(job(limit=None)),
             "replicatedJobs[0].template.spec",
             (
                 "JobSet restarts all Jobs when more than 6 pods of worker have failed;"
-                " here up to 27 are replaced one by one"
+                " mlgen replaces up to 27 one by one"
             ),
         ),
         (
             failing(job(), per_index("b"), rules=[rule(FAIL, "b")]),
             "failurePolicy.rules[0]",
-            "JobSet restarts b too; here, with backoffLimitPerIndex, it does not run again",
+            "JobSet also restarts b; mlgen does not, because of backoffLimitPerIndex",
         ),
         (
             failing(per_index("b")),
             "failurePolicy",
-            "JobSet restarts b too; here, with backoffLimitPerIndex, it does not run again",
+            "JobSet also restarts b; mlgen does not, because of backoffLimitPerIndex",
         ),
         (
             failing(job(), metadata={"name": "llm", **QUEUE}),
             "failurePolicy",
-            "Kueue alone suspends and resumes Jobs, so here a failed pod is replaced alone",
+            "only Kueue may suspend and resume the Jobs, so mlgen replaces a failed pod alone",
         ),
         (
             failing(job(rules=[IGNORED_DISRUPTION])),
             "replicatedJobs[0].template.spec.podFailurePolicy.rules[0].onPodConditions[0]",
-            "JobSet replaces a drained or preempted pod alone; here all Jobs restart",
+            "JobSet replaces a drained or preempted pod alone; mlgen restarts all Jobs",
         ),
         (
             failing(job(rules=[ON_DISRUPTION]), rules=[rule(FAIL, reasons=["PodFailurePolicy"])]),
             "replicatedJobs[0].template.spec.podFailurePolicy.rules[0].onPodConditions[0]",
-            "here a drained or preempted pod is replaced, and does not count as a failure",
+            "mlgen replaces a drained or preempted pod, and does not count it as a failure",
         ),
         (
             failing(job(rules=[ON_CONFIG_ISSUE])),
             "replicatedJobs[0].template.spec.podFailurePolicy.rules[0].onPodConditions[0]",
-            "here the pod condition ConfigIssue does not matter",
+            "mlgen ignores the pod condition ConfigIssue",
         ),
         (
             failing(job(rules=[on_exit("Ignore", 1)])),
             "replicatedJobs[0].template.spec.podFailurePolicy.rules[0].action",
-            "JobSet does not count these failures; here they restart all Jobs",
+            "JobSet does not count these failures; mlgen restarts all Jobs",
         ),
     ],
 )
@@ -356,7 +356,7 @@ def test_pods_are_recreated_and_not_restarted_in_place(strategy, count):
     resource = failing(job())
     resource["spec"]["failurePolicy"]["restartStrategy"] = strategy
 
-    message = "JobSet restarts the containers in place; here all pods are recreated"
+    message = "JobSet restarts the containers in place; mlgen recreates all pods"
     assert warnings(resource) == [("failurePolicy.restartStrategy", message)] * count
 
 
@@ -369,4 +369,4 @@ def test_the_number_of_a_restart_is_not_in_the_labels(restarts, count):
     found = warnings(failing(job(container=env), restarts=restarts))
 
     at = "replicatedJobs[0].template.spec.template"
-    assert found == [(at, f"here {label} is always 0")] * count
+    assert found == [(at, f"mlgen always sets {label} to 0")] * count

@@ -321,8 +321,8 @@ def test_all_workers_of_an_xdljob_must_succeed_on_the_host_network(replicas, fie
 
     document, warnings = convert(job("XDLJob", roles, {NETWORK: "host"}, **fields))
 
-    message = "with host networking, each worker is a separate Job, and all must succeed here"
-    reported = [(f"metadata.annotations.{NETWORK}", f"{message}; in KubeDL, {needed}")]
+    message = "with host networking, mlgen renders a Job for each worker, and all must succeed"
+    reported = [(f"metadata.annotations.{NETWORK}", f"{message}; KubeDL requires {needed}")]
     assert document["spec"]["successPolicy"] == {"replicas": "All"}
     assert warnings == (reported if needed else [])
 
@@ -402,7 +402,7 @@ def test_the_training_container_of_a_kind_with_services_has_its_name_or_is_the_o
     resource = job(kind, {role: {"container": {"name": "main"}}})
     containers = resource["spec"][FIELDS[kind][0]][role]["template"]["spec"]["containers"]
 
-    assert "the only container trains" in str(convert(resource)[1])
+    assert "mlgen uses the only container" in str(convert(resource)[1])
 
     containers.append({"name": "logs", "image": "example/logs:1"})
     ((path, _),) = problems(resource)
@@ -478,7 +478,7 @@ def test_some_spot_pods_are_a_warning(number, count):
 
     document, warnings = convert(job("TFJob", {"Worker": {"replicas": 2, "spotReplicaSpec": spot}}))
 
-    message = "only the last 1 of 2 replicas would be spot pods; here none are"
+    message = "KubeDL makes only the last 1 of 2 replicas spot pods; mlgen makes none"
     assert "template" not in document["spec"]["roles"]["worker"]
     assert warnings == [("spec.tfReplicaSpecs.Worker.spotReplicaSpec", message)] * count
 
@@ -489,12 +489,12 @@ def test_some_spot_pods_are_a_warning(number, count):
         (
             {"cronPolicy": {"schedule": "@daily"}},
             "spec.cronPolicy",
-            "KubeDL starts the job again by this schedule; mlgen does not",
+            "KubeDL starts the job on this schedule; mlgen does not",
         ),
         (
             {"cacheBackend": {"mountPath": "/data"}},
             "spec.cacheBackend",
-            "KubeDL caches this data with Fluid and mounts it; here it is not mounted",
+            "KubeDL caches this data with Fluid and mounts it; mlgen does not",
         ),
         (
             {"modelVersion": {"storage": {"AWSEfs": {}}}},
@@ -526,7 +526,7 @@ def test_the_priority_of_a_queue_is_a_warning():
 
     document, warnings = convert(job("TFJob", {"Worker": {"pod": pod}}, **fields))
 
-    message = "KubeDL's queue starts jobs of high priority first; here there is no queue"
+    message = "KubeDL's queue starts jobs of high priority first; mlgen has no queue"
     assert document["spec"]["scheduling"] == {"gang": "volcano", "queue": "q"}
     assert warnings == [("spec.schedulingPolicy.priority", message)]
 
@@ -612,7 +612,7 @@ def test_fields_of_kubedls_git_container_are_a_warning(fields):
     _, warnings = convert(with_config(GIT, {"source": "h/b", "ssh": False} | fields))
 
     (name,) = fields
-    message = f"{name} applies to KubeDL's own container; here another image runs git"
+    message = f"{name} applies to KubeDL's own container; mlgen runs git in another image"
     assert warnings == [(f"metadata.annotations.{GIT}.{name}", message)]
 
 
@@ -621,7 +621,7 @@ def test_an_unknown_field_of_an_annotation_is_a_warning_with_a_suggestion():
 
     _, (warning,) = dialects.native(Document(resource, marked({(): Place("job.yaml")})))
 
-    assert warning.message == 'unknown field "brnch"; KubeDL ignores it too'
+    assert warning.message == 'unknown field "brnch"; KubeDL also ignores it'
     assert warning.hint == 'did you mean "branch"?'
 
 
@@ -736,7 +736,7 @@ def test_a_volume_of_the_same_name_in_another_role_stays():
         (
             "ttlSecondsAfterJobFinished",
             0,
-            "KubeDL deletes TensorBoard 0 s after training; here it remains",
+            "KubeDL deletes TensorBoard 0 s after training; mlgen keeps it",
         ),
         ("ingressSpec", {}, "no Ingress is rendered for TensorBoard"),
     ],

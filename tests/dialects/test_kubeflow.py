@@ -98,7 +98,7 @@ def test_the_only_container_trains_whatever_its_name(job, reported):
     pod["containers"][0]["name"] = "main"
     path = "spec.jaxReplicaSpecs.Worker.template.spec.containers"
 
-    message = 'the only container trains, but the operator requires the name "jax"'
+    message = 'the operator requires a container named "jax"; mlgen uses the only container'
     assert reported(custom_resource) == [(f"{path}[0].name", message)]
     assert job(custom_resource)["spec"]["roles"]["worker"]["mainContainer"] == "main"
 
@@ -422,14 +422,14 @@ class TestElasticPolicy:
     def test_a_master_counts_as_a_replica(self, policy, maximum, warned, job, reported):
         types = {"Master": replica_type("PyTorchJob"), "Worker": replica_type("PyTorchJob", 2)}
         custom_resource = resource("PyTorchJob", types, elasticPolicy=policy)
-        message = "the operator does not count the Master, and one of 3 replicas would wait"
+        message = "the operator does not count the Master, so one of 3 replicas would wait"
 
         options = job(custom_resource)["spec"]["options"]
 
         assert options == {"elasticPolicy": {"maxReplicas": maximum}}
         assert (
             reported(custom_resource)
-            == [("spec.elasticPolicy.maxReplicas", f"{message}; here maxReplicas is 3")] * warned
+            == [("spec.elasticPolicy.maxReplicas", f"{message}; mlgen sets maxReplicas to 3")] * warned
         )
 
     def test_a_master_meets_the_workers_where_they_meet(self, job):

@@ -227,7 +227,7 @@ def test_only_workers_need_the_container_that_is_named(reported):
     assert reported(custom_resource) == [
         (
             "spec.mpiReplicaSpecs.Worker.template.spec.containers[0].name",
-            'the only container trains, but the operator requires the name "other"',
+            'the operator requires a container named "other"; mlgen uses the only container',
         )
     ]
 

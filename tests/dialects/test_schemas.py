@@ -140,9 +140,9 @@ def test_a_kind_is_found_by_the_end_of_its_name(name, key):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("PyTorchJobs", 'there is no kind "PyTorchJobs"; did you mean "PyTorchJob"?'),
-        ("set", 'there is no kind "set"; use one of: ElasticAIJob, ElasticDLJob, JAXJob, Job,'),
-        ("v2/tfjob", 'there is no kind "v2/tfjob"; use one of: training.kubedl.io/v1alpha1/TFJob,'),
+        ("PyTorchJobs", 'unknown kind "PyTorchJobs"; did you mean "PyTorchJob"?'),
+        ("set", 'unknown kind "set"; use one of: ElasticAIJob, ElasticDLJob, JAXJob, Job,'),
+        ("v2/tfjob", 'unknown kind "v2/tfjob"; use one of: training.kubedl.io/v1alpha1/TFJob,'),
     ],
 )
 def test_the_message_for_an_unknown_kind_says_what_may_be_meant(name, message):

@@ -157,7 +157,7 @@ def test_a_claim_that_a_time_to_live_would_delete_is_a_warning():
         text for _, text, _ in warnings_of(task(), volumes=volumes, ttlSecondsAfterFinished=9)
     ]
 
-    assert "Volcano deletes the claim 9 s after the end; here it is kept" in messages
+    assert "Volcano deletes the PersistentVolumeClaim 9 s after the job ends; mlgen keeps it" in messages
 
 
 # Plugins
@@ -270,7 +270,7 @@ def test_ssh_keys_are_not_rendered(key):
     assert warnings_of(task(), plugins=plugins) == [
         (
             "spec.plugins.ssh.1",
-            "mlgen renders no SSH keys; the pods use those of the Secret job-ssh",
+            "mlgen renders no SSH keys; the pods use the keys in the Secret job-ssh",
             f"run kubectl create secret generic job-ssh {files}",
         )
     ]
@@ -506,7 +506,7 @@ def test_a_task_without_a_role_is_an_error(tasks):
         (
             "spec.tasks.0",
             f"the plugin tensorflow has no role for the task board, only for {ROLES}",
-            "move it to a job of its own, or remove the plugin",
+            "move it to a separate job, or remove the plugin",
         )
     ]
 
@@ -603,7 +603,7 @@ RESERVED = "is reserved: peers find a pod by its hostname and subdomain"
         (
             {"partitionPolicy": {"totalPartitions": 3, "partitionSize": 1}},
             "partitionPolicy",
-            "totalPartitions times partitionSize is 3, but worker has 2 replicas",
+            "totalPartitions * partitionSize is 3, but worker has 2 replicas",
             "make the two numbers equal",
         ),
         (
@@ -787,7 +787,7 @@ def test_the_scheduler_of_a_template_forms_the_gang():
         ),
         (
             {"schedulerName": "default-scheduler", "queue": "q"},
-            ("spec.queue", f"Volcano holds the job until its queue has room; {IGNORES}", ""),
+            ("spec.queue", f"Volcano holds the job until its queue has capacity; {IGNORES}", ""),
         ),
         (
             {},
@@ -968,7 +968,7 @@ def test_several_tasks_that_are_guessed():
     (warning,) = warnings_of(*tasks)
 
     assert warning[1].endswith("mlgen ends it when a and b have")
-    assert warning[2].endswith("to the task that decides")
+    assert warning[2].endswith("to the task that determines the outcome")
     assert warnings_of(*tasks[:2], minSuccess=1)[0][2] == warning[2]
 
 
@@ -993,8 +993,8 @@ def test_a_guessed_decider_is_a_warning(tasks, spec, decider):
         "spec.tasks",
         f"Volcano ends the job when all tasks have finished; mlgen ends it when {decider} has",
         (
-            "add policies: [{event: TaskCompleted, action: CompleteJob}] to the task that decides,"
-            " or if all of them end, pass --set 'spec.successPolicy={roles: [a, worker]}'"
+            "add policies: [{event: TaskCompleted, action: CompleteJob}] to the task that determines"
+            " the outcome, or, if all tasks complete, pass --set 'spec.successPolicy={roles: [a, worker]}'"
         ),
     )
     assert (guess in warnings_of(*tasks, **spec)) == (decider is not None)
@@ -1386,7 +1386,7 @@ def test_crashes_of_servers(servers, crashes, warned):
 
 SCOPE = "to restart all pods of the job together, pass --set spec.runPolicy.restartScope=All"
 WORKFLOW = "to restart all replicas together, run the job in a workflow: mlgen argo"
-BOUND = "set a bound: --set spec.runPolicy.giveUpAfter.pendingSeconds=3600"
+BOUND = "set a limit: --set spec.runPolicy.giveUpAfter.pendingSeconds=3600"
 NEVER = "to restart them after each failure, write restartPolicy: Never and event: PodFailed"
 CLEAN = "to stop them, pass --set spec.runPolicy.cleanPodPolicy=Running"
 STAYS_PENDING = "Kubernetes keeps it pending"
@@ -1449,7 +1449,7 @@ def test_pods_that_the_system_ends_always_restart_together(codes, more):
 
     warnings = warnings_of(task("a", 2, policies=policies), task("b"), at="spec.tasks.")
 
-    text = f"the operator does not restart all pods after exit code {more}; here they restart"
+    text = f"the operator does not restart all pods after exit code {more}; mlgen does"
     assert [text in message for _, message, _ in warnings] == [True] * bool(more)
 
 
@@ -1590,7 +1590,7 @@ def test_one_of_several_that_may_complete_the_job_may_fail():
     assert warnings_of(*tasks, at="spec.tasks.") == [
         (
             "spec.tasks.0.policies.1",
-            "Volcano aborts the job when a pod fails; mlgen goes on until b completes",
+            "Volcano aborts the job when a pod fails; mlgen continues until b completes",
             "",
         )
     ]

@@ -42,7 +42,7 @@ def test_launchers_that_exit_with_1_whatever_ended_their_processes(name):
     assert field == "restartPolicy"
     assert message == (
         f"{launcher} exits with 1 after any failure of its processes,"
-        " so exit codes 128 to 255 of the program will never be seen"
+        " which hides the program's exit codes 128 to 255"
     )
     assert hint == "remove restartPolicy: any failure then restarts all replicas"
 
@@ -72,22 +72,22 @@ def test_codes_that_imply_the_policy_are_reported_at_their_field():
     (problem,) = validate({**JOB, "spec": spec}).problems
 
     assert (problem.path[-1], problem.code) == ("retryableExitCodes", "exit-code")
-    assert "exit code 143 of the program" in problem.message
+    assert "exit code 143" in problem.message
 
 
 SHELLS = {
-    "python3 train.py 2>&1 | tee log": ("tee", "run the text with bash -o pipefail -c"),
+    "python3 train.py 2>&1 | tee log": ("tee", "run the script with bash -o pipefail -c"),
     "set -e\npython3 train.py |\n  tee log | ts\n": (
         "tee",
-        "run the text with bash -o pipefail -c",
+        "run the script with bash -o pipefail -c",
     ),
-    "torchrun train.py | tee log": ("tee", "run the text with bash -o pipefail -c"),
-    "python3 train.py; echo done": ("its last command, echo", "start the text with set -e"),
+    "torchrun train.py | tee log": ("tee", "run the script with bash -o pipefail -c"),
+    "python3 train.py; echo done": ("its last command, echo", "start the script with set -e"),
     "python3 train.py > log\nsync\ncp log /out/": (
         "its last command, cp",
-        "start the text with set -e",
+        "start the script with set -e",
     ),
-    "python3 train.py; exit 0": ("its last command, exit", "start the text with set -e"),
+    "python3 train.py; exit 0": ("its last command, exit", "start the script with set -e"),
     "python3 train.py || true": ("true", "remove || true"),
     "python3 train.py || exit 1": ("exit 1", "remove || exit 1"),
     "python3 train.py || echo failed": ("echo failed", "remove || echo failed"),
@@ -98,8 +98,8 @@ SHELLS = {
 def test_shells_that_exit_with_the_status_of_another_command(text):
     status, hint = SHELLS[text]
 
-    message = f"the shell exits with the status of {status}, so exit codes 128 to 255"
-    assert warnings(sh(text)) == [("command", f"{message} of the program will never be seen", hint)]
+    message = f"the shell exits with the status of {status}, which hides the program's exit codes"
+    assert warnings(sh(text)) == [("command", f"{message} 128 to 255", hint)]
 
 
 SEEN = [
@@ -176,5 +176,5 @@ def test_a_custom_resource_keeps_the_rule_of_its_operator_and_is_reported_to_dif
 
     assert (problem.code, problem.warning) == ("differs", True)
     assert problem.path == ("spec", "pytorchReplicaSpecs", "Worker", "restartPolicy")
-    assert problem.message.endswith("and the operator would never restart a replica")
+    assert problem.message.endswith("so the operator would never restart a replica")
     assert problem.hint.startswith("restart after any failure instead: restartPolicy: OnFailure")

@@ -242,7 +242,7 @@ def test_with_host_networking_no_number_of_replicas_can_decide(policy, replicas,
     wrong = [
         (
             "successPolicy.replicas",
-            "with host networking, each replica has its own Job, and no number can decide",
+            "with host networking, each replica has its own Job, so replicas cannot be a number",
             "write All or First",
         )
     ]
@@ -281,7 +281,7 @@ def test_bounds_that_nothing_applies_are_a_warning_unless_they_bound_nothing(bou
 
     warnings = plan.topology().warnings
 
-    message = "without a supervisor, giveUpAfter has no effect"
+    message = "without the supervisor, giveUpAfter has no effect"
     assert [warning.message for warning in warnings] == [message] * count
 
 
@@ -305,7 +305,7 @@ def test_restart_policies(policy, default, serves, restart, is_server):
     assert (role.restart, role.serves) == (restart, is_server)
     changed = policy == "Always" and not serves
     assert [p.warning for p in plan.collector.problems] == [True] * changed
-    assert [p.hint for p in plan.collector.problems] == ["rendered as OnFailure"] * changed
+    assert [p.hint for p in plan.collector.problems] == ["write OnFailure"] * changed
 
 
 def test_fields_of_a_role_come_from_the_job_file_and_the_framework():
@@ -363,7 +363,8 @@ def test_replicas_with_a_variable_that_is_too_large_are_not_added():
 
 def test_replicas_with_a_job_and_a_service_each_are_bounded():
     plan = planner(network=HOST)
-    with pytest.raises(MlgenError, match=r"a Job and a Service of its own.*remove network\.host"):
+    match = r"its own objects, a Job and a Service.*remove network\.host"
+    with pytest.raises(MlgenError, match=match):
         plan.add(replace(WORKER, replicas=12_501))
     assert not plan.roles
 
@@ -374,7 +375,7 @@ def test_variables_of_all_replicas_are_bounded_together(monkeypatch):
     specs = [replace(WORKER, name=f"w-{number}") for number in range(100)]
     for spec in specs[:30]:
         plan.add(spec, env={"LIST": "x" * (100 << 10)})
-    with pytest.raises(MlgenError, match="more than 3 MiB together; use fewer replicas, or give"):
+    with pytest.raises(MlgenError, match="exceed 3 MiB in total; use fewer replicas, or give"):
         plan.add(specs[30], env={"LIST": "x" * (100 << 10)})
     assert len(plan.roles) == 30
 

@@ -188,7 +188,7 @@ def test_no_replicas_are_added_after_a_variable_that_is_too_large():
 def test_no_replicas_are_added_if_each_would_need_one_object_too_many():
     many = replace(FOLLOWER, image="other", replicas=25_000)
     planner = Planner(job(LEADER, many), {"master": 1, "worker": 2})
-    with pytest.raises(MlgenError, match="25,000 replicas needs a Job of its own") as caught:
+    with pytest.raises(MlgenError, match="25,000 replicas needs its own objects, a Job;") as caught:
         ranked(planner, lambda **_: {})
 
     assert not planner.roles

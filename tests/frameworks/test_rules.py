@@ -154,7 +154,9 @@ def test_a_limit_of_the_wait_needs_somebody_who_waits(fields):
 
 
 def test_a_job_with_another_manager_is_an_error():
-    message = "Kubernetes does not run a Job that another controller manages"
+    message = (
+        "Kubernetes does not run Jobs that have managedBy, which leaves them to another controller"
+    )
 
     assert reported(run_policy=RunPolicy(managed_by="a.b/c")) == [("runPolicy.managedBy", message)]
 
@@ -178,7 +180,7 @@ def test_pods_that_nothing_stops_are_a_warning_with_their_roles(
 ):
     problems = reported(*roles, run_policy=RunPolicy(policy), supervised=supervised)
 
-    message = f"without a supervisor, {remaining} are not stopped when training ends"
+    message = f"without the supervisor, {remaining} are not stopped when training ends"
     assert problems == ([("runPolicy.cleanPodPolicy", message)] if remaining else [])
 
 
@@ -269,9 +271,9 @@ FLUENT_BIT = {"name": "shipper", "image": "fluent/fluent-bit:3.1@sha256:0"}
 @pytest.mark.parametrize(
     ("container", "serves", "message"),
     [
-        (FLUENT_BIT, False, "the container shipper does not end by itself"),
+        (FLUENT_BIT, False, "the container shipper does not exit by itself"),
         (FLUENT_BIT, True, None),
-        ({"name": "metrics"}, False, "a pod of the Job completes only when the container metrics"),
+        ({"name": "metrics"}, False, "the pod completes only after the container metrics"),
         ({"name": "upload"}, False, None),
         ({"name": "main"}, False, None),
     ],
@@ -481,7 +483,7 @@ def test_files_of_one_volume_name_are_the_same_in_all_roles():
 
     assert reported(*same) == []
     assert reported(*same, role("z", spec=files({"a": "2"}))) == [
-        ("roles.z.volumes.settings", "the volume settings has other files in the role x")
+        ("roles.z.volumes.settings", "the volume settings has different files in the role x")
     ]
 
 

@@ -11,10 +11,12 @@ TORCHRUN, PYTHON = ["torchrun", "train.py"], ["python", "train.py"]
 ELASTIC = {"elasticPolicy": {"minReplicas": 2, "maxReplicas": 4}}
 
 ONE_PROCESS = (
-    "python starts one process of train.py in each replica, but because of nprocPerNode: 8,"
-    " WORLD_SIZE is 16"
+    "python starts one process in each replica, but nprocPerNode: 8 sets WORLD_SIZE to 16"
 )
-IDLE = "1 worker of 2 would run no process: 4 fit into the slots of the others, 4 each"
+IDLE = (
+    "1 worker of 2 would run no process: the other workers have enough slots for 4 processes,"
+    " 4 each"
+)
 
 
 def torchrun(*options):
@@ -385,7 +387,7 @@ def test_variables_that_place_processes():
             "horovod",
             "horovodrun -np 5 --host-discovery-script d a.py",
             ELASTIC,
-            ["horovodrun waits for 5 slots, but it can discover only 4, 1 on each of 4 hosts"],
+            ["horovodrun waits for 5 slots, but can discover only 4, 1 on each of 4 hosts"],
         ),
         ("deepspeed", "deepspeed --num_nodes=2 a.py", {}, []),
         ("deepspeed", "deepspeed --hostfile h --num_nodes=3 a.py", {}, []),
@@ -435,7 +437,7 @@ def test_python_with_switches_is_one_process():
 
 
 def test_python_has_no_rank_in_an_elastic_job():
-    message = "elasticPolicy needs torchrun: python starts train.py without a rank"
+    message = "elasticPolicy requires torchrun; python starts train.py without a rank"
 
     assert reported("pytorch", workers(), command=PYTHON, options=ELASTIC) == [
         ("command", message, False)

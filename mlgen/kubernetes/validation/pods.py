@@ -94,11 +94,11 @@ def projected(path: ValuePath, source: Object, _: Spot) -> Iterator[Problem]:
         kinds = [kind for kind in part if part[kind] is not None]
         if len(kinds) > 1:
             message = f"several sources in one item: {', '.join(kinds)}"
-            yield conflict(place, message, "make an item of each")
+            yield conflict(place, message, "write one item for each")
         for kind in kinds:
             for file in _files(kind, mapping(part, kind)):
                 if file in used:
-                    message = f"two sources have a file of the path {file}"
+                    message = f"two sources have a file at the path {file}"
                     yield conflict(place, message, "change one of the two paths")
                 used.add(file)
 
@@ -130,7 +130,7 @@ def mounts(path: ValuePath, _: Any, spot: Spot) -> Iterator[Problem]:
             message = f"{used[folder]} and {name} are both mounted at {folder}"
             yield conflict((*place, "mountPath"), message, "change the mountPath of one of them")
         if name in taken or folder in paths:
-            message = f"{name} is a device and a mount"
+            message = f"the volume {name} is both a device and a mount"
             yield conflict(place, message, "remove it from volumeDevices or volumeMounts")
         used.setdefault(folder, name)
 
@@ -187,9 +187,9 @@ def file_key(path: ValuePath, name: Any, spot: Spot) -> Iterator[Problem]:
     """The rules of validateFileKeyRefVolumes in Kubernetes 1.37.0."""
     known = _volumes(spot)
     if name not in known:
-        yield conflict(path, f"there is no volume {name}", "add it, an emptyDir")
+        yield conflict(path, f"there is no volume {name}", "add an emptyDir with this name")
     elif known[name].keys() - {"name", "emptyDir"}:
-        yield conflict(path, f"the volume {name} is not an emptyDir", "name an emptyDir")
+        yield conflict(path, f"the volume {name} is not an emptyDir", "use the name of an emptyDir")
 
 
 def subscript(path: ValuePath, field: Any, _: Spot) -> Iterator[Problem]:
@@ -242,14 +242,14 @@ def label_keys(at: ValuePath, term: Object, _: Spot) -> Iterator[Problem]:
     wanted = [key for key in values(term, "matchLabelKeys") if isinstance(key, str)]
     unwanted = [key for key in values(term, "mismatchLabelKeys") if isinstance(key, str)]
     for key in sorted(set(wanted) & set(unwanted)):
-        message = f"{key} is in matchLabelKeys and in mismatchLabelKeys"
+        message = f"{key} is in both matchLabelKeys and mismatchLabelKeys"
         yield conflict((*at, "matchLabelKeys"), message, "keep one of the two")
     rules = mapping(term, "labelSelector")
     seen = set(mapping(rules, "matchLabels"))
     for _number, rule in items(rules, "matchExpressions"):
         key = text(rule, "key")
         if key in wanted and key in seen:
-            message = f"{key} is in matchLabelKeys and in labelSelector"
+            message = f"{key} is in both matchLabelKeys and labelSelector"
             yield conflict((*at, "matchLabelKeys"), message, "keep one of the two")
         seen.add(key)
 

@@ -62,7 +62,7 @@ def requirements(at: ValuePath, value: Object, name_rule: Any) -> Iterator[Probl
         yield from _against_limit(at, name, requests, limits)
     names = {*requests, *limits}
     if any(name.startswith(HUGE_PAGES) for name in names) and not names & COMPUTE:
-        yield conflict(at, "huge pages require cpu or memory", "set cpu or memory too")
+        yield conflict(at, "huge pages require cpu or memory", "also set cpu or memory")
 
 
 def _amount(path: ValuePath, name: str, value: Any) -> Iterator[Problem]:
@@ -148,7 +148,7 @@ def _claims(at: ValuePath, value: Object, spot: Spot) -> Iterator[Problem]:
             continue
         others = {part for used, part in seen if used == name}
         if request in others or "" in others or (others and not request):
-            yield conflict(path, f"the claim {name} is listed twice", "keep one of the two")
+            yield conflict(path, f"duplicate claim {name}", "keep one of the two")
         seen.add((name, request))
         if name not in known:
             hint = did_you_mean(name, known) or "add it to resourceClaims of the pod"
@@ -159,7 +159,7 @@ def pod_resource(path: ValuePath, name: str) -> Iterator[Problem]:
     """The rules of validatePodResourceName: the resources that a pod as a whole can request."""
     if name not in COMPUTE and not name.startswith(HUGE_PAGES):
         hint = "use cpu, memory or huge pages, or set it for a container"
-        yield Problem(path, f"a pod as a whole has no {name}", "unknown-value", hint)
+        yield Problem(path, f"{name} cannot be set for a whole pod", "unknown-value", hint)
 
 
 def of_container(at: ValuePath, value: Object, spot: Spot) -> Iterator[Problem]:
@@ -172,7 +172,7 @@ def of_pod(at: ValuePath, value: Object, spot: Spot) -> Iterator[Problem]:
     """The rules of validatePodResources."""
     yield from requirements(at, value, pod_resource)
     if "claims" in value:
-        message = "the resources of a pod have no claims"
+        message = "claims are not allowed in the resources of a pod"
         yield conflict((*at, "claims"), message, "set claims for a container")
     yield from _consistency(at, spot.around("PodSpec"))
 
@@ -189,19 +189,20 @@ def _consistency(at: ValuePath, spec: Object) -> Iterator[Problem]:
     for name, value in mapping(pod, "requests").items():
         needed, amount = _needed(spec, "requests", name), amount_of(value)
         if amount is not None and needed > amount:
-            message = f"the containers request {needed.normalize():f} of {name}, the pod {value}"
+            total = f"{needed.normalize():f} of {name} in total"
+            message = f"the containers request {total}, but the pod requests {value}"
             yield conflict((*at, "requests", name), message, "raise the request of the pod")
     for name, value in mapping(pod, "limits").items():
         amount = amount_of(value)
         if amount is None:
             continue
         if name.startswith(HUGE_PAGES) and _needed(spec, "limits", name) > amount:
-            message = f"the limits of {name} of the containers exceed that of the pod, {value}"
+            message = f"the containers' {name} limits exceed the limit of the pod, {value}"
             yield conflict((*at, "limits", name), message, "raise the limit of the pod")
         for _, container in items(spec, "containers"):
             limit = amount_of(mapping(container, "resources", "limits").get(name))
             if limit is not None and limit > amount:
-                message = f"the limit of {name} of a container exceeds that of the pod, {value}"
+                message = f"the {name} limit of a container exceeds the limit of the pod, {value}"
                 yield conflict((*at, "limits", name), message, "raise the limit of the pod")
 
 

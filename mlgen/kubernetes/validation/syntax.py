@@ -125,8 +125,8 @@ data_key = valid(_is_data_key, "key", f"{KEY_HINT}; do not start with two dots")
 port_name = valid(
     lambda value: len(value) <= PORT_NAME_MAX and bool(_PORT_NAME.match(value)),
     "port name",
-    f"use at most {PORT_NAME_MAX} lower-case letters, digits and dashes, at least one letter, and a"
-    " dash only between two of the others",
+    f"use at most {PORT_NAME_MAX} lower-case letters, digits and single dashes, with at least one"
+    " letter; start and end with a letter or digit",
 )
 """The rules of IsValidPortName."""
 

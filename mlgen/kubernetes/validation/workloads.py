@@ -180,7 +180,8 @@ def selected(at: ValuePath, spec: Object, _: Spot) -> Iterator[Problem]:
         changed = [key for key in wanted if found.get(key) != wanted[key]]
         hint = f"do not override the labels {', '.join(changed)} in templates" if changed else ""
         path = (*at, "selector", "matchLabels")
-        yield Problem(path, "it selects none of its pods", "selector", hint)
+        message = "the selector does not match the labels of the pod template"
+        yield Problem(path, message, "selector", hint)
 
 
 def deadline(path: ValuePath, spec: Object, _: Spot) -> Iterator[Problem]:
@@ -206,7 +207,7 @@ def config_map(at: ValuePath, item: Object, _: Spot) -> Iterator[Problem]:
     """The rules of ValidateConfigMap, for keys. Its size has a check of its own."""
     data, binary = mapping(item, "data"), mapping(item, "binaryData")
     for key in sorted(set(data) & set(binary)):
-        message = f"{key} is in data and in binaryData"
+        message = f"{key} is in both data and binaryData"
         yield conflict((*at, "data", key), message, "keep one of the two")
 
 
@@ -220,7 +221,7 @@ def ports(at: ValuePath, ports: Any, spot: Spot) -> Iterator[Problem]:
     """The rules of ValidateServicePort, for the names of several ports."""
     for index, item in items(spot.value, "ports"):
         if len(ports) > 1 and not text(item, "name"):
-            yield missing((*at, index), "name", "name each of several ports")
+            yield missing((*at, index), "name", "give each port a name")
 
 
 def addresses(at: ValuePath, spec: Object, _: Spot) -> Iterator[Problem]:
