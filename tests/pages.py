@@ -132,6 +132,10 @@ def pictures():
     """Yield each picture of a job, with the first job.yaml of the page that shows it."""
     pages = [DOCS / f"{name}.md" for name in ("index", "tutorials/laptop", "guides/look")]
     for page in (*pages, *sorted(DOCS.glob("frameworks/*.md"))):
-        targets = [link for link in links(page) if re.search(r"\bimages/.*\.svg$", link)]
+        targets = [
+            link
+            for link in links(page)
+            if re.search(r"\bimages/.*\.svg$", link) and not link.endswith("session.svg")
+        ]
         jobs = [block.text for block in blocks(page) if block.title == "job.yaml"]
         yield from ((page.parent / target, jobs[0]) for target in targets[:1])

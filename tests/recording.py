@@ -6,6 +6,18 @@ program that does not animate, see the whole session at once.
 
 from html import escape
 
+from pages import DOCS, blocks
+
+PAGE = DOCS / "tutorials/laptop.md"
+COMMANDS = (
+    "mlgen validate job.yaml",
+    "mlgen render job.yaml | kubectl apply -f -",
+    "mlgen logs job.yaml --follow",
+)
+"""The commands of the page that the recording shows, each with the output below it."""
+
+PATH = DOCS / "images/session.svg"
+
 WIDTH, LINE, CHARACTER, MARGIN = 78, 18, 7.8, 16
 """Columns; then pixels: the height of a line, the width of a character, the margin."""
 
@@ -56,3 +68,14 @@ def draw(blocks: list[tuple[list[str], list[str]]]) -> str:
         f"  <style>\n{STYLE.replace('SECONDS', f'{total:g}')}{frames}    }}\n  </style>\n"
         f'  <rect width="{width}" height="{height}" rx="8" fill="#161b22"/>\n{texts}</svg>\n'
     )
+
+
+def recording() -> str:
+    """Return the SVG of the session on the page; the tests of the page compare its output."""
+    shown, page = [], blocks(PAGE)
+    for block, after in zip(page, page[1:], strict=False):
+        if block.language == "sh" and block.lines()[-1] in COMMANDS:
+            output = after.text.splitlines() if after.language == "text" else []
+            lines = [line.rstrip("…") for line in output if line != "…"]
+            shown.append(([block.lines()[-1]], lines))
+    return draw(shown)

@@ -1,10 +1,11 @@
-"""The pictures show the jobs of their pages. `.ci/pictures` draws them again, with Graphviz."""
+"""The pictures show the jobs and the session of their pages. `.ci/pictures` draws them again."""
 
 import html
 import re
 
 import pytest
 from pages import pictures
+from recording import PATH, recording
 
 from mlgen import validate
 from mlgen.graph import dot
@@ -40,3 +41,7 @@ def test_a_picture_shows_the_job_of_its_page(path, job, tmp_path):
     (rendered,) = validate(str(tmp_path / "job.yaml")).jobs
 
     assert texts(path.read_text()) == expected(rendered), "run .ci/pictures"
+
+
+def test_the_recording_shows_the_session_of_its_page():
+    assert PATH.read_text() == recording(), "run .ci/pictures"
