@@ -5,6 +5,7 @@ program that does not animate, see the whole session at once.
 """
 
 from html import escape
+from itertools import pairwise
 
 from pages import DOCS, blocks
 
@@ -73,7 +74,7 @@ def draw(blocks: list[tuple[list[str], list[str]]]) -> str:
 def recording() -> str:
     """Return the SVG of the session on the page; the tests of the page compare its output."""
     shown, page = [], blocks(PAGE)
-    for block, after in zip(page, page[1:], strict=False):
+    for block, after in pairwise(page):
         if block.language == "sh" and block.lines()[-1] in COMMANDS:
             output = after.text.splitlines() if after.language == "text" else []
             lines = [line.rstrip("…") for line in output if line != "…"]

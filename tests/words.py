@@ -31,11 +31,12 @@ PATTERNS = {
 }
 """Patterns, by what is wrong with them. A person judges a sentence; these only find the places."""
 
-_CODE = re.compile(r"^( *)(```|~~~).*?^\1\2$|<!--.*?-->|^---\n.*?\n---$", re.M | re.S)
+_CODE = re.compile(r"^( *)(```|~~~).*?^\1\2$|<!--.*?-->|^---\n.*?\n---$", re.MULTILINE | re.DOTALL)
 
 
 def prose(text: str) -> str:
     """Return a page's text with code, addresses and comments blanked, so that lines stay."""
+
     def blank(match: re.Match[str]) -> str:
         return re.sub(r"[^\n]", " ", match[0])
 
@@ -57,7 +58,7 @@ def found(text: str) -> list[tuple[int, str, str]]:
 
 def words(text: str) -> int:
     """Return the number of words in a page's prose."""
-    return len(re.findall(r"[A-Za-z][\w'’-]*", prose(text)))
+    return len(re.findall(r"[A-Za-z][\w'-]*", prose(text)))
 
 
 def main() -> None:
