@@ -10,10 +10,10 @@ from mlgen.cli._process import interruptible, output_checked, terminable
 
 GROUPS = {
     "Start": {
-        "init": "Write a commented job file to start from.",
+        "init": "Write a commented job file as a starting point.",
         "explain": "Explain a field, a framework or a problem code.",
         "frameworks": "List the frameworks and their roles.",
-        "schema": "Print the JSON Schema of the job file, or of an operator's KIND.",
+        "schema": "Print the JSON Schema of the job file, or of a custom resource KIND.",
     },
     "Render": {
         "render": "Print the manifests of the jobs in FILES.",
@@ -21,31 +21,31 @@ GROUPS = {
         "convert": "Print the equivalent job files of the custom resources in FILES.",
     },
     "Review": {
-        "validate": "Check the jobs in FILES as render does.",
+        "validate": "Validate the jobs in FILES without printing manifests.",
         "show": "Describe the jobs in FILES.",
         "graph": "Draw the roles of a job and how they depend on each other.",
         "diff": "Preview the effect of applying NEW over OLD.",
         "verify": "Check the rendered manifests in FILES after other tools have changed them.",
     },
-    "Run, through kubectl": {
-        "doctor": "Check that the cluster has what the jobs in FILES need.",
+    "Run with kubectl": {
+        "doctor": "Check that the cluster is ready for the jobs in FILES.",
         "status": "Show the state of the jobs in FILES.",
         "logs": "Print the logs of a replica.",
         "wait": "Wait until the jobs in FILES have ended.",
         "delete": "Delete the objects of the jobs in FILES.",
-        "ssh-secret": "Print a Secret with a new pair of ssh keys.",
+        "ssh-secret": "Print a Secret with a new ssh key pair.",
     },
-    "Run by other tools": {
+    "Run from other tools": {
         "helm-post-render": "Run as a Helm post-renderer.",
-        "krm": "Run as a KRM function of kustomize or kpt.",
+        "krm": "Run as a KRM function for kustomize or kpt.",
         "argocd": "Run as an Argo CD config management plugin.",
     },
     "Shell": {
-        "completion": "Print a script that completes commands in a shell.",
+        "completion": "Print a script for command completion in a shell.",
         "man": "Print the manual page.",
     },
 }
-"""Each command with the first sentence of its help, by what it is for.
+"""Each command with the first sentence of its help, by purpose.
 
 `mlgen --help` prints them from here, because importing all commands would be slow.
 """
@@ -108,16 +108,15 @@ class _Commands(click.Group):
 )
 @click.version_option(__version__, prog_name="mlgen")
 def main() -> None:
-    """Render distributed training jobs to plain Kubernetes manifests.
+    """Render distributed training jobs as plain Kubernetes manifests.
 
     \b
     mlgen init                                   # write job.yaml
     mlgen render job.yaml | kubectl apply -f -
     mlgen logs job.yaml --follow                 # of rank 0
 
-    The help of each command has examples: mlgen render --help. To look up a field, a framework or
-    the code of a message: mlgen explain.
+    Run mlgen COMMAND --help for examples. To look up a field, a framework or a problem code, run
+    mlgen explain.
 
-    Exit status: 0 success; 1 the input is wrong; 2 the command line is wrong; 3 there are
-    differences.
+    Exit status: 0 success; 1 invalid input; 2 invalid command line; 3 differences found.
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash

@@ -60,15 +60,17 @@ def _missing(jobs: "Sequence[Rendered]", states: "Sequence[JobState]") -> bool:
 
 @command("doctor")
 def doctor(files: tuple[str, ...], **values: Any) -> None:
-    """Check that the cluster has what the jobs in FILES need.
+    """Check that the cluster is ready for the jobs in FILES.
 
-    For each job: your rights, also those that its Roles grant; Secrets with their keys, claims,
-    classes, queues and schedulers; whether nodes have its GPUs; PodSecurity and quotas of the
-    namespace; and what the API server says to a dry run of its objects and pods. Without FILES,
-    check versions, and list optional tools. For what is missing, print the command that creates it.
-    Nothing in the cluster is changed, and nothing says when there will be room.
+    For each job, check your permissions, including those that its Roles grant. Check Secrets and
+    their keys, PersistentVolumeClaims, classes, queues, schedulers and the GPUs of the nodes. Check
+    the PodSecurity level and quotas of the namespace. Dry-run the objects and pods on the API server.
+    Without FILES, check versions and list optional tools.
 
-    Exit status: 0 nothing is missing; 1 something is, or the input is wrong.
+    For each missing object, print the command that creates it. The check changes nothing in the
+    cluster, and does not predict when pods are scheduled.
+
+    Exit status: 0 success; 1 something is missing, or invalid input.
 
     \b
     Examples:
@@ -90,12 +92,12 @@ def doctor(files: tuple[str, ...], **values: Any) -> None:
 def status(files: tuple[str, ...], *, watch: bool, **values: Any) -> None:
     """Show the state of the jobs in FILES.
 
-    For each job, print its state and conditions, the replicas of each role, and why pods do not
-    run: whom they wait for, what the scheduler or the image's registry says, exit codes. Use the
-    options with which the job was rendered.
+    For each job, print its state, its conditions and the replicas of each role. For pods that do not
+    run, print the reason: missing peers, scheduling, image pull errors or exit codes. Use the same
+    options as for mlgen render.
 
-    Exit status: 0 all jobs are in the cluster; 1 one is not, or kubectl fails. For the outcome of
-    training, use `mlgen wait`.
+    Exit status: 0 all jobs are in the cluster; 1 a job is missing, or kubectl fails. For the outcome
+    of training, run mlgen wait.
 
     \b
     Examples:
@@ -138,9 +140,9 @@ def logs(  # noqa: PLR0913 - one for each option
 ) -> None:
     """Print the logs of a replica.
 
-    By default, that of rank 0, or of the replica that decides when training has ended: the chief,
-    the launcher, worker 0. --rank is the rank of a pod: with torchrun, its log has the output of
-    all of its processes.
+    Default: rank 0, or the replica that determines the outcome, such as the chief, the launcher or
+    worker-0. --rank is the rank of a pod. With torchrun, its logs contain the output of all of its
+    processes.
 
     \b
     Examples:
@@ -148,7 +150,7 @@ def logs(  # noqa: PLR0913 - one for each option
       mlgen logs job.yaml --rank 3                 # another rank
       mlgen logs job.yaml --role worker --index 3  # a replica of a role
       mlgen logs job.yaml --rank 3 --previous      # before it was restarted
-      mlgen logs job.yaml -c wait-for-peers        # whom it waits for
+      mlgen logs job.yaml -c wait-for-peers        # the missing peers
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.live import replicas
     from mlgen.live.logs import Follower, Request, print_log
@@ -176,13 +178,13 @@ def wait(files: tuple[str, ...], *, timeout: float | None, **values: Any) -> Non
 
     Print each change of a job's state on stderr.
 
-    Exit status: 0 all jobs have succeeded; 1 to 125 the exit code of the replica that failed first,
-    in the first job that failed, or 1 if it is not known or higher; 124 also on --timeout.
+    Exit status: 0 all jobs have succeeded; 1 to 125 the exit code of the first failed replica of the
+    first failed job, or 1 if the code is unknown or above 125; 124 also on --timeout.
 
     \b
     Examples:
-      mlgen wait job.yaml                    # exits as training does
-      mlgen wait job.yaml --timeout 8h       # exits with 124 if it takes longer
+      mlgen wait job.yaml                    # exits with the code of training
+      mlgen wait job.yaml --timeout 8h       # exits with 124 after 8 hours
       mlgen wait jobs/ && mlgen delete jobs/ --yes
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.live.watch import wait
@@ -199,16 +201,16 @@ def delete(
 ) -> None:
     """Delete the objects of the jobs in FILES.
 
-    These are the rendered objects, and the record of how the job has ended; claims and other
-    objects in FILES are kept. An object of the same name that is not of the job is kept too. Wait
-    until the pods have ended. Without a terminal, --yes is required.
+    Delete the rendered objects and the status ConfigMap, and wait until the pods have ended. Keep
+    PersistentVolumeClaims, other objects in FILES, and objects with the same name that do not belong
+    to the job. Without a terminal, --yes is required.
 
     \b
     Examples:
-      mlgen delete job.yaml             # lists the objects, and asks
+      mlgen delete job.yaml             # lists the objects, and prompts
       mlgen delete job.yaml --yes       # in a script
       mlgen delete job.yaml --dry-run   # only lists the objects
-      mlgen delete job.yaml --claims    # with the data in the claims of the job
+      mlgen delete job.yaml --claims    # including PersistentVolumeClaims and data
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.live.delete import delete, deletion, named
 
@@ -239,15 +241,15 @@ def delete(
 
 
 def is_terminal() -> bool:
-    """Return whether there is a person to ask."""
+    """Return whether stdin is a terminal."""
     return sys.stdin is not None and sys.stdin.isatty()
 
 
 @command("ssh-secret")
 def ssh_secret(name: str, namespace: str | None) -> None:
-    """Print a Secret with a new pair of ssh keys.
+    """Print a Secret with a new ssh key pair.
 
-    Jobs that use MPI over ssh need it; the keys are different each time.
+    Jobs with MPI over ssh require it. The keys differ in each run.
 
     \b
     Examples:

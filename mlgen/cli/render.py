@@ -1,4 +1,4 @@
-"""The commands that print what is made of jobs: render, argo, convert."""
+"""The commands that print rendered or converted jobs: render, argo, convert."""
 
 import sys
 from pathlib import Path
@@ -34,18 +34,18 @@ def render(
 ) -> None:
     """Print the manifests of the jobs in FILES.
 
-    A job is a job file, or an existing custom resource of an operator. All other objects pass
-    through unchanged. FILE can be a file, a folder of files, or - for standard input.
+    FILE is a file, a folder, or - for stdin. It contains job files, or custom resources of an
+    operator. All other objects pass through unchanged.
 
     \b
     Examples:
       mlgen render job.yaml | kubectl apply -f -
       mlgen render jobs/ -o k8s/                      # one file per object
-      mlgen render jobs/ --check k8s/                 # is k8s/ up to date?
-      mlgen render jobs/ -o k8s/ --jobs 0             # on all cores
+      mlgen render jobs/ --check k8s/                 # exit 3 if k8s/ is out of date
+      mlgen render jobs/ -o k8s/ --jobs 0             # one process per core
       mlgen render job.yaml --set spec.roles.worker.replicas=8 -n vision
       mlgen render job.yaml --matrix 'args.lr=[1e-4, 1e-5]'
-      mlgen render tfjob.yaml                         # an operator's resource
+      mlgen render tfjob.yaml                         # a custom resource
       mlgen render job.yaml --for argocd
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     if check is not None and output != "-":
@@ -130,16 +130,16 @@ def argo(
 ) -> None:
     """Render the jobs in FILES for Argo Workflows.
 
-    Print a ConfigMap with the manifests and policies of each job and the program that applies them,
-    and a Workflow that calls the WorkflowTemplate mlgen-train. Objects that the workflow has no
-    right to create come before them. All other objects in FILES pass through unchanged. One
-    Workflow runs all combinations of a matrix.
+    Print two objects for each job: a ConfigMap with its manifests, its policies and the program
+    that applies them, and a Workflow that calls the WorkflowTemplate mlgen-train. Print objects
+    that the workflow is not allowed to create before them. One Workflow runs all combinations of a
+    matrix. All other objects in FILES pass through unchanged.
 
     \b
     Examples:
       mlgen argo job.yaml | kubectl create -f -
-      mlgen argo job.yaml --cron '0 2 * * 6'          # every Saturday at two
-      mlgen argo job.yaml --template                  # a step of your own Workflow
+      mlgen argo job.yaml --cron '0 2 * * 6'          # Saturdays at 2:00
+      mlgen argo job.yaml --template                  # a step for your own Workflow
       mlgen argo job.yaml --backoff-seconds 30
       mlgen argo job.yaml --matrix 'args.lr=[1e-4, 1e-5, 1e-6]' --parallelism 2
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
@@ -165,8 +165,8 @@ def argo(
 def convert(files: tuple[str, ...], output: str) -> None:
     """Print the equivalent job files of the custom resources in FILES.
 
-    Job files and all other objects pass through unchanged. Differences from the behavior of the
-    operator are reported on stderr.
+    Job files and all other objects pass through unchanged. Differences from the operator's behavior
+    are reported on stderr.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""The commands that show what is made of jobs: validate, show, graph, diff, verify."""
+"""The commands that check, describe and compare jobs: validate, show, graph, diff, verify."""
 
 import sys
 from pathlib import Path
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 @command("validate")
 def validate(files: tuple[str, ...], jobs: int, **values: Any) -> None:
-    """Check the jobs in FILES as render does.
+    """Validate the jobs in FILES without printing manifests.
 
-    Print one line per valid job, and every problem of the others, on stdout. To see what a
-    job consists of, use mlgen show.
+    Run the same checks as mlgen render. Print one line per valid job, and all problems of the
+    others, on stdout. For details of a job, run mlgen show.
 
     \b
     Examples:
       mlgen validate job.yaml
       mlgen validate jobs/ --problems github          # in a pull request
-      mlgen validate jobs/ --kube-version 1.31        # before a cluster's upgrade
+      mlgen validate jobs/ --kube-version 1.31        # before a cluster upgrade
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     result = gathered(files, values, "verdict", jobs)
     findings(result.texts())
@@ -49,9 +49,9 @@ def validate(files: tuple[str, ...], jobs: int, **values: Any) -> None:
 def show(files: tuple[str, ...], replica: str | None, *, defaults: bool, **values: Any) -> None:
     """Describe the jobs in FILES.
 
-    For each job, print its roles with their resources, when it ends, what each exit code leads to,
-    what happens after training, what the supervisor decides, what the job needs that is not in
-    FILES, and the PodSecurity level that its pods meet.
+    For each job, print its roles and resources, its outcome, the effect of each exit code, the
+    cleanup after training, the tasks of the supervisor, the prerequisites that are not in FILES, and
+    the PodSecurity level of its pods.
 
     \b
     Examples:
@@ -75,14 +75,14 @@ def show(files: tuple[str, ...], replica: str | None, *, defaults: bool, **value
 def graph(file: str, form: "Format | None", output: str, **values: Any) -> None:
     """Draw the roles of a job and how they depend on each other.
 
-    A box is a role with its replicas, and an arrow leads to what a role waits for. The picture also
-    shows the deciding Job, the headless Service around the roles, the supervisor, and the claims,
-    Secrets and ConfigMaps that the roles use. FILE must contain one job.
+    A box is a role with its replicas. An arrow points to the role that it waits for. The picture
+    also shows the deciding Job, the headless Service, the supervisor, and the
+    PersistentVolumeClaims, Secrets and ConfigMaps that the roles use. FILE must contain one job.
 
     \b
     Examples:
       mlgen graph job.yaml                # Mermaid, for a Markdown page
-      mlgen graph job.yaml -o job.svg     # through Graphviz
+      mlgen graph job.yaml -o job.svg     # requires Graphviz
       mlgen graph job.yaml --format dot | dot -Tpng > job.png
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.graph import SUFFIXES, drawing
@@ -109,11 +109,11 @@ def graph(file: str, form: "Format | None", output: str, **values: Any) -> None:
 def diff(sides: tuple[str, ...], *, live: bool, **values: Any) -> None:
     """Preview the effect of applying NEW over OLD.
 
-    Print which fields change, what the API server rejects, which pods restart, and what to do.
-    OLD and NEW are each a file, a folder, or - for standard input, with job files, custom resources
-    or rendered manifests. The options apply to both. With --live, give NEW alone.
+    Print the changed fields, the changes that the API server rejects, the pods that restart, and
+    the commands to run. OLD and NEW are each a file, a folder, or - for stdin, with job files,
+    custom resources or rendered manifests. The options apply to both. With --live, omit OLD.
 
-    Exit status: 0 no differences; 3 differences; 1 the input is wrong.
+    Exit status: 0 no differences; 3 differences; 1 invalid input.
 
     \b
     Examples:
@@ -142,8 +142,8 @@ def diff(sides: tuple[str, ...], *, live: bool, **values: Any) -> None:
 def verify(files: tuple[str, ...], kube_version: "KubeVersion") -> None:
     """Check the rendered manifests in FILES after other tools have changed them.
 
-    For each job, check that the names, labels, addresses and permissions in its objects still match
-    each other, for example after a kustomize overlay.
+    For each job, check that names, labels, addresses and permissions still match across its
+    objects, for example after a kustomize overlay.
 
     \b
     Examples:

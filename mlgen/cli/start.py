@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 QUESTIONS: tuple[tuple[str, str, Any, int | None], ...] = (
     ("image", "Image with your program", str, None),
     ("replicas", "Replicas that compute", click.IntRange(min=1), 2),
-    ("gpus", "GPUs in each of them", click.IntRange(min=0), 0),
+    ("gpus", "GPUs per replica", click.IntRange(min=0), 0),
 )
 """The options that are asked for on a terminal: name, question, type, and the answer offered."""
 
 
 @command("init")
 def init(output: str, *, force: bool, schema: bool, **values: Any) -> None:
-    """Write a commented job file to start from.
+    """Write a commented job file as a starting point.
 
-    FRAMEWORK is a name in mlgen frameworks. On a terminal, init asks for what is missing.
+    Run mlgen frameworks for the names of FRAMEWORK. At a terminal, mlgen prompts for missing values.
 
     \b
     Examples:
@@ -94,15 +94,15 @@ def _answers(values: dict[str, Any]) -> dict[str, Any]:
 def explain(topic: str | None, *, recursive: bool) -> None:
     """Explain a field, a framework or a problem code.
 
-    Without TOPIC, list the fields of a job file. The path of a field may start below spec, and its
-    last name alone is enough: restartPolicy.
+    Without TOPIC, list the fields of a job file. TOPIC can be the path of a field, a path below
+    spec, or the last part of a path, such as restartPolicy.
 
     \b
     Examples:
       mlgen explain spec.roles.worker.restartPolicy    # type, default, values, meaning, example
-      mlgen explain spec.runPolicy --recursive         # all fields in it
+      mlgen explain spec.runPolicy --recursive         # all fields below it
       mlgen explain pytorch                            # roles, variables, ports, options
-      mlgen explain no-such-peer                       # what a problem code means
+      mlgen explain no-such-peer                       # a problem code
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.reference import pages
 
@@ -119,7 +119,7 @@ def frameworks() -> None:
     \b
     Examples:
       mlgen frameworks
-      mlgen explain pytorch           # more about one of them
+      mlgen explain pytorch           # details of a framework
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     width = max(len(name) for name in names())
     for name in names():
@@ -130,17 +130,17 @@ def frameworks() -> None:
 
 @command("schema")
 def schema(kind: str | None, kube_version: "KubeVersion", *, config: bool) -> None:
-    """Print the JSON Schema of the job file, or of an operator's KIND.
+    """Print the JSON Schema of the job file, or of a custom resource KIND.
 
-    Editors and other tools use it to check and complete job files, including their pod templates.
-    A kind may have its apiVersion before it. Without one, the newest version is meant.
+    Editors and other tools use it to check and complete job files, including pod templates. KIND can
+    include an apiVersion. By default, it is the newest one.
 
     \b
     Examples:
       mlgen schema > job.schema.json
       mlgen schema --kube-version 1.31 > job.schema.json
-      mlgen schema pytorchjob                    # of the custom resource
-      mlgen schema kubeflow.org/v1/MPIJob        # of another version than the newest
+      mlgen schema pytorchjob                    # a custom resource
+      mlgen schema kubeflow.org/v1/MPIJob        # a specific version
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen import dialects, scaffold, site
 
@@ -159,9 +159,9 @@ def schema(kind: str | None, kube_version: "KubeVersion", *, config: bool) -> No
 
 @command("completion")
 def completion(shell: str) -> None:
-    """Print a script that completes commands in a shell.
+    """Print a script for command completion in a shell.
 
-    It completes commands, options, files, frameworks, roles, problem codes and the paths of fields.
+    It completes commands, options, files, frameworks, roles, problem codes and field paths.
 
     \b
     Examples:
@@ -184,7 +184,7 @@ def completion(shell: str) -> None:
 def man(name: str | None) -> None:
     """Print the manual page.
 
-    It has all commands, or COMMAND alone, in the format that man reads.
+    It describes all commands, or only COMMAND, in roff format.
 
     \b
     Examples:

@@ -33,10 +33,11 @@ class _ForHelm(Command):
 def helm_post_render(**values: Any) -> None:
     """Run as a Helm post-renderer.
 
-    Replace every job in the manifests of a chart. All other manifests pass through byte for byte.
+    Replace every job in the manifests of a chart with its manifests. All other manifests pass
+    through byte for byte.
 
-    Helm 4 needs the plugin first: helm plugin install integrations/helm. Helm 3 needs one more
-    option: --post-renderer-args helm-post-render.
+    With Helm 4, install the plugin first: helm plugin install integrations/helm. With Helm 3, add
+    the option --post-renderer-args helm-post-render.
 
     \b
     Examples:
@@ -57,11 +58,11 @@ def helm_post_render(**values: Any) -> None:
 
 @command("krm")
 def krm(**values: Any) -> None:
-    """Run as a KRM function of kustomize or kpt.
+    """Run as a KRM function for kustomize or kpt.
 
-    Read a ResourceList from standard input, and print it with every job replaced by its manifests.
-    If its functionConfig is a job, add the manifests of that job. A ConfigMap as functionConfig
-    sets these options: for, kube-version, namespace, set and supervisor.
+    Read a ResourceList from stdin, and print it with every job replaced by its manifests. If its
+    functionConfig is a job, add the manifests of that job. A ConfigMap as functionConfig sets these
+    options: for, kube-version, namespace, set and supervisor.
 
     \b
     Examples:
@@ -84,8 +85,8 @@ def krm(**values: Any) -> None:
 def argocd() -> None:
     """Run as an Argo CD config management plugin.
 
-    Argo CD runs these commands in the folder of an Application, as integrations/argocd configures
-    it, and passes everything else in the environment.
+    Argo CD runs these commands in the folder of an Application, and passes its parameters in the
+    environment. integrations/argocd contains the configuration.
 
     \b
     Examples:
@@ -96,10 +97,10 @@ def argocd() -> None:
 
 @argocd.command("init", params=parameters("argocd init"))
 def init(*, only_jobs: bool) -> None:
-    """Fail if generate cannot succeed.
+    """Check that generate can succeed.
 
-    Check the parameters, the version of the cluster and the names of the files. Do not read the
-    files, and print nothing on success.
+    Check the parameters, the Kubernetes version of the cluster and the file names, but not the
+    content of files. On success, the output is empty.
     """
     from mlgen.integrations import argocd
 
@@ -110,7 +111,7 @@ def init(*, only_jobs: bool) -> None:
 def generate(*, only_jobs: bool) -> None:
     """Print the manifests of the folder.
 
-    They are those of render --for argocd. A folder without a job is an error, because Argo CD
+    The output equals mlgen render --for argocd. A folder without a job is an error, because Argo CD
     deletes objects that are missing from the output.
     """
     from mlgen.integrations import argocd
@@ -123,9 +124,9 @@ def generate(*, only_jobs: bool) -> None:
 
 @argocd.command("parameters")
 def argocd_parameters() -> None:
-    """Print the parameters for the user interface as JSON.
+    """Print the parameters for the Argo CD user interface as JSON.
 
-    If the folder holds exactly one job, they include its images and numbers of replicas.
+    If the folder contains exactly one job, they include its images and numbers of replicas.
     """
     from mlgen.integrations import argocd
 
