@@ -95,7 +95,7 @@ class Site:
         # This image replaces the enforced one, so a site that does not set it does not allow it.
         replaced = PYTHON_IMAGE in self.fields and SUPERVISOR_IMAGE not in self.fields
         if "helpers" in self.enforced and replaced and _value(document.data, SUPERVISOR_IMAGE):
-            message = f"{self.file} enforces helpers.python-image, which this image replaces"
+            message = f"{self.file} enforces helpers.python-image, which this image would override"
             problem = Problem(SUPERVISOR_IMAGE, message, "combination", "remove it")
             yield document.located(problem)
         keys = resources.table("site.schema")["properties"]
@@ -172,8 +172,8 @@ def _files(folder: Path, start: Path, *, links: bool) -> Iterator[Document]:
     for name in (NAME, PYPROJECT):
         path, shown = folder / name, os.path.relpath(folder / name, start)
         if path.is_symlink() and not links:
-            hint = "replace it by the file that it leads to"
-            message = "is a link, which is not followed here"
+            hint = "replace it with the file that it points to"
+            message = "is a symbolic link, which mlgen does not follow"
             raise MlgenError([Problem((), message, "unreadable", hint, place=Place(shown))])
         try:
             text = path.read_text(encoding="utf-8") if path.is_file() else ""

@@ -21,7 +21,7 @@ BATCH, BATCH_CHARACTERS = 16, 1 << 16
 AHEAD = 4
 """The number of batches for each process that may be under way or wait for an earlier one."""
 
-DIED = "a process of --jobs was killed; if memory is short, use a smaller number"
+DIED = "a worker process was killed; if memory is short, pass a smaller number to --jobs"
 
 
 def cores() -> int:

@@ -187,7 +187,7 @@ def collisions(identities: Iterable[Key], taken: Container[Key]) -> list[Problem
 def foreign(kind: str) -> Problem:
     """Return the problem of an object that is no job, where only jobs are accepted."""
     message = f"expected a job, got {kind or 'an object without kind'}"
-    hint = "remove it: with --only-jobs, no other object passes through"
+    hint = "remove it: --only-jobs rejects all other objects"
     return Problem(("kind",), message, "foreign-object", hint)
 
 

@@ -170,11 +170,11 @@ class Directory:
             subdomain, rest = "", f"{subdomain}.{rest}" if subdomain else ""
         namespace, svc, _ = f"{rest}..".split(".", 2)
         if pods is None:
-            return _unknown(host, "there is no such pod")
+            return _unknown(host, "this pod does not exist")
         if service is None and subdomain not in self.domains:
             name, hint = f"{host}{address.domain}", f"use the address {host}.{pods.subdomain[1]}"
             is_reached = dials or address.domain
-            return _unknown(name, "there is no Service of that name", hint) if is_reached else None
+            return _unknown(name, "a Service with this name does not exist", hint) if is_reached else None
         if subdomain and subdomain != pods.subdomain[1]:
             return _unknown(f"{host}.{subdomain}", f"{host} does not have that subdomain")
         if svc == "svc" and namespace != (self.namespace or namespace):

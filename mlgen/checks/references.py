@@ -267,7 +267,7 @@ def _supervisor(job: Objects) -> Iterator[Located]:
             try:
                 messages = list(_wrong_in_plan(job, json.loads(item["data"][PLAN])))
             except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
-                messages = ["is not a plan of the supervisor"]
+                messages = ["is not a valid plan for the supervisor"]
             for message in messages:
                 yield broken(item, ("data", PLAN), f"{PLAN} {message}")
 
@@ -291,10 +291,10 @@ def _wrong_in_plan(job: Objects, plan: dict[str, Any]) -> Iterator[str]:
         replicas = item["spec"].get("replicas", 1) if item else planned
         is_elastic = value_at(item, ("metadata", "annotations", MAX_REPLICAS))
         if kind == "StatefulSet" and not is_elastic and replicas not in (0, planned):
-            yield f"has {planned} replicas of statefulset/{name}, which has {replicas}"
+            yield f"expects {planned} replicas of statefulset/{name}, which has {replicas}"
         own = value_at(item, (*TEMPLATE, "metadata", "annotations", SET))
         if kind == "Job" and item and (own or "") != plan.get("set", ""):
-            yield f"is of another version of the job than job/{name}"
+            yield f"belongs to a different version of the job than job/{name}"
 
 
 NATIVE = "scheduling.k8s.io"
@@ -329,7 +329,7 @@ def unschedulable_groups(job: Objects, kube_version: KubeVersion) -> Iterator[Lo
             hint = f"do not override {path[-1]} or the number of replicas"
             yield broken(item, path, message, hint)
         if is_native and kube_version < POD_GROUPS:
-            message = f"Kubernetes {kube_version} has no PodGroup of {item['apiVersion']}"
+            message = f"Kubernetes {kube_version} does not support PodGroup {item['apiVersion']}"
             hint = f"set --kube-version {POD_GROUPS}, or use another gang scheduler"
             yield Located(item, ("apiVersion",), Problem(GANG, message, "combination", hint))
         if is_native:
@@ -357,9 +357,9 @@ def _differences(group: Object, members: list[Pods]) -> Iterator[Located]:
         for field, value in expected.items():
             own = pods.template["spec"].get(field)
             if own != value:
-                difference = f"has {field} {own or 'none'}, its gang {value or 'none'}"
+                difference = f"has {field} {own or 'none'}, but its gang has {value or 'none'}"
                 message = f"{title(pods.item)} {difference}"
-                hint = f"write scheduling.{field}, which all pods of a gang have in common"
+                hint = f"write scheduling.{field}, which applies to all pods of the gang"
                 yield broken(pods.item, (*POD, field), message, hint, "combination")
 
 
@@ -371,8 +371,8 @@ def unused_claims(job: Objects) -> Iterator[Problem]:
     created = job.of_kind("PersistentVolumeClaim")
     for name in (name for name in created if name not in mounted):
         similar = did_you_mean(name, sorted(mounted - created.keys()))
-        hint = similar or f"write pvc: {name} in a volume, or remove it"
-        message = f"no pod mounts the claim {name}"
+        hint = similar or f"mount it with pvc: {name} in a volume, or remove it"
+        message = f"no pod mounts the PersistentVolumeClaim {name}"
         yield Problem(("spec", "claims", name), message, "no-effect", hint, warning=True)
 
 
@@ -386,19 +386,12 @@ def far_reaching_rights(job: Objects) -> Iterator[Problem]:
     for item in job.of_kind("Role").values():
         if any(map(creates_pods, item["rules"])):
             # https://kubernetes.io/docs/concepts/security/rbac-good-practices/#workload-creation
-            message = (
-                "creates pods, so it can read every Secret of its namespace and act as every"
-                " service account in it"
-            )
-            yield _of_rights(item, (), message, "run it in a namespace of its own")
+            message = "creates pods, so it can use every Secret and ServiceAccount of its namespace"
+            yield _of_rights(item, (), message, "run it in a separate namespace")
     for item in job.of_kind("RoleBinding").values():
         if any(subject["name"] == DEFAULT for subject in item.get("subjects", [])):
-            message = (
-                "has rights that go to all pods of the namespace that run as the account default"
-            )
-            hint = (
-                "remove it, so that mlgen adds an account for this role alone, or name another one"
-            )
+            message = "grants its permissions to all pods that run as the ServiceAccount default"
+            hint = "remove it, so that mlgen creates a ServiceAccount for this role, or name another"
             yield _of_rights(item, ("serviceAccountName",), message, hint)
 
 

@@ -81,7 +81,7 @@ def _amounts(container: dict[str, Any]) -> Doubts:
             path = ("resources", kind, name)
             message = f"{text} is {amount:g} byte{'s' if amount > 1 else ''} of {name}"
             if str(text).endswith("m"):
-                message += ", as m means thousandths"
+                message += ", because m means thousandths"
             meant = str(text).rstrip("munkKi")
             hint = f"write {meant}Gi or {meant}Mi"
             yield path, Problem(path, message, "bad-value", hint, warning=kind == "requests")
@@ -119,7 +119,7 @@ def _memory_volumes(
         if size is None or size <= limit:
             continue
         path = ("volumes", mount["name"], "emptyDir", "sizeLimit")
-        message = f"{text} in memory exceeds the memory limit, {memory}, against which it counts"
+        message = f"{text} in memory exceeds the memory limit of the container, {memory}"
         hint = f"write less than {memory}, or raise the limit"
         problem = Problem(path, message, "combination", hint, warning=True)
         if mount["name"] == "mlgen-shm":
@@ -152,7 +152,7 @@ def _commands(container: dict[str, Any]) -> Doubts:
     if container.get("command") and re.search(r"\s", texts[0]):
         # The name of a file may have spaces.
         path, word = words[0]
-        message = f'the container would look for a program of the name "{_shown(word)}"'
+        message = f'the container would look for a program named "{_shown(word)}"'
         line = flow.words(word, command=True)
         hint = f"write {line}" if word.strip() else "write the name of a program"
         is_file = word.startswith(("/", "."))
@@ -233,7 +233,7 @@ def _unreplaced_in_command(container: dict[str, Any]) -> Doubts:
                 yield path, _undefined(path, name, names)
             elif without_shell and re.fullmatch(COMMAND, name):
                 hint = "write command: [sh, -c, …]"
-                yield path, _warning(path, name, "there is no shell", hint)
+                yield path, _warning(path, name, "no shell runs the command", hint)
 
 
 def _is_variable(name: str) -> bool:
@@ -249,9 +249,9 @@ def _references(text: str) -> Iterator[str]:
 
 def _undefined(path: ValuePath, name: str, names: Iterable[str]) -> Problem:
     if path == ("env", name):
-        hint = "write its whole value; variables of the image do not count"
+        hint = "write the complete value; variables of the image are not available"
         return _warning(path, name, f"env does not define {name} before", hint)
-    hint = did_you_mean(name, names) or "define it there; variables of the image do not count"
+    hint = did_you_mean(name, names) or "define it there; variables of the image are not available"
     return _warning(path, name, f"env does not define {name}", hint)
 
 

@@ -89,7 +89,7 @@ def verify(texts: Iterable[Text], kube_version: KubeVersion) -> list[str]:
                 documents.append(document)
     jobs = verify_documents(documents, kube_version, collector)
     if not jobs and not collector.problems:
-        message = f"expected the objects of a job, got none with the label {JOB}"
+        message = f"expected the objects of a job, but none has the label {JOB}"
         hint = "pass the manifests that you apply, with the labels that mlgen set"
         collector.add(Problem((), message, "no-job", hint, place=Place(next(iter(order)))))
 

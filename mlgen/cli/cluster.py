@@ -34,7 +34,7 @@ def _jobs(files: Sequence[str], values: dict[str, Any]) -> "list[Rendered]":
     """
     jobs = rendered(files, values, totals=False, warnings=False).jobs
     if not jobs:
-        raise click.UsageError("there is no job in FILES")
+        raise click.UsageError("no job found in FILES")
     return jobs
 
 
@@ -224,7 +224,7 @@ def delete(
     for item in found.claims:
         _tell(f"{named(item)} is kept; to delete it with its data, use --claims")
     for item in found.foreign:
-        _tell(f"{named(item)} is kept: by its labels, it is not of the job")
+        _tell(f"{named(item)} is kept: its labels belong to another job")
     if not found.objects:
         names = ", ".join(job.job.name for job in jobs)
         _tell(f"nothing to delete: there are no objects of {names}")

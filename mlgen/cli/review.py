@@ -97,7 +97,7 @@ def graph(file: str, form: "Format | None", output: str, **values: Any) -> None:
     chosen = form or SUFFIXES.get(ending, "mermaid")
     jobs = rendered((file,), values, totals=False).jobs
     if len(jobs) != 1:
-        raise click.UsageError(f"{file} has {len(jobs) or 'no'} jobs; a picture shows one")
+        raise click.UsageError(f"expected one job in {file}, got {len(jobs)}")
     try:
         text = drawing(jobs[0], chosen)
     except GraphvizError as error:
@@ -124,7 +124,7 @@ def diff(sides: tuple[str, ...], *, live: bool, **values: Any) -> None:
     from mlgen import diff
 
     if len(sides) != (1 if live else 2):
-        raise click.UsageError("expected NEW alone with --live" if live else "expected OLD and NEW")
+        raise click.UsageError("expected only NEW with --live" if live else "expected OLD and NEW")
     if sides.count("-") > 1:
         raise click.UsageError("only one of OLD and NEW can be -")
     options = Options(**values)

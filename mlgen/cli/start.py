@@ -43,7 +43,7 @@ def init(output: str, *, force: bool, schema: bool, **values: Any) -> None:
     from mlgen.scaffold import SCHEMA, Choices, editor_schema, job_file, job_name
 
     if output != "-" and Path(output).exists() and not force:
-        raise click.UsageError(f"{output} exists; choose another with --output, or add --force")
+        raise click.UsageError(f"{output} already exists; choose another file with --output, or add --force")
     answers = _answers(values)
     has_schema = schema and output != "-"
     defaults: dict[str, Any] = {"replicas": 1, "gpus": 0, "name": job_name(answers["image"])}
@@ -200,7 +200,7 @@ def man(name: str | None) -> None:
         inner = main.get_command(root, name)
         if inner is None:
             hint = did_you_mean(name, COMMANDS) or "mlgen --help lists all"
-            raise click.UsageError(f'there is no command "{name}"; {hint}')
+            raise click.UsageError(f'unknown command "{name}"; {hint}')
         child = click.Context(inner, parent=root, info_name=name)
         text = man.page(man.manual(inner, child), __version__)
     click.echo(text.encode(), nl=False)

@@ -185,7 +185,7 @@ def _unsuitable(path: "Path", files: "list[Path]") -> Problem | None:
         hint = f"specify a folder with {', '.join(SUFFIXES)} files"
     links = (file for file in files if file != path and file.is_symlink())
     if outside := next((file for file in links if leads_out(file, path)), None):
-        message, hint = "is a link out of the folder", "copy the file into the folder"
+        message, hint = "is a link to a file outside of the folder", "copy the file into the folder"
         return Problem((), message, "unreadable", hint, place=Place(str(outside)))
     return Problem((), message, "unreadable", hint, place=Place(str(path))) if hint else None
 

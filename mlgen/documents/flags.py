@@ -72,7 +72,7 @@ def resolved(data: Any, path: ValuePath, value: Any) -> list[Setting]:
     flags = [flag for found, items in lists.items() for flag in _flags(found, items, name)]
     if len(flags) > 1:
         places = " and ".join(dotted(flag.path) for flag in flags)
-        raise ValueError(f"the flag {name} stands at {places}; {_narrower(flags, lists, name)}")
+        raise ValueError(f"the flag {name} occurs at {places}; {_narrower(flags, lists, name)}")
     if not flags:
         return _appended(data, chosen, lists, name, text(value))
     (flag,) = flags
@@ -183,8 +183,8 @@ def _appended(
     words = [*command, *(fields.get("args") or ())]
     if text_index([word if isinstance(word, str) else "" for word in words]) is not None:
         variable = re.sub(r"\W", "_", name).upper()
-        hint = f'set a variable, spec.env.{variable}, and write "${variable}" in that text'
-        raise ValueError(f"{dotted(holder)} runs the text of a shell, which takes no flags; {hint}")
+        hint = f'set a variable, spec.env.{variable}, and write "${variable}" in the script'
+        raise ValueError(f"{dotted(holder)} runs a shell script, which takes no flags; {hint}")
     target = chosen or _last_lists(lists)[holder]
     length = len(lists.get(target, ()))
     return [((*target, length), f"--{name}"), ((*target, length + 1), value)]

@@ -81,7 +81,7 @@ def _require_plain(name: str, path: ValuePath, value: str) -> None:
     settings = ANOTHER.split(f"{name}={value}")
     if len(settings) > 1 and value[:1] not in tuple("'\"[{"):
         repeated = " ".join(f"--set '{setting}'" for setting in settings)
-        raise ValueError(f"the value has another setting in it; repeat the option: {repeated}")
+        raise ValueError(f"the value contains another setting; repeat the option: {repeated}")
     items = HELM_LIST.fullmatch(value)
     if items:
         listed = ", ".join(item.strip() for item in items[1].split(","))

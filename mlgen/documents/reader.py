@@ -224,7 +224,7 @@ class _Reader:
         hint = self.hint
         message = " ".join(str(error.problem or error.context).split())
         if message == NO_CHARACTER:
-            message, hint = "an escape sequence stands for no character", ""
+            message, hint = "an escape sequence is not a valid character", ""
         elif error.problem and error.context_mark:
             line = self._place(error.context_mark).line
             if line != self._place(mark).line:
@@ -479,7 +479,7 @@ class _Reader:
         try:
             return read(text), text
         except ValueError:
-            message = f"{text[:60]} is not {description} that a manifest can hold"
+            message = f"{text[:60]} is not {description} in JSON"
             self._note(message, hint, place)
             return text, None
 

@@ -263,7 +263,7 @@ class Reading:
         event = step.event
         if step.depth == 0:
             if self.root:
-                raise self._error(f"expected one {KIND} alone", event, HINT)
+                raise self._error(f"expected a single {KIND}", event, HINT)
             self.root = self._part(event)
             return self.root
         if step.role == "key":

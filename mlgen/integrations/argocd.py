@@ -233,7 +233,7 @@ def _value(number: int, name: str, item: Mapping[str, Any], collection: str) -> 
         isinstance(string, str) for string in strings
     )
     if of_strings and any(NO_TEXT.search(string) for string in strings):
-        message = f"{name} contains a character that no text has"
+        message = f"{name} contains an invalid character"
         hint = "remove characters such as \\u0000"
         raise MlgenError([_wrong((number, collection), message, hint)])
     if of_strings and not others:

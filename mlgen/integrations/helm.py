@@ -88,7 +88,7 @@ def post_render(lines: Iterable[bytes], options: Options) -> tuple[IO[bytes], tu
         output.write(_replaced(line, chunk, options, walk))
     if empty:
         # Helm 3 would accept an empty output, and delete the objects of the release.
-        hint = "enable something in its values, or omit --post-renderer"
+        hint = "enable a resource in its values, or omit --post-renderer"
         place = Place("<stdin>", 0)
         message = "the chart renders no manifests"
         walk.problems.append(Problem((), message, "empty", hint, place=place))

@@ -39,7 +39,7 @@ def require_workloads(workloads: Sequence[tuple[Role, Object]]) -> None:
             f"the {len(workloads):,} workloads of the job have {size >> 20:,} MiB together, the"
             f" limit is {JOB_BYTES >> 20} MiB"
         )
-        hint = "put texts that many replicas read into a volume, or use fewer replicas"
+        hint = "put large files that many replicas read into a volume, or use fewer replicas"
         raise MlgenError([Problem(("spec", "roles"), message, "too-large", hint)])
 
 

@@ -81,7 +81,7 @@ def write(name: str, texts: Iterable[str], mode: int | None = None) -> None:
     path = Path(name)
     if path.exists() and not path.is_file():
         if _is_pipe_of_another(path):
-            raise PermissionError(errno.EPERM, "it is a pipe of another user")
+            raise PermissionError(errno.EPERM, "the pipe belongs to another user")
         with path.open("w", encoding="utf-8") as file:
             file.writelines(texts)
         return

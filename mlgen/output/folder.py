@@ -104,10 +104,10 @@ def _problem(item: Object, name: str | None) -> Problem:
     """Return why an object cannot have a file: it has no name, or a name that is too long."""
     kind = item["kind"]
     if name is None:
-        message = f"this {kind} has no metadata.name, after which its file is named"
+        message = f"this {kind} needs a metadata.name, because its file is named after it"
         hint = "write its items as documents" if kind.endswith("List") else "add metadata.name"
         return Problem((), message, "no-name", hint)
-    message = f"the name of its file would have {len(name)} characters; at most {NAME_MAX} fit"
+    message = f"its file name would have {len(name)} characters; the limit is {NAME_MAX}"
     return Problem(NAME, message, "name-too-long", f"shorten it by {len(name) - NAME_MAX}")
 
 
@@ -136,7 +136,7 @@ def changes(folder: Path, rendered: Mapping[str, str]) -> Changes:
         data = _content(file)
         if data is None and file.name in rendered:
             message = "already exists, but was not written by mlgen"
-            hint = "move it away, or render to another folder"
+            hint = "move it, or render to another folder"
             problems.append(Problem((), message, "foreign-file", hint, place=Place(str(file), 0)))
         elif data is not None and data == rendered.get(file.name, "").encode():
             same.add(file.name)

@@ -48,7 +48,7 @@ TEXTS = ("annotations", "env", "labels", "nodeSelector")
 
 FIXED: Mapping[ValuePath, str] = {
     ("metadata", "name"): "the values of a combination are added to the name of the job",
-    PATH: "a matrix is not one of its own values",
+    PATH: "a matrix cannot set itself",
 }
 """Paths that a matrix cannot set, and why."""
 
@@ -357,13 +357,13 @@ def _combined(document: Document, axes: Axes) -> tuple[list[Values], list[Proble
         texts = _texts(values)
         if at[-2] == "include":
             if any(texts == others for others, _ in combined):
-                message = "the matrix has this combination already"
+                message = "duplicate combination"
                 raise _error(document, at, message, "combination", "remove it")
             combined.append((texts, values))
             continue
         left = [pair for pair in combined if not texts.items() <= pair[0].items()]
         if len(left) == len(combined):
-            message = "excludes nothing, because no combination has these values"
+            message = "has no effect, because no combination has these values"
             problem = Problem(at, message, "no-effect", "remove it", warning=True)
             warnings.append(document.located(problem))
         combined = left

@@ -96,6 +96,6 @@ def _ignored(topology: Topology) -> Iterator[Problem]:
         message = f"the workflow restarts all roles, not only {', '.join(policy.restart_scope)}"
         yield conflict(("runPolicy", "restartScope"), message, "write restartScope: All")
     if policy.metrics_port is not None:
-        message = "ignored, because the step of a workflow serves no metrics"
+        message = "ignored, because a workflow step does not serve metrics"
         hint = "use the metrics of Argo's controller"
         yield conflict(("runPolicy", "metricsPort"), message, hint)

@@ -18,7 +18,7 @@ def workload(*names):
     [
         (["models"], None),
         (["data", "model"], 'did you mean "model"?'),
-        (["data"], "write pvc: models in a volume, or remove it"),
+        (["data"], "mount it with pvc: models in a volume, or remove it"),
     ],
 )
 def test_a_claim_that_no_pod_mounts_is_a_warning(mounted, hint):

@@ -40,14 +40,14 @@ def test_rights_of_the_default_account_are_those_of_all_pods(account, transport,
 
     assert lines == [problem.place.line for problem in found]
     for problem in found:
-        assert "launcher has rights that go to all pods of the namespace" in problem.message
+        assert "launcher grants its permissions to all pods that run as the ServiceAccount default" in problem.message
 
 
 def test_whoever_creates_pods_can_do_everything_in_the_namespace():
     (problem,) = warnings((ROOT / "fixtures/elasticdl.yaml").read_text())
 
     assert problem.path == ("spec", "roles", "master")
-    assert "read every Secret of its namespace" in problem.message
+    assert "use every Secret and ServiceAccount of its namespace" in problem.message
 
 
 ESCAPES = {

@@ -35,7 +35,7 @@ def messages(**container):
     [
         ("limits", "memory", "64", "64 is 64 bytes of memory"),
         ("requests", "memory", "1", "1 is 1 byte of memory"),
-        ("limits", "memory", "500m", "500m is 0.5 byte of memory, as m means thousandths"),
+        ("limits", "memory", "500m", "500m is 0.5 byte of memory, because m means thousandths"),
         ("limits", "ephemeral-storage", "20k", "20k is 20000 bytes of ephemeral-storage"),
         ("limits", "memory", "1Mi", None),
         ("limits", "memory", "68719476736", None),
@@ -133,7 +133,7 @@ NOT_REPLACED = "Kubernetes does not replace "
         ({"args": ["$(WORLD)"], "envFrom": [{}]}, []),
         ({"command": ["sh", "-c", "echo $(date) $(hostname)"]}, []),
         ({"command": ["sh", "-c", "echo $(NODES)"]}, ["$(NODES): env does not define NODES"]),
-        ({"command": ["train", "$(hostname)"]}, ["$(hostname): there is no shell"]),
+        ({"command": ["train", "$(hostname)"]}, ["$(hostname): no shell runs the command"]),
         ({"command": ["mpirun", "bash", "-c", "echo $(hostname)"]}, []),
         ({"args": ["$(hostname)"]}, []),
         ({"env": {"PATH": "/a:$(PATH)"}}, ["$(PATH): env does not define PATH before"]),

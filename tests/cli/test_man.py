@@ -42,7 +42,7 @@ def test_an_unknown_command():
     result = man("rendr")
 
     assert (2, "") == (result.exit_code, result.stdout)
-    assert result.stderr.endswith('Error: there is no command "rendr"; did you mean "render"?\n')
+    assert result.stderr.endswith('Error: unknown command "rendr"; did you mean "render"?\n')
 
 
 def test_lines_do_not_start_with_a_macro_by_accident():

@@ -107,7 +107,7 @@ def test_the_flag_of_one_command_line_is_set(spec, path, value, expected):
             "{args: [--lr, '1'], roles: {ps: {args: [--lr, '1']}}}",
             "args.lr",
             (
-                "the flag lr stands at spec.args[0] and spec.roles.ps.args[0];"
+                "the flag lr occurs at spec.args[0] and spec.roles.ps.args[0];"
                 " write spec.args.lr or spec.roles.ps.args.lr"
             ),
         ),
@@ -115,7 +115,7 @@ def test_the_flag_of_one_command_line_is_set(spec, path, value, expected):
             "{args: [--lr, '1', --lr=2]}",
             "args.lr",
             (
-                "the flag lr stands at spec.args[0] and spec.args[2];"
+                "the flag lr occurs at spec.args[0] and spec.args[2];"
                 " write the path of its value, such as spec.args[2]"
             ),
         ),
@@ -158,16 +158,16 @@ def test_the_flag_of_one_command_line_is_set(spec, path, value, expected):
             "{command: [bash, -c], args: ['python a.py --lr 1']}",
             "args.batch-size",
             (
-                "spec runs the text of a shell, which takes no flags;"
-                ' set a variable, spec.env.BATCH_SIZE, and write "$BATCH_SIZE" in that text'
+                "spec runs a shell script, which takes no flags;"
+                ' set a variable, spec.env.BATCH_SIZE, and write "$BATCH_SIZE" in the script'
             ),
         ),
         (
             "{command: [bash, -c], roles: {ps: {args: [a]}}}",
             "spec.roles.ps.args.lr",
             (
-                "spec.roles.ps runs the text of a shell, which takes no flags;"
-                ' set a variable, spec.env.LR, and write "$LR" in that text'
+                "spec.roles.ps runs a shell script, which takes no flags;"
+                ' set a variable, spec.env.LR, and write "$LR" in the script'
             ),
         ),
     ],

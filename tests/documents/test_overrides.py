@@ -80,7 +80,7 @@ def test_a_malformed_setting_is_an_error(setting, message):
         (
             "spec.image=a,spec.args[0]=b,metadata.name=c",
             (
-                "the value has another setting in it; repeat the option:"
+                "the value contains another setting; repeat the option:"
                 " --set 'spec.image=a' --set 'spec.args[0]=b' --set 'metadata.name=c'"
             ),
         ),

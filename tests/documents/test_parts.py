@@ -155,7 +155,7 @@ def test_no_link_out_of_a_folder_is_followed(read, tmp_path, monkeypatch):
 
     Path("jobs/link.yaml").symlink_to("../secret.yaml")
     (text,) = read(("jobs",))
-    assert "jobs/link.yaml:1:1: is a link out of the folder" in str(text.problem)
+    assert "jobs/link.yaml:1:1: is a link to a file outside of the folder" in str(text.problem)
     assert ["kind: A\n"] == [text.text for text in read(("jobs/link.yaml",))]
 
 

@@ -439,12 +439,12 @@ def test_an_alias_can_be_used_twice():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: .inf", ".inf is not a number that a manifest can hold"),
-        ("a: -.INF", "-.INF is not a number that a manifest can hold"),
-        ("a: .nan", ".nan is not a number that a manifest can hold"),
-        ("a: 1e999", "1e999 is not a number that a manifest can hold"),
-        ("a: !!int x", "x is not an integer that a manifest can hold"),
-        ("a: !!bool x", "x is not a boolean that a manifest can hold"),
+        ("a: .inf", ".inf is not a number in JSON"),
+        ("a: -.INF", "-.INF is not a number in JSON"),
+        ("a: .nan", ".nan is not a number in JSON"),
+        ("a: 1e999", "1e999 is not a number in JSON"),
+        ("a: !!int x", "x is not an integer in JSON"),
+        ("a: !!bool x", "x is not a boolean in JSON"),
     ],
 )
 def test_a_value_that_json_cannot_hold_is_an_error(text, message):
@@ -520,7 +520,7 @@ def test_an_escape_sequence_that_stands_for_no_character_is_an_error(escape, loa
     problem = rejected(f'a:\n  "{escape}"\n')
 
     assert problem.startswith("job.yaml:2:")
-    assert "is not valid YAML: an escape sequence stands for no character" in problem
+    assert "is not valid YAML: an escape sequence is not a valid character" in problem
 
 
 @pytest.mark.parametrize("loader", [yaml.SafeLoader, reader.LOADER])

@@ -116,7 +116,7 @@ HINT = "run this as a function of kustomize or kpt, or pass manifests to mlgen r
         (f"{HEAD}items: {{? {{kind: b}} : c}}\n", "3:8: items: expected a list [resource-list]"),
         (f"{HEAD}items: [{{}}, a]\n", "3:13: items: expected an object, got a scalar [resource"),
         (f"{HEAD}items:\n- []\n", "4:3: items: expected an object, got a list [resource-list]"),
-        ("a: 1\n---\nb: 1\n", f"3:1: expected one ResourceList alone; {HINT} [resource-list]"),
+        ("a: 1\n---\nb: 1\n", f"3:1: expected a single ResourceList; {HINT} [resource-list]"),
         ("? {a: b}\n: c\n", f"1:1: {EXPECTED} a document without kind"),
         ("a: [\n", "2:1: is not valid YAML: "),
         ("", f"1:1: the file contains no documents; {HINT} [empty]"),

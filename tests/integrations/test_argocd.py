@@ -193,9 +193,9 @@ def test_invalid_parameters(case, app, message):
 @pytest.mark.parametrize(
     ("parameter", "message"),
     [
-        ({"name": "files", "array": ["a\0b"]}, "files contains a character that no text has"),
-        ({"name": "set", "map": {"spec.image": "\0"}}, "set contains a character that no text has"),
-        ({"name": "set", "map": {"a\ud800": ""}}, "set contains a character that no text has"),
+        ({"name": "files", "array": ["a\0b"]}, "files contains an invalid character"),
+        ({"name": "set", "map": {"spec.image": "\0"}}, "set contains an invalid character"),
+        ({"name": "set", "map": {"a\ud800": ""}}, "set contains an invalid character"),
     ],
 )
 def test_characters_that_only_json_can_have(parameter, message):
@@ -253,7 +253,7 @@ def test_defaults_of_a_site_are_in_no_link(app):
 
     assert (1, "") == (code, out)
     assert err == (
-        "../mlgen.toml:1:1: is a link, which is not followed here; replace it by the file that it"
+        "../mlgen.toml:1:1: is a symbolic link, which mlgen does not follow; replace it by the file that it"
         " leads to [unreadable]\n"
     )
 

@@ -101,7 +101,7 @@ def test_an_object_of_somebody_else_is_kept(applied, cluster, run):
 
     _, _, stderr = run("delete", "oom.yaml", "--yes")
 
-    assert "service/mem is kept: by its labels, it is not of the job\n" == stderr
+    assert "service/mem is kept: its labels belong to another job\n" == stderr
     assert ["Service/mem"] == names(cluster.objects)
 
 

@@ -135,7 +135,7 @@ def test_a_pipe_of_another_user_is_not_written(tmp_path, monkeypatch):
     os.mkfifo(tmp_path / "fifo")
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
 
-    with pytest.raises(PermissionError, match="a pipe of another user"):
+    with pytest.raises(PermissionError, match="the pipe belongs to another user"):
         write(str(tmp_path / "fifo"), "secret")
 
 

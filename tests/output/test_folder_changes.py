@@ -33,14 +33,14 @@ LONGEST = "a" * (245 - len("configmap_.yaml"))
     [
         (
             foreign(None),
-            "this ConfigMap has no metadata.name, after which its file is named; add",
+            "this ConfigMap needs a metadata.name, because its file is named after it; add",
         ),
-        (foreign(None, "PodList"), "this PodList has no metadata.name, after which its file is"),
+        (foreign(None, "PodList"), "this PodList needs a metadata.name, because its file is"),
         (foreign(None, "PodList"), "write its items as documents [no-name]"),
         (
             foreign(LONGEST + "aa"),
             (
-                "metadata.name: the name of its file would have 247 characters; at most 245 fit; "
+                "metadata.name: its file name would have 247 characters; the limit is 245; "
                 "shorten it by 2 [name-too-long]"
             ),
         ),
@@ -118,7 +118,7 @@ def test_a_file_that_mlgen_did_not_write_is_not_overwritten(name, existing):
         folder.changes(existing, {name: HEAD})
 
     assert (
-        f"{existing / name}: already exists, but was not written by mlgen; move it away, or render "
+        f"{existing / name}: already exists, but was not written by mlgen; move it, or render "
         "to another folder [foreign-file]" == str(caught.value)
     )
 

@@ -294,7 +294,7 @@ def test_a_problem_of_all_combinations_is_reported_once():
 def test_a_flag_that_is_not_clear_has_the_place_of_the_value():
     text = job("{args.lr: [1, 2]}", args=["--lr", "1", "--lr=2"])
 
-    assert error(text).startswith("job.yaml:10:22: args.lr: the flag lr stands at")
+    assert error(text).startswith("job.yaml:10:22: args.lr: the flag lr occurs at")
     assert error(job(args=["--lr"]), "args.lr=[1, 2]").startswith("--matrix: args.lr: the flag at")
 
 
