@@ -1,11 +1,12 @@
-"""mlgen renders distributed training jobs to plain Kubernetes manifests.
+"""Render distributed training jobs as plain Kubernetes manifests.
 
-The folders of this package are its architecture; data only moves to the right:
+The subpackages are the architecture. Data only moves to the right:
 
     text ─► documents ─► jobfile ──► frameworks ─► topology ─► objects ─► checks ─► output
                      └─► dialects ─┘
 
-`mlgen.pipeline` walks this way. No room reads a clock, the network or the environment.
+`mlgen.pipeline` calls these packages in this order. None of them reads a clock, the network or the
+environment.
 
 Four functions are the public API. A job is a mapping, the path of a file or folder, or text (a
 string with a line break); several jobs are a list of these. In a notebook:
@@ -25,7 +26,7 @@ string with a line break); several jobs are a list of these. In a notebook:
     >>> [item["kind"] for item in mlgen.render(job)]
     ['ConfigMap', 'Service', 'Job']
 
-In an Airflow task, which hands the objects to the Kubernetes client:
+In an Airflow task that passes the objects to the Kubernetes client:
 
     @task
     def train(learning_rate: float) -> None:
@@ -69,16 +70,18 @@ __all__ = [
 def render(
     job: "Source | Iterable[Source]", options: "Options | None" = None
 ) -> "list[dict[str, Any]]":
-    """Return the Kubernetes objects of a job, in the order in which they are applied.
-
-    Warnings go to the logger "mlgen". The objects are yours to change: no two share a part.
+    """Render a job, and log its warnings to the logger "mlgen".
 
     Args:
-        job: one job or several; custom resources of operators are accepted unchanged.
-        options: by default those of `mlgen render` without flags.
+        job: one job or several: a mapping, a path, text, or a list of these. Custom resources of
+            operators are accepted unchanged.
+        options: options of the rendering. Default: the same as `mlgen render` without flags.
+
+    Returns:
+        The Kubernetes objects, in the order of applying. You can change them: they share no data.
 
     Raises:
-        MlgenError: with every problem, each with its place.
+        MlgenError: the input is invalid. The exception contains all problems with their places.
     """
     import logging
 
@@ -89,14 +92,18 @@ def render(
 
 
 def validate(job: "Source | Iterable[Source]", options: "Options | None" = None) -> "Result":
-    """Check a job as `render` does, and return its objects, its parts and the warnings.
+    """Render a job, and return the jobs, their objects and the warnings.
 
     Args:
-        job: one job or several.
-        options: by default those of `mlgen validate` without flags.
+        job: one job or several: a mapping, a path, text, or a list of these.
+        options: options of the rendering. Default: the same as `mlgen validate` without flags.
+
+    Returns:
+        The result, with `jobs`, `objects` and `warnings`. Do not change its objects: they share
+        data.
 
     Raises:
-        MlgenError: with every problem, each with its place.
+        MlgenError: the input is invalid. The exception contains all problems with their places.
     """
     from mlgen import pipeline
     from mlgen.result import Options
@@ -105,13 +112,17 @@ def validate(job: "Source | Iterable[Source]", options: "Options | None" = None)
 
 
 def convert(resource: "Source | Iterable[Source]") -> "tuple[str, tuple[Problem, ...]]":
-    """Return the equivalent job file of a custom resource, as YAML text, and the warnings.
+    """Convert a custom resource of an operator to the equivalent job file.
 
     Args:
-        resource: one custom resource or several; all other documents pass through unchanged.
+        resource: one custom resource or several: a mapping, a path, text, or a list of these. All
+            other documents pass through unchanged.
+
+    Returns:
+        The job file as YAML text, and the warnings.
 
     Raises:
-        MlgenError: with every problem, each with its place.
+        MlgenError: the input is invalid. The exception contains all problems with their places.
     """
     from mlgen import conversion
 
@@ -119,13 +130,16 @@ def convert(resource: "Source | Iterable[Source]") -> "tuple[str, tuple[Problem,
 
 
 def site_options(folder: "str | Path" = ".") -> "Options":
-    """Return options with the defaults of `mlgen.toml`, which the functions above do not read.
+    """Read the defaults in `mlgen.toml`, which the other functions do not read.
 
-    It is looked up as by the command line: in the folder, and in those above it. To set further
-    options, use `dataclasses.replace`.
+    Args:
+        folder: folder to search first. Like the command line, mlgen then searches its parents.
+
+    Returns:
+        Options with these defaults. To set further options, use `dataclasses.replace`.
 
     Raises:
-        MlgenError: with every problem of the file, each with its place.
+        MlgenError: the file is invalid. The exception contains all problems with their places.
     """
     from pathlib import Path
 
@@ -145,7 +159,7 @@ def site_options(folder: "str | Path" = ".") -> "Options":
 
 
 def _copied(value: "Any") -> "Any":
-    """Return plain data of which nothing is shared; replicas of a role share what is equal."""
+    """Return a deep copy. In rendered objects, replicas of a role share equal parts."""
     if isinstance(value, dict):
         return {key: _copied(item) for key, item in value.items()}
     return [_copied(item) for item in value] if isinstance(value, list) else value
@@ -170,7 +184,7 @@ def _texts(source: "Source | Iterable[Source]") -> "Iterator[Text]":
 
 
 def __getattr__(name: str) -> "Any":
-    """Import the classes of the public API when they are asked for: `mlgen --help` needs none."""
+    """Import a class of the public API on first use, because `mlgen --help` needs none."""
     from importlib import import_module
 
     homes = {

@@ -82,9 +82,12 @@ def dotted(path: ValuePath) -> str:
 
 
 class Place(NamedTuple):
-    """A position in a text that the user wrote: file name, line and column (both from 1).
+    """A position in the input. `str()` returns `file:line:column`.
 
-    Line 0 stands for the file as a whole, or for a value from the command line.
+    Attributes:
+        file: file name, `<stdin>`, `<text>`, `<mapping>` or an option such as `--set`.
+        line: line number from 1. 0: the problem concerns the file as a whole or an option.
+        column: column from 1, in characters.
     """
 
     file: str
@@ -97,15 +100,16 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Problem:
-    """One error or warning.
+    """One error or warning. `str()` returns it as the command line prints it.
 
     Attributes:
-        path: the wrong value. The document that contains it maps the path to a line.
-        message: the problem, in one line.
-        code: the kind of problem.
-        hint: the fix, in one line.
-        warning: True if the manifests are rendered nevertheless.
-        place: file, line and column, once they are known.
+        path: path of the invalid value: `("spec", "roles", "worker", "args", 1)`. `()` for a
+            document.
+        message: description of the problem, in one line.
+        code: problem code, such as `unknown-role`. Its meaning does not change between versions.
+        hint: suggested fix, in one line. "" for none.
+        warning: True for a warning, which does not prevent rendering.
+        place: file, line and column. None if they are unknown.
     """
 
     path: ValuePath
@@ -140,7 +144,11 @@ def from_row(row: Mapping[str, Any], path: ValuePath, code: Code, /, **values: o
 
 
 class MlgenError(Exception):
-    """The input cannot be rendered. Carries every problem, warnings included."""
+    """Invalid input. `str()` returns all problems, one a line.
+
+    Attributes:
+        problems: all problems as `Problem`, including warnings, in the order of reporting.
+    """
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)

@@ -1,4 +1,4 @@
-"""What a caller asks for, and what it gets back."""
+"""The options of a rendering, and its result."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,22 +19,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options:
-    """Options of a rendering, besides the files.
+    """Options of a rendering, as of the command line. Immutable.
+
+    Use `dataclasses.replace` to change an option.
 
     Attributes:
-        kube_version: of the cluster, one of `kubernetes.versions.SUPPORTED`.
-        namespace: overrides the namespace of every job.
-        settings: values that override those of every job file, by path; for a custom resource,
-            those of the equivalent job file.
-        matrix: paths, each with its values; every job is rendered once for each combination. They
-            replace those of the same paths in a job file.
-        supervisor: False leaves the supervisor out of every job.
-        workflow: an Argo workflow runs each job, restarts it, cleans up and deletes it.
-        target: the GitOps tool that applies the manifests, if one does.
-        default_namespace: the namespace of a job that has none.
-        site: defaults of the fields that job files do not set; the other options here are decided
-            already.
-        only_jobs: any other object is an error, instead of passing through.
+        kube_version: Kubernetes version of the cluster, 1.31 to 1.37: a pair `(1, 34)`. As
+            `--kube-version`.
+        namespace: namespace of every job. Overrides the job file. As `--namespace`.
+        settings: values to override in every job file, as pairs of path and value:
+            `((("spec", "env", "LR"), "0.1"),)`. For a custom resource, paths of the equivalent job
+            file. As `--set`.
+        matrix: paths with their values, as pairs. Every job is rendered once for each combination.
+            A path replaces the same path of `spec.matrix`. As `--matrix`.
+        supervisor: False renders jobs without a supervisor. As `--no-supervisor`.
+        workflow: True renders for an Argo workflow, which runs, restarts and deletes the job. As
+            `mlgen argo`.
+        target: GitOps tool that applies the manifests: `"argocd"` or `"flux"`. As `--for`.
+        default_namespace: namespace of jobs that have none.
+        site: defaults from `mlgen.toml`. `site_options` sets it.
+        only_jobs: True rejects every object that is not a job. As `--only-jobs`.
     """
 
     kube_version: KubeVersion = DEFAULT
@@ -54,16 +58,18 @@ class Rendered:
     """One rendered job.
 
     Attributes:
-        file: the file that holds the job, as the user knows it.
-        document: the job file, or the equivalent job file of a custom resource.
-        job: the job with all of its policies; `topology.job` lacks those that a workflow or a
-            GitOps tool takes over.
-        kube_version: of the cluster that the objects are for.
-        objects: in the order in which they are applied.
-        prerequisites: what the objects name, and the files do not bring; () where a tool has only
-            some of the manifests that are applied together.
-        settings: lines on what the GitOps tool's own configuration needs for the job.
-        combination: of the matrix that the job is one of, if there is one.
+        file: name of the file that contains the job.
+        document: the job file, or the equivalent job file of a custom resource. `document.data` is
+            a mapping.
+        job: the job as mlgen understands it, with `name`, `namespace` and `framework`. It includes
+            policies that a workflow or a GitOps tool takes over.
+        kube_version: Kubernetes version of the objects.
+        topology: the replicas with their addresses and waits. Internal.
+        objects: Kubernetes objects, in the order of applying.
+        prerequisites: objects that the job refers to, but that the input does not contain. Empty
+            for tools that see only a part of the manifests.
+        settings: lines to add to the configuration of the GitOps tool.
+        combination: values of the matrix for this job. None without a matrix.
     """
 
     file: str
@@ -79,24 +85,28 @@ class Rendered:
 
 @dataclass(frozen=True)
 class Foreign:
-    """An object beside the jobs, such as a ConfigMap, which passes through unchanged."""
+    """An object that is not a job, such as a ConfigMap. It passes through unchanged.
+
+    Attributes:
+        document: the object as read. `document.data` is a mapping.
+    """
 
     document: "Document"
 
     @property
     def objects(self) -> tuple[Object, ...]:
-        """The object alone."""
+        """The object, as a tuple of one."""
         return (self.document.data,)
 
 
 @dataclass(frozen=True)
 class Result:
-    """All jobs and other objects of all files, in their order, and the problems.
+    """All jobs and other objects of the input, in order, and the problems.
 
     Attributes:
-        parts: what could be rendered.
-        problems: in the order of reporting.
-        invalid: the number of documents that could not be rendered.
+        parts: rendered jobs and other objects.
+        problems: warnings and errors, in the order of reporting.
+        invalid: number of documents that could not be rendered.
     """
 
     parts: tuple[Rendered | Foreign, ...]
@@ -105,25 +115,25 @@ class Result:
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
-        """The problems that do not prevent rendering."""
+        """The warnings, which do not prevent rendering."""
         return tuple(problem for problem in self.problems if problem.warning)
 
     @property
     def errors(self) -> tuple[Problem, ...]:
-        """The problems that prevent rendering; the public functions raise them instead."""
+        """The errors. Always empty here: the public functions raise them as `MlgenError`."""
         return tuple(problem for problem in self.problems if not problem.warning)
 
     @property
     def jobs(self) -> list[Rendered]:
-        """The jobs alone."""
+        """The rendered jobs, without other objects."""
         return [part for part in self.parts if isinstance(part, Rendered)]
 
     @property
     def others(self) -> list[Foreign]:
-        """The other objects alone."""
+        """The other objects, without jobs."""
         return [part for part in self.parts if isinstance(part, Foreign)]
 
     @property
     def objects(self) -> list[Object]:
-        """Every object, in the order in which they are applied."""
+        """All Kubernetes objects, in the order of applying."""
         return [item for part in self.parts for item in part.objects]

@@ -10,7 +10,7 @@ from support import ROOT
 
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
-GENERATED = {DOCS / f"reference/{name}.md" for name in ("fields", "commands", "problems")}
+GENERATED = {DOCS / f"reference/{name}.md" for name in ("fields", "commands", "problems", "python")}
 """Pages that `.ci/reference` writes; the tests of mlgen.reference run their examples."""
 
 OUTSIDE = {

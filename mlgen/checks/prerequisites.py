@@ -43,16 +43,15 @@ SSH_KEYS = {"ssh-privatekey", "ssh-publickey"}
 
 @dataclass(frozen=True)
 class Prerequisite:
-    """Something that the objects of a job name, and that is not among the manifests.
+    """An object that a job refers to, but that the manifests do not contain.
 
     Attributes:
-        kind: its kind, "scheduler" or "feature gate".
-        group: its API group; "" also for a scheduler or a gate.
-        name: of the object, scheduler or gate.
-        namespace: of the object; None if the job has none, or the kind is cluster-scoped.
-        used_by: the roles whose pods use it; `supervisor`, `tensorboard` or the name of another
-            object.
-        command: the command that creates it, with `…` for values; "" if there is none.
+        kind: kind of the object, "scheduler" or "feature gate".
+        group: API group of the kind. "" for the core group, a scheduler or a feature gate.
+        name: name of the object, scheduler or feature gate.
+        namespace: namespace of the object. None if the job has none, or the kind is cluster-scoped.
+        used_by: roles that use it. Also `supervisor`, `tensorboard` or the name of an object.
+        command: command that creates it, with `…` for values. "" if there is none.
     """
 
     kind: str

@@ -118,5 +118,10 @@ def main() -> None:
     Run mlgen COMMAND --help for examples. To look up a field, a framework or a problem code, run
     mlgen explain.
 
-    Exit status: 0 success; 1 invalid input; 2 invalid command line; 3 differences found.
+    \b
+    Exit status:
+      0  success
+      1  invalid input
+      2  invalid command line
+      3  differences found
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash

@@ -67,10 +67,13 @@ def doctor(files: tuple[str, ...], **values: Any) -> None:
     the PodSecurity level and quotas of the namespace. Dry-run the objects and pods on the API server.
     Without FILES, check versions and list optional tools.
 
-    For each missing object, print the command that creates it. The check changes nothing in the
+    For each missing object, print the command that creates it. The check does not change the
     cluster, and does not predict when pods are scheduled.
 
-    Exit status: 0 success; 1 something is missing, or invalid input.
+    \b
+    Exit status:
+      0  the cluster is ready
+      1  something is missing, or invalid input
 
     \b
     Examples:
@@ -96,8 +99,12 @@ def status(files: tuple[str, ...], *, watch: bool, **values: Any) -> None:
     run, print the reason: missing peers, scheduling, image pull errors or exit codes. Use the same
     options as for mlgen render.
 
-    Exit status: 0 all jobs are in the cluster; 1 a job is missing, or kubectl fails. For the outcome
-    of training, run mlgen wait.
+    For the outcome of training, run mlgen wait.
+
+    \b
+    Exit status:
+      0  all jobs are in the cluster
+      1  a job is missing, or kubectl fails
 
     \b
     Examples:
@@ -178,8 +185,12 @@ def wait(files: tuple[str, ...], *, timeout: float | None, **values: Any) -> Non
 
     Print each change of a job's state on stderr.
 
-    Exit status: 0 all jobs have succeeded; 1 to 125 the exit code of the first failed replica of the
-    first failed job, or 1 if the code is unknown or above 125; 124 also on --timeout.
+    \b
+    Exit status:
+      0         all jobs have succeeded
+      1 to 125  exit code of the first failed replica of the first failed job, or 1 if the code
+                is unknown or above 125
+      124       also: the --timeout has passed
 
     \b
     Examples:

@@ -113,7 +113,11 @@ def diff(sides: tuple[str, ...], *, live: bool, **values: Any) -> None:
     the commands to run. OLD and NEW are each a file, a folder, or - for stdin, with job files,
     custom resources or rendered manifests. The options apply to both. With --live, omit OLD.
 
-    Exit status: 0 no differences; 3 differences; 1 invalid input.
+    \b
+    Exit status:
+      0  no differences
+      1  invalid input
+      3  differences found
 
     \b
     Examples:

@@ -6,13 +6,14 @@ has `\` and `-` escaped, so that they are copied as they are shown.
 """
 
 import inspect
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from textwrap import wrap
 
 import click
 
 from mlgen.output import pages
+from mlgen.resources import table
 
 VERBATIM = "\b\n"
 """What click expects before a paragraph that keeps its lines."""
@@ -31,6 +32,7 @@ class Manual:
         paragraphs: the others; one with line breaks keeps its lines.
         examples: commands, one per line; "" if there are none.
         options: each as it is written, and its help.
+        shared: those of its options that several commands share, by name in `commands.json`.
         commands: its subcommands.
     """
 
@@ -40,12 +42,28 @@ class Manual:
     paragraphs: tuple[str, ...]
     examples: str
     options: tuple[tuple[str, str], ...]
+    shared: Mapping[str, tuple[str, str]]
     commands: tuple["Manual", ...]
 
     @property
     def own_options(self) -> tuple[tuple[str, str], ...]:
         """The options without --help, which every command has."""
         return tuple(option for option in self.options if not option[0].endswith("--help"))
+
+    @property
+    def unshared_options(self) -> tuple[tuple[str, str], ...]:
+        """The options that no other command shares."""
+        return tuple(each for each in self.own_options if each not in self.shared.values())
+
+    @property
+    def shared_sets(self) -> dict[str, list[str]]:
+        """The options that it shares, by the title of their set; [] for all of a set."""
+        sets = {title: [k for k in keys if k in self.shared] for title, keys in option_sets().items()}
+        return {
+            title: [] if keys == option_sets()[title] else [self.shared[key][0] for key in keys]
+            for title, keys in sets.items()
+            if keys
+        }
 
     def grouped(self, groups: Mapping[str, Collection[str]]) -> dict[str, list["Manual"]]:
         """Return the subcommands under the titles of groups, which have their names."""
@@ -63,16 +81,49 @@ def manual(command: click.Command, context: click.Context) -> Manual:
     summary, *rest = _paragraphs(command.help or "")
     examples = [text.removeprefix(EXAMPLES) for text in rest if text.startswith(EXAMPLES)]
     options = [item for item in command.get_params(context) if isinstance(item, click.Option)]
-    records = [option.get_help_record(context) for option in options]
+    pairs = [(option, option.get_help_record(context)) for option in options]
+    records = [(option, record) for option, record in pairs if record]
+    name = context.command_path.partition(" ")[2]
     return Manual(
         name=context.command_path,
         usage=" ".join((context.command_path, *command.collect_usage_pieces(context))),
         summary=summary,
         paragraphs=tuple(text for text in rest if not text.startswith(EXAMPLES)),
         examples="\n".join(map(inspect.cleandoc, examples)),
-        options=tuple(record for record in records if record),
+        options=tuple(record for _, record in records),
+        shared=dict(_shared(name, records)),
         commands=tuple(_subcommands(command, context)),
     )
+
+
+def option_sets() -> dict[str, list[str]]:
+    """Return the names of the options that several commands share, by the title of their set."""
+    rows = table("commands")
+    titled = {
+        f"{name if name == 'kubectl' else name.capitalize()} options": keys
+        for name, keys in rows["sets"].items()
+    }
+    listed = {key for keys in titled.values() for key in keys}
+    uses = [key for items in rows["commands"].values() for key in items if isinstance(key, str)]
+    others = [
+        key
+        for key, row in rows["shared"].items()
+        if key not in listed and uses.count(key) > 1 and row["names"][0].startswith("-")
+    ]
+    return {**titled, "Other common options": others}
+
+
+def _shared(
+    command: str, options: Iterable[tuple[click.Option, tuple[str, str]]]
+) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield the options of a command that others share: name in the table, and its help."""
+    rows = table("commands")
+    items = [item for item in rows["commands"].get(command, ()) if isinstance(item, str)]
+    keys = [key for item in items for key in rows["sets"].get(item, [item])]
+    for key in keys:
+        for option, record in options:
+            if rows["shared"][key]["names"][0].partition("/")[0] in option.opts:
+                yield key, record
 
 
 def _subcommands(command: click.Command, context: click.Context) -> Iterator[Manual]:

@@ -19,7 +19,7 @@ from mlgen.problems import did_you_mean
 from mlgen.reference import fields, problem_codes
 from mlgen.reference.facts import facts
 from mlgen.reference.fields import Field
-from mlgen.reference.man import Manual
+from mlgen.reference.man import Manual, option_sets
 from mlgen.topology import INDEX
 
 WIDTH = 100
@@ -27,6 +27,11 @@ MARGIN = 4
 """The number of columns of the pages, and of the margin of sections."""
 
 LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
+
+CODE = re.compile(
+    r"('[^' ]*[=*][^']*'|(?<![\w-])--?[a-z][\w-]*(?: DIR\b)?|\bspec\.[\w.=]+\w|\.mlgen/[\w.]+\w)"
+)
+"""Words in the help of an option that are code: a quoted value, an option, a path."""
 
 PLACEHOLDERS = {"<role>": "worker", "<name>": "name"}
 """Names for placeholders in examples."""
@@ -70,6 +75,12 @@ def fields_page() -> str:
     return _filled("fields.md", objects=objects, shared=shared)
 
 
+def _id(field: Field) -> str:
+    """Return the anchor of a field: `spec-roles-role-replicas`."""
+    steps = [*field.path, *(field.frameworks[:1] if field.path[1:2] == ("options",) else ())]
+    return "-".join(step.strip("<>").lower() for step in steps)
+
+
 def commands_page(manual: Manual, groups: Mapping[str, Collection[str]]) -> str:
     """Return the page of all commands.
 
@@ -77,12 +88,24 @@ def commands_page(manual: Manual, groups: Mapping[str, Collection[str]]) -> str:
         manual: of mlgen.
         groups: the titles under which its commands are, with their names.
     """
-    return _filled("commands.md", groups=manual.grouped(groups))
+    return _filled("commands.md", groups=manual.grouped(groups), common=_common(manual))
 
 
-def problems_page() -> str:
-    """Return the page of all problem codes."""
-    return _filled("problems.md", codes=map(problem_codes.explanation, problem_codes.names()))
+def _common(manual: Manual) -> dict[str, dict[str, str]]:
+    """Return the options that several commands share: name and help, by the title of their set."""
+    commands = [*manual.commands, *(inner for each in manual.commands for inner in each.commands)]
+    found = {key: pair for command in commands for key, pair in command.shared.items()}
+    return {title: dict(found[key] for key in keys) for title, keys in option_sets().items()}
+
+
+def problems_page(formats: Mapping[str, str]) -> str:
+    """Return the page of all problem codes and formats.
+
+    Args:
+        formats: the same problem in each format, by its name; `yaml` is the job file.
+    """
+    codes = [problem_codes.explanation(name) for name in problem_codes.names()]
+    return _filled("problems.md", codes=codes, formats=formats)
 
 
 def framework_block(name: str) -> str:
@@ -95,8 +118,14 @@ def _filled(template: str, **values: Any) -> str:
     """Return a page: a template with values, and what it may call."""
     functions = {
         "anchor": _anchor,
+        "cell": _cell,
+        "cells": lambda texts: ", ".join(map(_cell, texts)),
+        "help": _help,
+        "id": _id,
+        "sets": option_sets(),
         "command": problem_codes.COMMAND,
         "example": lambda field: "\n".join(_example(field)),
+        "explained": _explained,
         "flow": flow,
         "index": INDEX,
         "indented": lambda text, margin=" " * MARGIN: indent(text, margin),
@@ -104,6 +133,7 @@ def _filled(template: str, **values: Any) -> str:
         "markdown": _markdown,
         "plain": lambda text: LINK.sub(r"\1", text).replace("`", ""),
         "shared_with_roles": fields.shared_with_roles,
+        "valued": _valued,
         "wrapped": _wrapped,
     }
     text = pages.page(f"reference/{template}", **functions, **values)
@@ -140,6 +170,20 @@ def _example(field: Field) -> Iterator[str]:
         yield from (f"{rest if number else margins[-1]}{line}" for number, line in enumerate(lines))
 
 
+def _explained(field: Field) -> list[str]:
+    """Return the values of a field if its description explains each: `None: keep everything.`."""
+    every = all(f". {value}: " in field.description for value in field.values)
+    return field.values if every else []
+
+
+def _valued(field: Field) -> str:
+    """Return the description of a field for a cell, with a line for each explained value."""
+    text = _markdown(field.description)
+    for value in _explained(field):
+        text = text.replace(f". {value}: ", f".<br>{_cell(value)}: ", 1)
+    return text
+
+
 def _listed(field: Field) -> list[Field]:
     """Return the fields in a field that a page of `docs/` lists, in a section of its own."""
     return [child for child in field.children() if child.schema]
@@ -148,6 +192,23 @@ def _listed(field: Field) -> list[Field]:
 def _anchor(heading: str) -> str:
     """Return the anchor of a heading, as GitHub and MkDocs make it."""
     return "".join(c for c in heading.lower().replace(" ", "-") if c.isalnum() or c in "-_")
+
+
+def _cell(text: str) -> str:
+    """Return code for the cell of a table, in which `|` would end the cell."""
+    if "|" not in text:
+        return f"`{text}`"
+    return f"<code>{escape(text, quote=False).replace('|', '&vert;')}</code>"
+
+
+def _help(text: str) -> str:
+    """Return the help of an option for a cell: quoted words, options and paths are code."""
+    text = re.sub(r"\s+\[x>=(\d+)\]$", r" Minimum: \1.", text.replace("; x>=0]", "]"))
+    text, _, default = text.removesuffix("]").partition("  [default: ")
+    words = CODE.split(escape(text, quote=False))
+    words[1::2] = map(_cell, CODE.findall(text))
+    shown = "".join(words)
+    return f"{shown} Default: {_cell(default)}." if default else shown
 
 
 def _markdown(text: str) -> str:

@@ -4,7 +4,10 @@ import re
 from pathlib import Path
 
 import click
+from click import unstyle
+from click.testing import CliRunner
 from reference.examples import messages
+from reference.python_page import python_page
 
 from mlgen import frameworks
 from mlgen.cli import GROUPS, main
@@ -36,13 +39,31 @@ def pages(_folder=None):
     files = {
         DOCS / "reference/fields.md": texts.fields_page(),
         DOCS / "reference/commands.md": texts.commands_page(man.manual(main, context), GROUPS),
-        DOCS / "reference/problems.md": texts.problems_page(),
+        DOCS / "reference/problems.md": texts.problems_page(_formats()),
+        DOCS / "reference/python.md": python_page(),
     }
     for name in frameworks.names():
         path = DOCS / f"frameworks/{name}.md"
         if path.exists():
             files[path] = GENERATED.sub(_filled, path.read_text())
     return files
+
+
+def _formats():
+    """Return the output of `mlgen validate` for a wrong job, by the format of problems."""
+    example = problem_codes.explanation("unknown-role").wrong
+    options = {
+        "text": [],
+        "terminal": ["--color", "always"],
+        "json": ["--problems", "json"],
+        "github": ["--problems", "github"],
+    }
+    printed = {}
+    for name, words in options.items():
+        with CliRunner().isolated_filesystem():
+            Path("job.yaml").write_text(example.files["job.yaml"])
+            printed[name] = CliRunner().invoke(main, ["validate", *words, "job.yaml"]).output
+    return {"yaml": example.files["job.yaml"], **{n: unstyle(t) for n, t in printed.items()}}
 
 
 def _filled(match):

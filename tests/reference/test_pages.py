@@ -3,7 +3,9 @@
 import pytest
 from reference.examples import codes, messages
 from reference.pages import MESSAGES, pages
+from reference.python_page import FUNCTIONS, VALUES, described, properties, sections
 
+import mlgen
 from mlgen.reference import problem_codes
 from mlgen.reference.problem_codes import explanation
 
@@ -34,3 +36,23 @@ def test_every_code_says_what_it_means_and_what_to_do():
         assert text.meaning.endswith(".")
         assert text.remedy.endswith(".")
         assert len(MESSAGES.findall((problem_codes.FOLDER / f"{code}.md").read_text())) == 1
+
+
+@pytest.mark.parametrize("name", mlgen.__all__)
+def test_every_name_of_the_python_api_is_described(name):
+    """Each function and class, each parameter and field, and each return value and exception."""
+    item = getattr(mlgen, name)
+    text, entries, returns = sections(item)
+
+    assert text
+    assert all(row[-1] for row in described(item)), [r[0] for r in described(item) if not r[-1]]
+    if name in FUNCTIONS:
+        assert returns
+        assert entries["Raises"]
+    else:
+        assert all(text for *_, text in properties(item))
+
+
+@pytest.mark.parametrize("item", VALUES, ids=lambda item: item.__name__)
+def test_every_value_in_a_result_is_described(item):
+    assert all(row[-1] for row in (*described(item), *properties(item)))

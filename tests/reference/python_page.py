@@ -1,0 +1,194 @@
+"""The Python API → docs/reference/python.md, from signatures and docstrings.
+
+Docstrings have the sections Args, Attributes, Returns and Raises (Google style).
+"""
+
+import dataclasses
+import inspect
+import re
+import textwrap
+
+import mlgen
+from mlgen.checks.prerequisites import Prerequisite
+from mlgen.problems import Place
+from mlgen.result import Foreign, Rendered
+
+SECTION = re.compile(r"^(Args|Attributes|Returns|Raises):\n((?:    .*\n|\n)+)", re.MULTILINE)
+ENTRY = re.compile(r"^(\**\w+): (.*(?:\n {4,}.*)*)", re.MULTILINE)
+
+FUNCTIONS = [name for name in mlgen.__all__ if inspect.isfunction(getattr(mlgen, name))]
+CLASSES = [getattr(mlgen, name) for name in mlgen.__all__ if name not in FUNCTIONS]
+VALUES = [Rendered, Foreign, Prerequisite, Place]
+"""Classes of values in a result. They have no name in `mlgen` itself."""
+
+SHORT = {
+    "Source | Iterable[Source]": "Source, or several",
+    "dict[str, Any]": "dict",
+    "ValuePath": "tuple[str | int, ...]",
+    "Object": "dict",
+    "Target": "str",
+    "Site": "object",
+    "KubeVersion": "KubeVersion",
+    "TrainingJob": "object",
+    "Topology": "object",
+    "Document": "object",
+    "Combination": "object",
+}
+"""Types as the page writes them. `object` is a class that is not public."""
+
+INTRO = """\
+# Python API
+
+<!-- Written by .ci/reference; do not edit. -->
+
+Use mlgen from a notebook, a test or an Airflow task, without the command line.
+[Python](../integrations/python.md) has examples.
+
+```python
+import mlgen
+```
+
+These names are the public API. All other modules are private and can change in any version. The
+functions read no cluster, no network and no environment variables.
+
+A *Source* is a [job](../glossary.md#job) in one of these forms:
+
+- a mapping with the fields of a [job file](fields.md) or a custom resource
+- the path of a file or folder, as `str` or `pathlib.Path`, or `"-"` for stdin
+- text: a string with at least one line break
+"""
+
+
+def sections(item):
+    """Return the text of a docstring, and its sections: entries by name, or a text."""
+    text = inspect.cleandoc(item.__doc__ or "") + "\n"
+    parts = {name: textwrap.dedent(body) for name, body in SECTION.findall(text)}
+    entries = {
+        name: {key: _joined(value) for key, value in ENTRY.findall(body)}
+        for name, body in parts.items()
+        if name != "Returns"
+    }
+    prose = SECTION.sub("", text).strip()
+    return prose, entries, _joined(parts.get("Returns", ""))
+
+
+def _joined(text):
+    """Return a text with one line per paragraph."""
+    return "\n\n".join(" ".join(part.split()) for part in text.strip().split("\n\n"))
+
+
+def _type(annotation):
+    """Return a type as the page writes it."""
+    text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    text = re.sub(r"(?:typing\.)?Literal\[.*?\]", "str", text)
+    text = re.sub(r"\b(?:typing|collections\.abc|mlgen(?:\.\w+)*)\.(?=\w)", "", text)
+    text = text.replace('"', "").replace("'", "")
+    for long, short in SHORT.items():
+        text = re.sub(rf"(?<![\w.]){re.escape(long)}(?!\w)", short, text)
+    return text
+
+
+def _code(text):
+    """Return code for the cell of a table, in which `|` would end the cell."""
+    return f"<code>{text.replace('|', '&vert;')}</code>" if "|" in text else f"`{text}`"
+
+
+def _row(*cells):
+    return f"| {' | '.join(cells)} |"
+
+
+def described(item):
+    """Return the rows of a function's parameters or a class's fields: name, type, default, text.
+
+    The text is "" if the docstring does not describe it.
+    """
+    _, entries, _ = sections(item)
+    texts = entries.get("Args", {}) | entries.get("Attributes", {})
+    if dataclasses.is_dataclass(item):
+        rows = [(each.name, each.type, each.default) for each in dataclasses.fields(item)]
+        missing = dataclasses.MISSING
+    elif issubclass(item, tuple) if inspect.isclass(item) else False:
+        rows = [
+            (name, item.__annotations__[name], item._field_defaults.get(name, inspect._empty))
+            for name in item._fields
+        ]
+        missing = inspect._empty
+    elif inspect.isfunction(item):
+        parameters = inspect.signature(item).parameters.values()
+        rows = [(each.name, each.annotation, each.default) for each in parameters]
+        missing = inspect._empty
+    else:  # an exception
+        rows, missing = [(name, "tuple[Problem, ...]", None) for name in texts], None
+    return [
+        (name, _type(of), "" if default is missing else _default(default), _sentence(texts, name))
+        for name, of, default in rows
+    ]
+
+
+def _sentence(texts, name):
+    """Return the description of a name, with a capital letter; "" for none."""
+    text = texts.get(name, "")
+    return text[:1].upper() + text[1:]
+
+
+def _default(value):
+    """Return a default as code."""
+    return str(value) if type(value).__name__ == "KubeVersion" else repr(value)
+
+
+def properties(item):
+    """Return the rows of a class's public properties: name, type, text."""
+    return [
+        (name, _type(value.fget.__annotations__["return"]), _joined(value.__doc__ or ""))
+        for name, value in vars(item).items()
+        if isinstance(value, property) and not name.startswith("_")
+    ]
+
+
+def function(name):
+    """Return the section of a function."""
+    item = getattr(mlgen, name)
+    prose, entries, returns = sections(item)
+    signature = ", ".join(
+        parameter.name
+        + ("" if parameter.default is inspect._empty else f"={_default(parameter.default)}")
+        for parameter in inspect.signature(item).parameters.values()
+    )
+    kind = _type(inspect.signature(item).return_annotation)
+    lines = [f"### mlgen.{name}", "", "```python", f"mlgen.{name}({signature})", "```", "", prose]
+    lines += ["", "| Parameter | Type | Description |", "| --- | --- | --- |"]
+    for parameter, of, default, text in described(item):
+        end = f" Default: `{default}`." if default and "Default" not in text else ""
+        lines.append(_row(f"`{parameter}`", _code(of), text + end))
+    lines += ["", f"**Returns** {_code(kind)}: {returns}", ""]
+    raised = entries.get("Raises", {})
+    lines += [f"**Raises** `{error}`: {_sentence(raised, error)}" for error in raised]
+    return "\n".join([*lines, ""])
+
+
+def klass(item, name):
+    """Return the section of a class."""
+    prose, _, _ = sections(item)
+    lines = [f"### {name}", "", _joined(prose), ""]
+    lines += ["| Field | Type | Default | Description |", "| --- | --- | --- | --- |"]
+    for field, of, default, text in described(item):
+        shown = "" if item.__name__ == "MlgenError" or not default else _code(default)
+        lines.append(_row(f"`{field}`", _code(of), shown, text))
+    lines += [_row(f"`{field}`", _code(of), "", text) for field, of, text in properties(item)]
+    return "\n".join([*lines, ""])
+
+
+def python_page():
+    """Return docs/reference/python.md."""
+    return "\n".join(
+        [
+            INTRO,
+            "## Functions\n",
+            *map(function, FUNCTIONS),
+            "## Classes\n",
+            *(klass(item, f"mlgen.{item.__name__}") for item in CLASSES),
+            "## Values in a result\n",
+            "Functions return these. Do not create them yourself.\n",
+            *(klass(item, item.__name__) for item in VALUES),
+        ]
+    )
