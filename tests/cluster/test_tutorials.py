@@ -114,6 +114,7 @@ class Session:
 @pytest.mark.parametrize("name", TUTORIALS)
 def test_a_tutorial_works_from_start_to_end(name, tmp_path, namespace):
     page = DOCS / f"tutorials/{name}.md"
+    assert all(old in page.read_text() for old in TUTORIALS[name]), "nothing to replace"
 
     Session(page, TUTORIALS[name], tmp_path, namespace).play()
 
