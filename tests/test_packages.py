@@ -1,4 +1,4 @@
-"""The rooms of `mlgen/` and their imports are those of the table in CONTRIBUTING.md."""
+"""The packages of `mlgen/` and their imports match the table in CONTRIBUTING.md."""
 
 import ast
 import re
@@ -19,25 +19,25 @@ MODULES = {
 }
 
 PLUGINS = ("dialects", "frameworks")
-"""Rooms whose modules may import each other; horovod, for example, extends mpi."""
+"""Packages whose modules may import each other. For example, horovod extends mpi."""
 
 
 COMMON = {"bounds", "problems", "resources", "kubernetes", "documents", "jobfile", "topology"}
-"""What every room below these in the table may import; the table does not list them."""
+"""Imports that the table omits, because every package below them may import them."""
 
 
 def table():
-    """Return each room of the table in CONTRIBUTING.md, with the other rooms that it imports."""
+    """Return each package of the table in CONTRIBUTING.md, with its other imports."""
     text = (ROOT / "CONTRIBUTING.md").read_text()
     rows = re.findall(r"^\| `([\w.]+)(?:/[\w.<>]*)?` \|[^\n]*\|([^|\n]*)\|$", text, re.MULTILINE)
-    return {name.removesuffix(".py"): set(re.findall(r"`(\w+)`", rooms)) for name, rooms in rows}
+    return {name.removesuffix(".py"): set(re.findall(r"`(\w+)`", cell)) for name, cell in rows}
 
 
-ROOMS = table()
+PACKAGES = table()
 
 
-def room(module):
-    """Return the room of a module: a folder or file in `mlgen/`, or "mlgen" itself."""
+def package(module):
+    """Return the package of a module: a folder or file in `mlgen/`, or "mlgen" itself."""
     return module.split(".")[1] if "." in module else "mlgen"
 
 
@@ -55,7 +55,7 @@ def imported(tree):
 def names_imported(tree):
     """Yield the module and the name of each `from ... import ...`."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and room(node.module or "") and node.module:
+        if isinstance(node, ast.ImportFrom) and package(node.module or "") and node.module:
             yield from ((node.module, alias.name) for alias in node.names)
 
 
@@ -67,51 +67,51 @@ def ours(name):
     return {other for other in imported(parsed(name)) if other.split(".")[0] == "mlgen"}
 
 
-def test_the_table_lists_every_room():
-    assert set(ROOMS) == {room(name) for name in MODULES} - {"__main__"}
+def test_the_table_lists_every_package():
+    assert set(PACKAGES) == {package(name) for name in MODULES} - {"__main__"}
 
 
-@pytest.mark.parametrize("name", ROOMS)
-def test_a_room_imports_what_the_table_says(name):
+@pytest.mark.parametrize("name", PACKAGES)
+def test_a_package_imports_only_packages_in_its_row(name):
     imports = {
-        room(other) for module in MODULES if room(module) == name for other in ours(module)
+        package(other) for module in MODULES if package(module) == name for other in ours(module)
     } - {name}
 
-    assert ROOMS[name] in (imports - COMMON, {"any"})
+    assert PACKAGES[name] in (imports - COMMON, {"any"})
 
 
-def test_rooms_import_only_rooms_above_them_in_the_table():
+def test_packages_import_only_packages_above_them_in_the_table():
     """Imports have no cycles, and the table reads in the direction of the data flow."""
-    order = list(ROOMS)
+    order = list(PACKAGES)
 
     for module in set(MODULES) - {"mlgen.__main__"}:
         below = [
             other
-            for other in map(room, ours(module))
-            if other != room(module) and order.index(other) > order.index(room(module))
+            for other in map(package, ours(module))
+            if other != package(module) and order.index(other) > order.index(package(module))
         ]
         assert [] == below, module
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_no_private_name_is_imported_across_rooms(name):
+def test_no_private_name_is_imported_across_packages(name):
     private = [
         f"{module}.{imported_name}"
         for module, imported_name in names_imported(parsed(name))
         if module.split(".")[0] == "mlgen"
-        and room(module) != room(name)
+        and package(module) != package(name)
         and any(re.match(r"_[^_]", part) for part in (*module.split("."), imported_name))
     ]
 
     assert [] == private
 
 
-@pytest.mark.parametrize("name", [name for name in ROOMS if name not in PLUGINS])
-def test_modules_of_a_room_have_no_circular_imports(name):
+@pytest.mark.parametrize("name", [name for name in PACKAGES if name not in PLUGINS])
+def test_modules_of_a_package_have_no_circular_imports(name):
     graph = {
-        module: {other for other in ours(module) if room(other) == name and other != module}
+        module: {other for other in ours(module) if package(other) == name and other != module}
         for module in MODULES
-        if room(module) == name
+        if package(module) == name
     }
     entry = f"mlgen.{name}"
     for imports in graph.values():
@@ -130,7 +130,7 @@ def test_a_framework_uses_neither_yaml_nor_kubernetes_objects(name):
     assert set() == texts & {"apiVersion", "kind", "metadata", "StatefulSet", "ConfigMap"}
 
 
-@pytest.mark.parametrize("name", [n for n in MODULES if room(n) not in PLUGINS])
+@pytest.mark.parametrize("name", [n for n in MODULES if package(n) not in PLUGINS])
 def test_only_frameworks_and_dialects_mention_a_framework(name):
     texts = {
         node.value
@@ -148,11 +148,11 @@ def test_templates_do_not_mention_a_framework():
 
 @pytest.mark.parametrize("module", ["yaml", "ruamel", "jinja2", "jsonschema"])
 def test_slow_modules_are_imported_inside_functions(module):
-    """Late imports keep `mlgen --help` fast. Who reads documents needs the parser of YAML."""
+    """Late imports keep `mlgen --help` fast. Only `documents` always needs the YAML parser."""
     early = [
         name
         for name in MODULES
-        if (module, room(name)) != ("yaml", "documents")
+        if (module, package(name)) != ("yaml", "documents")
         for node in parsed(name).body
         if isinstance(node, (ast.Import, ast.ImportFrom))
         and module in {n.split(".")[0] for n in imported(ast.Module([node], []))}
