@@ -1,7 +1,8 @@
 """Linters of other projects, on the manifests of all fixtures.
 
-docs/guides/security.md explains each finding in one of two tables: findings about objects that mlgen
-adds, and findings that a job file can avoid. A test fails if a finding is missing there, or obsolete.
+docs/guides/security.md explains each finding in one of two tables: findings about objects that
+mlgen adds, and findings that a job file can avoid. A finding that is missing there, or obsolete,
+fails.
 """
 
 import json
