@@ -1,4 +1,4 @@
-"""The packages of `mlgen/` import only what the table in CONTRIBUTING.md lists."""
+"""The packages of `mlgen/` and their imports match the table in CONTRIBUTING.md."""
 
 import ast
 import re
@@ -19,20 +19,18 @@ MODULES = {
 }
 
 PLUGINS = ("dialects", "frameworks")
-"""Packages whose modules may import each other; horovod, for example, extends mpi."""
+"""Packages whose modules may import each other. For example, horovod extends mpi."""
 
 
 COMMON = {"bounds", "problems", "resources", "kubernetes", "documents", "jobfile", "topology"}
-"""What every package below these in the table may import; the table does not list them."""
+"""Imports that the table omits, because every package below them may import them."""
 
 
 def table():
-    """Return each package of the table in CONTRIBUTING.md, with the other packages it imports."""
+    """Return each package of the table in CONTRIBUTING.md, with its other imports."""
     text = (ROOT / "CONTRIBUTING.md").read_text()
     rows = re.findall(r"^\| `([\w.]+)(?:/[\w.<>]*)?` \|[^\n]*\|([^|\n]*)\|$", text, re.MULTILINE)
-    return {
-        name.removesuffix(".py"): set(re.findall(r"`(\w+)`", imports)) for name, imports in rows
-    }
+    return {name.removesuffix(".py"): set(re.findall(r"`(\w+)`", cell)) for name, cell in rows}
 
 
 PACKAGES = table()
@@ -74,7 +72,7 @@ def test_the_table_lists_every_package():
 
 
 @pytest.mark.parametrize("name", PACKAGES)
-def test_a_package_imports_what_the_table_says(name):
+def test_a_package_imports_only_packages_in_its_row(name):
     imports = {
         package(other) for module in MODULES if package(module) == name for other in ours(module)
     } - {name}
@@ -150,7 +148,7 @@ def test_templates_do_not_mention_a_framework():
 
 @pytest.mark.parametrize("module", ["yaml", "ruamel", "jinja2", "jsonschema"])
 def test_slow_modules_are_imported_inside_functions(module):
-    """Late imports keep `mlgen --help` fast. Who reads documents needs the parser of YAML."""
+    """Late imports keep `mlgen --help` fast. Only `documents` always needs the YAML parser."""
     early = [
         name
         for name in MODULES

@@ -1,6 +1,7 @@
 """The program installed from the wheel is the same as that in the checkout."""
 
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -86,9 +87,29 @@ def test_the_wheel_declares_its_dependencies_and_the_command(wheel):
         (scripts,) = (n for n in archive.namelist() if n.endswith(".dist-info/entry_points.txt"))
         about, commands = archive.read(metadata).decode(), archive.read(scripts).decode()
 
+    assert "\nName: mlgen-k8s\n" in about
     assert "mlgen = mlgen.__main__:main" in commands
     for name in ("click", "jinja2", "jsonschema", "pyyaml"):
         assert f"Requires-Dist: {name}" in about.lower().replace("requires-dist", "Requires-Dist")
+
+
+INSTALLS = re.compile(
+    r"\b(?:pip|pipx|uv) (?:[^&|;`\n]* )?install (?:[^&|;`\n]* )?['\"]?mlgen\b(?![-./])"
+    r"|uvx mlgen\b(?!-)"
+)
+"""Commands for another project: on the package index, `mlgen` is not this one."""
+
+
+def test_no_text_installs_the_package_of_another_project():
+    folders = ("docs", "mlgen", "schemas", "templates", "integrations", ".ci", ".github")
+    paths = [
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        *(f for d in folders for f in files(ROOT / d)),
+    ]
+    texts = {path: path.read_text(errors="ignore") for path in paths if path.suffix != ".png"}
+
+    assert {} == {path: line for path, text in texts.items() for line in INSTALLS.findall(text)}
 
 
 def test_the_installed_program_renders_the_same_from_any_folder(installed, render, tmp_path):

@@ -1,7 +1,8 @@
 """Linters of other projects, on the manifests of all fixtures.
 
-docs/guides/security.md explains each finding in one of two tables: of what mlgen adds, and of what a job
-file can set. A finding that is not there, and one that no linter has any more, fails.
+docs/guides/security.md explains each finding in one of two tables: findings about objects that
+mlgen adds, and findings that a job file can avoid. A finding that is missing there, or obsolete,
+fails.
 """
 
 import json
