@@ -136,7 +136,7 @@ def _stranger(old: Object, new: Object) -> str:
     if JOB in before:
         owner = str(before[JOB])
         return "" if owner in (after.get(JOB), after.get(INSTANCE)) else f"the job {owner}"
-    return "no job of mlgen" if JOB in after and "uid" in old["metadata"] else ""
+    return "another application" if JOB in after and "uid" in old["metadata"] else ""
 
 
 def _is_program(item: Object, change: Change) -> bool:
@@ -158,7 +158,7 @@ def _reasons(refused: Sequence[tuple[str, Rule]]) -> str:
 def _hint(item: Object, certain: Sequence[tuple[str, Rule]]) -> str:
     """Return how to get a rejected change into the cluster."""
     if group_kind(item) == CLAIM:
-        return "use a claim with another name: deleting this one may delete its data"
+        return "use a PersistentVolumeClaim with another name: deleting this one may delete its data"
     hints = dict.fromkeys(rule.hint for _, rule in certain)
     if all(hints):
         return "; ".join(hints)
@@ -169,7 +169,7 @@ def _hint(item: Object, certain: Sequence[tuple[str, Rule]]) -> str:
     for tool in tools().values():
         name, word = tool["force"]
         if word in str(annotations.get(name)).split(","):
-            return f"{delete}; {tool['title']} does so itself ({name}: {word})"
+            return f"{delete}; {tool['title']} does this automatically ({name}: {word})"
     if has_pods and job_name(item):
         return f"{delete}; or set metadata.nameSuffix: hash, so that each change is a new job"
     return delete
@@ -220,10 +220,10 @@ def _summary(entries: Sequence[Entry]) -> str:
         counts[entry.verdict] = counts.get(entry.verdict, 0) + len(entry.objects)
     if "taken" in counts:
         names = f"{counts['taken']} name{'s' if counts['taken'] > 1 else ''}"
-        return f"do not apply it: {names} would be taken from others; rename the job or its roles\n"
+        return f"do not apply it: {names} already in use by others; rename the job or its roles\n"
     rejected = [item for entry in entries if entry.verdict == "rejected" for item in entry.objects]
     if not rejected:
-        heading = "no change is certain to be" if "uncertain" in counts else "no change will be"
+        heading = "no change will certainly be" if "uncertain" in counts else "no change will be"
         parts = [f"{counts[name]} {word}" for name, word in COUNTED.items() if name in counts]
         return f"{heading} rejected: {', '.join(parts)}\n"
     total = sum(counts.values()) - counts.get("removed", 0)

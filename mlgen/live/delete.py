@@ -162,7 +162,7 @@ def _wait(kubectl: Kubectl, namespace: str, instance: str, tell: Tell) -> None:
             return
         if waited >= shown:
             more = f" and {len(pods) - 1} more" if len(pods) > 1 else ""
-            tell(f"waiting for the end of {pods[0]}{more}")
+            tell(f"waiting for {pods[0]}{more} to terminate")
             shown = waited + SHOWN
         sleep(PAUSE)
         waited += PAUSE

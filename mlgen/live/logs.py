@@ -143,7 +143,7 @@ def _previous(request: Request, now: Moment) -> tuple[Object, list[str]]:
         return pod, ["--previous"]
     if older:
         return older[0], []
-    text = f"{pod['metadata']['name']} is the first pod of {request.replica} that is still there"
+    text = f"{pod['metadata']['name']} is the oldest pod of {request.replica} that still exists"
     message = f"{text}, and its container {now.container} was not restarted"
     raise MlgenError([Problem((), message, "unknown-value", "omit --previous")])
 
@@ -176,7 +176,7 @@ def no_pod(snapshot: Snapshot, request: Request) -> MlgenError:
         return MlgenError([not_found(request.rendered, present.namespace, request.options)])
     does = next((each.pods for each in present.roles if each.role == request.replica.role), "")
     details = "; ".join(filter(None, (present.phase, present.message)))
-    message = f"{request.replica} has no pod: its role has {does}, the job is {details}"
+    message = f"{request.replica} has no pod; role: {does}; job: {details}"
     return MlgenError([Problem((), shortened(message), "kubectl", "see mlgen status")])
 
 

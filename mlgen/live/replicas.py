@@ -56,10 +56,10 @@ def select(jobs: Sequence[Rendered], name: str | None) -> Rendered:
     """
     names = [job.job.name for job in jobs]
     if name is None and len(jobs) > 1:
-        raise _unknown(f"there are {len(jobs)} jobs", f"use --job with {', '.join(names)}")
+        raise _unknown(f"expected one job, got {len(jobs)}", f"use --job with {', '.join(names)}")
     found = [job for job in jobs if name in (None, job.job.name, job.job.part_of)]
     if not found:
-        raise _unknown(f'--job: there is no job "{name}"', choice(str(name), names))
+        raise _unknown(f'--job: no job "{name}" found', choice(str(name), names))
     return found[0]
 
 
@@ -106,7 +106,7 @@ def by_index(rendered: Rendered, role: str, index: int) -> Replica:
     every = replicas(rendered)
     own = {each.index: each for each in every if each.role == role} or _merged(rendered, role)
     if not own and role in rendered.job.roles:
-        hint = "the program starts them itself; see kubectl get pods"
+        hint = "the program creates them; see kubectl get pods"
         raise _unknown(f"--role: {role} of {rendered.job.name} has no rendered replicas", hint)
     if not own:
         names = [each.name for each in rendered.topology.roles]

@@ -36,9 +36,9 @@ Phase = Literal["NotFound", "Suspended", "Pending", "Running", "Restarting", "Su
 ENDED = ("Succeeded", "Failed")
 
 STEPS = {
-    "Stopping": "waits for its pods to end",
-    "BackingOff": "starts again after a pause",
-    "Starting": "starts again",
+    "Stopping": "waiting for pods to terminate",
+    "BackingOff": "restarting after a delay",
+    "Starting": "restarting",
 }
 """What a restart of the job does, by the phase of the supervisor (mlgen/runtime/decide.py)."""
 
@@ -325,7 +325,7 @@ def _phase(snapshot: Snapshot, record: status.State | None) -> tuple[Phase, floa
     if record and record.phase in STEPS:
         phase, message = "Restarting", f"{status.why(record)}; {STEPS[record.phase]}"
     elif present and all(is_suspended(each) for each in present) and not _is_held(snapshot):
-        return "Suspended", 0.0, "the job is suspended: runPolicy.suspend, or a queue", 0
+        return "Suspended", 0.0, "suspended by runPolicy.suspend or a queue", 0
     elif any(each["status"].get(key) for each in present for key in ("ready", "succeeded")):
         phase, message = "Running", ""
     elif record and snapshot.seen.status.get("Restarting", "").startswith("True "):
@@ -499,7 +499,7 @@ def waits_for(waits: Sequence[Wait], there: Mapping[bool, Replicas]) -> str:
         there: what `addressed` returns; a condition may be that a replica is ready.
     """
     if not waits:  # a pod that an earlier version of mlgen has rendered
-        return "waits for its peers, as its container wait-for-peers logs"
+        return "waits for its peers; see the log of the container wait-for-peers"
     peers = [
         ((wait.role, wait.hosts.first + number), wait.started)
         for wait in waits

@@ -81,7 +81,7 @@ def persistent(kubectl: Kubectl, jobs: Sequence[Rendered], tell: Tell) -> list[S
             sleep(PAUSE)
             continue
         if told:
-            tell("the cluster answers again")
+            tell("the API server is reachable again")
         return found
 
 
@@ -143,7 +143,7 @@ def wait(
         return last, over[0].exit_status
     if unsuccessful:
         names = ", ".join(each.name for each in unsuccessful)
-        tell(f"timed out: {names} has not ended")
+        tell(f"timed out; not finished: {names}")
     return last, TIMED_OUT if unsuccessful else 0
 
 

@@ -124,7 +124,7 @@ def stranger(observed: Object, job: str) -> str:
     owner = (observed["metadata"].get("labels") or {}).get(JOB)
     if owner == job:
         return ""
-    return f"the job {owner}" if owner else "no job of mlgen"
+    return f"the job {owner}" if owner else "another application"
 
 
 def condition(observed: Object, name: str, status: str = "True") -> Object | None:

@@ -47,8 +47,8 @@ DEADLINE = 124
 """The exit code of a job that has exceeded its deadline."""
 
 EARLY = (
-    "it exited with 0, so its Job is complete and cannot be resumed, although training may not be"
-    " (a program that is told to end should not exit with 0)"
+    "it exited with 0 on SIGTERM, so its Job is complete and cannot be resumed"
+    " (exit with another code on SIGTERM)"
 )
 """What is known of a Job that is complete because a replica that was told to end exited with 0."""
 
@@ -101,7 +101,7 @@ def decide(plan: Plan, seen: Seen, now: float) -> Decision:
         if stops != is_suspended(observed) and (stops or _is_due(plan, seen, state, item)):
             actions.append(_switch(item, observed, state, on=not stops))
         elif state.phase == "BackingOff" and (patch := forgotten(plan, item, observed)):
-            actions.append(_patch(item, observed, patch, "starting again all replicas of"))
+            actions.append(_patch(item, observed, patch, "restarting all replicas of"))
     times = [time for time in (state.until, state.settled) if time]
     if state.phase == "Stopping":  # of a pod on a lost node, nothing is heard
         times += [at for _, pod in pods_of(plan.gang, seen) if (at := stuck_at(pod)) >= now]
@@ -169,7 +169,7 @@ def _ends(plan: Plan, seen: Seen, state: State, now: float) -> Iterator[tuple[in
         yield 1, "NameCollision", f"{name} exists, and belongs to {job}; choose another name"
     missing, names = _missing(plan, seen), ", ".join(_missing(plan, seen) or plan.deciding)
     if state.uid and (missing or _uid(plan, seen) != state.uid):
-        yield 1, "JobDeleted", f"{names} was deleted by hand"
+        yield 1, "JobDeleted", f"{names} was deleted by another client"
     if missing and now > state.first + MISSING_SECONDS:
         yield 1, "JobNotCreated", f"{names} does not exist after {MISSING_SECONDS:.0f} s"
     yield from ends_of_jobs(plan, seen, state)
@@ -182,8 +182,8 @@ def _ends(plan: Plan, seen: Seen, state: State, now: float) -> Iterator[tuple[in
     bound = plan.pending_seconds + (JOB_BACKOFF if failed else 0.0)
     if state.short and now >= state.short + bound:
         names, waited = ", ".join(short_of_pods(plan, seen, now)), now - state.short
-        text = f"pods of {names} cannot be created for {waited:.0f} s, see its events"
-        yield 1, "PodsNotCreated", f"{text}; the bound is runPolicy.giveUpAfter.pendingSeconds"
+        text = f"pods of {names} could not be created for {waited:.0f} s; see its events"
+        yield 1, "PodsNotCreated", f"{text}; limit: runPolicy.giveUpAfter.pendingSeconds"
     blocked = obstacle(plan, seen, now) if state.phase in ACTIVE else None
     if blocked:
         yield blocked

@@ -68,7 +68,7 @@ class Failure:
         """What has happened, in words."""
         if self.kind == EXIT:
             why = "" if self.reason == "Error" else f" ({self.reason})"
-            return f"{self.pod} exited with {self.code}{why}"
+            return f"{self.pod} exited with code {self.code}{why}"
         verb = "was disrupted" if self.kind == DISRUPTION else "was rejected by the kubelet"
         return f"{self.pod}{self.node and f' on {self.node}'} {verb}: {self.reason}"
 
@@ -207,7 +207,7 @@ def obstacle(plan: Plan, seen: Seen, now: float) -> tuple[int, str, str] | None:
         if pod["status"].get("phase") in ("Pending", "Running") and not is_deleted(pod):
             for code, reason, text, field in _obstacles(plan, item, pod, now):
                 name = pod["metadata"]["name"]
-                return code, reason, f"{name} {text}; the bound is runPolicy.giveUpAfter.{field}"
+                return code, reason, f"{name} {text}; limit: runPolicy.giveUpAfter.{field}"
     return None
 
 
@@ -223,14 +223,14 @@ def _obstacles(
     since = max(filter(None, times), default=pod["metadata"]["creationTimestamp"])
     waited = now - seconds(since)  # since the last thing that has happened to the pod
     if gate and waited >= plan.pending_seconds:
-        text = f"is not scheduled for {waited:.0f} s: {gate.get('message', '')}"
+        text = f"was not scheduled for {waited:.0f} s: {gate.get('message', '')}"
         yield 1, "Unschedulable", text, "pendingSeconds"
     for each in containers(pod):
         reason, restarts = each["state"].get("waiting", {}).get("reason"), each["restartCount"]
         crashes = reason == "CrashLoopBackOff" and item.kind == "StatefulSet"  # Jobs have a limit
         if plan.crashes and crashes and restarts >= plan.crashes:
             code = last_end(each).get("exitCode", 0)
-            yield code or 1, reason, f"crashed {restarts} times, last with code {code}", "crashes"
+            yield code or 1, reason, f"crashed {restarts} times, most recently with exit code {code}", "crashes"
         if plan.image_seconds and reason in NO_START and waited >= plan.image_seconds:
             what = f"cannot pull {each['image']}" if "Image" in reason else f"has a {reason}"
             text = f"{what} for {waited:.0f} s"
@@ -238,5 +238,5 @@ def _obstacles(
     # The kubelet mounts volumes before that (pkg/kubelet/kubelet.go, SyncPod).
     mounted = condition(pod, "PodReadyToStartContainers", "False")
     if plan.image_seconds and mounted and not gate and waited >= plan.image_seconds:
-        text = f"cannot mount its volumes or set up its network for {waited:.0f} s, see its events"
+        text = f"could not mount its volumes or set up its network for {waited:.0f} s; see its events"
         yield 1, "PodNotReadyToStart", text, "imagePullSeconds"

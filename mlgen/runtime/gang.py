@@ -211,10 +211,10 @@ def _refused(plan: Plan, seen: Seen, state: State, now: float) -> State:
             continue
         succeeded = observed["status"].get("succeeded")
         if succeeded and (ending(observed) or not lowest_succeeded(observed)):
-            text = f"replica 0 of {item.name} has already succeeded, and would not run again"
-            text += " (a program that is told to end should not exit with 0)"
+            text = f"replica 0 of {item.name} has already succeeded, so it would not run again"
+            text += " (exit with another code on SIGTERM)"
         elif QUEUE in observed["metadata"].get("labels", {}):
-            text = f"Kueue alone suspends and resumes {item.name}"
+            text = f"only Kueue may suspend and resume {item.name}"
         if text:
             code = (state.cause and state.cause.code) or DISRUPTED
             return ended(state, now, code, "RestartRefused", f"{job_status.why(state)}; {text}")

@@ -91,7 +91,7 @@ class Changes:
 
     def refused(self, data: Mapping[str, str]) -> dict[str, str]:
         """Return why workloads cannot be changed, by their names."""
-        again = "another client changes it back each time"
+        again = "another client keeps reverting the change"
         tries = self._of(data).items()
         return {
             key.rpartition(" ")[2]: problem or again

@@ -106,7 +106,7 @@ class Step:
             self._sleep(POLL_SECONDS)
         wait = min(before.until - self._clock(), LONGEST)
         if wait > 0:
-            log_line(f"the next attempt begins in {wait:.0f} s")
+            log_line(f"the next attempt starts in {wait:.0f} s")
             self._sleep(wait)
         for document in documents(manifests):
             self._ask(partial(self._apply, document), NOT_FOUND)
@@ -316,7 +316,7 @@ def main(arguments: Sequence[str], env: Mapping[str, str]) -> int:
     if code or arguments[0] == "Succeeded":
         return code
     # `argo retry` keeps the nodes that have succeeded, and runs the others again.
-    tell("cleaned up; fails because the step has failed, so that argo retry runs it again")
+    tell("cleaned up; exiting with 1 because the step failed, so that argo retry repeats it")
     return 1
 
 

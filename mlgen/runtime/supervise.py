@@ -171,7 +171,7 @@ class Supervisor:
                 self._store(dict(known), version)
                 return None
             if not status.is_stored(data, self._plan.run):
-                self._log(f"{self._status} is that of another run")
+                self._log(f"{self._status} belongs to another run")
                 sys.exit(OWN_FAILURE)
         self.data = data
         return version
@@ -248,7 +248,7 @@ class Supervisor:
                 found = self._client.get(kind, name)
                 uid = found["metadata"]["uid"]
                 if owner := stranger(found, self._plan.job):
-                    self._log(f"passed over: it belongs to {owner}")
+                    self._log(f"skipped: it belongs to {owner}")
                     return 1.0
             if action.patch:
                 self._patch(action, action.patch)
@@ -259,7 +259,7 @@ class Supervisor:
             if error.code not in (NOT_FOUND, *REFUSED) or TERMINATING in str(error):
                 raise
             problem = str(error) if error.code != NOT_FOUND else ""
-            self._log(f"passed over: {error}")
+            self._log(f"skipped: {error}")
         if finish is None:
             self._changes.add(action, self._clock(), problem)
         return 1.0
@@ -273,7 +273,7 @@ class Supervisor:
             except ApiError as problem:
                 if problem.code not in REFUSED:
                     raise
-                self._log(f"passed over: {problem}")
+                self._log(f"skipped: {problem}")
             else:
                 return
         self._client.patch(action.kind, action.name, body, action.subresource)

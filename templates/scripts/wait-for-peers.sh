@@ -55,7 +55,7 @@ pause() {
 }
 
 command -v nc >/dev/null || {
-  echo "this image has no nc; set spec.helpers.waitImage to an image that has it" >&2
+  echo "nc not found; set spec.helpers.waitImage to an image that includes nc" >&2
   exit 127
 }
 start=$(date +%s) missing='' told='' total=0

@@ -277,7 +277,7 @@ def test_a_permanent_exit_code_is_not_retried(workflows):
     conditions = workflows.conditions("permanent")
     assert {"Created True", "Running False"} <= {*conditions}
     assert conditions[-1] == "Failed True"
-    assert "exited with 42" in workflows.recorded("permanent")["Failed"]
+    assert "exited with code 42" in workflows.recorded("permanent")["Failed"]
 
 
 @pytest.fixture(scope="module")
@@ -595,7 +595,7 @@ def test_attempts_back_off_and_stop_at_the_limit(workflows):
     first, second = gaps(workflows.starts("limit"))
     assert first >= 10
     assert second >= 20
-    text = "exited with 143 after 2 restarts (runPolicy.backoffLimit)"
+    text = "exited with code 143 after 2 restarts (runPolicy.backoffLimit)"
     assert workflows.attempts("limit")[-1]["message"].endswith(text)
     assert "BackoffLimitExceeded: limit-worker-0-" in workflows.recorded("limit")["Failed"]
 
@@ -671,6 +671,6 @@ def test_a_crash_looping_server_ends_training(workflows):
 
     code, message = workflows.only_attempt("crash")
     assert code == "3"
-    assert "crash-server-0 crashed 2 times, last with code 3" in message
+    assert "crash-server-0 crashed 2 times, most recently with exit code 3" in message
     assert "CrashLoopBackOff" in workflows.recorded("crash")["Failed"]
     workflows.namespace.until("no pod runs", lambda: not workflows.active("crash"))

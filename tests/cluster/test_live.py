@@ -185,7 +185,7 @@ def restarting(commands, namespace):
     def page():
         stdout = commands.run("status", jobs=["gang"])[1]
         row = stdout.splitlines()[1]
-        return stdout if "exited with 137" in row and "Restarting" in row else None
+        return stdout if "exited with code 137" in row and "Restarting" in row else None
 
     stdout = namespace.until("the gang restarts", page)
     assert "gang-rank-1-" in stdout

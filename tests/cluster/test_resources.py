@@ -119,7 +119,7 @@ def test_a_jobset_restarts_or_fails_by_its_failure_policy(jobsets, name, restart
     assert jobsets.ended(f"{name}-supervisor")["type"] == "Failed"
     assert jobsets.record(name)["restarts"] == restarts
     _, _, message = jobsets.conditions(name)["Failed"]
-    assert f"exited with {code}" in message
+    assert f"exited with code {code}" in message
     assert not jobsets.active(name)
 
 
@@ -142,7 +142,7 @@ def test_a_volcano_job_restarts_or_aborts_by_its_policies(volcano_jobs, name, re
     assert volcano_jobs.record(name)["restarts"] == restarts
     _, _, message = volcano_jobs.conditions(name)["Failed"]
     assert f"{name}-worker-1" in message
-    assert f"exited with {code}" in message
+    assert f"exited with code {code}" in message
     assert not volcano_jobs.active(name)
 
 

@@ -122,7 +122,7 @@ def test_the_exit_code_of_the_first_replica_that_fails_counts(namespace):
 
     assert (killed["restarts"], killed["Succeeded"].split()[0]) == ("1", "True")
     assert (permanent["restarts"], permanent["Failed"].split()[0]) == ("0", "True")
-    assert "exited with 42" in permanent["Failed"]
+    assert "exited with code 42" in permanent["Failed"]
     assert namespace.ended("permanent-worker")["type"] == "Failed"
 
 
@@ -131,7 +131,7 @@ def test_a_gang_fails_after_the_last_restart(namespace):
 
     assert record["restarts"] == "1"
     assert "BackoffLimitExceeded: limit-worker-1-" in record["Failed"]
-    assert "exited with 137" in record["Failed"]
+    assert "exited with code 137" in record["Failed"]
     assert namespace.ended("limit-worker")["type"] == "Failed"
     assert "killed\n" in [namespace.log(pod) for pod in namespace.pods("limit-worker")]
 

@@ -121,7 +121,7 @@ def test_it_waits_for_the_pods(applied, cluster, run):
 
     cluster.steps = [lambda: None, gone]
 
-    assert "waiting for the end of pod/p-0 and 1 more\n" == run("delete", "oom.yaml", "--yes")[2]
+    assert "waiting for pod/p-0 and 1 more to terminate\n" == run("delete", "oom.yaml", "--yes")[2]
 
 
 def test_a_kind_without_a_definition_is_not_there(cluster, run, tmp_path):

@@ -71,7 +71,7 @@ def test_everything_is_there(healthy, run, snapshot):  # noqa: ARG001
 @pytest.mark.parametrize(
     ("served", "status", "row"),
     [
-        (["podgroups.scheduling.k8s.io"], 0, "enabled in the API server; enable it in the scheduler"),
+        (["podgroups.scheduling.k8s.io"], 0, "enabled in the API server; the scheduler also needs it"),
         ([], 1, "the cluster does not serve podgroups.scheduling.k8s.io, for PodGroup mnist: --"),
     ],
 )
@@ -150,7 +150,7 @@ def test_what_cannot_be_read_is_a_note(healthy, run, snapshot):
             [named("q", spec={"hard": {"pods": "50"}})],
             "ok ResourceQuota q pods: 0 of 50 used",
         ),
-        ("get leases", [], "warning scheduler volcano not found"),
+        ("get leases", [], "warning scheduler volcano not detected"),
     ],
 )
 def test_one_thing_is_wrong(healthy, run, command, answer, row):
@@ -188,7 +188,7 @@ def test_a_job_that_is_there_and_has_changed(healthy, run):
     status, stdout, _ = run("doctor", "needs.yaml")
 
     assert 0 == status
-    assert "and some of the changed fields are immutable: mlgen diff --live needs.yaml" in stdout
+    assert "and immutable fields differ: mlgen diff --live needs.yaml" in stdout
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_without_the_right_to_create_pods(healthy, run):
     status, stdout, _ = run("doctor", "needs.yaml")
 
     assert 0 == status
-    assert "you are not allowed to dry-run pods" in stdout
+    assert "you do not have permission to create pods, not even in a dry run" in stdout
 
 
 def test_rights_that_the_role_of_the_job_grants(healthy, run):
@@ -252,14 +252,14 @@ def test_rights_that_the_role_of_the_job_grants(healthy, run):
     status, stdout, _ = run("doctor", "needs.yaml")
 
     assert 1 == status
-    hint = "request the missing permissions, or render with --no-supervisor"
+    hint = "ask your administrator for these permissions, or render with --no-supervisor"
     assert f'Resources:["pods"], Verbs:["watch"]}}: {hint}\n' in stdout
 
 
 def test_rights_to_look_at_a_job(healthy, run):
     healthy.refused = {"list pods"}
 
-    assert "you are not allowed to list pods, which mlgen status and mlgen logs need" in run("doctor", "needs.yaml")[1]
+    assert "you cannot list pods, which mlgen status and logs require" in run("doctor", "needs.yaml")[1]
 
 
 def test_without_files_it_looks_at_this_machine(healthy, run, monkeypatch, tmp_path, snapshot):  # noqa: ARG001
@@ -343,7 +343,7 @@ def test_plurals():
     [
         (
             ("ssh-privatekey",),
-            "Secret sam-git has no known_hosts, so the Git server's host key",
+            "Secret sam-git has no known_hosts, so the host key of the Git server is not checked",
         ),
         (("ssh-privatekey", "known_hosts"), "ok Secret sam-git for main"),
         (("username", "password"), "ok Secret sam-git for main"),

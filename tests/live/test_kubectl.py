@@ -63,7 +63,7 @@ def test_stdin_is_that_of_the_caller_or_empty(program):
         (
             'Error from server (Forbidden): jobs.batch is forbidden: User "a" cannot list it',
             "forbidden",
-            "ask for the right, or use another context",
+            "ask your administrator for permission, or use another context",
         ),
         ('error: context "x" does not exist', "other", "fix the cause"),
         ("", "other", "fix the cause"),

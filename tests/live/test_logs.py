@@ -63,7 +63,7 @@ def test_a_merged_role_of_which_each_replica_has_a_job():
 
 
 def test_replicas_that_the_program_starts_itself():
-    with pytest.raises(MlgenError, match="has no rendered replicas; the program starts them"):
+    with pytest.raises(MlgenError, match="has no rendered replicas; the program creates them"):
         replicas.by_index(fixture("resources/elasticdl-elasticaijob-v1"), "worker", 0)
 
 
@@ -89,8 +89,8 @@ def test_roles_that_were_merged(cluster, run):
         (["--role", "wroker"], '--role: ddp has no role "wroker"; did you mean "worker"?'),
         (["--role", "master", "--index", "1"], "--index 1: master has no such replica; use 0"),
         (["-c", "man"], '--container: rank-0 has no container "man"; did you mean "main"?'),
-        (["--job", "x"], '--job: there is no job "x"; use ddp'),
-        (["--previous"], "is the first pod of rank-0 that is still there, and its container main"),
+        (["--job", "x"], '--job: no job "x" found; use ddp'),
+        (["--previous"], "is the oldest pod of rank-0 that still exists, and its container main"),
     ],
 )
 def test_a_replica_that_does_not_exist(cluster, run, words, message):
@@ -122,7 +122,7 @@ def test_one_of_several_jobs(cluster, run, tmp_path):
     cluster.show("running")
     cluster.logs[pod(cluster, "rank", 0), "main"] = ["a"]
 
-    assert "there are 2 jobs; use --job with ddp, mem" in run("logs", str(tmp_path))[2]
+    assert "expected one job, got 2; use --job with ddp, mem" in run("logs", str(tmp_path))[2]
     assert "a\n" == run("logs", str(tmp_path), "--job", "ddp")[1]
 
 
@@ -159,7 +159,7 @@ def test_a_replica_without_a_pod_says_what_its_role_does(cluster, run):
     cluster.objects = [item for item in cluster.objects if item["kind"] != "Pod"]
 
     assert (
-        "rank-0 has no pod: its role has No pods, the job is Running; see mlgen"
+        "rank-0 has no pod; role: No pods; job: Running; see mlgen"
         in run("logs", "ddp.yaml")[2]
     )
 

@@ -32,7 +32,7 @@ NOT_FOUND = (
 )
 
 STOPPING = (
-    "ddp: Restarting, ddp-rank-1-795jd exited with 137; waits for its pods to end,"
+    "ddp: Restarting, ddp-rank-1-795jd exited with code 137; waiting for pods to terminate,"
     " rank 0/3 ready, rank-1 Error: exit code 137"
 )
 
@@ -199,7 +199,7 @@ def test_a_job_that_starts_again_is_not_pending(cluster):
 
     (state,) = states("ddp")
 
-    assert ("Restarting", "starts again") == (state.phase, state.message)
+    assert ("Restarting", "restarting") == (state.phase, state.message)
 
 
 def test_a_finished_role_without_pods(cluster):
@@ -240,7 +240,7 @@ def test_whom_a_replica_waits_for(cluster, hosts, port, started, line):
 
 
 def test_pods_of_an_earlier_version_may_wait_where_the_job_does_not():
-    line = "waits for its peers, as its container wait-for-peers logs"
+    line = "waits for its peers; see the log of the container wait-for-peers"
     assert line == waits_for((), {})
 
 
@@ -386,7 +386,7 @@ def test_wait_has_a_timeout(cluster, run):
     status, _, stderr = run("wait", "ddp.yaml", "--timeout", "0s")
 
     assert 124 == status
-    assert "timed out: ddp has not ended" == stderr.splitlines()[-1]
+    assert "timed out; not finished: ddp" == stderr.splitlines()[-1]
 
 
 def test_wait_of_a_job_that_is_not_there(run):
@@ -413,7 +413,7 @@ def test_wait_outlives_an_upgrade_of_the_api_server(cluster, run):
     assert 0 == status
     assert [
         f"retrying: kubectl failed: {error}",
-        "the cluster answers again",
+        "the API server is reachable again",
         "ddp: Succeeded, JobSucceeded: ddp-rank succeeded",
     ] == stderr.splitlines()
 
@@ -433,5 +433,5 @@ def test_missing_rights_are_an_error_at_once(cluster, run):
     assert (
         1,
         "",
-        f"kubectl failed: {error}; ask for the right, or use another context [kubectl]\n",
+        f"kubectl failed: {error}; ask your administrator for permission, or use another context [kubectl]\n",
     ) == run("status", "ddp.yaml", "--watch")

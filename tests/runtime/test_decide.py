@@ -292,11 +292,11 @@ def test_the_end(name):
     assert expected == ((state.code, state.reason) if state.phase == "Ended" else None)
 
 
-BOUND = "; the bound is runPolicy.giveUpAfter."
+BOUND = "; limit: runPolicy.giveUpAfter."
 OBSTACLES = {
     "crashes": (
         pod("ps-0", "mnist-ps", waiting="CrashLoopBackOff", restarts=5, last=3),
-        "ps-0 crashed 5 times, last with code 3",
+        "ps-0 crashed 5 times, most recently with exit code 3",
     ),
     "imagePullSeconds": (
         pod(phase="Pending", waiting="ErrImagePull", conditions={"Ready": "False"}),
@@ -312,11 +312,11 @@ OBSTACLES = {
             waiting="ContainerCreating",
             conditions={"PodScheduled": "True", "PodReadyToStartContainers": "False"},
         ),
-        "w-0 cannot mount its volumes or set up its network for 60 s, see its events",
+        "w-0 could not mount its volumes or set up its network for 60 s; see its events",
     ),
     "pendingSeconds": (
         pod(phase="Pending", empty=True, conditions={"PodScheduled": "False"}),
-        "w-0 is not scheduled for 60 s: 0/3 nodes are available",
+        "w-0 was not scheduled for 60 s: 0/3 nodes are available",
     ),
 }
 
@@ -334,7 +334,7 @@ def test_pods_that_are_not_created_are_named():
     what = seen(worker={"active": 1}, state=replace(RUNNING, short=NOW - 51))
 
     assert after(plan, what).message == (
-        f"pods of mnist-worker cannot be created for 51 s, see its events{BOUND}pendingSeconds"
+        f"pods of mnist-worker could not be created for 51 s; see its events{BOUND}pendingSeconds"
     )
 
 
@@ -390,27 +390,27 @@ W1 = pod("w-1", phase="Failed", code=1, at=-1)
 DRAINED = {"DisruptionTarget": "True"}
 CUT_OFF = {"Ready": "False", "ContainersReady": "True"}
 STOP = {
-    "a retryable code": ((W0, W1), ("Stopping", "w-0 exited with 137")),
+    "a retryable code": ((W0, W1), ("Stopping", "w-0 exited with code 137")),
     "on a tie, the higher code": (
         (W0, pod("w-1", phase="Failed", code=1, at=-2)),
-        ("Stopping", "w-0 exited with 137"),
+        ("Stopping", "w-0 exited with code 137"),
     ),
     "a permanent code stands for a moment": ((W1,), ("Running", None)),
     "its retryable peer is reported later": (
         (W1, pod(phase="Failed", code=137, at=2)),
-        ("Stopping", "w-1 exited with 1"),
+        ("Stopping", "w-1 exited with code 1"),
     ),
     "a server that restarts in place": (
         (pod("ps-0", "mnist-ps", last=3, restarts=1),),
-        ("Stopping", "ps-0 exited with 3"),
+        ("Stopping", "ps-0 exited with code 3"),
     ),
     "an init container": (
         (pod(phase="Failed", code=1, init=True),),
-        ("Stopping", "init container fetch of w-0 exited with 1"),
+        ("Stopping", "init container fetch of w-0 exited with code 1"),
     ),
     "out of memory": (
         (pod(phase="Failed", code=1, reason="OOMKilled"),),
-        ("Stopping", "w-0 exited with 1 (OOMKilled)"),
+        ("Stopping", "w-0 exited with code 1 (OOMKilled)"),
     ),
     "drained": (
         (pod(conditions=DRAINED),),
@@ -451,7 +451,7 @@ STOP = {
     "a sidecar that crashes and recovers": ((pod(sidecar=1),), ("Running", None)),
     "another container that fails after training": (
         (pod(phase="Failed", code=0),),
-        ("Stopping", "w-0 exited with 1"),
+        ("Stopping", "w-0 exited with code 1"),
     ),
     "of an index that its user has scaled away": ((pod(index=2, deleted=-1),), ("Running", None)),
 }
@@ -982,7 +982,7 @@ def test_conditions_exclude_each_other_and_keep_their_time():
     assert running.status["Running"] == f"True {stamp(NOW)} JobRunning: mnist is running"
     assert restarting.status["Created"] == running.status["Created"]
     assert restarting.status["Running"].startswith("False ")
-    assert restarting.status["Restarting"].endswith("JobRestarting: w-0 exited with 137")
+    assert restarting.status["Restarting"].endswith("JobRestarting: w-0 exited with code 137")
     assert ended.status["Succeeded"].endswith("JobSucceeded: mnist-worker succeeded")
     assert stamp(NOW + 9) == ended.status["completionTime"]
     assert "active 2, succeeded 0, failed 0" == running.status["replicas.worker"]
@@ -1018,7 +1018,7 @@ def test_an_event_of_each_condition_that_holds():
     assert [("Normal", "JobCreated"), ("Warning", "JobRestarting")] == [
         (event["type"], event["reason"]) for event in found
     ]
-    assert found[1]["message"] == "w-0 exited with 137"
+    assert found[1]["message"] == "w-0 exited with code 137"
     assert f"mnist-r-restarting-{NOW:.0f}" == found[1]["metadata"]["name"]
     assert ("mnist-worker", "mnist-worker") == (
         found[0]["involvedObject"]["name"], found[0]["involvedObject"]["uid"],

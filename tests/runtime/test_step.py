@@ -130,11 +130,11 @@ def judged(what, plan=PLAN, now=NOW):
 AGAIN, OVER = "BackingOff", "Ended"
 GONE = "a pod of mnist-worker was disrupted: Deleted"
 CASES = {
-    "any exit code": ([pod("w-1", 42)], 42, "w-1 exited with 42"),
-    "a signal": ([pod("w-1", 139)], 139, "w-1 exited with 139"),
-    "out of memory": ([pod("w-1", 137, reason="OOMKilled")], 137, "w-1 exited with 137 (OOM"),
-    "the first counts": ([pod("w-0", 1, -2), pod("w-1", 143, -3)], 143, "w-1 exited with 143"),
-    "on a tie, the higher code": ([pod("w-0", 1), pod("w-1", 137)], 137, "w-1 exited with 137"),
+    "any exit code": ([pod("w-1", 42)], 42, "w-1 exited with code 42"),
+    "a signal": ([pod("w-1", 139)], 139, "w-1 exited with code 139"),
+    "out of memory": ([pod("w-1", 137, reason="OOMKilled")], 137, "w-1 exited with code 137 (OOM"),
+    "the first counts": ([pod("w-0", 1, -2), pod("w-1", 143, -3)], 143, "w-1 exited with code 143"),
+    "on a tie, the higher code": ([pod("w-0", 1), pod("w-1", 137)], 137, "w-1 exited with code 137"),
     "an init container": ([pod("w-1", 75, init="")], 75, "init container init of w-1 exited"),
     "no pod is left": ([], 143, GONE),
     "drained": (
@@ -147,7 +147,7 @@ CASES = {
         143,
         "w-1 was disrupted: Deleted",
     ),
-    "deleted by the Job": ([pod("w-1", 143, told=0, at=1), pod("w-0", 1)], 1, "w-0 exited with 1"),
+    "deleted by the Job": ([pod("w-1", 143, told=0, at=1), pod("w-0", 1)], 1, "w-0 exited with code 1"),
     "lost with its node": (
         [pod("w-1", phase="Running", told=-3000), pod("w-0", 1)],
         143,
@@ -196,7 +196,7 @@ def test_only_a_rule_of_the_job_file_makes_an_exit_code_permanent(case):
 
 def test_a_restart_counts_towards_the_limit_and_a_disruption_does_not():
     spent = replace(RUNNING, restarts=4, spent=3)
-    text = "w-1 exited with 138 after 3 restarts (runPolicy.backoffLimit)"
+    text = "w-1 exited with code 138 after 3 restarts (runPolicy.backoffLimit)"
 
     assert (OVER, 138, text) == judged(seen(pod("w-1", 138), state=spent))
     assert AGAIN == judged(seen(state=spent))[0]
@@ -236,7 +236,7 @@ def test_an_exceeded_deadline_and_a_job_deleted_by_hand_are_permanent():
     gone.workloads["mnist-worker"] = None
 
     assert (OVER, 124) == judged(late)[:2]
-    assert (OVER, 1, "mnist-worker was deleted by hand") == judged(gone)
+    assert (OVER, 1, "mnist-worker was deleted by another client") == judged(gone)
 
 
 def test_the_other_jobs_are_ended_before_the_verdict():
@@ -287,7 +287,7 @@ def test_the_last_restart_in_place_is_remembered_when_its_pod_is_deleted():
     found = judged(replace(seen(), status=decision.status), BY_CODE)
 
     assert (OVER, 42) == found[:2]
-    assert "mnist-worker-1-x exited with 42" in found[2]
+    assert "mnist-worker-1-x exited with code 42" in found[2]
 
 
 def test_a_restart_in_place_is_no_cause_of_what_fails_later():
@@ -581,7 +581,7 @@ def test_the_next_attempt_begins_after_its_delay_and_keeps_the_counts(quiet):
 
     submission(cluster).submit(MANIFESTS)
 
-    assert "the next attempt begins in 80 s" in quiet
+    assert "the next attempt starts in 80 s" in quiet
     assert EPOCH + 80 <= cluster.state().first < EPOCH + 90
     assert State(UID, first=cluster.state().first, **counts) == cluster.state()
 
@@ -834,7 +834,7 @@ def test_a_request_that_cannot_succeed_is_not_repeated(code, text):
 
 @pytest.mark.parametrize(
     ("labels", "owner"),
-    [({"mlgen.dev/job": "mnist-a"}, "the job mnist-a"), ({}, "no job of mlgen")],
+    [({"mlgen.dev/job": "mnist-a"}, "the job mnist-a"), ({}, "another application")],
 )
 def test_an_object_of_somebody_else_is_not_applied_over(labels, owner):
     cluster = Cluster()
@@ -1019,5 +1019,5 @@ def test_the_exit_hook_fails_with_the_step_so_that_argo_retry_repeats_it(program
 
     assert (
         1,
-        "cleaned up; fails because the step has failed, so that argo retry runs it again",
+        "cleaned up; exiting with 1 because the step failed, so that argo retry repeats it",
     ) == (code, told)

@@ -302,7 +302,7 @@ def test_a_client_that_resumes_what_is_suspended_ends_the_job():
     assert world.lines.count("suspending Job mnist-worker") == 6
     assert (state.reason, state.code) == ("ChangeRefused", 1)
     assert state.message.endswith(
-        "mnist-worker cannot be changed: another client changes it back each time"
+        "mnist-worker cannot be changed: another client keeps reverting the change"
     )
     play(world, supervisor, lambda _: supervisor.exit_code is not None)
     assert world.objects["Job", "mnist-worker"]["spec"]["activeDeadlineSeconds"] == 1
@@ -391,7 +391,7 @@ def test_a_job_is_resumed_as_it_is_if_the_api_server_refuses_another_template():
     spec, lines = resumed(Frozen(Random(1)))
 
     assert spec == {"suspend": False}
-    assert lines[1] == "passed over: 422: spec.template: field is immutable"
+    assert lines[1] == "skipped: 422: spec.template: field is immutable"
 
 
 def test_a_busy_api_server_is_asked_again_for_another_template():
@@ -570,7 +570,7 @@ def test_what_cannot_be_cleaned_up_does_not_change_the_end():
         supervisor.step()
 
     assert supervisor.exit_code == 0
-    assert "passed over: 403: no" in lines
+    assert "skipped: 403: no" in lines
 
 
 @pytest.mark.parametrize(("exits", "code", "expected"), [("", 7, 0), ("1", 200, 1), ("1", 0, 0)])
