@@ -42,7 +42,7 @@ CLIENT_ARGUMENTS = ("yaml", "force_use_kube_config_file")
 """Arguments about how the client submits a job, which the rendered job does not need."""
 
 USED_BY_CLIENT = ("log_file_path", "cluster_spec", "cluster_spec_json")
-"""Arguments that the client uses and also passes to the master. Each has a problem."""
+"""Arguments that the client uses and also passes to the master. Each is reported."""
 
 VOLUME_FIELDS: dict[str, str] = FACTS["volumeFields"]
 """The fields of a volume in the job file, by name in ElasticDL; "" if there is none."""
@@ -167,7 +167,7 @@ def _block(builder: Builder, role: str) -> SourceValue:
 
 
 def _count(arguments: Arguments, role: str, block: SourceValue) -> SourceValue:
-    """Return the number of replicas. It is not set for the master, and has a default for workers."""
+    """Return the number of replicas: unset for the master, by default `WORKERS` for workers."""
     if role == "master":
         return NOTHING
     count = arguments.one_of(block.get("count"), COUNTS[role])
