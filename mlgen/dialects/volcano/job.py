@@ -33,7 +33,7 @@ TABLES = read("volcano.json")
 - `dependencies`: by plugin, the arguments that name a task and another task that it fails without.
   Volcano starts both at once, and restarts the first one until it succeeds.
 - `deciding`: by plugin, the arguments that name the deciding task.
-- `decidingNames`: by plugin, parts of the names of likely deciding tasks, the preferred one first.
+- `decidingNames`: parts of the names of likely deciding tasks, the preferred one first.
 - `frameworks`: the plugins that are also frameworks of mlgen, with their roles. The roles are also
   the names of the arguments that name tasks.
 - `rayPorts`: the ports that the plugin ray adds to the head, by the arguments that set them.
