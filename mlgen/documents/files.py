@@ -40,7 +40,7 @@ class Text:
         text: the content, or a part of it.
         problem: the reason if there is no text.
         line: for a part of a file, the number of lines before it.
-        item: True if the part is an item of a List. Its YAML is then written again.
+        item: True if the part is an item of a List. Its text is then not kept as written.
     """
 
     name: str

@@ -167,7 +167,7 @@ def _appended(
     name: str,
     value: str,
 ) -> list[Setting]:
-    """Return the settings that append a flag to the only command line."""
+    """Return the settings that append a flag to the chosen list, or to the only command line."""
     runs = list(dict.fromkeys(path[:-1] for path in lists))
     if chosen is None and len(runs) > 1:
         choices = " or ".join(f"{dotted(path)}.{name}" for path in _last_lists(lists).values())
