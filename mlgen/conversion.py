@@ -1,4 +1,4 @@
-"""Custom resources → the equivalent job files, for a team that moves over."""
+"""Converts custom resources to the equivalent job files, for teams that migrate to mlgen."""
 
 from collections.abc import Iterable, Mapping
 
@@ -14,10 +14,10 @@ def convert(texts: Iterable[Text]) -> tuple[str, tuple[Problem, ...]]:
     """Return every document: custom resources as job files, all others unchanged.
 
     Returns:
-        The documents as text, and warnings about what the operators would have done differently.
+        The documents as text, and warnings about differences from the operators.
 
     Raises:
-        MlgenError: with every problem of every text, each with its place.
+        MlgenError: contains every problem of every text, each with its file and line.
     """
     collector = Collector()
     converted = [text for _, text in dialects.each(texts, _converted, collector)]
@@ -26,7 +26,7 @@ def convert(texts: Iterable[Text]) -> tuple[str, tuple[Problem, ...]]:
 
 
 def _converted(_name: str, document: Document) -> tuple[str, list[Problem]]:
-    """Return a document unchanged, or the job file of a custom resource with its comments."""
+    """Return a document's text, or if it is a custom resource, its job file with the comments."""
     native, warnings = dialects.native(document)
     if native:
         _, deprecations = frameworks.validate(native)
@@ -58,13 +58,13 @@ def _moved(document: Document, native: Document) -> dict[ValuePath, comments.Com
 
 
 def _target(path: ValuePath, targets: Mapping[ValuePath, ValuePath]) -> ValuePath:
-    """Return the path that a value has moved to, else that of its first child or a parent.
+    """Return the new path of a value, or the new path of its first child or nearest parent.
 
-    The nearest parent is taken; the outermost one is the replica type or policy around it.
+    The outermost parent is the replica type or policy that contains the value.
 
     Args:
         path: of the value in the custom resource.
-        targets: by the paths there, the path in the TrainingJob of that value or the first in it.
+        targets: paths in the TrainingJob, of a value or its first child, by path in the resource.
     """
     for depth in (len(path), *range(len(path) - 1, OUTERMOST, -1)):
         if path[:depth] in targets:
@@ -73,4 +73,4 @@ def _target(path: ValuePath, targets: Mapping[ValuePath, ValuePath]) -> ValuePat
 
 
 OUTERMOST = 2
-"""Length of the path of a field of `spec`: a comment on one does not move to another."""
+"""Length of the path of a field of `spec`. A comment on one does not move to another."""

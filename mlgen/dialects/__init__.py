@@ -1,8 +1,8 @@
-"""Dialects turn custom resources of operators into TrainingJob documents, one module per operator.
+"""Dialects convert the custom resources of operators to TrainingJobs, one module per operator.
 
-A dialect module defines `DIALECT`, a `Dialect`. It sees neither Kubernetes objects nor YAML text: a
-`Builder` gives it the values of the custom resource, and takes those of the TrainingJob. Modules
-with a leading underscore are helpers.
+A dialect module defines `DIALECT`, a `Dialect`. It does not handle Kubernetes objects or YAML text:
+it reads values of the custom resource from a `Builder`, and writes values of the TrainingJob to it.
+Modules with a leading underscore are helpers.
 """
 
 import pkgutil
@@ -32,10 +32,10 @@ T = TypeVar("T")
 GROUP = group_of(API_VERSION)
 
 KUSTOMIZE_GROUP = "kustomize.config.k8s.io"
-"""The group of the files that kustomize reads. That of Flux is kustomize.toolkit.fluxcd.io."""
+"""The API group of files that kustomize reads. Flux uses kustomize.toolkit.fluxcd.io."""
 
 COMMON_KINDS = ("Job",)
-"""Kinds of operators whose names are also used in other API groups."""
+"""Kinds of operators that other API groups also use."""
 
 TRAINER = ("TrainJob", "TrainingRuntime", "ClusterTrainingRuntime")
 """Kinds of Kubeflow Trainer, which combines a TrainJob and the runtime that it names."""
@@ -57,31 +57,36 @@ def get(name: str) -> "Dialect":
 
 @cache
 def kinds() -> dict[tuple[str, str], str]:
-    """Return the dialect of every kind, by the kind's apiVersion and name."""
+    """Return the dialect of every kind, by apiVersion and kind."""
     return {key: name for name in names() for key in get(name).kinds}
 
 
 def schema(version: str, name: str) -> dict[str, Any]:
-    """Return the JSON Schema of the custom resources of a kind, by its apiVersion and name."""
+    """Return the JSON Schema of the custom resources of a kind.
+
+    Args:
+        version: the apiVersion.
+        name: the kind.
+    """
     from mlgen.dialects._schemas import resource_schema
 
     return resource_schema(kinds()[version, name], version, name)
 
 
 _schema = cache(schema)
-"""The same, which must not be changed."""
+"""The same, cached: callers must not change the result."""
 
 
 def editor_schema(name: str, kube_version: "KubeVersion") -> dict[str, Any]:
     """Return the JSON Schema of a kind for editors, with the pods of a version of Kubernetes.
 
     Args:
-        name: of the kind in any case, such as `pytorchjob`, or with its apiVersion before it:
-            `kubeflow.org/v1/MPIJob`. Without one, the newest version that has the kind is meant.
+        name: the kind, case-insensitive, such as `pytorchjob`, or with its apiVersion:
+            `kubeflow.org/v1/MPIJob`. The default is the newest version with that kind.
         kube_version: of the pods.
 
     Raises:
-        LookupError: there is no such kind; the message says what may be meant.
+        LookupError: the kind is unknown. The message suggests similar kinds.
     """
     from mlgen.dialects import _schemas
 
@@ -91,7 +96,7 @@ def editor_schema(name: str, kube_version: "KubeVersion") -> dict[str, Any]:
 
 @cache
 def groups() -> frozenset[str]:
-    """Return every API group in which an object is a job, or may be a misspelt one."""
+    """Return every API group of a kind of job. Unknown kinds in them may be misspelled jobs."""
     return frozenset([*_own_groups(), *(group_of(version) for version, _ in kinds())])
 
 
@@ -102,7 +107,7 @@ def _own_groups() -> frozenset[str]:
 
 
 def documents(text: Text) -> Iterator[Document | list[Problem]]:
-    """Yield the documents of a text, or instead of one that cannot be read, its problems.
+    """Yield the documents of a text. A document that cannot be read is replaced by its problems.
 
     A List that contains a job, as `kubectl get` prints it, is split into its items.
     """
@@ -118,7 +123,7 @@ def documents(text: Text) -> Iterator[Document | list[Problem]]:
 
 
 def pieces(text: Text) -> Iterator[Text]:
-    """Yield the parts of a text that can be read by themselves: a List of jobs in its items."""
+    """Yield the parts of a text that can be read separately: a List of jobs is split into items."""
     if "\nitems:\n" not in text.text or text.item:
         yield text
         return
@@ -135,12 +140,12 @@ def each(
     process: Callable[[str, Document], tuple[T, list[Problem]]],
     collector: Collector,
 ) -> Iterator[tuple[Document, T]]:
-    """Process every document that can be read; yield it with the result.
+    """Process every document that can be read, and yield it with the result.
 
     Args:
         texts: contain the documents.
-        process: is called with the name of a text and one of its documents; returns a result and
-            warnings, or raises `MlgenError`.
+        process: is called with the name of a text and one of its documents. It returns a result
+            and warnings, or raises `MlgenError`.
         collector: collects all problems, document by document.
     """
     for text in texts:
@@ -155,7 +160,7 @@ def each(
 
 
 def is_foreign(version: str, name: str) -> bool:
-    """Return True if an object of this apiVersion and kind is neither a job nor a misspelt one."""
+    """Return True if an object of this apiVersion and kind is not a job or a misspelled job."""
     return (version, name) not in _known() and _misspelt(version, name) is None
 
 
@@ -166,7 +171,7 @@ def native(document: Document) -> tuple[Document | None, list[Problem]]:
         document: a TrainingJob, an operator's custom resource, or any other Kubernetes object.
 
     Returns:
-        The TrainingJob, and warnings about what the operator would have done differently.
+        The TrainingJob, and warnings about differences from the operator.
 
     Raises:
         MlgenError: the document is not a Kubernetes object, has an unknown kind or version of an
@@ -192,11 +197,11 @@ def native(document: Document) -> tuple[Document | None, list[Problem]]:
 
 
 def _untyped(document: Document, field: str) -> Problem:
-    """Return the problem of a document without apiVersion or kind, such as the values of a chart.
+    """Return the problem of a document without apiVersion or kind, such as a chart's values.
 
     Args:
         document: a mapping.
-        field: the field that it lacks, or that is no string.
+        field: the field that is missing or not a string.
     """
     file = Path(document.place(()).file).name
     hint = f"for a job, write apiVersion: {API_VERSION} and kind: {KIND}"
@@ -212,7 +217,7 @@ def _untyped(document: Document, field: str) -> Problem:
 
 
 def _of_kustomize(version: str, name: str) -> Problem | None:
-    """Return the problem of a file of kustomize, which no cluster knows, or None."""
+    """Return the problem of a kustomize input file, which the API server rejects, or None."""
     if group_of(version) != KUSTOMIZE_GROUP:
         return None
     message = f"a {name} is an input of kustomize, and is rejected by the API server"
@@ -220,7 +225,7 @@ def _of_kustomize(version: str, name: str) -> Problem | None:
 
 
 def _list_items(document: Document) -> list[Any]:
-    """Return the items of a List of Kubernetes; none of any other document."""
+    """Return the items of a Kubernetes List; [] for any other document."""
     data = document.data
     if not isinstance(data, dict) or (data.get("apiVersion"), data.get("kind")) != ("v1", "List"):
         return []
@@ -241,7 +246,7 @@ def _known() -> dict[tuple[str, str], str]:
 
 
 def _converted(document: Document, version: str, name: str) -> tuple[Document, list[Problem]]:
-    """Return the TrainingJob of a custom resource, given its apiVersion and kind, and warnings."""
+    """Return the TrainingJob of a custom resource with this apiVersion and kind, and warnings."""
     from mlgen.dialects._builder import Builder, SourceValue
 
     document, duplicates = _without_duplicates(document)
@@ -262,7 +267,7 @@ def _converted(document: Document, version: str, name: str) -> tuple[Document, l
 def _without_duplicates(document: Document) -> tuple[Document, list[Problem]]:
     """Return a custom resource without its duplicate keys, and a warning for each of them.
 
-    kubectl uses the last value of a key, without a word.
+    kubectl silently uses the last value of a key.
     """
     hint = "the last value takes effect; remove the others"
     duplicates = [item for item in document.problems if item.code == "duplicate-key"]

@@ -1,7 +1,7 @@
-"""Builds a TrainingJob document from a custom resource: what all dialects have in common.
+"""Builds a TrainingJob document from a custom resource, for all dialects.
 
-A dialect reads `SourceValue`s and puts them into a `Builder`, which remembers where each of them
-came from. So a problem of the job is reported at the value of the custom resource.
+A dialect reads `SourceValue`s and puts them into a `Builder`, which records the origin of each.
+Problems of the job are therefore reported at the values of the custom resource.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -17,7 +17,7 @@ from mlgen.problems import Code, Collector, Problem, ValuePath, from_row
 
 
 class SourceValue(NamedTuple):
-    """A value of a custom resource and its path there; false if the value is None (not set)."""
+    """A value of a custom resource and its path there. It is false if the value is None (unset)."""
 
     value: Any
     path: ValuePath = ()
@@ -26,7 +26,7 @@ class SourceValue(NamedTuple):
         return self.value is not None
 
     def get(self, *steps: str | int) -> "SourceValue":
-        """Return a value within this one; its value is None if it does not exist."""
+        """Return a value within this one. Its `value` is None if it does not exist."""
         value = self.value
         for step in steps:
             if isinstance(value, dict):
@@ -38,11 +38,11 @@ class SourceValue(NamedTuple):
         return SourceValue(value, (*self.path, *steps))
 
     def fields(self) -> Iterator[tuple[str, "SourceValue"]]:
-        """Yield the fields of a mapping with their names; nothing if the value is None."""
+        """Yield the fields of a mapping with their names. None counts as empty."""
         return ((name, self.get(name)) for name in self.value or {})
 
     def items(self) -> Iterator["SourceValue"]:
-        """Yield the items of a list; nothing if the value is None."""
+        """Yield the items of a list. None counts as empty."""
         return (self.get(i) for i in range(len(self.value or [])))
 
 
@@ -51,9 +51,9 @@ NOTHING = SourceValue(None)
 
 
 SHORT_VOLUMES: dict[str, dict[str, str]] = read(COMMON)["volumes"]
-"""By type of volume: all fields that its short form can hold, and the names of that form.
+"""By type of volume: the fields of its short form in the job file, by field in Kubernetes.
 
-A form of one field, such as `pvc`, has its name; the others have the fields of the volume.
+A short form with one field, such as `pvc`, is named after that field.
 """
 
 
@@ -78,10 +78,10 @@ ENDLESS = INT32_MAX
 
 CONTAINER_FIELDS = ("image", "imagePullPolicy", "command", "args", "workingDir")
 POD_FIELDS = ("serviceAccountName", "nodeSelector", "tolerations", "affinity")
-"""Fields of a container and of a pod that a role has with the same names."""
+"""Fields of containers and pods that exist in a role with the same names."""
 
 ORDER: list[str] = read(COMMON)["order"]
-"""The order of fields of `spec` and of a role: what a reader looks for first comes first."""
+"""The order of fields of `spec` and of a role, the most important first."""
 
 PER_ROLE = ("replicas", "restartScope", "backoffLimit")
 """Fields that are never shared by all roles."""
@@ -93,9 +93,9 @@ class Builder:
     Attributes:
         resource: the custom resource.
         data: the TrainingJob.
-        origins: by paths in the TrainingJob, the paths in the custom resource from which the
-            values came. A path below such a value has the same path below its origin.
-        collector: collects errors, and as warnings the differences from the operator.
+        origins: paths in the custom resource, by path in the TrainingJob. The same relative path
+            below both leads to the same value.
+        collector: collects errors, and differences from the operator as warnings.
     """
 
     def __init__(self, resource: SourceValue) -> None:
@@ -111,7 +111,7 @@ class Builder:
         self._put_metadata()
 
     def _put_metadata(self) -> None:
-        """Write the metadata, and as scheduling the queue that Kueue's label names."""
+        """Write the metadata, and `scheduling` with the queue from Kueue's label."""
         metadata = self.resource.get("metadata")
         name, generated = metadata.get("name"), metadata.get("generateName")
         if not name and generated:
@@ -149,12 +149,12 @@ class Builder:
         return roles
 
     def put(self, path: ValuePath, source: SourceValue, value: Any = None) -> None:
-        """Write a value into the TrainingJob; None and empty mappings and lists are not written.
+        """Write a value into the TrainingJob, unless it is None or an empty mapping or list.
 
         Args:
-            path: where to write it: ("spec", "runPolicy", "suspend").
-            source: where it came from.
-            value: the value, if it is not that of the source.
+            path: in the TrainingJob, such as ("spec", "runPolicy", "suspend").
+            source: its origin.
+            value: the value, if it differs from the source's value.
         """
         value = source.value if value is None else value
         if value in (None, {}, []):
@@ -166,9 +166,9 @@ class Builder:
         self.origins[path] = source.path
 
     def restart_together(self, source: SourceValue, scope: str | list[str]) -> None:
-        """Write `restartScope`, with the operators' rule for its limit: every failure counts.
+        """Write `restartScope`, and count every failure towards its limit, as the operators do.
 
-        None of them ends a job early because of failures at its start, or forgets failures.
+        No operator ends a job early because of failures at its start, or stops counting old ones.
         """
         policy = ("spec", "runPolicy")
         self.put((*policy, "restartScope"), source, scope)
@@ -176,7 +176,7 @@ class Builder:
         self.put((*policy, "giveUpAfter", "startFailures"), source, 0)
 
     def always_restarted(self, source: SourceValue, retried: Collection[int]) -> None:
-        """Report exit codes that end the operator's job, and after which a gang restarts.
+        """Report exit codes that end the operator's job, but restart a gang here.
 
         Args:
             source: the rules for exit codes.
@@ -197,9 +197,9 @@ class Builder:
 
         Args:
             name: of the problem in `schemas/resources/problems.json`: see `problems.from_row`. By
-                default, the code of an error is `refused`, and that of a warning `differs`.
-            source: the value, which is {value} there; {job} is the name of the job.
-            values: the others that are in braces there.
+                default, the code is `refused` for an error and `differs` for a warning.
+            source: the value, which replaces {value} there. {job} is the name of the job.
+            values: replacements for the other names in braces.
         """
         if source:
             row, values = read(PROBLEMS)[name], {"value": source.value, "job": self.name} | values
@@ -209,7 +209,7 @@ class Builder:
     def role(
         self, name: str, template: SourceValue, main: SourceValue, port: str | None = None
     ) -> None:
-        """Write a role: the fields of its pod template that a role has, and the rest as `template`.
+        """Write a role. Fields of its pod template without a role field are kept in `template`.
 
         Args:
             name: the role's name.
@@ -233,9 +233,9 @@ class Builder:
         self._put_template(path, template, main, self._put_volumes(path, template, main))
 
     def _put_volumes(self, role: ValuePath, template: SourceValue, main: SourceValue) -> set[str]:
-        """Write the volumes that have a short form; return their names.
+        """Write the volumes that have a short form, and return their names.
 
-        Only a volume that the training container alone mounts, once, has one.
+        A volume has one only if it is mounted once, by the training container.
         """
         pod = template.get("spec")
         mounted_elsewhere = [
@@ -258,7 +258,7 @@ class Builder:
         return short
 
     def _put_resources(self, role: ValuePath, resources: SourceValue) -> None:
-        """Write requests and limits; as in Kubernetes, a limit is the default of its request.
+        """Write requests and limits. As in Kubernetes, a limit is the default of its request.
 
         https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/
         """
@@ -273,7 +273,7 @@ class Builder:
             self.put((*role, "resources"), resources, {k: v for k, v in both.items() if v})
 
     def _put_env(self, role: ValuePath, env: SourceValue) -> None:
-        """Write the variables by name; as in a container, the last of several takes effect."""
+        """Write the variables by name. As in a container, the last of several takes effect."""
         variables: dict[str, Any] = {}
         for item in env.items():
             name, reference = item.value["name"], item.get("valueFrom")
@@ -287,7 +287,7 @@ class Builder:
     def _put_template(
         self, role: ValuePath, template: SourceValue, main: SourceValue, short: set[str]
     ) -> None:
-        """Write the parts of a pod template that a role has no field for.
+        """Write the parts of a pod template that have no field in a role.
 
         Args:
             role: the path of the role.
@@ -319,7 +319,7 @@ class Builder:
         self.put((*role, "template"), template, {k: v for k, v in parts.items() if v})
 
     def share_templates(self) -> None:
-        """Move what the templates of all roles have in common, down to single labels, to `spec`."""
+        """Move the common parts of all roles' templates, down to single labels, to `spec`."""
         roles = self.roles
         templates = [role.get("template", {}) for role in roles.values()]
         shared = _common(templates) if len(templates) > 1 else {}
@@ -333,12 +333,12 @@ class Builder:
                 del role["template"]
 
     def _copy_origins(self, old: ValuePath, new: ValuePath) -> None:
-        """Give what has moved to a path the origins that it had at the old one."""
+        """Copy the origins of moved values from their old path to the new one."""
         for path in [path for path in self.origins if path[: len(old)] == old]:
             self.origins[(*new, *path[len(old) :])] = self.origins[path]
 
     def finish(self, document: Document) -> Document:
-        """Return the TrainingJob as a document whose values have their places in the resource.
+        """Return the TrainingJob as a document. Its problems refer to lines of the resource.
 
         Args:
             document: the custom resource.
@@ -346,7 +346,7 @@ class Builder:
         self._share_fields()
         spec = self.data["spec"]
         if spec.get("scheduling", {}).get("gang") == "kueue":
-            # Kueue resumes the resource; of the rendered objects, it suspends what it resumes.
+            # Kueue suspends and resumes the rendered objects itself.
             policy = spec.get("runPolicy", {})
             policy.pop("suspend", None)
             self.data["spec"] = spec = {k: v for k, v in spec.items() if v is not policy or policy}
@@ -357,7 +357,7 @@ class Builder:
         return Document(self.data, marks, converted=True, text=document.text)
 
     def _share_fields(self) -> None:
-        """Move the fields that are equal in all of several roles to `spec`."""
+        """Move fields that are equal in all roles to `spec`, if there are several roles."""
         spec, roles = self.data["spec"], self.roles
         first = next(iter(roles), "")
         for name, value in [*roles.get(first, {}).items()] if len(roles) > 1 else ():
@@ -369,13 +369,12 @@ class Builder:
                 self._copy_origins(("spec", "roles", first, name), ("spec", name))
 
     def _mark(self, value: Any, path: ValuePath, source: Mark | None, root: Mark) -> Mark:
-        """Return the mark of a value of the TrainingJob, and of all that is in it.
+        """Return the mark of a value of the TrainingJob and of everything in it.
 
         Args:
             value: of the TrainingJob.
             path: of that value.
-            source: the mark in the custom resource, if its place follows from that of what is
-                around.
+            source: its mark in the custom resource, if known from the parent's mark.
             root: the marks of the custom resource.
         """
         origin = self.origins.get(path)
@@ -398,12 +397,12 @@ def remove(holder: dict[str, Any], field: str, name: str) -> None:
 
 
 def _ordered(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return fields in their order, and those that have none after the others."""
+    """Return fields sorted by `ORDER`, with all other fields at the end."""
     return {name: fields[name] for name in ORDER if name in fields} | fields
 
 
 def _common(mappings: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the fields, and fields of fields, that are equal in all of these mappings."""
+    """Return the fields that are equal in all of these mappings, recursively."""
     common: dict[str, Any] = {}
     for key, value in mappings[0].items():
         values = [mapping.get(key) for mapping in mappings]
@@ -416,7 +415,7 @@ def _common(mappings: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _without(mapping: dict[str, Any], shared: dict[str, Any]) -> dict[str, Any]:
-    """Return a mapping without the fields, and fields of fields, that are shared."""
+    """Return a mapping without the shared fields, recursively."""
     rest: dict[str, Any] = {}
     for key, value in mapping.items():
         if key not in shared:
@@ -431,9 +430,9 @@ class Dialect:
     """The custom resources of one operator.
 
     Attributes:
-        kinds: by apiVersion and kind, the function that writes the TrainingJob with a `Builder`.
-            Its resource conforms to the schema in `schemas/resources`.
-        groups: the API groups that only this operator uses; an unknown kind in them is an error.
+        kinds: functions that write the TrainingJob with a `Builder`, by apiVersion and kind. The
+            custom resource conforms to the schema in `schemas/resources`.
+        groups: the API groups that only this operator uses. An unknown kind in them is an error.
     """
 
     kinds: Mapping[tuple[str, str], Callable[[Builder], None]]

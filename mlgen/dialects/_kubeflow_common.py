@@ -1,7 +1,7 @@
-"""Replica types and a run policy: what the operators based on kubeflow/common share.
+"""Writes replica types and the run policy, which operators based on kubeflow/common share.
 
-Kubeflow's training operator and MPI operator and KubeDL all started with that library. So a job is
-a mapping of replica types, each with a pod template, and a policy for the whole job. Read from the
+Kubeflow's training operator, its MPI operator and KubeDL all started with that library. A job is a
+mapping of replica types, each with a pod template, and a policy for the whole job. Read from the
 training operator 1.9, pkg/apis/kubeflow.org/v1 and pkg/controller.v1 (1.8 for MXJob), from
 kubeflow/xgboost-operator, and from kubedl-io/kubedl at b93a2b4.
 """
@@ -25,22 +25,21 @@ class Rules:
 
     Attributes:
         framework: the TrainingJob's name of the framework.
-        like: the kind whose row has the fields that are not in this one.
-        old: of Kubeflow before v1, or of KubeDL, where ExitCode retries the same exit codes.
+        like: another kind, whose row provides the fields that are missing here.
+        old: True for Kubeflow before v1 and KubeDL, where ExitCode retries the same exit codes.
         replica_field: the field of `spec` that holds the replica types.
-        roles: the replica types, in the order in which they are written.
+        roles: the replica types, in output order.
         needs_master: the operator requires a Master.
         container: the name of the training container.
         port: the name of the port that peers connect to; "" if the operator creates no Services.
         servers: the roles that never end by themselves.
         restart: the default restart policy.
         restarts: the default restart policies of roles, where they differ from `restart`.
-        overwritten: variables that the operator appends to the user's, so that its own values take
-            effect.
-        defaults: of fields of `runPolicy`; that of `backoffLimit` only applies to restarts.
+        overwritten: variables that the operator appends to the user's, overriding their values.
+        defaults: of fields of `runPolicy`. `backoffLimit` applies only to jobs that restart.
         manager: the operator's name for itself in `managedBy`.
         transport: how mpirun reaches the workers, "ssh" or "kubectl-exec".
-        list: of v1alpha1, whose replica types are a list; see `mlgen.dialects.kubeflow.v1alpha1`.
+        list: the rules of v1alpha1's list of replica types; see `mlgen.dialects.kubeflow.v1alpha1`.
     """
 
     framework: str
@@ -62,7 +61,7 @@ class Rules:
 
 
 def dialect(name: str, write: Callable[..., None]) -> Dialect:
-    """Return a dialect whose kinds are all written by one function, each by its rules."""
+    """Return a dialect that writes all its kinds with one function, each with its own rules."""
     file = read(f"{name}.json")
     kinds = {
         (version, kind): partial(write, rules=Rules(**_row(f"{version}/{kind}")))
@@ -78,7 +77,7 @@ def _row(name: str) -> dict[str, Any]:
 
 
 def replica_types(builder: Builder, rules: Rules) -> dict[str, SourceValue]:
-    """Return the replica types by role; as in the operator, their names are case-insensitive."""
+    """Return the replica types by role. As in the operator, their names are case-insensitive."""
     canonical = {name.lower(): name for name in rules.roles}
     by_role: dict[str, SourceValue] = {}
     for name, replica_type in builder.spec.get(rules.replica_field).fields():
@@ -96,7 +95,7 @@ def replica_types(builder: Builder, rules: Rules) -> dict[str, SourceValue]:
 def main_container(builder: Builder, template: SourceValue, name: str) -> SourceValue | None:
     """Return the container with this name, which the operator's webhook requires, or the only one.
 
-    Operators without a webhook run a pod whose container has another name.
+    Operators without a webhook also run pods without a container of this name.
     """
     containers = template.get("spec", "containers")
     main = containers.get(0) if len(containers.value) == 1 else None
@@ -114,7 +113,7 @@ def main_container(builder: Builder, template: SourceValue, name: str) -> Source
 
 
 def write_roles(builder: Builder, rules: Rules) -> dict[str, SourceValue]:
-    """Write the framework and every role with the operator's defaults; return `replica_types`."""
+    """Write the framework and all roles with the operator's defaults. Return `replica_types`."""
     builder.put(("spec", "framework"), builder.resource.get("kind"), rules.framework)
     by_role = replica_types(builder, rules)
     builder.report("ai-master", by_role.pop("aimaster", NOTHING))
@@ -135,7 +134,7 @@ def write_roles(builder: Builder, rules: Rules) -> dict[str, SourceValue]:
 def _container_name(builder: Builder, template: SourceValue, rules: Rules) -> str:
     """Return the name of the training container.
 
-    If KubeDL creates no Services, it is `mainContainer`, else that of the kind, else the first.
+    If KubeDL creates no Services, it is `mainContainer`, else the kind's default, else the first.
     """
     if rules.port:
         return rules.container
@@ -145,10 +144,10 @@ def _container_name(builder: Builder, template: SourceValue, rules: Rules) -> st
 
 
 def require_one(builder: Builder, replica_type: SourceValue, name: str) -> bool:
-    """Reject a replica type with another number of replicas than one; return whether it has one.
+    """Return True if a replica type has one replica; otherwise report an error.
 
-    The webhook of the training operator 1.9 also rejects a Master without `replicas`, whose default
-    is 1 everywhere else.
+    The webhook of the training operator 1.9 also rejects a Master without `replicas`. Everywhere
+    else, the default is 1.
     """
     replicas = replica_type.get("replicas")
     if replicas.value not in (None, 1):
@@ -166,14 +165,14 @@ def write_all_workers(builder: Builder) -> None:
 
 
 def has_gpus(replica_type: SourceValue) -> bool:
-    """Return whether a container has GPUs; the training operator then runs processes in it."""
+    """Return True if a container has GPUs. The training operator then runs processes in it."""
     containers = replica_type.get("template", "spec", "containers").items()
     limits = [container.get("resources", "limits").value or {} for container in containers]
     return any("gpu" in name for names in limits for name in names)
 
 
 def write_slots(builder: Builder, worker: SourceValue) -> None:
-    """Write the slots of an MPI job's workers: the operators' default is 1, not the GPUs."""
+    """Write the slots of an MPI job's workers. The operators' default is 1, not the GPU count."""
     slots = builder.spec.get("slotsPerWorker")
     if slots or has_gpus(worker):
         source = slots or builder.resource.get("kind")
@@ -181,11 +180,11 @@ def write_slots(builder: Builder, worker: SourceValue) -> None:
 
 
 def warn_of_worker_restarts(builder: Builder, restart: SourceValue) -> None:
-    """Warn if an MPI job ends when a worker fails, but here its launcher tries again.
+    """Warn if a failed worker ends the operator's MPI job, but here its launcher retries.
 
-    Workers that are reached by `kubectl exec` are a StatefulSet, because they need fixed names. It
-    restarts containers in place, as OnFailure does. mpirun fails when it loses a worker, so with a
-    launcher that does not restart, the job ends anyway.
+    Workers that are reached by `kubectl exec` run in a StatefulSet, because they need fixed names.
+    It restarts containers in place, as OnFailure does. mpirun fails when it loses a worker, so the
+    job ends anyway if the launcher does not restart.
     """
     launcher_restarts = builder.roles.get("launcher", {}).get("restartPolicy") != "Never"
     if launcher_restarts and restart.value in ("Never", "ExitCode"):
@@ -208,14 +207,14 @@ POLICIES = (
     "suspend",
     "activeDeadlineSeconds",
 )
-"""The fields of a run policy that a job file has with the same names."""
+"""The fields of a run policy that have the same names in a job file."""
 
 
 def run_policy(builder: Builder, rules: Rules, replica_types: Mapping[str, SourceValue]) -> None:
     """Write the policies of the whole job, from `runPolicy` or from `spec` itself.
 
     Args:
-        builder: has all roles.
+        builder: contains all roles.
         rules: of the kind.
         replica_types: by role.
     """
@@ -234,8 +233,8 @@ def run_policy(builder: Builder, rules: Rules, replica_types: Mapping[str, Sourc
     _scheduling(builder, policy_field(spec, "schedulingPolicy"), replica_types)
     for name in rules.servers:
         if builder.roles.get(name, {}).get("restartPolicy") == "Always":
-            # They are StatefulSets, which have no limit. The operators add up the restarts of
-            # running pods (PastBackoffLimit in pkg/core/job.go).
+            # These roles are StatefulSets, which have no limit. The operators add up the restarts
+            # of running pods (PastBackoffLimit in pkg/core/job.go).
             limit = builder.data["spec"]["runPolicy"]["backoffLimit"]
             crashes = 0 if limit == ENDLESS else max(limit, 1)
             source = policy_field(spec, "backoffLimit") or spec
@@ -243,9 +242,9 @@ def run_policy(builder: Builder, rules: Rules, replica_types: Mapping[str, Sourc
 
 
 def _never_retry(builder: Builder) -> None:
-    """Keep the job's backoffLimit from roles with Never, whose failure fails the job at once.
+    """Set backoffLimit 0 for roles with Never: the operators fail the job when one of them fails.
 
-    In a job file it applies to them too, as in a Kubernetes Job.
+    In a job file, as in a Kubernetes Job, the job's backoffLimit also applies to them.
     """
     if "backoffLimit" not in builder.data["spec"].get("runPolicy", {}):
         return
@@ -258,7 +257,7 @@ def _never_retry(builder: Builder) -> None:
 
 
 def policy_field(spec: SourceValue, name: str) -> SourceValue:
-    """Return a field of the run policy, wherever this version has it; "" counts as not set."""
+    """Return a field of the run policy from its place in this version. "" counts as not set."""
     places = [spec.get("runPolicy", name), spec.get("RunPolicy", name), spec.get(name)]
     first = next((value for value in places if value), places[0])
     return SourceValue(None, first.path) if first.value == "" else first
@@ -269,8 +268,8 @@ def _scheduling(
 ) -> None:
     """Write gang scheduling.
 
-    The operator's command line names the scheduler. The resource does only if its pods do:
-    volcano, or any other name for the coscheduling plugin.
+    The scheduler is an option of the operator. In the resource, only the pods' schedulerName
+    shows it: volcano, or any other name for the coscheduling plugin.
     """
     if not policy:
         return

@@ -4,13 +4,13 @@ from mlgen.dialects._builder import Builder
 
 
 class Resource:
-    """A custom resource, which a subclass reads.
+    """A custom resource, which subclasses read.
 
     Attributes:
         builder: of the TrainingJob.
         spec: of the custom resource.
-        put: writes into the TrainingJob; see `Builder`.
-        report: reports a problem; see `Builder`.
+        put: `Builder.put`.
+        report: `Builder.report`.
     """
 
     def __init__(self, builder: Builder) -> None:
@@ -19,5 +19,5 @@ class Resource:
 
     @property
     def gang(self) -> str:
-        """The gang scheduling of the TrainingJob as far as it is written; "" without one."""
+        """The gang scheduler of the TrainingJob; "" if not written yet."""
         return str(self.builder.data["spec"].get("scheduling", {}).get("gang", ""))

@@ -1,7 +1,7 @@
 """The JSON Schemas of custom resources, from `schemas/resources/<dialect>.json`.
 
-There, `kinds` has the schema of `spec` by apiVersion and kind. A `$ref` names a definition in the
-same file or another one. Only the dialect uses what else its file has.
+In these files, `kinds` contains the schema of `spec` by apiVersion and kind. A `$ref` refers to a
+definition in the same file or another one. Only the dialect uses the other keys of its file.
 """
 
 import json
@@ -24,13 +24,13 @@ TEMPLATE = "podTemplate"
 
 
 def resource_schema(dialect: str, version: str, kind: str, kept: str = "") -> dict[str, Any]:
-    """Return the JSON Schema of a custom resource, by its dialect, apiVersion and kind.
+    """Return the JSON Schema of a custom resource.
 
     Args:
-        dialect: its name.
+        dialect: the name of the dialect.
         version: the apiVersion of the resource.
         kind: of the resource.
-        kept: a definition of common.json to which references stay as they are.
+        kept: a definition of common.json: references to it are not resolved.
     """
     file = f"{dialect}.json"
     return {
@@ -51,10 +51,10 @@ def resource_schema(dialect: str, version: str, kind: str, kept: str = "") -> di
 def editor_schema(
     dialect: str, version: str, kind: str, kube_version: KubeVersion
 ) -> dict[str, Any]:
-    """Return the same for editors: with all fields of pods, and without what is not used.
+    """Return the same for editors: with all fields of pods, and without unused definitions.
 
     Args:
-        dialect: its name.
+        dialect: the name of the dialect.
         version: the apiVersion of the resource.
         kind: of the resource.
         kube_version: of the pods.
@@ -75,14 +75,15 @@ def editor_schema(
 
 
 def newest(name: str, keys: Iterable[tuple[str, str]]) -> tuple[str, str]:
-    """Return the apiVersion and kind of which a user has written the end, in any case.
+    """Return the apiVersion and kind that a user has written, in full or in part.
 
     Args:
-        name: `pytorchjob` or `kubeflow.org/v1/MPIJob`; of several versions the newest is meant.
+        name: `pytorchjob` or `kubeflow.org/v1/MPIJob`, case-insensitive. The default is the newest
+            version.
         keys: every apiVersion and kind.
 
     Raises:
-        LookupError: there is no such kind; the message says what may be meant.
+        LookupError: the kind is unknown. The message suggests similar kinds.
     """
     keys = list(keys)
     found = [key for key in keys if f"/{'/'.join(key)}".lower().endswith(f"/{name.lower()}")]
@@ -95,14 +96,14 @@ def newest(name: str, keys: Iterable[tuple[str, str]]) -> tuple[str, str]:
 
 
 def _age(version: str) -> tuple[int, ...]:
-    """Return an apiVersion as numbers, of which the newest is the largest: v2beta1 is after v1."""
+    """Return a sort key for an apiVersion, larger for newer versions: v2beta1 is after v1."""
     match = re.search(r"/v(\d+)(?:(alpha|beta)(\d+))?$", version)
     major, stage, minor = match.groups("") if match else ("0", "", "")
     return int(major), STAGES.index(stage), int(minor or 0)
 
 
 STAGES = ("alpha", "beta", "")
-"""The stages of a version of an API, from the first to the last."""
+"""The stages of an API version, from the first to the last."""
 
 
 def read(file: str) -> Any:
@@ -117,12 +118,12 @@ def _definition(file: str, name: str, kept: str = "") -> dict[str, Any]:
 
 
 def _resolved(node: Any, file: str, kept: str) -> Any:
-    """Return a part of a file with what it refers to, except for definitions of the job file.
+    """Return a part of a file with its references resolved, except to definitions of the job file.
 
     Args:
         node: the part.
-        file: its name.
-        kept: that of `resource_schema`.
+        file: the name of the file.
+        kept: as for `resource_schema`.
     """
     if isinstance(node, list):
         return [_resolved(item, file, kept) for item in node]
@@ -136,5 +137,5 @@ def _resolved(node: Any, file: str, kept: str) -> Any:
 
 
 def _references(node: Any) -> set[str]:
-    """Return the names of the definitions to which a schema refers."""
+    """Return the names of the definitions that a schema refers to."""
     return set(re.findall(rf'"\$ref": "{LOCAL}([^"]+)"', json.dumps(node)))

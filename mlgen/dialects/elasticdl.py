@@ -1,11 +1,11 @@
-"""ElasticDL: jobs whose master creates and replaces the pods of parameter servers and workers.
+"""ElasticDL: the master creates and replaces the pods of parameter servers and workers.
 
 ElasticAIJob is designed in sql-machine-learning/elasticdl, docs/designs/elasticdl_operator.md. The
-sample there is of elasticdl.org/v1, with blocks in lower case; the CRD is of v1alpha1, with Master,
-PS and Worker. Both are accepted. `jobArgs` may hold any arguments of `elasticdl train …`, with a
-name and its value in one item or in two. An argument that has a field in a TrainingJob is written
-there, and all others are passed to the master. Names, defaults and the syntax of resources, volumes
-and variables are those of elasticdl_client/common: args.py, k8s_client.py, k8s_resource.py and
+sample there uses elasticdl.org/v1, with blocks in lower case. The CRD is v1alpha1, with Master, PS
+and Worker. Both are accepted. `jobArgs` may hold any arguments of `elasticdl train …`, with a name
+and its value in one item or in two. Arguments that have a field in a TrainingJob are written there,
+and all others are passed to the master. Names, defaults and the syntax of resources, volumes and
+variables follow elasticdl_client/common: args.py, k8s_client.py, k8s_resource.py and
 k8s_volume.py. A pod from `elasticdl train --yaml` needs no operator, and is not changed.
 """
 
@@ -24,16 +24,16 @@ WORKERS = 2
 """The client's default number of workers."""
 
 MASTER_RESOURCES = "cpu=0.1,memory=1024Mi"
-"""The client's default; the master has defaults for the other roles."""
+"""The client's default for the master. The master has defaults for the other roles."""
 
 COUNTS = {"ps": "num_ps_pods", "worker": "num_workers"}
 """The arguments for the number of replicas."""
 
 BLOCK_NAMES = {"master": "Master", "ps": "PS", "worker": "Worker"}
-"""The two names of a role's block in `spec`."""
+"""The name of a role's block in `spec` of v1alpha1, by its name in v1."""
 
 SWITCHES: dict[str, bool] = FACTS["switches"]
-"""Arguments that need no value, and the value that each has then."""
+"""Arguments that need no value, and the value that each then defaults to."""
 
 ARGUMENTS: list[str] = [*SWITCHES, *FACTS["arguments"]]
 """The arguments of `elasticdl train`, `evaluate` and `predict`, of all releases."""
@@ -42,14 +42,14 @@ CLIENT_ARGUMENTS = ("yaml", "force_use_kube_config_file")
 """Arguments about how the client submits a job, which the rendered job does not need."""
 
 USED_BY_CLIENT = ("log_file_path", "cluster_spec", "cluster_spec_json")
-"""Arguments that the client uses too, and passes to the master; the problems say for what."""
+"""Arguments that the client uses and also passes to the master. Each is reported."""
 
 VOLUME_FIELDS: dict[str, str] = FACTS["volumeFields"]
-"""The fields of a volume, and the job file's fields; "" if it has none."""
+"""The fields of a volume in the job file, by name in ElasticDL; "" if there is none."""
 
 RESOURCE_NAME = re.compile(r"cpu|memory|ephemeral-storage|gpu|[-.\w]+/gpu|nvidia\.com/.+")
 RESOURCES = ("cpu", "memory", "ephemeral-storage", "gpu")
-"""The names of resources that a message suggests."""
+"""The names of resources that messages suggest."""
 
 ARGUMENT = re.compile(r"--(\w+)(?:(?:=|\s+)(.*))?", re.DOTALL)
 
@@ -61,12 +61,12 @@ class Arguments:
         self.builder, self.rest = builder, rest
 
     def take(self, name: str) -> SourceValue:
-        """Remove and return an argument; one with an empty value counts as not set."""
+        """Remove and return an argument. An empty value counts as not set."""
         argument = self.rest.pop(name, NOTHING)
         return argument if argument.value != "" else SourceValue(None, argument.path)
 
     def one_of(self, block_field: SourceValue, name: str) -> SourceValue:
-        """Return a field of a block, or if it is not set an argument."""
+        """Return a field of a block, or an argument if the field is not set."""
         argument = self.take(name)
         if block_field:
             field_name = ".".join(map(str, block_field.path[-2:]))
@@ -167,7 +167,7 @@ def _block(builder: Builder, role: str) -> SourceValue:
 
 
 def _count(arguments: Arguments, role: str, block: SourceValue) -> SourceValue:
-    """Return the number of replicas; the master has none, and workers have a default."""
+    """Return the number of replicas: unset for the master, by default `WORKERS` for workers."""
     if role == "master":
         return NOTHING
     count = arguments.one_of(block.get("count"), COUNTS[role])
@@ -180,7 +180,7 @@ def _count(arguments: Arguments, role: str, block: SourceValue) -> SourceValue:
 
 
 def _write_resources(arguments: Arguments, role: str, block: SourceValue) -> None:
-    """Write the resources of the master's pod, or those that the master gives to other pods."""
+    """Write the resources of the master's pod, or of the pods that the master creates."""
     builder = arguments.builder
     request = arguments.one_of(block.get("resource_request"), f"{role}_resource_request")
     limit = arguments.take(f"{role}_resource_limit")
@@ -195,7 +195,7 @@ def _write_resources(arguments: Arguments, role: str, block: SourceValue) -> Non
 
 
 def _write_priority(arguments: Arguments, role: str, block: SourceValue) -> None:
-    """Write the priority class of the master's pod, or that which the master gives to others."""
+    """Write the priority class of the master's pod, or of the pods that the master creates."""
     priority = arguments.one_of(block.get("priority"), f"{role}_pod_priority")
     path: ValuePath = ("spec", "options", "podPriority", role)
     if role == "master":
@@ -205,7 +205,7 @@ def _write_priority(arguments: Arguments, role: str, block: SourceValue) -> None
 
 
 def _amounts(builder: Builder, source: SourceValue) -> dict[str, str]:
-    """Return the amounts in `cpu=1,memory=1024Mi,gpu=1`, by the names of Kubernetes."""
+    """Return the amounts in `cpu=1,memory=1024Mi,gpu=1`, by their Kubernetes names."""
     amounts: dict[str, str] = {}
     for name, amount in _fields(builder, source, source.value or ""):
         if name == "disk":
@@ -220,7 +220,7 @@ def _amounts(builder: Builder, source: SourceValue) -> dict[str, str]:
 def _write_volumes(builder: Builder, role: str, source: SourceValue) -> None:
     """Write volumes: `claim_name=c,mount_path=/data;host_path=/d,mount_path=/d`.
 
-    Equal volumes of several roles have the same name.
+    Equal volumes of several roles get the same name.
     """
     volumes = _written_volumes(builder)
     for text in filter(None, (source.value or "").strip().split(";")):
@@ -262,14 +262,14 @@ def _fields(builder: Builder, source: SourceValue, text: str) -> Iterator[tuple[
 
 
 def _write_env(builder: Builder, role: str, source: SourceValue) -> None:
-    """Write the variables of `A=1,B=2`, whose values may contain commas."""
+    """Write the variables of `A=1,B=2`. Values may contain commas."""
     parts = re.split(r"(?:^|,)([^,=]+)=", source.value or "")[1:]
     for name, value in zip(parts[::2], parts[1::2], strict=True):
         builder.put(("spec", "roles", role, "env", name), source, value)
 
 
 def _write_job_fields(builder: Builder, arguments: Arguments) -> None:
-    """Write the arguments that are not about one role, and pass the rest to the master."""
+    """Write the arguments that apply to the whole job, and pass the rest to the master."""
     metadata = builder.data["metadata"]
     for argument, field in (("job_name", "name"), ("namespace", "namespace")):
         source, written = arguments.take(argument), metadata.get(field)
@@ -292,7 +292,7 @@ def _write_job_fields(builder: Builder, arguments: Arguments) -> None:
 
 
 def _option_value(source: SourceValue) -> str | int | bool:
-    """Return an integer or a boolean if the master gets the same text from it, else the text."""
+    """Return an integer or a boolean if the master receives the same text, else the text."""
     if source.value in (True, "True", False, "False"):
         return source.value in (True, "True")
     text = str(source.value)

@@ -1,8 +1,8 @@
-"""MPI operator: MPIJobs of kubeflow.org, in all versions and of both operators that run them.
+"""MPI operator: MPIJobs of kubeflow.org, in all versions and for both operators that run them.
 
-The training operator runs v1, the MPI operator v2beta1 and, in earlier releases, v1, v1alpha2 and
-v1alpha1. v2beta1 uses SSH, the others `kubectl exec`. v1alpha1 has one template and a number of
-GPUs, the others have a Launcher and a Worker.
+The training operator runs v1. The MPI operator runs v2beta1 and, in earlier releases, v1, v1alpha2
+and v1alpha1. v2beta1 uses SSH, the other versions use `kubectl exec`. A v1alpha1 MPIJob consists of
+one template and a number of GPUs, the others of a Launcher and a Worker.
 
 Read from kubeflow/training-operator 1.9, pkg/webhooks/mpi and pkg/controller.v1/mpi (v1), and from
 kubeflow/mpi-operator: 0.8, pkg/apis/kubeflow/validation and pkg/controller (v2beta1); 0.3,
@@ -32,23 +32,23 @@ from mlgen.kubernetes.quantity import natural
 FACTS = read("mpi_operator.json")
 
 DISTRIBUTIONS: dict[str, str] = FACTS["distributions"]
-"""The job file's `implementation`, by `mpiDistribution`; the names in lower case are older."""
+"""The job file's `implementation`, by `mpiDistribution`. Older versions use lower-case names."""
 
 DISCOVER_HOSTS = "/etc/mpi/discover_hosts.sh"
 
 VISIBLE_GPUS = ("NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES")
 
 OPERATOR_ENV: dict[str, dict[str, list[str]]] = FACTS["overwritten"]
-"""The launcher's variables that an operator appends to the user's, so that its values take effect.
+"""The launcher's variables that an operator appends to the user's, by transport and implementation.
 
-By transport and implementation.
+The operator's values override the user's.
 """
 
 HYDRA_ENV = {
     "I_MPI_HYDRA_BOOTSTRAP": "rsh",
     "I_MPI_HYDRA_BOOTSTRAP_EXEC": "/etc/mpi/kubexec.sh",
 }
-"""Variables for Intel MPI that the training operator sets too, unless the user does."""
+"""Variables for Intel MPI that the training operator also sets, unless the user does."""
 
 SSHD_PORT = re.compile(r"\bsshd\b.*?\s(?:-p\s*|-o\s*[\"']?Port[\s=]\s*)(\d{1,9}\b)", re.DOTALL)
 SSH_PORTS = (22, 2222)
@@ -89,7 +89,7 @@ def write_job(builder: Builder, rules: Rules) -> None:
 
 
 def _write_launcher_restarts(builder: Builder, restart: SourceValue) -> None:
-    """Write the restart policy of a launcher that is a Job in the operator too.
+    """Write the restart policy of a launcher that the operator also runs as a Job.
 
     With Never, such a Job still creates new pods, up to `backoffLimit` times.
     """
@@ -103,7 +103,7 @@ def _write_launcher_restarts(builder: Builder, restart: SourceValue) -> None:
 
 
 def _write_roles(builder: Builder, rules: Rules) -> dict[str, SourceValue]:
-    """Write the roles; return the replica types by role, without a Worker of no replicas."""
+    """Write the roles. Return the replica types by role, without a Worker that has 0 replicas."""
     specs = builder.spec.get("mpiReplicaSpecs")
     replica_types = {"launcher": specs.get("Launcher")}
     worker, replicas = specs.get("Worker"), specs.get("Worker", "replicas")
@@ -157,7 +157,7 @@ def _write_framework(
     """Write the framework and its options.
 
     Args:
-        builder: has all roles.
+        builder: contains all roles.
         rules: of the kind.
         replica_types: by role.
         works: whether mpirun also starts processes in the launcher.
@@ -169,7 +169,7 @@ def _write_framework(
         builder, rules, hide_gpus=not works.value and not has_gpus(launcher), alone=alone
     )
     if alone:
-        # Without workers, mpirun starts all processes in its own pod: an ordinary Job.
+        # Without workers, mpirun starts all processes in its own pod, which is an ordinary Job.
         builder.data["spec"].pop("options", None)
         builder.put(("spec", "framework"), kind, "generic")
         if works.value and slots:
@@ -191,10 +191,10 @@ def _write_launcher_env(builder: Builder, rules: Rules, *, hide_gpus: bool, alon
     """Remove the user's values of variables that the operator overwrites.
 
     Args:
-        builder: has the launcher.
+        builder: contains the launcher.
         rules: of the kind.
-        hide_gpus: the launcher must not see the GPUs of its node.
-        alone: there are no workers, so the framework does not hide them.
+        hide_gpus: True to hide the node's GPUs from the launcher.
+        alone: True if there are no workers. The framework then does not hide the GPUs.
     """
     implementation = builder.data["spec"].get("options", {}).get("implementation", "OpenMPI")
     launcher = builder.roles["launcher"]
@@ -216,9 +216,9 @@ def _write_elastic(builder: Builder, launcher: SourceValue, working_launchers: i
     """Write the range of workers, from the numbers of processes in horovodrun's arguments.
 
     Args:
-        builder: has the roles.
+        builder: contains the roles.
         launcher: the replica type.
-        working_launchers: the number of launchers that have slots too, 0 or 1.
+        working_launchers: the number of launchers that also have slots, 0 or 1.
     """
     command_line = _command_line(builder.roles["launcher"])
     slots = builder.spec.get("slotsPerWorker").value or 1
@@ -238,7 +238,7 @@ def _processes(command_line: str, bound: str) -> int | None:
 
 
 def _write_ssh(builder: Builder, replica_types: Mapping[str, SourceValue]) -> None:
-    """Write how the workers run sshd, and warn that the user must create the keys."""
+    """Write the fields for SSH, and warn that the user must create the keys."""
     for role, replica_type in replica_types.items():
         path = ("spec", "roles", role)
         builder.put((*path, "env", "K_MPI_JOB_ROLE"), replica_type, role)
@@ -261,9 +261,10 @@ def _write_ssh(builder: Builder, replica_types: Mapping[str, SourceValue]) -> No
 
 
 def _write_worker_restarts(builder: Builder, restart: SourceValue) -> None:
-    """Write the restart policy of workers, if it is set; each of them is a pod by itself.
+    """Write the restart policy of workers, if it is set. In the operator, each worker is a pod.
 
-    With Never, a failed worker stays as it is. The others go on, and the launcher decides.
+    With Never, a failed worker is not replaced. The other workers continue, and the launcher
+    determines the outcome.
     """
     path = ("spec", "roles", "worker")
     builder.put((*path, "restartPolicy"), restart)
@@ -276,7 +277,7 @@ def _write_worker_restarts(builder: Builder, restart: SourceValue) -> None:
 def _ssh_ports(main: SourceValue, command_line: str) -> Iterator[SourceValue]:
     """Yield each indication of the port that sshd listens on, the most reliable first.
 
-    Without one, both sides of ssh have their port from the image, as with the operator.
+    Without one, both sides of ssh use the port configured in the image, as with the operator.
     """
     match = SSHD_PORT.search(command_line)
     if match:
@@ -292,10 +293,10 @@ def _ssh_ports(main: SourceValue, command_line: str) -> Iterator[SourceValue]:
 
 
 UNITS_PER_NODE = {"gpus": 8, "processingUnits": 1}
-"""The number of units per node if the resource does not set it: an option of the operator.
+"""The number of units per node if the resource does not set it, from an option of the operator.
 
 The manifests that installed the operator set 8 GPUs (deploy/3-mpi-operator.yaml, and Kubeflow's
-kubeflow/mpi-job/prototypes) and no number of other units, for which the default is 1.
+kubeflow/mpi-job/prototypes). They set no number of other units, so the default of 1 applies.
 """
 
 
@@ -324,7 +325,7 @@ def _write_one_template(builder: Builder, rules: Rules) -> None:
 
 
 def _workers_and_units(builder: Builder, main: SourceValue) -> tuple[SourceValue, SourceValue]:
-    """Return the number of workers and the units of each; both are false if not set."""
+    """Return the number of workers and the units per worker. Both are false if not set."""
     spec = builder.spec
     fields = [spec.get(name) for name in ("gpus", "processingUnits", "replicas")]
     totals = [total for total in fields if total]
@@ -349,7 +350,7 @@ def _workers_and_units(builder: Builder, main: SourceValue) -> tuple[SourceValue
 
 
 def _unit(spec: SourceValue) -> str:
-    """Return the name of the resource that is counted."""
+    """Return the name of the resource that units count."""
     return spec.get("processingResourceType").value or "nvidia.com/gpu"
 
 

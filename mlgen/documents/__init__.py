@@ -1,1 +1,1 @@
-"""Files, streams and ResourceLists → documents in which every value knows its line."""
+"""Reads files, streams and ResourceLists as documents that record the line of every value."""

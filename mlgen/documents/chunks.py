@@ -1,4 +1,4 @@
-"""Lines of a YAML stream → the text of each of its documents."""
+"""Splits the lines of a YAML stream into the texts of its documents."""
 
 import io
 from collections.abc import Iterable, Iterator
@@ -7,14 +7,16 @@ from typing import AnyStr
 MARKERS = ("---", b"---")
 
 AFTER = ("", " ", "\t", "\n", "\r", b"", b" ", b"\t", b"\n", b"\r")
-"""What follows a `---` that starts a document (https://yaml.org/spec/1.2.2/#912-document-markers).
+"""Characters after a `---` that starts a document.
+
+https://yaml.org/spec/1.2.2/#912-document-markers
 """
 
 IGNORED = ("", "#", b"", b"#")
-"""What a line starts with that has no content."""
+"""The first characters of lines without content."""
 
 VERSION = ("%YAML 1.2", b"%YAML 1.2")
-"""The directive that changes nothing."""
+"""The directive that has no effect."""
 
 
 def chunks(lines: Iterable[AnyStr]) -> Iterator[tuple[int, AnyStr]]:
@@ -40,7 +42,7 @@ def chunks(lines: Iterable[AnyStr]) -> Iterator[tuple[int, AnyStr]]:
 
 
 def split(text: str) -> Iterator[tuple[int, str]]:
-    """Split a text as `chunks` does its lines."""
+    """Split a text into documents, as `chunks` splits lines."""
     if "\r" in text:
         yield from chunks(io.StringIO(text, newline=""))
         return
@@ -57,10 +59,10 @@ def split(text: str) -> Iterator[tuple[int, str]]:
 
 
 def is_blank(chunk: AnyStr) -> bool:
-    """Return whether a document has nothing but its `---`, comments and `%YAML 1.2`.
+    """Return True if a document contains only its `---`, comments and `%YAML 1.2`.
 
-    A comment also ends at the line breaks of YAML 1.1, such as U+2028, because kubectl's reader
-    ends it there (go-yaml, yamlprivateh.go, is_break).
+    As in kubectl, a comment also ends at the line breaks of YAML 1.1, such as U+2028 (go-yaml,
+    yamlprivateh.go, is_break).
     """
     text = chunk if isinstance(chunk, str) else chunk.decode(errors="replace")
     rows = without_marker(text).splitlines()
@@ -68,7 +70,7 @@ def is_blank(chunk: AnyStr) -> bool:
 
 
 def without_marker(chunk: AnyStr) -> AnyStr:
-    """Return a document with spaces in place of its `---`.
+    """Return a document with its `---` replaced by spaces.
 
     The rest of that line belongs to the document, and keeps its columns.
     """
@@ -78,7 +80,7 @@ def without_marker(chunk: AnyStr) -> AnyStr:
 
 
 def is_marked(chunk: str) -> bool:
-    """Return whether a document starts with a line of `---`, with no more than a comment after it.
+    """Return True if a document starts with a line of `---`, alone or before a comment.
 
     kubectl and YAML agree on these lines. kubectl does not see `--- {}` or `---` before a lone
     carriage return.
@@ -89,5 +91,5 @@ def is_marked(chunk: str) -> bool:
 
 
 def _starts_with_marker(text: AnyStr) -> bool:
-    """Return whether a text starts with `---`, followed by white space or nothing."""
+    """Return True if a text is `---`, or starts with `---` and white space."""
     return text[:3] in MARKERS and text[3:4] in AFTER

@@ -1,7 +1,7 @@
-"""YAML text → its comments by value; comments → YAML text.
+"""Reads the comments of a YAML text by value, and inserts comments into another one.
 
-`mlgen convert` moves values, and no Python library for YAML moves their comments along. So comments
-are attached to values by line.
+`mlgen convert` moves values, and no Python library for YAML moves their comments along. Therefore,
+comments are attached to values by line.
 """
 
 import re
@@ -18,7 +18,7 @@ from mlgen.documents.reader import LOADER, read_documents
 from mlgen.problems import ValuePath
 
 COMMENT = re.compile(r"(?:^|(?<=\s))#")
-"""The start of a comment, unless it is in a scalar."""
+"""The start of a comment, outside of scalars."""
 
 END: ValuePath = ("…",)
 """The path of comments below the last value."""
@@ -38,7 +38,7 @@ class Comment:
 
 
 def read(text: str) -> dict[ValuePath, Comment]:
-    """Return the comments of one YAML document, by the path of the key or item they are about."""
+    """Return the comments of one YAML document, by the path of the key or item."""
     values = _values_by_line(text)
     lines = sorted(values)
     comments: dict[ValuePath, Comment] = defaultdict(Comment)
@@ -53,9 +53,9 @@ def read(text: str) -> dict[ValuePath, Comment]:
 
 
 def insert(text: str, comments: Mapping[ValuePath, Comment]) -> str:
-    """Return a YAML document with comments at the keys or items of their paths.
+    """Return a YAML document with comments inserted at their paths.
 
-    Comments on paths that the document does not have are dropped.
+    Comments on paths that the document does not contain are dropped.
     """
     line_of = {
         path: line for line, paths in _values_by_line(text).items() for path in reversed(paths)
@@ -75,11 +75,11 @@ def insert(text: str, comments: Mapping[ValuePath, Comment]) -> str:
 
 
 def _values_by_line(text: str) -> dict[int, tuple[ValuePath, ValuePath]]:
-    """Return the keys and items that comments on a line are about.
+    """Return the keys and items that comments refer to, by line.
 
     Returns:
         For each line (from 1) on which a key or item starts, the path for comments above the line,
-        which is the outermost one, and the path for a comment beside it.
+        which is the outermost path, and the path for a comment at the end of the line.
     """
     (document,) = read_documents(Text("", text))
     if not isinstance(document, Document):
@@ -95,19 +95,19 @@ def _values_by_line(text: str) -> dict[int, tuple[ValuePath, ValuePath]]:
             del on_line[2:]
     values = {}
     for line, (first, *rest) in starts.items():
-        # The comment in `- name: x  # …` is about the name, in `- {name: x}  # …` about the item.
+        # In `- name: x  # …`, the comment is about the name. In `- {name: x}  # …`, about the item.
         inner = rest[0] if rest and _is_item(first[2]) and rest[0][0] == first[0] else first
         values[line] = (first[2], inner[2])
     return values
 
 
 def _is_item(path: ValuePath) -> bool:
-    """Return whether a path leads to an item of a list."""
+    """Return True if a path leads to an item of a list."""
     return bool(path) and isinstance(path[-1], int)
 
 
 def _comments(text: str) -> Iterator[tuple[int, bool, str]]:
-    """Return each comment: its line (from 1), whether it is alone there, and its text with `#`."""
+    """Yield each comment: its line (from 1), True if alone on that line, and its text with `#`."""
     tokens = yaml.scan(text, LOADER)
     scalars = [
         (token.start_mark.index, token.end_mark.index)

@@ -1,8 +1,7 @@
 """A YAML document as plain data, with the place of each value.
 
-Where each value stands, and how it is written, is a tree beside the data. A mapping from paths
-would need memory for each path: a value at depth 100 would cost a hundred times as much as one at
-the top.
+Places and spellings are stored in a tree, separately from the data. A mapping by path would need
+more memory: a path at depth 100 takes a hundred times as much as a path at the top.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,14 +15,14 @@ T = TypeVar("T")
 
 
 class Mark:
-    """Where one value stands and how it is written; never changed once it is in a document.
+    """The place and the spelling of one value. A mark in a document is never changed.
 
     Attributes:
-        place: of the value; None if nobody wrote it, as a mapping that `--set` has created.
+        place: of the value; None if it is not in the file, such as a mapping created by `--set`.
         key: the place of its key; None for an item of a list.
-        text: how it is written, if it is not a string: `1e-5`, `08`, `~`; else None.
-        origin: its path in the custom resource that it was converted from; None if that is the path
-            of the nearest value around it that has one, and the same steps from there.
+        text: its spelling, such as `1e-5`, `08` or `~`; None for a string.
+        origin: its path in the custom resource that it was converted from; None if its position
+            relative to the nearest parent with an origin is unchanged.
         inner: the marks of the values in it, by key or index.
     """
 
@@ -41,7 +40,7 @@ class Mark:
         self.inner = NOTHING if inner is None else inner
 
     def along(self, path: ValuePath) -> "Iterator[Mark]":
-        """Yield this mark, and those on a path as far as there are any."""
+        """Yield this mark and the marks along a path, as far as they exist."""
         mark: Mark | None = self
         for step in (*path, None):
             if mark is None:
@@ -57,13 +56,13 @@ class Mark:
         return mark
 
     def walk(self, path: ValuePath = ()) -> "Iterator[tuple[ValuePath, Mark]]":
-        """Yield this mark, and all below it, with their paths, in the order of the text."""
+        """Yield this mark and all marks below it, with their paths, in the order of the text."""
         yield path, self
         for step, mark in self.inner.items():
             yield from mark.walk((*path, step))
 
     def put(self, path: ValuePath, mark: "Mark") -> "Mark":
-        """Return a tree with another mark at a path."""
+        """Return a copy of the tree with another mark at a path."""
         if not path:
             return mark
         step, *rest = path
@@ -72,14 +71,14 @@ class Mark:
 
 
 NOTHING: Mapping[Any, Any] = {}
-"""The marks in a value that has no others in it."""
+"""The marks in a value without inner values."""
 
 UNWRITTEN = Mark()
-"""The mark of what nobody wrote."""
+"""The mark of values that are not in a file."""
 
 
 def marked(places: Mapping[ValuePath, Place], keys: Mapping[ValuePath, Place] = NOTHING) -> Mark:
-    """Return the marks of values, given their places and those of their keys, by path."""
+    """Return the marks of values, from the places of values and of keys, by path."""
     inner: dict[ValuePath, dict[str | int, Mark]] = {(): {}}
     for written in places:
         for end in range(1, len(written) + 1):
@@ -93,7 +92,7 @@ def marked(places: Mapping[ValuePath, Place], keys: Mapping[ValuePath, Place] = 
 
 
 class View(Mapping[ValuePath, T]):
-    """One attribute of all marks of a tree, by their paths, without the marks that lack it.
+    """One attribute of all marks of a tree, by path, without marks where it is None.
 
     Args:
         marks: the tree.
@@ -119,7 +118,7 @@ class View(Mapping[ValuePath, T]):
 
 
 def is_too_deep(value: Any, depth: int = DEPTH) -> bool:
-    """Return whether a value has more than so many mappings and lists inside each other."""
+    """Return True if mappings and lists in a value are nested more than `depth` levels deep."""
     level = [value]
     for _ in range(depth):
         level = [inner for outer in level for inner in _inner(outer)]
@@ -139,10 +138,11 @@ class Document:
 
     Attributes:
         data: dicts, lists, strings, numbers, booleans and None.
-        marks: where each value stands, and how it is written.
-        problems: errors in YAML that could be read nevertheless, such as a duplicate key.
-        converted: it is made of a custom resource; paths of problems are those in that resource.
-        text: the document as written, from its `---` on; "" if it is not in a file.
+        marks: the place and the spelling of each value.
+        problems: errors that do not prevent reading, such as a duplicate key.
+        converted: True if it was converted from a custom resource. Problems then refer to paths in
+            that resource.
+        text: the document as written, including its `---`; "" if it is not in a file.
     """
 
     data: Any
@@ -163,7 +163,7 @@ class Document:
 
     @property
     def texts(self) -> Mapping[ValuePath, str]:
-        """How each value that is not a string is written in the file: `1e-5`, `08`, `~`."""
+        """The spelling of each value that is not a string, such as `1e-5`, `08` or `~`."""
         return View(self.marks, "text")
 
     def place(self, path: ValuePath) -> Place:
@@ -182,9 +182,9 @@ class Document:
         return self.keys.get(path) or self.place(path)
 
     def origin(self, path: ValuePath) -> ValuePath:
-        """Return the path in the file of a value, or of the nearest written one that contains it.
+        """Return the path in the file of a value, or of the nearest written value that contains it.
 
-        It is another one only in a document that is made of a custom resource.
+        It differs from `path` only in a document converted from a custom resource.
         """
         if not self.converted:
             return path
@@ -199,7 +199,7 @@ class Document:
         return (*origin, *path[start : len(marks) - 1])
 
     def origins(self) -> Iterator[tuple[ValuePath, ValuePath]]:
-        """Yield the path of each value that is written in the file, and its path there."""
+        """Yield the path of each written value, and its path in the file."""
         return ((path, self.origin(path)) for path, mark in self.marks.walk() if mark.place)
 
     def item(self, *path: str | int) -> "Document":
@@ -215,7 +215,7 @@ class Document:
         return Document(data, self._marks_at(path), problems)
 
     def items(self, name: str) -> Iterator["Document"]:
-        """Yield each item of a list in this document, which is a mapping, as `item` returns it."""
+        """Yield each item of the list in a field of this document, as `item` returns it."""
         problems: dict[str | int, list[Problem]] = {}
         for problem in self.problems:
             if problem.path[:1] == (name,):
@@ -225,21 +225,21 @@ class Document:
             yield Document(data, self._marks_at((name, number)), problems.get(number, []))
 
     def _marks_at(self, path: ValuePath) -> Mark:
-        """Return the marks of the value at a path; its place is at least that of what is around."""
+        """Return the marks of the value at a path, by default with the place of its parent."""
         mark = self.marks.at(path) or UNWRITTEN
         return mark if mark.place else Mark(self._nearest(path), inner=mark.inner)
 
     def _nearest(self, path: ValuePath) -> Place | None:
-        """Return the place of the value at a path, or of the nearest one around it that has one."""
+        """Return the place of the value at a path, or of its nearest parent with a place."""
         places = [mark.place for mark in self.marks.along(path) if mark.place]
         return places[-1] if places else None
 
     def located(self, problem: Problem, *, key: bool = False) -> Problem:
-        """Return a problem with its place, and with its path in the file that the user wrote.
+        """Return a problem with its place, and with its path in the user's file.
 
         Args:
-            problem: returned unchanged if it has a place already.
-            key: the problem is about the key at its path, not about the value.
+            problem: is returned unchanged if it already has a place.
+            key: True if the problem is about the key at its path, not about the value.
         """
         if problem.place:
             return problem

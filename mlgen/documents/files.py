@@ -1,4 +1,4 @@
-"""Files, folders and standard input → texts, whole or one for each document."""
+"""Reads files, folders and stdin, as whole texts or as one text per document."""
 
 import os
 import re
@@ -14,7 +14,7 @@ from mlgen.documents.chunks import chunks, is_blank, split
 from mlgen.problems import MlgenError, Place, Problem
 
 SUFFIXES = (".json", ".yaml", ".yml")
-"""The files that are read from a folder, as by `kubectl apply -f FOLDER`."""
+"""The suffixes of files that are read from a folder, as in `kubectl apply -f FOLDER`."""
 
 KUSTOMIZATIONS = ("Kustomization", "kustomization.yaml", "kustomization.yml")
 """The files from which kustomize builds a folder. They are not manifests."""
@@ -28,19 +28,19 @@ HELM_HINT = "render the chart first: helm template CHART | mlgen render -"
 
 
 STDIN = "<stdin>"
-"""What messages call standard input."""
+"""The name of stdin in messages."""
 
 
 @dataclass(frozen=True)
 class Text:
-    """The text of a file or of standard input, or the problem that prevented reading it.
+    """The text of a file or of stdin, or the problem that prevented reading it.
 
     Attributes:
         name: the file name in messages.
         text: the content, or a part of it.
-        problem: why there is no text.
+        problem: the reason if there is no text.
         line: for a part of a file, the number of lines before it.
-        item: the part is an item of a List, which is written anew.
+        item: True if the part is an item of a List. Its text is then not kept as written.
     """
 
     name: str
@@ -51,16 +51,16 @@ class Text:
 
 
 def texts(names: tuple[str, ...]) -> Iterator[Text]:
-    """Read files, folders and `-` (standard input), in this order.
+    """Read files, folders and `-` (stdin), in this order.
 
-    Files in a folder are sorted by name; its subfolders and the file of kustomize are ignored. A
-    file that cannot be read is returned as a `Text` with a problem.
+    Files in a folder are sorted by name. Subfolders and kustomization files are ignored. A file
+    that cannot be read is returned as a `Text` with a problem.
     """
     return bounded(read(names, _whole))
 
 
 def bounded(texts: Iterable[Text]) -> Iterator[Text]:
-    """Yield texts, and a problem in place of that with which they have too many documents."""
+    """Yield texts until they contain too many documents, then a problem instead of a text."""
     documents = 0
     for text in texts:
         documents += 1 + text.text.count("\n---")
@@ -71,7 +71,7 @@ def bounded(texts: Iterable[Text]) -> Iterator[Text]:
 
 
 def too_many(name: str) -> Problem:
-    """Return the problem of too many documents, of which the last ones are in a file."""
+    """Return the problem of too many documents, at the file that exceeds the limit."""
     hint = "read fewer files at once"
     message = f"more than {DOCUMENTS} documents"
     return Problem((), message, "too-large", hint, place=Place(name))
@@ -84,14 +84,14 @@ def too_large(name: str) -> Problem:
 
 
 class TooLargeError(Exception):
-    """A text has more bytes than are read."""
+    """A text has more bytes than the limit."""
 
 
 def _whole(name: str, stream: "IO[bytes]") -> list[Text]:
     """Return the text of a file, in a list.
 
     Raises:
-        TooLargeError: it has too many bytes; no more than that are read.
+        TooLargeError: it has more than `TEXT_BYTES` bytes. Reading stops there.
     """
     data = stream.read(TEXT_BYTES + 1)
     if len(data) > TEXT_BYTES:
@@ -102,12 +102,11 @@ def _whole(name: str, stream: "IO[bytes]") -> list[Text]:
 def read(
     names: tuple[str, ...], texts_of: "Callable[[str, IO[bytes]], Iterable[Text]]"
 ) -> Iterator[Text]:
-    """Yield the texts of each file, and one with a problem for what cannot be read.
+    """Yield the texts of each file, or a text with a problem if the file cannot be read.
 
     Args:
         names: as for `texts`.
-        texts_of: returns the texts of a file, given its name and its content; or raises
-            `TooLargeError`.
+        texts_of: returns the texts of a file from its name and content, or raises `TooLargeError`.
     """
     for name in names:
         if name == "-":
@@ -129,7 +128,7 @@ def read(
 def _read(
     file: Path | None, texts_of: "Callable[[str, IO[bytes]], Iterable[Text]]"
 ) -> Iterator[Text]:
-    """Yield the texts of one file, or of standard input; or one with the problem; see `read`."""
+    """Yield the texts of one file or of stdin, or a text with a problem. See `read`."""
     name = str(file) if file else STDIN
     try:
         if file:
@@ -146,7 +145,7 @@ def _read(
 
 
 def closed() -> Problem:
-    """Return the problem of standard input that is closed."""
+    """Return the problem of a closed stdin."""
     message, hint = "cannot be read: standard input is closed", "pass a file, or pipe one in"
     return Problem((), message, "unreadable", hint, place=Place(STDIN, 0))
 
@@ -160,15 +159,15 @@ def manifests(path: "Path") -> "list[Path]":
 
 
 def leads_out(path: "Path", folder: "Path") -> bool:
-    """Return whether a path is that of a file outside of a folder, once links are followed."""
+    """Return True if a path, after following links, is outside of a folder."""
     return not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 
 def _unsuitable(path: "Path", files: "list[Path]") -> Problem | None:
-    """Return the problem of a folder of Helm or kustomize, or of one without manifests, or None.
+    """Return the problem of a Helm chart, a kustomization or a folder without manifests, or None.
 
-    A link may lead to a file of somebody else, which whoever wrote the folder could not read. So no
-    link out of a folder is followed; who names a link on the command line wants the file.
+    A link in a folder may lead to a file that the author of the folder has no permission to read.
+    Therefore, links out of a folder are not followed. A link on the command line is followed.
 
     Args:
         path: the folder, or a file.
@@ -191,7 +190,7 @@ def _unsuitable(path: "Path", files: "list[Path]") -> Problem | None:
 
 
 def _unreadable(name: str, error: OSError) -> Text:
-    """Return a text whose problem is an error of the operating system."""
+    """Return a text with the problem of an operating system error."""
     message = f"cannot be read: {error.strerror or error}"
     return Text(name, problem=Problem((), message, "unreadable", place=Place(name)))
 
@@ -230,7 +229,7 @@ LONE_RETURN = re.compile(r"\r(?!\n)")
 def parts(names: tuple[str, ...]) -> Iterator[Text]:
     """Read files, folders and `-`, as `files.texts` does, and yield a text for each document.
 
-    Blank documents are passed over; a file without any other is yielded as an empty text.
+    Blank documents are skipped. A file with only blank documents is yielded as an empty text.
     """
     return bounded(read(names, _parts))
 
@@ -242,12 +241,12 @@ def size(names: tuple[str, ...]) -> int | None:
             status = os.fstat(sys.stdin.fileno())
             return status.st_size if stat.S_ISREG(status.st_mode) else None
         return sum(file.stat().st_size for name in names for file in manifests(Path(name)))
-    except (AttributeError, OSError, ValueError):  # it is said when the file is read
+    except (AttributeError, OSError, ValueError):  # reported when the file is read
         return None
 
 
 def documents(text: Text) -> Iterator[Text]:
-    """Yield each document of a text that is read already, or the text if it has none."""
+    """Yield each document of a text, or the text itself if it contains none."""
     blank = True
     for line, chunk in split(text.text):
         if not is_blank(chunk):
@@ -258,10 +257,10 @@ def documents(text: Text) -> Iterator[Text]:
 
 
 def standard_input() -> Iterator[bytes]:
-    """Yield the lines of standard input, of which each document has a bound, and not the whole.
+    """Yield the lines of stdin. The size limit applies to each document, not to the whole stream.
 
     Raises:
-        MlgenError: it is closed, or a document is too large.
+        MlgenError: stdin is closed, or a document is too large.
     """
     if sys.stdin is None:
         raise MlgenError([closed()])
@@ -280,7 +279,7 @@ def _parts(name: str, stream: IO[bytes]) -> Iterator[Text]:
         if text.problem or not is_blank(text.text):
             empty = False
             yield text
-        # `chunks` counts the lines of bytes, which end at newlines only.
+        # `chunks` counts lines of bytes. These end only at newlines.
         line += chunk.count(b"\n") + (len(LONE_RETURN.findall(text.text)) if b"\r" in chunk else 0)
         offset += len(chunk)
     if empty:
@@ -292,10 +291,10 @@ def _bounded_lines(stream: IO[bytes], *, each: bool = False) -> Iterator[bytes]:
 
     Args:
         stream: of the file.
-        each: the bound is that of each document, not of the whole.
+        each: True if the size limit applies to each document, False if to the whole file.
 
     Raises:
-        TooLargeError: they have too many bytes; no more than that are read.
+        TooLargeError: they exceed the limit. Reading stops there.
     """
     left = TEXT_BYTES
     while line := stream.readline(left + 1):
@@ -308,7 +307,7 @@ def _bounded_lines(stream: IO[bytes], *, each: bool = False) -> Iterator[bytes]:
 LIST_ITEMS = "\nitems:\n"
 
 LIST_HEAD = re.compile(r"(?:---\n|#.*\n|\n|apiVersion: v1\n|kind: List\n|metadata:\n(?: .*\n)*)*")
-"""All of the List but its items."""
+"""The whole List except its items."""
 
 ENDS = re.compile(r"^(?![-\s#])", re.MULTILINE)
 """The start of the field after the items."""
@@ -316,18 +315,18 @@ ENDS = re.compile(r"^(?![-\s#])", re.MULTILINE)
 DASH = re.compile(r"^-", re.MULTILINE)
 
 ALIAS = re.compile(r"[\[{,:-]\s*\*[\w-]")
-"""What may be an alias, such as `- *a`, for a value that is in another item."""
+"""A possible alias, such as `- *a`, of a value in another item."""
 
 TYPE = r"^  %s: [\"']?([^\s\"']+)[\"']?$"
 VERSION, KIND = (re.compile(TYPE % name, re.MULTILINE) for name in ("apiVersion", "kind"))
 
 
 def list_items(text: Text, kinds: Container[tuple[str, str]]) -> Iterator[Text] | None:
-    """Return the items of a List; None if the text is anything else, or written in another way.
+    """Return the items of a List in kubectl's format; None for any other text.
 
     Args:
         text: one document.
-        kinds: the apiVersions and kinds of which the List must have at least one object.
+        kinds: apiVersions and kinds. The List must contain at least one such object.
     """
     start = text.text.find(LIST_ITEMS) + len(LIST_ITEMS)
     if start < len(LIST_ITEMS) or "\r" in text.text or ALIAS.search(text.text):
@@ -346,7 +345,7 @@ def list_items(text: Text, kinds: Container[tuple[str, str]]) -> Iterator[Text] 
 
 
 def _items(text: Text, start: int, stop: int) -> Iterator[Text]:
-    """Yield the items that are between two positions; their lines and columns stay the same."""
+    """Yield the items between two positions, with their original lines and columns."""
     line = text.line + text.text.count("\n", 0, start)
     while start < stop:
         following = DASH.search(text.text, start + 1, stop)
@@ -358,6 +357,6 @@ def _items(text: Text, start: int, stop: int) -> Iterator[Text]:
 
 
 def _type(item: Text) -> tuple[str, str]:
-    """Return the apiVersion and the kind of an item, as far as they are written as usual."""
+    """Return the apiVersion and the kind of an item, "" for those not in kubectl's format."""
     version, kind = VERSION.search(item.text), KIND.search(item.text)
     return (version[1] if version else "", kind[1] if kind else "")

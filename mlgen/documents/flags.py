@@ -1,6 +1,6 @@
-"""`args.lr` in a path → the value of the flag `--lr` in `command` or `args` of a job file.
+"""Resolves paths such as `args.lr`, the flag `--lr` in `command` or `args` of a job file.
 
-A program's flags have no names in a job file: they are items of a list. Such a path is resolved to
+In a job file, a program's flags are items of a list, without names. A path to a flag is resolved to
 the plain paths of these items.
 """
 
@@ -14,10 +14,10 @@ from mlgen.problems import ValuePath, dotted
 from mlgen.shell import text_index
 
 LISTS = ("args", "command")
-"""The lists that hold flags; a new flag is appended to the first of these that there is."""
+"""The lists that contain flags. A new flag is appended to the first of these that exists."""
 
 NUMBER = re.compile(r"-\.?\d")
-"""The start of a negative number, which is a value, not a flag."""
+"""The start of a negative number: a value, not a flag."""
 
 ROLES: ValuePath = ("spec", "roles")
 
@@ -31,7 +31,7 @@ class _Flag:
     Attributes:
         path: of its item.
         prefix: the item up to the value, as in `--lr=`; "" if the value is the next item.
-        has_value: False if there is no next item, or if it is another flag.
+        has_value: False if the next item is missing or another flag.
     """
 
     path: ValuePath
@@ -52,17 +52,17 @@ def text(value: Any) -> str:
 def resolved(data: Any, path: ValuePath, value: Any) -> list[Setting]:
     """Return the plain paths to set, each with its value, for a path to a flag.
 
-    A flag is written `--lr 1e-4`, `--lr=1e-4`, or the same with one dash; Hydra's `lr=1e-4` has
-    none. One that is not there is appended as `--lr 1e-4`.
+    A flag is written as `--lr 1e-4`, `--lr=1e-4`, either with one dash, or `lr=1e-4` (Hydra). A
+    missing flag is appended as `--lr 1e-4`.
 
     Args:
-        data: a job file, which need not be valid.
+        data: a job file, valid or not.
         path: of a flag; see `is_flag`.
         value: of the flag.
 
     Raises:
-        ValueError: the flag stands at several places or has no value, or there is no list or no
-            single list to which it can be appended; the message says what to write instead.
+        ValueError: the flag exists more than once or has no value, or there is no list, or no
+            single list, to append it to. The message contains the fix.
     """
     split = _split(path)
     if split is None or isinstance(value, (dict, list)) or value is None:
@@ -82,10 +82,10 @@ def resolved(data: Any, path: ValuePath, value: Any) -> list[Setting]:
 
 
 def _split(path: ValuePath) -> tuple[ValuePath | None, str] | None:
-    """Return the list and the name of a flag; None if the path is not one of a flag.
+    """Return the list and the name of a flag; None if the path does not lead to a flag.
 
-    The list is None for the short form `args.NAME`, which leaves the list open. Dots within the
-    name need no backslash, since nothing is below a flag.
+    The list is None for the short form `args.NAME`, which matches any list. Dots within the name
+    need no backslash, because a flag is always the end of a path.
     """
     length = len(path[:3]) if path[:2] == ROLES else int(path[:1] == ("spec",))
     name = path[length + 1 :]
@@ -96,7 +96,7 @@ def _split(path: ValuePath) -> tuple[ValuePath | None, str] | None:
 
 
 def holders(data: Any) -> Iterator[tuple[ValuePath, Mapping[str, Any]]]:
-    """Yield `spec`, whose fields apply to all roles, and each role, with their paths."""
+    """Yield `spec`, for the fields that apply to all roles, and each role, with their paths."""
     spec = data.get("spec") if isinstance(data, dict) else None
     if isinstance(spec, dict):
         yield ("spec",), spec
@@ -107,7 +107,7 @@ def holders(data: Any) -> Iterator[tuple[ValuePath, Mapping[str, Any]]]:
 
 
 def _lists(data: Any) -> Iterator[tuple[ValuePath, Sequence[Any]]]:
-    """Return every list that may hold flags, with its path."""
+    """Yield every list that may contain flags, with its path."""
     for path, holder in holders(data):
         for name in LISTS:
             if isinstance(holder.get(name), list):
@@ -115,10 +115,10 @@ def _lists(data: Any) -> Iterator[tuple[ValuePath, Sequence[Any]]]:
 
 
 def _flags(path: ValuePath, items: Sequence[Any], name: str) -> Iterator[_Flag]:
-    """Return each place of a flag in a list.
+    """Yield each occurrence of a flag in a list.
 
     Raises:
-        ValueError: it stands there in another spelling only, such as with an underscore.
+        ValueError: it only occurs in another spelling, such as with an underscore.
     """
     similar = ""
     found = False
@@ -148,7 +148,7 @@ def _plain(word: str) -> str:
 
 
 def _narrower(flags: Sequence[_Flag], lists: Mapping[ValuePath, Any], name: str) -> str:
-    """Return how to say which of several flags is meant."""
+    """Return a hint with a path to one of several flags."""
     paths = list(dict.fromkeys(flag.path[:-1] for flag in flags))
     if len(paths) == 1 or len(lists) == 1:
         return f"write the path of its value, such as {dotted(_value_path(flags[-1]))}"
@@ -167,7 +167,7 @@ def _appended(
     name: str,
     value: str,
 ) -> list[Setting]:
-    """Return the settings that append a flag to the command line, of which there must be one."""
+    """Return the settings that append a flag to the chosen list, or to the only command line."""
     runs = list(dict.fromkeys(path[:-1] for path in lists))
     if chosen is None and len(runs) > 1:
         choices = " or ".join(f"{dotted(path)}.{name}" for path in _last_lists(lists).values())
@@ -191,7 +191,7 @@ def _appended(
 
 
 def _last_lists(lists: Mapping[ValuePath, Any]) -> dict[ValuePath, ValuePath]:
-    """Return, for each part of the job file with a command line, its list that comes last."""
+    """Return the last list of each command line, by the path of its part of the job file."""
     last: dict[ValuePath, ValuePath] = {}
     for path in lists:  # `args` before `command`
         last.setdefault(path[:-1], path)

@@ -1,4 +1,4 @@
-"""`--set path=value` → a document with that value replaced."""
+"""Applies `--set path=value` to a document."""
 
 import json
 import re
@@ -18,16 +18,16 @@ STEP = re.compile(rf"{KEY}|\[(\d+)\]")
 PATH = re.compile(rf"{KEY}(?:\[\d+\])*(?:\.{KEY}(?:\[\d+\])*)*")
 
 ANOTHER = re.compile(r""",\s*(?=(?:spec|metadata)\.[^\s=,'"]+=)""")
-"""Another setting within a value: Helm's --set splits at commas."""
+"""Another setting within a value. Helm's --set splits at commas, mlgen's does not."""
 
 HELM_LIST = re.compile(r"\{([^:{}]+)\}")
-"""A list as in Helm's --set. In YAML, it is a mapping of which all values are null."""
+"""A list as in Helm's --set. In YAML, it is a mapping with null values."""
 
 QUALIFIED = (
     *("resources", "limits", "requests", "minResources", "overhead"),
     *("labels", "annotations", "matchLabels", "nodeSelector"),
 )
-"""Mappings whose keys may have a domain with dots before a slash: nvidia.com/gpu."""
+"""Mappings with keys that may start with a domain, such as nvidia.com/gpu."""
 
 SETTING = Place("--set", 0)
 """The place of values from the command line."""
@@ -36,11 +36,11 @@ SETTING = Place("--set", 0)
 def parse(setting: str) -> tuple[ValuePath, Any]:
     r"""Parse `spec.roles.worker.replicas=8` into a path and a value.
 
-    The value is YAML 1.2; that of a flag, `args.lr=1e-4`, is a string as written. In the path,
-    `[0]` is an item of a list, and `\.` a dot within a key.
+    The value is read as YAML 1.2. The value of a flag, as in `args.lr=1e-4`, is always a string.
+    In the path, `[0]` is an item of a list, and `\.` a dot within a key.
 
     Raises:
-        ValueError: the setting has another form; the message says what is wrong.
+        ValueError: the setting has another format. The message describes the error.
     """
     name, equals, value = setting.partition("=")
     if not equals:
@@ -54,7 +54,7 @@ def parse(setting: str) -> tuple[ValuePath, Any]:
 
 
 def parse_path(name: str) -> ValuePath:
-    r"""Return the path that a text such as `spec.roles.worker.args[0]` is.
+    r"""Parse a path such as `spec.roles.worker.args[0]`.
 
     Raises:
         ValueError: it is not a path.
@@ -68,7 +68,7 @@ def parse_path(name: str) -> ValuePath:
 
 
 def _require_plain(name: str, path: ValuePath, value: str) -> None:
-    """Check that a setting is not written as for Helm, and that dots within a key are escaped.
+    """Check that a setting does not use Helm's syntax, and that dots within keys are escaped.
 
     Args:
         name: the path as written.
@@ -76,7 +76,7 @@ def _require_plain(name: str, path: ValuePath, value: str) -> None:
         value: the value as written.
 
     Raises:
-        ValueError: it is, or they are not; the message says what to write instead.
+        ValueError: one of these checks fails. The message contains the fix.
     """
     settings = ANOTHER.split(f"{name}={value}")
     if len(settings) > 1 and value[:1] not in tuple("'\"[{"):
@@ -93,7 +93,7 @@ def _require_plain(name: str, path: ValuePath, value: str) -> None:
 
 
 def with_dots_escaped(path: ValuePath) -> tuple[str, str]:
-    """Return the key whose dots were read as steps, and the path as it should be written.
+    """Return the key that was split at its unescaped dots, and the path with escaped dots.
 
     Both are "" if there is no such key.
     """
@@ -116,14 +116,14 @@ def written(path: ValuePath) -> str:
 
 
 def cure(path: ValuePath, types: Sequence[str], value: Any) -> str:
-    """Return how to set a value as one of the types of JSON Schema; "" if that is not clear.
+    """Return a hint that fixes the type of a value of `--set`; "" if the fix is not clear.
 
-    A shell removes the quotes of YAML, unless there are others around them.
+    Quotes of YAML need quotes around them, because a shell removes the outer quotes.
 
     Args:
         path: of the value.
-        types: those that it may have.
-        value: it has none of them.
+        types: the allowed types of JSON Schema.
+        value: of another type.
     """
     if "string" in types and isinstance(value, bool | int | float):
         return f"""quote it twice: --set '{written(path)}="{json.dumps(value)}"'"""
@@ -134,7 +134,7 @@ def cure(path: ValuePath, types: Sequence[str], value: Any) -> str:
 
 
 def in_shell(problem: Problem, document: Document) -> Problem:
-    """Return a problem whose hint, to quote a value of `--set`, holds in a shell too."""
+    """Return a problem. If its hint is to quote a `--set` value, make it work in a shell."""
     is_setting = document.places.get(problem.path) == SETTING
     if not is_setting or not problem.hint.startswith("quote it"):
         return problem
@@ -145,13 +145,13 @@ def in_shell(problem: Problem, document: Document) -> Problem:
 def apply(document: Document, path: ValuePath, value: Any, place: Place = SETTING) -> Document:
     """Return a copy of a document with the value at a path set.
 
-    Mappings and lists on the way to it are created; an item can be appended to a list. Problems
-    with the value are reported at the place, by default `--set`. The path can be that of a flag:
-    see `flags`.
+    Missing mappings and lists along the path are created. An item can be appended to a list.
+    Problems with the value are reported at the place, by default `--set`. The path can lead to a
+    flag: see `flags`.
 
     Raises:
-        ValueError: the path leads through a scalar, or skips items of a list; or it is that of a
-            flag that is not there exactly once; or the value is nested too deeply.
+        ValueError: the path leads through a scalar, skips items of a list, or leads to a flag that
+            cannot be resolved. Or the value is nested too deeply.
     """
     settings = flags.resolved(document.data, path, value) if flags.is_flag(path) else None
     for plain_path, plain_value in settings or [(path, value)]:
@@ -160,7 +160,7 @@ def apply(document: Document, path: ValuePath, value: Any, place: Place = SETTIN
 
 
 def _with_value(document: Document, path: ValuePath, value: Any, place: Place) -> Document:
-    """Return a copy of a document with the value at a plain path set; see `apply`."""
+    """Return a copy of a document with the value at a plain path set. See `apply`."""
     import copy
 
     if len(path) > DEPTH or is_too_deep(value, DEPTH - len(path)):
@@ -182,7 +182,7 @@ def _with_value(document: Document, path: ValuePath, value: Any, place: Place) -
 
 
 def _put(parent: Any, path: ValuePath, value: Any) -> None:
-    """Set the value at the last step of a path, in the value that contains it."""
+    """Set the value at the last step of a path in its parent."""
     step = path[-1]
     if isinstance(parent, dict) and isinstance(step, str):
         parent[step] = value
@@ -193,7 +193,7 @@ def _put(parent: Any, path: ValuePath, value: Any) -> None:
 
 
 def _no_such_value(path: ValuePath, step: str | int, parent: Any) -> ValueError:
-    """Return the error for a value that has no such field or item."""
+    """Return the error for a missing field or item of a value."""
     holder = dotted(path) or "the document"
     if isinstance(step, str):
         return ValueError(f'{holder} is not a mapping, so "{step}" cannot be set in it')

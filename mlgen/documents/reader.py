@@ -1,8 +1,8 @@
-"""Texts → documents, each value with its place.
+"""Parses texts to documents with the place of each value.
 
 The events of libyaml become data and places in one pass. kubectl and Helm read YAML with a port of
-libyaml (sigs.k8s.io/yaml), so they and mlgen agree on what is a document. Where PyYAML has no C
-extension, its own parser is read: slower, with the same result. Scalars are those of YAML 1.2 (`on`
+libyaml (sigs.k8s.io/yaml), so they accept the same documents as mlgen. Without its C extension,
+PyYAML uses its own parser, which is slower and has the same result. Scalars follow YAML 1.2 (`on`
 and `y` are strings), with anchors and merge keys. A duplicate key is a problem.
 """
 
@@ -28,34 +28,34 @@ TEMPLATE_HINT = "render the Helm chart first: helm template CHART | mlgen render
 TAG = "tag:yaml.org,2002:"
 
 UNACCEPTABLE = re.compile("[^\t\n\r -~\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""A character that is not in YAML (https://yaml.org/spec/1.2.2/#51-character-set)."""
+"""A character that YAML does not allow (https://yaml.org/spec/1.2.2/#51-character-set)."""
 
 SURROGATE = re.compile("[\ud800-\udfff]")
-"""Half of a UTF-16 pair: an escape such as `"\\ud83d"` produces it, UTF-8 cannot encode it."""
+"""Half of a UTF-16 pair, from an escape such as `"\\ud83d"`. UTF-8 cannot encode it."""
 
 PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
-"""Both halves: in JSON, two escapes are one character."""
+"""Both halves. In JSON, these two escapes are one character."""
 
 ODD_BREAK = re.compile("[\x85\u2028\u2029]")
-"""The line breaks of YAML 1.1, at which no editor starts a line."""
+"""The line breaks of YAML 1.1 that editors do not treat as line breaks."""
 
 BREAK = re.compile("\r\n|\r|\n")
 
 OF_KUBECTL = re.compile(r"^---(?![ \t\r\n]|\Z)[^\S\n]*(?:#|$)", re.MULTILINE)
-"""A line at which kubectl starts a document, unlike YAML (YAMLReader.Read in
+"""A line at which kubectl starts a document, but YAML does not (YAMLReader.Read in
 k8s.io/apimachinery/pkg/util/yaml/decoder.go)."""
 
 DIRECTIVE = re.compile(r"(?:(?:[ \t\r]*(?:#[^\n]*)?|%YAML 1\.2[^\n]*)\n)*%(?!YAML 1\.2)")
 """The start of a document with a directive that may change its meaning, such as `%YAML 1.1`."""
 
 NO_CHARACTER = "found invalid Unicode character escape code"
-"""What libyaml says of an escape sequence such as `"\\ud83d"` or `"\\U00110000"`."""
+"""libyaml's error for an escape sequence such as `"\\ud83d"` or `"\\U00110000"`."""
 
 
 def read_documents(text: Text) -> Iterator[Document | list[Problem]]:
-    """Return each document of a text, or, for a document that cannot be read, its problems.
+    """Yield each document of a text, or if it cannot be read, its problems.
 
-    Blank documents are skipped; a text without any other is a problem.
+    Blank documents are skipped. A text with only blank documents is a problem.
     """
     if text.problem:
         yield [text.problem]
@@ -75,7 +75,7 @@ def read_documents(text: Text) -> Iterator[Document | list[Problem]]:
 
 
 def read_document(file: str, first_line: int, chunk: str) -> Document | list[Problem]:
-    """Return the document of a text, or why it cannot be read.
+    """Return the document of a text, or its problems if it cannot be read.
 
     Args:
         file: its name in messages.
@@ -89,7 +89,7 @@ def value_document(text: str) -> Document:
     """Return one value, read as YAML 1.2, with its spelling, for `--set path=value`.
 
     Raises:
-        ValueError: the text is not valid YAML; the message says why.
+        ValueError: the text is not valid YAML. The message contains the reason.
     """
     if not text.strip():
         return Document(text)
@@ -106,7 +106,7 @@ def _character(pair: re.Match[str]) -> str:
 
 
 class _UnreadableError(Exception):
-    """A text has a problem, and no data."""
+    """A text cannot be read. Contains the problem."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem.message)
@@ -115,15 +115,15 @@ class _UnreadableError(Exception):
 
 @dataclass(slots=True)
 class _Anchored:
-    """A value with an anchor, which an alias repeats.
+    """A value with an anchor, which aliases can repeat.
 
     Attributes:
-        event: its first one.
+        event: the first event of the value.
         path: of the value.
         data: the value itself.
-        mark: of the value; None before its end.
-        size: its values, its characters, and its levels of nesting.
-        problems: those in it.
+        mark: of the value; None until the value has been read completely.
+        size: the numbers of its values, characters and levels of nesting.
+        problems: in the value.
     """
 
     event: Any
@@ -143,17 +143,17 @@ class _Reader:
         text: the document.
         parser: of PyYAML.
         next: returns the next event of PyYAML.
-        is_json: kubectl reads the text as JSON.
-        hint: what to do if the text is not YAML.
-        lines: the offsets of all lines; empty if libyaml counts the same ones.
-        path: that of the current value.
-        problems: those so far.
-        too_long: that of the first number that is too long; reported if the text is YAML at all.
-        anchors: the values with an anchor, by its name.
-        values: their number so far, including those that aliases repeat.
-        characters: in all scalars so far, including those that aliases repeat.
+        is_json: True if kubectl reads the text as JSON.
+        hint: the hint for invalid YAML.
+        lines: the offsets of all lines; empty if libyaml counts the same lines.
+        path: of the current value.
+        problems: so far.
+        too_long: the problem of the first number that is too long, reported if the YAML is valid.
+        anchors: the values with an anchor, by the anchor's name.
+        values: the number of values so far, including values repeated by aliases.
+        characters: the number of characters in scalars so far, including repeated scalars.
         level: the number of mappings and lists around the current value.
-        reached: the largest of these in the current value with an anchor.
+        reached: the largest `level` within the current value with an anchor.
     """
 
     def __init__(self, file: str, first_line: int, text: str, parser: Any) -> None:
@@ -169,10 +169,10 @@ class _Reader:
         self.values = self.characters = self.level = self.reached = 0
 
     def document(self) -> Document | list[Problem]:
-        """Return the document, or why it cannot be read.
+        """Return the document, or its problems if it cannot be read.
 
-        libyaml stops at an escape sequence for half of a character. PyYAML's own parser reads on,
-        so all problems of the document are known at once.
+        libyaml stops at an escape sequence for half of a character. PyYAML's own parser continues,
+        so that all problems of the document are reported.
         """
         try:
             self._check_text()
@@ -191,13 +191,13 @@ class _Reader:
         return Document(data, mark, self.problems, text=self.text)
 
     def _check_text(self) -> None:
-        """Check what can be checked before the text is read.
+        """Check the text before it is parsed.
 
         Raises:
-            _UnreadableError: it is too large, or kubectl reads it in another way.
+            _UnreadableError: the text is too large or not YAML, or kubectl reads it differently.
         """
         text = self.text
-        # A character has up to 4 bytes.
+        # UTF-8 encodes a character in at most 4 bytes.
         if len(text) > DOCUMENT_BYTES // 4 and len(text.encode(errors="replace")) > DOCUMENT_BYTES:
             message = f"the document is larger than {DOCUMENT_BYTES >> 20} MiB"
             self._refuse(message, "put data into a volume instead", 0, "too-large")
@@ -235,7 +235,7 @@ class _Reader:
         return Problem((), f"is not valid YAML: {message}", "not-yaml", hint, place=place)
 
     def _place(self, mark: Any) -> Place:
-        """Return the place in the file of a mark, which counts from the start of the document."""
+        """Return the place in the file of a PyYAML mark, which is relative to the document."""
         if not self.lines:
             return Place(self.file, self.first_line + mark.line + 1, mark.column + 1)
         row = bisect_right(self.lines, mark.index)
@@ -243,7 +243,7 @@ class _Reader:
         return Place(self.file, self.first_line + row, column)
 
     def _note(self, message: str, hint: str, place: Place | None, code: Code = "not-yaml") -> None:
-        """Report a problem at a place; the rest of the document is still read."""
+        """Report a problem at a place, and continue to read the document."""
         self.problems.append(Problem(tuple(self.path), message, code, hint, place=place))
 
     def _note_tag(self, tag: str, place: Place) -> None:
@@ -266,12 +266,12 @@ class _Reader:
     def _value(
         self, event: Any, key: Place | None = None, *, is_key: bool = False
     ) -> tuple[Any, Mark]:
-        """Return the value that an event starts, and the marks of all that is in it.
+        """Return the value that an event starts, and the marks of the values in it.
 
         Args:
             event: of PyYAML.
             key: the place of its key.
-            is_key: it is a key itself.
+            is_key: True if the value is a key itself.
         """
         if type(event) is yaml.AliasEvent:
             return self._repeated(self._anchored(event), key)
@@ -289,7 +289,7 @@ class _Reader:
         return value, mark
 
     def _written(self, event: Any, key: Place | None, *, is_key: bool) -> tuple[Any, Mark]:
-        """Return the value that an event starts, as `_value` does; it is no alias."""
+        """Return the value that an event starts, as `_value` does. The event is not an alias."""
         place = self._place(event.start_mark)
         if type(event) is yaml.ScalarEvent:
             self._count(not is_key, len(event.value), 0, event)
@@ -306,10 +306,10 @@ class _Reader:
         return value, Mark(place, key, inner=inner)
 
     def _count(self, values: int, characters: int, levels: int, event: Any) -> None:
-        """Count a value with all that is in it, before it is read or repeated.
+        """Count a value and the values in it, before it is read or repeated.
 
         Raises:
-            _UnreadableError: these are too many.
+            _UnreadableError: there are too many values, characters or levels.
         """
         self.values += values
         self.characters += characters
@@ -329,7 +329,7 @@ class _Reader:
         raise _UnreadableError(Problem((), message, "too-large", hint, place=place))
 
     def _anchored(self, alias: Any) -> _Anchored:
-        """Return what an alias stands for, and count it."""
+        """Return the value that an alias repeats, and count it."""
         anchored = self.anchors.get(alias.anchor)
         if not anchored:
             message = f"found undefined alias '{alias.anchor}'"
@@ -338,7 +338,7 @@ class _Reader:
         return anchored
 
     def _repeated(self, anchored: _Anchored, key: Place | None) -> tuple[Any, Mark]:
-        """Return a copy of what an alias stands for; its places are those of the original."""
+        """Return a copy of the value that an alias repeats, with the places of the original."""
         mark = anchored.mark
         if not mark:
             place = self._place(anchored.event.start_mark)
@@ -362,12 +362,12 @@ class _Reader:
         return values
 
     def _mapping(self, inner: dict[str | int, Mark]) -> dict[str, Any]:
-        """Return a mapping, whose own keys override those that `<<` merges into it.
+        """Return a mapping. Its own keys override keys that `<<` merges into it.
 
-        Of duplicate keys the last takes effect, as in kubectl (sigs.k8s.io/yaml, YAMLToJSON).
+        The last of several equal keys takes effect, as in kubectl (sigs.k8s.io/yaml, YAMLToJSON).
 
         Args:
-            inner: the marks of its values are put into it.
+            inner: receives the marks of its values.
         """
         fields: dict[str, Any] = {}
         merged: list[tuple[Any, Mark]] = []
@@ -389,13 +389,13 @@ class _Reader:
                 self._note(message, "remove one of them", place, code="duplicate-key")
             fields[name], mark = self._value(event, place)
             if mark.text == "" and event.start_mark.index == event.end_mark.index:
-                mark.place = place  # libyaml gives an omitted value the place after its colon
+                mark.place = place  # libyaml places an omitted value after its colon
             inner[name] = mark
             self.path.pop()
         return self._merged(merged, inner) | fields if merged else fields
 
     def _key(self, event: Any) -> Any:
-        """Return the scalar that a key is; None if it is something else, which is a problem."""
+        """Return the scalar of a key; None, with a problem, if the key is not a scalar."""
         if type(event) is yaml.AliasEvent:
             written = self._anchored(event).event
         elif event.anchor is None and type(event) is yaml.ScalarEvent:
@@ -412,7 +412,7 @@ class _Reader:
         return None
 
     def _pass_over(self, event: Any, *, is_key: bool = False) -> None:
-        """Read what is not part of the data, only to count it and to know its anchors."""
+        """Read a value that is not part of the data, to count it and to record its anchors."""
         problems, too_long = len(self.problems), self.too_long
         self._value(event, is_key=is_key)
         del self.problems[problems:]
@@ -421,11 +421,11 @@ class _Reader:
     def _merged(
         self, merged: list[tuple[Any, Mark]], inner: dict[str | int, Mark]
     ) -> dict[str, Any]:
-        """Return the fields that `<<: *a` or `<<: [*a, *b]` merges; the first of a list wins.
+        """Return the fields that `<<: *a` or `<<: [*a, *b]` merges. The first of a list wins.
 
         Args:
-            merged: what is merged, and its marks.
-            inner: the marks of the fields are put into it.
+            merged: the merged values and their marks.
+            inner: receives the marks of the fields.
         """
         fields: dict[str, Any] = {}
         marks: dict[str | int, Mark] = {}
@@ -446,7 +446,7 @@ class _Reader:
         return fields
 
     def _text(self, text: str, place: Place) -> str:
-        """Return the text of a scalar, with `?` for each surrogate, which is a problem."""
+        """Return the text of a scalar, with `?` for each surrogate. Surrogates are problems."""
         if text.isascii() or not SURROGATE.search(text):
             return text
         if self.is_json:
@@ -458,7 +458,7 @@ class _Reader:
         return SURROGATE.sub("?", text)
 
     def _scalar(self, event: Any, place: Place) -> tuple[Any, str | None]:
-        """Return a string, number, boolean or None, and its spelling unless it is a string."""
+        """Return a string, number, boolean or None, and its spelling; None for a string's."""
         text = self._text(event.value, place)
         if event.tag not in (None, "!"):
             kind = event.tag.removeprefix(TAG)
@@ -485,27 +485,30 @@ class _Reader:
 
 
 def _is_merge(key: Any) -> bool:
-    """Return whether a key is `<<`, and not in quotes."""
+    """Return True if a key is `<<` without quotes."""
     if key.value != "<<" or key.tag not in (None, "!"):
         return bool(key.tag == f"{TAG}merge")
     return bool(key.implicit[0])
 
 
 def _copy(value: Any) -> Any:
-    """Return a value that can be changed without changing the original."""
+    """Return a deep copy of a value."""
     if isinstance(value, dict):
         return {key: _copy(inner) for key, inner in value.items()}
     return [_copy(item) for item in value] if isinstance(value, list) else value
 
 
 def _events(text: str, parser: Any) -> Callable[[], Any]:
-    """Return what returns the next event of a text; PyYAML's parsers then raise the same errors."""
+    """Return a function that returns the next event of a text.
+
+    All of PyYAML's parsers then raise the same errors.
+    """
     loader = parser(text)
 
     def event() -> Any:
         try:
             return loader.get_event()
-        except (OverflowError, ValueError):  # of PyYAML's own parser, for "\U00110000"
+        except (OverflowError, ValueError):  # from PyYAML's own parser, for "\U00110000"
             raise yaml.MarkedYAMLError(
                 problem=NO_CHARACTER, problem_mark=loader.get_mark()
             ) from None
@@ -515,5 +518,5 @@ def _events(text: str, parser: Any) -> Callable[[], Any]:
 
 
 def _no_event() -> Any:
-    """Return the first event of a text that is not read yet."""
+    """Placeholder for `_Reader.next` until reading starts."""
     raise AssertionError

@@ -1,11 +1,11 @@
-"""The text of a ResourceList → its items, each with its span in the text.
+"""Parses the text of a ResourceList to its items, each with its span in the text.
 
-A ResourceList is what kustomize and kpt pass to a KRM function, and expect back:
+A ResourceList is the input and output of a KRM function, in kustomize and kpt:
 https://github.com/kubernetes-sigs/kustomize/blob/master/cmd/config/docs/api-conventions/functions-spec.md
 
 Spans let `output.resource_list` keep the text of items that it does not replace. YAML readers
-differ: `defaultMode: 0644` is 420 to Kubernetes, and 644 in YAML 1.2. Events are read one after the
-other and nothing else is kept, so memory does not depend on what is in the text.
+differ: `defaultMode: 0644` is 420 in Kubernetes, and 644 in YAML 1.2. Events are read one after the
+other and then dropped, so memory does not depend on the content of the text.
 """
 
 from collections.abc import Iterator
@@ -48,10 +48,10 @@ WORDS: frozenset[ValuePath] = frozenset(
         *((*ANNOTATIONS, name) for name in (*PATHS, LOCAL)),
     ]
 )
-"""The paths of the strings that are kept of an item."""
+"""The paths of an item's strings that are kept."""
 
 LENGTH = 5
-"""Steps of the longest of them within the list, which is that of an annotation of an item."""
+"""The length of the longest path in WORDS within the list: an annotation of an item."""
 
 HINT = "run this as a function of kustomize or kpt, or pass manifests to mlgen render -"
 
@@ -69,12 +69,12 @@ KINDS = {
 
 
 class Step(NamedTuple):
-    """An event of PyYAML, and where it is.
+    """An event of PyYAML and its position.
 
     Attributes:
         role: of the event: a key, the start of a value, or the end of a list or mapping.
         event: of PyYAML.
-        path: of the value, or of the value that belongs to the key, as far as it was asked for.
+        path: of the value, or of the key's value, cut to a maximum length.
         depth: the number of lists and mappings around it.
     """
 
@@ -85,18 +85,18 @@ class Step(NamedTuple):
 
 
 class _Collection:
-    """A list or mapping whose end has not come yet: its path, and that of the current value."""
+    """A list or mapping that is being read: its path, and the path of the current value."""
 
     def __init__(self, path: ValuePath, *, is_mapping: bool) -> None:
         self.path, self.current, self.is_mapping = path, path, is_mapping
         self.count = 0
 
     def enter(self, key: str, length: int) -> Literal["key", "value"]:
-        """Go to the next key or value.
+        """Advance to the next key or value.
 
         Args:
             key: the text of the value if it is a key.
-            length: the number of steps to which paths are cut.
+            length: the maximum length of paths.
         """
         is_key = self.is_mapping and self.count % 2 == 0
         if len(self.path) < length and (is_key or not self.is_mapping):
@@ -112,7 +112,7 @@ def walk(text: str, length: int) -> Iterator[Step]:
 
     Args:
         text: must not start with a byte order mark, which libyaml does not count.
-        length: the number of steps to which paths are cut.
+        length: the maximum length of paths.
 
     Raises:
         yaml.YAMLError: the text is not valid YAML.
@@ -140,13 +140,13 @@ class Item:
     Attributes:
         source: the text of the list.
         node: mapping, list, scalar or alias.
-        flow: it is written as `{…}` or `[…]`.
+        flow: True if it is written as `{…}` or `[…]`.
         start: the offset of its first character.
-        end: the offset of its end; in block style, that is the start of what follows.
+        end: the offset of its end; in block style, the start of the following text.
         place: its line and column, from 0.
-        owner: the name of the field that it is the value of, or "".
+        owner: the name of its field, or "".
         before: the offset of the key of that field.
-        words: the strings of `WORDS` and of a scalar itself, by path.
+        words: the strings at the paths in `WORDS`, and the text of a scalar, by path.
     """
 
     source: str
@@ -161,7 +161,7 @@ class Item:
 
     @property
     def text(self) -> str:
-        """Its text as a document of its own."""
+        """Its text as a separate document."""
         margin = 0 if self.flow else self.place[1]
         return " " * margin + self.source[self.start : self.end]
 
@@ -193,7 +193,7 @@ class Item:
 
     @property
     def local(self) -> bool:
-        """It is not to be applied to a cluster."""
+        """True if it is not to be applied to a cluster."""
         return self.words.get((*ANNOTATIONS, LOCAL)) == "true"
 
     @property
@@ -209,17 +209,17 @@ class Item:
 
 @dataclass(slots=True)
 class Reading:
-    """What has been read of a list.
+    """The parts of a list that have been read.
 
     Attributes:
         name: of the text, in messages.
         source: the text.
         root: the list; None before it starts.
         fields: the value of each field.
-        values: the same in their order; `results` can be there several times.
+        values: the values of all fields in order. `results` can occur several times.
         items: the items.
-        homes: the item or field that has each anchor.
-        problem: the first one that is reported if the text is a ResourceList.
+        homes: the item or field that contains each anchor.
+        problem: the first problem, which is reported only if the text is a ResourceList.
     """
 
     name: str
@@ -237,7 +237,7 @@ class Reading:
         """Read an event.
 
         Raises:
-            MlgenError: there is more than one document, or too much of something.
+            MlgenError: there is more than one document, or a limit is exceeded.
         """
         event, path = step.event, step.path
         if step.depth >= DEPTH + ITEM and hasattr(event, "flow_style"):
@@ -255,7 +255,7 @@ class Reading:
             self._open.append(part)
 
     def _start(self, step: Step) -> Item | None:
-        """Return the list, field or item that an event starts; None for all else, which is read.
+        """Read an event, and return the list, field or item that it starts, or None.
 
         Raises:
             MlgenError: there is more than one document.
@@ -282,7 +282,7 @@ class Reading:
         in_item = step.path[0] == ITEMS
         part = self.items[-1] if in_item and self.items else self.fields.get(str(step.path[0]))
         inner = step.path[ITEM if in_item else 1 :]
-        # There is no value yet within a key that is a mapping itself.
+        # Within a key that is a mapping itself, there is no value yet.
         if part and inner in WORDS and step.depth == len(step.path):
             part.words.setdefault(inner, getattr(step.event, "value", ""))
 
@@ -307,7 +307,7 @@ class Reading:
         return part
 
     def _check_alias(self, event: Any, home: ValuePath) -> None:
-        """Report an alias of a value in another item, which may be replaced."""
+        """Report an alias of a value in another item, because that item may be replaced."""
         if type(event).__name__ != "AliasEvent":
             if event.anchor:
                 self.homes[event.anchor] = home
@@ -329,7 +329,7 @@ class Reading:
         """Return the list.
 
         Raises:
-            MlgenError: what was read is not a ResourceList.
+            MlgenError: the text is not a ResourceList.
         """
         if not self.root:
             raise _failed("the file contains no documents", Place(self.name), HINT, "empty")
@@ -367,11 +367,11 @@ def _failed(message: str, place: Place, hint: str = "", code: Code = "resource-l
 
 @dataclass(frozen=True)
 class Lines:
-    """Where whole lines can be replaced, in a list that is written as kustomize and kpt do it.
+    """Offsets for replacing whole lines in a list in the format of kustomize and kpt.
 
     Attributes:
         items: the offset of the line of each item, and of the line after the last one.
-        item_column: the column of their dashes.
+        item_column: the column of the items' dashes.
         results: the start and end of each field `results` of an earlier function.
         column: the column of the list's own fields.
         end: the offset at which the field `results` can be inserted.
@@ -393,8 +393,8 @@ class ResourceList:
         items: the items in their order.
         config: the functionConfig.
         fields: the values of its fields in their order.
-        lines: None if the list is written in any other way than by kustomize and kpt.
-        flow: it is written as `{…}`, such as JSON, and nothing is around that.
+        lines: None if the list is not in the format of kustomize and kpt.
+        flow: True if the whole text is a mapping in flow style (`{…}`), such as JSON.
     """
 
     text: str
@@ -409,8 +409,8 @@ def read(text: Text) -> ResourceList:
     """Return the ResourceList in a text.
 
     Raises:
-        MlgenError: the text is not valid YAML, or not a ResourceList; or an alias stands for a
-            value of another item, so that items cannot be replaced one by one.
+        MlgenError: the text is not valid YAML or not a ResourceList, or an alias repeats a value of
+            another item. Items can then not be replaced one by one.
     """
     if text.problem:
         raise MlgenError([text.problem])
@@ -437,10 +437,10 @@ def read(text: Text) -> ResourceList:
 
 
 def _lines(text: str, root: Item, reading: Reading) -> Lines | None:
-    """Return the lines of a list; None unless each field and item starts a line of its own.
+    """Return the lines of a list; None unless each field and item starts on its own line.
 
-    A text without a newline at its end has no line after the last one; and if a block of lines is
-    the last value, a newline would change it.
+    None also if the text does not end with a newline. Lines cannot be appended then, because adding
+    a newline would change a block scalar at the end.
     """
     if root.flow or reading.fields[ITEMS].flow or not text.endswith("\n") or "\r" in text:
         return None
@@ -463,15 +463,15 @@ def _lines(text: str, root: Item, reading: Reading) -> Lines | None:
 
 
 def _line(text: str, index: int) -> int:
-    """Return the offset of the line of a value; -1 if more than spaces is before the value."""
+    """Return the offset of the line of a value; -1 if anything but spaces precedes it there."""
     start = text.rfind("\n", 0, index) + 1
     return -1 if text[start:index].strip(" ") else start
 
 
 def _line_of_dash(text: str, index: int) -> int:
-    """Return the offset of the line of an item's dash; -1 if more than spaces is before the dash.
+    """Return the offset of the line of an item's dash; -1 if the line does not start with it.
 
-    Between the dash and the item, there are only comments and empty lines.
+    Between the dash and the item, there may be comments and empty lines.
 
     Args:
         text: the list.

@@ -1,6 +1,6 @@
-"""Plain scalars as YAML 1.2 reads them: the core schema, with some additions.
+"""Converts plain scalars by the core schema of YAML 1.2, with some additions.
 
-https://yaml.org/spec/1.2.2/#103-core-schema; additions: `1_000`, `0b11`, and `.5e+3`.
+https://yaml.org/spec/1.2.2/#103-core-schema. Additions: `1_000`, `0b11`, and `.5e+3`.
 """
 
 import math
@@ -13,7 +13,7 @@ WORDS = {
     **dict.fromkeys(("true", "True", "TRUE", "false", "False", "FALSE"), "bool"),
     "<<": "merge",
 }
-"""The types of the plain scalars that are words, but not strings."""
+"""The types of plain scalars that are words but not strings."""
 
 INTEGER = re.compile("[-+]?(?:0b[01_]+|0o?[0-7_]+|[0-9_]+|0x[0-9a-fA-F_]+)")
 
@@ -26,7 +26,7 @@ FLOAT = re.compile(
 OCTAL = re.compile("0[0-7]+")
 
 MAX_EXACT = 1 << 53
-"""From here on, a 64-bit floating-point number cannot represent every integer."""
+"""From this number on, a 64-bit floating-point number cannot represent every integer."""
 
 
 def kind(text: str) -> str:
@@ -45,7 +45,7 @@ def boolean(text: str) -> bool:
     """Return `true` or `false`, in any case, as bool.
 
     Raises:
-        ValueError: it is another word.
+        ValueError: it is not one of these words.
     """
     if text.lower() not in ("true", "false"):
         raise ValueError
@@ -58,7 +58,7 @@ def integer(text: str) -> int:
     Kubernetes reads `0644`, a file mode, as octal, like YAML 1.1 (sigs.k8s.io/yaml).
 
     Raises:
-        ValueError: it is no number.
+        ValueError: it is not a number.
     """
     text = text.replace("_", "").lower()
     digits = text.lstrip("+-")
@@ -71,8 +71,8 @@ def number(text: str) -> int | float:
     """Return a finite number, as an int if it is exactly one.
 
     Raises:
-        ValueError: it is infinity or NaN, of which JSON, in which the API server gets objects, has
-            neither; or it is no number.
+        ValueError: it is not a number, or it is infinity or NaN. JSON, the API server's format, has
+            neither.
     """
     text = text.replace("_", "").lower()
     value = float(text.replace(".inf", "inf").replace(".nan", "nan"))
@@ -87,4 +87,4 @@ TYPES: dict[str, tuple[str, Callable[[str], Any]]] = {
     "int": ("an integer", integer),
     "float": ("a number", number),
 }
-"""For each YAML type other than strings: its description in messages, and how it is read."""
+"""By YAML type, except strings: its description in messages, and the function that reads it."""

@@ -1,11 +1,13 @@
 """JobSet: sets of Jobs that are one workload, jobset.x-k8s.io/v1alpha2 and v1alpha1.
 
-Each Job of a set becomes a role of the framework `generic`, so its pods have the same host names
-as in JobSet: `<JobSet>-<replicated Job>-<Job index>-<pod index>.<JobSet>`. `jobs` reads the
-replicated Jobs, and `restarts` says how they restart. Sources, in kubernetes-sigs/jobset:
-api/jobset/v1alpha2 and v1alpha1 for fields; pkg/webhooks for defaults and rejections, and
-pod_mutating_webhook.go there for exclusive placement; pkg/controllers for behavior:
-jobset_controller.go, success_policy.go, failure_policy.go and volume_claim_policy.go.
+Each Job of a JobSet becomes a role of the framework `generic`, so its pods keep their host names:
+`<JobSet>-<replicated Job>-<Job index>-<pod index>.<JobSet>`. `jobs` reads the replicated Jobs, and
+`restarts` writes how they restart. Sources, in kubernetes-sigs/jobset:
+
+- fields: api/jobset/v1alpha2 and v1alpha1
+- defaults and rejections: pkg/webhooks, with pod_mutating_webhook.go for exclusive placement
+- behavior: pkg/controllers/jobset_controller.go, success_policy.go, failure_policy.go and
+  volume_claim_policy.go
 """
 
 import json
@@ -19,7 +21,7 @@ from mlgen.dialects.jobset.restarts import read_restarts, write_restarts, write_
 from mlgen.problems import Collector
 
 PREFIX = "jobset.sigs.k8s.io/"
-"""The prefix of JobSet's labels, and of its annotations, which have the same values."""
+"""The prefix of JobSet's labels and annotations. Both have the same names and values."""
 
 EXCLUSIVE_TOPOLOGY = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 NODE_SELECTOR = "alpha.jobset.sigs.k8s.io/node-selector"
@@ -28,17 +30,17 @@ PLACEMENT = {EXCLUSIVE_TOPOLOGY, NODE_SELECTOR}
 """Annotations that only JobSet's controller reads."""
 
 JOB_CONTROLLER = "kubernetes.io/job-controller"
-"""The value of `managedBy` of a Job that Kubernetes itself manages."""
+"""The value of `managedBy` in Jobs that Kubernetes manages."""
 
 CONTROLLER = "jobset.sigs.k8s.io/jobset-controller"
-"""The value of `managedBy` of a JobSet that JobSet itself manages."""
+"""The value of `managedBy` in JobSets that JobSet's controller manages."""
 
 SCHEDULING_GROUP = "schedulingGroup"
 """The field of a pod that names its PodGroup in Kubernetes' own API."""
 
 
 def write_roles(jobset: JobSet, job: ReplicatedJob) -> None:
-    """Write a role for each Job of a replicated Job; the roles differ only in their labels.
+    """Write a role for each Job of a replicated Job. The roles differ only in their labels.
 
     Fields of a Job that are rejected or not rendered are reported.
     """
@@ -89,8 +91,8 @@ def _metadata(
 ) -> dict[str, dict[str, str]]:
     """Return the labels and annotations that JobSet adds to the pods of one Job.
 
-    Every pod gets the labels by which users select pods, and any other one only if its template
-    refers to it.
+    Every pod gets the labels that users select pods by. A pod gets the other labels and annotations
+    only if its template refers to them.
     """
     name, namespace = jobset.builder.name, jobset.builder.resource.get("metadata", "namespace")
     group = [other for other in jobset.jobs if other.group == job.group]
@@ -130,7 +132,7 @@ def _metadata(
 
 
 def exclusive_affinity(affinity: dict[str, Any], topology_key: str) -> dict[str, Any]:
-    """Return the affinity of a pod, extended so that its Job has a topology domain for itself.
+    """Return the affinity of a pod, extended to give its Job a topology domain of its own.
 
     Pods of the same Job attract each other, and repel the pods of all other Jobs of JobSets.
     """
@@ -147,7 +149,7 @@ def exclusive_affinity(affinity: dict[str, Any], topology_key: str) -> dict[str,
 
 
 def _drop_placement_annotations(jobset: JobSet) -> None:
-    """Remove the annotation for exclusive placement; report the one for labelled nodes."""
+    """Remove the annotation for exclusive placement, and report the one for labelled nodes."""
     metadata = jobset.builder.data["metadata"]
     metadata.get("annotations", {}).pop(EXCLUSIVE_TOPOLOGY, None)
     if not metadata.get("annotations", True):
@@ -166,7 +168,7 @@ def _mounted(job: ReplicatedJob) -> set[str]:
 
 
 def _write_claims(jobset: JobSet) -> None:
-    """Write each claim, which a container must mount; report what differs when it is deleted."""
+    """Write the claims. Report unmounted claims, and deletion that differs from JobSet."""
     mounted = {name for job in jobset.jobs for name in _mounted(job)}
     ttl = jobset.spec.get("ttlSecondsAfterFinished")
     for policy in jobset.spec.get("volumeClaimPolicies").items():
@@ -208,9 +210,9 @@ def _check_v1alpha1_addresses(jobset: JobSet) -> None:
 
 
 def _write_policies(jobset: JobSet) -> None:
-    """Write `spec.runPolicy`; report what is not rendered.
+    """Write `spec.runPolicy`, and report policies that are not rendered.
 
-    The TTL is that of the whole job: that of the Jobs if the JobSet has none.
+    The TTL applies to the whole job. If the JobSet has none, the Jobs' TTL is used.
     """
     spec, put, path = jobset.spec, jobset.put, ("spec", "runPolicy")
     for name in ("suspend", "activeDeadlineSeconds", "ttlSecondsAfterFinished"):
@@ -277,7 +279,7 @@ def _write_success_policy(jobset: JobSet) -> None:
 def _write_success_count(jobset: JobSet, decider: ReplicatedJob | None) -> None:
     """Write the number of pods that must succeed, from the successPolicy of the deciding Job.
 
-    `decider` is None if several Jobs decide: then each policy is reported.
+    `decider` is None if several Jobs determine the outcome. Each of their policies is reported.
     """
     for job in jobset.jobs:
         rules = job.spec.get("successPolicy", "rules")
@@ -298,7 +300,7 @@ GROUP = "jobset.x-k8s.io"
 
 
 def _convert(builder: Builder) -> None:
-    """Write the TrainingJob of a JobSet; the pods of v1alpha1 may use its form of addresses."""
+    """Write the TrainingJob of a JobSet, and report addresses in the form of v1alpha1."""
     jobset = JobSet(builder)
     if jobset.is_too_large():
         return
@@ -319,7 +321,7 @@ def _convert(builder: Builder) -> None:
     builder.share_templates()
     if builder.resource.get("apiVersion").value == f"{GROUP}/v1alpha1":
         _check_v1alpha1_addresses(jobset)
-    # The roles of a replicated Job have one pod template, whose problems each role has reported.
+    # The roles of a replicated Job share one pod template, so each has reported the same problems.
     builder.collector = Collector(dict.fromkeys(builder.collector.problems))
 
 

@@ -1,4 +1,4 @@
-"""The replicated Jobs of a JobSet: the number of their pods, and the order in which they start.
+"""The replicated Jobs of a JobSet: pod counts and startup order.
 
 Sources: kubernetes-sigs/jobset, pkg/webhooks/jobset_webhook.go for names and defaults, and
 pkg/controllers/depends_on.go and startup_policy.go for the order.
@@ -22,12 +22,12 @@ class Failure(NamedTuple):
     """A way in which the Jobs of a replicated Job fail.
 
     Attributes:
-        scope: "JobSet" if all Jobs restart then, "Job" if only the one that has failed does, ""
-            if the JobSet fails.
+        scope: "JobSet" if all Jobs then restart, "Job" if only the failed Job restarts, "" if the
+            JobSet fails.
         source: the rule of the failurePolicy, or the policy itself.
-        codes: the exit codes of the main container; () if the Job fails for a disrupted pod.
-        retries: how many pods that fail so are replaced before the Job fails.
-        limit: the number of failed pods of one Job with which the JobSet can still complete.
+        codes: the exit codes of the main container; () if disrupted pods fail the Job.
+        retries: the number of such pods that are replaced before the Job fails.
+        limit: the number of failed pods of one Job after which the JobSet can still complete.
     """
 
     scope: str
@@ -44,15 +44,15 @@ class ReplicatedJob:
     Attributes:
         name: as in the JobSet.
         source: its item of `replicatedJobs`.
-        job_count: the number of Jobs, each of which becomes a role.
+        job_count: the number of Jobs. Each becomes a role.
         pod_count: the number of pods of each Job.
-        first_index: the index of its first Job among all Jobs of the set.
-        failures: the ways in which its Jobs fail because a pod does.
-        is_step: it has one pod and is alone, or others wait for it to complete. That pod is
-            replaced, which starts the step again.
-        is_alone: in the gang, a pod that fails is replaced by itself; a disrupted pod restarts all
-            of the gang.
-        restarts_all: in the gang, any pod that fails restarts all of it.
+        first_index: the index of its first Job among all Jobs of the JobSet.
+        failures: the ways in which a failed pod fails one of its Jobs.
+        is_step: True if it has a single pod and runs alone, or if the other running Jobs wait for
+            it to complete. A failed pod is replaced, which repeats the step.
+        is_alone: True for a member of the gang whose failed pods are replaced one by one. A
+            disrupted pod restarts the whole gang.
+        restarts_all: True for a member of the gang whose failed pods restart the whole gang.
     """
 
     name: str
@@ -82,12 +82,12 @@ class ReplicatedJob:
 
     @property
     def is_per_index(self) -> bool:
-        """Return whether each pod has retries of its own."""
+        """True if each pod has its own limit of retries."""
         return bool(self.spec.get("backoffLimitPerIndex"))
 
     @property
     def group(self) -> str:
-        """The `groupName`, by which JobSet numbers Jobs within a group."""
+        """The `groupName`. JobSet also numbers Jobs within their group."""
         return str(self.source.get("groupName").value or "default")
 
     @property
@@ -97,7 +97,7 @@ class ReplicatedJob:
 
     @property
     def main_container(self) -> SourceValue:
-        """The first container that a rule on exit codes names, else the first of the pod."""
+        """The first container named in a rule on exit codes, or the first container of the pod."""
         first, *others = self.pod_template.get("spec", "containers").items()
         rules = self.pod_failure_rules.items()
         named = [rule.get("onExitCodes", "containerName").value for rule in rules]
@@ -113,9 +113,9 @@ class ReplicatedJob:
 
     @property
     def permanent_codes(self) -> frozenset[int]:
-        """The exit codes of the main container after which the Job, or the index, fails at once.
+        """The exit codes of the main container that fail the Job, or the index, at once.
 
-        The first rule that matches an exit code determines the action on it.
+        The first rule that matches an exit code determines the action.
         """
         permanent, matched = frozenset[int](), frozenset[int]()
         for rule in self.pod_failure_rules.items():
@@ -131,8 +131,8 @@ class JobSet(Resource):
 
     Attributes:
         jobs: the replicated Jobs in their order.
-        rules: those of the failurePolicy that are evaluated.
-        together: the gang: the replicated Jobs whose Jobs restart together.
+        rules: the rules of the failurePolicy that mlgen evaluates.
+        together: the gang: the replicated Jobs that restart together.
     """
 
     def __init__(self, builder: Builder) -> None:
@@ -144,7 +144,7 @@ class JobSet(Resource):
             self._read_job(source, source.get("name"))
 
     def _read_job(self, source: SourceValue, name: SourceValue) -> None:
-        """Read a replicated Job; report a duplicate or invalid name."""
+        """Read a replicated Job, and report a duplicate or invalid name."""
         if name.value in [job.name for job in self.jobs]:
             self.report("duplicate-name", name)
         elif not DNS_1035.match(name.value):
@@ -155,7 +155,7 @@ class JobSet(Resource):
             self.jobs.append(ReplicatedJob(name.value, source, job_count, pod_count, first_index))
 
     def _pod_count(self, spec: SourceValue) -> int:
-        """Return the number of pods of a Job; report what changes because all run at once."""
+        """Return the number of pods of a Job. Report differences because all run at once."""
         parallelism, completions = spec.get("parallelism"), spec.get("completions")
         at_once = 1 if parallelism.value is None else int(parallelism.value)
         if completions:
@@ -182,11 +182,11 @@ class JobSet(Resource):
         return [job for job in self.jobs if job.job_count and job.pod_count]
 
     def job_count(self, jobs: Iterable[ReplicatedJob]) -> int:
-        """Return the number of Jobs of replicated Jobs."""
+        """Return the number of Jobs of several replicated Jobs."""
         return sum(job.job_count for job in jobs)
 
     def is_too_large(self) -> bool:
-        """Return whether there are more Jobs than roles in a job, and report it."""
+        """Return True, and report it, if there are more Jobs than a job can have roles."""
         total = self.job_count(self.jobs)
         if total > ROLES:
             most = max(self.jobs, key=lambda job: job.job_count).source
@@ -195,16 +195,16 @@ class JobSet(Resource):
         return total > ROLES
 
     def require_names(self, names: Iterable[SourceValue]) -> None:
-        """Report each of these names that no replicated Job has."""
+        """Report the names that do not belong to a replicated Job."""
         known = [job.name for job in self.jobs]
         for name in names:
             if name.value not in known:
                 self.report("unknown-name", name, hint=choice(name.value, known))
 
     def completed_before(self, job: ReplicatedJob, jobs: Iterable[ReplicatedJob]) -> frozenset[str]:
-        """Return the names of those of `jobs` that have completed before this one starts.
+        """Return the names of the replicated Jobs in `jobs` that complete before `job` starts.
 
-        If Kueue manages the job, it alone suspends and resumes its Jobs.
+        There are none if Kueue manages the job, because Kueue suspends and resumes its Jobs.
         """
         completed = frozenset[str]()
         for dependency in job.source.get("dependsOn").items() if self.gang != "kueue" else ():
@@ -216,7 +216,7 @@ class JobSet(Resource):
         return completed
 
     def write_startup_order(self) -> None:
-        """Write `waitFor` of each role: the roles that JobSet waits for before it creates a Job."""
+        """Write `waitFor` of each role, from the roles that JobSet waits for before it starts."""
         order = self.spec.get("startupPolicy", "startupPolicyOrder")
         in_order, earlier = order.value == "InOrder", dict[str, ReplicatedJob]()
         for job in self.jobs:
@@ -238,10 +238,10 @@ class JobSet(Resource):
     def _waits(
         self, source: SourceValue, other: ReplicatedJob, status: str
     ) -> Iterator[dict[str, str]]:
-        """Yield a wait for each Job of a replicated Job, until it is Ready or Complete.
+        """Yield a `waitFor` item for each Job of a replicated Job, until Ready or Complete.
 
-        A pod without a readiness or startup probe is ready as soon as it runs, and a Job that has
-        completed counts as ready. Kueue starts all Jobs at once, so their pods wait.
+        A pod without a readiness or startup probe is ready as soon as it runs, and a completed Job
+        counts as ready. Kueue starts all Jobs at once, so the pods wait instead.
         """
         queued = self.gang == "kueue"
         if queued and status == "Complete":

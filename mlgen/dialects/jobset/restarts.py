@@ -1,10 +1,10 @@
 """How the Jobs of a JobSet restart: `failurePolicy`, and the `podFailurePolicy` of each Job.
 
-JobSet restarts all Jobs when one of them has failed, which it does after its own retries. Here a
-Job that has failed cannot run again. So a pod restarts all Jobs if its failure would fail its Job
-at once. Otherwise it is replaced, as often as JobSet does in all of its restarts. A
-podFailurePolicy becomes a restart policy of the role if it tells by exit code which failures are
-permanent; everything else in it is reported.
+JobSet restarts all Jobs after one of them has failed, including its own retries. In rendered
+manifests, a failed Job cannot run again. Therefore a failed pod restarts all Jobs if it would fail
+its Job at once. Otherwise the pod is replaced, as often as JobSet would in all of its restarts. A
+podFailurePolicy becomes a restart policy of the role if it identifies permanent failures by exit
+code. Everything else in it is reported.
 
 Sources: kubernetes-sigs/jobset, pkg/controllers/failure_policy.go, and
 https://kubernetes.io/docs/concepts/workloads/controllers/job/#pod-failure-policy
@@ -22,13 +22,13 @@ DISRUPTED = "DisruptionTarget"
 """The condition of a pod that is drained, preempted or evicted."""
 
 DEFAULT_BACKOFF_LIMIT = 6
-"""The default of a Job."""
+"""The default `backoffLimit` of a Job."""
 
 ATTEMPT = "jobset.sigs.k8s.io/restart-attempt"
 
 
 def read_restarts(jobset: JobSet) -> None:
-    """Set how the replicated Jobs fail and restart; report what is not evaluated or prevented."""
+    """Set how the replicated Jobs fail and restart, and report policies that have no effect."""
     policy = jobset.spec.get("failurePolicy")
     for rule in policy.get("rules").items():
         jobset.require_names(rule.get("targetReplicatedJobs").items())
@@ -45,7 +45,7 @@ def read_restarts(jobset: JobSet) -> None:
         job.failures = tuple(_failures(jobset, job))
     peers = {job.name: _peers(jobset, job, running) for job in running}
     for job in running:
-        # Jobs that wait for a step are neither its peers nor listed before it.
+        # All Jobs that wait for a step come after it, and none of them is its peer.
         mine = peers[job.name]
         later = {other.name for other in running if other.first_index > job.first_index}
         job.is_step = job.job_count * job.pod_count == 1 and (not mine or not later <= mine)
@@ -62,7 +62,7 @@ def read_restarts(jobset: JobSet) -> None:
 
 
 def _failures(jobset: JobSet, job: ReplicatedJob) -> Iterator[Failure]:
-    """Yield the ways in which the Jobs of a replicated Job fail because a pod does."""
+    """Yield the ways in which a failed pod fails a Job of a replicated Job."""
     limit, max_restarts = job.spec.get("backoffLimit").value, _max_restarts(jobset)
     limit, permanent = DEFAULT_BACKOFF_LIMIT if limit is None else limit, job.permanent_codes
     for reason, codes, retries in (
@@ -76,12 +76,12 @@ def _failures(jobset: JobSet, job: ReplicatedJob) -> Iterator[Failure]:
 
 
 def _max_restarts(jobset: JobSet) -> int:
-    """Return the number of restarts that may count."""
+    """Return the maximum of restarts that count towards the limit."""
     return int(jobset.spec.get("failurePolicy", "maxRestarts").value or 0)
 
 
 def _fails_on_disruption(job: ReplicatedJob) -> bool:
-    """Return whether a pod that is drained or preempted fails the Job at once."""
+    """Return True if a drained or preempted pod fails the Job at once."""
     for rule in job.pod_failure_rules.items():
         if DISRUPTED in [item["type"] for item in rule.value.get("onPodConditions", [])]:
             return bool(rule.value["action"] == "FailJob")
@@ -89,7 +89,7 @@ def _fails_on_disruption(job: ReplicatedJob) -> bool:
 
 
 def _reaction(jobset: JobSet, job: ReplicatedJob, reason: str) -> tuple[str, bool, SourceValue]:
-    """Return what the JobSet does when a Job has failed for this reason.
+    """Return the JobSet's reaction to a Job that fails for this reason.
 
     Returns:
         The scope of a `Failure`, whether the restart counts, and the rule or the whole policy.
@@ -115,9 +115,9 @@ def _peers(jobset: JobSet, job: ReplicatedJob, jobs: list[ReplicatedJob]) -> fro
 
 
 def _gang(jobs: list[ReplicatedJob], peers: dict[str, frozenset[str]]) -> list[ReplicatedJob]:
-    """Return the replicated Jobs whose Jobs restart together.
+    """Return the replicated Jobs that restart together.
 
-    They are those of which a failed pod restarts all Jobs at once, and those that run meanwhile.
+    A failed pod of some of them restarts all Jobs at once. The others run at the same time.
     """
     at_once = [(job, f.scope) for job in jobs for f in job.failures if not f.retries]
     together = {job.name for job, scope in at_once if scope == "JobSet"}
@@ -129,7 +129,7 @@ def _gang(jobs: list[ReplicatedJob], peers: dict[str, frozenset[str]]) -> list[R
 
 
 def write_restarts(jobset: JobSet) -> None:
-    """Write `restartScope` and the number of restarts; report what is different from JobSet."""
+    """Write `restartScope` and the number of restarts, and report differences from JobSet."""
     gang, policy = jobset.together, jobset.spec.get("failurePolicy")
     if gang:
         source = policy.get("maxRestarts") if _max_restarts(jobset) else policy
@@ -159,7 +159,7 @@ def write_restarts(jobset: JobSet) -> None:
 
 
 def _report_uncounted(jobset: JobSet, failures: Collection[Failure]) -> None:
-    """Report a rule by which only some restarts count."""
+    """Report rules that do not count restarts while other restarts count."""
     counts = any(0 < failure.limit < ENDLESS for failure in failures)
     for failure in failures:
         if failure.limit == ENDLESS and failure.codes and counts:
@@ -167,7 +167,7 @@ def _report_uncounted(jobset: JobSet, failures: Collection[Failure]) -> None:
 
 
 def _report_failure(jobset: JobSet, job: ReplicatedJob, failure: Failure) -> None:
-    """Report a failure after which JobSet restarts more, less or later than here."""
+    """Report a failure after which JobSet restarts more or fewer pods, or restarts them later."""
     problem, source, is_gang = "", failure.source, jobset.together == [job]
     if job.restarts_all and failure.retries:
         problem, source = "first-replaced", job.spec.get("backoffLimit") or job.spec
@@ -221,7 +221,7 @@ def write_retries(jobset: JobSet, job: ReplicatedJob) -> None:
 
 
 def _write_limit(jobset: JobSet, job: ReplicatedJob, restart_policy: str) -> None:
-    """Write the limit and the exit codes of a role whose pods are replaced one by one."""
+    """Write the limit and the exit codes of roles that replace failed pods one by one."""
     failures = [failure for failure in job.failures if failure.codes]
     limit, written = "backoffLimit", job.spec.get("backoffLimit")
     permanent = frozenset(code for each in failures if not each.limit for code in each.codes)
@@ -252,7 +252,7 @@ def _write_codes(
 
 
 def _check_rule(jobset: JobSet, job: ReplicatedJob, rule: SourceValue) -> None:
-    """Report what works differently in a rule of a podFailurePolicy."""
+    """Report differences in the effect of a podFailurePolicy's rule."""
     action, ignored = rule.get("action"), rule.value["action"] == "Ignore"
     for condition in rule.get("onPodConditions").items():
         _check_condition(jobset, job, condition, ignored=ignored)
@@ -270,7 +270,7 @@ def _check_rule(jobset: JobSet, job: ReplicatedJob, rule: SourceValue) -> None:
 def _check_condition(
     jobset: JobSet, job: ReplicatedJob, condition: SourceValue, *, ignored: bool
 ) -> None:
-    """Report pod conditions; a disrupted pod never counts, and no other condition is evaluated."""
+    """Report a pod condition. Disrupted pods never count. Other conditions are not evaluated."""
     fails = not _reaction(jobset, job, "PodFailurePolicy")[0]
     if condition.value["type"] != DISRUPTED:
         jobset.report("condition-counts" if ignored else "condition", condition)

@@ -1,8 +1,8 @@
-"""KubeDL: the jobs of training.kubedl.io. Their annotations are in `annotations`.
+"""KubeDL: the jobs of training.kubedl.io. `annotations` converts their annotations.
 
 Read from kubedl-io/kubedl at b93a2b4: apis/training/v1alpha1 for fields and defaults, controllers
-and pkg/job_controller for behavior. KubeDL has no webhook; what is rejected here, KubeDL would
-accept but never run.
+and pkg/job_controller for behavior. KubeDL has no webhook. It would accept the jobs that mlgen
+rejects, but never run them.
 """
 
 from collections.abc import Mapping
@@ -58,7 +58,7 @@ def write_job(builder: Builder, rules: Rules) -> None:
 def _write_spot_pods(builder: Builder, role: str, source: SourceValue) -> None:
     """Write the priority class and labels of spot pods, if all replicas of a role are spot pods.
 
-    In KubeDL, only the last replicas can be spot pods. Here all replicas have the same template.
+    KubeDL can limit spot pods to the last replicas. Here, all replicas share one template.
     """
     spot, at = source.get("spotReplicaSpec"), ("spec", "roles", role, "template")
     number, replicas = spot.get("spotReplicaNumber"), builder.roles[role].get("replicas", 1)
@@ -76,17 +76,17 @@ def _write_spot_pods(builder: Builder, role: str, source: SourceValue) -> None:
 TTL = "ttlSecondsAfterFinished"
 
 XGBOOST_TTL = 100
-"""KubeDL's default `ttlSecondsAfterFinished` of an XGBoostJob."""
+"""KubeDL's default `ttlSecondsAfterFinished` for XGBoostJobs."""
 
 XDL_BACKOFF_LIMIT = 20
-"""KubeDL's default `backoffLimit` of an XDLJob."""
+"""KubeDL's default `backoffLimit` for XDLJobs."""
 
 XDL_RATE = 90
-"""KubeDL's default `minFinishWorkRate` of an XDLJob."""
+"""KubeDL's default `minFinishWorkRate` for XDLJobs."""
 
 
 def _write_tensorflow(builder: Builder, replica_types: Mapping[str, SourceValue]) -> None:
-    """Write who decides in a TFJob, and its artifacts."""
+    """Write the deciding role of a TFJob, and its artifacts."""
     leaders = [name for name in ("chief", "master") if name in replica_types]
     success = builder.spec.get("successPolicy")
     if leaders and success.value == "AllWorkers" and "worker" in builder.roles:
@@ -97,7 +97,7 @@ def _write_tensorflow(builder: Builder, replica_types: Mapping[str, SourceValue]
 
 
 def _write_pytorch(builder: Builder, replica_types: Mapping[str, SourceValue]) -> None:
-    """Write that all ranks of a PyTorchJob must succeed, and its artifacts."""
+    """Write the success policy of a PyTorchJob, all ranks, and its artifacts."""
     master = replica_types.get("master")
     if not master:
         builder.report("no-pytorch-master", builder.spec.get("pytorchReplicaSpecs"))
@@ -110,7 +110,7 @@ def _write_pytorch(builder: Builder, replica_types: Mapping[str, SourceValue]) -
 
 
 def _write_xdl(builder: Builder, replica_types: Mapping[str, SourceValue]) -> None:
-    """Write the options of an XDLJob, with a path of its own in ZooKeeper."""
+    """Write the options of an XDLJob, with a unique ZooKeeper path."""
     for role in builder.roles.values():
         address = role.get("env", {}).get("ZK_ADDR")
         if isinstance(address, str):
@@ -123,13 +123,13 @@ def _write_xdl(builder: Builder, replica_types: Mapping[str, SourceValue]) -> No
         _require_all_workers(builder)
     builder.report("extend-role", replica_types.get("extendrole", NOTHING))
     restarts = {role["restartPolicy"] for role in builder.roles.values()} - {"Never"}
-    # The default does not count restarts after exit codes, which are then without limit.
+    # The default limit does not apply to restarts after exit codes.
     if not policy_field(builder.spec, "backoffLimit") and restarts != {"ExitCode"}:
         builder.put(("spec", "runPolicy", "backoffLimit"), builder.spec, XDL_BACKOFF_LIMIT)
 
 
 def _require_all_workers(builder: Builder) -> None:
-    """Let all workers decide, because on the host network each of them is a separate Job."""
+    """Write that all workers must succeed. On the host network, each worker is a separate Job."""
     source = annotation(builder, NETWORK_MODE)
     builder.put(("spec", "successPolicy", "replicas"), source, "All")
     replicas = builder.roles.get("worker", {}).get("replicas", 1)
@@ -141,7 +141,7 @@ def _require_all_workers(builder: Builder) -> None:
 
 
 def _write_mars(builder: Builder, _: Mapping[str, SourceValue]) -> None:
-    """Write how the workers of a MarsJob use memory."""
+    """Write the memory options of a MarsJob's workers."""
     memory = "workerMemoryTuningPolicy"
     at, source = ("spec", "options", memory), builder.spec.get(memory)
     for name in ("plasmaStore", "lockFreeFileIO", "spillDirs"):
@@ -155,7 +155,7 @@ def _write_mars(builder: Builder, _: Mapping[str, SourceValue]) -> None:
 
 
 def _check_entrypoint(builder: Builder, replica_types: Mapping[str, SourceValue]) -> None:
-    """Warn of a master of ElasticDL without a command."""
+    """Warn about an ElasticDL master without a command."""
     master = builder.roles.get("master", {})
     if master and not master.get("command") and not master.get("args"):
         builder.report("entrypoint", replica_types["master"].get("template", "spec", "containers"))
@@ -166,9 +166,9 @@ V1ALPHA1_FIELDS = ("gpus", "processingUnits", "replicas")
 
 
 def _write_mpi(builder: Builder, replica_types: Mapping[str, SourceValue]) -> None:
-    """Write the framework and options of an MPIJob: by default, the launcher has processes too.
+    """Write the framework and options of an MPIJob. By default, the launcher also runs processes.
 
-    A launcher without workers is a `generic` job. The framework decides how workers restart.
+    A launcher without workers is a `generic` job. The framework controls how workers restart.
     """
     spec, worker = builder.spec, replica_types.get("worker")
     launcher = replica_types.get("launcher")
@@ -204,6 +204,6 @@ OWN = {
     "mpi": _write_mpi,
     "elasticdl": _check_entrypoint,
 }
-"""What only one kind has, by framework."""
+"""The function for the fields that only one kind has, by framework."""
 
 DIALECT = dialect("kubedl", write_job)

@@ -1,6 +1,6 @@
-"""What KubeDL adds to a job for its annotations `kubedl.io/…`, and for the artifacts in its `spec`.
+"""Fields that KubeDL derives from annotations `kubedl.io/…` and from artifacts in `spec`.
 
-Some annotations hold a configuration as JSON. One that has become a part of the TrainingJob is
+Some annotations hold a configuration as JSON. Annotations that become fields of the TrainingJob are
 removed from its metadata. Sources: kubedl-io/kubedl at b93a2b4, pkg/code_sync, pkg/tensorboard,
 controllers/model and controllers/cache.
 """
@@ -29,7 +29,7 @@ TYPES: dict[str, tuple[type, str]] = {
     "object": (dict, "an object"),
     "array": (list, "a list"),
 }
-"""By type of JSON Schema: the type in Python, and its name in messages."""
+"""The Python type and its name in messages, by type in JSON Schema."""
 
 
 def annotation(builder: Builder, name: str) -> SourceValue:
@@ -51,11 +51,11 @@ def read_json(builder: Builder, name: str) -> SourceValue:
     """Return the JSON object in an annotation, and remove the annotation from the TrainingJob.
 
     Args:
-        builder: gets a problem for what is not valid.
-        name: of the annotation, whose schema is in `schemas/resources/kubedl.json`.
+        builder: collects the problems of an invalid annotation.
+        name: of the annotation. Its schema is in `schemas/resources/kubedl.json`.
 
     Returns:
-        The object without fields that are null; nothing if there is no annotation or no valid one.
+        The object without null fields; an unset value if the annotation is missing or invalid.
     """
     source = annotation(builder, name)
     if not source:
@@ -65,7 +65,7 @@ def read_json(builder: Builder, name: str) -> SourceValue:
     hint = f"for example {json.dumps(schema['examples'][0])}"
     try:
         content = json.loads(source.value)
-        json.dumps(content, ensure_ascii=False).encode()  # fails for half of a surrogate pair
+        json.dumps(content, ensure_ascii=False).encode()  # rejects half of a surrogate pair
         if is_too_deep(content):
             raise RecursionError(f"nested more than {DEPTH} levels deep")
     except (ValueError, RecursionError) as error:
@@ -111,7 +111,7 @@ def write_code_sync(builder: Builder) -> None:
     volumes = [(*owner, "volumes", "git-sync") for owner in owners]
     for volume, path in zip(volumes, paths.values(), strict=False):
         builder.put(volume, config, {"mountPath": path, "git": git})
-    if any(config.get(name).value for name in CREDENTIALS):  # whoever can read the job reads them
+    if any(config.get(name).value for name in CREDENTIALS):  # readable by all readers of the job
         settings = " ".join(f"--set {dotted(volume)}.git.secret=NAME" for volume in volumes)
         builder.report("git-credentials", config, settings=settings)
     for name in ("image", "envs"):
@@ -122,7 +122,7 @@ def write_code_sync(builder: Builder) -> None:
 def _mount_paths(builder: Builder, config: SourceValue) -> dict[str, str]:
     """Return the absolute path of the repository in the containers of each role.
 
-    KubeDL joins the working directory and the folder, and takes a relative path to start at `/`.
+    KubeDL joins the working directory and the folder. Relative paths start at `/`.
     """
     name = config.get("source").value.strip("/").rpartition("/")[2].removesuffix(".git")
     folder = config.get("destPath").value or name
@@ -134,14 +134,14 @@ def _mount_paths(builder: Builder, config: SourceValue) -> dict[str, str]:
 
 
 LEADERS = ("chief", "master", "worker")
-"""The roles whose volumes TensorBoard reads; the first that the job has."""
+"""The roles that can be the leader, the preferred first. TensorBoard reads the leader's volumes."""
 
 SHAREABLE = ("pvc", "nfs", "hostPath")
 """Volumes that pods can share."""
 
 
 def write_tensorboard(builder: Builder) -> None:
-    """Write `spec.tensorboard`, with the leader's volume on which the logs are."""
+    """Write `spec.tensorboard`, with the leader's volume that contains the logs."""
     config = read_json(builder, TENSORBOARD)
     leader = next((role for role in LEADERS if role in builder.roles), None)
     if not config or leader is None:
@@ -154,15 +154,15 @@ def write_tensorboard(builder: Builder) -> None:
     builder.put(("spec", "tensorboard", "logDir"), log_dir)
     builder.put(("spec", "tensorboard", "image"), config.get("image"), image)
     name = f"{builder.name}-tensorboard"
-    # What is not rendered.
+    # These fields are not rendered.
     builder.report("tensorboard-ttl", config.get("ttlSecondsAfterJobFinished"), name=quote(name))
     builder.report("tensorboard-ingress", config.get("ingressSpec"), name=name)
 
 
 def _share_volume(builder: Builder, leader: str, log_dir: SourceValue) -> bool:
-    """Move the leader's volume on which the logs are to the volumes of all roles.
+    """Move the leader's volume that contains the logs to the volumes of all roles.
 
-    TensorBoard has the volumes of all roles. Return False if there is no such volume.
+    TensorBoard mounts the volumes of all roles. Return False if there is no such volume.
     """
     mounted = {
         name: volume
@@ -180,19 +180,19 @@ def _share_volume(builder: Builder, leader: str, log_dir: SourceValue) -> bool:
     path = builder.origins["spec", "roles", leader, "volumes", name]
     builder.put(("spec", "volumes", name), SourceValue(volume, path))
     for role in builder.roles.values():
-        if role.get("volumes", {}).get(name) == volume:  # not another one of this name
+        if role.get("volumes", {}).get(name) == volume:  # not another volume of this name
             remove(role, "volumes", name)
     return True
 
 
 MODEL_PATH = "/kubedl-model"
-"""Where training code saves a model by default."""
+"""The folder in which training code saves a model by default."""
 
 MODEL_PATH_ENV = "KUBEDL_MODEL_PATH"
 
 
 def write_artifacts(builder: Builder) -> None:
-    """Mount the storage of the model; report what KubeDL's other controllers do."""
+    """Mount the storage of the model, and report fields for KubeDL's other controllers."""
     model, cache = builder.spec.get("modelVersion"), builder.spec.get("cacheBackend")
     if model:
         mounted = _mount_model(builder, model.get("storage"))
@@ -202,7 +202,7 @@ def write_artifacts(builder: Builder) -> None:
 
 
 def _mount_model(builder: Builder, storage: SourceValue) -> bool:
-    """Mount the storage of a model in every role; return False if it is no folder."""
+    """Mount the storage of a model in every role. Return False if it is not a folder."""
     kind = "nfs" if storage.get("nfs") else "localStorage"
     source = storage.get(kind)
     path, server = source.get("path").value, source.get("server").value

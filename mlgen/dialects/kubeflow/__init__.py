@@ -1,8 +1,8 @@
 """Kubeflow: the jobs of the training operator, kubeflow.org/v1 and before.
 
-`v1alpha1` writes the jobs of the oldest version. Read from kubeflow/training-operator 1.9:
-pkg/webhooks for what it rejects, pkg/controller.v1 for what it does; 1.8 for MXJob. The versions
-before v1: pkg/trainer and pkg/util/train of kubeflow/tf-operator 0.3 and 0.5, pytorch-operator,
+`v1alpha1` writes the jobs of the oldest version. Read from kubeflow/training-operator 1.9 (1.8 for
+MXJob): pkg/webhooks for rejections, pkg/controller.v1 for behavior. The versions before v1:
+pkg/trainer and pkg/util/train of kubeflow/tf-operator 0.3 and 0.5, pytorch-operator,
 mxnet-operator and xgboost-operator.
 """
 
@@ -22,17 +22,17 @@ from mlgen.dialects.kubeflow.v1alpha1 import write_list
 from mlgen.kubernetes.quantity import natural
 
 JOB_NAME = re.compile("[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
-"""A DNS label of RFC 1035: the operator names Services after the job, and rejects other names."""
+"""A DNS label of RFC 1035. The operator names Services after the job, and rejects other names."""
 
 PET_ENV = ("PET_NPROC_PER_NODE", "PET_NNODES")
 ELASTIC_ENV = ("PET_RDZV_ENDPOINT", "PET_RDZV_BACKEND", *PET_ENV)
-"""What the operator overwrites in a PyTorchJob without a Master, and in one that is elastic."""
+"""Variables that the operator overwrites in elastic PyTorchJobs, and in those without a Master."""
 
 TUNER_KEY = "tuner-server-key"
-"""The annotation of a pod template that holds the key of a tuner server."""
+"""The pod template's annotation with the key of a tuner server."""
 
 PYTORCH_PORT = 23456
-"""The port that a PyTorchJob uses by default (pytorch_types.go, DefaultPort)."""
+"""The default port of a PyTorchJob (pytorch_types.go, DefaultPort)."""
 
 
 def write_job(builder: Builder, rules: Rules) -> None:
@@ -63,7 +63,7 @@ def write_job(builder: Builder, rules: Rules) -> None:
 def _write_tensorflow(
     builder: Builder, rules: Rules, replica_types: dict[str, SourceValue]
 ) -> None:
-    """Write who decides in a TFJob, and its options."""
+    """Write the deciding role and the options of a TFJob."""
     leaders = [name for name in ("chief", "master") if name in replica_types]
     if len(leaders) > 1:
         builder.report("two-leaders", replica_types["master"])
@@ -80,7 +80,7 @@ def _write_pytorch(builder: Builder, rules: Rules, replica_types: dict[str, Sour
     if elastic:
         processes = _elastic(builder, elastic, replica_types) or processes
     else:
-        # Without a Master the operator sets no ranks, so the user's variables take effect.
+        # Without a Master, the operator sets no ranks, so the user's variables take effect.
         drop_overwritten(builder, rules.overwritten if "master" in replica_types else PET_ENV)
     if processes:
         number = natural(str(processes.value))
@@ -91,7 +91,7 @@ def _write_pytorch(builder: Builder, rules: Rules, replica_types: dict[str, Sour
 def _write_tuner_keys(
     builder: Builder, rules: Rules, replica_types: dict[str, SourceValue]
 ) -> None:
-    """Write the keys of tuner servers in an MXJob: before v1 of a field, since then annotations."""
+    """Write an MXJob's keys of tuner servers, from annotations, or before v1 from a field."""
     for role, replica_type in replica_types.items():
         annotation = replica_type.get("template", "metadata", "annotations", TUNER_KEY)
         label = replica_type.get("label")
@@ -105,7 +105,7 @@ def _write_tuner_keys(
 def _elastic(
     builder: Builder, elastic: SourceValue, replica_types: dict[str, SourceValue]
 ) -> SourceValue | None:
-    """Write the options of torchrun; return its processes per node, if the policy sets them."""
+    """Write the options of torchrun. Return its processes per node, or None if they are unset."""
     if "worker" not in replica_types:
         builder.report("elastic-without-worker", elastic)
         return None
@@ -124,10 +124,10 @@ def _elastic(
 
 
 def _count_master(builder: Builder, elastic: SourceValue) -> None:
-    """Write how many replicas take part, at most: the operator counts only workers.
+    """Write the maximum of replicas, including the Master: the operator counts only workers.
 
-    torchrun runs as many replicas as the first number of PET_NNODES to the second. The Master is
-    one more than the operator counts, and would wait for ever if it came last.
+    torchrun accepts at most as many replicas as the second number of PET_NNODES. Without this, a
+    Master that joins last would wait forever.
     """
     path = ("spec", "options", "elasticPolicy", "maxReplicas")
     count = sum(role.get("replicas", 1) for role in builder.roles.values())
@@ -140,7 +140,7 @@ def _count_master(builder: Builder, elastic: SourceValue) -> None:
 
 
 def _rendezvous(builder: Builder, elastic: SourceValue) -> None:
-    """Write where torchrun meets, unless that is worker 0 with the backend c10d."""
+    """Write the rendezvous of torchrun, unless it is at worker 0 with the backend c10d."""
     worker = builder.roles["worker"]
     drop_overwritten(builder, ELASTIC_ENV)
     backend, host, port = (elastic.get(f"rdzv{name}") for name in ("Backend", "Host", "Port"))

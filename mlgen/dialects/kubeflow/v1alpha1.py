@@ -1,21 +1,20 @@
-"""Jobs of kubeflow.org/v1alpha1, whose replica types are a list → TrainingJob.
+"""Converts jobs of kubeflow.org/v1alpha1, where replica types are a list, to a TrainingJob.
 
 Read from kubeflow/tf-operator before 0.4 (pkg/apis/tensorflow/v1alpha1, its validation, and
 pkg/trainer), and from the operators of PyTorch and MXNet, which started as copies of it. The pod
-template sets the restart policy, and `terminationPolicy` names the replica whose end is the end of
-training.
+template sets the restart policy, and `terminationPolicy` names the deciding replica.
 
 The rules of a kind have a `list`:
 
-- `default`: the replica type of a list item that names none.
-- `type`: the fields of an item that name its replica type: the one in use, or earlier names of it.
+- `default`: the replica type of list items that do not name one.
+- `type`: the fields of an item that name its replica type, under the current or earlier names.
 - `port`: the field that sets the port.
-- `decider`: the field of `terminationPolicy` that names the deciding replica; by default the first
-  of `roles` decides, if the job has it.
+- `decider`: the field of `terminationPolicy` that names the deciding replica. The default is the
+  first of `roles`, if the job has it.
 - `index`: the field of `decider` for the index of that replica.
 - `judges`: the operator applies ExitCode to the deciding replica.
-- `ps`: the container of parameter servers without a template. It does what
-  grpc_tensorflow_server.py did, which the operator mounted into pods of `tfImage`.
+- `ps`: the container of parameter servers without a template. It replaces
+  grpc_tensorflow_server.py, which the operator mounted into pods of `tfImage`.
 """
 
 from collections.abc import Iterable
@@ -54,7 +53,7 @@ def _replica_types(builder: Builder, rules: Rules) -> dict[str, SourceValue]:
 
 
 def _decider(builder: Builder, rules: Rules, roles: Iterable[str]) -> str:
-    """Return the deciding role; write it if the framework would choose another."""
+    """Return the deciding role, and write it if the framework would choose another one."""
     policy = builder.spec.get("terminationPolicy", rules.list["decider"])
     replica_name, index = policy.get("replicaName"), policy.get(rules.list["index"])
     name = replica_name.value or rules.list["default"]
@@ -73,7 +72,7 @@ def _decider(builder: Builder, rules: Rules, roles: Iterable[str]) -> str:
 def _write_role(
     builder: Builder, rules: Rules, role: str, replica_type: SourceValue, *, decides: bool
 ) -> None:
-    """Write a role, unless it has no template and the operator has none for it either."""
+    """Write a role, by default with the operator's template; report an error if there is none."""
     template, path = replica_type.get("template"), ("spec", "roles", role)
     server, image = rules.list.get(role), builder.spec.get("tfImage").value
     if server and not template:
@@ -96,5 +95,5 @@ def _write_role(
     if decides and rules.list["judges"]:
         policy = "ExitCode"
     elif policy == "Never" and not decides:
-        policy = "OnFailure"  # a failed replica that does not decide always gets a new pod
+        policy = "OnFailure"  # other failed replicas always get a new pod
     builder.put((*path, "restartPolicy"), restart, policy)

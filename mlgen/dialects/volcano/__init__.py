@@ -1,9 +1,9 @@
-"""Volcano's Job, batch.volcano.sh/v1alpha1 → a TrainingJob document.
+"""Volcano: converts Jobs of batch.volcano.sh/v1alpha1 to a TrainingJob.
 
-Here are the pods, the gang and the order of the roles. `job` reads and checks the job, and
-`lifecycle` says how roles restart and end. Source: volcano-sh/volcano,
-staging/src/volcano.sh/apis/pkg/apis/batch for the fields; pkg/controllers/job for the behaviour:
-plugins, job_controller_actions.go (the PodGroup) and job_controller_util.go (createJobPod).
+This module writes the pods, the gang and the startup order of the roles. `job` reads and checks the
+job, and `lifecycle` writes how roles restart and end. Source: volcano-sh/volcano,
+staging/src/volcano.sh/apis/pkg/apis/batch for fields, pkg/controllers/job for behavior: plugins,
+job_controller_actions.go (the PodGroup) and job_controller_util.go (createJobPod).
 """
 
 from contextlib import suppress
@@ -29,14 +29,13 @@ from mlgen.topology import INDEX
 VOLCANO, DEFAULT = "volcano", "default-scheduler"
 
 NUMA_POLICY = "volcano.sh/numa-topology-policy"
-"""The annotation of pods with the `topologyPolicy` of their task."""
+"""The pods' annotation with the `topologyPolicy` of their task."""
 
 
 def write_scheduling(job: VolcanoJob) -> None:
     """Write the gang, if the resource names a scheduler or a queue.
 
-    Volcano's scheduler is the operator's default, but in a cluster without it the pods would stay
-    pending.
+    The operator's default is Volcano's scheduler. In a cluster without it, pods would stay pending.
     """
     spec = job.spec
     queue, priority = _non_empty(spec.get("queue")), _non_empty(spec.get("priorityClassName"))
@@ -66,12 +65,12 @@ def write_scheduling(job: VolcanoJob) -> None:
 
 
 def _non_empty(name: SourceValue) -> SourceValue:
-    """Return a name; an empty one as missing."""
+    """Return a name. An empty name counts as not set."""
     return name if name.value else SourceValue(None, name.path)
 
 
 def _report_placement(job: VolcanoJob) -> None:
-    """Warn about rules for the placement of pods that are not rendered."""
+    """Warn about placement rules that are not rendered."""
     network, is_gang = job.spec.get("networkTopology"), job.gang == VOLCANO
     if network:
         mode = "preferred" if network.get("mode").value == "soft" else "required"
@@ -88,18 +87,18 @@ def _report_placement(job: VolcanoJob) -> None:
 
 
 HOST_FILES = "/etc/volcano"
-"""Where the plugin svc mounts the files with host names."""
+"""The folder in which the plugin svc mounts the files with host names."""
 
 
 @dataclass
 class PodAdditions:
-    """What plugins and volumes add to the containers of the job.
+    """Variables, mounts and volumes that plugins and the job's volumes add to containers.
 
     Attributes:
         env: variables of all containers.
         mounts: of all containers.
         claim_mounts: of all containers except init containers.
-        volumes: those of `mounts` that a job file can define in a pod template only.
+        volumes: volumes of `mounts` that a job file can define only in a pod template.
     """
 
     env: dict[str, str] = field(default_factory=dict)
@@ -109,10 +108,10 @@ class PodAdditions:
 
 
 def write_additions(job: VolcanoJob) -> PodAdditions:
-    """Write what every training container gets.
+    """Write the additions to all training containers.
 
     Returns:
-        The same, for the containers beside the training containers.
+        The same additions, for the other containers.
     """
     additions = PodAdditions()
     _write_claims(job, additions)
@@ -126,11 +125,11 @@ def write_additions(job: VolcanoJob) -> PodAdditions:
         job.report("hcclrank", job.sources["hcclrank"], index=INDEX)
     source = job.spec.get("plugins")
     job.put(("spec", "env"), source, additions.env)
-    # Volcano sets labels on pods, for selectors outside of the job.
+    # Selectors outside of the job may use the labels that Volcano sets on pods.
     labels = {"volcano.sh/job-name": job.builder.name}
     job.put(("spec", "template", "metadata", "labels"), job.builder.resource.get("kind"), labels)
     job.put(("spec", "template", "spec", "volumes"), source, additions.volumes)
-    # Volcano's scheduler reads these from the pods.
+    # Volcano's scheduler reads these annotations from the pods.
     metadata = job.builder.data["spec"]["template"]["metadata"]
     for kind, keys in TABLES["inherited"].items() if job.gang else ():
         values = job.builder.resource.get("metadata", kind).value or {}
@@ -141,7 +140,7 @@ def write_additions(job: VolcanoJob) -> PodAdditions:
 
 
 def _write_claims(job: VolcanoJob, additions: PodAdditions) -> None:
-    """Write the volumes of the job, and the claims that Volcano would create under random names."""
+    """Write the volumes of the job, and the claims that Volcano creates with random names."""
     ttl = job.spec.get("ttlSecondsAfterFinished")
     for i, volume in enumerate(job.spec.get("volumes").items()):
         mount = {"name": f"claim-{i}", "mountPath": volume.value["mountPath"]}
@@ -181,7 +180,7 @@ def _write_ssh(job: VolcanoJob, additions: PodAdditions) -> None:
     config = "StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n"
     for host in (host for task in job.tasks for host in job.hosts(task)):
         config += f"Host {host.partition('.')[0]}\n  HostName {host}\n  Port {port.value}\n"
-    # A volume in a job file needs a mount. This one must not hide the folder with the keys.
+    # A volume in a job file needs a mount. This mount must not hide the folder with the keys.
     volume = {"mountPath": "/mlgen/ssh-config", "files": {"config": config}}
     job.put(("spec", "volumes", "ssh-config"), source, volume)
     items = TABLES["sshFiles"]
@@ -220,7 +219,7 @@ def write_role(job: VolcanoJob, task: Task, additions: PodAdditions) -> None:
     if ray == "head":
         job.put((*path, "port"), job.argument("ray", "port"))
     if task.name == job.argument("ray", "head").value:
-        # Clients need another way to reach the head than Volcano's Service.
+        # Volcano's Service is not rendered, so clients need another way to reach the head.
         kind = "statefulset" if task.restart == "Always" else "job"
         workload = quote(f"{kind}/{job.builder.name}-{task.name}")
         port = quote(str(job.argument("ray", "dashboardPort").value))
@@ -229,7 +228,7 @@ def write_role(job: VolcanoJob, task: Task, additions: PodAdditions) -> None:
 
 
 def _main_container(job: VolcanoJob, task: Task) -> tuple[int, str]:
-    """Return the index of the training container, and as what Ray starts in it: head or worker.
+    """Return the index of the training container, and its role in Ray: head or worker.
 
     It is the container that the arguments of the plugin ray name, else the first one.
     """
@@ -244,10 +243,10 @@ def _main_container(job: VolcanoJob, task: Task) -> tuple[int, str]:
 def _template(
     job: VolcanoJob, task: Task, additions: PodAdditions, env: dict[str, str]
 ) -> SourceValue:
-    """Return the pod template of a task with all that job files cannot say outside of it.
+    """Return the pod template of a task with everything that has no field in a job file.
 
-    Containers beside the training container get their variables and mounts here; the training
-    container gets most of them from `spec.env` and `spec.volumes`.
+    It includes the variables and mounts of all containers but the training container, which gets
+    most of them from `spec.env` and `spec.volumes`.
     """
     source = task.source.get("template")
     template = deepcopy(source.value)
@@ -256,7 +255,7 @@ def _template(
     numa = task.source.get("topologyPolicy").value
     if job.gang and numa:
         metadata["annotations"] = metadata.get("annotations", {}) | {NUMA_POLICY: numa}
-    # A gang's pods get its scheduler anyway.
+    # The gang already sets the scheduler of its pods.
     scheduling = job.builder.data["spec"].get("scheduling", {})
     if job.gang and pod.get("schedulerName") == scheduling.get("schedulerName", VOLCANO):
         del pod["schedulerName"]
@@ -288,7 +287,7 @@ def _extend(container: dict[str, Any], **added: list[dict[str, Any]]) -> None:
 
 
 def write_framework(job: VolcanoJob) -> None:
-    """Write the framework, and the fields that its plugin's arguments set."""
+    """Write the framework, and the fields from its plugin's arguments."""
     kind, framework = job.builder.resource.get("kind"), job.framework
     job.put(("spec", "framework"), kind, framework)
     if framework not in TABLES["frameworks"]:
@@ -310,10 +309,10 @@ def write_framework(job: VolcanoJob) -> None:
 def write_waits(job: VolcanoJob) -> None:
     """Write `waitFor` of each role.
 
-    Volcano creates the pods of a task when the pods it depends on are ready. So does mlgen if a
-    readiness probe says when that is. Otherwise the pods wait for a port if the other role declares
-    one, else until its names resolve. The port of a framework's plugin is a variable, and its
-    programs also listen at other ports.
+    Volcano creates the pods of a task when the pods that it depends on are ready. mlgen does the
+    same if these have a readiness probe. Otherwise, the pods wait for a port if the other role
+    declares one, or until its names resolve. The port of a framework's plugin is a variable, and
+    its programs also listen on other ports.
     """
     running, dependencies = {task.name: task for task in job.running}, _dependencies(job)
     for task in job.running:
@@ -336,9 +335,9 @@ def write_waits(job: VolcanoJob) -> None:
 
 
 def _is_probed(job: VolcanoJob, task: Task) -> bool:
-    """True if a readiness probe says when the pods of a task are ready.
+    """True if the pods of a task have a readiness probe, and Kueue does not manage the job.
 
-    Kueue resumes what is suspended, so that nothing else can.
+    Kueue resumes all suspended Jobs itself, so they cannot be resumed one after the other.
     """
     containers = task.pod.get("containers").items()
     probed = any(container.get("readinessProbe") for container in containers)
@@ -346,9 +345,9 @@ def _is_probed(job: VolcanoJob, task: Task) -> bool:
 
 
 def _dependencies(job: VolcanoJob) -> dict[str, list[str]]:
-    """Return, by running task, those in its `dependsOn`, and those that a plugin needs before it.
+    """Return the tasks that each running task waits for: its `dependsOn`, and its plugins' tasks.
 
-    The latter do not count if they wait for the task, directly or not.
+    A plugin's task is omitted if it waits for the running task, directly or indirectly.
     """
     written = {task.name: [name.value for name in task.dependencies] for task in job.running}
     names = dict(written)
@@ -363,7 +362,7 @@ def _dependencies(job: VolcanoJob) -> dict[str, list[str]]:
 
 
 def _has_port(job: VolcanoJob, task: Task) -> bool:
-    """True if a role has a port; the first that its training container declares is written."""
+    """True if a role has a port. The first port that its training container declares is written."""
     if job.framework in TABLES["frameworks"]:
         return False
     role = job.builder.roles[task.role]

@@ -1,7 +1,7 @@
-"""A Volcano job, read and checked: its policies, tasks and plugins, and the roles of the tasks.
+"""Reads and checks a Volcano job: its policies, tasks and plugins, and the roles of the tasks.
 
-A policy maps events, or the exit code of a failed pod, to an action. The policies of a task come
-before those of the job, and the first one that matches applies. `spec.plugins` maps the name of a
+A policy maps events, or the exit code of a failed pod, to an action. Policies of a task override
+policies of the job, and the first policy that matches applies. `spec.plugins` maps the name of a
 plugin to its arguments, written as on a command line.
 
 Source: volcano-sh/volcano, pkg/controllers/job: job_controller_util.go (applyPolicies) and
@@ -26,21 +26,24 @@ from mlgen.kubernetes.quantity import natural
 from mlgen.problems import choice, did_you_mean, one_of
 
 TABLES = read("volcano.json")
-"""What is known of Volcano.
+"""Tables about Volcano.
 
-By plugin, `implied` has those for which the webhook adds it; `required` the arguments that must
-name a task with replicas; `dependencies` a task that fails without another one, as its arguments
-name the two, because Volcano starts both at once and restarts the first until it succeeds;
-`deciding` the arguments that name the task that decides, and `decidingNames` the parts of names by
-which it is guessed, the preferred one first. `frameworks` has the plugins that are also frameworks
-of mlgen, with their roles: arguments of these names name tasks. `rayPorts` has the ports that the
-plugin ray adds to the head, by the arguments that set them, and `sshFiles` the files that the
-plugin ssh mounts, with their keys. Volcano copies the labels and annotations in `inherited` from
-the job to its pods. `actions` and `events` say in messages what Volcano does and when.
+- `implied`: by plugin, the plugins for which the webhook adds it.
+- `required`: by plugin, the arguments that must name a task with replicas.
+- `dependencies`: by plugin, the arguments that name a task and another task that it fails without.
+  Volcano starts both at once, and restarts the first one until it succeeds.
+- `deciding`: by plugin, the arguments that name the deciding task.
+- `decidingNames`: parts of the names of likely deciding tasks, the preferred one first.
+- `frameworks`: the plugins that are also frameworks of mlgen, with their roles. The roles are also
+  the names of the arguments that name tasks.
+- `rayPorts`: the ports that the plugin ray adds to the head, by the arguments that set them.
+- `sshFiles`: the files that the plugin ssh mounts, with their keys.
+- `inherited`: the labels and annotations that Volcano copies from the job to its pods.
+- `actions`, `events`: descriptions of Volcano's actions and events, for messages.
 """
 
 PLUGINS: dict[str, dict[str, object]] = TABLES["plugins"]
-"""By plugin: its arguments, with their defaults."""
+"""The arguments of each plugin, with their defaults."""
 
 ALL_CODES = range(1, 256)
 """The exit codes of a container that has failed."""
@@ -67,7 +70,7 @@ Event = str | int
 
 
 class Policy(NamedTuple):
-    """One policy: where it is written, what Volcano does, and all events after which it does."""
+    """A policy: its source, its action, and the events that trigger the action."""
 
     source: SourceValue
     action: str
@@ -75,7 +78,7 @@ class Policy(NamedTuple):
 
     @property
     def bound(self) -> int | None:
-        """After how many seconds it ends the job, at least 1; None if it does not.
+        """The number of seconds after which it ends the job, at least 1; None if it does not.
 
         https://pkg.go.dev/time#ParseDuration
         """
@@ -88,14 +91,14 @@ class Policy(NamedTuple):
 
 
 def event_names(policy: SourceValue) -> set[str]:
-    """Return the events that a policy names in `event` or `events`; `*` is returned as it is."""
+    """Return the events that a policy names in `event` or `events`, including `*`."""
     return {*policy.value.get("events", []), policy.value.get("event", "")} - {""}
 
 
 def parse_policies(policies: SourceValue) -> Iterator[Policy]:
     """Yield the policies of a job or a task, in order.
 
-    `*` matches every event. A policy for PodPending needs a timeout, and matches nothing without.
+    `*` matches every event. A policy for PodPending has no effect without a timeout.
     """
     for source in policies.items():
         names, code = event_names(source), source.value.get("exitCode")
@@ -110,12 +113,12 @@ class Task:
     """One task.
 
     Attributes:
-        source: where it is written.
+        source: the task in the custom resource.
         name: in the Volcano job.
         role: its name in the TrainingJob.
         restart: the restart policy of its pods, written or by default. With Always and OnFailure,
             the kubelet restarts their containers in place, and Volcano does not see a failed pod.
-        policies: its own, then those of the job.
+        policies: its own policies, then the job's policies.
     """
 
     source: SourceValue
@@ -126,12 +129,12 @@ class Task:
 
     @property
     def replicas(self) -> int:
-        """How many pods it has: 0 if the field is missing."""
+        """The number of its pods, by default 0."""
         return int(self.source.get("replicas").value or 0)
 
     @property
     def pod(self) -> SourceValue:
-        """The specification of its pods."""
+        """The `spec` of its pods."""
         return self.source.get("template", "spec")
 
     @property
@@ -145,7 +148,7 @@ class Task:
 
     @cached_property
     def by_code(self) -> dict[Event, Policy]:
-        """By exit code of a failed pod, the policy that applies to it.
+        """The policy that applies to each exit code of a failed pod.
 
         Empty if the pods restart their own containers: they never fail with an exit code.
         """
@@ -158,7 +161,7 @@ class Task:
 
     @property
     def completion_policy(self) -> Policy | None:
-        """The task's own policy, not one of the job, that completes the job when it completes."""
+        """The task's own policy that completes the job when the task completes."""
         policy = self.policy_for("TaskCompleted")
         is_own = policy and policy.source.path[:2] == ("spec", "tasks")
         return policy if policy and is_own and policy.action == "CompleteJob" else None
@@ -168,14 +171,15 @@ class VolcanoJob(Resource):
     """A Volcano job.
 
     Attributes:
-        sources: by plugin, where it is written; for one that the webhook adds, where the plugin
-            that implies it is written.
-        arguments: by plugin and name, all arguments, written or by default.
+        sources: each plugin's place in the custom resource. A plugin that the webhook adds has the
+            place of the plugin that implies it.
+        arguments: all arguments, written or by default, by plugin and name.
         tasks: in order.
         framework: of mlgen.
-        deciders: the tasks that determine the outcome of training, at least one of which has pods.
-        any_decides: the first of several deciders that completes ends the job; otherwise all must.
-        is_guess: Volcano would also wait for other tasks than the deciders.
+        deciders: the tasks that determine the outcome. At least one of them has pods.
+        any_decides: True if the first decider that completes ends the job. False if all of them
+            must complete.
+        is_guess: True if Volcano would also wait for tasks that are not deciders.
     """
 
     dialect, framework = "volcano", "generic"
@@ -197,17 +201,17 @@ class VolcanoJob(Resource):
 
     @property
     def min_available(self) -> int:
-        """How many pods the gang needs.
+        """The number of pods that the gang needs.
 
-        If the job's minAvailable is 0 or missing, that is the sum over all tasks, and each task
-        counts with its own minAvailable, by default its replicas.
+        If the job's minAvailable is 0 or missing, it is the sum of the tasks' minAvailable. The
+        default of a task is its number of replicas.
         """
         of_tasks = [(t.source.get("minAvailable").value, t.replicas) for t in self.running]
         least = sum(count if least is None else least for least, count in of_tasks)
         return int(self.spec.get("minAvailable").value or least)
 
     def argument(self, plugin: str, name: str) -> SourceValue:
-        """Return an argument; its value is None if the job does not have the plugin."""
+        """Return an argument. Its value is None if the job does not use the plugin."""
         return self.arguments.get((plugin, name), SourceValue(None))
 
     def hosts(self, task: Task) -> list[str]:
@@ -270,7 +274,7 @@ class VolcanoJob(Resource):
             self.arguments[plugin, name] = SourceValue(value, item.path)
 
     def _validate(self) -> None:
-        """Report every error in the job, in its tasks and in what its plugins need."""
+        """Report every error in the job, in its tasks and in the arguments of its plugins."""
         self._validate_policies(self.spec.get("policies"))
         names = [task.name for task in self.tasks]
         for i, task in enumerate(self.tasks):
@@ -302,7 +306,7 @@ class VolcanoJob(Resource):
 
     def _validate_task(self, task: Task) -> None:
         self._validate_policies(task.source.get("policies"))
-        # Volcano's names may also start with a digit.
+        # In Volcano, names may also start with a digit.
         if not DNS_1035.match(task.name):
             self.report("task-name", task.source.get("name"), name=task.name)
         least, partitions = task.source.get("minAvailable"), task.source.get("partitionPolicy")
@@ -320,7 +324,7 @@ class VolcanoJob(Resource):
                 self.report("partitions-product", partitions, pods=pods, task=task)
 
     def _validate_replicas(self) -> None:
-        """Report a wrong number of replicas, and tasks that a plugin needs and that have none."""
+        """Report invalid numbers of replicas, and missing replicas of tasks that a plugin needs."""
         total, least = sum(task.replicas for task in self.tasks), self.spec.get("minAvailable")
         if total > JOB_PODS:
             largest = max(self.tasks, key=lambda task: task.replicas)
@@ -377,9 +381,9 @@ def _known(name: SourceValue, tasks: Iterable[str]) -> str:
 
 
 def assign_roles(job: VolcanoJob) -> None:
-    """Set the framework, and let the tasks have the names of its roles.
+    """Set the framework, and name the tasks' roles after its roles.
 
-    Reports an error if the plugins of two frameworks are used, or a task is no role.
+    Report an error if the plugins of two frameworks are used, or a task is not a role.
     """
     frameworks = [name for name in TABLES["frameworks"] if name in job.sources]
     if not frameworks:
@@ -404,7 +408,7 @@ def assign_roles(job: VolcanoJob) -> None:
 def _has_effect(job: VolcanoJob, framework: str) -> bool:
     """True if the plugin changes any pod.
 
-    pytorch needs its master, tensorflow more than one pod. Source: volcano-sh/volcano,
+    pytorch needs a master, tensorflow more than one pod. Source: volcano-sh/volcano,
     pkg/controllers/job/plugins/distributed-framework.
     """
     if framework == "pytorch":
@@ -413,10 +417,10 @@ def _has_effect(job: VolcanoJob, framework: str) -> bool:
 
 
 def choose_deciders(job: VolcanoJob) -> None:
-    """Set the tasks that determine the outcome of training.
+    """Set the deciding tasks, and warn if Volcano would also wait for other tasks.
 
-    Those whose own policy completes the job; else all that end by themselves, as far as that is
-    known. A warning tells the user if Volcano waits for others too.
+    They are the tasks with a policy that completes the job, or if there are none, the tasks that
+    most likely train and end by themselves.
     """
     tasks = job.running
     likely = [task for task in tasks if task.completion_policy]
@@ -439,7 +443,7 @@ def choose_deciders(job: VolcanoJob) -> None:
 def _likely_deciders(job: VolcanoJob, tasks: list[Task]) -> list[Task]:
     """Return the tasks that most likely train: by plugin, else by name, else by dependencies.
 
-    Tasks that always restart do not end, nor may those that others need.
+    Tasks that always restart do not end. Tasks that others depend on may not end either.
     """
     by_name = {task.name: task for task in tasks}
     for plugin, arguments in TABLES["deciding"].items():
@@ -456,10 +460,10 @@ def _likely_deciders(job: VolcanoJob, tasks: list[Task]) -> list[Task]:
 
 
 def restart_as_jobs(job: VolcanoJob) -> None:
-    """Let tasks that always restart have a restart policy that a Job accepts, if they are Jobs.
+    """Replace the restart policy Always of tasks that become Jobs, which do not accept it.
 
-    The roles of frameworks are Jobs, except for parameter servers, and so are the deciding roles. A
-    warning tells the user if another policy is written.
+    The roles of frameworks are Jobs, except for parameter servers, and so are the deciding roles.
+    Warn if the user has written another policy.
     """
     for task in job.tasks:
         is_rank = job.framework in TABLES["frameworks"] and task.role != "ps"

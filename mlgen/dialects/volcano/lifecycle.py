@@ -1,4 +1,4 @@
-"""How the roles of a Volcano job restart, succeed and end, and what is different from Volcano.
+"""Writes how the roles of a Volcano job restart and end, and reports differences from Volcano.
 
 Source: volcano-sh/volcano, pkg/controllers/job/job_controller_util.go, job_controller_actions.go
 and state/running.go.
@@ -21,11 +21,11 @@ from mlgen.dialects.volcano.job import (
 )
 
 MAX_RETRY = 3
-"""Of a job and of a task, if maxRetry is missing or 0."""
+"""The default maxRetry of a job and of a task. 0 counts as missing."""
 
 
 def write_lifecycle(job: VolcanoJob) -> None:
-    """Write how the roles restart, and how the job ends; report what is different."""
+    """Write how the roles restart and how the job ends, and report differences from Volcano."""
     gang = _gang_of(job)
     _write_restarts(job, gang)
     _write_success(job)
@@ -35,9 +35,10 @@ def write_lifecycle(job: VolcanoJob) -> None:
 
 
 class Gang(NamedTuple):
-    """The running tasks whose roles start again together.
+    """The running tasks whose roles restart together.
 
-    `action` is RestartJob or RestartTask, or "" if there are none, and `source` the policy with it.
+    `action` is RestartJob or RestartTask, or "" if there is no gang. `source` is the policy with
+    this action.
     """
 
     tasks: Sequence[Task] = ()
@@ -46,10 +47,10 @@ class Gang(NamedTuple):
 
 
 def _gang_of(job: VolcanoJob) -> Gang:
-    """Return the gang of a job: all roles after RestartJob, else the first with RestartTask.
+    """Return the gang of a job: all roles for RestartJob, else the first role with RestartTask.
 
-    A Job that Kueue manages is suspended by Kueue alone, and replicas of a Job that may fail are
-    not restarted: these have no gang.
+    There is no gang if Kueue manages the job, because only Kueue may then suspend its Jobs. There
+    is none if some replicas may fail, because these are not restarted.
     """
     if job.gang == "kueue" or _tolerates_failures(job):
         return Gang()
@@ -66,7 +67,7 @@ def _gang_of(job: VolcanoJob) -> Gang:
 
 
 def _action(job: VolcanoJob, policy: Policy | None, task: Task) -> str:
-    """Return a policy's action; RestartPod if it restarts several pods and there is only one."""
+    """Return a policy's action. If it restarts several pods, but there is only one: RestartPod."""
     if policy is None:
         return ""
     of_all = policy.action == "RestartJob"
@@ -75,13 +76,13 @@ def _action(job: VolcanoJob, policy: Policy | None, task: Task) -> str:
 
 
 def _restarts_gang(job: VolcanoJob, gang: Gang, task: Task) -> bool:
-    """True if a task is in the gang, and after an exit code several pods restart."""
+    """True if a task is in the gang, and some exit code restarts several pods."""
     policies = task.by_code.values() if task in gang.tasks else ()
     return any(_action(job, policy, task) in TOGETHER for policy in policies)
 
 
 def _tolerates_failures(job: VolcanoJob) -> bool:
-    """True if the job has one task, some of whose replicas may fail: `minAvailable` is lower."""
+    """True if the job has one task, with a `minAvailable` that lets some of its replicas fail."""
     task, *others = job.running
     by_code = task.by_code.values()
     restarts = task.policy_for("PodFailed") or any(p.action in RESTARTS for p in by_code)
@@ -90,14 +91,14 @@ def _tolerates_failures(job: VolcanoJob) -> bool:
 
 
 class Restart(NamedTuple):
-    """What happens to a failed replica.
+    """How a failed replica restarts.
 
     Attributes:
         policy: the restart policy of the role.
         source: the value that sets the limit.
-        limit: how many restarts there are at most; None if the gang starts again, or if it always
+        limit: the maximum number of restarts; None if the gang restarts, or if the replica always
             restarts.
-        codes: for ExitCode, those after which it restarts.
+        codes: the exit codes after which ExitCode restarts the replica.
     """
 
     policy: str
@@ -107,10 +108,10 @@ class Restart(NamedTuple):
 
 
 def _write_restarts(job: VolcanoJob, gang: Gang) -> None:
-    """Write the restart policy of each role, its exit codes and its limit, and those of the gang.
+    """Write restart policies, exit codes and limits of all roles and of the gang.
 
-    A limit that all restarting roles share is written once, in `runPolicy`, unless that is the
-    limit of the gang.
+    A limit that all restarting roles share is written once, in `runPolicy`, unless `runPolicy`
+    contains the limit of the gang.
     """
     job_limit = ("spec", "runPolicy", "backoffLimit")
     restarts = {task: _restart_of(job, task, gang) for task in job.running}
@@ -125,7 +126,7 @@ def _write_restarts(job: VolcanoJob, gang: Gang) -> None:
             job.put((*path, "restartScope"), source, "Replica")
         elif task in gang.tasks and restart.codes:
             job.builder.always_restarted(restart.source, restart.codes)
-        # A role that fails at once needs no limit if runPolicy has none that applies to it.
+        # A role that fails at once needs no limit unless runPolicy has one that applies to it.
         if restart.limit or (restart.limit == 0 and (not fails or gang.action or shared)):
             target = job_limit if shared and not fails else (*path, "backoffLimit")
             job.put(target, restart.source, restart.limit)
@@ -137,10 +138,10 @@ def _write_restarts(job: VolcanoJob, gang: Gang) -> None:
 
 
 def _restart_of(job: VolcanoJob, task: Task, gang: Gang) -> Restart:
-    """Return what happens to a failed replica of a task.
+    """Return how a failed replica of a task restarts.
 
-    A pod that restarts its containers does so without a limit, unless there is a policy for
-    TaskFailed. A pod that does not stays failed, unless a policy replaces it.
+    A pod that restarts its containers does so without limit, unless there is a policy for
+    TaskFailed. Any other failed pod is replaced only if there is a policy for it.
     """
     if task.restart == "Always":
         return Restart("Always", task.source)
@@ -160,7 +161,7 @@ def _restart_of(job: VolcanoJob, task: Task, gang: Gang) -> Restart:
 
 
 def _max_restarts(task: Task) -> tuple[int, SourceValue]:
-    """Return how often containers of a task may restart in place, and the value that limits it."""
+    """Return the limit of in-place container restarts of a task, and its source."""
     policy, max_retry = task.policy_for("TaskFailed"), task.source.get("maxRetry")
     if policy is None:
         return ENDLESS, SourceValue(None)
@@ -169,12 +170,12 @@ def _max_restarts(task: Task) -> tuple[int, SourceValue]:
 
 
 def _write_success(job: VolcanoJob) -> None:
-    """Write which roles decide, and how many of a role's replicas must succeed."""
+    """Write the deciding roles, and how many of a role's replicas must succeed."""
     path = ("spec", "successPolicy")
     tasks, decider, least = job.running, job.deciders[0], job.min_available
     policy = decider.completion_policy
     source = policy.source if policy else job.spec.get("tasks")
-    # The roles that decide by default, the preferred one first.
+    # The default deciding roles, the preferred one first.
     roles = TABLES["deciding"].get(job.framework, ())
     defaults = [task for role in roles for task in tasks if task.role == role]
     default = next(iter(defaults), None)
@@ -205,9 +206,9 @@ def _write_success(job: VolcanoJob) -> None:
 
 
 def _write_cleanup(job: VolcanoJob) -> None:
-    """Write what happens after training: the time to live, and which pods are stopped.
+    """Write the TTL of the job, and which pods are stopped after training.
 
-    Volcano stops all pods when a job has ended. If mlgen guesses when that is, they go on.
+    Volcano stops all pods when a job ends. If mlgen guesses the deciders, the other pods continue.
     """
     ttl, min_success = job.spec.get("ttlSecondsAfterFinished"), job.spec.get("minSuccess")
     job.put(("spec", "runPolicy", "ttlSecondsAfterFinished"), ttl)
@@ -220,7 +221,7 @@ def _write_cleanup(job: VolcanoJob) -> None:
 
 
 def _write_bounds(job: VolcanoJob) -> None:
-    """Write when a job ends that cannot go on: `giveUpAfter`."""
+    """Write `giveUpAfter`, the limits after which a job that cannot continue ends."""
     path = ("spec", "runPolicy", "giveUpAfter")
     pending = _pending_bound(job.running)
     if pending:
@@ -235,9 +236,9 @@ def _write_bounds(job: VolcanoJob) -> None:
 
 
 def _pending_bound(tasks: Sequence[Task]) -> int | None:
-    """Return for how many seconds pods may be pending before the job ends.
+    """Return the number of seconds that pods may be pending before the job ends.
 
-    None without such a policy, or if the tasks differ: the bound applies to all of them.
+    None without such a policy, or if the tasks differ, because the limit applies to all tasks.
     """
     policies = [task.policy_for("PodPending") for task in tasks]
     bounds = {policy.bound if policy else None for policy in policies}
@@ -245,9 +246,9 @@ def _pending_bound(tasks: Sequence[Task]) -> int | None:
 
 
 def _crash_bound(tasks: Sequence[Task]) -> int:
-    """Return how often the containers of tasks that always restart may crash; 0: without limit.
+    """Return how often the containers of tasks that always restart may crash; 0 for no limit.
 
-    The bound applies to all of them, so one without limit decides.
+    The limit applies to all of these tasks. If one task has no limit, the result is 0.
     """
     limits = []
     for task in (task for task in tasks if task.restart == "Always"):
@@ -259,7 +260,7 @@ def _crash_bound(tasks: Sequence[Task]) -> int:
 def _report_differences(job: VolcanoJob, gang: Gang) -> None:
     """Warn about each policy that has another effect in the rendered job, or an earlier one.
 
-    What happens instead is described for the first of its events.
+    The warning describes the rendered job's reaction to the first of the policy's events.
     """
     events = TABLES["events"]
     policies = {policy.source.path: policy for task in job.running for policy in task.policies}
@@ -292,13 +293,13 @@ def _report_differences(job: VolcanoJob, gang: Gang) -> None:
 
 
 OF_THE_JOB = ("Unknown", "JobUpdated")
-"""Events of the job as a whole; policies of a task do not match them."""
+"""Events of the job as a whole. Policies of a task do not match them."""
 
 
 def _difference(job: VolcanoJob, gang: Gang, policy: Policy, event: Event, task: Task) -> str:
-    """Return the problem if the rendered job has another reaction to an event, else "".
+    """Return the name of the problem if the rendered job reacts differently to an event, else "".
 
-    It has none if Volcano has no reaction either.
+    There is no problem if Volcano does not react to the event.
     """
     ends, restarts = policy.action in ENDS, policy.action in RESTARTS
     if event == "PodPending":
@@ -317,7 +318,7 @@ def _difference(job: VolcanoJob, gang: Gang, policy: Policy, event: Event, task:
 
 
 def _after_crashes(job: VolcanoJob, policy: Policy, task: Task) -> str:
-    """Return the difference after too many restarts of containers, which Never does not have."""
+    """Return the difference after too many container restarts. Never has no such restarts."""
     if task.restart == "Never":
         return ""
     if policy.action not in ENDS:
@@ -328,7 +329,7 @@ def _after_crashes(job: VolcanoJob, policy: Policy, task: Task) -> str:
 def _after_failure(job: VolcanoJob, policy: Policy, task: Task) -> str:
     """Return the difference after a failed role.
 
-    Another role may complete the job. If mlgen guesses when the job ends, it stops nothing then.
+    Another role may complete the job. If mlgen guesses the deciders, other pods then continue.
     """
     if policy.action not in ENDS:
         return "role-fails-alone" if policy.action in TOGETHER else "role-fails"
