@@ -1,9 +1,10 @@
-"""The frameworks: `TrainingJob` → `Topology`. Each module is one framework, found by its name.
+"""The frameworks: `TrainingJob` → `Topology`. Each module implements the framework of its name.
 
-Its row in `schemas/frameworks/frameworks.json` is a `Framework`, and the schemas of its options are
-in `schemas/options/<name>.json`. Its module defines `lay_out`, which gets a `Planner`, adds roles,
-and sees no Kubernetes object and no YAML. It runs only if the job has all required roles. A module
-whose name begins with `_` is a helper. CONTRIBUTING.md lists the steps to add a framework.
+A framework's row in `schemas/frameworks/frameworks.json` is a `Framework`. The schemas of its
+options are in `schemas/options/<name>.json`. Its module defines `lay_out`, which gets a `Planner`
+and adds roles, without Kubernetes objects or YAML. `lay_out` runs only if the job has all required
+roles. Modules whose names begin with `_` are helpers. CONTRIBUTING.md lists the steps to add a
+framework.
 """
 
 from collections.abc import Iterable, Mapping
@@ -29,18 +30,18 @@ class Framework:
     """A machine-learning framework: its roles, and how replicas find each other.
 
     Attributes:
-        name: as in the job file, and of its module.
-        title: its name as its project spells it.
+        name: as in the job file; also the name of its module.
+        title: its name in the project's own spelling.
         summary: one sentence for `mlgen frameworks`.
         rules: by role, in the order of the documentation; None if a job may have roles of any name:
             port: the default port on which peers reach its replicas.
             required: True if every job has the role.
             single: True if it has only one replica.
-            idle: True if it does not compute. GPUs in `spec.resources`, for all roles, are not for
-                it: unless the job has the option `works_with`, or lacks the role `idle_with`.
+            idle: True if it does not compute, so it gets no GPUs from `spec.resources`. It computes
+                if the job has the option `works_with`, or lacks the role `idle_with`.
         first_job: the fields of `spec` in a first job; see `example`.
-        renamed_options: the old names of options, each with its current name. An old name is
-            accepted with a warning; its schema is that of the current one.
+        renamed_options: old names of options → current names. An old name is accepted with a
+            warning, and has the schema of the current name.
     """
 
     name: str
@@ -59,7 +60,7 @@ class Framework:
         """Lay out a job that matches the schema.
 
         Raises:
-            MlgenError: with every problem.
+            MlgenError: the job has errors; lists all of them.
         """
         from mlgen.frameworks._planner import Planner  # imported late, as few commands need it
 
@@ -72,9 +73,9 @@ class Framework:
         return planner.topology()
 
     def example(self, replicas: int, gpus: int) -> dict[str, Any]:
-        """Return the fields of `spec` that are the framework's own in a first job.
+        """Return the framework's fields of `spec` in a first job: command, options, roles.
 
-        They are such as command, options and roles. What would have the number 0 is left out.
+        Fields whose number would be 0 are omitted.
 
         Args:
             replicas: the number of replicas that compute.
@@ -101,7 +102,7 @@ class Framework:
 
 
 def _filled(value: Any, numbers: Mapping[str, Any]) -> Any:
-    """Return a value with numbers in place of their names; None if nothing is left of it."""
+    """Return a value with numbers in place of their names; None if it becomes empty or 0."""
     if isinstance(value, dict):
         filled = {name: _filled(inner, numbers) for name, inner in value.items()}
         remaining = {name: inner for name, inner in filled.items() if inner is not None}
@@ -122,10 +123,10 @@ def get(name: str) -> Framework:
 
 
 def without_idle_gpus(job: TrainingJob) -> TrainingJob:
-    """Return a job in which the GPUs in `spec.resources` are given only to roles that compute.
+    """Return a job in which only roles that compute get the GPUs of `spec.resources`.
 
-    A launcher, a scheduler or a parameter server does not use them. GPUs that are written at such a
-    role itself remain; so do those of custom resources, in which each role has its own resources.
+    A launcher, a scheduler or a parameter server does not use them. GPUs in the resources of the
+    role itself remain. So do the GPUs of custom resources, where each role has its own resources.
     """
     idle = get(job.framework).idle_roles(job)
     roles = {
@@ -147,7 +148,7 @@ def schema(selected: Iterable[str]) -> dict[str, Any]:
 
 @cache
 def _schema(name: str | None) -> dict[str, Any]:
-    """Return the JSON Schema of the job file of a framework, or of one that is not known."""
+    """Return the JSON Schema of a framework's job file; without options if `name` is None."""
     return schema([name] if name else [])
 
 
@@ -157,7 +158,7 @@ def options(name: str) -> Mapping[str, Any]:
 
 
 def owners() -> dict[str, list[str]]:
-    """Return every option of every framework, with the names of the frameworks that have it."""
+    """Return each option's name, with the names of the frameworks that have it."""
     by_option: dict[str, list[str]] = {}
     for name in names():
         for option in options(name):
@@ -166,25 +167,25 @@ def owners() -> dict[str, list[str]]:
 
 
 def published_schema(selected: Iterable[str], version: KubeVersion) -> dict[str, Any]:
-    """Return the JSON Schema of the job file for editors, with that of pod templates in it."""
+    """Return the JSON Schema of the job file for editors, including the pod template's schema."""
     return with_kubernetes(schema(selected), version)
 
 
 def validate(
     document: Document, version: KubeVersion = SUPPORTED[-1]
 ) -> tuple[Document, list[Problem]]:
-    """Check a TrainingJob document against the schema, including its framework's part of it.
+    """Check a TrainingJob document against the schema, including the framework's options.
 
     Args:
         document: a TrainingJob.
-        version: of Kubernetes, by which the pod templates are checked.
+        version: the Kubernetes version whose pod fields the templates may use.
 
     Returns:
         The document, in which renamed options have their current names, and a warning for each
         old name.
 
     Raises:
-        MlgenError: with every problem of the document, each with its place.
+        MlgenError: the document has errors; lists all of them with their locations.
     """
     spec = document.data.get("spec")
     name: Any = spec.get("framework") if isinstance(spec, dict) else None

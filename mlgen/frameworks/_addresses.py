@@ -1,8 +1,8 @@
-"""The names of replicas that the user's texts dial → the Services that those names need.
+"""Find replica names in the user's commands and variables → the Services for these names.
 
 Operators create a Service for each replica: `<job>-<role>-<i>`. So programs dial that bare name,
 with or without the namespace and the cluster's domain. The address `<job>-<role>-<i>.<job>` needs
-no such Service, so one is rendered for each of the other names that is used, and for no more.
+no such Service. mlgen renders Services only for bare names that are used.
 """
 
 import re
@@ -15,18 +15,18 @@ from mlgen.kubernetes.addresses import TEXTS, host_pattern, indexes, names_servi
 from mlgen.topology import Role
 
 Replica = tuple[int, int]
-"""The position of a `Role` in the topology, and the index of a replica of it."""
+"""The position of a `Role` in the topology, and the index of one of its replicas."""
 
 SSH_ALIAS = "(?m)^Host .*"
-"""A line of a configuration of ssh that names a host of its own: its address follows."""
+"""A line of an ssh configuration that defines an alias of a host."""
 
 
 def with_aliases(job: TrainingJob, roles: Sequence[Role]) -> list[Role]:
-    """Return the roles with an alias for each name of a replica that a text of the job dials.
+    """Return the roles, with an alias for each bare replica name in the job file.
 
     Args:
         job: the job file.
-        roles: of the topology.
+        roles: the topology's roles.
     """
     plain_names = {job.name, job.part_of or job.name}
     texts = dict.fromkeys(text for spec in job.roles.values() for text in _texts(spec))
@@ -55,7 +55,7 @@ def with_aliases(job: TrainingJob, roles: Sequence[Role]) -> list[Role]:
 
 
 def _replicas(job: TrainingJob, roles: Sequence[Role]) -> dict[str, list[Replica]]:
-    """Return where each role's replicas are, by the name of a role of the topology or the job."""
+    """Return the replicas of each role, by role name in the topology and in the job file."""
     replicas: dict[str, list[Replica]] = {}
     for position, role in enumerate(roles):
         count = role.max_replicas or role.replicas
@@ -72,7 +72,7 @@ def _replicas(job: TrainingJob, roles: Sequence[Role]) -> dict[str, list[Replica
 
 
 def _texts(spec: RoleSpec) -> Iterator[str]:
-    """Yield the texts of the user that the pods of a role read."""
+    """Yield the user's texts that the pods of a role read: commands, variables and files."""
     yield from (*spec.command, *spec.args)
     yield from _strings(spec.env)
     for volume in spec.volumes.values():
@@ -82,7 +82,7 @@ def _texts(spec: RoleSpec) -> Iterator[str]:
 
 
 def _strings(value: Any, *, every: bool = True) -> Iterator[str]:
-    """Yield every string in a value; or in a pod template, those in which hosts are named."""
+    """Yield all strings in a value; in a pod template, only the strings that can name hosts."""
     if isinstance(value, str) and every:
         yield value
     elif isinstance(value, list):

@@ -1,6 +1,6 @@
-"""What a job may use while its framework lays it out: objects, bytes, and ports on the nodes.
+"""Limits on a job's objects, bytes and node ports, enforced while its framework lays it out.
 
-So what is too large is never built.
+So a job that is too large is never built.
 """
 
 from mlgen.bounds import JOB_BYTES, JOB_OBJECTS, JOB_PODS
@@ -14,10 +14,10 @@ HOST_HINT = "use fewer replicas, or remove network.host, so that they share a Jo
 
 
 class Size:
-    """Counts the objects and the bytes of a job's roles; each method raises `MlgenError`.
+    """Counts the objects and bytes of a job's roles. Each method raises `MlgenError` if too large.
 
     Attributes:
-        on_host: whether replicas have a Job each because of their ports on the node.
+        on_host: True if each replica has its own Job because of its ports on the node.
         objects: the number of Jobs, StatefulSets and Services so far.
         bytes: the number of characters in their variables.
     """
@@ -31,11 +31,11 @@ class Size:
             raise MlgenError([problem("too-many-pods", spec=largest, pods=pods, most=JOB_PODS)])
 
     def require(self, spec: RoleSpec, objects: int) -> None:
-        """Check that so many more objects fit.
+        """Check that this number of additional objects is within the limit.
 
         Args:
-            spec: the role whose replicas need them, each at least one.
-            objects: Jobs and Services.
+            spec: the role that needs the objects, at least one for each replica.
+            objects: the number of Jobs and Services.
         """
         if self.objects + objects > JOB_OBJECTS:
             own = "a Job and a Service" if self.on_host else "a Job"
@@ -61,7 +61,7 @@ class Size:
             raise MlgenError([problem("too-many-bytes", **values)])
 
     def _fix(self, spec: RoleSpec) -> str:
-        """Return a hint to reduce the objects of a role."""
+        """Return a hint that reduces the objects of a role."""
         if self.on_host:
             return HOST_HINT
         same = f"give every {spec.name} the same fields"
@@ -69,10 +69,10 @@ class Size:
 
 
 class HostPortAllocation:
-    """Assigns ports on the nodes to the replicas of one job; no port is assigned twice.
+    """Assigns a different port on the nodes to each port of a job's replicas.
 
     Two pods on one node cannot listen on the same port. So, as in KubeDL, each replica has its own
-    port (pkg/job_controller/hostnetwork.go). KubeDL picks it at random; mlgen derives it from the
+    port (pkg/job_controller/hostnetwork.go). KubeDL picks it at random. mlgen derives it from the
     names, so it is the same in every render.
     """
 
@@ -83,7 +83,7 @@ class HostPortAllocation:
         self._taken: set[int] = set()
 
     def port(self, role: str, index: int, name: str) -> int:
-        """Return the port on the node for one port of a replica; each call returns the same.
+        """Return the port on the node for one port of a replica. Repeated calls return the same.
 
         Raises:
             IndexError: the range has no port left.
@@ -95,7 +95,7 @@ class HostPortAllocation:
         return self._ports[key]
 
     def _free_port(self, text: str) -> int:
-        """Return the first free port at or after the one that the hash of a text gives."""
+        """Return the first free port, starting at a port that is derived from a text's hash."""
         from hashlib import sha256  # imported late: it loads OpenSSL, and few jobs need it
 
         base, size = self.range.base, self.range.size

@@ -1,10 +1,10 @@
-"""Command lines and variables of ranked replicas, against the replicas, processes and GPUs.
+"""Check command lines and variables of ranked replicas against the replicas, processes and GPUs.
 
 Launchers such as torchrun run once in each replica, and must agree on the number of replicas. A
-variable in which replicas differ cannot be the same in all of them. What a program does with its
-variables is its own affair, so most of these contradictions are warnings.
+variable that must differ between replicas, such as a rank, cannot be a constant. A program may use
+its variables in other ways, so most of these contradictions are warnings.
 
-Which option of which launcher has which meaning is in `schemas/frameworks/commands.json`.
+`schemas/frameworks/commands.json` lists the meaning of each launcher's options.
 """
 
 import re
@@ -26,7 +26,7 @@ from mlgen.topology import INDEX, INDEX_NAME, Role, Topology
 PROCESSES = "PET_NPROC_PER_NODE"
 
 NODES = "PET_NNODES"
-"""The variable that tells torchrun the number of replicas. Frameworks with it have ranks."""
+"""The variable with torchrun's number of replicas. Frameworks that set it assign ranks."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,10 @@ class Launched:
     """A launcher that the replicas of a role run.
 
     Attributes:
-        topology: of the job.
+        topology: the job's topology.
         spec: the role in the job file.
-        launch: the launcher.
-        env: the framework's variables of the role.
+        launch: the launcher and its options.
+        env: the role's variables from the framework.
     """
 
     topology: Topology
@@ -52,7 +52,7 @@ class Launched:
 
     @property
     def is_static(self) -> bool:
-        """True if each launcher must know its rank: with another rendezvous, ranks are assigned."""
+        """True if each launcher needs its rank. Other rendezvous backends assign the ranks."""
         backend = self.launch.options.get("rdzv_backend", self.spec.env.get("PET_RDZV_BACKEND"))
         return backend == "static" or (backend is None and "PET_RDZV_BACKEND" not in self.env)
 
@@ -61,18 +61,18 @@ class Launched:
         return problem(rule, ("roles", self.spec.name, *self.launch.path), **values)
 
     def alone(self, flag: str, hint: str = "") -> Problem:
-        """Return a warning of replicas that do not train together; the hint is to remove a flag."""
+        """Return a warning of replicas that train separately. Default hint: remove the flag."""
         hint = hint or f"remove {flag}"
         return self.problem("all-alone", flag=flag, replicas=self.replicas, hint=hint)
 
 
 def roles_of(topology: Topology, name: str) -> list[Role]:
-    """Return the roles of a topology that a role of the job file is rendered as."""
+    """Return the topology's roles for a role of the job file."""
     return [role for role in topology.roles if name in (role.spec.name, *role.merged)]
 
 
 def launch_problems(topology: Topology) -> Iterator[Problem]:
-    """Return where command lines and variables contradict the job."""
+    """Return the contradictions between the job and its command lines and variables."""
     for name, spec in topology.job.roles.items():
         roles = roles_of(topology, name)
         env = roles[0].env if roles else {}
@@ -89,7 +89,7 @@ def _nodes(launched: Launched) -> Iterator[Problem]:
     """Compare the number of nodes of a launcher with the replicas."""
     launch, replicas, option = launched.launch, launched.replicas, launched.launch.launcher.nodes
     text, ranked = launch.literal(option) or "", NODES in launched.env
-    # More digits are no less too many.
+    # A number that is cut off here is still too large.
     bounds = [int(number[:NUMBER_DIGITS]) for number in re.findall(r"\d+", text)]
     if ranked and "standalone" in launch.options and replicas > 1:
         yield launched.alone("--standalone")
@@ -109,7 +109,7 @@ def _nodes(launched: Launched) -> Iterator[Problem]:
 
 
 def _node_rank(launched: Launched) -> Iterator[Problem]:
-    """Report a rank that is the same in several replicas: the rendezvous never completes."""
+    """Report a rank that several replicas share, so that the rendezvous never completes."""
     launch, replicas = launched.launch, launched.spec.replicas
     row, ranked = launch.launcher, NODES in launched.env
     rank = launch.number(row.rank)
@@ -157,7 +157,7 @@ def _all_processes(launched: Launched) -> Iterator[Problem]:
 
 
 def _reach(launched: Launched) -> Iterator[Problem]:
-    """Warn of a launcher of several pods, in each replica, that starts processes in its own only.
+    """Warn of a multi-pod launcher that runs in each replica, and starts processes only there.
 
     Without a hostfile, and without --no_ssh, deepspeed trains alone
     (deepspeed/launcher/runner.py).
@@ -170,7 +170,7 @@ def _reach(launched: Launched) -> Iterator[Problem]:
 
 
 def _processes_option(spec: RoleSpec, env: Mapping[str, object]) -> Iterator[Problem]:
-    """Compare `nprocPerNode` with the GPUs, and with a program that is started only once."""
+    """Compare `nprocPerNode` with the GPUs, and with a script that runs in one process."""
     if "PET_RDZV_ENDPOINT" in env and (script := _lone_script(spec)):
         yield problem("elastic-python", spec=spec, script=script)
     value = str(env.get(PROCESSES, ""))
@@ -187,7 +187,7 @@ def _processes_option(spec: RoleSpec, env: Mapping[str, object]) -> Iterator[Pro
 
 
 def _lone_script(spec: RoleSpec) -> str | None:
-    """Return the script that a role runs with python, in one process; None if it is not known."""
+    """Return the script that a role runs with python, in one process; None if unknown."""
     words = list(words_of(spec))
     commands = [words]
     if words and is_shell(words[0]):
@@ -216,10 +216,10 @@ IN_EACH_POD: tuple[Callable[[Launched], Iterator[Problem]], ...] = (
     _processes,
     _all_processes,
 )
-"""The rules on a launcher that each pod runs."""
+"""The rules for a launcher that each pod runs."""
 
 PREFIX = r"(?s)exec|nohup|time|[A-Za-z_]\w*=.*"
-"""A word before a program: another that runs it, or a variable for it."""
+"""A word before a program: a wrapper that runs it, or a variable for it."""
 
 SEVERAL = (
     r"nproc|gpu|device|process|spawn|launch|strategy|xargs|parallel|(?<!&)&(?!&)|\b(for|while)\b"
@@ -234,8 +234,8 @@ Constants = Mapping[str, tuple[ValuePath, str]]
 def _variables(topology: Topology) -> Iterator[Problem]:
     """Return a warning for each constant that replicas of one job cannot share.
 
-    A value of the job file replaces the framework's. If it is a constant, all replicas have the
-    same rank, and wait for the others.
+    A value in the job file replaces the framework's value. If a rank is a constant, all replicas
+    have the same rank, and wait for the others.
     """
     job = topology.job
     ranks = {
@@ -285,10 +285,10 @@ def _sharing(
     """Return the number of replicas that have this value, if they need different ones; else 0.
 
     Args:
-        topology: of the job.
-        constants: by role of the job file.
-        name: of the variable.
-        framework_name: of the framework's variable that has the same meaning.
+        topology: the job's topology.
+        constants: the constants of each role in the job file.
+        name: the variable's name.
+        framework_name: the name of the framework's variable with the same meaning.
         value: the constant.
     """
     needed: set[str] = set()
@@ -308,7 +308,7 @@ def _sharing(
 
 
 def _other_size(roles: list[Role], name: str, value: str) -> int | None:
-    """Return the framework's number if a constant is another one."""
+    """Return the framework's number if a constant contradicts it; else None."""
     counted = COMMANDS["variables"].get(name, {}).get("counts")
     own = natural(str(roles[0].env.get(name, ""))) if roles and counted else None
     size = natural(value)
@@ -331,9 +331,9 @@ LOCALHOST = ("localhost", "127.0.0.1", "::1", "[::1]")
 
 
 def localhost_problems(topology: Topology) -> Iterator[Problem]:
-    """Report a rendezvous at localhost, where each pod finds only itself, in several pods.
+    """Report a rendezvous at localhost in a job of several pods: each pod reaches only itself.
 
-    A launcher expects only its own pod unless it is told another number.
+    A launcher without a number of nodes expects only its own pod.
     """
     if sum(role.replicas for role in topology.roles) <= 1:
         return
@@ -358,7 +358,7 @@ def localhost_problems(topology: Topology) -> Iterator[Problem]:
 
 
 def _is_elsewhere(role: Role, address: object) -> bool:
-    """Return whether an address is localhost, while rank 0 is not the role's only replica."""
+    """Return True if an address is localhost, and rank 0 is not the role's only replica."""
     text = str(address).rpartition("//")[2]
     host = text if text in LOCALHOST else text.rpartition(":")[0]
     return host in LOCALHOST and (role.replicas > 1 or not role.decides or bool(role.index))

@@ -1,4 +1,4 @@
-"""Exit codes that restartPolicy ExitCode would retry, and that a launcher or a shell hides.
+"""Check whether a launcher or a shell hides the exit codes that restartPolicy ExitCode retries.
 
 Kubernetes sees only the exit code of the container's first process.
 """
@@ -24,21 +24,21 @@ FIRST_SIGNAL, LAST_SIGNAL = 129, 192
 OWN_STATUS = (
     r"\$\?|PIPESTATUS|\b(if|while|until|for|case|function|trap|wait)\b|(^|[\s;&|])[{}]([\s;]|$)"
 )
-"""Parts of a text with which a shell may report another status than that of its last command."""
+"""Parts of a script that can make its exit status differ from its last command's status."""
 
 OTHERWISE = "restart after any failure instead: restartPolicy: OnFailure, or a policy without codes"
-"""The fix in a custom resource, whose operator may have other fields."""
+"""The hint for a custom resource, whose operator may have other fields."""
 
 
 @dataclass(frozen=True)
 class Hidden:
-    """Why exit codes are not seen.
+    """A reason why Kubernetes does not see a program's exit codes.
 
     Attributes:
         path: the field of the job file to change, below the role.
         why: the cause.
-        seen: the exit codes that are seen instead.
-        hint: the change.
+        seen: the exit codes that Kubernetes sees instead.
+        hint: the change that fixes it.
     """
 
     path: ValuePath
@@ -48,7 +48,7 @@ class Hidden:
 
 
 def hidden_exit_codes(topology: Topology) -> Iterator[Problem]:
-    """Return a warning for each role whose retryable exit codes are never seen."""
+    """Return a warning for each role whose retryable exit codes are all hidden."""
     for name, spec in topology.job.roles.items():
         roles = [role for role in roles_of(topology, name) if role.restart == "ExitCode"]
         if not roles or roles[0].serves:
@@ -67,14 +67,14 @@ def hidden_exit_codes(topology: Topology) -> Iterator[Problem]:
 
 
 def _hidden(spec: RoleSpec, role: Role, retryable: frozenset[int]) -> Iterator[Hidden]:
-    """Yield what hides the exit codes of a role's program, the outermost first."""
+    """Yield the reasons why a role's exit codes are hidden, the outermost first."""
     yield from _by_shell(spec)
     for launch in launches_of(spec):
         if _exits_with_1(launch):
             why = f"{launch.program} exits with 1 after any failure of its processes"
             yield Hidden((_fields(spec)[0],), why, (1,), _without_codes(spec, role))
         elif launch.program == "deepspeed":
-            # deepspeed/launcher/launch.py: sys.exit(process.returncode), which is -n for a signal.
+            # deepspeed/launcher/launch.py: sys.exit(process.returncode), -n after signal n.
             seen = {_as_negative(code) for code in retryable}
             codes = ", ".join(map(str, sorted(seen)))
             why = "deepspeed exits with 256 - n after signal n has ended one of its processes"
@@ -82,13 +82,13 @@ def _hidden(spec: RoleSpec, role: Role, retryable: frozenset[int]) -> Iterator[H
 
 
 def _fields(spec: RoleSpec) -> list[str]:
-    """Return the fields by which a role restarts after some exit codes."""
+    """Return the fields of the job file that make a role restart after some exit codes."""
     fields = {"restartPolicy": spec.restart_policy, "retryableExitCodes": spec.retryable_exit_codes}
     return [name for name, value in fields.items() if value] or ["restartPolicy"]
 
 
 def _without_codes(spec: RoleSpec, role: Role) -> str:
-    """Return how a role restarts after any exit code."""
+    """Return a hint that makes a role restart after any exit code."""
     if role.restarts_together:
         return f"remove {' and '.join(_fields(spec))}: any failure then restarts all replicas"
     others = " and remove retryableExitCodes" if spec.retryable_exit_codes else ""
@@ -105,14 +105,14 @@ def _exits_with_1(launch: Launch) -> bool:
 
 
 def _as_negative(code: int) -> int:
-    """Return the exit code of a Python program that passes on that signal `code - 128`."""
+    """Return the exit code of a Python program that exits with -n after signal n = code - 128."""
     return 256 + 128 - code if FIRST_SIGNAL <= code <= LAST_SIGNAL else code
 
 
 def _by_shell(spec: RoleSpec) -> Iterator[Hidden]:
-    """Yield what hides the exit codes in the text of a shell.
+    """Yield the reasons in a shell script why exit codes are hidden.
 
-    A text that is not simple is left alone: a warning that is wrong is worse than none.
+    Complex scripts are skipped, because a wrong warning is worse than none.
     """
     found = text_of(spec)
     if not found or re.search(OWN_STATUS, found[0]):

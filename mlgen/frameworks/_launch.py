@@ -1,8 +1,8 @@
 """A role's command line → the launcher that it runs, with the launcher's options.
 
-The launchers are those of `schemas/frameworks/commands.json`. They are found in `command` and
-`args`, also in the text of `sh -c`. The text is split as a shell splits it, but nothing in it is
-expanded. A port that contains a variable, such as `$MASTER_PORT`, is the one that mlgen decides.
+`schemas/frameworks/commands.json` lists the launchers. mlgen looks for them in `command` and
+`args`, including the script of `sh -c`. It splits the script as a shell does, but expands no
+variables. A port that contains a variable, such as `$MASTER_PORT`, is the port that mlgen sets.
 """
 
 import re
@@ -23,31 +23,32 @@ from mlgen.shell import is_python, is_shell, program, simple_commands, text_inde
 class Launcher:
     """A launcher in `schemas/frameworks/commands.json`: its options, by their meaning.
 
-    Options are named as in `Launch.options`: without leading dashes, and with `_` for `-`. Those
-    that are not named here have one value.
+    Options are named as in `Launch.options`: without leading dashes, and with `_` for `-`. Options
+    that are not listed here have one value.
 
     Attributes:
-        source: where the options were read.
-        programs: the words with which it starts.
-        modules: the names by which `python -m` starts it.
-        switches: the options that have no value.
-        aliases: the name under which `Launch.options` has an option that has several names.
+        source: the source code that defines the options.
+        programs: the command words that start it.
+        modules: the module names that start it with `python -m`.
+        switches: the options without a value.
+        aliases: alternative names of options → the name in `Launch.options`.
         pairs: the options with a name and a value: `--mca NAME VALUE` is the option `mca_NAME`.
-        ranges: the options with two values, of which the first one is kept.
-        in_each_pod: whether each pod runs it, and it sets the ranks of the processes in its pod.
-            Otherwise, one pod runs it, and it starts processes in all of them.
-        nodes: the option with the number of pods; "" if there is none.
-        rank: that with the rank of its own pod among them.
-        processes: that with the number of processes in each pod.
-        all_processes: that with the number of processes in all pods together.
-        addresses: those with the address at which all processes meet.
-        port: that with the port there.
-        ssh_port: that with the port of sshd in other pods.
-        reaches: the options without which it starts processes in its own pod only.
-        placement: those with which the slots of mlgen's hostfile do not limit or place processes.
+        ranges: the options with two values; only the first is kept.
+        in_each_pod: True if each pod runs it, and it sets the ranks of the processes in its pod.
+            Otherwise, one pod runs it, and it starts processes in all pods.
+        nodes: the option for the number of pods; "" if there is none.
+        rank: the option for the rank of its own pod.
+        processes: the option for the number of processes in each pod.
+        all_processes: the option for the number of processes in all pods together.
+        addresses: the options for the rendezvous address.
+        port: the option for the rendezvous port.
+        ssh_port: the option for the port of sshd in other pods.
+        reaches: the options that make it start processes in other pods.
+        placement: the options that override the slots of mlgen's hostfile.
         placement_variables: parts of the names of variables that do the same.
-        exits_with_1: given if it exits with 1 after any failure of its processes: only with one of
-            its `options`, and with `arguments` first, if it has these. None if it does not.
+        exits_with_1: set if it exits with 1 after any failure of its processes; else None. If the
+            value has `options` or `arguments`, it does so only with one of these options, or if
+            its script begins with these arguments.
     """
 
     source: str
@@ -72,20 +73,20 @@ class Launcher:
 
 
 LAUNCHERS = {name: Launcher(**row) for name, row in COMMANDS["launchers"].items()}
-"""The launchers that mlgen knows. A rule about command lines reads the columns of this table."""
+"""The supported launchers. The rules about command lines read the columns of this table."""
 
 PROGRAMS = {tuple(words.split()): name for name, row in LAUNCHERS.items() for words in row.programs}
 MODULES = {module: name for name, row in LAUNCHERS.items() for module in row.modules}
 
 C10D_PORT = 29400
-"""Of `--rdzv_endpoint HOST` without a port: torch/distributed/elastic/rendezvous/
+"""The port of `--rdzv_endpoint HOST` without a port: torch/distributed/elastic/rendezvous/
 c10d_rendezvous_backend.py, DEFAULT_PORT."""
 
 MEETING_BACKENDS = (None, "static", "c10d")
-"""Rendezvous backends whose endpoint is one of the replicas; others have a server of their own."""
+"""Rendezvous backends whose endpoint is one of the replicas. Others need a separate server."""
 
 SSH_ARGUMENTS = "OMPI_MCA_plm_rsh_args"
-"""Arguments that Open MPI gives to ssh; on mpirun's command line `--mca plm_rsh_args`."""
+"""The variable with Open MPI's ssh arguments; `--mca plm_rsh_args` on mpirun's command line."""
 
 SSH_PORT = r"""(?:^|\s)(?:-p\s*|-o\s*["']?Port[\s=]\s*)(\d{1,9}\b)"""
 SSHD_PORT = rf"\bsshd\b[^;&|\n]*?{SSH_PORT}"
@@ -98,11 +99,11 @@ class Launch:
     Attributes:
         program: a key of `LAUNCHERS`: `torchrun` also for `python -m torch.distributed.run`, and
             `mpirun` also for `mpiexec`.
-        options: by name, without leading dashes and with `_` for `-`; the last one counts. A
-            switch has the value "". `-n` and its like are `np`: see `Launcher.aliases`.
-        script: the words after the launcher's own options. Those of ray begin with its
+        options: values by name, without leading dashes and with `_` for `-`; the last one counts.
+            A switch has the value "". `-n` and similar options are `np`: see `Launcher.aliases`.
+        script: the words after the launcher's own options. For ray, they begin with the
             subcommand: ("start",) or ("job", "submit", "python", "train.py").
-        path: the field below the role that has the options: command, args or template.
+        path: the field below the role that contains the options: command, args or template.
     """
 
     program: str
@@ -118,7 +119,7 @@ class Launch:
     def literal(self, name: str) -> str | None:
         """Return the value of an option; None if it is absent, or known only at run time.
 
-        It is absent if the launcher has none of that meaning: then the name is "".
+        The name is "" if the launcher has no option with that meaning.
         """
         value = self.options.get(name) if name else None
         return None if value is None or "$" in value or "`" in value else value
@@ -130,7 +131,7 @@ class Launch:
 
 
 Placed = tuple[tuple[str, ValuePath], ...]
-"""The words of a command line, each with the field below the role that has it."""
+"""The words of a command line, each with the field below the role that contains it."""
 
 
 def words_of(spec: RoleSpec) -> tuple[str, ...]:
@@ -157,7 +158,7 @@ def _placed(spec: RoleSpec) -> Placed:
 
 
 def trains(words: Sequence[str]) -> bool:
-    """Return whether a simple command of a shell runs a launcher, or a script with python."""
+    """Return True if a simple shell command runs a launcher, or a script with python."""
     start = _start(words)
     if start is None:
         return False
@@ -166,7 +167,7 @@ def trains(words: Sequence[str]) -> bool:
 
 
 def text_of(spec: RoleSpec) -> tuple[str, tuple[str, ...], ValuePath] | None:
-    """Return the text that a role runs in a shell, the shell's options, and the field of the text.
+    """Return a role's shell script, the shell's options, and the field that contains the script.
 
     None if the role runs a program without a shell.
     """
@@ -181,9 +182,9 @@ def text_of(spec: RoleSpec) -> tuple[str, tuple[str, ...], ValuePath] | None:
 
 @lru_cache
 def _launches(placed: Placed) -> tuple[Launch, ...]:
-    """Return the launchers of a command line, or of a simple command of a shell.
+    """Return the launchers of a command line or a simple shell command.
 
-    Several checks ask for those of each role.
+    Cached, because several checks need the launchers of each role.
     """
     words = [word for word, _ in placed]
     start = _start(words)
@@ -202,7 +203,7 @@ def _launches(placed: Placed) -> tuple[Launch, ...]:
 
 
 def _start(words: Sequence[str]) -> int | None:
-    """Return the index of the program that runs in the end; None if there is none."""
+    """Return the index of the program that wrappers finally run; None if there is none."""
     wrapped = False
     for index, word in enumerate(words):
         name = program(word)
@@ -218,13 +219,13 @@ def _start(words: Sequence[str]) -> int | None:
 
 
 def _is_assignment(word: str) -> bool:
-    """Return True for `NAME=value`, which sets a variable of the command that follows."""
+    """Return True for `NAME=value`, which sets a variable for the next command."""
     name, equals, _ = word.partition("=")
     return bool(equals) and name.isidentifier()
 
 
 def _launcher(words: Sequence[str], start: int) -> tuple[str, int] | None:
-    """Return the launcher that starts at an index, and the index after its name; or None."""
+    """Return the launcher that starts at an index, and the index after its name; else None."""
     name = program(words[start])
     if is_python(name):
         return _python(words, start + 1)
@@ -236,7 +237,7 @@ def _launcher(words: Sequence[str], start: int) -> tuple[str, int] | None:
 
 
 def _python(words: Sequence[str], start: int) -> tuple[str, int] | None:
-    """Return the launcher that `python` runs as a module or a file, as `_launcher` does."""
+    """Return the launcher that `python` runs as a module or a file; see `_launcher`."""
     for index in range(start, len(words)):
         word = words[index]
         if word == "-m" and index + 1 < len(words):
@@ -272,7 +273,7 @@ def _parsed(launcher: str, words: Sequence[str], path: ValuePath) -> Launch:
 
 
 def _is_value(queue: Sequence[str]) -> bool:
-    """Return True if the next word can be an option's value, and is no program or script."""
+    """Return True if the next word can be an option's value, not a program or script."""
     if not queue or queue[0].startswith("-"):
         # A value such as "-p 2222" has a space, which an option does not have.
         return bool(queue) and " " in queue[0]
@@ -280,7 +281,7 @@ def _is_value(queue: Sequence[str]) -> bool:
 
 
 def rendezvous_port(*specs: RoleSpec) -> int | None:
-    """Return the port at which the processes of these roles meet, from the first launcher's flags.
+    """Return the rendezvous port in the first launcher's flags.
 
     None if there is no such flag, or its value is known only at run time.
     """
@@ -306,7 +307,7 @@ def _rendezvous_port(launch: Launch) -> int | None:
 
 
 def ssh_port(launcher: RoleSpec) -> int | None:
-    """Return the port that a launcher's flags tell ssh to connect to; None if there are none."""
+    """Return the ssh port in the flags of a launcher; None if there is none."""
     arguments = launcher.env.get(SSH_ARGUMENTS)
     texts = [arguments] if isinstance(arguments, str) else []
     for launch in launches_of(launcher):
@@ -319,6 +320,6 @@ def ssh_port(launcher: RoleSpec) -> int | None:
 
 
 def sshd_port(worker: RoleSpec) -> int | None:
-    """Return the port of sshd in a role's command, `sshd -p 2200`; None if it is not there."""
+    """Return the port of sshd in a role's command, `sshd -p 2200`; None if there is none."""
     match = re.search(SSHD_PORT, " ".join(words_of(worker)))
     return int(match[1]) if match else None

@@ -1,8 +1,8 @@
-"""The life of a job: the order in which roles start, restarts of a gang, success and its end.
+"""The lifecycle of a job: the start order of roles, gang restarts, success and cleanup.
 
-The supervisor decides it (`mlgen/runtime`), or the step of an Argo workflow. With neither, nothing
-does: a job that only says so to last longer is rendered without, and warned of; a job that would
-never start is an error.
+The supervisor (`mlgen/runtime`) or the step of an Argo workflow controls it. A job with neither is
+rendered without the policies that need one, with a warning for each. If a role would never start
+without one, that is an error.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,18 +31,18 @@ BOUNDS = {path[-1]: ("runPolicy", *path) for path in GANG_BOUNDS}
 """The path below `spec` of each bound on the restarts of a gang."""
 
 OWN_LIMITS = ("backoffLimit", "backoffLimitPerIndex", "maxFailedIndexes")
-"""The limits that a role has for itself, as it does not restart with others."""
+"""The limits of a role that restarts alone. They have no effect in a gang."""
 
 
 def decides(job: TrainingJob) -> Literal["one", "all", "any"]:
-    """Return how the roles that decide do so: one alone, or all or any of them together."""
+    """Return how the deciding roles determine the outcome: one alone, all together, or any."""
     if not job.decides_together:
         return "one"
     return "any" if job.success_policy.operator == "Any" else "all"
 
 
 def is_supervised(job: TrainingJob, roles: Sequence[Role]) -> bool:
-    """Return whether something is left to decide while the job runs, and mlgen may decide it."""
+    """Return True if the job needs a supervisor, and the job file permits one."""
     policy = job.run_policy
     asked = policy.restart_scope != "Replica" or policy.give_up_after or policy.metrics_port
     several = not all(role.decides for role in roles) or decides(job) != "one"
@@ -50,9 +50,9 @@ def is_supervised(job: TrainingJob, roles: Sequence[Role]) -> bool:
 
 
 def is_in_gang(job: TrainingJob, role: str) -> bool:
-    """Return whether the supervisor restarts a role together with others.
+    """Return True if the supervisor restarts a role together with others.
 
-    A workflow restarts all roles by itself.
+    In a workflow there is no supervisor: the workflow restarts all roles.
     """
     scope = job.run_policy.restart_scope
     chosen = scope == "All" or (scope != "Replica" and role in scope)
@@ -65,7 +65,7 @@ def with_split_deciders(job: TrainingJob, role: str, *, split: bool) -> Training
     Args:
         job: the job.
         role: the deciding role.
-        split: it has several replicas, and each of them has a Job of its own.
+        split: True if it has several replicas, and each of them has its own Job.
     """
     if not split or not job.watched or job.success_policy.replicas != "All":
         return job
@@ -73,9 +73,10 @@ def with_split_deciders(job: TrainingJob, role: str, *, split: bool) -> Training
 
 
 def with_deciders(job: TrainingJob, roles: Sequence[Role]) -> list[Role]:
-    """Return the roles; those of `successPolicy.roles` decide, when all of their replicas succeed.
+    """Return the job's roles; the names in `successPolicy.roles` are marked as deciding.
 
-    Without a supervisor or a workflow, the first of them decides.
+    All replicas of a deciding role must succeed. Without a supervisor or a workflow, only the first
+    role in `successPolicy.roles` decides.
     """
     names = job.success_policy.roles
     if not names:
@@ -92,7 +93,7 @@ def _decider(role: Role) -> Role:
 
 
 def supervision_problems(job: TrainingJob, roles: Sequence[Role]) -> Iterator[Problem]:
-    """Return what cannot be decided while the job runs, and warnings about what is not."""
+    """Return errors of policies that no supervisor can carry out, and warnings if it is missing."""
     yield from _deciders(job, roles)
     yield from _gang(job, roles)
     yield from _orders(job, roles)
@@ -173,17 +174,17 @@ def _undecided(job: TrainingJob) -> Iterator[Problem]:
 
 
 def success(job: TrainingJob, default: Success | None, *, needed: bool) -> Success | None:
-    """Return when the deciding role has succeeded; None: when all of its replicas have.
+    """Return the success policy of the deciding role; None: all of its replicas must succeed.
 
     Once a Job's successPolicy is met, the Job controller deletes the pods that still run. With
-    cleanPodPolicy None, operators leave them alone. So the framework's default applies only where
-    the job is cleaned up anyway, or where its program relies on it.
+    cleanPodPolicy None, operators keep these pods. So the framework's default applies only if the
+    job is cleaned up anyway, or if its program relies on it.
     https://kubernetes.io/docs/concepts/workloads/controllers/job/#success-policy
 
     Args:
         job: the job.
-        default: of the framework.
-        needed: True if the default applies in any case, because other replicas may fail.
+        default: the framework's success policy.
+        needed: True if the default always applies, because other replicas may fail.
     """
     required = job.success_policy.replicas
     if required is None:
@@ -195,12 +196,12 @@ def success(job: TrainingJob, default: Success | None, *, needed: bool) -> Succe
 
 
 def success_problems(job: TrainingJob, replicas: int, *, split: bool) -> Iterator[Problem]:
-    """Return what is wrong with `successPolicy.replicas`.
+    """Return the errors of `successPolicy.replicas`.
 
     Args:
         job: the job.
         replicas: the number of replicas of the deciding role.
-        split: there are several, and each of them has a Job of its own.
+        split: True if there are several, and each of them has its own Job.
     """
     required = job.success_policy.replicas
     if required == "All" and split:
@@ -214,9 +215,9 @@ def success_problems(job: TrainingJob, replicas: int, *, split: bool) -> Iterato
 def cleanup(topology: Topology) -> str:
     """Return the command that deletes the pods that keep running after training ends.
 
-    A Job stops and deletes only its own pods, and a TTL only a finished Job:
+    A Job stops and deletes only its own pods. A TTL deletes only a finished Job:
     https://kubernetes.io/docs/concepts/workloads/controllers/ttlafterfinished/
-    It is "" if there are none, or if the supervisor or a workflow stops or deletes them.
+    The command is "" if no pods remain, or if the supervisor or a workflow removes them.
     """
     job, endless = topology.job, _endless(topology)
     deletes = topology.supervised and job.run_policy.ttl_seconds_after_finished is not None
@@ -228,7 +229,7 @@ def cleanup(topology: Topology) -> str:
 
 
 def _delete_others(topology: Topology) -> str:
-    """Return the command that deletes every workload but the deciding Job."""
+    """Return the command that deletes all workloads except the deciding Job."""
     selector = f"mlgen.dev/job={topology.job.name},mlgen.dev/decides!=true"
     return f"kubectl delete statefulsets,jobs -l '{selector}'"
 
@@ -246,7 +247,7 @@ def _stops_pods(topology: Topology) -> bool:
 
 
 def clean_pod_policy(topology: Topology) -> Iterator[Problem]:
-    """Only a supervisor stops the pods of other roles, and it needs some to stop."""
+    """Warn of a cleanPodPolicy without a supervisor to stop pods, or without pods to stop."""
     job = topology.job
     policy = job.run_policy.clean_pod_policy
     if policy == "None" or _stops_pods(topology):
@@ -259,7 +260,7 @@ def clean_pod_policy(topology: Topology) -> Iterator[Problem]:
 
 
 def _stops_replicas(topology: Topology) -> bool:
-    """Return True if the policy lets Kubernetes stop replicas of the deciding role: `success`."""
+    """Return True if the policy lets Kubernetes stop the deciding role's pods; see `success`."""
     return topology.job.success_policy.replicas is None and any(
         role.decides and role.replicas > 1 and role.success and not role.success.needed
         for role in topology.roles
@@ -268,7 +269,7 @@ def _stops_replicas(topology: Topology) -> bool:
 
 
 def ttl(topology: Topology) -> Iterator[Problem]:
-    """Without a supervisor, a TTL deletes finished Jobs only."""
+    """Warn of a TTL without a supervisor: it deletes only finished Jobs."""
     remaining = _endless(topology)
     if topology.job.run_policy.ttl_seconds_after_finished is None or topology.supervised:
         return
@@ -282,7 +283,7 @@ def _names(names: list[str]) -> str:
 
 
 def gang_bounds(topology: Topology) -> Iterator[Problem]:
-    """Report bounds on the restarts of a job that contradict each other, or never apply."""
+    """Report bounds on gang restarts that contradict each other or never apply."""
     job, policy = topology.job, topology.job.run_policy
     bounds = policy.give_up_after or GiveUpAfter()
     names = {*written(policy), *written(bounds)}
@@ -296,7 +297,7 @@ def gang_bounds(topology: Topology) -> Iterator[Problem]:
 
 
 def _bounds_of_gang(policy: RunPolicy, bounds: GiveUpAfter, names: set[str]) -> Iterator[Problem]:
-    """Report bounds on the restarts of a gang that contradict each other; `names` are written."""
+    """Report contradicting bounds on gang restarts; `names` are the fields in the job file."""
     start, reset, most = bounds.start_seconds, policy.backoff_reset_seconds, policy.retries + 1
     if "startFailures" in names and bounds.start_failures > most:
         yield problem("start-failures", BOUNDS["startFailures"], policy=policy, most=most)

@@ -1,8 +1,7 @@
-"""The options of a framework: their schemas, which are in `schemas/options/`, and their old names.
+"""The options of a framework: their schemas in `schemas/options/`, and their old names.
 
-A document that uses old names → the same document with the current names. This is the only place
-that knows old names. The schema lists them as deprecated; every other module sees current names
-only.
+A document with old names → the same document with the current names. Only this module handles old
+names. The schema lists them as deprecated. All other modules see only current names.
 """
 
 from collections.abc import Mapping
@@ -29,14 +28,14 @@ def schemas(framework: str) -> Mapping[str, Any]:
 
 
 def _resolved(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema, or the one that it refers to."""
+    """Return a schema; if it is a reference, the schema that it refers to."""
     framework, _, option = schema.get("$ref", "").partition(".json#/")
     found: dict[str, Any] = schemas(framework)[option] if option else schema
     return found
 
 
 def with_deprecated(current: Mapping[str, Any], new_names: Mapping[str, str]) -> dict[str, Any]:
-    """Return the schemas of options, those of their old names included."""
+    """Return the schemas of options, including their old names."""
     deprecated = {
         old: {
             **current[new],
@@ -49,7 +48,7 @@ def with_deprecated(current: Mapping[str, Any], new_names: Mapping[str, str]) ->
 
 
 def deprecations(document: Document, new_names: Mapping[str, str]) -> list[Problem]:
-    """Return a warning for each old name in a document; an error if it has the current one too."""
+    """Return a warning for each old name in a document; an error if both names are set."""
     options = _options(document)
     rules = {old: "both-names" if new in options else "old-name" for old, new in new_names.items()}
     return [
@@ -60,7 +59,7 @@ def deprecations(document: Document, new_names: Mapping[str, str]) -> list[Probl
 
 
 def with_current_names(document: Document, new_names: Mapping[str, str]) -> Document:
-    """Return a document whose options have their current names; all values keep their places."""
+    """Return a document whose options have their current names; all values keep their locations."""
     options = _options(document)
     if not new_names.keys() & set(options):
         return document

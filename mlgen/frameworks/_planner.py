@@ -1,7 +1,7 @@
-"""`Planner`, with which a framework builds a `Topology` from a `TrainingJob`.
+"""`Planner`, which builds a `Topology` from a `TrainingJob` for a framework.
 
-A framework states its defaults: restart policy, waits, success and ports. The job file overrides
-them here, once for all frameworks, and contradictions are collected as problems.
+A framework passes its defaults: restart policy, waits, success and ports. `Planner` applies the
+job file's overrides for all frameworks, and collects contradictions as problems.
 """
 
 import json
@@ -35,7 +35,7 @@ RoleFields = Mapping[str, Any]
 Viewer = tuple[str, int] | None
 """The replica that uses an address, as role and index; None for all replicas of the role.
 
-Only with host networking do replicas see different addresses: a replica listens on a port of its
+Replicas see different addresses only with host networking: a replica listens on a port of its
 node, while its peers reach it on the port of its Service.
 """
 
@@ -47,11 +47,11 @@ def config(value: Mapping[str, Any]) -> str:
 
 
 STATES = ("Complete", "Ready")
-"""What an order waits for; waits in the pods are for names and ports."""
+"""The values of `until` that become an `Order`. The others become waits inside the pods."""
 
 
 def _with_ready_names(roles: Sequence[Role]) -> list[Role]:
-    """Return the roles with the names by which others wait for the start of a first replica."""
+    """Return the roles, with the Service names that other roles use to wait for their start."""
     ready = {wait.role: str(wait.hosts) for role in roles for wait in role.waits if wait.started}
     return [
         replace(role, ready={ready[role.name]: 0})
@@ -71,9 +71,9 @@ class Planner:
         ports: the default port on which peers reach a role's replicas, by role.
         more_ports: additional ports of a role's replicas: by role, then by port name.
         roles: the roles added so far.
-        minimums: the number of replicas with which an elastic role trains, by role.
-        files: the files of the job's ConfigMap that the framework writes: text by name.
-        only_ready: whether the names of replicas resolve only while they are ready.
+        minimums: the minimum number of replicas of an elastic role, by role.
+        files: the framework's files in the job's ConfigMap: text by name.
+        only_ready: True if the names of replicas resolve only while they are ready.
         collector: the problems reported so far.
         host_ports: the ports on the nodes, for host networking.
         size: the size of the roles added so far.
@@ -120,7 +120,7 @@ class Planner:
             self.report("out-of-range", name=name, **values)
 
     def specs(self, *names: str) -> list[RoleSpec]:
-        """Return those of these roles that the job has."""
+        """Return the roles of these names that the job has."""
         return [self.job.roles[name] for name in names if name in self.job.roles]
 
     def peer_port(self, spec: RoleSpec) -> int | None:
@@ -151,10 +151,10 @@ class Planner:
         return next(iter(self.hosts(spec, 1)))
 
     def own_name(self, spec: RoleSpec) -> Hosts:
-        """Return the name by which a role's first replica knows itself, `<job>-<role>-0`.
+        """Return the name that a role's first replica uses for itself, `<job>-<role>-0`.
 
-        It needs a Service of that name (`Role.aliases`). With a cluster domain it is the qualified
-        name, which a pod has in its /etc/hosts too.
+        It needs a Service of the same name (`Role.aliases`). With a cluster domain it is the
+        qualified name, which the pod's /etc/hosts also contains.
         """
         hosts = self.hosts(spec, 1)
         return hosts if self.job.network.cluster_domain else replace(hosts, after="")
@@ -193,11 +193,11 @@ class Planner:
         return addresses
 
     def own_port(self, spec: RoleSpec, viewer: Viewer) -> int:
-        """Return the port on which a replica of a role listens, as it sees itself."""
+        """Return the port on which a replica of a role listens, as seen by the replica."""
         return self.port(spec, viewer[1] if viewer else 0, viewer)
 
     def own_address(self, spec: RoleSpec, viewer: Viewer) -> str:
-        """Return `host:port` of a replica as it sees itself; its index is `INDEX`."""
+        """Return `host:port` of a replica, as seen by the replica; its index is `INDEX`."""
         hosts = self.hosts(spec, 1)
         return f"{hosts.before}{INDEX}{hosts.after}:{self.own_port(spec, viewer)}"
 
@@ -205,10 +205,9 @@ class Planner:
         """Return a wait for the first `count` replicas of a role; by default for all of them.
 
         The default is to wait for names. They resolve as soon as the pods have addresses, so
-        replicas pull their images side by side, and programs retry a connection that is refused.
-        Wait for a port only where mlgen decides that port on both sides, and the program gives up
-        too early. With host networking, names of Services resolve at once, so the default is to
-        wait for ports.
+        replicas pull their images in parallel, and programs retry a refused connection. Wait for a
+        port only if mlgen sets that port on both sides, and the program gives up too early. With
+        host networking, names of Services resolve at once, so the default is to wait for ports.
         """
         if until is None:
             until = "port" if self.is_split(spec) else "name"
@@ -218,16 +217,16 @@ class Planner:
     def wait_for_start(self, spec: RoleSpec) -> Wait:
         """Return a wait until a role's first replica runs.
 
-        It is for programs that give up on it too early, and that a probe of its port disturbs.
+        Use it for programs that stop retrying too early, and that break if their port is probed.
         """
         return Wait(spec.name, replace(self.hosts(spec, 1), after=""), started=True)
 
     def is_split(self, spec: RoleSpec) -> bool:
-        """Return True if each replica gets a role of its own, as its ports on the node differ."""
+        """Return True if each replica becomes a separate role, because its node ports differ."""
         return self.job.network.on_host and self.peer_port(spec) is not None
 
     def _host_port(self, spec: RoleSpec, index: int, name: str) -> int:
-        """Return a replica's port on its node; 0, and a problem once, if no port is left."""
+        """Return a replica's port on its node; 0 if no port is left, which is reported once."""
         try:
             return self.host_ports.port(spec.name, index, name)
         except IndexError:
@@ -247,19 +246,18 @@ class Planner:
         each: Callable[[Viewer], RoleFields] = lambda _viewer: {},
         **fields: Any,
     ) -> None:
-        """Add a role; the job file overrides the framework's defaults.
+        """Add a role. The job file overrides the framework's defaults.
 
-        That applies to restartPolicy, successPolicy, waitFor and port. With host networking, each
-        replica becomes a role of its own: the pods of one template cannot have different ports.
+        It overrides restartPolicy, successPolicy, waitFor and port. With host networking, each
+        replica becomes a separate role, because pods of one template cannot have different ports.
 
         Args:
             spec: the role in the job file.
-            serves: True if its replicas do not end by themselves; they are then always restarted,
+            serves: True if its replicas do not end by themselves. They are then always restarted,
                 unless the job file sets another restartPolicy.
             restart: the default restart policy.
-            success: the default for when a role that decides has succeeded; None: when all
-                replicas have.
-            each: a function that returns the fields that depend on the viewer.
+            success: the default success policy of a deciding role; None: all replicas must succeed.
+            each: a function that returns the fields of the `Role` that depend on the viewer.
             **fields: the other fields of the `Role`; `waits` is the default for waitFor.
 
         Raises:
@@ -303,9 +301,9 @@ class Planner:
     def _restart_policy(self, spec: RoleSpec, restart: str | None, *, serves: bool) -> str:
         """Return the restart policy of a role; `Always` only for a role that serves.
 
-        In a gang, any failure restarts all replicas, unless the job file lists exit codes. Which
-        replica exits first, and with which code, says little: torchrun exits with 1 for every death
-        of a child, and so do the peers of a replica that is lost.
+        In a gang, any failure restarts all replicas, unless the job file lists exit codes. The exit
+        code of the first failed replica is not reliable: torchrun exits with 1 whenever a child
+        dies, and so do the peers of a lost replica.
         """
         if _lifecycle.is_in_gang(self.job, spec.name) and not serves and not spec.restart_scope:
             restart = "ExitCode" if spec.retryable_exit_codes else "OnFailure"
@@ -316,7 +314,7 @@ class Planner:
         return "OnFailure"
 
     def _replica(self, role: Role, index: int) -> Role:
-        """Return a role of one replica with ports of its node; only replica 0 can decide."""
+        """Return a role for one replica, with its ports on the node; only replica 0 can decide."""
         spec = role.spec
         ports = {name: self._host_port(spec, index, name) for name in self._service_ports(spec)}
         decides = role.decides and index == 0
@@ -325,11 +323,11 @@ class Planner:
         return replace(of_one, host_ports=ports, aliases=aliases)
 
     def decider(self, default: str | None, candidates: Iterable[str]) -> str | None:
-        """Return the name of the role that decides: `successPolicy.role`, or the default.
+        """Return the name of the deciding role: `successPolicy.role`, or the default.
 
         Args:
-            default: the role that decides unless the job file names one.
-            candidates: the roles that the job file may name; any other is a problem.
+            default: the deciding role if the job file names none.
+            candidates: the roles that the job file may name; any other is reported as an error.
         """
         policy = self.job.success_policy
         role = policy.role or next(iter(policy.roles), None)
@@ -344,9 +342,9 @@ class Planner:
         return role
 
     def _with_waits(self) -> list[Role]:
-        """Return the roles with the waits and orders of their waitFor, which needs all ports.
+        """Return the roles with the waits and orders of their waitFor. Call it after all `add`s.
 
-        An order comes in addition to the waits of the framework, which an empty list removes.
+        Orders are added to the framework's waits. An empty waitFor removes these waits.
         """
         of_specs: dict[str, tuple[tuple[Wait, ...], tuple[Order, ...]]] = {}
         roles = []
@@ -367,9 +365,9 @@ class Planner:
     def _of_entries(
         self, role: Role, entries: Sequence[WaitFor]
     ) -> tuple[tuple[Wait, ...], tuple[Order, ...]]:
-        """Return the waits and orders of the entries of a role's waitFor.
+        """Return the waits and orders for the entries of a role's waitFor.
 
-        Without a supervisor or a workflow, names have to do for a role that is to be ready.
+        Without a supervisor or a workflow, `Ready` becomes a wait for names.
         """
         waits: list[Wait] = []
         orders: list[Order] = []
@@ -382,7 +380,7 @@ class Planner:
         return tuple(waits), tuple(orders)
 
     def _peers(self, role: Role, entry: WaitFor) -> Iterable[list[Role]]:
-        """Return the roles that an entry of waitFor stands for, those of one name together.
+        """Return the roles that an entry of waitFor refers to, grouped by name.
 
         Report a problem if there are none.
         """
@@ -396,10 +394,10 @@ class Planner:
         return by_name.values()
 
     def _wait_of_entry(self, role: Role, peers: list[Role], until: str) -> Wait:
-        """Return the wait of a role for peers of one name."""
+        """Return a role's wait for the peers of one name."""
         first, port = peers[0], None
         if until == "port":
-            # The port in the flags of a launcher is the one on which it listens.
+            # A launcher listens on the port in its flags, if they contain one.
             flagged = None if self.is_split(first.spec) else rendezvous_port(first.spec)
             port = flagged or first.port
             if port is None:
@@ -413,7 +411,7 @@ class Planner:
         """Return the finished topology.
 
         Raises:
-            MlgenError: with every problem that was reported.
+            MlgenError: errors were reported; lists all of them.
         """
         roles = _lifecycle.with_deciders(self.job, _with_ready_names(self._with_waits()))
         self.roles = with_aliases(self.job, roles)

@@ -1,6 +1,6 @@
 """Frameworks whose replicas get their ranks before they start: the roles master and worker.
 
-The replicas of the master have the first ranks; rank 0 is where all of them meet.
+The replicas of the master have the first ranks. The rendezvous is at rank 0.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ RANK = "rank"
 
 
 ENDPOINT = "PET_RDZV_ENDPOINT"
-"""The variable that stands for torchrun's option --rdzv-endpoint."""
+"""The variable for torchrun's option --rdzv-endpoint."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ class Member:
 
     Attributes:
         spec: their role.
-        replicas: their number.
-        rank: the value of their rank: a number, or `topology.INDEX` if it equals the index.
-        index: the index of a single replica that has a Job of its own; else None.
+        replicas: the number of replicas.
+        rank: the text of their rank: a number, or `topology.INDEX` if it equals the index.
+        index: the index of a single replica that has its own Job; else None.
     """
 
     spec: RoleSpec
@@ -46,7 +46,7 @@ def members(job: TrainingJob) -> list[Member]:
 
     Kubernetes can insert a replica's index into a value, but cannot add a number to it. So two
     roles with the same fields are merged into one, `rank`, whose index is the rank. Otherwise,
-    each follower gets a Job of its own, with its rank as a literal value.
+    each replica of the second role gets its own Job, with its rank as a literal value.
 
     Args:
         job: has at least one of the two roles.
@@ -68,7 +68,7 @@ def members(job: TrainingJob) -> list[Member]:
 
 
 def _named(job: TrainingJob) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the roles that restart together, and those that decide together, if they are named."""
+    """Return the role names in restartScope, and the role names in successPolicy.roles."""
     scope = job.run_policy.restart_scope
     return scope if isinstance(scope, tuple) else (), job.success_policy.roles
 
@@ -85,10 +85,10 @@ def _with_merged_names(job: TrainingJob) -> TrainingJob:
 
 
 def _meet_at(job: TrainingJob) -> bool:
-    """Return whether torchrun is to meet at a replica of the two roles, by its bare name.
+    """Return True if torchrun's endpoint is the bare name of a replica of the two roles.
 
-    torchrun before 2.0 compares that name with its own host name, which would be that of the merged
-    role (torch/distributed/elastic/rendezvous/utils.py).
+    torchrun before 2.0 compares that name with its own host name, which would contain the merged
+    role's name (torch/distributed/elastic/rendezvous/utils.py).
     """
     spec = job.roles[ROLES[0]]
     endpoints = [launch.literal("rdzv_endpoint") for launch in launches_of(spec)]
@@ -98,7 +98,7 @@ def _meet_at(job: TrainingJob) -> bool:
 
 
 def _merged_waits(waits: tuple[WaitFor, ...] | None) -> tuple[WaitFor, ...] | None:
-    """Return waits in which the merged role replaces the roles that it consists of."""
+    """Return waits in which the merged role replaces master and worker."""
     if waits is None:
         return None
     renamed = (replace(wait, role=RANK) if wait.role in ROLES else wait for wait in waits)
@@ -106,20 +106,20 @@ def _merged_waits(waits: tuple[WaitFor, ...] | None) -> tuple[WaitFor, ...] | No
 
 
 def ranked(planner: Planner, env: Callable[..., Env], *, by_own_name: bool = False) -> None:
-    """Add master and worker, whose replicas know their ranks before they start.
+    """Add master and worker, whose ranks are set before they start.
 
-    The master decides; without one, the workers do.
+    The master decides; without a master, the workers decide.
 
     Args:
-        planner: of a job that has at least one of the two roles.
-        env: returns the variables of a replica from what it is called with:
+        planner: the planner of a job that has at least one of the two roles.
+        env: a function that returns the variables of a replica. Its arguments:
             rank: as in `Member`.
             hosts: the host names of all replicas, by rank.
             leader_port: the port of rank 0, as the replica sees it.
             port: the port of the other replicas; None if there is only one replica.
-        by_own_name: all replicas connect to rank 0, at its `Planner.own_name`, and wait for it.
-            Otherwise each one connects to any other, and waits for the names of all of them, and,
-            except on the host network, until rank 0 has started.
+        by_own_name: True if all replicas connect to rank 0, at its `Planner.own_name`, and wait for
+            it. Otherwise all replicas connect to each other, and wait for the names of all. Except
+            on the host network, they also wait until rank 0 has started.
     """
     replicas_by_rank = members(planner.job)
     first, last = replicas_by_rank[0], replicas_by_rank[-1]

@@ -1,4 +1,4 @@
-"""Contradictions in a job file, for every framework: `Topology` → `Problem`s.
+"""Contradictions in a job file, for all frameworks: `Topology` → `Problem`s.
 
 Each check compares one part of the job file with the roles of the finished topology.
 """
@@ -23,17 +23,17 @@ from mlgen.topology import RESERVED, Role, Topology
 
 
 def contradictions(topology: Topology) -> list[Problem]:
-    """Return every contradiction; as warnings, values that do not have their full effect."""
+    """Return all contradictions. Values without their full effect are warnings."""
     every = (found for check in CHECKS for found in check(topology))
     return list(bounded(dict.fromkeys(every)))
 
 
 def _cycles(topology: Topology) -> Iterator[Problem]:
-    """Report roles that wait for each other to start or to listen, as none of them ever would.
+    """Report roles that wait for each other to start or to listen, so none can start.
 
-    A wait for a name ends as soon as the pod has an address, so it blocks nobody, unless the role
-    has no pods until another one is complete or ready. A role may also wait for the port of its own
-    first replica, which itself waits only for its own name.
+    A wait for a name ends as soon as the pod has an address, so it blocks no role, unless the
+    awaited role gets pods only once another role is complete or ready. A role may also wait for the
+    port of its own first replica, which itself waits only for its own name.
     """
     graph: dict[str, set[str]] = {}
     ordered = {role.name for role in topology.roles if role.orders}
@@ -53,7 +53,7 @@ def _cycles(topology: Topology) -> Iterator[Problem]:
 
 
 def _exit_codes(topology: Topology) -> Iterator[Problem]:
-    """Exit codes have an effect only with restartPolicy ExitCode.
+    """Report retryable exit codes without restartPolicy ExitCode, which have no effect.
 
     Codes that are set for all roles need only one role with that policy.
     """
@@ -66,8 +66,9 @@ def _exit_codes(topology: Topology) -> Iterator[Problem]:
 
 
 def _limits(topology: Topology) -> Iterator[Problem]:
-    """A role's limits are fields of its Job; a limit per index needs pods that do not restart.
+    """Report limits that the role's workload does not support.
 
+    Limits are fields of a Job. A limit per index needs restartPolicy Never.
     https://kubernetes.io/docs/concepts/workloads/controllers/job/#backoff-limit-per-index
     """
     for role in topology.roles:
@@ -87,7 +88,7 @@ def _limits(topology: Topology) -> Iterator[Problem]:
 
 
 def _deadlines(topology: Topology) -> Iterator[Problem]:
-    """A deadline must be longer than a limited wait for peers, which reports the missing peers."""
+    """Report deadlines that end a job before the wait for peers can report the missing peers."""
     job = topology.job
     timeout = job.wait.timeout_seconds
     if timeout is None:
@@ -103,7 +104,7 @@ def _deadlines(topology: Topology) -> Iterator[Problem]:
 
 
 def _wait_bound(topology: Topology) -> Iterator[Problem]:
-    """A limit of the wait is without effect where nothing waits."""
+    """Report a limit of the wait in a job without waits."""
     roles = topology.roles
     clones = any("git" in volume for role in roles for volume in role.spec.volumes.values())
     waits = clones or any(role.waits or role.helpers for role in roles)
@@ -112,12 +113,12 @@ def _wait_bound(topology: Topology) -> Iterator[Problem]:
 
 
 def _fields(topology: Topology) -> Iterator[Problem]:
-    """Report fields that contradict each other whatever the roles are.
+    """Report fields that contradict each other in any job, independent of its roles.
 
     The Job controller ignores a Job with another manager, and mlgen has no controller.
 
-    Kueue would lift `suspend` at once, or never: it suspends and resumes a Job that it manages as
-    a Job. Plain pods it holds by a scheduling gate, and leaves the Jobs of these pods as they are
+    Kueue would clear `suspend` at once, or never. It suspends and resumes a Job that it manages as
+    a Job. It holds plain pods with a scheduling gate, and does not change the Jobs of these pods
     (kubernetes-sigs/kueue, pkg/controller/jobs/pod/pod_webhook.go).
 
     An address that contains the cluster's domain also contains the namespace. A service mesh does
@@ -135,7 +136,7 @@ def _fields(topology: Topology) -> Iterator[Problem]:
 
 
 def _sidecars(topology: Topology) -> Iterator[Problem]:
-    """Return a warning for each container of a Job that does not, or may not, end by itself."""
+    """Warn of each container of a Job that does not end by itself, or may not."""
     for spec in _specs_of_jobs(topology):
         beside = _beside(spec)
         paths = _paths(spec) if beside else {}
@@ -149,7 +150,7 @@ def _sidecars(topology: Topology) -> Iterator[Problem]:
 
 
 def _specs_of_jobs(topology: Topology) -> Iterator[RoleSpec]:
-    """Yield the roles of the job file that are Jobs; also those that are merged into one."""
+    """Yield the roles of the job file that become Jobs, including roles merged into one Job."""
     serves = {role.spec.name: role.serves for role in topology.roles}
     merged_roles = serves.keys() - topology.job.roles.keys()
     for spec in topology.job.roles.values():
@@ -158,7 +159,7 @@ def _specs_of_jobs(topology: Topology) -> Iterator[RoleSpec]:
 
 
 def _paths(spec: RoleSpec) -> dict[str, ValuePath]:
-    """Return the path of each container in the role's template, else in that of all roles."""
+    """Return each container's path in the role's template, else in the template of all roles."""
     paths: dict[str, ValuePath] = {}
     of_role: ValuePath = ("roles", spec.name, "template")
     for template in reversed(spec.templates):
@@ -177,7 +178,7 @@ def _beside(spec: RoleSpec) -> list[dict[str, Any]]:
 
 
 def _host_ports(topology: Topology) -> Iterator[Problem]:
-    """The ports of the nodes must exist, and nothing else on the nodes may use them."""
+    """Report host ports above the highest port number, or in ranges that nodes use otherwise."""
     network = topology.job.network
     ports = network.host_ports
     if ports is None:
@@ -201,9 +202,9 @@ def _host_ports(topology: Topology) -> Iterator[Problem]:
 
 
 def _rdma(topology: Topology) -> Iterator[Problem]:
-    """Each mode requires some fields, has no use for others, and works on one kind of network.
+    """Report fields that the RDMA mode lacks or ignores, and networks on which it cannot work.
 
-    The fields are those of `schemas/frameworks/fields.json`.
+    `schemas/frameworks/fields.json` lists the fields of each mode.
     """
     job = topology.job
     rdma = job.network.rdma
@@ -221,9 +222,9 @@ def _rdma(topology: Topology) -> Iterator[Problem]:
 
 
 def _scheduling(topology: Topology) -> Iterator[Problem]:
-    """Each gang scheduler has its own fields, and a gang has no more members than pods exist.
+    """Report fields that the gang scheduler ignores, and a minimum above the number of pods.
 
-    The fields that each one reads are in `schemas/frameworks/fields.json`. Kueue always admits all
+    `schemas/frameworks/fields.json` lists the fields of each scheduler. Kueue always admits all
     pods of a group together.
     """
     scheduling = topology.job.scheduling
@@ -246,7 +247,7 @@ def _scheduling(topology: Topology) -> Iterator[Problem]:
 
 
 def _tensorboard(topology: Topology) -> Iterator[Problem]:
-    """TensorBoard reads files that replicas write, so all of them must mount the same volume."""
+    """Report a log folder that TensorBoard and the replicas do not share through a volume."""
     job = topology.job
     tensorboard = job.tensorboard
     if tensorboard is None or "://" in tensorboard.log_dir:
@@ -261,7 +262,7 @@ def _tensorboard(topology: Topology) -> Iterator[Problem]:
 
 
 def _mounts(topology: Topology) -> Iterator[Problem]:
-    """The API server rejects a container with two volumes at one path."""
+    """Report two volumes at one path, which the API server rejects."""
     for role in topology.roles:
         volume_at: dict[str, str] = {}
         for name, volume in role.spec.volumes.items():
@@ -271,14 +272,17 @@ def _mounts(topology: Topology) -> Iterator[Problem]:
 
 
 def _role_names(topology: Topology) -> Iterator[Problem]:
-    """A role must not have the name of what mlgen adds to a job."""
+    """Report roles with a name that mlgen reserves for its own objects."""
     for name in {role.spec.name: None for role in topology.roles}:
         if name in RESERVED:
             yield problem("reserved-role", job=topology.job, name=name)
 
 
 def _files(topology: Topology) -> Iterator[Problem]:
-    """A volume of files is one ConfigMap, `<job>-<volume>`, for all roles that have the volume."""
+    """Report volumes of the same name with different files: both would be one ConfigMap.
+
+    The ConfigMap's name is `<job>-<volume>`.
+    """
     job = topology.job
     definitions: dict[str, tuple[str, Any]] = {}
     for role in topology.roles:
@@ -300,7 +304,10 @@ HARMLESS = r"|[\d.]+|(?i:true|false|none)|/.*|.*\$\(.*"
 
 
 def _secrets(topology: Topology) -> Iterator[Problem]:
-    """More people can read manifests than Secrets. The message does not repeat the value."""
+    """Report secret values in variables, because more people can read manifests than Secrets.
+
+    The message does not repeat the value.
+    """
     for role in topology.roles:
         for path, name, value in _literal_env(role):
             if re.search(CONFIDENTIAL, name.upper()) and not re.fullmatch(HARMLESS, value):

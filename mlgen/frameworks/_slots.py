@@ -1,4 +1,4 @@
-"""The launcher of an MPI job: its command line against the workers, their slots and their GPUs."""
+"""Check the command line of an MPI launcher against the workers, their slots and their GPUs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -11,18 +11,18 @@ from mlgen.problems import Problem
 from mlgen.shell import is_python
 
 HOSTFILES = (None, "/etc/mpi/hostfile", "/job/hostfile")
-"""The values of --hostfile that stand for mlgen's own hostfile; None: the option is not used."""
+"""The values of --hostfile that mean mlgen's own hostfile; None: the option is not used."""
 
 
 @dataclass(frozen=True)
 class Slots:
-    """The places for processes.
+    """The slots for processes in the pods of a job.
 
     Attributes:
-        each: the number of processes per host.
+        each: the number of slots per host.
         hosts: the number of workers, plus the launcher if it runs processes.
-        most_hosts: the number to which they can be scaled.
-        gpus: the GPUs of each worker; 0 if it has none or they cannot be counted.
+        most_hosts: the number of hosts after scaling up to the maximum.
+        gpus: the GPUs of each worker; 0 if there are none or they cannot be counted.
     """
 
     each: int
@@ -32,22 +32,22 @@ class Slots:
 
     @property
     def available(self) -> int:
-        """The number of processes that fit."""
+        """The number of slots of all hosts."""
         return self.each * self.hosts
 
 
 def per_worker(job: TrainingJob) -> int:
-    """Return the number of slots of each worker: by default the number of its GPUs, or else 1."""
+    """Return the number of slots of each worker; by default the number of its GPUs, or 1."""
     worker = job.roles.get("worker")
     default = gpus.count(worker) if worker else 0
     return int(job.options.get("slotsPerWorker", default or 1))
 
 
 def slot_problems(job: TrainingJob) -> Iterator[Problem]:
-    """Return where the launcher's command line contradicts the workers.
+    """Return the contradictions between the launcher's command line and the workers.
 
     Args:
-        job: has the roles launcher and worker.
+        job: a job with the roles launcher and worker.
     """
     launcher, worker = job.roles["launcher"], job.roles["worker"]
     own = 1 if job.options.get("runLauncherAsWorker") else 0
@@ -75,7 +75,7 @@ def _counted(number: int, noun: str) -> str:
 
 
 def _uses_gpus(launch: Launch) -> bool:
-    """Return True if each process needs a GPU of its own, as training does; MPI programs share."""
+    """Return True if each process needs its own GPU, as in training. MPI programs share GPUs."""
     runs_python = any(map(is_python, launch.script[:1]))
     return launch.program in ("horovodrun", "deepspeed") or runs_python
 
@@ -95,9 +95,9 @@ def _is_local(launch: Launch) -> bool:
 def _needs_ssh(job: TrainingJob, launch: Launch) -> bool:
     """Return True if a launcher starts processes in other pods with ssh, not with mpirun.
 
-    horovod/runner/util/remote.py, `get_remote_command`: horovodrun uses kubexec.sh if that is Open
-    MPI's agent. deepspeed/launcher/runner.py, `PDSHRunner`. A custom resource may bring an image
-    with an ssh of its own.
+    horovod/runner/util/remote.py, `get_remote_command`: horovodrun uses kubexec.sh if it is Open
+    MPI's agent. deepspeed/launcher/runner.py, `PDSHRunner`. The image of a custom resource may
+    contain its own ssh.
     """
     if launch.program == "horovodrun":
         is_open_mpi = job.options.get("implementation", "OpenMPI") == "OpenMPI"
@@ -106,7 +106,7 @@ def _needs_ssh(job: TrainingJob, launch: Launch) -> bool:
 
 
 def _processes(job: TrainingJob, launch: Launch) -> int | None:
-    """Return the number of processes that are started by mlgen's hostfile; None if unknown."""
+    """Return the number of processes that mlgen's hostfile places; None if unknown."""
     if launch.program == "mpirun":
         several = ":" in launch.script
         placed = several or _is_placed(job.roles["launcher"], launch)
@@ -123,21 +123,21 @@ def _compared(
     """Compare -np with the slots of the hostfile.
 
     Open MPI and horovodrun refuse to start more processes than there are slots
-    (orte/mca/rmaps/round_robin/rmaps_rr.c; horovod/runner/common/util/hosts.py); Hydra starts over
-    with the first host. All fill one host before they use the next.
+    (orte/mca/rmaps/round_robin/rmaps_rr.c; horovod/runner/common/util/hosts.py). Hydra starts again
+    with the first host. All of them fill one host before they use the next.
 
     Args:
         job: the job.
-        launch: of mpirun or horovodrun.
-        processes: their number.
-        places: for processes.
-        alone: the launcher runs nothing else that could use the other workers.
+        launch: mpirun or horovodrun.
+        processes: the number of processes.
+        places: the slots of the hostfile.
+        alone: True if the launcher runs no other launcher that could use the other workers.
     """
     used = -(-processes // places.each)
     refuses = job.options.get("implementation", "OpenMPI") == "OpenMPI"
     values = {"places": places, "processes": processes}
     if used > places.hosts and refuses:
-        # An MPIJob of v1 does not say whose mpirun its image has.
+        # An MPIJob of v1 does not specify which MPI implementation its image contains.
         is_certain = not job.converted or bool({"implementation", "transport"} & set(job.options))
         slots, hosts = _counted(places.available, "slot"), _counted(places.hosts, "host")
         found = _problem("too-many-processes", launch, **values, slots=slots, hosts=hosts)
@@ -148,7 +148,7 @@ def _compared(
 
 
 def _is_placed(launcher: RoleSpec, launch: Launch) -> bool:
-    """Return True if options or variables of the user decide which host gets which processes."""
+    """Return True if the user's options or variables place the processes on the hosts."""
     options, row = set(launch.options), launch.launcher
     return (
         not options.isdisjoint(row.placement)
@@ -160,7 +160,7 @@ def _is_placed(launcher: RoleSpec, launch: Launch) -> bool:
 
 
 def _discovered(launch: Launch, places: Slots) -> Iterator[Problem]:
-    """Compare the slots that horovodrun waits for with those that it can discover."""
+    """Compare the slots that horovodrun waits for with the slots that it can discover."""
     least = launch.number("min_np") or launch.number("np") or 0
     most = places.most_hosts * places.each
     discovers = launch.program == "horovodrun" and "host_discovery_script" in launch.options

@@ -1,4 +1,4 @@
-"""The tables of this room, `schemas/frameworks/*.json` and `schemas/options/*.json`, as values."""
+"""The tables of this package, `schemas/frameworks/*.json`, as Python values."""
 
 from typing import Any
 
@@ -7,28 +7,28 @@ from mlgen.resources import table
 from mlgen.topology import INDEX, PodField
 
 COMMANDS: Any = table("frameworks/commands")
-"""What mlgen knows of the programs and variables of command lines.
+"""The programs and variables of command lines that have rules.
 
-The launchers are described by `_launch.Launcher`. Besides them:
+`_launch.Launcher` describes the column `launchers`. The other columns:
 
-    wrappers: words before a program: programs that run another one, and words of the shell.
-    installers: words that are followed by names of packages, which may be those of launchers.
-    filters: programs that copy their input, and succeed whatever ends it.
-    trailing: commands after training, which succeed whatever training did.
-    variables: what is known of a variable, by its name:
-        same_as: the variable of a framework besides or before which programs read it.
+    wrappers: words before a program: programs that run another program, and shell keywords.
+    installers: words that package names follow. A package may have the name of a launcher.
+    filters: programs that copy their input, and succeed however the input ends.
+    trailing: commands after training that succeed independent of the training.
+    variables: rows by the name of a variable:
+        same_as: the framework's variable with the same meaning.
         counts: `replicas`, or `processes`, of which a replica can have several.
-        is_address: its value is the address at which all replicas meet.
-        options: those of a launcher with which it does not read the variable. Other variables of a
-            framework are not read by any launcher, or set by it.
+        is_address: true if its value is the rendezvous address.
+        options: the options of a launcher that make it ignore the variable. Without this column,
+            no launcher reads the variable, or the launcher sets it itself.
 """
 
 
 def variables(name: str, **values: object) -> dict[str, str | PodField]:
     """Return the environment variables of a row of `schemas/frameworks/variables.json`.
 
-    Their order is that of the row. One is a text that contains values, as in `problem`; `{index}`
-    is the index of the replica. Or it is a field of the pod, such as `status.podIP`.
+    They have the order of the row. A variable is a pod field, such as `status.podIP`, or a text with
+    placeholders for values, as in `problem`. `{index}` is the index of the replica.
     """
     env: dict[str, str | PodField] = {}
     for variable, text in table("frameworks/variables")[name].items():
@@ -43,9 +43,9 @@ def problem(rule: str, path: ValuePath = (), /, **values: object) -> Problem:
     """Return a problem of the job file, from its row in `schemas/frameworks/problems.json`.
 
     Args:
-        rule: the name of the row: see `problems.from_row`. Its code is `combination` by default.
-        path: below `spec`, if the row has no `path`, in which steps are separated by slashes.
-        **values: those in the texts of the row.
+        rule: the name of the row; see `problems.from_row`. The default code is `combination`.
+        path: the path below `spec`. Used if the row has no `path`, which separates steps by "/".
+        **values: the values for the placeholders in the row.
     """
     row = table("frameworks/problems")[rule]
     if "path" in row:

@@ -3,9 +3,9 @@
 The roles ps and worker are not rendered as objects, but as arguments of the master: their replicas,
 resources, volumes and image, in ElasticDL's syntax (elasticdl_client/common/{args,k8s_resource,
 k8s_volume}.py).
-Its parameter servers look up its pod by a fixed name, which the pod of a Job does not have, and
-stop after 30 seconds without it. `templates/scripts/elasticdl_pods.py` gives it that name; the
-master loads it as its `--cluster_spec`.
+The parameter servers look up the master's pod by a fixed name every 30 seconds, and stop if it does
+not exist. The pod of a Job has another name. So `templates/scripts/elasticdl_pods.py`, which the
+master loads as its `--cluster_spec`, creates a second pod with the fixed name.
 """
 
 import re
@@ -25,10 +25,10 @@ RIGHTS = (
     Right("pods", ("create", "get", "list", "watch", "delete")),
     Right("services", ("create", "get", "patch")),
 )
-"""What the master asks of the API server (elasticdl/python/common/{k8s_client,
-k8s_tensorboard_client}.py); elasticdl/manifests/elasticdl-rbac.yaml has more, such as pods/exec.
+"""The master's requests to the API server (elasticdl/python/common/{k8s_client,
+k8s_tensorboard_client}.py). elasticdl/manifests/elasticdl-rbac.yaml has more, such as pods/exec.
 
-Names would not limit it, as it creates pods: of any labels, which a Service then selects.
+The rules contain no object names, because the master can create pods with any labels anyway.
 """
 
 CLUSTER_SPEC = "elasticdl_pods.py"
@@ -75,7 +75,7 @@ def lay_out(planner: Planner) -> None:
 def _check(planner: Planner, master: RoleSpec, spec: RoleSpec) -> None:
     """Report fields of ps or worker that have no argument of the master.
 
-    Fields that are set for all roles, and so for the master too, are not reported.
+    Fields that are set for all roles are not reported, because they apply to the master.
     """
     for_all = written(master)
     for name, value in written(spec).items():
@@ -90,12 +90,12 @@ def _check(planner: Planner, master: RoleSpec, spec: RoleSpec) -> None:
 
 
 def _cluster_spec(job: TrainingJob) -> object:
-    """Return the user's own `--cluster_spec`; None for that of mlgen."""
+    """Return the user's `--cluster_spec`; None if the job uses mlgen's."""
     return job.options.get("arguments", {}).get("cluster_spec")
 
 
 def _check_cluster_spec(planner: Planner, stand_in: str) -> None:
-    """Warn of a master that does not load mlgen's file, as its parameter servers will stop."""
+    """Warn of a master that does not load mlgen's file, so that its parameter servers stop."""
     master, ps = planner.job.roles["master"], "ps" in planner.job.roles
     words = " ".join((*master.command, *master.args))
     if _cluster_spec(planner.job) and ps:
@@ -129,7 +129,7 @@ def _arguments(job: TrainingJob) -> tuple[str, ...]:
 
 
 def _pods(spec: RoleSpec, count: str) -> dict[str, str]:
-    """Return the master's arguments for the pods of a role; `count` is that for their number."""
+    """Return the master's arguments for the pods of a role; `count` names the number of pods."""
     values = {count: str(spec.replicas)}
     if spec.image:
         values[f"{spec.name}_image"] = spec.image
@@ -142,7 +142,7 @@ def _pods(spec: RoleSpec, count: str) -> dict[str, str]:
 
 
 def _resources(amounts: Mapping[str, str]) -> str:
-    """Return `cpu=1,memory=1024Mi,gpu=1`; the master reads every amount of memory as Mi."""
+    """Return `cpu=1,memory=1024Mi,gpu=1`. The master reads every amount of memory as Mi."""
     names = {"nvidia.com/gpu": "gpu"}
     words = []
     for name, amount in amounts.items():

@@ -1,9 +1,9 @@
 """Generic: roles of any name, with waits, and variables with the addresses of all peers.
 
-For programs that have no framework module. A role with restartPolicy Always serves; the others run
-to completion, and one of them decides. Each replica gets MLGEN_REPLICA_INDEX. Unless `addresses`
-is false, it also gets MLGEN_ROLE and, for each role, the number of replicas in
-MLGEN_<ROLE>_REPLICAS and their addresses, separated by commas, in MLGEN_<ROLE>_HOSTS.
+For programs without a framework module. A role with restartPolicy Always serves. The others run to
+completion, and one of them decides. Each replica gets MLGEN_REPLICA_INDEX. Unless `addresses` is
+false, it also gets MLGEN_ROLE and, for each role, the number of replicas in MLGEN_<ROLE>_REPLICAS
+and their addresses, separated by commas, in MLGEN_<ROLE>_HOSTS.
 """
 
 from functools import partial

@@ -12,7 +12,7 @@ from mlgen.frameworks._slots import per_worker
 
 
 def lay_out(planner: Planner) -> None:
-    """Add a launcher and workers; an elastic launcher discovers the workers at run time."""
+    """Add a launcher and workers. An elastic launcher discovers the workers at run time."""
     job = planner.job
     policy = job.options.get("elasticPolicy")
     if not policy:
@@ -27,8 +27,8 @@ def lay_out(planner: Planner) -> None:
     planner.between("worker", minimum, maximum)
     if planner.is_split(job.roles["worker"]):
         planner.report("horovod-on-host")
-    # A worker that still pulls its image has an address, too, and horovodrun would fail to start a
-    # process there, and often the whole job. The operators also list only workers that run.
+    # A worker that still pulls its image also has an address. horovodrun would fail to start a
+    # process there, which often fails the whole job. The operators also list only running workers.
     planner.only_ready = True
 
 

@@ -13,7 +13,7 @@ from mlgen.frameworks._tables import variables
 
 
 def lay_out(planner: Planner) -> None:
-    """Add the workers, which decide when all of them have succeeded."""
+    """Add the workers, which decide. All of them must succeed."""
     planner.decider("worker", ["worker"])
     worker = planner.job.roles["worker"]
     # JAX tries to connect for five minutes (jax/_src/distributed.py, initialization_timeout).

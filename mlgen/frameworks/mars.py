@@ -1,10 +1,10 @@
 """Mars: schedulers, web services and workers with MARS_CLUSTER_DETAIL.
 
-The variables are those of KubeDL (controllers/mars/mars.go), with two exceptions, as Mars would not
-run otherwise (mars/resource.py): amounts that the job file does not have are left out, because Mars
-takes 0 for what it has; and used memory is that of the processes, because Mars looks for that of
-the cgroup where only version 1 of cgroups has it. Those of the workers include the memory and the
-disks that they can use.
+The variables match KubeDL (controllers/mars/mars.go), with two exceptions that Mars needs to run
+(mars/resource.py). Amounts that the job file does not set are omitted, because Mars would read 0 as
+the available amount. Mars measures the memory of processes, because it looks for the cgroup's
+memory at a path of cgroups v1. The workers' variables include the memory and the disks that they
+can use.
 """
 
 from functools import partial
@@ -33,7 +33,7 @@ def lay_out(planner: Planner) -> None:
             restart="ExitCode" if is_worker else None,
             each=partial(_env, planner, spec),
             mounts=_mounts(planner.job, spec) if is_worker else (),
-            waits=(planner.wait(scheduler),),  # whose port its command can change
+            waits=(planner.wait(scheduler),),  # its command can change its port
         )
 
 
@@ -52,7 +52,7 @@ def _env(planner: Planner, spec: RoleSpec, viewer: Viewer) -> RoleFields:
 
 
 def _amount(spec: RoleSpec, resource: str) -> int:
-    """Return a replica's request, or else its limit, in cores (rounded up) or bytes; or else 0."""
+    """Return a replica's request, else its limit, else 0, in cores (rounded up) or bytes."""
     for kind in ("requests", "limits"):
         if resource in spec.resources.get(kind, {}):
             return ceil(parse(spec.resources[kind][resource]))
@@ -60,7 +60,7 @@ def _amount(spec: RoleSpec, resource: str) -> int:
 
 
 def _detail(planner: Planner, spec: RoleSpec, viewer: Viewer) -> str:
-    """Return MARS_CLUSTER_DETAIL; workers are not in the cluster, but have their resources."""
+    """Return MARS_CLUSTER_DETAIL. It does not list workers, but contains a worker's resources."""
     roles = planner.job.roles
     listed = [name for name in ("scheduler", "webservice") if name in roles]
     task: dict[str, Any] = {"type": spec.name, "index": INDEX}

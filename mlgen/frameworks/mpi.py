@@ -1,9 +1,9 @@
 """MPI: a launcher runs mpirun, which starts one process per slot in the workers.
 
-The launcher reaches the workers through `kubectl exec`, as Kubeflow's MPIJob v1 does, or through
-ssh, as the MPI operator's v2beta1 does. Variables, paths and the hostfile are those of the two
-operators (training-operator pkg/controller.v1/mpi, mpi-operator pkg/controller), so their images
-work unchanged.
+The launcher reaches the workers through `kubectl exec`, as in Kubeflow's MPIJob v1, or through ssh,
+as in the MPI operator's v2beta1. Variables, paths and the hostfile match the two operators
+(training-operator pkg/controller.v1/mpi, mpi-operator pkg/controller), so their images work
+unchanged.
 """
 
 from dataclasses import replace
@@ -30,8 +30,8 @@ SSH_PORT = 2222
 """The port of sshd in the workers. Unlike 22, it does not require root."""
 
 ATTEMPTS, LONG_ATTEMPTS = "10", "300"
-"""Attempts of ssh to connect, one per second: the operator's, and those for a port that only the
-image knows. The launcher then does not wait until sshd listens there."""
+"""Attempts of ssh to connect, one per second: the operator's number, and the number for a port that
+only the image configures, because the launcher then does not wait until sshd listens."""
 
 CONFIG = "/etc/mpi"
 """The folder of the hostfile and the scripts."""
@@ -49,11 +49,11 @@ def lay_out(
     """Add a launcher and workers.
 
     Args:
-        planner: of a job with the roles and options of mpi.
+        planner: the planner of a job with the roles and options of mpi.
         extra_files: additional files of the launcher, next to the hostfile.
         min_workers: the number of workers that must be running before the launcher starts; by
             default all of them.
-        folders: the folders in which the launcher has these files.
+        folders: the folders in which the launcher mounts these files.
     """
     job = planner.job
     ssh = job.options.get("transport") == "ssh"
@@ -101,11 +101,11 @@ def _implementation(job: TrainingJob) -> str:
 
 
 def _kubectl_exec(planner: Planner, most: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what launcher and workers need to start processes with `kubectl exec`.
+    """Return the role fields of launcher and workers for `kubectl exec`.
 
     Args:
-        planner: of the job.
-        most: the maximum number of workers, up to which an elastic job can be scaled.
+        planner: the planner of the job.
+        most: the maximum number of workers of an elastic job.
     """
     job = planner.job
     worker, launcher = job.roles["worker"], job.roles["launcher"]
@@ -139,10 +139,10 @@ def _kubectl_exec(planner: Planner, most: int) -> tuple[dict[str, Any], dict[str
 
 
 def _agent_waits(job: TrainingJob) -> bool:
-    """Return whether kubexec.sh waits for each worker's container, not the launcher for all.
+    """Return True if kubexec.sh waits for each worker's container, not the launcher for all.
 
-    It does for mpirun of Open MPI, which waits for its agents for as long as it takes. Programs
-    that mlgen does not know may look for the workers before, and in other ways.
+    This works with Open MPI's mpirun, which waits for its agents without a time limit. Unknown
+    programs may look for the workers earlier, or in other ways.
     """
     launcher = job.roles["launcher"]
     programs = [launch.program for launch in launches_of(launcher)]
@@ -151,7 +151,7 @@ def _agent_waits(job: TrainingJob) -> bool:
 
 
 def _env(job: TrainingJob, attempts: str = "") -> dict[str, str | PodField]:
-    """Return the variables with which mpirun starts processes; through ssh, that often tried."""
+    """Return mpirun's variables; `attempts` is ssh's number of attempts, "" for kubectl exec."""
     transport = "ssh" if attempts else "kubectl-exec"
     row = f"mpi-{transport}-{_implementation(job)}"
     return variables(row, slots=per_worker(job), attempts=attempts)
@@ -162,11 +162,11 @@ def _ssh_folder(job: TrainingJob) -> str:
 
 
 def _ssh_ports(job: TrainingJob) -> dict[str, int]:
-    """Return the port of sshd by role; {} if only the image knows it.
+    """Return the port of sshd by role; {} if only the image configures it.
 
-    It is known if the worker's command has it, if ssh in the launcher's command has it, or if sshd
-    reads mlgen's configuration, as it does by default. Otherwise both sides of ssh have the port
-    from the image: sshd from its sshd_config, and ssh from its ssh_config.
+    The port is known if the worker's command or the launcher's ssh options contain it, or if sshd
+    reads mlgen's configuration, which is the default. Otherwise, the image configures the port on
+    both sides: in its sshd_config and in its ssh_config.
     """
     launcher, worker = job.roles["launcher"], job.roles["worker"]
     words = words_of(worker)
@@ -177,16 +177,16 @@ def _ssh_ports(job: TrainingJob) -> dict[str, int]:
 
 
 def _has_our_host_key(job: TrainingJob) -> bool:
-    """Return whether the workers' sshd has the job's key as its host key.
+    """Return True if the workers' sshd uses the job's key as its host key.
 
-    It does if it reads mlgen's configuration itself, not one that the command makes of it.
+    That is so if sshd reads mlgen's configuration directly, not a copy that the command changes.
     """
     words = words_of(job.roles["worker"])
     return not words or f"-f {_ssh_folder(job)}/sshd_config" in " ".join(words)
 
 
 def _check_ssh_ports(planner: Planner) -> None:
-    """Report a port of the worker that differs from the one in a command."""
+    """Report a port of the worker that differs from the port in a command."""
     launcher, worker = planner.job.roles["launcher"], planner.job.roles["worker"]
     if not worker.port or planner.job.network.on_host:
         return
@@ -197,7 +197,7 @@ def _check_ssh_ports(planner: Planner) -> None:
 
 
 def _ssh(planner: Planner) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what launcher and workers need to start processes through ssh."""
+    """Return the role fields of launcher and workers for ssh."""
     job = planner.job
     _check_ssh_ports(planner)
     folder = _ssh_folder(job)
@@ -213,7 +213,7 @@ def _ssh(planner: Planner) -> tuple[dict[str, Any], dict[str, Any]]:
     attempts = ATTEMPTS if port else LONG_ATTEMPTS
 
     def setup(viewer: Viewer) -> RoleFields:
-        """Return the helper that writes keys and the configurations of ssh and sshd."""
+        """Return the helper that writes the keys and configurations of ssh and sshd."""
         env = {"MLGEN_SSH_FOLDER": folder, "MLGEN_SSH_ATTEMPTS": attempts}
         if port:
             own_port = planner.own_port(worker, viewer)

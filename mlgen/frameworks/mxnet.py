@@ -1,13 +1,13 @@
 """MXNet: a scheduler, servers and workers that train, or a tracker, servers and a tuner.
 
-The variables are those of Kubeflow's training operator 1.8 (pkg/controller.v1/mxnet/mxnet.go):
-MX_CONFIG, and DMLC_*, which ps-lite reads
+The variables match Kubeflow's training operator 1.8 (pkg/controller.v1/mxnet/mxnet.go): MX_CONFIG,
+and DMLC_*, which ps-lite reads
 (https://mxnet.apache.org/versions/1.9.1/api/faq/distributed_training).
-Scheduler and servers exit when the workers are done, so all three roles are Jobs. The tuner's
-tracker and servers do not exit. A single worker needs neither scheduler nor servers.
+Scheduler and servers exit when the workers have finished, so all three roles are Jobs. The tuner's
+tracker and servers do not exit. A single worker needs no scheduler and no servers.
 
-Servers and workers do not wait before they start: ps-lite connects to the scheduler for as long as
-it takes, also while its name does not resolve.
+Servers and workers do not wait before they start: ps-lite retries to connect to the scheduler
+without a time limit, even while its name does not resolve.
 """
 
 from functools import partial
@@ -38,7 +38,7 @@ def lay_out(planner: Planner) -> None:
     decider = planner.decider("tuner" if tuner_roles else first, candidates)
     if planner.collector.problems:
         return
-    # The tuner's clients retry until the tracker listens, if its name resolves.
+    # The tuner's clients retry until the tracker listens, but its name must resolve.
     waits = (planner.wait(job.roles[first], until="name"),) if tuner_roles else ()
     for name in names:
         planner.add(
@@ -51,7 +51,7 @@ def lay_out(planner: Planner) -> None:
 
 
 def _env(planner: Planner, name: str, viewer: Viewer) -> RoleFields:
-    """Return the variables of one role; in a tuning job, those for ps-lite are empty."""
+    """Return the variables of one role; in a tuning job, the variables for ps-lite are empty."""
     roles = planner.job.roles
     scheduler = roles.get("scheduler")
     sizes = {role: spec.replicas for role, spec in roles.items()}

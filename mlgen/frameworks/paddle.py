@@ -1,7 +1,7 @@
 """PaddlePaddle: collective training, or masters with parameter servers and workers.
 
-The variables are those of Kubeflow's training operator (pkg/controller.v1/paddlepaddle/envvar.go),
-which `python -m paddle.distributed.launch` reads as its options. A launcher hosts the rendezvous
+The variables match Kubeflow's training operator (pkg/controller.v1/paddlepaddle/envvar.go).
+`python -m paddle.distributed.launch` reads them as its options. A launcher hosts the rendezvous
 if the host in PADDLE_MASTER equals its POD_IP as a string
 (paddle/distributed/launch/controllers/master.py). With a host name in both variables, all replicas
 have the same template and share one Job.
@@ -15,7 +15,7 @@ from mlgen.topology import INDEX, POD_IP, PodField
 
 
 def lay_out(planner: Planner) -> None:
-    """Add masters and workers; the masters decide, or without masters the workers."""
+    """Add masters and workers. The masters decide; without masters, the workers decide."""
     specs = planner.specs("master", "worker")
     leader = specs[0].name
     planner.decider(leader, [leader])

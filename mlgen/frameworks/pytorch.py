@@ -1,7 +1,7 @@
 """PyTorch: ranks for torch.distributed and torchrun, static or elastic.
 
-The variables are those of Kubeflow's training operator (pkg/controller.v1/pytorch): MASTER_ADDR,
-RANK and so on for `init_process_group("env://")`, and PET_*, which torchrun reads as its options
+The variables match Kubeflow's training operator (pkg/controller.v1/pytorch): MASTER_ADDR, RANK and
+so on for `init_process_group("env://")`, and PET_*, which torchrun reads as its options
 (https://pytorch.org/docs/stable/elastic/run.html).
 """
 
@@ -18,10 +18,10 @@ from mlgen.jobfile.model import RoleSpec
 from mlgen.topology import Env
 
 PATIENCE = "600"
-"""Seconds in which torchrun's rendezvous c10d must reach rank 0, which may still pull its image.
+"""Seconds that torchrun's c10d rendezvous has to reach rank 0, which may still pull its image.
 
-The default is 60 (read_timeout in torch/distributed/elastic/rendezvous/c10d_rendezvous_backend.py),
-but torchrun waits this long for the other replicas (join_timeout).
+The default is 60 (read_timeout in torch/distributed/elastic/rendezvous/c10d_rendezvous_backend.py).
+600 seconds is also the time that torchrun waits for the other replicas (join_timeout).
 """
 
 
@@ -42,9 +42,10 @@ def lay_out(planner: Planner) -> None:
 
 
 def _check_host_ports(planner: Planner, specs: list[RoleSpec]) -> None:
-    """Report flags with a port under host networking, where rank 0 listens on a port of its node.
+    """Report a port in flags under host networking.
 
-    Its peers dial the port of its Service, so one number cannot be right for both.
+    Rank 0 listens on a port of its node, and its peers dial the port of its Service. One number
+    cannot be right for both.
     """
     if not planner.job.network.on_host or sum(spec.replicas for spec in specs) == 1:
         return
@@ -56,7 +57,7 @@ def _check_host_ports(planner: Planner, specs: list[RoleSpec]) -> None:
 
 
 def _c10d_env(specs: list[RoleSpec]) -> dict[str, str]:
-    """Return the settings of the rendezvous c10d, if torchrun's flags choose it."""
+    """Return the settings of the c10d rendezvous, if torchrun's flags choose it."""
     launches = (launch for spec in specs for launch in launches_of(spec))
     chosen = any(launch.literal("rdzv_backend") == "c10d" for launch in launches)
     return {"PET_RDZV_CONF": f"read_timeout={PATIENCE}"} if chosen else {}
@@ -71,7 +72,7 @@ def _static_env(
     leader_port: int,
     **_: object,
 ) -> Env:
-    """Return the variables of a replica whose rank is known; see `ranked`."""
+    """Return the variables of a replica with a fixed rank; see `ranked`."""
     size = len(hosts)
     static = variables(
         "pytorch",
@@ -86,9 +87,9 @@ def _static_env(
 
 
 def _elastic(planner: Planner) -> None:
-    """Add replicas that meet at worker 0, where torchrun assigns their ranks.
+    """Add replicas with a rendezvous at worker 0, where torchrun assigns their ranks.
 
-    A master is one more of them, as in the operator, but its success is the job's.
+    A master is one more replica, as in the operator, but it decides.
     """
     job, policy = planner.job, planner.job.options["elasticPolicy"]
     planner.require("worker")
@@ -101,8 +102,8 @@ def _elastic(planner: Planner) -> None:
     planner.between("worker", minimum, maximum, count)
     planner.minimums["worker"] = max(1, minimum - count + worker.replicas)
     decider = planner.decider("master" if master else "worker", job.roles)
-    # torchrun hosts the rendezvous if the endpoint is its own host name. Before PyTorch 2 it does
-    # not recognize that name with a domain (torch/distributed/elastic/rendezvous/utils.py).
+    # torchrun hosts the rendezvous if the endpoint is its own host name. Before PyTorch 2, it does
+    # not recognize the name with a domain (torch/distributed/elastic/rendezvous/utils.py).
     leader = replace(planner.hosts(worker, 1), after="")
     for role in filter(None, (master, worker)):
         planner.add(
@@ -122,7 +123,7 @@ def _elastic_env(planner: Planner, leader: str, nodes: str, viewer: Viewer) -> R
     job, policy = planner.job, planner.job.options["elasticPolicy"]
     settings = {"read_timeout": PATIENCE, **policy.get("rdzvConf", {})}
     if viewer:
-        # With host networking a replica has the host name of its node, which is not the endpoint's.
+        # With host networking, a replica's host name is its node's name, which is not the endpoint.
         settings.setdefault("is_host", "1" if viewer == ("worker", 0) else "0")
     env = variables(
         "pytorch-elastic",

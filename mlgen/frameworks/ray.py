@@ -1,7 +1,7 @@
 """Ray: a cluster of a head and workers, and a submitter that submits the training to it.
 
-The commands of head and workers are those of Volcano
-(pkg/controllers/job/plugins/distributed-framework/ray). The submitter is that of KubeRay:
+The commands of head and workers match Volcano
+(pkg/controllers/job/plugins/distributed-framework/ray). The submitter matches KubeRay:
 `ray job submit` reads the head's address from RAY_ADDRESS, prints the log of the job, and exits
 with its status. Without a submitter, the head's command must start Ray and run the training.
 https://docs.ray.io/en/latest/cluster/cli.html
@@ -19,8 +19,8 @@ from mlgen.shell import is_python
 from mlgen.topology import Wait
 
 DASHBOARD, CLIENT = 8265, 10001
-"""Ports of the head, besides that of the cluster's control store: the dashboard with the job API,
-and clients."""
+"""Default ports of the head: the dashboard with the job API, and Ray clients. The head also has the
+port of the cluster's control store."""
 
 
 def lay_out(planner: Planner) -> None:
@@ -74,22 +74,22 @@ def _submission(submitter: RoleSpec) -> Iterator[Problem]:
 
 
 def _start(job: TrainingJob) -> Launch:
-    """Return `ray start` of the head's command; without options if it is not there."""
+    """Return `ray start` in the head's command; without options if the command lacks it."""
     launches = launches_of(job.roles["head"])
     starts = (launch for launch in launches if launch.script[:1] == ("start",))
     return next(starts, Launch("ray", {}))
 
 
 def _wait(planner: Planner, option: str, port: int) -> Wait:
-    """Return a wait for a port of the head if its command is mlgen's own, or `ray start`.
+    """Return a wait for a port of the head if its command is the default or `ray start`.
 
-    `ray start --address` and `ray job submit` give up after seconds. Any other command may start
-    Ray at other ports, so the head's name must be enough.
+    `ray start --address` and `ray job submit` stop trying after seconds. Any other command of the
+    head may start Ray on other ports, so peers then wait for the head's name.
 
     Args:
-        planner: has a job with a head.
+        planner: the planner of a job with a head.
         option: the option of `ray start` that sets the port.
-        port: the port, unless the option is a variable.
+        port: the port, unless the option contains a variable.
     """
     head, start = planner.job.roles["head"], _start(planner.job)
     is_variable = option in start.options and start.number(option) is None

@@ -1,12 +1,12 @@
 """TensorFlow: TF_CONFIG for parameter servers, or for all-reduce among workers.
 
 Jobs with a chief (or master) and `ps` use ParameterServerStrategy or the estimators of
-TensorFlow 1; jobs with workers only use MultiWorkerMirroredStrategy. The content of TF_CONFIG:
+TensorFlow 1. Jobs with only workers use MultiWorkerMirroredStrategy. The content of TF_CONFIG:
 https://www.tensorflow.org/guide/distributed_training#setting_up_the_tf_config_environment_variable.
-Its format is that of Kubeflow's training operator (pkg/controller.v1/tensorflow).
+Its format matches Kubeflow's training operator (pkg/controller.v1/tensorflow).
 
-Replicas do not wait before they start: TensorFlow waits for its peers, whether their names do not
-resolve yet or their ports refuse connections. Servers and sessions do so for ever, and all-reduce
+Replicas do not wait before they start: TensorFlow waits for its peers while their names do not
+resolve or their ports refuse connections. Servers and sessions wait forever, and all-reduce waits
 for an hour (tsl/distributed_runtime/coordination/coordination_service_agent.cc).
 """
 
@@ -42,7 +42,7 @@ def lay_out(planner: Planner) -> None:
 
 
 def _env(planner: Planner, name: str, sparse: bool, viewer: Viewer) -> RoleFields:  # noqa: FBT001
-    """Return TF_CONFIG for one role; no variable if the job has only one replica."""
+    """Return TF_CONFIG for one role; no variables if the job has only one replica."""
     roles = planner.job.roles
     if planner.job.replicas == 1:
         return {}
@@ -58,7 +58,8 @@ def _env(planner: Planner, name: str, sparse: bool, viewer: Viewer) -> RoleField
 def _sparse_cluster(planner: Planner, name: str, viewer: Viewer) -> dict[str, Any]:
     """Return the addresses in a sparse TF_CONFIG.
 
-    A worker has itself and the parameter servers, a parameter server itself, all others none.
+    A worker gets its own address and the parameter servers, a parameter server gets its own
+    address, and all other replicas get none.
     """
     roles = planner.job.roles
     own_address = planner.own_address(roles[name], viewer)

@@ -1,7 +1,7 @@
 """XDL: parameter servers, a scheduler and workers with XDL_CONFIG and ZooKeeper.
 
-The variables and the condition for success are those of KubeDL (controllers/xdl/xdl.go): 90 % of
-the workers must succeed, unless the options set another percentage or a number.
+The variables and the condition for success match KubeDL (controllers/xdl/xdl.go): 90 % of the
+workers must succeed, unless the options set another percentage or a number.
 """
 
 from functools import partial
@@ -33,7 +33,7 @@ def lay_out(planner: Planner) -> None:
 
 
 def _success(planner: Planner) -> Success | None:
-    """Return how many workers must succeed; None if all of them must."""
+    """Return the number of workers that must succeed; None if all of them must."""
     options, replicas = planner.job.options, planner.job.roles["worker"].replicas
     number, rate = options.get("minFinishWorkNum"), options.get("minFinishWorkRate")
     if number is not None and rate is not None:

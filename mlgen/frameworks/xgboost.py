@@ -1,11 +1,11 @@
 """XGBoost: a master that runs the tracker, and workers. Also for LightGBM.
 
-The variables are those of Kubeflow's training operator (pkg/controller.v1/xgboost/xgboost.go):
-rank 0 starts a RabitTracker on MASTER_PORT, and all ranks connect to it. LightGBM builds its
-machine list from MASTER_ADDR and WORKER_ADDRS, and its machines connect to each other. Replicas
-wait for names, never for ports: a connection that is closed at once crashes the tracker before
-XGBoost 2.1, and LightGBM takes it for a machine. Since 2.1, XGBoost gives up on the tracker after
-some seconds, so the others also wait until rank 0 has started.
+The variables match Kubeflow's training operator (pkg/controller.v1/xgboost/xgboost.go): rank 0
+starts a RabitTracker on MASTER_PORT, and all ranks connect to it. LightGBM builds its machine list
+from MASTER_ADDR and WORKER_ADDRS, and its machines connect to each other. Replicas wait for names,
+never for ports: a connection that closes at once crashes the tracker before XGBoost 2.1, and
+LightGBM treats it as a machine. Since 2.1, XGBoost stops trying to reach the tracker after some
+seconds, so the other replicas also wait until rank 0 has started.
 """
 
 from mlgen.frameworks._planner import Planner

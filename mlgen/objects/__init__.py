@@ -1,4 +1,4 @@
-"""`Topology` → Kubernetes objects, as dicts, in the order in which they are applied."""
+"""`Topology` → Kubernetes objects as dicts, in the order in which to apply them."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -20,27 +20,27 @@ ORDER = (
     *("ServiceAccount", "Role", "RoleBinding", "Service", "PersistentVolumeClaim", "PodGroup"),
     *("Deployment", "StatefulSet", "Job", "ConfigMap"),
 )
-"""Kinds in the order in which they are applied: pods come after the objects that they need.
+"""Kinds in the order in which to apply them: pods come after the objects that they need.
 
-Scripts and files are last, where they do not hide the job: a container whose ConfigMap is created a
-moment later starts nevertheless.
+Scripts and files are last, to keep the workloads visible at the top of the manifest. A container
+whose ConfigMap is created a moment later starts nevertheless.
 """
 
 MANY = 20
-"""With so many workloads, ConfigMaps come before them: kubelet looks for a missing one at growing
-intervals, of up to two minutes (pkg/util/goroutinemap/exponentialbackoff)."""
+"""From this number of workloads, ConfigMaps come first: kubelet retries a missing ConfigMap at
+growing intervals of up to two minutes (pkg/util/goroutinemap/exponentialbackoff)."""
 
 
 def build(topology: Topology, kube_version: KubeVersion = DEFAULT) -> list[dict[str, Any]]:
-    """Return every object of a job, in the order in which they are applied.
+    """Return all objects of a job, in the order in which to apply them.
 
     Args:
-        topology: of the job.
-        kube_version: of the cluster.
+        topology: the job's topology.
+        kube_version: the cluster's Kubernetes version.
 
     Raises:
-        MlgenError: a pod template of the user removes the training container, or has a resource
-            amount that Kubernetes cannot parse; or the job is too large.
+        MlgenError: a pod template of the user removes the training container or contains an invalid
+            resource amount, or the job is too large.
     """
     job, roles = topology.job, topology.roles
     with_roles = list(workloads(topology))
@@ -65,7 +65,7 @@ def build(topology: Topology, kube_version: KubeVersion = DEFAULT) -> list[dict[
 
 
 def _config_map(topology: Topology) -> Iterator[dict[str, Any]]:
-    """Return the ConfigMap of the scripts and framework files that pods mount, if there are any."""
+    """Return the ConfigMap with the scripts and framework files that pods mount, if any."""
     job = topology.job
     mounted = {name for role in topology.roles for name in scripts(job, role)}
     data = {name: topology.files.get(name) or script(name) for name in sorted(mounted)}

@@ -1,4 +1,4 @@
-"""Errors that only the objects of a job show: in a pod template, or in their number and bytes."""
+"""Errors that are detected only in a job's objects: pod templates, number and size."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ from mlgen.topology import Role
 
 
 def template_error(role: Role, message: str, code: Code, hint: str = "") -> MlgenError:
-    """Return an error at the pod template of a role."""
+    """Return an error located at a role's pod template."""
     path = ("spec", "roles", role.spec.name, "template")
     return MlgenError([Problem(path, message, code, hint)])
 
@@ -20,15 +20,15 @@ MATRIX: ValuePath = ("spec", "matrix")
 
 
 def bytes_of(items: Iterable[Object]) -> int:
-    """Return about how many bytes objects have in a manifest."""
+    """Return the approximate size of objects in a manifest, in bytes."""
     return sum(len(json.dumps(item, ensure_ascii=False)) for item in items)
 
 
 def require_workloads(workloads: Sequence[tuple[Role, Object]]) -> None:
-    """Check the bytes of the workloads of a job; those of one role are about as large.
+    """Check the total size of a job's workloads, assuming that a role's workloads are alike.
 
     Raises:
-        MlgenError: they are too large.
+        MlgenError: the workloads are too large.
     """
     size = 0
     for _, group in groupby(workloads, key=lambda pair: pair[0].name):
@@ -44,14 +44,14 @@ def require_workloads(workloads: Sequence[tuple[Role, Object]]) -> None:
 
 
 def require_combinations(count: int, objects: Sequence[Object]) -> None:
-    """Check the objects of all combinations of a matrix, of which one is rendered.
+    """Check the total number and size of the objects of all combinations of a matrix.
 
     Args:
         count: the number of combinations.
-        objects: of one of them.
+        objects: the objects of one combination.
 
     Raises:
-        MlgenError: they are too many or too large.
+        MlgenError: there are too many objects, or they are too large.
     """
     total = count * len(objects)
     size = count * bytes_of(objects) if total <= JOB_OBJECTS else 0

@@ -23,31 +23,31 @@ MATRIX_VALUE = "matrix.mlgen.dev/"
 """The prefix of the labels with the values of a combination, such as `matrix.mlgen.dev/lr`."""
 
 SET = "mlgen.dev/set"
-"""The annotation of the pods of every Job under a GitOps tool: a hash of the whole set."""
+"""The annotation of the pods of every Job under a GitOps tool: a hash of the job's objects."""
 
 SUPERVISOR = "mlgen.dev/supervisor"
-"""The annotation of a Job with what the supervisor last did with it, as JSON; see WAITS."""
+"""The annotation of a Job with the supervisor's last action on it, as JSON; see WAITS."""
 
 WAITS = "waits"
 """The value of SUPERVISOR in a Job that starts when another role is complete or ready.
 
-Re-applying the manifests writes it again, so the supervisor knows that its user has not suspended
-the Job by hand.
+Re-applying the manifests writes it again. So the supervisor can distinguish a Job that waits from a
+Job that the user suspended by hand.
 """
 
 MAX_REPLICAS = "mlgen.dev/max-replicas"
-"""The annotation of a workload that can be scaled to more replicas than it has."""
+"""The annotation with the maximum number of replicas to which a workload can be scaled."""
 
 
 def index_label(role: Role) -> str:
-    """Return the label in which the role's controller writes the index of a pod."""
+    """Return the label to which the role's controller writes the index of a pod."""
     return SET_INDEX if role.serves else JOB_INDEX
 
 
 def selector(job: TrainingJob, role: Role | None = None) -> dict[str, str]:
     """Return the labels that select the pods of a job or of one role.
 
-    If the role is a replica with a Job of its own, only that replica is selected.
+    If the role is a replica with its own Job, they select only that replica.
     """
     match_labels = {JOB: job.name}
     if role:
@@ -63,17 +63,17 @@ def labels(job: TrainingJob, component: str, role: Role | None = None) -> dict[s
 
 
 def app_labels(job: TrainingJob, component: str) -> dict[str, str]:
-    """Return the labels that Kubernetes recommends and that say what an object is.
+    """Return Kubernetes' recommended labels for an object: name, instance and component.
 
-    A pod that runs beside the job's replicas has these alone, without the job's own label: the pod
-    affinity and spread constraints of the job do not apply to it, and the job's Service does not
-    select it. https://kubernetes.io/docs/concepts/overview/working-with-objects/common-labels/
+    Pods that are not replicas have only these labels, without the job's own label. So the job's pod
+    affinity and spread constraints do not apply to them, and the job's Service does not select
+    them. https://kubernetes.io/docs/concepts/overview/working-with-objects/common-labels/
     """
     return {"app.kubernetes.io/name": job.framework, INSTANCE: job.name, COMPONENT: component}
 
 
 def _own_labels(job: TrainingJob, role: Role | None) -> dict[str, str]:
-    """Return the labels of mlgen and of the role's framework."""
+    """Return mlgen's labels, and the labels of the role's framework."""
     own_labels = selector(job, role) | dict(role.labels if role else {})
     if role and role.decides and not job.decides_together:
         own_labels[DECIDES] = "true"
@@ -102,12 +102,12 @@ def workload_name(job: TrainingJob, role: Role) -> str:
 
 
 def config_name(job: TrainingJob) -> str:
-    """Return the name of the ConfigMap that holds the job's scripts and files."""
+    """Return the name of the ConfigMap with the job's scripts and files."""
     return f"{job.name}-config"
 
 
 def status_name(job: str) -> str:
-    """Return the name of the ConfigMap that holds the conditions of the job of this name."""
+    """Return the name of the ConfigMap with the conditions of the job of this name."""
     return f"{job}-status"
 
 

@@ -14,10 +14,11 @@ ON_HOST = "ClusterFirstWithHostNet"
 https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#pod-s-dns-policy."""
 
 MANY_SERVICES = 1000
-"""With more replicas on the host network, each of which has a Service, pods get no variables for
-Services: thirteen of each Service in the namespace. With about 3,000 Services these are 2 MiB, and
-Linux starts no process with more arguments and variables, if stacks are limited to 8 MiB (ARG_MAX
-in execve(2)); https://kubernetes.io/docs/tutorials/services/connect-applications-service/."""
+"""With more replicas on the host network, where each has a Service, pods get no variables for
+Services. There are thirteen variables for each Service in the namespace: 2 MiB for about 3,000
+Services. Linux starts no process with more arguments and variables, if stacks are limited to 8 MiB
+(ARG_MAX in execve(2)); https://kubernetes.io/docs/tutorials/services/connect-applications-service/.
+"""
 
 MESH: dict[str, dict[str, dict[str, str]]] = {
     "none": {"labels": {ISTIO: "false"}, "annotations": {LINKERD: "disabled"}},
@@ -35,9 +36,9 @@ MESH: dict[str, dict[str, dict[str, str]]] = {
 """Labels and annotations of pods, by `network.mesh`.
 
 A proxy that is not a native sidecar never exits, so its Job never completes, and init containers
-have no network beside it. Istio reads the label since 1.10; older versions do not run on the
+run before it, without a network. Istio reads the label since 1.10; older versions do not run on the
 supported versions of Kubernetes. Pods can request a native sidecar since Istio 1.24 and Linkerd
-2.15, where the setting was alpha, since 2.19 beta, and since 2.20 neither:
+2.15. The setting of Linkerd is alpha in 2.15, beta since 2.19, and stable since 2.20:
 https://istio.io/latest/docs/reference/config/annotations/,
 https://linkerd.io/2/reference/proxy-configuration/"""
 
@@ -52,7 +53,7 @@ def patch(topology: Topology, role: Role) -> dict[str, Any]:
         if job.replicas > MANY_SERVICES:
             spec["enableServiceLinks"] = False
     plain = {"metadata": MESH[job.network.mesh], "spec": spec}
-    # Roles with GPUs need RDMA, and every role of a job without GPUs.
+    # In a job with GPUs, only roles with GPUs need RDMA. In other jobs, all roles do.
     needs_rdma = role.spec.gpus or not any(other.spec.gpus for other in topology.roles)
     if job.network.rdma.mode == "none" or not needs_rdma:
         return plain
@@ -61,10 +62,10 @@ def patch(topology: Topology, role: Role) -> dict[str, Any]:
 
 
 def with_dns_policy(spec: dict[str, Any]) -> dict[str, Any]:
-    """Return a pod spec in which pods that a template puts on the host network find their peers.
+    """Return a pod spec with the DNS policy that host networking needs to resolve peers.
 
     With the default policy, such a pod uses the DNS servers of its node. Volcano's webhook and the
-    MPI operator set the same policy. A policy that the user has written is kept.
+    MPI operator set the same policy. A policy from the user is kept.
     """
     if not spec.get("hostNetwork") or spec.get("dnsPolicy"):
         return spec
@@ -74,7 +75,7 @@ def with_dns_policy(spec: dict[str, Any]) -> dict[str, Any]:
 def _rdma(rdma: Rdma, role: Role) -> dict[str, Any]:
     """Return the patch for RDMA: networks, devices, locked memory and NCCL's variables.
 
-    The devices are those of a device plugin, one for each network, or those of the node.
+    The devices come from a device plugin, one for each network, or from the node.
     https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html
     """
     variables = {

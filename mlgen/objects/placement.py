@@ -1,15 +1,15 @@
-"""Scheduling of pods: scheduler, gang, nodes and affinity, as a pod template patch; the PodGroup.
+"""Scheduling of pods: a pod template patch with scheduler, gang, nodes and affinity; the PodGroup.
 
-Each gang scheduler finds the pods of a group by a label, an annotation or a field, and has a
-PodGroup of its own, which makes it start all pods of a job together:
+Each gang scheduler finds the pods of a group by a label, an annotation or a field. It has its own
+kind of PodGroup, which makes it start all pods of a job together:
 
 - Volcano: `scheduling.k8s.io/group-name` (volcano.sh/apis, scheduling/v1beta1/labels.go),
 - coscheduling: `scheduling.x-k8s.io/pod-group` (scheduler-plugins, apis/scheduling/v1alpha1),
 - Kubernetes' own: the field `schedulingGroup` (k8s.io/api v0.37.0, core/v1),
-- Kueue: `kueue.x-k8s.io/pod-group-name` and `kueue.x-k8s.io/pod-group-total-count`, which counts
-  pods instead of a PodGroup
+- Kueue: `kueue.x-k8s.io/pod-group-name`, and the number of pods in
+  `kueue.x-k8s.io/pod-group-total-count` instead of a PodGroup
   (https://kueue.sigs.k8s.io/docs/tasks/run/plain_pods/#running-a-group-of-pods-to-be-admitted-together).
-  What else it needs was read in kubernetes-sigs/kueue v0.19.2, and is tried in tests/parts/kueue.
+  The source of its other rules is kubernetes-sigs/kueue v0.19.2; tests/parts/kueue tests them.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ from mlgen.objects.skeleton import filled
 from mlgen.topology import Role, Topology
 
 SCHEDULERS = {"volcano": "volcano", "coscheduling": "scheduler-plugins-scheduler"}
-"""The schedulers' names in the Helm charts of the projects."""
+"""The schedulers' names in their projects' Helm charts."""
 
 API_VERSIONS = {
     "volcano": "scheduling.volcano.sh/v1beta1",
@@ -34,18 +34,18 @@ API_VERSIONS = {
 }
 
 TERMINATED = "TerminationTarget"
-"""The condition of a pod of a group that Kueue stops, such as to preempt the group
+"""The condition that Kueue sets on a group's pods to stop them, for example to preempt the group
 (pkg/controller/jobs/pod/pod_controller.go, Stop)."""
 
 NOT_RETRIED = {"kueue.x-k8s.io/retriable-in-group": "false"}
-"""The annotation of a pod whose group has ended when none of its pods runs, even if some have not
-succeeded. Without it, such a group waits for replacements: it keeps its quota, and the finalizers
-of its pods, until somebody deletes its Workload
+"""With this pod annotation, a group ends when none of its pods runs, even if some have failed.
+Without it, such a group waits for replacements. It keeps its quota, and the finalizers of its pods,
+until a user deletes its Workload
 (https://kueue.sigs.k8s.io/docs/tasks/run/plain_pods/#termination)."""
 
 PLACED_TOGETHER = "kueue.x-k8s.io/podset-group-name"
-"""The annotation of pods that are placed in the same domain as those of another role. Kueue does so
-for two roles, one of which has a single pod
+"""The pod annotation that places the pods of two roles in the same domain. Kueue supports it for two
+roles, one of which has a single pod
 (pkg/controller/jobframework/tas_validation.go, ValidatePodSetGroupingTopology)."""
 
 
@@ -57,7 +57,7 @@ def is_single_job(topology: Topology) -> bool:
 def pod_count(topology: Topology) -> int:
     """Return the number of pods of the gang.
 
-    Roles in order are not in it: the others would wait for pods that do not exist yet.
+    Roles that start after others are not counted: the gang would wait for pods that do not exist.
     """
     return sum(role.replicas for role in topology.roles if not role.orders)
 
@@ -86,7 +86,7 @@ def patch(topology: Topology, role: Role) -> dict[str, Any]:
 def _group(topology: Topology, role: Role) -> tuple[dict[str, str], dict[str, str]]:
     """Return the labels and annotations that make a pod a member of the job's gang.
 
-    A single Job has Kueue's queue label on the Job.
+    If Kueue admits a single Job, the Job has the queue label.
     """
     job, placement = topology.job, topology.job.scheduling.topology
     gang = job.scheduling.gang
@@ -110,7 +110,7 @@ def _group(topology: Topology, role: Role) -> tuple[dict[str, str], dict[str, st
 def _affinity(job: TrainingJob, user_affinity: Mapping[str, Any]) -> dict[str, Any]:
     """Return the user's affinity, plus a term that keeps the job's pods in one topology domain.
 
-    Kueue has annotations instead of the term.
+    Kueue uses annotations instead of the term.
     """
     affinity = dict(user_affinity)
     placement = job.scheduling.topology
@@ -131,8 +131,8 @@ def _affinity(job: TrainingJob, user_affinity: Mapping[str, Any]) -> dict[str, A
 def _spread(job: TrainingJob, spread: Placement) -> dict[str, Any]:
     """Return the constraint that spreads the job's pods over topology domains.
 
-    Nodes with a taint that pods do not tolerate, such as a control plane's, are left out. Otherwise
-    each would count as a domain without pods, and the other domains could have one pod at most.
+    Nodes with a taint that the pods do not tolerate, such as control plane nodes, are excluded.
+    Otherwise each would count as an empty domain, and limit the other domains to one pod.
     https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/
     """
     required = spread.mode == "required"
@@ -150,11 +150,11 @@ def pod_group(
     """Return the PodGroup, if the job's gang scheduler uses one.
 
     Args:
-        topology: the job.
+        topology: the job's topology.
         workloads: each role with its Job or StatefulSet.
 
     Raises:
-        MlgenError: a container requests a resource by a value that is not an amount.
+        MlgenError: a container's resource request is not a valid amount.
     """
     job, scheduling = topology.job, topology.job.scheduling
     gang, members = scheduling.gang, scheduling.min_member
@@ -180,10 +180,10 @@ def pod_group(
 def _min_resources(
     workloads: Sequence[tuple[Role, dict[str, Any]]], members: int
 ) -> dict[str, str]:
-    """Return the resources that so many pods request; those of the deciding role count first.
+    """Return the resources that this number of pods requests, counting deciding pods first.
 
     Raises:
-        MlgenError: a value is not an amount.
+        MlgenError: a value is not a valid amount.
     """
     amounts: dict[str, list[str]] = {}
     at_once = [pair for pair in workloads if not pair[0].orders]
@@ -207,24 +207,24 @@ def is_queued(topology: Topology) -> bool:
 
 
 def is_group(topology: Topology) -> bool:
-    """True if Kueue admits the job as a group of pods, and not as a Kubernetes Job."""
+    """True if Kueue admits the job as a group of pods, not as a Kubernetes Job."""
     return is_queued(topology) and not is_single_job(topology)
 
 
 def with_modest_helpers(
     topology: Topology, spec: dict[str, Any], own: Collection[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Return a pod spec whose helpers request only what its containers request too.
+    """Return a pod spec whose helpers request only resources that its containers also request.
 
     Kueue admits a job only if its ClusterQueue covers every resource that a pod requests
     (https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/#resources). A queue for GPUs may not
-    cover memory, so a helper must not be the only one in its pod to request it. A limit is a
-    request, too, where there is no other.
+    cover memory, so a helper must not be the only container that requests it. A limit without a
+    request counts as a request.
 
     Args:
-        topology: the job.
-        spec: of a pod.
-        own: the resources that mlgen gives to helpers; others are the user's, and stay.
+        topology: the job's topology.
+        spec: the pod spec.
+        own: mlgen's resources for helpers. Other resources are from the user, and are kept.
     """
     if not is_queued(topology) or "initContainers" not in spec:
         return spec
@@ -249,14 +249,14 @@ def with_modest_helpers(
 def annotate(topology: Topology, workloads: Sequence[dict[str, Any]]) -> None:
     """Add the annotations that depend on all workloads of a group to their pod templates.
 
-    Those of the user stay. Templates may share what is equal in all of them.
+    The user's annotations are kept. Templates may share equal dicts.
     """
     if not is_group(topology):
         return
     specs = [manifest["spec"] for manifest in workloads]
     retries = any(spec.get("backoffLimit") or spec.get("backoffLimitPerIndex") for spec in specs)
-    # A group whose pods may be replaced after all have failed has not ended. One with a StatefulSet
-    # runs on meanwhile, because its containers are restarted in place.
+    # If failed pods may be replaced, a group has not ended after all have failed. A group with a
+    # StatefulSet still has running pods then, because its containers are restarted in place.
     ends = not retries or any(manifest["kind"] == "StatefulSet" for manifest in workloads)
     annotations = {**NOT_RETRIED} if ends else {}
     sizes = [role.replicas for role in topology.roles]

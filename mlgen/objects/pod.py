@@ -1,7 +1,7 @@
-"""A role → the template of its pods: the training container, and the helpers that run before it.
+"""A role → its pod template: the training container, and the helpers that run before it.
 
-A probe or a Service may refer to a port by the name that the user gave it. So where a user and
-mlgen declare the same number, the user's port counts.
+A probe or a Service may refer to a port by the user's name. So if the user and mlgen declare the
+same port number, the user's port is kept.
 """
 
 import re
@@ -27,7 +27,7 @@ HELPER_RESOURCES = {
     "requests": {"cpu": "50m", "memory": "64Mi"},
     "limits": {"cpu": "500m", "memory": "128Mi"},
 }
-"""Enough to copy kubectl and to run a shell script. Kubeflow's 10Mi was too little."""
+"""Enough to copy kubectl and to run a shell script. Kubeflow's 10Mi is too little."""
 
 GIT_RESOURCES = {
     "requests": {"cpu": "50m", "memory": "128Mi"},
@@ -42,11 +42,10 @@ def pod_template(topology: Topology, role: Role) -> dict[str, Any]:
     """Return the pod template of a role.
 
     Later patches override earlier ones: scheduling, network, security and storage of the job file,
-    then the templates of the user.
+    then the user's templates.
 
     Raises:
-        MlgenError: a template removes the training container, or sets a memory limit that is not
-            an amount.
+        MlgenError: a template removes the training container, or sets an invalid memory limit.
     """
     job, container = topology.job, role.spec.main_container
     helpers = helpers_of(job, role)
@@ -72,16 +71,16 @@ def pod_template(topology: Topology, role: Role) -> dict[str, Any]:
 
 
 def service_account(job: TrainingJob, role: Role) -> str | None:
-    """Return the service account of a role's pods; None is the namespace's default.
+    """Return the service account of a role's pods; None: the namespace's default.
 
-    It is the user's, or the role's own if the pods use the Kubernetes API.
+    The user's service account takes precedence. Roles that use the Kubernetes API have their own.
     """
     default = workload_name(job, role) if role.rights else None
     return role.spec.service_account_name or default
 
 
 def _plain_pod(job: TrainingJob, role: Role, helpers: list[Helper]) -> dict[str, Any]:
-    """Return the pod template that the patches are merged into."""
+    """Return the pod template before patches are merged into it."""
     mounts = [*role.mounts, *(mount for helper in helpers for mount in helper.mounts)]
     if helpers:
         mounts.append(SCRIPT_MOUNT)
@@ -99,10 +98,10 @@ def _plain_pod(job: TrainingJob, role: Role, helpers: list[Helper]) -> dict[str,
 
 
 def _restart_policy(role: Role) -> str | None:
-    """Return the pods' restartPolicy; None is the default, Always.
+    """Return the pods' restartPolicy; None: the default, Always.
 
-    ExitCode is implemented by the podFailurePolicy of a Job, which requires Never. A replica of a
-    gang is restarted with the others, or not at all.
+    A Job's podFailurePolicy implements ExitCode, and requires Never. A replica of a gang restarts
+    only with the others.
     """
     if role.serves:
         return None
@@ -110,10 +109,10 @@ def _restart_policy(role: Role) -> str | None:
 
 
 def _training_container_of(role: Role, pod: dict[str, Any]) -> dict[str, Any]:
-    """Return the training container, which a template of the user may have removed.
+    """Return the training container.
 
     Raises:
-        MlgenError: it was removed.
+        MlgenError: a template of the user removed it.
     """
     name = role.spec.main_container
     for container in containers_of(pod):
@@ -125,10 +124,10 @@ def _training_container_of(role: Role, pod: dict[str, Any]) -> dict[str, Any]:
 
 
 def _waiting_last(helpers: list[Helper], spec: dict[str, Any]) -> dict[str, Any]:
-    """Return a pod spec in which the helpers that wait for other pods are the last to run.
+    """Return a pod spec in which the helpers that wait for other pods run last.
 
-    The init containers of the user's templates come before them: no replica waits until another
-    one has downloaded its data.
+    The init containers of the user's templates run before them, so that all replicas download their
+    data in parallel.
     """
     waiting = {helper.name for helper in helpers if helper.last}
     containers = spec.get("initContainers")
@@ -139,17 +138,16 @@ def _waiting_last(helpers: list[Helper], spec: dict[str, Any]) -> dict[str, Any]
 
 
 def _long_fields_last(spec: dict[str, Any]) -> dict[str, Any]:
-    """Return a pod spec with its long lists at the end, where they do not hide short fields."""
+    """Return a pod spec with its long lists at the end, after the short fields."""
     order = ("initContainers", "containers", "volumes")
     last = {name: spec[name] for name in order if name in spec}
     return {name: spec[name] for name in spec if name not in last} | last
 
 
 def with_native_sidecars(role: Role, spec: dict[str, Any]) -> dict[str, Any]:
-    """Return a pod spec whose evident sidecars do not keep a Job from completing.
+    """Return a pod spec whose known sidecars do not keep a Job from completing.
 
-    They become the last init containers, so that they start when the others would have, after
-    every init container of the user and of mlgen.
+    They become the last init containers, so they still start after all other init containers.
     """
     main, containers = role.spec.main_container, spec.get("containers") or []
     moved = [c for c in containers if c.get("name") != main and is_sidecar(c)]
@@ -163,7 +161,7 @@ def with_native_sidecars(role: Role, spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def training_container(role: Role) -> dict[str, Any]:
-    """Return the training container, without the fields that are empty.
+    """Return the training container, without empty fields.
 
     The framework's command and args apply only if the user sets neither.
     """
@@ -191,10 +189,10 @@ def helpers_of(job: TrainingJob, role: Role) -> list[Helper]:
 
 
 def _wait_helper(job: TrainingJob, role: Role) -> Helper:
-    """Return the helper that waits for peers; without a time limit unless the user sets one."""
+    """Return the helper that waits for peers, with a time limit if the user sets one."""
     timeout, own = job.wait.timeout_seconds, f"{job.name}-{role.name}-"
     listens = any(wait.port and wait.hosts.before == own for wait in role.waits)
-    # As the script reads them: `mnist-ps-[0-1].mnist:2222`.
+    # The script's format: `mnist-ps-[0-1].mnist:2222`.
     peers = (f"{w.hosts}:{w.port}" if w.port is not None else str(w.hosts) for w in role.waits)
     env = {"MLGEN_SELF": f"{own}{INDEX}"} if listens else {}
     env["MLGEN_PEERS"] = " ".join(peers)
@@ -234,7 +232,7 @@ def helper_container(job: TrainingJob, role: Role, helper: Helper) -> dict[str, 
 
 
 def _training_user_context(role: Role) -> dict[str, Any]:
-    """Return the helpers' security context, but with the user of the training container.
+    """Return the helpers' security context, with the training container's user.
 
     The training container must own the files that the helper writes.
     """
@@ -250,7 +248,7 @@ REFERENCE = re.compile(r"\$\(([^()]+)\)")
 
 
 def main_env(role: Role) -> list[dict[str, Any]]:
-    """Return the variables of the training container; a user's value replaces the framework's.
+    """Return the variables of the training container; user values override framework values.
 
     The index comes first, because the others may refer to it.
     """
@@ -267,7 +265,7 @@ def _variable(name: str, value: Any) -> dict[str, Any]:
 
 
 def index_variable(role: Role) -> dict[str, Any]:
-    """Return the variable that holds a replica's index: a literal, or from the pod's label."""
+    """Return the variable with a replica's index: a literal, or from the pod's label."""
     if role.index is not None:
         return {"name": INDEX_NAME, "value": str(role.index)}
     field = f"metadata.labels['{index_label(role)}']"
@@ -277,14 +275,14 @@ def index_variable(role: Role) -> dict[str, Any]:
 def with_index_variable(role: Role, spec: dict[str, Any]) -> dict[str, Any]:
     """Return a pod spec in which every container that refers to the index defines it.
 
-    The training container always does.
+    The training container always defines it.
     """
     lists = [key for key in ("initContainers", "containers") if spec.get(key)]
     return spec | {key: [_define_index(role, item) for item in spec[key]] for key in lists}
 
 
 def _define_index(role: Role, container: dict[str, Any]) -> dict[str, Any]:
-    """Return a container with the index variable, if it refers to it and lacks a definition."""
+    """Return a container that defines the index variable if it refers to it."""
     env = container.get("env") or []
     texts = [*(container.get("command") or []), *(container.get("args") or [])]
     texts += [variable.get("value") or "" for variable in env]
@@ -295,10 +293,10 @@ def _define_index(role: Role, container: dict[str, Any]) -> dict[str, Any]:
 
 
 def _in_dependency_order(env: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return variables in an order in which each one follows those that it refers to.
+    """Return variables sorted so that each one follows the variables that it refers to.
 
     Kubernetes expands `$(NAME)` only if NAME is defined earlier in the list. The job file has a
-    mapping instead, whose keys tools such as kustomize sort. Variables that are in order, or refer
+    mapping instead, and tools such as kustomize sort its keys. Variables that are in order, or refer
     to each other in a cycle, are returned unchanged.
     """
     positions = {variable["name"]: position for position, variable in enumerate(env)}
@@ -325,7 +323,7 @@ def _in_dependency_order(env: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def container_ports(role: Role) -> list[dict[str, Any]]:
     """Return the ports that peers use. A hostPort keeps two pods with the same port off one node.
 
-    A name of a port of the user, which must be unique in a container, is not used again.
+    Port names must be unique in a container, so a port whose name the user uses gets no name.
     """
     patches = role.spec.container_patches
     user_names = {port.get("name") for patch in patches for port in patch.get("ports") or []}
@@ -339,9 +337,9 @@ def container_ports(role: Role) -> list[dict[str, Any]]:
 
 
 def with_host_ports(role: Role, template: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a user's template in which a port that peers use has the replica's port on the node.
+    """Return a user's template with the replica's node ports in place of the ports of its peers.
 
-    With host networking, each replica listens on a port of its own there.
+    With host networking, each replica listens on a different port of its node.
     """
     constant, containers = role.ports, containers_of(template)
     if not role.host_ports or not containers:

@@ -1,4 +1,4 @@
-"""What pods may do: their security contexts, and their permissions in the Kubernetes API.
+"""Pod permissions: security contexts, and access to the Kubernetes API.
 
 Source: https://kubernetes.io/docs/concepts/security/pod-security-standards/
 """
@@ -14,7 +14,7 @@ CONFINED: dict[str, Any] = {
     "capabilities": {"drop": ["ALL"]},
 }
 SECCOMP: dict[str, Any] = {"seccompProfile": {"type": "RuntimeDefault"}}
-"""What the `restricted` standard requires of every container, whichever user it runs as."""
+"""With CONFINED, the `restricted` standard's requirements for a container, except for its user."""
 
 RESTRICTED: dict[str, Any] = {
     **CONFINED,
@@ -24,9 +24,10 @@ RESTRICTED: dict[str, Any] = {
     "runAsGroup": 65534,
     **SECCOMP,
 }
-"""The security context of helper containers. User 65534 is nobody in every image.
+"""The security context of helper containers. User 65534 is `nobody` in every image.
 
-Without a group, it is that of the user in the image's /etc/passwd, and root's if there is none.
+Without runAsGroup, the group would come from the user's entry in the image's /etc/passwd, and be
+root if there is no entry.
 """
 
 
@@ -34,9 +35,9 @@ AUTOMOUNT = "automountServiceAccountToken"
 
 
 def without_token(spec: dict[str, Any]) -> dict[str, Any]:
-    """Return a pod spec without a token for the Kubernetes API, unless somebody asked for one.
+    """Return a pod spec without a token for the Kubernetes API, unless the user configured one.
 
-    Whoever names a service account, or says whether its token is mounted, is taken at their word:
+    A spec that names a service account, or sets whether its token is mounted, is not changed:
     https://kubernetes.io/docs/tasks/configure-pod-container/configure-service-account/
     """
     asked = any(name in spec for name in ("serviceAccountName", "serviceAccount", AUTOMOUNT))
@@ -46,15 +47,15 @@ def without_token(spec: dict[str, Any]) -> dict[str, Any]:
 def patch(job: TrainingJob, container: str) -> dict[str, Any]:
     """Return the pod template patch for the job's security profile, user and groups.
 
-    The profile `restricted` sets what the PodSecurity standard of that name requires. The other
-    profiles set nothing.
+    The profile `restricted` sets the fields that the PodSecurity standard of that name requires.
+    The other profiles set no fields.
 
     Args:
         job: the job.
         container: the name of the training container.
     """
     security, is_restricted = job.security, job.security.profile == "restricted"
-    # Without values, nothing is left of the template.
+    # If no value is set, the whole patch is omitted.
     return (
         filled(
             "security",
@@ -72,7 +73,7 @@ def patch(job: TrainingJob, container: str) -> dict[str, Any]:
 def policy_rule(
     group: str, resources: Sequence[str], verbs: Sequence[str], names: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Return one rule of a Role; without names, it applies to every object of the resources."""
+    """Return one rule of a Role; without names, it applies to all objects of the resources."""
     rule = {"apiGroups": [group], "resources": list(resources)}
     return rule | ({"resourceNames": list(names)} if names else {}) | {"verbs": list(verbs)}
 
@@ -84,10 +85,10 @@ def access(
 
     Args:
         job: the job.
-        metadata: of each object.
-        account: the name of the service account. If it is the name in `metadata`, the
-            ServiceAccount is returned too; else it is the user's and exists already.
-        rules: of the Role.
+        metadata: the metadata of each object.
+        account: the name of the service account. If it equals the name in `metadata`, the
+            ServiceAccount is also returned. Otherwise the user has already created it.
+        rules: the rules of the Role.
     """
     if account == metadata["name"]:
         yield filled("serviceaccount", metadata=metadata)

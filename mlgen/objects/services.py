@@ -1,4 +1,4 @@
-"""The Services of a job and of single replicas; TensorBoard, which runs on after the training."""
+"""The Services of a job and of single replicas, and TensorBoard, which outlives the training."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -18,13 +18,13 @@ def service(
     *,
     only_ready: bool = False,
 ) -> dict[str, Any]:
-    """Return a Service with a cluster IP for these ports; without ports, it is headless.
+    """Return a Service with a cluster IP for these ports; a headless Service without ports.
 
     Args:
-        metadata: of the Service.
+        metadata: the Service's metadata.
         selector: the labels of its pods.
-        ports: of the Service.
-        only_ready: whether pods get addresses only when they are ready.
+        ports: the Service's ports.
+        only_ready: True if pods get addresses only when they are ready.
     """
     return filled(
         "service",
@@ -44,14 +44,14 @@ def job_service(topology: Topology) -> dict[str, Any]:
 
 
 def replica_services(job: TrainingJob, role: Role) -> Iterator[dict[str, Any]]:
-    """Return the Services of single replicas of a role, for those that need one.
+    """Return the Services for the replicas of a role that need their own Service.
 
     Under host networking, a replica listens on a port of its node, but its peers dial the role's
     constant port. Only a Service with a cluster IP maps one port to the other. The Service also
     exposes the node port under its own number, because the replica refers to itself by that port.
 
-    On the pod network, a headless Service resolves each alias of a replica, and one without pods
-    that are not ready tells peers that a replica runs, as the Services of operators do.
+    On the pod network, a headless Service resolves each alias of a replica. A Service that lists
+    only ready pods shows peers that a replica runs, like the Services of operators.
     """
     names = {workload_name(job, role): 0} if role.host_ports else {}
     for name, index in {**names, **role.aliases, **role.ready}.items():
@@ -80,7 +80,7 @@ BOARD_RESOURCES = {
 }
 
 SHARED = {"pvc", "nfs", "hostPath"}
-"""Volume types that another pod can read; TensorBoard mounts them."""
+"""Volume types that several pods can mount. TensorBoard mounts them."""
 
 
 def tensorboard(topology: Topology) -> Iterator[dict[str, Any]]:

@@ -1,13 +1,13 @@
 """Fill the skeletons of objects (`templates/objects`) with values.
 
-A template decides where a value is placed, never what it is. It has two kinds of slots:
+A template defines only the positions of values. It has two kinds of slots:
 
-- `{{ value | slot }}` needs a value.
-- `{{ value | optional }}` is left out with its key or item if the value is None, and so is a
-  mapping or list of which nothing is left.
+- `{{ value | slot }}` requires a value.
+- `{{ value | optional }}` is omitted with its key or item if the value is None. A mapping or list
+  that becomes empty is also omitted.
 
-A template is parsed before it is filled, so text of the user never passes through YAML. The
-skeletons in a wheel are parsed when it is built.
+A template is parsed before it is filled, so the user's text is never parsed as YAML. The skeletons
+in a wheel are parsed when it is built.
 """
 
 from functools import cache
@@ -26,14 +26,14 @@ def filled(template: str, /, **values: Any) -> dict[str, Any]:
     """Return the object of `templates/objects/<template>.yaml` with these values in its slots.
 
     Raises:
-        ValueError: a value that the template needs is missing or None.
+        ValueError: a required value is missing or None.
     """
     filled_object: dict[str, Any] = _filled(skeleton(template), values)
     return filled_object
 
 
 def _filled(node: Any, values: dict[str, Any]) -> Any:
-    """Return a part of a skeleton with values in its slots; None if it is left out."""
+    """Return a part of a skeleton with values in its slots; None if it is omitted."""
     if isinstance(node, tuple):
         kind, name = node
         value = values.get(name)
@@ -71,7 +71,7 @@ def parsed(template: str) -> Any:
     text = env.from_string(source).render({name: name for name in names})
 
     class Loader(yaml.SafeLoader):
-        """Reads slots."""
+        """A YAML loader that reads slots."""
 
     for kind in SLOTS:
         Loader.add_constructor(f"!{kind}", lambda _, node: (node.tag[1:], node.value))

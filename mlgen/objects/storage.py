@@ -1,4 +1,4 @@
-"""Volumes: those of a topology, the short forms of the job file, and shared memory."""
+"""Volumes: from the topology, from short forms in the job file, and for shared memory."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -12,12 +12,12 @@ from mlgen.objects.skeleton import filled
 from mlgen.topology import ConfigFiles, Helper, Mount, Role, Scratch, SecretFiles, Topology
 
 FETCH_TIMEOUT = 600
-"""Seconds to keep trying to fetch code, unless the job file has `wait.timeoutSeconds`."""
+"""Seconds to keep trying to fetch code, unless the job file sets `wait.timeoutSeconds`."""
 
 SHM = "/dev/shm"  # noqa: S108 - a volume of the pod
 
 GIT_KEYS = "/mlgen/git"
-"""Where the helper that clones a repository finds the keys: see templates/scripts/sync-code.sh."""
+"""The folder with the keys for cloning a repository; see templates/scripts/sync-code.sh."""
 
 
 def patch(
@@ -28,7 +28,7 @@ def patch(
     Args:
         job: the job.
         container: the name of the container.
-        volumes: short forms of the job file, by the name of the volume.
+        volumes: short forms in the job file, by volume name.
     """
     if not volumes:
         return {}
@@ -37,7 +37,7 @@ def patch(
         {"name": name, **{key: short_form[key] for key in keys if key in short_form}}
         for name, short_form in volumes.items()
     ]
-    # The helper that clones a Git repository brings the volume with it.
+    # The helper that clones a Git repository defines its volume.
     sources = [
         _pod_volume(job, name, short_form)
         for name, short_form in volumes.items()
@@ -53,7 +53,7 @@ NAMES = {
     "secret": ("secret", "secretName"),
     "hostPath": ("hostPath", "path"),
 }
-"""The source of a volume, and its field, of which a short form has only the value."""
+"""A short form's key → the volume source, and the source's field for the short form's value."""
 
 
 def _pod_volume(job: TrainingJob, name: str, short_form: Mapping[str, Any]) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def _pod_volume(job: TrainingJob, name: str, short_form: Mapping[str, Any]) -> d
 def config_maps(topology: Topology) -> Iterator[dict[str, Any]]:
     """Return a ConfigMap for each volume of `files`.
 
-    Roles that have a volume of the same name share the ConfigMap; their files are equal.
+    Roles that have a volume of the same name have equal files, and share the ConfigMap.
     """
     job = topology.job
     volumes = {
@@ -87,7 +87,7 @@ def config_maps(topology: Topology) -> Iterator[dict[str, Any]]:
 def claims(topology: Topology) -> Iterator[dict[str, Any]]:
     """Return the PersistentVolumeClaims of the job file.
 
-    They omit the job's own label: data remains when objects are deleted by that label.
+    They omit the job's own label, so deleting objects by this label does not delete data.
     """
     job = topology.job
     for name, spec in job.claims.items():
@@ -122,14 +122,14 @@ def shared_memory(role: Role, container: Mapping[str, Any]) -> Mount | None:
     half of that limit. Without a limit, a tmpfs may use half of the node's memory.
 
     Args:
-        role: the role. Its `shm_size` overrides the default; "0" keeps that of the runtime.
+        role: the role. Its `shm_size` overrides the default; "0" keeps the runtime's size.
         container: the training container, with the user's templates merged.
 
     Returns:
         None if the size is "0", or if the container mounts another volume at /dev/shm.
 
     Raises:
-        MlgenError: the memory limit is not an amount.
+        MlgenError: the memory limit is not a valid amount.
     """
     mounts = container.get("volumeMounts") or []
     if role.spec.shm_size == "0" or any(mount.get("mountPath") == SHM for mount in mounts):
@@ -157,7 +157,7 @@ def volume_mount(mount: Mount) -> dict[str, Any]:
 def pod_volumes(job: TrainingJob, mounts: Iterable[Mount]) -> list[dict[str, Any]]:
     """Return the volumes of mounts as items of a pod's volumes.
 
-    Of mounts with the same volume name, the last one defines the volume.
+    If several mounts have the same volume name, the last one defines the volume.
     """
     volumes = {mount.volume.name: mount.volume for mount in mounts}
     return [_volume_of(job, volume) for volume in volumes.values()]

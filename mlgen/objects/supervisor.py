@@ -1,7 +1,7 @@
-"""The supervisor: a Job that decides what is left to decide while the other pods run.
+"""The supervisor: a Job that starts, restarts and cleans up the job's other workloads.
 
-Its program is `mlgen/runtime`. It travels in the ConfigMap `<job>-supervisor`, together with the
-plan: what the program has to know of the job. The step of an Argo workflow runs the same program.
+Its program is `mlgen/runtime`. The ConfigMap `<job>-supervisor` contains the program and the plan,
+which describes the job to the program. The step of an Argo workflow runs the same program.
 """
 
 import json
@@ -36,19 +36,19 @@ RESTARTS = 100
 """The backoffLimit. Training may outlast many failures of the supervisor's own pod."""
 
 FAILED = 1
-"""The exit code of a supervisor that decides and whose job has failed; others are its own."""
+"""The exit code of a deciding supervisor whose job failed. Other codes are its own failures."""
 
 BASE, EACH_REPLICA, EACH_JOB = 64 << 10, 16, 64
-"""The memory that the program needs in KiB: at all, and for each pod and Job that it keeps."""
+"""The memory of the program in KiB: its base, and for each pod and Job in its cache."""
 
 STEP, LEAST = 32 << 10, 128 << 10
-"""The limit is a multiple of the first, and at least the second, in KiB."""
+"""The memory limit is a multiple of STEP, and at least LEAST, in KiB."""
 
 MANY_JOBS = 10
-"""Up to so many Jobs are watched one by one, by name, and more of them by the job's label."""
+"""Up to this number, Jobs are watched individually by name. Above it, by the job's label."""
 
 SIGNALS, ANY, ALONE = ">=128", "any", "alone"
-"""What `mlgen/runtime/plan.py` reads in place of a list of exit codes."""
+"""Values of `retryable` that `mlgen/runtime/plan.py` accepts instead of a list of exit codes."""
 
 WORKLOADS, OTHERS = ("Job", "StatefulSet"), ("Service", "ConfigMap")
 """The kinds that the supervisor stops or deletes."""
@@ -57,13 +57,12 @@ WORKLOADS, OTHERS = ("Job", "StatefulSet"), ("Service", "ConfigMap")
 def plan(
     topology: Topology, objects: Sequence[Object], kube_version: KubeVersion = DEFAULT
 ) -> Object:
-    """Return the plan of a job, as `mlgen/runtime/plan.py` reads it, without its defaults.
+    """Return the plan of a job for `mlgen/runtime/plan.py`, without default values.
 
     Args:
-        topology: the job.
-        objects: those of the job. Services and ConfigMaps among them are deleted with the
-            workloads.
-        kube_version: of the cluster.
+        topology: the job's topology.
+        objects: the job's objects. Services and ConfigMaps are deleted with the workloads.
+        kube_version: the cluster's Kubernetes version.
     """
     job, policy = topology.job, topology.job.run_policy
     bounds = policy.give_up_after or GiveUpAfter()
@@ -114,15 +113,15 @@ def plan_text(job_plan: Object) -> str:
 
 
 def files(helpers: Helpers, job_plan: Object, *, step: bool = False) -> dict[str, str]:
-    """Return the plan of the supervisor, or of the step of a workflow, and its program, by name.
+    """Return the plan and the program of the supervisor or of a workflow's step, as text by name.
 
-    An image that contains mlgen has the program.
+    If the job file sets a supervisor image, the image contains the program.
     """
     return {PLAN: plan_text(job_plan)} | ({} if helpers.supervisor_image else program(step=step))
 
 
 def image(helpers: Helpers) -> str:
-    """Return the image of the supervisor, and of the step of a workflow."""
+    """Return the image of the supervisor and of a workflow's step."""
     return helpers.supervisor_image or helpers.python_image
 
 
@@ -132,7 +131,7 @@ DEFAULTS: dict[str, Any] = {
     "startSeconds": 60,
     "backoffResetSeconds": 3600,
 }
-"""The defaults of `mlgen/runtime/plan.py`, of fields in which 0 is not the default."""
+"""The defaults of fields in `mlgen/runtime/plan.py` whose default is not 0 or empty."""
 
 
 def _workload(topology: Topology, role: Role) -> Object:
@@ -149,13 +148,13 @@ def _workload(topology: Topology, role: Role) -> Object:
 
 
 def _retryable(job: TrainingJob, role: Role) -> str | list[int] | None:
-    """Return the exit codes after which a gang, or a workflow, starts a replica again."""
+    """Return the exit codes after which a gang or a workflow restarts a replica."""
     if role.gang and role.alone:
         return ALONE
     codes = sorted(role.spec.retryable_exit_codes)
     if not (role.gang or job.workflow):
         return None
-    # A workflow restarts the job after any failure, unless the job file says otherwise.
+    # A workflow restarts the job after any failure, unless the job file sets a policy.
     policy = role.restart if role.gang else role.spec.restart_policy
     if policy == "ExitCode" or (codes and not policy):
         return codes or SIGNALS
@@ -165,7 +164,7 @@ def _retryable(job: TrainingJob, role: Role) -> str | list[int] | None:
 def _others(job: TrainingJob, objects: Sequence[Object]) -> list[tuple[str, str]]:
     """Return kinds and names of the Services and ConfigMaps that are deleted with the workloads.
 
-    People use TensorBoard's Service after training ends.
+    TensorBoard's Service is kept for use after training ends.
     """
     policy = job.run_policy
     if policy.clean_pod_policy != "All" and policy.ttl_seconds_after_finished is None:
@@ -175,7 +174,7 @@ def _others(job: TrainingJob, objects: Sequence[Object]) -> list[tuple[str, str]
         for item in objects
         if item["kind"] in OTHERS and item["metadata"]["labels"][COMPONENT] != services.BOARD
     ]
-    # Its own program goes with its Job; before that, its pod may have to be replaced.
+    # Its own ConfigMap is deleted with its Job. Until then, a replacement pod may need the program.
     return others if policy.clean_pod_policy == "All" else [*others, ("ConfigMap", own_name(job))]
 
 
@@ -187,12 +186,12 @@ def own_name(job: TrainingJob) -> str:
 def supervisor_objects(
     topology: Topology, objects: Sequence[Object], kube_version: KubeVersion = DEFAULT
 ) -> Iterator[Object]:
-    """Return the supervisor's Job and what it needs, if the job is supervised.
+    """Return the supervisor's Job and the objects that it needs, if the job is supervised.
 
     Args:
-        topology: the job.
+        topology: the job's topology.
         objects: all other objects of the job.
-        kube_version: of the cluster.
+        kube_version: the cluster's Kubernetes version.
     """
     if not topology.supervised:
         return
@@ -201,14 +200,14 @@ def supervisor_objects(
     own = metadata(job, name, NAME)
     own["labels"] |= {ROLE: NAME} | ({DECIDES: "true"} if decides else {})
     status = metadata(job, status_name(job.name), "status")
-    # Without the label, the ConfigMap remains when objects are deleted by the job's label.
+    # Without the label, deleting objects by the job's label keeps the ConfigMap.
     status["labels"].pop(JOB)
     job_plan = plan(topology, objects, kube_version)
     yield from access(job, metadata(job, name, NAME), name, list(rules(job_plan)))
-    # It is rendered empty, so that the supervisor does not need the right to create it.
+    # It is rendered empty, so that the supervisor does not need permission to create it.
     yield filled("configmap", metadata=status)
     yield filled("configmap", metadata=metadata(job, name, NAME), data=files(job.helpers, job_plan))
-    # The supervisor's Job fails as the training has, without retries.
+    # If the training fails, the supervisor's Job fails without retries.
     exit_codes = {"containerName": NAME, "operator": "In", "values": [FAILED]}
     yield filled(
         "job",
@@ -216,7 +215,7 @@ def supervisor_objects(
         suspend=job.run_policy.suspend or None,
         backoff_limit=RESTARTS,
         ttl=job.run_policy.ttl_seconds_after_finished,
-        # A Job with such rules does not replace a pod on a lost node, which never ends.
+        # Only with `decides`: a Job with such rules does not replace a pod on a lost node.
         failure_rules=[IGNORE_DISRUPTION, {"action": "FailJob", "onExitCodes": exit_codes}]
         if decides
         else None,
@@ -225,12 +224,13 @@ def supervisor_objects(
 
 
 def rules(job_plan: Object) -> Iterator[Object]:
-    """Return the rules of the supervisor's Role: what it may do to the objects of the job, by name.
+    """Return the rules of the supervisor's Role, which list the job's objects by name.
 
-    Pods have random names, and their exit codes are only in the pods: it may read them all.
+    The supervisor may read all pods of the namespace, because pods have random names, and only pods
+    contain exit codes.
     """
-    # `_clean` in mlgen/runtime/decide.py: the set is deleted, or gets an owner with a time to live.
-    # Who sets an owner also needs the right to delete, where clusters check that (OpenShift):
+    # `_clean` in mlgen/runtime/decide.py deletes the job's objects, or gives them an owner with a
+    # time to live. Some clusters (OpenShift) require permission to delete for setting an owner:
     # https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#ownerreferencespermissionenforcement
     deletes = job_plan.get("cleanPodPolicy") == "All"
     ends = ["delete"] if deletes else ["patch", "delete"] if "ttlSeconds" in job_plan else []
@@ -240,7 +240,7 @@ def rules(job_plan: Object) -> Iterator[Object]:
     )
     reads, changes = ["list", "watch"], list(dict.fromkeys(["patch", *ends]))
     if len(jobs) > MANY_JOBS:
-        # No rule for names covers a watch of several objects.
+        # A rule with names does not permit a watch of several objects.
         yield policy_rule("batch", ["jobs"], reads)
         reads = []
     yield policy_rule("batch", ["jobs"], ["get", *reads, *changes], jobs)
@@ -259,11 +259,11 @@ def rules(job_plan: Object) -> Iterator[Object]:
 def _pod_template(topology: Topology, name: str, objects: Sequence[Object]) -> Object:
     """Return the supervisor's pod template.
 
-    It copies what a site may require of every pod from a deciding Job, but not the scheduling of
-    that role.
+    It copies tolerations and pull secrets, which a cluster may require of every pod, from a
+    deciding Job. It does not copy other scheduling fields.
     """
     job, port = topology.job, topology.job.run_policy.metrics_port
-    # The supervisor talks only to the API server; a mesh proxy could keep its pod from completing.
+    # The supervisor needs only the API server. A mesh proxy could keep its pod from completing.
     mesh = MESH["none"]
     scrape = {"prometheus.io/scrape": "true", "prometheus.io/port": str(port)} if port else {}
     deciding = next(workload_name(job, role) for role in topology.roles if role.decides)
@@ -285,7 +285,7 @@ def _pod_template(topology: Topology, name: str, objects: Sequence[Object]) -> O
 
 
 def _memory(topology: Topology) -> str:
-    """Return the memory that the supervisor needs for the pods and Jobs that it keeps."""
+    """Return the memory limit of the supervisor, from the number of pods and Jobs."""
     replicas = sum(max(role.replicas, role.max_replicas or 0) for role in topology.roles)
     jobs = sum(not role.serves for role in topology.roles)
     needed = BASE + replicas * EACH_REPLICA + jobs * EACH_JOB

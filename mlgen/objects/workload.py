@@ -1,8 +1,8 @@
 """Roles → their Jobs and StatefulSets; thousands of Jobs of single replicas are copies of one.
 
-Such Jobs differ in a few values: index, name, some variables, ports on the node. One is built with
-values that no other text has, which the copies replace. What is equal is the same dict or list in
-all of them, so it is checked and written once. Nothing may change it.
+Such Jobs differ in a few values: index, name, some variables, ports on the node. One Job is built
+with unique placeholder values, which the copies replace. Equal parts are the same dict or list in
+all copies, so they are checked and written once. Do not modify them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ IGNORE_DISRUPTION: dict[str, Any] = {
     "action": "Ignore",
     "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
 }
-"""The rule that replaces a drained or preempted pod without counting it as failed."""
+"""The podFailurePolicy rule that does not count a drained or preempted pod as failed."""
 
 
 def workload(topology: Topology, role: Role) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def _stateful_set(topology: Topology, role: Role) -> dict[str, Any]:
 
 
 def _job(topology: Topology, role: Role) -> dict[str, Any]:
-    """Return an Indexed Job, or a plain Job for a replica that has a Job of its own.
+    """Return an Indexed Job, or a plain Job for a replica that has its own Job.
 
     Such a replica sets its own hostname, which the Job controller would override in an Indexed Job
     (pkg/controller/job/job_controller.go, manageJob).
@@ -75,7 +75,7 @@ def _job(topology: Topology, role: Role) -> dict[str, Any]:
         max_failed_indexes=failed,
         backoff_limit=together,
         deadline=role.spec.active_deadline_seconds or job.run_policy.active_deadline_seconds,
-        # It is deleted with the supervisor's.
+        # The supervisor deletes it when its own Job's TTL applies.
         ttl=None if topology.supervised else job.run_policy.ttl_seconds_after_finished,
         succeeded_indexes=success.indexes if success else None,
         succeeded_count=success.count if success else None,
@@ -85,7 +85,7 @@ def _job(topology: Topology, role: Role) -> dict[str, Any]:
 
 
 def _is_suspended(topology: Topology, role: Role) -> bool:
-    """Return whether a role is suspended, with the job or until others are complete or ready.
+    """Return True if a role is suspended, with the job or until others are complete or ready.
 
     Kueue resumes a single Job. It holds a pod group by scheduling gates instead, so it would never
     resume the Jobs and StatefulSets of these pods.
@@ -96,12 +96,13 @@ def _is_suspended(topology: Topology, role: Role) -> bool:
 
 
 def _limits(job: TrainingJob, role: Role) -> tuple[int | None, int | None, int | None]:
-    """Return backoffLimitPerIndex, maxFailedIndexes and backoffLimit; None is left out.
+    """Return backoffLimitPerIndex, maxFailedIndexes and backoffLimit; None is omitted.
 
-    The first is None if the failures of all replicas are counted together, the last if only the
-    limit per index applies. The API server rejects a limit per index for pods with restartPolicy
-    OnFailure. In a gang, the Job controller delays the pods of a resumed Job the longer, the more
-    replicas have failed together, unless it counts by index (pkg/controller/job/backoff_utils.go).
+    backoffLimitPerIndex is None if the failures of all replicas are counted together, backoffLimit
+    if only the limit per index applies. The API server rejects a limit per index for pods with
+    restartPolicy OnFailure. In a gang, failures are counted per index: otherwise the more replicas
+    have failed, the longer the Job controller delays the pods of a resumed Job
+    (pkg/controller/job/backoff_utils.go).
     """
     spec = role.spec
     independent = role.tolerates_failure and role.restart != "OnFailure"
@@ -118,9 +119,9 @@ def _limits(job: TrainingJob, role: Role) -> tuple[int | None, int | None, int |
 
 
 def _retries(job: TrainingJob, role: Role) -> int:
-    """Return how often failed pods are retried: as the role sets, or as its restart policy does.
+    """Return the number of retries of failed pods, from the role or from its restart policy.
 
-    In a gang, the supervisor counts, and the Job must not fail before all start again.
+    In a gang, the supervisor counts the retries, so the Job's own limit must not apply.
     """
     if role.restarts_together:
         return INT32_MAX
@@ -135,7 +136,7 @@ def _failure_rules(topology: Topology, role: Role) -> list[dict[str, Any]]:
     """Return the rules of a Job's podFailurePolicy.
 
     The API server rejects a podFailurePolicy for pods with restartPolicy OnFailure. A workflow
-    restarts the whole job after any failure, so a preempted pod has to count as failed there.
+    restarts the whole job after any failure, so a preempted pod must count as failed there.
     """
     job, ignored = topology.job, IGNORE_DISRUPTION
     if placement.is_group(topology):
@@ -156,10 +157,10 @@ def _failure_rules(topology: Topology, role: Role) -> list[dict[str, Any]]:
 
 
 FEW = 3
-"""The Jobs of so few replicas are built one by one."""
+"""Up to this number of replicas, Jobs are built individually."""
 
 NO_NUMBER = -(10**15)
-"""No port or index has this number or one below it."""
+"""A placeholder: ports and indexes are always above this number."""
 
 _equal_fields = attrgetter(*({f.name for f in fields(Role)} - {"index", "env", "host_ports"}))
 
@@ -182,22 +183,22 @@ def workloads(topology: Topology) -> Iterator[tuple[Role, dict[str, Any]]]:
 
 
 def _form(role: Role) -> tuple[Any, ...]:
-    """Return what replicas whose Jobs are copies of one have in common."""
+    """Return the fields that must be equal in replicas whose Jobs are copies of one Job."""
     return *_equal_fields(role), [*role.env], [*role.host_ports]
 
 
 def _is_plain(value: Any) -> bool:
-    """Return whether a variable is in its place whatever its value: that depends on references."""
+    """Return True if a value contains no references, so its variable's position is fixed."""
     return isinstance(value, str) and "$(" not in value.replace(INDEX, "")
 
 
 def _copies(
     topology: Topology, roles: Sequence[Role], varying: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the Job of each replica: that of a replica with made-up values, with its own instead.
+    """Yield the Job of each replica, a copy of one Job with the replica's values.
 
     Args:
-        topology: of the job.
+        topology: the job's topology.
         roles: the replicas.
         varying: the variables in which they differ.
     """
@@ -219,7 +220,7 @@ def _copies(
 
 
 def _slots(node: Any, numbers: Mapping[Any, int]) -> Any:
-    """Return which of some values are where in an object, in mappings like it; None if none is."""
+    """Return the positions of values in an object, as nested mappings to numbers; None if none."""
     if not isinstance(node, dict | list):
         return numbers.get(node)
     pairs = node.items() if isinstance(node, dict) else enumerate(node)
@@ -228,7 +229,7 @@ def _slots(node: Any, numbers: Mapping[Any, int]) -> Any:
 
 
 def _with(node: Any, slots: Any, values: Sequence[Any]) -> Any:
-    """Return a copy of an object with other values; what has no slots is not copied."""
+    """Return a copy of an object with new values in its slots; parts without slots are shared."""
     if isinstance(slots, int):
         return values[slots]
     copy = node.copy()
