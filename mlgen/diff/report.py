@@ -116,7 +116,7 @@ def _updated(
     if shown != differences:
         lines.append(PROGRAM)
     if owner := _stranger(old, new):
-        yield Entry((new,), "taken", (f"{_title(new)}: belongs to {owner}", *lines))
+        yield Entry((new,), "taken", (f"{_title(new)}: {owner}", *lines))
     elif certain:
         heading = f"{_title(new)}: will be rejected by the API server: {_reasons(certain)}"
         yield Entry((new,), "rejected", (heading, *lines, _hint(new, certain)))
@@ -128,15 +128,15 @@ def _updated(
 
 
 def _stranger(old: Object, new: Object) -> str:
-    """Return whose an object is that has the name of a job's; "" if it is the job's own.
+    """Return the owner of an object with the name of a job's object; "" if the job owns it.
 
     The role `b-c` of a job `a` has the names of the role `c` of a job `a-b`.
     """
     before, after = (mapping_at(item["metadata"], "labels") for item in (old, new))
     if JOB in before:
         owner = str(before[JOB])
-        return "" if owner in (after.get(JOB), after.get(INSTANCE)) else f"the job {owner}"
-    return "no job of mlgen" if JOB in after and "uid" in old["metadata"] else ""
+        return "" if owner in (after.get(JOB), after.get(INSTANCE)) else f"belongs to the job {owner}"
+    return "exists, but mlgen did not render it" if JOB in after and "uid" in old["metadata"] else ""
 
 
 def _is_program(item: Object, change: Change) -> bool:
@@ -219,8 +219,9 @@ def _summary(entries: Sequence[Entry]) -> str:
     for entry in entries:
         counts[entry.verdict] = counts.get(entry.verdict, 0) + len(entry.objects)
     if "taken" in counts:
-        names = f"{counts['taken']} name{'s' if counts['taken'] > 1 else ''}"
-        return f"do not apply it: {names} would be taken from others; rename the job or its roles\n"
+        count = counts["taken"]
+        names = f"{count} name{'s' if count > 1 else ''}"
+        return f"do not apply: {names} already in use by other objects; rename the job or its roles\n"
     rejected = [item for entry in entries if entry.verdict == "rejected" for item in entry.objects]
     if not rejected:
         heading = "no change is certain to be" if "uncertain" in counts else "no change will be"

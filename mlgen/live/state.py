@@ -36,9 +36,9 @@ Phase = Literal["NotFound", "Suspended", "Pending", "Running", "Restarting", "Su
 ENDED = ("Succeeded", "Failed")
 
 STEPS = {
-    "Stopping": "waits for its pods to end",
-    "BackingOff": "starts again after a pause",
-    "Starting": "starts again",
+    "Stopping": "waiting for its pods to end",
+    "BackingOff": "restarts after a delay",
+    "Starting": "restarting",
 }
 """What a restart of the job does, by the phase of the supervisor (mlgen/runtime/decide.py)."""
 
@@ -325,7 +325,7 @@ def _phase(snapshot: Snapshot, record: status.State | None) -> tuple[Phase, floa
     if record and record.phase in STEPS:
         phase, message = "Restarting", f"{status.why(record)}; {STEPS[record.phase]}"
     elif present and all(is_suspended(each) for each in present) and not _is_held(snapshot):
-        return "Suspended", 0.0, "the job is suspended: runPolicy.suspend, or a queue", 0
+        return "Suspended", 0.0, "suspended by runPolicy.suspend or a queue", 0
     elif any(each["status"].get(key) for each in present for key in ("ready", "succeeded")):
         phase, message = "Running", ""
     elif record and snapshot.seen.status.get("Restarting", "").startswith("True "):
@@ -510,7 +510,7 @@ def waits_for(waits: Sequence[Wait], there: Mapping[bool, Replicas]) -> str:
     if not missing:
         # They exist; the name spreads through DNS, or nothing listens on the port yet.
         names = dict.fromkeys(map(_port, waits))
-        return f"waits for {', '.join(names)}, whose pods exist"
+        return f"waits for {', '.join(names)} (the pods exist)"
     more = f" and {len(missing) - MAX_PEERS} more" if len(missing) > MAX_PEERS else ""
     shown = ", ".join(missing[:MAX_PEERS])
     return f"waits for {len(missing)} of {len(dict(peers))} peers: {shown}{more}"

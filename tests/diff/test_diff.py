@@ -371,9 +371,9 @@ def test_objects_that_belong_to_others_are_named(kubectl, tmp_path):
     assert (3, "") == (result.exit_code, result.stderr)
     headings = [line for line in result.stdout.splitlines() if not line.startswith(" ")]
     assert headings == [
-        "Service a-b: belongs to no job of mlgen",
+        "Service a-b: exists, but mlgen did not render it",
         "Job a-b-c: belongs to the job a",
-        "do not apply it: 2 names would be taken from others; rename the job or its roles",
+        "do not apply: 2 names already in use by other objects; rename the job or its roles",
     ]
 
 

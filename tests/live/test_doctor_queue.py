@@ -65,8 +65,8 @@ def test_a_queue_that_is_active(doctor):
     ("found", "row"),
     [
         ([cluster_queue("False")], f"warning {SHARED} is not active: stopped by its admin"),
-        (FORBIDDEN, f"note {SHARED} cannot be read with your rights"),
-        ([], f"missing {SHARED} not found; LocalQueue research names it"),
+        (FORBIDDEN, f"note {SHARED} you are not allowed to read it"),
+        ([], f"missing {SHARED} not found; LocalQueue research refers to it"),
     ],
 )
 def test_a_queue_that_admits_nothing(found, row, doctor):
@@ -76,7 +76,7 @@ def test_a_queue_that_admits_nothing(found, row, doctor):
 def test_a_queue_named_default_takes_jobs_away(doctor):
     queues = [local_queue("research"), local_queue("default")]
 
-    assert doctor(localqueues=queues)[0].startswith("missing LocalQueue default it takes the job")
+    assert doctor(localqueues=queues)[0].startswith("missing LocalQueue default Kueue adds the job")
     assert doctor(JOB.replace("chief: {}, ", ""), localqueues=queues) == [f"ok {SHARED}"]
 
 

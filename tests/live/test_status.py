@@ -32,7 +32,7 @@ NOT_FOUND = (
 )
 
 STOPPING = (
-    "ddp: Restarting, ddp-rank-1-795jd exited with 137; waits for its pods to end,"
+    "ddp: Restarting, ddp-rank-1-795jd exited with 137; waiting for its pods to end,"
     " rank 0/3 ready, rank-1 Error: exit code 137"
 )
 
@@ -199,7 +199,7 @@ def test_a_job_that_starts_again_is_not_pending(cluster):
 
     (state,) = states("ddp")
 
-    assert ("Restarting", "starts again") == (state.phase, state.message)
+    assert ("Restarting", "restarting") == (state.phase, state.message)
 
 
 def test_a_finished_role_without_pods(cluster):
@@ -223,7 +223,7 @@ def test_only_some_of_many_stuck_pods_are_listed(cluster):
 @pytest.mark.parametrize(
     ("hosts", "port", "started", "line"),
     [
-        (Hosts("mix-ps-", 2, ".mix"), 2222, False, "waits for port 2222 of ps, whose pods exist"),
+        (Hosts("mix-ps-", 2, ".mix"), 2222, False, "waits for port 2222 of ps (the pods exist)"),
         (Hosts("mix-ps-", 9, ".mix"), None, False, "waits for 7 of 9 peers: ps-2, ps-3, ps-4 and"),
         (Hosts("mix-ps-", 1, ".mix"), None, True, "waits for 1 of 1 peers: ps-0"),
     ],
