@@ -116,7 +116,7 @@ def _updated(
     if shown != differences:
         lines.append(PROGRAM)
     if owner := _stranger(old, new):
-        yield Entry((new,), "taken", (f"{_title(new)}: belongs to {owner}", *lines))
+        yield Entry((new,), "taken", (f"{_title(new)}: {owner}", *lines))
     elif certain:
         heading = f"{_title(new)}: will be rejected by the API server: {_reasons(certain)}"
         yield Entry((new,), "rejected", (heading, *lines, _hint(new, certain)))
@@ -128,7 +128,7 @@ def _updated(
 
 
 def _stranger(old: Object, new: Object) -> str:
-    """Return whose an object is that has the name of a job's; "" if it is the job's own.
+    """Return the owner of an object with the name of a job's object; "" if the job owns it.
 
     The role `b-c` of a job `a` has the names of the role `c` of a job `a-b`.
     """

@@ -510,7 +510,7 @@ def waits_for(waits: Sequence[Wait], there: Mapping[bool, Replicas]) -> str:
     if not missing:
         # They exist; the name spreads through DNS, or nothing listens on the port yet.
         names = dict.fromkeys(map(_port, waits))
-        return f"waits for {', '.join(names)}, whose pods exist"
+        return f"waits for {', '.join(names)} (the pods exist)"
     more = f" and {len(missing) - MAX_PEERS} more" if len(missing) > MAX_PEERS else ""
     shown = ", ".join(missing[:MAX_PEERS])
     return f"waits for {len(missing)} of {len(dict(peers))} peers: {shown}{more}"

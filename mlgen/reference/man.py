@@ -7,7 +7,7 @@ has `\` and `-` escaped, so that they are copied as they are shown.
 
 import inspect
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from textwrap import wrap
 
 import click
@@ -32,8 +32,8 @@ class Manual:
         paragraphs: the others; one with line breaks keeps its lines.
         examples: commands, one per line; "" if there are none.
         options: each as it is written, and its help.
-        shared: those of its options that several commands share, by name in `commands.json`.
         commands: its subcommands.
+        shared: the options that it shares with other commands, by name in `commands.json`.
     """
 
     name: str
@@ -42,8 +42,8 @@ class Manual:
     paragraphs: tuple[str, ...]
     examples: str
     options: tuple[tuple[str, str], ...]
-    shared: Mapping[str, tuple[str, str]]
     commands: tuple["Manual", ...]
+    shared: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     @property
     def own_options(self) -> tuple[tuple[str, str], ...]:
@@ -91,8 +91,8 @@ def manual(command: click.Command, context: click.Context) -> Manual:
         paragraphs=tuple(text for text in rest if not text.startswith(EXAMPLES)),
         examples="\n".join(map(inspect.cleandoc, examples)),
         options=tuple(record for _, record in records),
-        shared=dict(_shared(name, records)),
         commands=tuple(_subcommands(command, context)),
+        shared=dict(_shared(name, records)),
     )
 
 

@@ -14,7 +14,7 @@ from mlgen.cli import COMMANDS, FILES, GROUPS, main
 
 IMPERATIVES = {
     "Add", "Color", "Compare", "Delete", "Ignore", "Omit", "Override", "Overwrite", "Print",
-    "Refuse", "Render", "Retry", "Run", "Select", "Set", "Show", "Start", "Target", "Use", "Wait",
+    "Reject", "Render", "Retry", "Run", "Select", "Set", "Show", "Start", "Target", "Use", "Wait",
     "Write",
 }  # fmt: skip
 """The verbs with which the help of an option starts."""

@@ -223,7 +223,7 @@ def test_only_some_of_many_stuck_pods_are_listed(cluster):
 @pytest.mark.parametrize(
     ("hosts", "port", "started", "line"),
     [
-        (Hosts("mix-ps-", 2, ".mix"), 2222, False, "waits for port 2222 of ps, whose pods exist"),
+        (Hosts("mix-ps-", 2, ".mix"), 2222, False, "waits for port 2222 of ps (the pods exist)"),
         (Hosts("mix-ps-", 9, ".mix"), None, False, "waits for 7 of 9 peers: ps-2, ps-3, ps-4 and"),
         (Hosts("mix-ps-", 1, ".mix"), None, True, "waits for 1 of 1 peers: ps-0"),
     ],

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import click
 from click import unstyle
@@ -60,9 +61,11 @@ def _formats():
     }
     printed = {}
     for name, words in options.items():
-        with CliRunner().isolated_filesystem():
-            Path("job.yaml").write_text(example.files["job.yaml"])
-            printed[name] = CliRunner().invoke(main, ["validate", *words, "job.yaml"]).output
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "job.yaml"
+            path.write_text(example.files["job.yaml"])
+            output = CliRunner().invoke(main, ["validate", *words, str(path)]).output
+            printed[name] = output.replace(str(path), path.name)
     return {"yaml": example.files["job.yaml"], **{n: unstyle(t) for n, t in printed.items()}}
 
 
