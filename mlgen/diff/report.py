@@ -158,7 +158,7 @@ def _reasons(refused: Sequence[tuple[str, Rule]]) -> str:
 def _hint(item: Object, certain: Sequence[tuple[str, Rule]]) -> str:
     """Return how to get a rejected change into the cluster."""
     if group_kind(item) == CLAIM:
-        return "use a PersistentVolumeClaim with another name: deleting this one may delete its data"
+        return "use another name: deleting this PersistentVolumeClaim may delete its data"
     hints = dict.fromkeys(rule.hint for _, rule in certain)
     if all(hints):
         return "; ".join(hints)

@@ -433,5 +433,6 @@ def test_missing_rights_are_an_error_at_once(cluster, run):
     assert (
         1,
         "",
-        f"kubectl failed: {error}; ask your administrator for permission, or use another context [kubectl]\n",
+        f"kubectl failed: {error}; ask your administrator for permission, or use another context"
+        " [kubectl]\n",
     ) == run("status", "ddp.yaml", "--watch")
