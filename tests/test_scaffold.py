@@ -130,7 +130,8 @@ def test_a_file_is_only_overwritten_by_force(run, tmp_path):
     result = run(*arguments)
 
     assert result.exit_code == 2
-    assert "job.yaml already exists; choose another file with --output, or add --force" in result.stderr
+    text = "job.yaml already exists; choose another file with --output, or add --force"
+    assert text in result.stderr
     assert (tmp_path / "job.yaml").read_text() == "mine\n"
     assert run(*arguments, "--force", "--quiet").stderr == ""
     assert list(tmp_path.iterdir()) == [tmp_path / "job.yaml"]

@@ -174,7 +174,8 @@ class Directory:
         if service is None and subdomain not in self.domains:
             name, hint = f"{host}{address.domain}", f"use the address {host}.{pods.subdomain[1]}"
             is_reached = dials or address.domain
-            return _unknown(name, "a Service with this name does not exist", hint) if is_reached else None
+            reason = "a Service with this name does not exist"
+            return _unknown(name, reason, hint) if is_reached else None
         if subdomain and subdomain != pods.subdomain[1]:
             return _unknown(f"{host}.{subdomain}", f"{host} does not have that subdomain")
         if svc == "svc" and namespace != (self.namespace or namespace):

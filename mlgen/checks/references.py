@@ -391,7 +391,7 @@ def far_reaching_rights(job: Objects) -> Iterator[Problem]:
     for item in job.of_kind("RoleBinding").values():
         if any(subject["name"] == DEFAULT for subject in item.get("subjects", [])):
             message = "grants its permissions to all pods that run as the ServiceAccount default"
-            hint = "remove it, so that mlgen creates a ServiceAccount for this role, or name another"
+            hint = "remove it, so that mlgen creates one for this role, or name another"
             yield _of_rights(item, ("serviceAccountName",), message, hint)
 
 

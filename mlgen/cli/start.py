@@ -43,7 +43,9 @@ def init(output: str, *, force: bool, schema: bool, **values: Any) -> None:
     from mlgen.scaffold import SCHEMA, Choices, editor_schema, job_file, job_name
 
     if output != "-" and Path(output).exists() and not force:
-        raise click.UsageError(f"{output} already exists; choose another file with --output, or add --force")
+        raise click.UsageError(
+            f"{output} already exists; choose another file with --output, or add --force"
+        )
     answers = _answers(values)
     has_schema = schema and output != "-"
     defaults: dict[str, Any] = {"replicas": 1, "gpus": 0, "name": job_name(answers["image"])}

@@ -128,15 +128,15 @@ def _updated(
 
 
 def _stranger(old: Object, new: Object) -> str:
-    """Return the owner of an object with the name of a job's object; "" if the job owns it.
+    """Return why the existing object is not the job's own; "" if it is.
 
     The role `b-c` of a job `a` has the names of the role `c` of a job `a-b`.
     """
     before, after = (mapping_at(item["metadata"], "labels") for item in (old, new))
     if JOB in before:
         owner = str(before[JOB])
-        return "" if owner in (after.get(JOB), after.get(INSTANCE)) else f"the job {owner}"
-    return "another application" if JOB in after and "uid" in old["metadata"] else ""
+        return "" if owner in (after.get(JOB), after.get(INSTANCE)) else f"belongs to job {owner}"
+    return "exists, but mlgen did not render it" if JOB in after and "uid" in old["metadata"] else ""
 
 
 def _is_program(item: Object, change: Change) -> bool:
@@ -158,7 +158,7 @@ def _reasons(refused: Sequence[tuple[str, Rule]]) -> str:
 def _hint(item: Object, certain: Sequence[tuple[str, Rule]]) -> str:
     """Return how to get a rejected change into the cluster."""
     if group_kind(item) == CLAIM:
-        return "use a PersistentVolumeClaim with another name: deleting this one may delete its data"
+        return "use another name: deleting this PersistentVolumeClaim may delete its data"
     hints = dict.fromkeys(rule.hint for _, rule in certain)
     if all(hints):
         return "; ".join(hints)

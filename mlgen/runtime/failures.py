@@ -230,7 +230,8 @@ def _obstacles(
         crashes = reason == "CrashLoopBackOff" and item.kind == "StatefulSet"  # Jobs have a limit
         if plan.crashes and crashes and restarts >= plan.crashes:
             code = last_end(each).get("exitCode", 0)
-            yield code or 1, reason, f"crashed {restarts} times, most recently with exit code {code}", "crashes"
+            text = f"crashed {restarts} times, last exit code {code}"
+            yield code or 1, reason, text, "crashes"
         if plan.image_seconds and reason in NO_START and waited >= plan.image_seconds:
             what = f"cannot pull {each['image']}" if "Image" in reason else f"has a {reason}"
             text = f"{what} for {waited:.0f} s"
@@ -238,5 +239,5 @@ def _obstacles(
     # The kubelet mounts volumes before that (pkg/kubelet/kubelet.go, SyncPod).
     mounted = condition(pod, "PodReadyToStartContainers", "False")
     if plan.image_seconds and mounted and not gate and waited >= plan.image_seconds:
-        text = f"could not mount its volumes or set up its network for {waited:.0f} s; see its events"
+        text = f"could not mount volumes or set up its network for {waited:.0f} s; see its events"
         yield 1, "PodNotReadyToStart", text, "imagePullSeconds"

@@ -7,7 +7,7 @@
 #   MLGEN_CONTAINER  container in these pods that must have started
 #   MLGEN_TIMEOUT    seconds to wait; not set: as long as it takes
 #
-# Reports the pods that are missing: at first, on every change, and at least once a minute.
+# Reports the missing pods at first, on every change, and at least once a minute.
 # Exits with 75 (EX_TEMPFAIL in sysexits.h) on timeout.
 set -uf
 

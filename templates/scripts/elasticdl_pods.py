@@ -1,10 +1,10 @@
-"""What an ElasticDL master adds to its parameter servers and workers, as its --cluster_spec.
+"""Adapts the pods that an ElasticDL master creates, as its --cluster_spec.
 
 Parameter servers look every 30 seconds for the pod elasticdl-<job>-master, and stop when it has
 ended or does not exist (elasticdl/python/ps/parameter_server.py, elasticdl/go/cmd/elasticdl_ps).
-The pod of a Job has another name. So there is a second pod, of that name, which is never scheduled,
-and ends when the master ends. It belongs to the master's pod, and what the master creates belongs
-to it, so that all of it is deleted with the job.
+The pod of a Job has another name. So this creates a second pod with that name, which is never
+scheduled and ends when the master ends. The master's pod owns it, and it owns the pods that the
+master creates, so all of them are deleted with the job.
 
 Runs in the image of the user: Python 3.5 and later, with the package `kubernetes`.
 """
@@ -19,7 +19,7 @@ from kubernetes import client
 NAMESPACE, POD = os.environ["MY_POD_NAMESPACE"], os.environ["MY_POD_NAME"]
 CONFLICT, NOT_FOUND = 409, 404
 
-SMALL = {"cpu": "1m", "memory": "1Mi"}  # a quota may ask for amounts
+SMALL = {"cpu": "1m", "memory": "1Mi"}  # a quota may require amounts
 CONFINED = {
     "runAsNonRoot": True,
     "runAsUser": 65534,
@@ -30,7 +30,7 @@ CONFINED = {
 
 
 class Cluster:
-    """The pods that the master creates; its methods are those that ElasticDL calls."""
+    """The hooks that ElasticDL calls for each pod and Service that it creates."""
 
     def __init__(self) -> None:
         self.api = client.CoreV1Api()
@@ -56,9 +56,9 @@ class Cluster:
         }
 
     def start(self) -> None:
-        """Create the pod; that of an earlier master goes first, with what belongs to it."""
+        """Create the pod, after deleting the pod of an earlier master and its dependents."""
         while not self._created():
-            print("waiting until the pods of an earlier master are gone", flush=True)
+            print("waiting for the pods of an earlier master to terminate", flush=True)
             time.sleep(2)
         atexit.register(self._end)
 
@@ -82,13 +82,13 @@ class Cluster:
         self.api.patch_namespaced_pod_status(self.name, NAMESPACE, body)
 
     def with_pod(self, pod: client.V1Pod) -> client.V1Pod:
-        """Give a parameter server the account with which it may look for the master."""
+        """Set the ServiceAccount that allows a parameter server to look up the master."""
         if re.search(r"-ps-\d+$", pod.metadata.name):
             pod.spec.service_account_name = self.account
         return pod
 
     def with_service(self, service: client.V1Service) -> client.V1Service:
-        """Return a Service of the master as it is."""
+        """Return the Service unchanged."""
         return service
 
 

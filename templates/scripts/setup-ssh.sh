@@ -1,13 +1,13 @@
 #!/bin/sh
-# Creates the .ssh directory of the image's user. The keys are copied instead of mounted, because
+# Creates the .ssh directory of the image's user. Copies the keys instead of mounting them, because
 # ssh rejects a private key that others can read, and only the owner of a file can change its mode.
 #
 #   MLGEN_SSH_FOLDER    the .ssh directory
 #   MLGEN_SSH_ATTEMPTS  attempts of ssh to connect, one per second
-#   MLGEN_SSH_PORT      port on which ssh connects to the workers; without it, that of the image's
-#                       own configuration
+#   MLGEN_SSH_PORT      port on which ssh connects to the workers; not set: the port in the image's
+#                       ssh configuration
 #   MLGEN_SSHD_PORT     port of an sshd that reads the sshd_config of this directory
-#   MLGEN_SSH_HOSTS     pattern of the hosts whose sshd does; without it, only the image knows the
+#   MLGEN_SSH_HOSTS     pattern of the hosts that run this sshd; not set: the image provides the
 #                       host keys of the workers
 set -eu
 umask 077
@@ -16,7 +16,7 @@ cat /mlgen/ssh/id_rsa >id_rsa
 cat /mlgen/ssh/id_rsa.pub >id_rsa.pub
 cat /mlgen/ssh/id_rsa.pub >authorized_keys
 
-# The sshd_config below makes the job's own key the host key, so that is the one to accept.
+# The sshd_config below uses the job's own key as the host key, so ssh accepts this key.
 : >known_hosts
 while read -r key || [ -n "$key" ]; do
   printf '* %s\n' "$key" >>known_hosts

@@ -11,7 +11,7 @@
 set -u
 keys=/mlgen/git
 
-# git rejects a directory that another user owns, and the volume belongs to the pod. The transport
+# git rejects a directory that another user owns, such as the volume. The transport
 # "ext" runs the command in a URL.
 export GIT_CONFIG_COUNT=3 GIT_TERMINAL_PROMPT=0
 export GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0='*'
@@ -31,9 +31,9 @@ if [ -f "$keys/ssh-privatekey" ]; then
 fi
 
 cd "$MLGEN_FOLDER" || exit
-# The pod's init containers run again when its node restarts. By then, the training container, which
-# does not have the keys, may have written hooks and a configuration. So only the index remains of
-# an earlier run: it lists the files to replace.
+# Init containers run again when the node restarts. By then, the training container, which
+# does not have the keys, may have written hooks and a configuration. So this keeps only the index
+# of the earlier run, which lists the files to replace.
 index=.mlgen-index
 rm -rf "$index" || exit
 [ ! -f .git/index ] || mv .git/index "$index" || exit

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Waits until every peer is reachable, and reports those that are not: at first, when one more is
-# reachable, but not more than once in five seconds, and at least once a minute.
+# Waits until every peer is reachable. Reports the missing peers at first, when one more becomes
+# reachable (at most once in five seconds), and at least once a minute.
 #
 #   MLGEN_PEERS    host:port must accept connections, host must resolve; host-[0-3].x is four hosts
-#   MLGEN_SELF     own host name, without a domain, if it is a peer with a port; only its name counts
+#   MLGEN_SELF     own host name without a domain; as a peer, it must only resolve
 #   MLGEN_TIMEOUT  seconds to wait, then exits with 75 (EX_TEMPFAIL); not set: as long as it takes
 set -uf
 
@@ -18,7 +18,7 @@ expand() {  # PEER: prints it, or every host of a range
   esac
 }
 
-# nc resolves names through libc, as the program will; nslookup of busybox finds no short names.
+# nc resolves names through libc, as the program does; busybox nslookup finds no short names.
 reached() {  # PEER
   case $1 in
     *:*) nc -z -w 2 "${1%:*}" "${1##*:}" >/dev/null 2>&1 ;;
@@ -60,7 +60,7 @@ command -v nc >/dev/null || {
 }
 start=$(date +%s) missing='' told='' total=0
 for peer in $(for each in $MLGEN_PEERS; do expand "$each"; done); do
-  # This replica listens only after the wait, but a program may dial its own name at startup.
+  # This replica listens only after the wait, but a program may connect to its own name at startup.
   [ "${peer%%[.:]*}" != "${MLGEN_SELF-}" ] || peer=${peer%:*}
   missing="$missing $peer" total=$((total + 1))
 done
@@ -69,7 +69,7 @@ while [ -n "$missing" ]; do
   now=$(date +%s) all='' pending=$missing missing=''
   if is_over || is_due; then all=yes; fi
   for peer in $pending; do
-    # One that is missing is reason enough to wait; all are tried only to be reported. A name that
+    # One missing peer is enough to wait; try all peers only for a report. A name that
     # does not resolve costs DNS several queries, and thousands of replicas may wait for it.
     if { [ -n "$missing" ] && [ -z "$all" ]; } || ! reached "$peer"; then
       missing="$missing $peer"

@@ -364,7 +364,7 @@ def test_an_input_is_not_overwritten(command, tmp_path):
 
 def test_only_jobs_refuses_every_other_object():
     text = (ROOT / GOOD).read_text()
-    expected = "kind: expected a job, got Secret; remove it: with --only-jobs, no other object"
+    expected = "kind: expected a job, got Secret; remove it: --only-jobs rejects all other objects"
 
     for command in ("render", "validate"):
         status, out, err = run(command, "-", "--only-jobs", stdin=text + SECRET)
@@ -392,7 +392,7 @@ def test_no_supervisor_omits_the_supervisor_and_warns_about_remaining_pods():
     assert (0, "") == (supervised[0], supervised[2])
     assert "mnist-supervisor" in names
     assert "supervis" not in bare[1]
-    assert "warning: spec.runPolicy.cleanPodPolicy: without a supervisor, ps, worker" in bare[2]
+    assert "warning: spec.runPolicy.cleanPodPolicy: without the supervisor, ps, worker" in bare[2]
 
 
 def test_a_suspended_job_has_a_suspended_supervisor():

@@ -671,6 +671,6 @@ def test_a_crash_looping_server_ends_training(workflows):
 
     code, message = workflows.only_attempt("crash")
     assert code == "3"
-    assert "crash-server-0 crashed 2 times, most recently with exit code 3" in message
+    assert "crash-server-0 crashed 2 times, last exit code 3" in message
     assert "CrashLoopBackOff" in workflows.recorded("crash")["Failed"]
     workflows.namespace.until("no pod runs", lambda: not workflows.active("crash"))

@@ -229,7 +229,10 @@ def test_the_number_of_pods_is_the_number_of_replicas(job, replicas):
         (
             {"completionMode": "NonIndexed", "parallelism": 2},
             "parallelism",
-            "without completions, JobSet requires one successful pod; mlgen requires all pods to succeed",
+            (
+                "without completions, JobSet requires one successful pod;"
+                " mlgen requires all pods to succeed"
+            ),
         ),
         (
             {"podReplacementPolicy": "TerminatingOrFailed"},
@@ -372,7 +375,8 @@ def test_failjob_with_a_limit_per_index_is_a_warning():
     policy = {"rules": [on_exit("FailJob", 1)]}
     resource = jobset(replicated(job={"podFailurePolicy": policy, "backoffLimitPerIndex": 1}))
 
-    assert messages(resource) == ["with mlgen and backoffLimitPerIndex, FailJob fails only the index"]
+    message = "with mlgen and backoffLimitPerIndex, FailJob fails only the index"
+    assert messages(resource) == [message]
 
 
 @pytest.mark.parametrize(
@@ -631,7 +635,10 @@ def test_any_job_decides_but_the_others_may_fail():
     assert warnings == [
         (
             "spec.successPolicy.operator",
-            "JobSet fails with the first Job that fails; mlgen fails when all of these Jobs have failed",
+            (
+                "JobSet fails with the first Job that fails;"
+                " mlgen fails when all of these Jobs have failed"
+            ),
         )
     ]
 
@@ -804,7 +811,10 @@ def test_the_subdomain_of_the_set_is_no_difference():
 
 @pytest.mark.parametrize(
     ("version", "expected"),
-    [("v1alpha1", ["mlgen sets the subdomain of the pods to llm, not llm-worker"]), ("v1alpha2", [])],
+    [
+        ("v1alpha1", ["mlgen sets the subdomain of the pods to llm, not llm-worker"]),
+        ("v1alpha2", []),
+    ],
 )
 def test_addresses_in_the_form_of_v1alpha1_are_a_warning(version, expected):
     container = {"args": ["llm-worker-0-0.llm-worker"]}

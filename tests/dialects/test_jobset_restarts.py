@@ -274,14 +274,17 @@ def test_a_job_with_retries_keeps_them_among_others_that_restart_together():
             failing(job(replicas=2), rules=[rule(ALONE)]),
             "failurePolicy.rules[0]",
             (
-                "JobSet recreates all pods of a failed Job; mlgen replaces up to 3 failed pods of worker"
-                " one by one"
+                "JobSet recreates all pods of a failed Job;"
+                " mlgen replaces up to 3 failed pods of worker one by one"
             ),
         ),
         (
             failing(job(rules=[on_exit("FailJob", 1)], limit=2)),
             "replicatedJobs[0].template.spec.backoffLimit",
-            "JobSet first replaces 2 failed pods of worker; mlgen restarts all Jobs after each failure",
+            (
+                "JobSet first replaces 2 failed pods of worker;"
+                " mlgen restarts all Jobs after each failure"
+            ),
         ),
         (
             failing(job(limit=None)),

@@ -157,7 +157,8 @@ def test_a_claim_that_a_time_to_live_would_delete_is_a_warning():
         text for _, text, _ in warnings_of(task(), volumes=volumes, ttlSecondsAfterFinished=9)
     ]
 
-    assert "Volcano deletes the PersistentVolumeClaim 9 s after the job ends; mlgen keeps it" in messages
+    message = "Volcano deletes the PersistentVolumeClaim 9 s after the job ends; mlgen keeps it"
+    assert message in messages
 
 
 # Plugins
@@ -993,8 +994,9 @@ def test_a_guessed_decider_is_a_warning(tasks, spec, decider):
         "spec.tasks",
         f"Volcano ends the job when all tasks have finished; mlgen ends it when {decider} has",
         (
-            "add policies: [{event: TaskCompleted, action: CompleteJob}] to the task that determines"
-            " the outcome, or, if all tasks complete, pass --set 'spec.successPolicy={roles: [a, worker]}'"
+            "add policies: [{event: TaskCompleted, action: CompleteJob}] to the task that"
+            " determines the outcome, or, if all tasks complete, pass"
+            " --set 'spec.successPolicy={roles: [a, worker]}'"
         ),
     )
     assert (guess in warnings_of(*tasks, **spec)) == (decider is not None)

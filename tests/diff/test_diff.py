@@ -371,8 +371,8 @@ def test_objects_that_belong_to_others_are_named(kubectl, tmp_path):
     assert (3, "") == (result.exit_code, result.stderr)
     headings = [line for line in result.stdout.splitlines() if not line.startswith(" ")]
     assert headings == [
-        "Service a-b: belongs to another application",
-        "Job a-b-c: belongs to the job a",
+        "Service a-b: exists, but mlgen did not render it",
+        "Job a-b-c: belongs to job a",
         "do not apply it: 2 names already in use by others; rename the job or its roles",
     ]
 

@@ -253,8 +253,8 @@ def test_defaults_of_a_site_are_in_no_link(app):
 
     assert (1, "") == (code, out)
     assert err == (
-        "../mlgen.toml:1:1: is a symbolic link, which mlgen does not follow; replace it by the file that it"
-        " leads to [unreadable]\n"
+        "../mlgen.toml:1:1: is a symbolic link, which mlgen does not follow; replace it with the"
+        " file that it points to [unreadable]\n"
     )
 
 

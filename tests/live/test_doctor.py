@@ -71,7 +71,7 @@ def test_everything_is_there(healthy, run, snapshot):  # noqa: ARG001
 @pytest.mark.parametrize(
     ("served", "status", "row"),
     [
-        (["podgroups.scheduling.k8s.io"], 0, "enabled in the API server; the scheduler also needs it"),
+        (["podgroups.scheduling.k8s.io"], 0, "enabled in the API server; the scheduler also"),
         ([], 1, "the cluster does not serve podgroups.scheduling.k8s.io, for PodGroup mnist: --"),
     ],
 )
@@ -259,7 +259,8 @@ def test_rights_that_the_role_of_the_job_grants(healthy, run):
 def test_rights_to_look_at_a_job(healthy, run):
     healthy.refused = {"list pods"}
 
-    assert "you cannot list pods, which mlgen status and logs require" in run("doctor", "needs.yaml")[1]
+    text = "you cannot list pods, which mlgen status and logs require"
+    assert text in run("doctor", "needs.yaml")[1]
 
 
 def test_without_files_it_looks_at_this_machine(healthy, run, monkeypatch, tmp_path, snapshot):  # noqa: ARG001

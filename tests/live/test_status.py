@@ -430,8 +430,6 @@ def test_missing_rights_are_an_error_at_once(cluster, run):
     error = 'Error from server (Forbidden): pods is forbidden: User "a" cannot list "pods"'
     cluster.answers["get jobs"] = Outcome(1, "", error)
 
-    assert (
-        1,
-        "",
-        f"kubectl failed: {error}; ask your administrator for permission, or use another context [kubectl]\n",
-    ) == run("status", "ddp.yaml", "--watch")
+    hint = "ask your administrator for permission, or use another context"
+    message = f"kubectl failed: {error}; {hint} [kubectl]\n"
+    assert run("status", "ddp.yaml", "--watch") == (1, "", message)

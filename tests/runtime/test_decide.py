@@ -296,7 +296,7 @@ BOUND = "; limit: runPolicy.giveUpAfter."
 OBSTACLES = {
     "crashes": (
         pod("ps-0", "mnist-ps", waiting="CrashLoopBackOff", restarts=5, last=3),
-        "ps-0 crashed 5 times, most recently with exit code 3",
+        "ps-0 crashed 5 times, last exit code 3",
     ),
     "imagePullSeconds": (
         pod(phase="Pending", waiting="ErrImagePull", conditions={"Ready": "False"}),
@@ -312,7 +312,7 @@ OBSTACLES = {
             waiting="ContainerCreating",
             conditions={"PodScheduled": "True", "PodReadyToStartContainers": "False"},
         ),
-        "w-0 could not mount its volumes or set up its network for 60 s; see its events",
+        "w-0 could not mount volumes or set up its network for 60 s; see its events",
     ),
     "pendingSeconds": (
         pod(phase="Pending", empty=True, conditions={"PodScheduled": "False"}),
