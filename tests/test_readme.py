@@ -1,7 +1,7 @@
 """The README is accurate and short. Its job file and commands run in tests/docs."""
 
 import pytest
-from pages import blocks
+from pages import DOCS, blocks
 from support import ROOT
 
 from mlgen.cli import COMMANDS
@@ -25,3 +25,12 @@ def test_every_command_of_mlgen_is_in_the_readme(name):
 
 def test_the_readme_is_short():
     assert len(README.read_text().splitlines()) <= 160
+
+
+def test_the_first_job_is_the_one_of_the_first_tutorial():
+    pages = (README, DOCS / "tutorials/laptop.md")
+    jobs = [
+        next(block.text for block in blocks(page) if block.title == "job.yaml") for page in pages
+    ]
+
+    assert jobs[0] == jobs[1]
