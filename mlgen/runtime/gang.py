@@ -33,11 +33,11 @@ DISRUPTED = 143
 QUEUE = "kueue.x-k8s.io/queue-name"
 
 SETTLE_SECONDS = 5.0
-"""For so long the gang may go on after a failure."""
+"""Seconds that the gang may continue after a failure."""
 
 
 def advance(plan: Plan, seen: Seen, state: State, now: float) -> State:
-    """Return the state of a gang that follows from what is observed."""
+    """Return the state of a gang that follows from the observed objects."""
     step = {"Stopping": _stopping, "BackingOff": _backing_off}.get(state.phase, _running)
     return step(plan, seen, state, now)
 
