@@ -74,7 +74,7 @@ def exit_code(state: State) -> int:
 def _watched(plan: Plan, seen: Seen, state: State, now: float) -> State:
     """Return the state of a running attempt, with data that is lost when it fails.
 
-    That is the time since when all replicas run, and the exit of a container that restarted in place:
+    These are the time since when all replicas run, and the exit of a container restarted in place:
     its pod is deleted when its Job fails.
     """
     every = [pod for _, pod in pods_of(plan.workloads, seen)]

@@ -115,7 +115,7 @@ def seconds(timestamp: str) -> float:
 
 
 def volume_of(observed: Object) -> str:
-    """Return the job that owns a ConfigMap named like a status, as a volume; "" if it is a status."""
+    """Return the job that uses a ConfigMap as a volume; "" if it is the ConfigMap of a status."""
     return str((observed["metadata"].get("labels") or {}).get(JOB, ""))
 
 
