@@ -26,7 +26,7 @@ OWN_STATUS = (
 )
 """Parts of a text with which a shell may report another status than that of its last command."""
 
-OTHERWISE = "restart after any failure instead: restartPolicy: OnFailure, or a policy without codes"
+OTHERWISE = "write restartPolicy: OnFailure, or a policy without exit codes"
 """The fix in a custom resource, whose operator may have other fields."""
 
 
