@@ -149,7 +149,7 @@ def judged(plan: Plan, state: State, now: float) -> State:
         row = state.quick + 1 if cause.code == state.quick_code else 1
         state = replace(state, quick=row if cause.quick else 0, quick_code=cause.code)
     if plan.start_failures and state.quick >= plan.start_failures:
-        text += f" {state.quick} times in a row, each time within {plan.start_seconds} s"
+        text += f", {state.quick} times in a row, each within {plan.start_seconds} s of its start"
         text += " (runPolicy.giveUpAfter.startFailures)"
         return ended(state, now, code, "StartFailed", text)
     if state.spent >= plan.backoff_limit:
