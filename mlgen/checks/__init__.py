@@ -154,7 +154,7 @@ def invalid_names(objects: Sequence[Object], kube_version: KubeVersion) -> Itera
 
 
 def _limited_names(item: Object) -> Iterator[tuple[str, str, int]]:
-    """Return the names of an object and of its pods: whose it is, the name, and its limit."""
+    """Return the names of an object and of its pods: the owner, the name, and the limit."""
     kind, name, spec = item["kind"], item["metadata"]["name"], item.get("spec", {})
     if kind == "StatefulSet":
         yield "StatefulSet", name, STATEFUL_SET_MAX

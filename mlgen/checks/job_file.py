@@ -106,7 +106,7 @@ def _candidates(item: Object, path: ValuePath) -> Iterator[tuple[ValuePath, Valu
 
 
 def _named(template: Object, steps: ValuePath) -> ValuePath:
-    """Return a path in which items of lists that merge have the value of their key as a step."""
+    """Return a path whose steps into merged lists are keys, not indexes."""
     named: list[str | int] = []
     value: Any = template
     for step in steps:

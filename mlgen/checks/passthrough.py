@@ -1,4 +1,4 @@
-"""Objects beside the jobs → warnings about those that look like jobs, which mlgen does not run."""
+"""Objects other than jobs → warnings about training kinds that mlgen does not run."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -24,7 +24,7 @@ class Trainings(NamedTuple):
 
 
 def trainings(document: Document) -> Trainings:
-    """Return what a document, which is none of a job, has for training."""
+    """Return the training kinds in a document that is not a job."""
     warnings: list[tuple[str, Problem]] = []
     defined: list[str] = []
     for path, item in items_of(document.data):

@@ -50,7 +50,7 @@ class Address(NamedTuple):
     port: str
 
     def ends(self, reader_indexes: Sequence[str] = ()) -> Sequence[str]:
-        """Return the first and the last host name; those of the replicas that read `$(…)`."""
+        """Return the first and the last host name; the index `$(…)` stands for `reader_indexes`."""
         if self.indexes.startswith("["):
             ends: Sequence[str] = self.indexes[1:-1].split("-")
         else:
@@ -142,7 +142,7 @@ class Directory:
         return bool(address.port) and address.prefix in self.names
 
     def problem(self, address: Address, text: Text) -> Problem | None:
-        """Return what is wrong with an address; None if all of its replicas can be reached.
+        """Return the problem of an address; None if all of its replicas can be reached.
 
         The message continues a sentence that begins with the place of the address. Its slot
         `{more}` is for the number of further addresses with the same problem.
@@ -157,7 +157,7 @@ class Directory:
         return next(filter(None, problems), None)
 
     def _of_host(self, host: str, address: Address, *, dials: bool) -> Problem | None:
-        """Return what is wrong with the address of one replica.
+        """Return the problem of the address of one replica; None if it can be reached.
 
         Args:
             host: its host name.
@@ -205,7 +205,7 @@ def _unknown(name: str, reason: str, hint: str = "name a replica that exists") -
 
 
 def _wrong_port(host: str, port: str, service: Object) -> Problem | None:
-    """Return what is wrong if the Service of a replica does not forward a port, if there is one.
+    """Return a problem if the replica's own Service does not forward a port.
 
     A headless Service has no ports, and leads to every port of its pods, declared or not.
     """

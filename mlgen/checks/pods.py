@@ -52,7 +52,7 @@ def workloads(objects: Iterable[Object]) -> dict[str, Object]:
 
 
 class Located(NamedTuple):
-    """A problem of a job's objects, whose own path is that in the job file.
+    """A problem of a job's objects, with a path in the job file.
 
     Attributes:
         item: the object.
@@ -161,7 +161,7 @@ class Objects:
 
     @cached_property
     def distinct(self) -> Sequence[Object]:
-        """The objects, without those of all replicas but one of a role, if they are alike."""
+        """The objects, with only one of each role's identical replicas."""
         return one_of_each(self.items) if self.alike else self.items
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Objects of a job → what they name and do not bring: Secrets, claims, queues, a scheduler.
+"""Objects of a job → the objects that they require but do not include: Secrets, PVCs, queues.
 
 Without a Secret, ConfigMap or claim, pods do not start. Without a ServiceAccount or a class, the
 API server does not even accept them: see the admission plugins in kubernetes/plugin/pkg/admission.
@@ -66,11 +66,11 @@ class Prerequisite:
 
 
 _Use = tuple[str, Reference, bool]
-"""Who refers to an object, how, and whether it is a Secret for Git."""
+"""The owner and the use of a reference, and whether it is a Secret for Git."""
 
 
 def named(objects: Iterable[Object]) -> list[Prerequisite]:
-    """Return what the objects of a rendered job name, whether or not the manifests bring it.
+    """Return all references of a rendered job's objects, included in the manifests or not.
 
     Objects that are optional, or that every cluster has, are not listed.
     """
@@ -146,7 +146,7 @@ def _is_among(need: Prerequisite, together: Identities) -> bool:
 
 
 def _references(item: Object) -> Iterator[tuple[Reference, bool]]:
-    """Return what an object refers to, and whether it is a Secret for Git."""
+    """Return the references of an object, each with whether it is a Secret for Git."""
     spec = item.get("spec") or {}
     others: list[tuple[str, str | None]] = []
     if item["kind"] == "PodGroup":

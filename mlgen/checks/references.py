@@ -46,7 +46,7 @@ def broken_references(job: Objects) -> Iterator[Located]:
 
 
 def _unused(job: Objects, kind: str, used: Collection[Any], reason: str) -> Iterator[Located]:
-    """Report the objects of a kind whose names are not among those that are used."""
+    """Report the objects of a kind that are not used."""
     for name, item in job.of_kind(kind).items():
         if name not in used:
             yield broken(item, NAME, f"{reason} {title(item)}")
@@ -143,7 +143,7 @@ def _config_maps(job: Objects) -> Iterator[Located]:
 
 
 def _possible_references(pods: Pods) -> Iterator[tuple[ValuePath, Object, str]]:
-    """Return what may refer to a ConfigMap: its path, the mapping, and the field to look for."""
+    """Return the places that may refer to a ConfigMap: the path, the mapping, and the field."""
     for path, volume in pods.volumes():
         yield path, volume, "configMap"
         for number, source in enumerate(volume.get("projected", {}).get("sources", [])):
@@ -257,7 +257,7 @@ def _binding(job: Objects, item: Object, used: set[str | None]) -> Iterator[Loca
 
 
 PLAN = "plan.json"
-"""The file of a ConfigMap that tells the supervisor what to decide: mlgen/runtime/plan.py."""
+"""The file of a ConfigMap with the supervisor's instructions: mlgen/runtime/plan.py."""
 
 
 def _supervisor(job: Objects) -> Iterator[Located]:
@@ -273,7 +273,7 @@ def _supervisor(job: Objects) -> Iterator[Located]:
 
 
 def _wrong_in_plan(job: Objects, plan: dict[str, Any]) -> Iterator[str]:
-    """Return what a plan says otherwise than the objects."""
+    """Return the contradictions between a plan and the objects."""
     workloads = [(workload["kind"], workload["name"]) for workload in plan["workloads"]]
     named = [("ConfigMap", status_name(plan["job"])), *(("Job", name) for name in plan["deciding"])]
     named += [*workloads, *((kind, name) for kind, name in plan.get("objects", []))]
@@ -311,7 +311,7 @@ GANG: ValuePath = ("spec", "scheduling", "gang")
 
 
 def unschedulable_groups(job: Objects, kube_version: KubeVersion) -> Iterator[Located]:
-    """Return what keeps the scheduler from starting the pods of a job's PodGroup.
+    """Return the problems that keep the scheduler from starting the pods of a PodGroup.
 
     Args:
         job: its objects.

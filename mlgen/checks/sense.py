@@ -20,7 +20,7 @@ MIN_BYTES = 1 << 20
 """Container runtimes start no container with less memory than a few MiB."""
 
 NODE_DNS = ("ClusterFirst", "Default")
-"""DNS policies by which pods on the host network use the DNS servers of their node:
+"""DNS policies with which pods on the host network use the DNS servers of their node:
 https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#pod-s-dns-policy."""
 
 Doubts = Iterator[tuple[ValuePath | None, Problem]]
@@ -237,7 +237,7 @@ def _unreplaced_in_command(container: dict[str, Any]) -> Doubts:
 
 
 def _is_variable(name: str) -> bool:
-    """Return True if a name is that of a variable which Kubernetes does not define by itself."""
+    """Return True for the name of a variable that Kubernetes does not define automatically."""
     return bool(re.fullmatch(VARIABLE, name)) and not re.fullmatch(SERVICE, name)
 
 

@@ -68,7 +68,7 @@ class _Part:
 
 
 def verify(texts: Iterable[Text], kube_version: KubeVersion) -> list[str]:
-    """Return what to say of each job of a stream, if all of them pass the checks.
+    """Return a line for each job of a stream; raise if a job does not pass the checks.
 
     Args:
         texts: manifests, in any order, with any other objects among them.
@@ -105,7 +105,7 @@ def verify(texts: Iterable[Text], kube_version: KubeVersion) -> list[str]:
 def verify_documents(
     documents: Iterable[Document], kube_version: KubeVersion, collector: Collector
 ) -> list[str]:
-    """Return what to say of each job of a stream, whether or not it passes the checks.
+    """Return a line for each job of a stream, and report its problems.
 
     Args:
         documents: of the whole stream.
@@ -216,7 +216,7 @@ def _whereabouts(part: _Part) -> str:
 def _verified(
     name: str, parts: Sequence[_Part], kube_version: KubeVersion, collector: Collector
 ) -> str:
-    """Return what to say of one job, and report its problems.
+    """Return the line of one job, and report its problems.
 
     The checks rely on the shape of the objects, so they run only if no object is malformed.
     """

@@ -26,8 +26,8 @@ OWN_STATUS = (
 )
 """Parts of a script that can make its exit status differ from its last command's status."""
 
-OTHERWISE = "restart after any failure instead: restartPolicy: OnFailure, or a policy without codes"
-"""The hint for a custom resource, whose operator may have other fields."""
+OTHERWISE = "write restartPolicy: OnFailure, or a policy without exit codes"
+"""The fix in a custom resource, whose operator may have other fields."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A value of a wrong type, or a field at a wrong place → what to write instead."""
+"""A value of a wrong type, or a misplaced field → a hint with the fix."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -27,7 +27,7 @@ Places = list[tuple[str, str]]
 
 
 def for_field(name: str, kind: str, owner: str, root: str, version: KubeVersion | None) -> str:
-    """Return what to write instead of a field that an object does not have.
+    """Return the hint for an unknown field.
 
     Args:
         name: of the field.
@@ -55,7 +55,7 @@ def move(name: str, kind: str, owner: str, root: str, version: KubeVersion | Non
 
 
 def _near(kind: str, owner: str, root: str, version: KubeVersion | None) -> Places:
-    """Return the objects of a value that are next to one: around it, beside it, or in it."""
+    """Return the objects near an object: its parents, siblings and children."""
     kinds = {owner, *map(element, _fields(kind, version).values())}
     return [place for place in _places(root, version) if place[1] in kinds]
 
@@ -132,7 +132,7 @@ def for_scalar(kind: str, value: Any, text: str | None) -> str:
 
 
 def _object(kind: str, value: Any, version: KubeVersion | None) -> dict[str, Any] | None:
-    """Return the object that a scalar stands for, or None if that is not clear."""
+    """Return the object that a scalar probably means, or None."""
     if isinstance(value, str) and kind == "EnvVar" and "=" in value:
         return _variable(*value.split("=", 1))
     if isinstance(value, str) and kind == "EnvFromSource":

@@ -1,4 +1,4 @@
-"""Texts → the host names in them by which pods and Services are reached.
+"""Texts → the host names of pods and Services in them.
 
 DNS resolves `<pod>.<subdomain>[.<namespace>[.svc[.<domain>]]]` and
 `<Service>[.<namespace>[.svc[.<domain>]]]`:
@@ -44,7 +44,7 @@ def host_pattern(names: Iterable[str]) -> re.Pattern[str]:
 
 
 def names_service(match: re.Match[str], subdomain: str, namespace: str | None) -> bool:
-    """Return whether a host name is that of a Service, and not of a pod.
+    """Return whether a host name belongs to a Service, not to a pod.
 
     Args:
         match: of `host_pattern`.
@@ -59,7 +59,7 @@ def names_service(match: re.Match[str], subdomain: str, namespace: str | None) -
 
 
 def indexes(text: str, count: int) -> range:
-    """Return the indexes that an `index` of `host_pattern` stands for.
+    """Return the indexes that an `index` of `host_pattern` matches.
 
     Args:
         text: a number, a range, or a placeholder, which stands for all replicas.

@@ -79,7 +79,7 @@ def target_port(port: Mapping[str, Any]) -> Any:
 
 
 def subject_group(subject: Mapping[str, Any]) -> str:
-    """Return the API group of a binding's subject: that of RBAC for a User or Group."""
+    """Return the API group of a binding's subject: the RBAC group for a User or Group."""
     return "" if subject.get("kind") == "ServiceAccount" else "rbac.authorization.k8s.io"
 
 

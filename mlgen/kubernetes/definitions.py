@@ -64,5 +64,5 @@ def is_definition(kind: str) -> bool:
 
 
 def element(kind: str) -> str:
-    """Return the type of what is in a list or mapping, or the type itself: [[T]] → T."""
+    """Return the element type of a list or mapping, or the type itself: [[T]] → T."""
     return kind.strip("[]{}")

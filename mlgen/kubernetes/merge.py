@@ -27,7 +27,7 @@ KEYS = {
     "volumeMounts": "mountPath",
     "volumes": "name",
 }
-"""The field by which items of a list merge, by the name of the list."""
+"""The merge key of a list's items, by the name of the list."""
 
 DIRECTIVES = ("replace", "delete")
 """The values of `$patch`."""

@@ -1,4 +1,4 @@
-"""The resources of a pod: what the scheduler reserves for it, and the limit that it may reach.
+"""The resources of a pod: its effective requests and limits.
 
 https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#resource-sharing-within-containers
 """
@@ -21,7 +21,7 @@ SHARED = {"cpu", "memory", "ephemeral-storage"}
 
 
 def requests(pod: Mapping[str, Any]) -> Amounts:
-    """Return what the scheduler reserves for a pod, by resource.
+    """Return the amounts that the scheduler reserves for a pod, by resource.
 
     A resource without a request defaults to its limit.
 
@@ -35,7 +35,7 @@ def requests(pod: Mapping[str, Any]) -> Amounts:
 
 
 def limits(pod: Mapping[str, Any]) -> Amounts:
-    """Return what all containers of a pod may use together, by resource.
+    """Return the total limits of all containers of a pod, by resource.
 
     CPU, memory and storage are left out if a container that runs while the pod does has no limit
     for them; a device that a container has no limit for, it cannot use.

@@ -83,7 +83,7 @@ def of_pod(template: Mapping[str, Any]) -> Iterator[Reference]:
 
 
 def scheduler(template: Mapping[str, Any]) -> str | None:
-    """Return the name of the scheduler of a pod template, unless it is that of Kubernetes."""
+    """Return the name of a pod template's scheduler; None for Kubernetes' own."""
     name = template["spec"].get("schedulerName")
     return None if name == DEFAULT_SCHEDULER else name
 

@@ -1,4 +1,4 @@
-"""A value → what the API server rejects in it because of its structure.
+"""A value → the problems of its structure that the API server rejects.
 
 These are unknown and missing fields and wrong types, each for one version of Kubernetes. Types are
 as strict as the decoder of the API server (sigs.k8s.io/json, and UnmarshalJSON of Quantity and
@@ -46,9 +46,9 @@ def broken_structure(
     patch: bool = False,
     texts: Mapping[ValuePath, str] | None = None,
 ) -> Iterator[Problem]:
-    """Yield what the API server rejects in a value because of its structure.
+    """Yield the problems of a value's structure that the API server rejects.
 
-    Null fields are passed over, because the API server drops them.
+    Null fields are ignored, because the API server drops them.
 
     Args:
         kind: a definition or another type: `PodTemplateSpec`, `Job`, `[Toleration]`.

@@ -1,4 +1,4 @@
-"""Containers that run beside another one and do not end by themselves: proxies, log shippers.
+"""Sidecars, which run until they are stopped: proxies, log shippers.
 
 A pod of a Job completes when all of its containers have ended. Kubernetes stops a container that it
 knows as a sidecar, an init container with `restartPolicy: Always`, when the others have ended:
@@ -29,7 +29,7 @@ ROLES = re.compile(
     r"(^|[-_])(agent|collector|daemon|dashboard|exporter|forwarder|log|logger|logging|logs|metrics"
     r"|monitor|monitoring|proxy|server|shipper|sidecar|watcher|ui)([-_]|$)"
 )
-"""Words in a name by which a container probably does not end by itself."""
+"""Words in the name of a container that probably runs until it is stopped."""
 
 
 def is_sidecar(container: Mapping[str, Any]) -> bool:

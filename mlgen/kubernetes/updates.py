@@ -230,7 +230,7 @@ def _is_scaled_unevenly(update: Update) -> bool:
 
 
 def _new_cluster_ip(update: Update, *, known: bool) -> bool:
-    """Return whether a Service asks for a clusterIP that differs from its own.
+    """Return whether a Service requests a clusterIP that differs from its current one.
 
     An ExternalName has none. Which address is allocated is not known from a file.
 

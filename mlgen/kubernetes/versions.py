@@ -1,4 +1,4 @@
-"""The supported versions of Kubernetes, and those in which a feature was added."""
+"""The supported versions of Kubernetes, and the versions that added a feature."""
 
 import re
 from typing import NamedTuple

@@ -39,7 +39,7 @@ log_line = partial(print, flush=True)
 
 
 def message(answer: str) -> str:
-    """Return what the Status in an answer says; another answer is returned as it is."""
+    """Return the message of a Status response; the first 1,000 characters of any other response."""
     try:
         return str(json.loads(answer)["message"])
     except (ValueError, TypeError, KeyError):
@@ -92,7 +92,7 @@ class Api:
         return self._request("GET", self._path(kind, name, version))
 
     def list(self, kind: str, keep: Callable[[Object], Object], **selectors: str) -> Objects:
-        """Return what `keep` returns for each object; the selectors are those of the API."""
+        """Return `keep(object)` for each object; the selectors are the API's selectors."""
         return self._list(kind, keep, selectors)[0]
 
     def _list(

@@ -72,9 +72,9 @@ def exit_code(state: State) -> int:
 
 
 def _watched(plan: Plan, seen: Seen, state: State, now: float) -> State:
-    """Return the state of a running attempt, with what is gone when it has failed.
+    """Return the state of a running attempt, with data that is lost when it fails.
 
-    That is since when all replicas run, and how a container has ended that was restarted in place:
+    These are the time since when all replicas run, and the exit of a container restarted in place:
     its pod is deleted when its Job fails.
     """
     every = [pod for _, pod in pods_of(plan.workloads, seen)]
@@ -164,7 +164,7 @@ def last(plan: Plan, seen: Seen, now: float, outcome: str) -> Decision:
 
 
 def _freed(seen: Seen) -> Seen:
-    """Return what is observed as it will be recorded, without the pods that are being stopped."""
+    """Return the observed objects with all counts of running pods set to 0, for the record."""
     workloads = dict(seen.workloads)
     for name, observed in workloads.items():
         if observed:

@@ -1,4 +1,4 @@
-"""What the objects of the API server say, as far as the supervisor asks.
+"""Facts that the supervisor reads from API objects.
 
 Field names are those of https://kubernetes.io/docs/reference/generated/kubernetes-api/v1.34/.
 """
@@ -115,12 +115,12 @@ def seconds(timestamp: str) -> float:
 
 
 def volume_of(observed: Object) -> str:
-    """Return the job whose volume the ConfigMap of a status is; that of a status is no job's."""
+    """Return the job that uses a ConfigMap as a volume; "" if it is the ConfigMap of a status."""
     return str((observed["metadata"].get("labels") or {}).get(JOB, ""))
 
 
 def stranger(observed: Object, job: str) -> str:
-    """Return whose an object is that has a name of the job's; "" if it is the job's own."""
+    """Return the other owner of an object with one of the job's names; "" if the job owns it."""
     owner = (observed["metadata"].get("labels") or {}).get(JOB)
     if owner == job:
         return ""
@@ -147,7 +147,7 @@ def is_suspended(observed: Object) -> bool:
 
 
 def is_stopped(observed: Object) -> bool:
-    """Return whether the controller has stopped what is suspended."""
+    """Return whether the controller has suspended a workload as requested."""
     status = observed["status"]
     if observed["kind"] == "StatefulSet":  # whose counts include a pod on a lost node
         current = status.get("observedGeneration") == observed["metadata"].get("generation")
@@ -240,7 +240,7 @@ def elsewhere(observed: Object, nodes: list[str]) -> Object | None:
 
 
 def unfinished(workloads: Iterable[Workload], seen: Seen) -> list[tuple[Workload, Object]]:
-    """Return the workloads with replicas that have not ended, and what is observed of them."""
+    """Return the workloads with replicas that have not ended, each with its observed object."""
     pairs = [(item, seen.workloads[item.name]) for item in workloads if item.replicas]
     return [(item, each) for item, each in pairs if each and not ending(each)]
 
@@ -274,18 +274,18 @@ def last_end(container: Object) -> Object:
 
 
 def sidecars(pod: Object) -> list[str]:
-    """Return the init containers that do not end: they say nothing about training."""
+    """Return the names of the sidecars, whose state is not relevant to training."""
     containers = pod["spec"].get("initContainers") or ()
     return [each["name"] for each in containers if each.get("restartPolicy") == "Always"]
 
 
 def is_deleted(pod: Object) -> bool:
-    """Return whether a pod was told to end."""
+    """Return whether a pod is being deleted."""
     return bool(pod["metadata"].get("deletionTimestamp"))
 
 
 def deleted_at(pod: Object) -> float:
-    """Return when a pod was told to end; deletionTimestamp is the end of its grace period."""
+    """Return when the deletion of a pod began; deletionTimestamp is the end of its grace period."""
     end, grace = (pod["metadata"].get(key) for key in METADATA[-2:])
     return seconds(end) - float(grace or 0) if end else float("inf")
 
@@ -301,14 +301,14 @@ def is_behind(pod: Object) -> bool:
 
 
 def told_at(pod: Object) -> float:
-    """Return when a pod was told to end, or a disruption was announced."""
+    """Return when the deletion of a pod began, or a disruption was announced."""
     target = condition(pod, "DisruptionTarget") or {}
     announced = target.get("lastTransitionTime")
     return min(deleted_at(pod), seconds(announced) if announced else float("inf"))
 
 
 def stuck_at(pod: Object) -> float:
-    """Return from when on a pod that was told to end, and has not, is on a node that is lost."""
+    """Return when the node of a pod that is being deleted counts as lost."""
     end = pod["metadata"].get("deletionTimestamp")
     return seconds(end) + STUCK_SECONDS if end else float("inf")
 

@@ -1,4 +1,4 @@
-"""What is observed → the next status, or what to do. Pure: no clock, no network.
+"""Observed objects → the next status, or the next actions. Pure: no clock, no network.
 
 Every decision is stored before it is acted on: one call returns either a new status or actions.
 Actions follow from the stored status and the observed objects alone, so a supervisor that dies at
@@ -50,7 +50,7 @@ EARLY = (
     "it exited with 0 on SIGTERM, so its Job is complete and cannot be resumed"
     " (exit with another code on SIGTERM)"
 )
-"""What is known of a Job that is complete because a replica that was told to end exited with 0."""
+"""The reason if a Job is complete because a replica exited with 0 on SIGTERM."""
 
 ACTIVE = ("Starting", "Running")
 
@@ -113,7 +113,7 @@ def decide(plan: Plan, seen: Seen, now: float) -> Decision:
 
 
 def _known(plan: Plan, seen: Seen) -> State:
-    """Return the state that is stored; if it is lost, that of the records on the Jobs."""
+    """Return the stored state; if it is lost, the state from the records on the Jobs."""
     uid = _uid(plan, seen)
     if job_status.is_stored(seen.status, plan.run, uid):
         return job_status.load(seen.status, plan.run, uid)
@@ -124,7 +124,7 @@ def _known(plan: Plan, seen: Seen) -> State:
 
 
 def advance(plan: Plan, seen: Seen, state: State, now: float) -> State:
-    """Return the state that follows from what is observed."""
+    """Return the state that follows from the observed objects."""
     if state.phase == "Ended":
         return state
     missing, present = _missing(plan, seen), unfinished(plan.workloads, seen)
@@ -214,7 +214,7 @@ def ends_of_jobs(plan: Plan, seen: Seen, state: State) -> Iterator[tuple[int, st
 
 
 def _ended_early(plan: Plan, seen: Seen, names: list[str]) -> bool:
-    """Return whether a replica of a complete Job was told to end: its pod does not stay."""
+    """Return whether a replica of a complete Job was stopped: its pod does not remain."""
     items = tuple(item for item in plan.jobs if item.name in names)
     pods = [pod for _, pod in pods_of(items, seen) if pod["status"].get("phase") == "Succeeded"]
     found = [each for name in names if (each := seen.workloads[name])]
@@ -244,7 +244,7 @@ def _is_due(plan: Plan, seen: Seen, state: State, item: Workload) -> bool:
 
 
 def _clean(plan: Plan, seen: Seen, state: State) -> Decision:
-    """Return how to end what still runs; then the end of the set, and the exit code."""
+    """Return the actions that stop the remaining workloads; after them, the exit code."""
     if state.uid and _uid(plan, seen) not in ("", state.uid):
         return Decision(finish=state.code)  # the objects are those of the next run
     if plan.clean_pod_policy == "All":
@@ -259,7 +259,7 @@ def _clean(plan: Plan, seen: Seen, state: State) -> Decision:
         elif plan.clean_pod_policy == "Running" and not is_suspended(observed):
             actions.append(_switch(item, observed, state, on=False))
         elif item in plan.gang and observed["spec"].get("backoffLimit") == JOB_LIMIT:
-            # Nobody counts its failures any more, so the next one ends it.
+            # The supervisor no longer counts its failures, so the next one ends it.
             spec = {"spec": {"backoffLimit": observed["status"].get("failed", 0)}}
             actions.append(_patch(item, observed, spec, "limiting the restarts of"))
     if actions or waiting:
@@ -277,7 +277,7 @@ def _deletions(plan: Plan, seen: Seen) -> Iterator[Action]:
 
 
 def _owned(plan: Plan, seen: Seen) -> Iterator[Action]:
-    """Yield what makes the supervisor's Job the owner of the set.
+    """Yield the patches that make the supervisor's Job the owner of the job's objects.
 
     That Job has a time to live; with it the garbage collector deletes what it owns.
     https://kubernetes.io/docs/concepts/architecture/garbage-collection/
@@ -308,7 +308,7 @@ def _switch(item: Workload, observed: Object, state: State, *, on: bool) -> Acti
         return replace(_patch(item, observed, body, resuming if on else "suspending"), more=away)
     replicas = item.replicas if on else 0
     action = _patch(item, observed, {"spec": {"replicas": replicas}}, f"scaling to {replicas}:")
-    # Whoever may only scale cannot give the pods another image.
+    # The permission to scale does not allow another image for the pods.
     return replace(action, subresource="scale")
 
 
@@ -329,7 +329,7 @@ def fail(item: Workload, observed: Object) -> list[Action]:
 
 
 def _patch(item: Workload, observed: Object, body: Object, text: str) -> Action:
-    """Return a patch of what was observed, and of nothing newer."""
+    """Return a patch that is rejected if the object has changed since it was observed."""
     metadata = {"resourceVersion": observed["metadata"]["resourceVersion"]}
     metadata.update(body.get("metadata", {}))
     return Action(item.kind, item.name, {**body, "metadata": metadata}, text=text)

@@ -1,4 +1,4 @@
-"""Why pods have failed, and what keeps them from starting.
+"""Why pods have failed, and why pods cannot start.
 
 A failure is judged by its class, not only by its time: the first container that exits is not
 necessarily the first to fail.
@@ -65,7 +65,7 @@ class Failure:
 
     @property
     def text(self) -> str:
-        """What has happened, in words."""
+        """The failure in words."""
         if self.kind == EXIT:
             why = "" if self.reason == "Error" else f" ({self.reason})"
             return f"{self.pod} exited with code {self.code}{why}"
@@ -127,7 +127,7 @@ def failures(
     mark: str,
     stopped: float | None = None,
 ) -> list[Failure]:
-    """Return what failed in pods that were created after a mark, also if it restarted in place.
+    """Return the failures of pods that were created after a mark, including in-place restarts.
 
     Args:
         plan: of the job.
@@ -155,7 +155,7 @@ def _is_excess(observed: Object, pod: Object) -> bool:
 
 
 def _failures(plan: Plan, item: Workload, pod: Object, stopped: float | None) -> Iterator[Failure]:
-    """Yield the failures of a pod: a disruption, a rejection, or those of its containers."""
+    """Yield the failures of a pod: a disruption, a rejection, or failed containers."""
     status, name, node = pod["status"], pod["metadata"]["name"], pod["spec"].get("nodeName", "")
     created, told = pod["metadata"]["creationTimestamp"], told_at(pod)
     by_name = {each["name"]: each for each in containers(pod)}
@@ -214,7 +214,7 @@ def obstacle(plan: Plan, seen: Seen, now: float) -> tuple[int, str, str] | None:
 def _obstacles(
     plan: Plan, item: Workload, pod: Object, now: float
 ) -> Iterator[tuple[int, str, str, str]]:
-    """Yield an exit code, a reason, what the pod does, and the field of the bound."""
+    """Yield an exit code, a reason, the pod's condition in words, and the field of the limit."""
     gate = condition(pod, "PodScheduled", "False") if plan.pending_seconds else None
     if not gate and not any("waiting" in each["state"] for each in containers(pod)):
         return

@@ -33,11 +33,11 @@ DISRUPTED = 143
 QUEUE = "kueue.x-k8s.io/queue-name"
 
 SETTLE_SECONDS = 5.0
-"""For so long the gang may go on after a failure."""
+"""Seconds that the gang may continue after a failure."""
 
 
 def advance(plan: Plan, seen: Seen, state: State, now: float) -> State:
-    """Return the state of a gang that follows from what is observed."""
+    """Return the state of a gang that follows from the observed objects."""
     step = {"Stopping": _stopping, "BackingOff": _backing_off}.get(state.phase, _running)
     return step(plan, seen, state, now)
 
@@ -149,7 +149,7 @@ def judged(plan: Plan, state: State, now: float) -> State:
         row = state.quick + 1 if cause.code == state.quick_code else 1
         state = replace(state, quick=row if cause.quick else 0, quick_code=cause.code)
     if plan.start_failures and state.quick >= plan.start_failures:
-        text += f" {state.quick} times in a row, each time within {plan.start_seconds} s"
+        text += f", {state.quick} times in a row, each within {plan.start_seconds} s of its start"
         text += " (runPolicy.giveUpAfter.startFailures)"
         return ended(state, now, code, "StartFailed", text)
     if state.spent >= plan.backoff_limit:

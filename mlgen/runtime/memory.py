@@ -1,4 +1,4 @@
-"""What a supervisor keeps in memory: the pods that a watch reports, and the changes it tried."""
+"""In-memory data of a supervisor: the pods that a watch reports, and the attempted changes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_CHANGES = 6
 
 
 class Pods:
-    """The pods of a job: as they are when they are listed, and as a watch tells since."""
+    """The pods of a job: from the last list, updated by a watch."""
 
     def __init__(self, client: api.Api, job: str) -> None:
         self._client = client
@@ -30,14 +30,14 @@ class Pods:
         self._is_told = False
 
     def hear(self, change: str, pods: list[Object]) -> None:
-        """Take in what `Api.watch` yields."""
+        """Apply an event that `Api.watch` yields."""
         with self._lock:
             self._is_told = True
             self._changes.append((change, pods))
             self._apply(change, pods)
 
     def told(self) -> list[Object] | None:
-        """Return the pods as the watch tells them, a moment late; None before it has begun."""
+        """Return the pods from the watch, which may be stale; None before it has started."""
         with self._lock:
             self._changes.clear()
             return list(self._pods.values()) if self._is_told else None
@@ -66,7 +66,7 @@ class Pods:
 
 
 class Changes:
-    """How often each change was tried in the same state of the job: not without end."""
+    """Counts how often each change was tried in one state of the job, to limit retries."""
 
     def __init__(self) -> None:
         self._state: str | None = None

@@ -1,4 +1,4 @@
-"""The plan: JSON that mlgen renders → what the supervisor has to decide."""
+"""The plan: JSON that mlgen renders → the supervisor's instructions."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Plan:
-    """What to decide; the JSON has the same names in camel case."""
+    """The supervisor's instructions; the JSON has the same names in camel case."""
 
     job: str
     run: str

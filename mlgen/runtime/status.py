@@ -30,7 +30,7 @@ AVOIDED = 3
 
 @dataclass(frozen=True)
 class State:
-    """What the supervisor knows beside what the objects say."""
+    """The supervisor's own state, which the job's objects do not contain."""
 
     run: str
     phase: str = "Running"
@@ -119,7 +119,7 @@ LATEST = 1e11
 
 
 def stored(data: Mapping[str, str | None]) -> dict[str, Any]:
-    """Return the stored state as JSON; {} if it is none: whoever may edit ConfigMaps can write it.
+    """Return the stored state as JSON; {} if it is invalid, because users can edit ConfigMaps.
 
     A state of nothing is that of a job which has just begun.
     """
@@ -145,7 +145,7 @@ def _fits(values: Mapping[str, Any], examples: Mapping[str, Any]) -> bool:
 
 
 def goes_on(data: Mapping[str, str | None], changes: Mapping[str, str | None]) -> bool:
-    """Return whether changes of a stored state go on to another phase, or forget a running pod."""
+    """Return whether changes of a stored state enter another phase, or drop a running pod."""
     before, after = (stored(each) for each in (data, {**data, **changes}))
     default = State("").phase
     is_same = before.get("phase", default) == after.get("phase", default)
@@ -273,7 +273,7 @@ def _counts(statuses: list[Object], *, freed: bool) -> str:
 
 
 def events(plan: Plan, seen: Seen, namespace: str) -> Iterator[Object]:
-    """Yield an Event for each stored condition; the name is the same whoever creates it."""
+    """Yield an Event for each stored condition; its name is the same from any supervisor."""
     job, uid = f"{plan.job}-supervisor", plan.run
     if len(plan.deciding) == 1 and seen.workloads[plan.deciding[0]]:
         job, uid = plan.deciding[0], load(seen.status, plan.run).uid

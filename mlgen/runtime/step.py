@@ -66,7 +66,7 @@ POLL_SECONDS = 2.0
 MAX_TRIES, MAX_DELAY, MAX_MESSAGE = 30, 30.0, 2000
 
 KEPT = ("restarts", "disruptions", "spent", "disturbed", "quick", "quick_code")
-"""What the state of an attempt has of the one before."""
+"""Fields that the state of an attempt keeps from the previous attempt."""
 
 HEAD = re.compile(r"apiVersion: (\S+)\nkind: (\S+)\nmetadata:\n  name: (\S+)\n")
 """How mlgen begins the YAML of an object; Python's standard library cannot read YAML."""
@@ -79,7 +79,7 @@ class Impossible(Exception):  # noqa: N818
 
 
 class Step:
-    """The requests that a step makes beside those of the supervisor."""
+    """The requests that a step makes in addition to the supervisor's."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class Step:
         return state
 
     def check_rights(self) -> None:
-        """Raise Impossible if workloads may not be read; then there is nothing to clean up."""
+        """Raise Impossible without permission to read workloads; then no cleanup is needed."""
         self._ask(lambda: self._workloads("Job"))
 
     def _ask(self, request: Callable[[], Answer], *final: int) -> Answer:
@@ -190,7 +190,7 @@ class Step:
         )
 
     def _apply(self, document: str) -> None:
-        """Apply a manifest, which is deleted with the Workflow, but over nobody else's object."""
+        """Apply a manifest, owned by the Workflow; never overwrite another owner's object."""
         version, kind, name = head(document)
         log_line(f"apply {kind} {name}")
         found = api.find(self._client, kind, name, version)
@@ -260,7 +260,7 @@ def supervised(
 
 
 def run(step: Step, job: Plan, client: Api, folder: Path, env: Mapping[str, str]) -> State | None:
-    """Run an attempt and return its end; None if the supervisor cannot go on."""
+    """Run an attempt and return its end; None if the supervisor cannot continue."""
     manifests = (folder / "manifests.yaml").read_text(encoding="utf-8")
     progress = env.get("ARGO_PROGRESS_FILE", "")
     try:
@@ -277,7 +277,7 @@ def run(step: Step, job: Plan, client: Api, folder: Path, env: Mapping[str, str]
 
 
 def report(state: State | None) -> int:
-    """Tell Argo how the attempt has ended; return the exit code."""
+    """Report to Argo how the attempt ended; return the exit code."""
     if not state:
         return OWN_FAILURE
     if state.phase == "BackingOff":

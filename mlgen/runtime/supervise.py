@@ -63,13 +63,13 @@ MANY_JOBS = 10
 """Of more Jobs, all Jobs with the job's label are listed and watched together."""
 
 TERMINATING = "because it is being terminated"
-"""Said of a namespace in which nothing can be created any more."""
+"""Part of the API server's error in a namespace that is being deleted."""
 
 OWN_FAILURE, UNREACHABLE = 200, 201
 
 
 class Supervisor:
-    """Supervises one job. It holds nothing that a new one would miss."""
+    """Supervises one job. A new supervisor can replace it at any time."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class Supervisor:
         except ApiError as problem:
             self._log(f"retrying: {problem}")
             if problem.code == CONFLICT:
-                return GAP  # somebody else has written; the next pass sees it
+                return GAP  # another client has written; the next pass reads it
             self._problems += 1
             if TERMINATING in str(problem):
                 sys.exit(OWN_FAILURE)
@@ -126,15 +126,15 @@ class Supervisor:
         now = self._clock()
         decision = self._decide(self._plan, seen, now)
         if not fresh and status.goes_on(self.data, decision.status or {}):
-            # What the watch tells is a moment old, or older, if another supervisor has heard more:
-            # enough to count replicas, and not to go on.
+            # Watch data may be stale, and another supervisor's may be newer:
+            # good enough to count replicas, but not to change the phase.
             seen = replace(seen, pods=self._list_pods())
             decision = self._decide(self._plan, seen, now)
         if decision.status:
             self._store(decision.status, version)
             return 0.0
         # Actions follow from a status that was still the same after the objects were read. Then
-        # their resource versions tell whether somebody has gone on meanwhile.
+        # their resource versions show whether another supervisor has acted meanwhile.
         if decision.actions and self._read_status() != version:
             raise ApiError(f"{self._status} has changed", CONFLICT)
         delays = [self._act(action, decision.finish) for action in decision.actions]
@@ -186,7 +186,7 @@ class Supervisor:
         self.data = {key: value for key, value in after.items() if value is not None}
 
     def _observe(self) -> tuple[Seen, bool]:
-        """Return what is observed, and whether the pods were listed after all else was read."""
+        """Return the observed objects, and whether the pods were listed last."""
         workloads, taken = self._workloads()
         told = self.pods.told() if self._clock() < self._listed_until else None
         pods = self._list_pods() if told is None else told
@@ -194,7 +194,7 @@ class Supervisor:
         return Seen(workloads, pods, self.data, taken, refused), told is None
 
     def _workloads(self) -> tuple[dict[str, Object | None], dict[str, str]]:
-        """Return the workloads of the job, and whose those are that have their names.
+        """Return the job's workloads, and the owner of each one that belongs to another job.
 
         The role `b-c` of a job `a` has the names of the role `c` of a job `a-b`.
         """
@@ -219,7 +219,7 @@ class Supervisor:
         return self._own(kind, found) if found and kind in GROUPS else found
 
     def _own(self, kind: str, found: Object) -> Object | None:
-        """Return what is used of a workload; None if it is of another set of the job's objects."""
+        """Return the used fields of a workload; None if it is of another version of the job."""
         found = {"kind": kind, "status": {}, **trimmed_workload(found)}
         annotations = found["spec"]["template"]["metadata"]["annotations"]
         is_other = kind == "Job" and self._plan.set and annotations.get(SET) != self._plan.set
@@ -395,7 +395,7 @@ def main(env: Mapping[str, str]) -> int:
 
 
 def guarded(program: Callable[[Mapping[str, str]], int]) -> int:
-    """Run a program; what it does not expect is its own failure, and not that of the job."""
+    """Run a program; an unexpected exception counts as its own failure, not as the job's."""
     try:
         return program(os.environ)
     except Exception:  # noqa: BLE001

@@ -346,7 +346,7 @@ def test_deleting_a_terminated_workflow_deletes_its_job_but_not_the_claim(workfl
 def test_a_job_deleted_by_hand_is_not_recreated(workflows):
     workflows.ended("by-hand", "Failed")
 
-    assert "deleted by hand" in workflows.only_attempt("by-hand")[1]
+    assert "deleted by another client" in workflows.only_attempt("by-hand")[1]
 
 
 def test_a_drained_step_pod_is_replaced_and_a_second_workflow_waits(workflows):

@@ -177,4 +177,4 @@ def test_a_custom_resource_keeps_the_rule_of_its_operator_and_is_reported_to_dif
     assert (problem.code, problem.warning) == ("differs", True)
     assert problem.path == ("spec", "pytorchReplicaSpecs", "Worker", "restartPolicy")
     assert problem.message.endswith("so the operator would never restart a replica")
-    assert problem.hint.startswith("restart after any failure instead: restartPolicy: OnFailure")
+    assert problem.hint.startswith("write restartPolicy: OnFailure, or a policy")

@@ -10,9 +10,7 @@ from mlgen.problems import MlgenError
 TORCHRUN, PYTHON = ["torchrun", "train.py"], ["python", "train.py"]
 ELASTIC = {"elasticPolicy": {"minReplicas": 2, "maxReplicas": 4}}
 
-ONE_PROCESS = (
-    "python starts one process in each replica, but nprocPerNode: 8 sets WORLD_SIZE to 16"
-)
+ONE_PROCESS = "python starts one process in each replica, but nprocPerNode: 8 sets WORLD_SIZE to 16"
 IDLE = (
     "1 worker of 2 would run no process: the other workers have enough slots for 4 processes,"
     " 4 each"

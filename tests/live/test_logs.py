@@ -158,10 +158,7 @@ def test_a_replica_without_a_pod_says_what_its_role_does(cluster, run):
     cluster.show("running")
     cluster.objects = [item for item in cluster.objects if item["kind"] != "Pod"]
 
-    assert (
-        "rank-0 has no pod; role: No pods; job: Running; see mlgen"
-        in run("logs", "ddp.yaml")[2]
-    )
+    assert "rank-0 has no pod; role: No pods; job: Running; see mlgen" in run("logs", "ddp.yaml")[2]
 
 
 def test_the_log_before_a_restart_is_in_the_pod_before(cluster, run):

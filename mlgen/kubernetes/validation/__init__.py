@@ -44,7 +44,7 @@ def broken_rules(item: Object, version: KubeVersion) -> Iterator[Problem]:
 
 @cache
 def _plans(version: KubeVersion) -> Plans:
-    """Return what rules.json has for a version."""
+    """Return the rules of rules.json for a version."""
     data = table("kubernetes/rules")
     rows = [_row(**row) for row in data["rules"] if "note" not in row]
     return Plans(rows, data["unchecked"], pods.is_skipped, version)

@@ -1,4 +1,4 @@
-"""Rules for `resources`: the names and amounts of what containers and pods request.
+"""Rules for `resources`: names and amounts in requests and limits of containers and pods.
 
 Sources, as of Kubernetes 1.34.4: pkg/apis/core/validation/validation.go
 (validateResourceRequirements, validateContainerResourceName, validatePodResources) and
@@ -90,7 +90,7 @@ def _rounded(amount: Decimal) -> Decimal:
 def _against_limit(
     at: ValuePath, name: str, requests: Mapping[str, Any], limits: Mapping[str, Any]
 ) -> Iterator[Problem]:
-    """Devices and huge pages cannot be overcommitted; nothing can be requested over its limit."""
+    """Devices and huge pages cannot be overcommitted; a request cannot exceed its limit."""
     path = (*at, "requests", name)
     exact = is_device(name) or name.startswith(HUGE_PAGES)
     if name not in limits:
@@ -178,7 +178,7 @@ def of_pod(at: ValuePath, value: Object, spot: Spot) -> Iterator[Problem]:
 
 
 def overhead(at: ValuePath, value: Object, _: Spot) -> Iterator[Problem]:
-    """The rules of validateOverhead, which are those of limits."""
+    """The rules of validateOverhead: the same as for limits."""
     for problem in requirements((), {"limits": value}, container_resource):
         yield replace(problem, path=(*at, *problem.path[1:]))
 
@@ -207,9 +207,9 @@ def _consistency(at: ValuePath, spec: Object) -> Iterator[Problem]:
 
 
 def _needed(spec: Object, kind: str, name: str) -> Decimal:
-    """Return what a pod's containers need together: AggregateContainerRequests.
+    """Return the total requests of a pod's containers: AggregateContainerRequests.
 
-    Init containers run before the others; sidecars run beside them.
+    Init containers run before the others; sidecars run in parallel with them.
     """
 
     def amount(container: Object) -> Decimal:

@@ -17,7 +17,7 @@ from mlgen.kubernetes.versions import SUPPORTED, KubeVersion
 from mlgen.problems import Problem, ValuePath
 
 EMPTY: tuple[Any, ...] = (None, "", [])
-"""What counts as omitted."""
+"""Values that count as omitted."""
 
 
 class Spot(NamedTuple):
@@ -71,7 +71,7 @@ class Row:
         until: the last version with the rule.
         empty: it also applies to "", which otherwise counts as omitted.
         omitted: it also applies if the field is omitted.
-        of: the type of the value; one of another type is passed over.
+        of: the type of the value; values of other types are skipped.
     """
 
     at: str
@@ -222,7 +222,7 @@ def _mappings(value: Any, path: ValuePath) -> Iterator[tuple[ValuePath, Object]]
 
 @dataclass(frozen=True)
 class _Plan:
-    """What is checked in the mappings of a definition, in one version.
+    """The checks of the mappings of a definition, in one version.
 
     Attributes:
         always: rows that apply even if their field is omitted, each with the steps to its value.
@@ -242,7 +242,7 @@ NOTHING = Definition({}, (), {}, {})
 
 
 class Plans(dict[str, _Plan]):
-    """What is checked in a version, by definition; made when it is needed."""
+    """The checks of a version, by definition; created on first use."""
 
     def __init__(
         self,

@@ -35,7 +35,7 @@ KEY_HINT = "use letters, digits, dashes, underscores and dots"
 
 
 def invalid(at: ValuePath, value: Any, what: str, hint: str) -> Problem:
-    """Return the problem of a value that is not what the field requires."""
+    """Return the problem of an invalid value."""
     shown = f'"{value}"' if isinstance(value, str) else value
     return Problem(at, f"{shown} is not a valid {what}", "bad-value", hint)
 
@@ -164,7 +164,7 @@ def one_of(allowed: Sequence[str]) -> Rule:
 
 
 def like(pattern: str, hint: str, what: str = "", message: str = "") -> Rule:
-    """Return the rule of a text that a pattern describes: it is a valid `what`."""
+    """Return the rule for a string that must match a pattern to be a valid `what`."""
     told = message or f'"{{value}}" is not a valid {what}'
 
     def check(at: ValuePath, value: str) -> Iterator[Problem]:
@@ -265,7 +265,7 @@ def unique(
     *,
     item: bool = False,
 ) -> Rule:
-    """Return the rule of a list whose items differ.
+    """Return the rule for a list of unique items.
 
     Args:
         keys: the fields in which they differ, each with its default; without any, the items are
@@ -369,7 +369,7 @@ image = texts(_image)
 
 
 def _image_hint(reference: str) -> str:
-    """Return what to change in a reference; "" if it is valid."""
+    """Return the hint for an image reference; "" if it is valid."""
     domain, rest = _split(reference)
     named, _, digest = rest.partition("@")
     name, colon, tag = named.partition(":")
