@@ -44,7 +44,7 @@ def test_every_value_with_a_meaning_has_it():
 
     assert policy["cleanPodPolicy"]["enumDescriptions"][:2] == [
         "Keep everything.",
-        "Stop the pods that are still running.",
+        "Stop the running pods.",
     ]
     assert len(restart["enumDescriptions"]) == len(restart["enum"])
     assert all(restart["enumDescriptions"])
