@@ -137,7 +137,7 @@ class RunPolicy:
     """Policies for the whole job. Times are in seconds.
 
     Attributes:
-        restart_scope: what restarts when a replica fails: `Replica`, `All`, or these roles.
+        restart_scope: the replicas to restart when one fails: `Replica`, `All`, or these roles.
         backoff_limit: None if the job file does not set it; see `retries`.
         backoff_reset_seconds: time that all replicas of a gang must run before earlier failures no
             longer count; 0 for never.
