@@ -1,4 +1,4 @@
-"""Objects that are changed at random, and the verdicts of mlgen and of an API server on them."""
+"""Random changes of objects, and the verdicts of mlgen and an API server on the results."""
 
 import base64
 import http.client
@@ -33,11 +33,11 @@ PLURALS = {
     "ServiceAccount": ("/api/v1", "serviceaccounts"),
     "StatefulSet": ("/apis/apps/v1", "statefulsets"),
 }
-"""The paths of the kinds that every cluster has."""
+"""API paths of the kinds that exist in every cluster."""
 
 
 class Server:
-    """An API server, which is asked whether it would create objects."""
+    """An API server. Dry-run requests show whether it would create an object."""
 
     def __init__(self, kubeconfig, namespace):
         config = yaml.safe_load(Path(kubeconfig).read_text())
@@ -70,10 +70,10 @@ class Server:
             return 500, {"message": "the API server has closed the connection"}, []
 
     def create(self, item):
-        """Ask whether the API server would create an object.
+        """Send a dry-run request to create an object.
 
         Returns:
-            Why not, "" if it would; the object as it would be stored; warnings.
+            The reason for a rejection or ""; the object as it would be stored; warnings.
         """
         version, kind = item["apiVersion"], item["kind"]
         prefix, plural = PLURALS.get(kind) or (f"/apis/{version}", f"{kind.lower()}s")
@@ -83,7 +83,7 @@ class Server:
         return "" if status == 201 else answer["message"], answer, warnings
 
     def refusal(self, item):
-        """Return why the API server would not create an object; "" if it would."""
+        """Return the reason why the API server rejects an object; "" if it accepts it."""
         return self.create(item)[0]
 
     def refusals(self, items, threads=4):
@@ -93,7 +93,7 @@ class Server:
 
 
 def _file(section, name):
-    """Return the path of a certificate, which a kubeconfig may also contain."""
+    """Return the path of a certificate. If the kubeconfig contains it, write it to a file."""
     if name in section:
         return section[name]
     with tempfile.NamedTemporaryFile(delete=False) as file:
@@ -102,7 +102,7 @@ def _file(section, name):
 
 
 def without_dropped(item):
-    """Return an object without the fields that Kubernetes 1.34 drops without a word."""
+    """Return an object without the fields that Kubernetes 1.34 silently drops."""
     changed = deepcopy(item)
     pod = changed["spec"]["template"]["spec"] if "template" in changed.get("spec", {}) else {}
     pod["volumes"] = [
@@ -127,9 +127,9 @@ def without_dropped(item):
 
 
 def rejected_values(item, version):
-    """Yield what mlgen rejects in an object.
+    """Yield mlgen's problems with an object.
 
-    Values are checked only if the structure is right, because wrong types count as omitted.
+    Values are checked only if the structure is valid, because wrong types count as omitted.
     """
     kind = str(item.get("kind"))
     wrong = list(schema.broken_structure(kind, item, version)) if schema.has_kind(kind) else []
@@ -137,7 +137,7 @@ def rejected_values(item, version):
 
 
 def refusal(item, version):
-    """Return why mlgen takes an object for one that the API server rejects; "" if it does not."""
+    """Return the reason why mlgen rejects an object; "" if it accepts it."""
     found = [f"{dotted(p.path)}: {p.message} [{p.code}]" for p in rejected_values(item, version)]
     if found:
         return "; ".join(found)
@@ -146,7 +146,7 @@ def refusal(item, version):
 
 
 def objects(files):
-    """Return the objects in the goldens of fixtures, without the largest."""
+    """Return the objects in the goldens of fixtures, except the largest."""
     for file in files:
         for item in yaml.safe_load_all(golden(file)):
             if item and standard(item) and len(json.dumps(item)) < 20_000:
@@ -154,7 +154,7 @@ def objects(files):
 
 
 def standard(item):
-    """Return an object without its namespace; None if not every cluster has its kind."""
+    """Return an object without its namespace; None if its kind does not exist in every cluster."""
     return unplaced(item) if item["kind"] in PLURALS else None
 
 
@@ -165,7 +165,7 @@ def unplaced(item):
 
 
 def jobs(name, text, version):
-    """Return the jobs in a text as they are rendered; None if mlgen rejects it."""
+    """Return the rendered jobs of a text; None if mlgen rejects it."""
     try:
         return pipeline.render([Text(name, text)], Options(kube_version=version)).jobs
     except MlgenError:
@@ -258,7 +258,7 @@ WORDS = {
     "whenScaled": ["Retain", "Delete", "x", ""],
     "whenUnsatisfiable": ["DoNotSchedule", "ScheduleAnyway", "", "x"],
 }
-"""Values of some fields; others are made of `TEXTS`."""
+"""Values of some fields. All others are built from `TEXTS`."""
 
 TEXTS = [
     *("a", "main", "data", "", "A", "a_b", "a.b", "-a", "a/b", "../a", "/a", " a", "a b", "ü"),
@@ -292,7 +292,7 @@ SERVERS = {
         "externalIPs",
     ),
 }
-"""Fields that the server sets, whose rules are those of a cluster, or that are for Windows."""
+"""Fields that the server sets, that depend on the cluster, or that are for Windows."""
 
 
 FIELDS = {
@@ -335,7 +335,7 @@ class Spot:
 
 
 def spots(kind, value, version, path=()):
-    """Yield every value below one of a type, as the API's schema has it."""
+    """Yield every value within a value, with its type from the API's schema."""
     if kind[0] == "[" and isinstance(value, list):
         pairs = [(index, kind[1:-1]) for index in range(len(value))]
     elif kind[0] == "{" and isinstance(value, dict):
@@ -351,7 +351,7 @@ def spots(kind, value, version, path=()):
 
 
 class Mutator:
-    """Changes objects; the same random numbers make the same changes."""
+    """Changes objects. The same random numbers lead to the same changes."""
 
     def __init__(self, random, version):
         self.random, self.version = random, version
@@ -360,7 +360,7 @@ class Mutator:
         return definitions.definition(kind, self.version)
 
     def mutant(self, item):
-        """Return a copy of an object with one change, or a few."""
+        """Return a copy of an object with one or a few changes."""
         changed = deepcopy(item)
         for _ in range(self.random.choice((1, 1, 1, 1, 2, 3))):
             self.change(changed)
@@ -408,7 +408,7 @@ class Mutator:
         del spot.holder[spot.key]
 
     def odd(self, spot):
-        # The server takes null for "" in a mapping of strings, and for 0 in one of amounts.
+        # The server reads null as "" in a mapping of strings, and as 0 in a mapping of amounts.
         odd = ODD[1:] if spot.mapping else ODD
         spot.holder[spot.key] = deepcopy(self.random.choice(odd))
 
@@ -467,7 +467,7 @@ class Mutator:
         holder[name] = self.value(fields[name], name)
 
     def value(self, kind, name, depth=0):
-        """Return a value of a type, as a field of a name has it."""
+        """Return a value for a field of this type and name."""
         chance = self.random
         if kind[0] == "[":
             return [self.value(kind[1:-1], name, depth) for _ in range(chance.choice((0, 1, 1, 2)))]
@@ -480,7 +480,7 @@ class Mutator:
             names = [n for n in definition.fields if n not in SERVERS]
             share = 0.5 if depth < 2 else 0.2
             chosen = [n for n in names if n in definition.required or chance.random() < share]
-            if len(names) > 12:  # of unions, and of large objects, only a few
+            if len(names) > 12:  # only a few fields of unions and large objects
                 few = chance.sample(names, chance.choice((1, 1, 2, 3)))
                 chosen = [n for n in names if n in definition.required or n in few]
             return {n: self.value(definition.fields[n], n, depth + 1) for n in chosen}

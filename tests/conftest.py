@@ -21,7 +21,7 @@ settings.load_profile("mlgen")
 
 
 SECONDS = {"long": 3600, "cluster": 1800, "parts": 1800, "pythons": 1800}
-"""The time limit of a test with one of these markers; `timeout` in pyproject.toml is of others."""
+"""Time limits of tests by marker. Others use `timeout` in pyproject.toml."""
 
 
 def pytest_configure():
@@ -75,14 +75,14 @@ def message(snapshot):
 
 @pytest.fixture
 def render(monkeypatch):
-    """The function that renders a job file as the command line does, from the project's folder."""
+    """The function that renders a job file as on the command line, in the project's folder."""
     monkeypatch.chdir(ROOT)
     return rendered
 
 
 @pytest.fixture(scope="session")
 def prepared_folder(tmp_path_factory):
-    """A folder with `prepared`, the parts that the build of a wheel makes of this checkout."""
+    """A folder with `prepared`, the parts that are generated for a wheel of this checkout."""
     from mlgen.build import write
 
     folder = tmp_path_factory.mktemp("built")
@@ -92,7 +92,7 @@ def prepared_folder(tmp_path_factory):
 
 @pytest.fixture
 def prepared(prepared_folder, monkeypatch):
-    """Give mlgen its prepared parts for a test, as if it were installed from a wheel."""
+    """Let mlgen use the prepared parts, as if it were installed from a wheel."""
     import mlgen
 
     monkeypatch.setattr(mlgen, "__path__", [*mlgen.__path__, str(prepared_folder)])
@@ -103,7 +103,7 @@ def prepared(prepared_folder, monkeypatch):
 
 
 BUILT = ("checkov", "conftest", "helm3", "helm4", "kube-score", "kubeconform", "kustomize")
-"""Programs that `.ci/tools` builds, or installs."""
+"""Programs that `.ci/tools` builds or installs."""
 
 
 @pytest.fixture(scope="session")

@@ -67,7 +67,7 @@ class Size(NamedTuple):
 
 
 def measure(node, children):
-    """Return the size of a list or mapping, which is remembered for the one that contains it."""
+    """Return the size of a list or mapping, and record it for its parent."""
     sizes = [getattr(child, "size", None) or Size(width(child), 1) for child in children]
     keys = 0 if node.id == "sequence" else len(node.value)
     size = Size(sum(each.width + 2 for each in sizes), sum(each.leaves for each in sizes) - keys)
@@ -76,5 +76,5 @@ def measure(node, children):
 
 
 def width(scalar):
-    """Return the number of characters of a scalar; a text of several lines fits on none."""
+    """Return the number of characters of a scalar. A text of several lines never fits on a line."""
     return LINE if scalar.style == "|" else len(scalar.value) + 2 * bool(scalar.style)

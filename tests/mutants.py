@@ -1,8 +1,8 @@
 """A pytest plugin for `mutmut run`, which runs a few tests for each of thousands of mutants.
 
-Loaded by [tool.mutmut] in pyproject.toml alone. It makes a run ten times as fast: mutmut forks from
-a process that has imported everything, no test is collected that is not asked for, and goldens are
-read as plain files, as syrupy reads all of them at the start of every run.
+Only [tool.mutmut] in pyproject.toml loads it. A run is ten times as fast: mutmut forks from a
+process that has imported everything, only the requested tests are collected, and goldens are read
+as plain files. syrupy would read all of them at the start of every run.
 """
 
 import importlib
@@ -16,11 +16,11 @@ import pytest
 import mlgen
 
 MUTANT = os.environ.get("MUTANT_UNDER_TEST")
-"""Set by mutmut: the mutant, or nothing where it prepares the process from which it forks."""
+"""Set by mutmut: the name of the mutant, or empty in the process that it forks from."""
 
 
 class PlainSnapshot:
-    """Compares with the same files as syrupy, and nothing else."""
+    """Compares a text with syrupy's file for the test."""
 
     def __init__(self, test, extension="yaml"):
         self.test, self.extension, self.count = test, extension, 0
@@ -43,7 +43,7 @@ def snapshot(request):
 
 
 def pytest_pycollect_makeitem(collector, name):
-    """Pass over test functions that no argument names."""
+    """Skip test functions that are not named in an argument."""
     words = [word.partition("::") for word in collector.config.args]
     names = {test.partition("[")[0] for _, _, test in words}
     return None if not all(names) or name in names else []
@@ -55,7 +55,7 @@ def pytest_configure():
 
 
 def prepare():
-    """Import everything and render once, so that no fork has to; then forget what was cached."""
+    """Import everything and render once, so that forks do not have to. Then clear the caches."""
     for module in pkgutil.walk_packages(mlgen.__path__, "mlgen."):
         if module.name != "mlgen.__main__":
             importlib.import_module(module.name)

@@ -1,4 +1,4 @@
-"""A namespace of a cluster, or of a control plane alone, and what a user runs in it."""
+"""A namespace of a cluster, or of a control plane without nodes, and a user's commands in it."""
 
 import json
 import secrets
@@ -18,7 +18,7 @@ IMAGES = (
 
 
 class Namespace:
-    """A namespace, and the commands that a user runs in it."""
+    """A namespace, and a user's commands in it."""
 
     images = IMAGES
     python_image = PYTHON_IMAGE
@@ -58,16 +58,16 @@ class Namespace:
         return done.stdout
 
     def apply(self, file, *words):
-        """`mlgen render FILE | kubectl apply -f -`, with images that the cluster has."""
+        """Run `mlgen render FILE | kubectl apply -f -`, with images that exist in the cluster."""
         return self.kubectl("apply", "-f", "-", stdin=self.render(file, *IMAGES, *words))
 
     def argo(self, file, *words):
-        """`mlgen argo FILE | kubectl apply --server-side -f -`, with the same images."""
+        """Run `mlgen argo FILE | kubectl apply --server-side -f -`, with the same images."""
         manifests = self.mlgen("argo", str(file), *IMAGES, *words)
         return self.kubectl("apply", "--server-side", "-f", "-", stdin=manifests)
 
     def until(self, description, poll, seconds=180):
-        """Poll until the answer is true and return it; on timeout, show the pods and events."""
+        """Poll until the result is true and return it. On timeout, show the pods and events."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             answer = poll()
@@ -89,7 +89,7 @@ class Namespace:
         return self.until(f"Job {job} ended", terminal, seconds)
 
     def record(self, job):
-        """Return what the supervisor records of a job: the data of the ConfigMap `<job>-status`."""
+        """Return the supervisor's record of a job: the data of the ConfigMap `<job>-status`."""
         return self.get("configmap", f"{job}-status").get("data", {})
 
     def conditions(self, job):
@@ -106,7 +106,7 @@ class Namespace:
         return pods
 
     def scale(self, job, replicas):
-        """Scale an Indexed Job as the README says: completions and parallelism change together."""
+        """Scale an Indexed Job as in the README: change completions and parallelism together."""
         patch = {"spec": {"completions": replicas, "parallelism": replicas}}
         self.kubectl("patch", "job", job, "-p", json.dumps(patch))
 
@@ -114,7 +114,7 @@ class Namespace:
         return self.get("pods", "-l", f"batch.kubernetes.io/job-name={job}")["items"]
 
     def completed(self, job, seconds=180):
-        """Wait until a Job has succeeded; return the log of each of its pods as a list of lines."""
+        """Wait until a Job has succeeded. Return the log of each of its pods as a list of lines."""
         condition = self.ended(job, seconds)
         logs = {pod["metadata"]["name"]: self.log(pod) for pod in self.pods(job)}
         summary = "\n".join(f"{name}: {text}" for name, text in logs.items())
@@ -122,7 +122,7 @@ class Namespace:
         return [text.splitlines() for text in logs.values()]
 
     def log(self, pod, container=None):
-        """Return the log of a container, by default the pod's first, which trains."""
+        """Return the log of a container, by default the pod's first, the training container."""
         container = container or pod["spec"]["containers"][0]["name"]
         return self.kubectl("logs", pod["metadata"]["name"], "-c", container, check=False)
 
@@ -137,7 +137,7 @@ def temporary_namespace(environment):
         lambda: created.kubectl("get", "serviceaccount", "default", check=False),
     )
     yield created
-    # Pods are deleted before Jobs, and a failed pod of a Job with backoffLimitPerIndex stays until
-    # there is another, which a namespace that is being deleted does not allow.
+    # Jobs are deleted first: a failed pod of a Job with backoffLimitPerIndex stays until the Job
+    # creates another pod, which is not possible in a namespace that is being deleted.
     created.kubectl("delete", "jobs", "--all", "--wait=false")
     created.kubectl("delete", "namespace", name, "--wait=false")

@@ -17,7 +17,7 @@ OUTSIDE = {
     "argo", "code", "docker", "flux", "git", "helm", "kpt", "kubectl", "kustomize", "mkdocs",
     "pip", "pipx", "pre-commit", "pytest", "uv", "uvx",
 }  # fmt: skip
-"""Programs that need a cluster, a network or an installation. Their lines are not run."""
+"""Programs that need a cluster, a network or an installation. Lines with them are not run."""
 
 LIVE = {"delete", "doctor", "logs", "status", "wait"}
 """Commands of mlgen that need a cluster. Their options are checked, but they are not run."""
@@ -31,10 +31,10 @@ REMARK = re.compile(r"<!-- ([a-z ]+?)(?:: (.*?))? -->\s*\Z")
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block with the remarks in the comments just before it.
+    """A fenced block with the remarks in the comments directly before it.
 
-    Remarks: `exit: 3`, `output`, `output: stderr`, `cluster`, `not run: why`, `invalid`,
-    `other: what`, for YAML that is no job.
+    Remarks: `exit: 3`, `output`, `output: stderr`, `cluster`, `not run: REASON`, `invalid`,
+    `other: DESCRIPTION` for YAML that is not a job.
     """
 
     language: str
@@ -45,7 +45,7 @@ class Block:
     span: tuple
 
     def lines(self):
-        """Return the commands, without comments; a command may go on after a backslash."""
+        """Return the commands, without comments. A backslash continues a command."""
         joined = re.sub(r"\\\n\s*", "", self.text)
         return [line for line in joined.splitlines() if line.strip() and line.lstrip()[0] != "#"]
 
@@ -80,7 +80,7 @@ def _remarks(before):
 
 @dataclass(frozen=True)
 class Pipeline:
-    """The commands of one line, as lists of words, with what it reads and writes."""
+    """The commands of one line, as lists of words, with its input and output files."""
 
     commands: list
     reads: str | None = None
@@ -88,7 +88,7 @@ class Pipeline:
 
 
 def pipeline(line):
-    """Return a line of a shell as a Pipeline; None if it needs a shell."""
+    """Parse a line as a Pipeline; None if it needs a shell."""
     line = re.sub(r"\s+# .*", "", line)
     if re.search(r"[;&`]|\$[({]|<<|>>|2>", line):
         return None

@@ -1,7 +1,7 @@
 """Draws a session of a page, its commands and their output, as an animated SVG.
 
-The picture needs no script, so that GitHub shows it. A reader who prefers reduced motion, and a
-program that does not animate, see the whole session at once.
+The picture contains no script, so that GitHub shows it. The whole session is visible at once for
+readers who prefer reduced motion, and in programs without animation.
 """
 
 from html import escape
@@ -20,10 +20,10 @@ COMMANDS = (
 PATH = DOCS / "images/session.svg"
 
 WIDTH, LINE, CHARACTER, MARGIN = 78, 18, 7.8, 16
-"""Columns; then pixels: the height of a line, the width of a character, the margin."""
+"""The number of columns, and in pixels: height of a line, width of a character, margin."""
 
 SECONDS = {"command": 1.6, "output": 0.25, "end": 5.0}
-"""How long a line is the last one, and the session as a whole is shown."""
+"""Pauses after a command, after a line of output, and at the end."""
 
 STYLE = """\
     text { font: 13px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; fill: #d5d9e0; }
@@ -54,7 +54,7 @@ def draw(blocks: list[tuple[list[str], list[str]]]) -> str:
         f"      @keyframes k{number} {{ 0%, {start / total:.1%} {{ opacity: 0; }}"
         f" {start / total + 0.001:.1%}, 100% {{ opacity: 1; }} }}\n"
         for number, start in enumerate(starts)
-        if number  # the first line is there from the start
+        if number  # the first line is visible from the start
     )
     texts = "".join(
         f'  <text class="line {kind}" id="l{number}" x="{MARGIN}"'
@@ -72,7 +72,7 @@ def draw(blocks: list[tuple[list[str], list[str]]]) -> str:
 
 
 def recording() -> str:
-    """Return the SVG of the session on the page; the tests of the page compare its output."""
+    """Return the SVG of the page's session. The tests of the page check its output."""
     shown, page = [], blocks(PAGE)
     for block, after in pairwise(page):
         if block.language == "sh" and block.lines()[-1] in COMMANDS:

@@ -1,4 +1,4 @@
-"""Values that mlgen and the API server reject, each in an object that is valid otherwise."""
+"""Values that mlgen and the API server reject, each in an otherwise valid object."""
 
 from copy import deepcopy
 from itertools import pairwise
@@ -469,7 +469,7 @@ def rejected():
 
 
 def _inner(holder, step, default):
-    """Return the value of a key or index; the default, which is added, if there is none."""
+    """Return the value of a key or index. If it is missing, add the default."""
     if isinstance(holder, list):
         if int(step) == len(holder):
             holder.append(default)

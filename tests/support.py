@@ -1,4 +1,4 @@
-"""Paths of the project's files, and helpers for tests that run for each of them."""
+"""Paths of the project's files, and helpers for tests that run for each file."""
 
 import os
 import re
@@ -14,12 +14,12 @@ FIXTURES = sorted((ROOT / "fixtures").glob("*.yaml"))
 """Job files."""
 
 RESOURCES = sorted((ROOT / "fixtures/resources").glob("*.yaml"))
-"""Custom resources of the operators: `<dialect>-<kind>-<version>.yaml`, or `…-<what>.yaml`."""
+"""Custom resources of the operators: `<dialect>-<kind>-<version>[-<detail>].yaml`."""
 
 FILES = [*FIXTURES, *RESOURCES]
 
 NEWER = sorted((ROOT / "fixtures").glob("kubernetes-*/*.yaml"))
-"""Job files that need a newer Kubernetes than the default: that in the name of their folder."""
+"""Job files that need a newer Kubernetes than the default. The folder's name has its version."""
 
 
 def stem(value):
@@ -31,9 +31,9 @@ every_file = pytest.mark.parametrize("file", FILES, ids=stem)
 
 @cache
 def golden(file):
-    """Return the golden of a job file; "" for a new one, which test_golden reports.
+    """Return the golden of a job file; "" for a new file, which test_golden reports.
 
-    A custom resource has none: its manifests are rendered.
+    Custom resources have no golden. Their manifests are rendered.
     """
     if file in RESOURCES:
         return abridged(rendered(file))
@@ -42,7 +42,7 @@ def golden(file):
 
 
 def rendered(file, form="yaml", **options):
-    """Return what `mlgen render` prints for a file, from the project's folder."""
+    """Return the output of `mlgen render` for a file, run in the project's folder."""
     from mlgen import Options, validate
     from mlgen.output.manifests import text
 
@@ -59,7 +59,7 @@ LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def load_all(text):
-    """Return the documents of a YAML text, which libyaml reads ten times as fast."""
+    """Return the documents of a YAML text. libyaml reads it ten times as fast as PyYAML."""
     return list(yaml.load_all(text, LOADER))
 
 
@@ -69,7 +69,7 @@ MODULE = re.compile(rf"^( +)((?:{MODULES})\.py): \|\n(?:\1 .*\n|\n)+", re.MULTIL
 
 
 def abridged(text):
-    """Return manifests without the text of the supervisor's program, which goldens leave out."""
+    """Return manifests without the text of the supervisor's program, as in goldens."""
     return MODULE.sub(r"\1\2: mlgen/runtime/\2\n", text)
 
 
@@ -78,7 +78,7 @@ TOTALS = re.compile(r"^(?:[\d,]+|no jobs)\b.*(?:problem|warning|job|\))s?\)?\n\Z
 
 
 def without_totals(text):
-    """Return what a command prints on stderr without the numbers of files, jobs and problems."""
+    """Return the stderr of a command without the numbers of files, jobs and problems."""
     return TOTALS.sub("", text)
 
 

@@ -134,7 +134,7 @@ def test_importing_the_package_imports_no_slow_dependency():
 
 
 def test_the_examples_in_the_documentation_run(monkeypatch, tmp_path):
-    """Airflow and the Kubernetes client are not installed here; stubs replace them."""
+    """Airflow and the Kubernetes client are not installed here. Stubs replace them."""
     created = []
     airflow, kubernetes = ModuleType("airflow.sdk"), ModuleType("kubernetes")
     airflow.task = lambda function: function

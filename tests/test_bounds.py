@@ -1,4 +1,4 @@
-"""A text that asks for too much is rejected at the value that asks, before the work."""
+"""A text that exceeds a limit is rejected at the value that exceeds it, before rendering."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Each fixture renders to exactly its golden; review a change by the diff of the goldens."""
+"""Each fixture renders exactly to its golden. Review changes in the diff of the goldens."""
 
 import pytest
 from support import NEWER
@@ -9,7 +9,7 @@ from mlgen.kubernetes.versions import parse
 
 
 def test_manifests(job_file, render, manifest):
-    """A custom resource has no golden of its own: it renders as its job file, which has one."""
+    """A custom resource has no golden. It renders as its job file, which has one."""
     assert render(job_file) == manifest
 
 

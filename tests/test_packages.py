@@ -19,11 +19,19 @@ MODULES = {
 }
 
 PLUGINS = ("dialects", "frameworks")
+<<<<<<< HEAD
 """Packages whose modules may import each other. For example, horovod extends mpi."""
 
 
 COMMON = {"bounds", "problems", "resources", "kubernetes", "documents", "jobfile", "topology"}
 """Imports that the table omits, because every package below them may import them."""
+=======
+"""Packages with modules that may import each other. For example, horovod extends mpi."""
+
+
+COMMON = {"bounds", "problems", "resources", "kubernetes", "documents", "jobfile", "topology"}
+"""Packages that every package below them in the table may import. The table omits them."""
+>>>>>>> h4
 
 
 def table():
@@ -81,7 +89,7 @@ def test_a_package_imports_only_packages_in_its_row(name):
 
 
 def test_packages_import_only_packages_above_them_in_the_table():
-    """Imports have no cycles, and the table reads in the direction of the data flow."""
+    """Imports have no cycles, and the table follows the data flow."""
     order = list(PACKAGES)
 
     for module in set(MODULES) - {"mlgen.__main__"}:
@@ -115,7 +123,7 @@ def test_modules_of_a_package_have_no_circular_imports(name):
     }
     entry = f"mlgen.{name}"
     for imports in graph.values():
-        imports.discard(entry)  # a submodule needs its package, which may import submodules
+        imports.discard(entry)  # a submodule imports its package, which may import submodules
 
     assert list(TopologicalSorter(graph).static_order())
 
@@ -148,7 +156,11 @@ def test_templates_do_not_mention_a_framework():
 
 @pytest.mark.parametrize("module", ["yaml", "ruamel", "jinja2", "jsonschema"])
 def test_slow_modules_are_imported_inside_functions(module):
+<<<<<<< HEAD
     """Late imports keep `mlgen --help` fast. Only `documents` always needs the YAML parser."""
+=======
+    """Late imports keep `mlgen --help` fast. Only reading documents needs the YAML parser."""
+>>>>>>> h4
     early = [
         name
         for name in MODULES
@@ -187,7 +199,7 @@ def test_a_slot_holds_one_value_and_a_template_computes_nothing(name):
 
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_a_slot_is_the_whole_value_of_a_yaml_key_or_item(name):
-    """So a value can never break the YAML around it."""
+    """Otherwise, a value could break the YAML around it."""
     for line in (ROOT / "templates/objects" / name).read_text().splitlines():
         before, opened, rest = line.partition("{{")
         if opened:

@@ -1,4 +1,4 @@
-"""The program installed from the wheel is the same as that in the checkout."""
+"""The program installed from the wheel is the same as in the checkout."""
 
 import os
 import re
@@ -71,7 +71,7 @@ def test_the_wheel_contains_the_prepared_parts_of_this_checkout(wheel):
 
 
 def test_an_editable_install_has_no_prepared_parts(tmp_path):
-    """They would not follow the files that are edited."""
+    """They would not change with the edited files."""
     hook = WheelBuilder(str(ROOT)).get_build_hooks(str(tmp_path))["custom"]
     build_data = {"force_include": {}}
 

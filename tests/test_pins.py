@@ -1,4 +1,4 @@
-"""What CI and the image install is pinned by hash (.ci/pins), and audited (.ci/audit)."""
+"""Packages for CI and the image are pinned by hash (.ci/pins) and audited (.ci/audit)."""
 
 import re
 import sys
@@ -69,7 +69,7 @@ def test_pins_are_those_of_pyproject(name, extras, more):
 
 
 def test_files_agree_on_versions():
-    """So that CI tests what the image has."""
+    """CI must test the versions in the image."""
     run, build, test = (
         {(key(pin), pin.specifier) for pin in pinned(n)} for n in ("run", "build", "test")
     )

@@ -1,4 +1,4 @@
-"""All problems are reported at once, each with its place and a hint; the output is a golden."""
+"""All problems are reported at once, each with its place and a hint. The output is a golden."""
 
 import ast
 import json
@@ -106,7 +106,7 @@ def test_a_service_name_may_start_with_a_digit_from_kubernetes_1_36_on(kube_vers
 
 
 def test_two_jobs_cannot_decide(render, message):
-    """No job file causes this; the check guards against mistakes in a new framework."""
+    """No job file causes this. The check guards against mistakes in a new framework."""
     path = ROOT / "fixtures/tensorflow-ps.yaml"
     objects = list(yaml.safe_load_all(render(path, supervisor=False)))
     for item in objects:
@@ -241,7 +241,7 @@ def codes_of_rows():
 
 
 def test_every_code_that_is_used_is_declared_and_explained():
-    """mypy sees that a code in the source is declared; nothing but this sees those in tables."""
+    """mypy checks that codes in the source are declared, but not codes in tables."""
     declared, of_rows = {*problem_codes.names()}, {*codes_of_rows()}
 
     assert declared == {path.stem for path in problem_codes.FOLDER.glob("*.md")}

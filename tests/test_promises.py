@@ -14,7 +14,7 @@ from mlgen.cli import main
 PAGE = (DOCS / "guides/security.md").read_text()
 RUNS_PROGRAMS = {
     "mlgen/bulk/__init__.py": {"marshal"},  # files between its own processes
-    "mlgen/graph/dot.py": {"subprocess"},  # dot, with a graph as its standard input
+    "mlgen/graph/dot.py": {"subprocess"},  # dot, with a graph as its stdin
     "mlgen/live/doctor/__init__.py": {"subprocess"},
     "mlgen/live/kubectl.py": {"subprocess"},
     "mlgen/output/ssh_secret.py": {"subprocess"},
@@ -22,7 +22,7 @@ RUNS_PROGRAMS = {
     "mlgen/runtime/supervise.py": {"http", "socket"},
     "mlgen/output/problems.py": {"urllib"},  # to quote a path
 }
-"""The modules that can run a program or open a connection; mlgen/runtime runs in pods."""
+"""The modules that can run a program or open a connection, except mlgen/runtime (in pods)."""
 
 DANGEROUS = {
     *("asyncio", "ctypes", "ftplib", "http", "marshal", "pickle", "pty", "requests", "runpy"),
@@ -65,7 +65,7 @@ spec:
   roles:
     worker: {replicas: 2}
 """
-"""Names a file beside it, and what other programs would evaluate, wherever a text is free."""
+"""A job file that contains, in every free text, a file name or code for other programs."""
 
 COMMANDS = [
     ["render", "job.yaml"],
@@ -82,7 +82,7 @@ WATCHED = ("ctypes", "open", "os.", "pty.", "shutil.", "socket.", "subprocess.",
 
 @pytest.fixture(scope="module")
 def audit():
-    """A list; what the interpreter opens and runs is added to the last item, a dict."""
+    """A list. Files and programs that the interpreter opens are added to its last item, a dict."""
     watching = []
 
     def hook(event, arguments):  # cannot be removed again

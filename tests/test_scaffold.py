@@ -31,12 +31,12 @@ def run(tmp_path, monkeypatch):
 
 
 def with_every_field(text):
-    """A job file in which all fields in comments are used."""
+    """Uncomment all fields in a job file."""
     return re.sub(r"(?m)^( +)#(?=[^ ]|  )", r"\1", text)
 
 
 KNOWN = {"elasticdl": ["rights"]}
-"""Warnings that a framework cannot do without."""
+"""Warnings that a framework cannot avoid."""
 
 
 def codes(result):
@@ -102,7 +102,7 @@ def test_editors_find_the_schema(run, tmp_path):
     first = (tmp_path / "gemma.yaml").read_text().splitlines()[0]
     path = tmp_path / first.removeprefix("# yaml-language-server: $schema=")
     assert json.loads(path.read_text())["title"] == "TrainingJob"
-    assert run("mpi", "--image", "example/pi:1").exit_code == 0  # the schema may be there already
+    assert run("mpi", "--image", "example/pi:1").exit_code == 0  # the schema may already exist
 
 
 def test_standard_output_has_the_job_file_alone(run, tmp_path):

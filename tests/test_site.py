@@ -1,4 +1,4 @@
-"""mlgen.toml: which file is used, what it sets, what takes precedence, and its errors."""
+"""mlgen.toml: its search path, settings, precedence and errors."""
 
 import json
 
@@ -67,7 +67,7 @@ def job_with(metadata=(), **spec):
 
 
 def rendered(folder, job=JOB, **options):
-    """The document of a job, as it is rendered with the defaults of a folder."""
+    """The document of a job with the defaults of a folder."""
     result = mlgen.validate(job, mlgen.Options(site=site.find(folder), **options))
     return result.jobs[0].document.data
 

@@ -25,7 +25,7 @@ class Rules:
 
     Attributes:
         framework: the TrainingJob's name of the framework.
-        like: another kind, whose row provides the fields that are missing here.
+        like: another kind. Its row provides the fields that are missing here.
         old: True for Kubeflow before v1 and KubeDL, where ExitCode retries the same exit codes.
         replica_field: the field of `spec` that holds the replica types.
         roles: the replica types, in output order.
@@ -144,7 +144,7 @@ def _container_name(builder: Builder, template: SourceValue, rules: Rules) -> st
 
 
 def require_one(builder: Builder, replica_type: SourceValue, name: str) -> bool:
-    """Return True if a replica type has one replica; otherwise report an error.
+    """Return True if a replica type has one replica. Report an error if it has another number.
 
     The webhook of the training operator 1.9 also rejects a Master without `replicas`. Everywhere
     else, the default is 1.

@@ -1,1 +1,1 @@
-"""Validate a job file against its schema, and turn it into a `TrainingJob`."""
+"""Validates job files and converts them to `TrainingJob`s."""

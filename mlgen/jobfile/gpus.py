@@ -1,4 +1,4 @@
-"""The GPUs of a role: what its resources and templates say of them."""
+"""Finds the GPUs in the resources and templates of a role."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,12 +11,12 @@ Templates = tuple[Mapping[str, Any], ...]
 
 
 def is_gpu(resource: str) -> bool:
-    """Return True if a resource is a GPU of any vendor or a part of one, or is of nvidia.com."""
+    """Return True for a GPU of any vendor, a part of a GPU, or any resource of nvidia.com."""
     return "gpu" in resource.rpartition("/")[2] or "nvidia.com/" in resource
 
 
 def has_gpus(resources: Resources, templates: Templates) -> bool:
-    """Return True if a limit is for GPUs, in `resources` or in a container of a template."""
+    """Return True if `resources` or a container of a template has a limit for GPUs."""
     limits = set(resources.get("limits", {}))
     for template in templates:
         for container in containers_of(template):
@@ -25,10 +25,10 @@ def has_gpus(resources: Resources, templates: Templates) -> bool:
 
 
 def count(spec: RoleSpec) -> int:
-    """Return the number of GPUs of the training container; 0 if it has none, or parts of GPUs.
+    """Return the number of GPUs of the training container; 0 for none, or for parts of GPUs.
 
-    Only whole GPUs count, such as `nvidia.com/gpu`. How many processes can share a resource such as
-    `nvidia.com/mig-1g.5gb` or `aliyun.com/gpu-mem` depends on its device plugin.
+    Only whole GPUs count, such as `nvidia.com/gpu`. The number of processes per
+    `nvidia.com/mig-1g.5gb` or `aliyun.com/gpu-mem` depends on the device plugin.
     """
     limits: dict[str, Any] = dict(spec.resources.get("limits", {}))
     for container in spec.container_patches:
@@ -41,7 +41,7 @@ def count(spec: RoleSpec) -> int:
 
 
 def without_gpus(spec: RoleSpec) -> RoleSpec:
-    """Return a role without the GPUs in its `resources`; those in its templates remain."""
+    """Return a role without the GPUs in its `resources`. GPUs in its templates remain."""
     amounts = {kind: dict(by_name) for kind, by_name in spec.resources.items()}
     kept = {
         kind: {name: amount for name, amount in by_name.items() if not is_gpu(name)}

@@ -1,7 +1,7 @@
-"""A name or a value at a wrong place in a job file → what to write instead.
+"""Hints for problems in job files: the correction of an unknown name or a wrong value.
 
-A hint comes from the schemas, which know where each name belongs and of which type each value is,
-from a similar name ("did you mean"), or from a table of the names that other tools use.
+Sources of hints are the schemas, which contain the place and type of each field, similar names
+("did you mean"), and tables of names in other tools.
 """
 
 import re
@@ -20,7 +20,7 @@ from mlgen.resources import table
 
 
 def texts(name: str) -> Mapping[str, str]:
-    """Return a table of `schemas/hints.json`, which says what each is."""
+    """Return a table of `schemas/hints.json`, which describes its tables."""
     found: Mapping[str, str] = table("hints")[name]
     return found
 
@@ -30,22 +30,22 @@ CONTAINER = ".template: {spec: {containers: [{name: MAIN, FIELD: …}]}}"
 SLOT = re.compile(r"\b(MAIN|ROLES?|VALUE)\b")
 
 MAX_WRITTEN = 50
-"""The number of characters of a value that a hint shows at its new place."""
+"""The maximum length of values in hints, in characters."""
 
 SPEC: ValuePath = ("spec",)
 ROLES: ValuePath = ("spec", "roles")
 
 Owners = Callable[[], Mapping[str, Sequence[str]]]
-"""Returns the options of all frameworks, each with the names of the frameworks that have it."""
+"""Returns the options of all frameworks, each with the names of its frameworks."""
 
 
 @dataclass(frozen=True)
 class JobFile:
-    """What a hint depends on.
+    """The document with a problem, and its schema.
 
     Attributes:
         data: the document.
-        schema: of the job file, with the parts of its framework; or of a custom resource.
+        schema: of the job file, including its framework, or of a custom resource.
         owners: see `Owners`.
     """
 
@@ -67,7 +67,7 @@ class JobFile:
 
     @property
     def role_names(self) -> list[str]:
-        """The roles of the framework; none if a job may have roles of any name."""
+        """The roles of the framework; [] if it accepts roles of any name."""
         return list(self.framework.get("roles", {}).get("propertyNames", {}).get("enum", []))
 
     @property
@@ -88,12 +88,12 @@ class JobFile:
 
     @property
     def main_role(self) -> str:
-        """The role that a number of nodes is meant for."""
+        """The role that a number of nodes applies to."""
         names = self.role_names or list(_mapping(self.data, *ROLES))
         return "worker" if "worker" in names or not names else names[0]
 
     def places(self, schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        """Yield the fields in a schema with their paths, those with shorter paths first."""
+        """Yield the fields in a schema with their paths, shorter paths first."""
         level = [("", schema)]
         while level:
             level = [
@@ -106,7 +106,7 @@ class JobFile:
 
     @cached_property
     def targets(self) -> dict[str, str]:
-        """The place of every name that is known, by the normalized name."""
+        """The place of every known name, by normalized name."""
         rows = [
             *((name, f"spec.roles.{name}") for name in self.role_names),
             *((name, f"spec.options.{name}") for name in self.options),
@@ -119,7 +119,7 @@ class JobFile:
         return {normalized(name): place for name, place in reversed(rows)}
 
     def for_role(self, name: str) -> str:
-        """Return what to write instead of a role that the framework does not have, or ""."""
+        """Return a hint for an unknown role, or ""."""
         same = _same(name, self.role_names)
         if same:
             return f'did you mean "{same}"?' if same != name else ""
@@ -130,7 +130,7 @@ class JobFile:
         return choice(name, self.role_names) if self.role_names else ""
 
     def repeats(self, problem: Problem) -> bool:
-        """Return True for a problem in what is not a role, which another problem says."""
+        """Return True for a problem within an unknown role, which is a problem itself."""
         path, names = problem.path, self.role_names
         if not names or path[:2] != ROLES or len(path) == len(ROLES) or path[2] in names:
             return False
@@ -145,7 +145,7 @@ def normalized(name: str) -> str:
 
 
 def _same(name: str, known: Sequence[str]) -> str:
-    """Return the known name that differs only in case, dashes and underscores, or ""."""
+    """Return the known name that is equal except for case, dashes and underscores, or ""."""
     return next((other for other in known if normalized(other) == normalized(name)), "")
 
 
@@ -161,14 +161,14 @@ def _is_role(path: ValuePath) -> bool:
 
 
 def for_field(job: JobFile, path: ValuePath, name: str, value: Any, known: Sequence[str]) -> str:
-    """Return what to write instead of a field that the mapping at a path does not have.
+    """Return a hint for an unknown field of the mapping at a path.
 
     Args:
         job: the job file.
         path: of the mapping.
         name: of the unknown field.
         value: of the unknown field.
-        known: the fields that the mapping has.
+        known: the fields that the mapping can have.
     """
     same = _same(name, known)
     if same:
@@ -192,9 +192,9 @@ def for_field(job: JobFile, path: ValuePath, name: str, value: Any, known: Seque
 
 
 def for_resource_field(job: JobFile, path: ValuePath, name: str, known: Sequence[str]) -> str:
-    """Return what to write instead of a field that a mapping of a custom resource does not have.
+    """Return a hint for an unknown field in a custom resource.
 
-    The fields of a pod and of its containers are in its `template`; other places are in the schema.
+    Fields of a pod and its containers belong in a `template`. Other places come from the schema.
     """
     same = _same(name, known)
     if same or not known:
@@ -210,7 +210,7 @@ def for_resource_field(job: JobFile, path: ValuePath, name: str, known: Sequence
 
 
 def _elsewhere(job: JobFile, path: ValuePath, name: str, value: Any) -> str:
-    """Return where in the job file a field with a normalized name belongs, or ""."""
+    """Return a hint with the place of a field in the job file, by normalized name, or ""."""
     is_role = _is_role(path)
     target = job.targets.get("replicaspecs" if name.endswith("replicaspecs") else name, "")
     if target == REPLICAS and isinstance(value, dict | list):
@@ -222,7 +222,7 @@ def _elsewhere(job: JobFile, path: ValuePath, name: str, value: Any) -> str:
     elif target.startswith("spec.roles."):
         value = {"replicas": value} if type(value) is int else None
     elif target.startswith("spec.") and target in texts("fields") and isinstance(value, dict):
-        value = None  # its fields have other names, too
+        value = None  # its fields also have other names
     if target.startswith("."):
         target = target[1:] if path == SPEC or is_role else f"spec{target}"
     role = _mapping(job.data, *path) if is_role else {}
@@ -236,7 +236,7 @@ def _elsewhere(job: JobFile, path: ValuePath, name: str, value: Any) -> str:
 
 
 def _of_other_frameworks(job: JobFile, name: str) -> str:
-    """Return which frameworks have an option that this one does not have; "" if none has it."""
+    """Return a hint with the frameworks that an option belongs to; "" if there are none."""
     by_option = job.owners()
     option = _same(name, list(by_option))
     if not option:
@@ -247,7 +247,7 @@ def _of_other_frameworks(job: JobFile, name: str) -> str:
 
 
 def _write(target: str, value: Any) -> str:
-    """Return `write TARGET: VALUE`, or where to move nothing, or a value that is longer."""
+    """Return `write TARGET: VALUE`, or `move it to TARGET` for an empty or long value."""
     field_name = target.rpartition(".")[2]
     if ": " in target:
         return f"write {target}"
@@ -263,23 +263,23 @@ def _write(target: str, value: Any) -> str:
 
 
 def _meant(name: str, kind: str) -> str:
-    """Return the name that is meant by another one, or ""."""
+    """Return the correct name for a name of another tool, or ""."""
     rows = texts(kind).items()
     return next((meant for meant, names in rows if normalized(name) in names.split()), "")
 
 
 WORD_LISTS = ("command", "args")
-"""Fields that are lists of the words of a command line."""
+"""Fields with the words of a command line as a list."""
 
 
 def for_type(path: ValuePath, types: Sequence[str], value: Any, text: str | None) -> str:
-    """Return how to write a value as one of the types of JSON Schema; "" if that is not clear.
+    """Return a hint that fixes the type of a value; "" if the fix is not clear.
 
     Args:
         path: of the value.
-        types: those that it may have.
-        value: it has none of them.
-        text: a value that is not a string, as written in the file; None if not known.
+        types: the allowed types of JSON Schema.
+        value: of another type.
+        text: the spelling of the value if it is not a string; None if not known.
     """
     if isinstance(value, str):
         return _for_string(path, types, value)
@@ -291,7 +291,7 @@ def for_type(path: ValuePath, types: Sequence[str], value: Any, text: str | None
 
 
 def _for_scalar(path: ValuePath, types: Sequence[str], value: Any, text: str | None) -> str:
-    """Return how to write a number, a boolean or nothing as another type."""
+    """Return a hint to write a number, a boolean or null as another type."""
     if text is not None and "string" in types:
         return f"quote it: '{text}'" if text else "write '' for an empty string"
     if "object" in types:
@@ -304,7 +304,7 @@ def _for_scalar(path: ValuePath, types: Sequence[str], value: Any, text: str | N
 
 
 def _for_list(path: ValuePath, types: Sequence[str], value: list[Any]) -> str:
-    """Return how to write a list as a string or a mapping."""
+    """Return a hint to write a list as a string or a mapping."""
     if "string" in types and len(value) == 1 and isinstance(value[0], str):
         return f"write {flow(value[0])}"
     by_name = _by_name(path, value) if "object" in types else {}
@@ -312,7 +312,7 @@ def _for_list(path: ValuePath, types: Sequence[str], value: list[Any]) -> str:
 
 
 def _for_string(path: ValuePath, types: Sequence[str], value: str) -> str:
-    """Return how to write a string as another type."""
+    """Return a hint to write a string as another type."""
     word = _meant(value, "booleans") if "boolean" in types else ""
     if ("integer" in types and value.isdecimal()) or (word and word == value):
         return "remove the quotes"
@@ -324,14 +324,14 @@ def _for_string(path: ValuePath, types: Sequence[str], value: str) -> str:
 
 
 def _for_mapping(path: ValuePath, value: Mapping[str, Any]) -> str:
-    """Return how to write a mapping as a list: the variables of a container, or anything else."""
+    """Return a hint to write a mapping as a list, for a container's variables or other fields."""
     if path[-1] != "env" or any(isinstance(inner, dict | list) for inner in value.values()):
         return "start each item with a dash"
     return f"write {_short([{'name': name, 'value': str(v)} for name, v in value.items()])}"
 
 
 def _by_name(path: ValuePath, items: Sequence[Any]) -> dict[str, Any]:
-    """Return a list of items with names, or of `NAME=value`, as a mapping; {} for others."""
+    """Return a list of named items, or of `NAME=value`, as a mapping; {} for other lists."""
     if not all(isinstance(item, dict) and isinstance(item.get("name"), str) for item in items):
         pairs = [str(item).partition("=") for item in items if not isinstance(item, dict | list)]
         mapping: dict[str, Any] = {name: text for name, equals, text in pairs if equals}
@@ -348,7 +348,7 @@ def _by_name(path: ValuePath, items: Sequence[Any]) -> dict[str, Any]:
 
 
 def _short(value: Any) -> str:
-    """Return a mapping or a list in flow style, or the first in it if that is too long."""
+    """Return a mapping or a list in flow style, or only its first entry if it is too long."""
     full = flow(value)
     if len(full) <= MAX_FLOW:
         return full
@@ -360,7 +360,7 @@ def _short(value: Any) -> str:
 
 
 def for_choice(value: str, allowed: Sequence[str]) -> str:
-    """Return which of the allowed values is meant, or all of them."""
+    """Return the allowed value for another tool's value, or all allowed values."""
     meant = _meant(value, "values")
     if not meant or meant not in allowed:
         meant = value
@@ -368,6 +368,6 @@ def for_choice(value: str, allowed: Sequence[str]) -> str:
 
 
 def for_quantity(pattern: str, value: str) -> str:
-    """Return how to write a quantity with a wrong unit; "" if the pattern is another one."""
+    """Return a hint for a quantity with a wrong unit; "" unless the pattern is for quantities."""
     is_quantity = pattern == base()["definitions"]["quantity"]["pattern"]
     return cure(value) if is_quantity else ""

@@ -1,6 +1,6 @@
 """`TrainingJob`: the contents of a job file as frozen dataclasses, with the defaults.
 
-Fields have the names of the job file, in snake case; `schemas/job.schema.json` describes each.
+Fields are named as in the job file, in snake case. `schemas/job.schema.json` describes each.
 """
 
 from collections.abc import Mapping
@@ -19,8 +19,10 @@ Kubeflow's training operator uses the same range (pkg/util/train/train_util.go).
 """
 
 KILLED_EXIT_CODES = (137, 143)
-"""SIGKILL and SIGTERM, by which the system ends containers: a gang restarts after these codes,
-whatever its restart policy."""
+"""SIGKILL and SIGTERM, the signals that end containers from outside.
+
+A gang restarts after these codes, regardless of its restart policy.
+"""
 
 
 @dataclass(frozen=True)
@@ -28,8 +30,8 @@ class WaitFor:
     """A role to wait for.
 
     Attributes:
-        until: `port`: all of its replicas accept connections; `name`: all of their names resolve;
-            `Complete`: the role has succeeded; `Ready`: all of its replicas are ready.
+        until: the condition. `port`: all replicas accept connections. `name`: the names of all
+            replicas resolve. `Complete`: the role has succeeded. `Ready`: all replicas are ready.
     """
 
     role: str
@@ -49,13 +51,12 @@ class RoleSpec:
         env: strings, or {"valueFrom": …}, by variable name.
         volumes: entries of `volumes` in the job file, by name.
         shm_size: size of /dev/shm as a quantity; "0" keeps the container runtime's default.
-        restart_scope: `Replica` if a replica that fails is restarted alone, whatever the scope of
-            the job.
-        wait_for: None if the framework decides.
+        restart_scope: `Replica` if a failed replica restarts alone, regardless of the job's scope.
+        wait_for: None for the framework's default.
         templates: pod templates to merge in order: the one for all roles, then the role's own.
         gpus: True if `resources` or a template has a limit for GPUs.
-        own_resources: True if `resources` are those of the role, not those of all roles.
-        without_gpus: True if the GPUs for all roles were taken out of `resources`.
+        own_resources: True if the role itself sets `resources`, False if all roles share them.
+        without_gpus: True if the GPUs for all roles were removed from `resources`.
     """
 
     name: str
@@ -90,7 +91,7 @@ class RoleSpec:
 
     @property
     def container_patches(self) -> list[dict[str, Any]]:
-        """What `templates` set in the training container, in the order of merging."""
+        """The fields of the training container in each of `templates`, in merge order."""
         return [
             container
             for template in self.templates
@@ -110,16 +111,17 @@ GANG_BOUNDS = (
 
 @dataclass(frozen=True)
 class GiveUpAfter:
-    """When the supervisor ends a job that cannot go on; 0 for never.
+    """Limits after which the supervisor ends a job that cannot continue; 0 for no limit.
 
     Attributes:
-        crashes: of a replica that serves, while it crash-loops.
-        image_pull_seconds: for which an image cannot be pulled, a container cannot be created or a
-            volume cannot be mounted.
-        pending_seconds: for which a pod cannot be created or scheduled.
-        start_failures: of a gang in a row, with the same exit code, each soon after its start.
-        start_seconds: for which a container must run to have started.
-        disruptions: of a gang.
+        crashes: number of crashes of a server replica that crash-loops.
+        image_pull_seconds: time during which an image cannot be pulled, a container cannot be
+            created or a volume cannot be mounted.
+        pending_seconds: time during which a pod cannot be created or scheduled.
+        start_failures: number of failures of a gang in a row, with the same exit code, each soon
+            after its start.
+        start_seconds: time that a container must run to count as started.
+        disruptions: number of disruptions of a gang.
     """
 
     crashes: int = 5
@@ -132,14 +134,14 @@ class GiveUpAfter:
 
 @dataclass(frozen=True)
 class RunPolicy:
-    """Policies for the whole job; times in seconds.
+    """Policies for the whole job. Times are in seconds.
 
     Attributes:
-        restart_scope: what starts again when a replica fails: `Replica`, `All`, or these roles.
+        restart_scope: the replicas to restart when one fails: `Replica`, `All`, or these roles.
         backoff_limit: None if the job file does not set it; see `retries`.
-        backoff_reset_seconds: for which all replicas of a gang run before earlier failures no
+        backoff_reset_seconds: time that all replicas of a gang must run before earlier failures no
             longer count; 0 for never.
-        give_up_after: None if the job file does not set it; a supervisor then has the defaults.
+        give_up_after: None if the job file does not set it. A supervisor then uses the defaults.
         metrics_port: of the supervisor.
     """
 
@@ -156,7 +158,7 @@ class RunPolicy:
 
     @property
     def retries(self) -> int:
-        """How often failed replicas of a role that retries are retried; Kubernetes' default is 6.
+        """The number of retries of failed replicas, for roles that retry. Kubernetes' default is 6.
 
         https://kubernetes.io/docs/concepts/workloads/controllers/job/#pod-backoff-failure-policy
         """
@@ -165,12 +167,12 @@ class RunPolicy:
 
 @dataclass(frozen=True)
 class SuccessPolicy:
-    """When the job has succeeded.
+    """The condition for the job's success.
 
     Attributes:
-        role: the role whose replicas count; None if the framework decides.
+        role: the deciding role; None for the framework's default.
         replicas: `All`, `First` (replica 0) or a number of replicas.
-        roles: several roles that decide together; () if one decides.
+        roles: several deciding roles; () if there is only one.
         operator: whether `All` or `Any` of these must succeed.
     """
 
@@ -182,14 +184,14 @@ class SuccessPolicy:
 
 @dataclass(frozen=True)
 class WaitPolicy:
-    """How long replicas wait for their peers, in seconds; None: without a limit."""
+    """How long replicas wait for their peers, in seconds; None for no limit."""
 
     timeout_seconds: int | None = None
 
 
 @dataclass(frozen=True)
 class HostPorts:
-    """The node ports, `base` to `base + size - 1`, from which replicas are assigned theirs."""
+    """The range of node ports for replicas, `base` to `base + size - 1`."""
 
     base: int = 20000
     size: int = 10000
@@ -198,7 +200,7 @@ class HostPorts:
 
 @dataclass(frozen=True)
 class Rdma:
-    """RDMA hardware, and the names that it has in the cluster.
+    """RDMA hardware, by its names in the cluster.
 
     Attributes:
         resource: the extended resource of the device plugin.
@@ -216,7 +218,7 @@ class Rdma:
 
 @dataclass(frozen=True)
 class Network:
-    """How replicas address each other, and the network that they use.
+    """The network of the replicas, and their addresses in it.
 
     Attributes:
         host: None if the job file does not set it; see `on_host`.
@@ -239,7 +241,7 @@ class Placement:
     """Place the job's pods in one topology domain, or in different ones.
 
     Attributes:
-        key: the node label whose value is the domain.
+        key: the node label that contains the domain.
     """
 
     key: str
@@ -248,7 +250,7 @@ class Placement:
 
 @dataclass(frozen=True)
 class Scheduling:
-    """How the job's pods are scheduled; `min_member` is a number of pods."""
+    """How the job's pods are scheduled. `min_member` is a number of pods."""
 
     gang: Literal["none", "kubernetes", "volcano", "coscheduling", "kueue"] = "none"
     queue: str | None = None
@@ -294,7 +296,7 @@ class Helpers:
     git_image: str = "alpine/git:2.49.1"
     python_image: str = "python:3.13.9-alpine"
     supervisor_image: str | None = None
-    """An image that contains mlgen; with it, the program of the supervisor is not rendered."""
+    """An image that contains mlgen. With it, the program of the supervisor is not rendered."""
 
 
 @dataclass(frozen=True)
@@ -307,8 +309,8 @@ class TrainingJob:
         part_of: the name in the job file, if `name` has a suffix: a hash, or the values of a
             combination of `spec.matrix`.
         hashed: True if `name` has a hash.
-        options: of the framework, as in the job file; defaults are not filled in.
-        volumes: the volumes of all roles; each RoleSpec has them too.
+        options: of the framework, as in the job file, without defaults.
+        volumes: the volumes of all roles. Each RoleSpec also contains them.
         claims: the specs of the PersistentVolumeClaims to create, by name.
         supervisor: True if mlgen may add a supervisor.
         workflow: True if an Argo workflow runs the job, and cleans up after it.
@@ -341,7 +343,7 @@ class TrainingJob:
 
     @property
     def watched(self) -> bool:
-        """True if the supervisor or a workflow may decide while the job runs."""
+        """True if a supervisor or a workflow may watch the job while it runs."""
         return self.supervisor or self.workflow
 
     @property
@@ -356,9 +358,9 @@ class TrainingJob:
 
 
 def written(part: Any) -> dict[str, Any]:
-    """Return the fields of a part of a job that differ from their defaults, as a job file has them.
+    """Return the fields of a part of a job that differ from their defaults, as in a job file.
 
-    A default that is written cannot be told from one that is not.
+    A default that the user has written is also omitted.
     """
     values = {}
     for each in (each for each in fields(part) if each.compare):

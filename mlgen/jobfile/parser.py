@@ -1,4 +1,4 @@
-"""Build a `TrainingJob` from the data of a job file that is valid against the schema."""
+"""Builds a `TrainingJob` from the data of a valid job file."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -62,7 +62,7 @@ JOB_FIELDS = frozenset(field.name for field in fields(TrainingJob))
 
 
 def _object_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
-    """Drop annotations by which kustomize and kpt track the job file itself."""
+    """Drop annotations of kustomize and kpt that track the job file itself."""
     return {
         name: value
         for name, value in annotations.items()
@@ -78,7 +78,7 @@ TRACKING_PREFIXES = (
     "internal.kpt.dev/",
     "kustomize.config.k8s.io/",
 )
-"""Prefixes of annotations by which kustomize and kpt track a resource.
+"""Prefixes of annotations with which kustomize and kpt track a resource.
 
 kyaml/kio/kioutil and kustomize's api/internal/utils.
 """
@@ -113,16 +113,16 @@ PARTS: Mapping[str, type] = {
     "topology": Placement,
     "wait": WaitPolicy,
 }
-"""The fields that are parts of the model."""
+"""The fields that are dataclasses of the model."""
 
 
 def _values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of fields, by names in snake case, as the model has them."""
+    """Return the values of fields in the form of the model, by names in snake case."""
     return {name: _value(name, value) for name, value in values.items()}
 
 
 def _value(name: str, value: Any) -> Any:
-    """Return the value of a field as the model has it: a part of it, a tuple, or the same."""
+    """Return the value of a field in the form of the model: a dataclass, a tuple, or unchanged."""
     if name in PARTS:
         return PARTS[name](**_values(_snake(value)))
     if name == "resources":
@@ -133,7 +133,7 @@ def _value(name: str, value: Any) -> Any:
 
 
 def _role(name: str, spec: Mapping[str, Any], role: Mapping[str, Any]) -> RoleSpec:
-    """Merge the fields of a role with those of `spec` that apply to all roles."""
+    """Merge the fields of a role with the fields of `spec` that apply to all roles."""
     spec_values, role_values = _snake(spec), _snake(role)
     merged = {key: spec_values[key] for key in spec_values if key in ROLE_FIELDS} | role_values
     for key in ("env", "volumes"):
@@ -158,7 +158,7 @@ ROLE_FIELDS = frozenset(field.name for field in fields(RoleSpec))
 
 
 def _resources(resources: Mapping[str, Any]) -> Resources:
-    """Move amounts outside of `requests` and `limits` into the limits, the default of requests."""
+    """Move amounts outside of `requests` and `limits` into `limits`, the default of requests."""
     shared = {name: amount for name, amount in resources.items() if name not in RESOURCE_KINDS}
     requests, limits = (resources.get(kind, {}) for kind in RESOURCE_KINDS)
     merged = {"requests": _quantities(requests), "limits": _quantities(shared | limits)}
@@ -169,5 +169,5 @@ RESOURCE_KINDS = ("requests", "limits")
 
 
 def _quantities(amounts: Mapping[str, Any]) -> dict[str, str]:
-    """Return amounts as strings: a job file may have numbers."""
+    """Return amounts as strings. In a job file, they may be numbers."""
     return {name: str(amount) for name, amount in amounts.items()}

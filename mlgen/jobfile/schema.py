@@ -42,11 +42,11 @@ class Extension:
 
 
 def extended(names: Sequence[str], extensions: Mapping[str, Extension]) -> dict[str, Any]:
-    """Return the schema of the job file in which `framework` selects roles and options.
+    """Return the schema of the job file with the roles and options of each `framework`.
 
     Args:
         names: the allowed values of `framework`.
-        extensions: the additions, by framework; a framework without one gets no further checks.
+        extensions: the additions, by framework. A framework without one gets no further checks.
     """
     schema = deepcopy(base())
     schema["properties"]["spec"]["properties"]["framework"]["enum"] = list(names)
@@ -85,7 +85,7 @@ def with_kubernetes(schema: dict[str, Any], version: KubeVersion) -> dict[str, A
     parts["template"]["allOf"] = [reference("PodTemplateSpec")]
     parts["affinity"]["allOf"] = [reference("Affinity")]
     claim["allOf"] = [reference("PersistentVolumeClaimSpec")]
-    parts |= definitions("PodTemplateSpec", version)  # it has the other two
+    parts |= definitions("PodTemplateSpec", version)  # includes the other two
     return schema
 
 
@@ -111,19 +111,20 @@ ROLE = {"$ref": "#/definitions/role"}
 def with_hints(
     schema: dict[str, Any], summaries: Mapping[str, str], snippets: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the schema of the job file with what editors complete and explain; it is changed.
+    """Add completions and explanations for editors to the schema of the job file, and return it.
 
-    The keywords are those of VS Code, which yaml-language-server and JetBrains read too; validators
-    ignore them: https://code.visualstudio.com/docs/languages/json#_define-snippets-in-json-schemas.
+    The keywords come from VS Code. yaml-language-server and JetBrains also read them, and
+    validators ignore them:
+    https://code.visualstudio.com/docs/languages/json#_define-snippets-in-json-schemas.
 
     Args:
-        schema: of the job file.
+        schema: of the job file. It is changed.
         summaries: a sentence for each framework, by name.
-        snippets: a job file for each framework, by name; `${1:x}` is x, which the user changes.
+        snippets: a job file for each framework, by name. `${1:x}` is the placeholder x.
     """
     for rule in schema["allOf"]:
         roles = rule["then"]["properties"]["spec"]["properties"].get("roles")
-        if roles:  # propertyNames refuses other names, but editors do not complete them
+        if roles:  # editors do not complete names from propertyNames
             roles["properties"] = dict.fromkeys(roles["propertyNames"]["enum"], ROLE)
     for node in _nodes(schema):
         meanings = _meanings(node.get("description", ""), node.get("enum", ()))
@@ -141,7 +142,7 @@ def with_hints(
 
 
 def _nodes(schema: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield each schema of a field, except those of Kubernetes, which have no such descriptions."""
+    """Yield the schema of each field, except fields of Kubernetes, which have no descriptions."""
     for keyword in ("properties", "definitions"):
         for node in schema.get(keyword, {}).values():
             yield node
@@ -149,7 +150,7 @@ def _nodes(schema: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _meanings(description: str, values: Any) -> list[str]:
-    """Return what a description says of each value, as in `None: keep everything. All: delete`."""
+    """Return the part of a description for each value: `None: keep everything. All: delete`."""
     if not values:
         return []
     parts = re.split(rf"(?:^|(?<=[.] ))({'|'.join(map(re.escape, values))}): ", description)

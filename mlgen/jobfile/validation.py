@@ -1,8 +1,7 @@
-"""A document → its problems: what the JSON Schema of its kind and Kubernetes' API reject in it.
+"""Validates documents against the JSON Schema of their kind and the schema of Kubernetes' API.
 
-`job.schema.json` does not describe the parts that are Kubernetes' own, such as pod templates, nor
-fields that depend on the version. The API's schema is loaded only for a document that has such
-parts.
+`job.schema.json` does not describe the parts that belong to Kubernetes' API, such as pod templates,
+or fields that depend on its version. The API's schema is loaded only for documents with such parts.
 """
 
 import json
@@ -38,26 +37,26 @@ BOUNDS = {
     ("maxProperties", bounds.ROLES): "split it into several jobs",
     ("maxItems", bounds.ROLES): "split it into several jobs",
 }
-"""The rules of schemas that are bounds of mlgen: what to do about each."""
+"""Hints for the rules of schemas that are limits of mlgen."""
 
 Definitions = Mapping[str, Any]
-"""The schemas to which `$ref` refers, by name."""
+"""The schemas that `$ref` refers to, by name."""
 
 
 def conforms(value: Any, schema: Any, definitions: Definitions) -> bool:
     """Return True if a value is valid against a JSON Schema, as jsonschema 4 would.
 
-    jsonschema says what is wrong with a value, but to import it takes longer than a render. The
-    keywords are those of draft-07 that the schemas of mlgen use.
+    jsonschema also describes the errors, but importing it takes longer than a render. Supports only
+    the keywords of draft-07 that the schemas of mlgen use.
 
     Args:
         value: plain data.
-        schema: of the value; True for any value, False for none.
+        schema: of the value. True accepts any value, False accepts none.
         definitions: of the whole schema.
     """
     if schema is True or schema is False:
         return schema is True
-    if "$ref" in schema:  # which overrides its siblings in draft-07
+    if "$ref" in schema:  # overrides its siblings in draft-07
         return conforms(value, definitions[schema["$ref"].rpartition("/")[2]], definitions)
     types, (own, is_valid) = schema.get("type"), OF_TYPES[type(value)]
     if types and own not in types and not _is_such_a_number(value, types):
@@ -70,7 +69,7 @@ def conforms(value: Any, schema: Any, definitions: Definitions) -> bool:
 
 
 def _is_such_a_number(value: Any, types: str | Sequence[str]) -> bool:
-    """Return whether a value is a number of one of some types; an integer can be written 1.0."""
+    """Return True if a value is a number of one of these types. 1.0 is an integer."""
     if type(value) is float:
         return "integer" in types and value.is_integer()
     return type(value) is int and "number" in types
@@ -104,10 +103,10 @@ def _is_text(value: str, schema: Mapping[str, Any], _: Definitions) -> bool:
 
 
 def python_pattern(pattern: str) -> str:
-    r"""Return a pattern for Python's `re.search` that matches the same texts.
+    r"""Convert a pattern of JSON Schema to an equivalent pattern for Python's `re.search`.
 
-    `$` at the end is the end of the text in JSON Schema (ECMA 262, 22.2.2.4). In Python, it also
-    matches before a line feed there. No pattern of mlgen has it anywhere else.
+    In JSON Schema, `$` matches only the end of the text (ECMA 262, 22.2.2.4). In Python, it also
+    matches before a line feed at the end. mlgen's patterns use `$` only at their end.
     """
     return f"{pattern[:-1]}\\Z" if pattern.endswith("$") else pattern
 
@@ -129,13 +128,13 @@ OF_TYPES: Mapping[type, tuple[str, Callable[[Any, Any, Any], bool]]] = {
     bool: ("boolean", _is_other),
     type(None): ("null", _is_other),
 }
-"""The name of each type in JSON Schema, and what checks the rules that are for it alone."""
+"""The name of each type in JSON Schema, and the function that checks its own keywords."""
 
 COMBINED = frozenset(["allOf", "const", "if", "not", "oneOf"])
 
 
 def _is_combination(value: Any, schema: Mapping[str, Any], definitions: Definitions) -> bool:
-    """Return whether a value meets the rules that have schemas for the value itself."""
+    """Return True if a value meets `allOf`, `if`, `oneOf`, `not` and `const`."""
     every = [*schema.get("allOf", ())]
     if "if" in schema and conforms(value, schema["if"], definitions):
         every.append(schema.get("then", True))
@@ -150,16 +149,16 @@ def _is_combination(value: Any, schema: Mapping[str, Any], definitions: Definiti
 
 
 def _is_within(size: float, schema: Mapping[str, Any], low: str, high: str) -> bool:
-    """Return whether a size is within the bounds that keywords set."""
+    """Return True if a size is within the bounds in two keywords."""
     return not (low in schema and size < schema[low]) and not (
         high in schema and size > schema[high]
     )
 
 
 def _is_unique(items: Sequence[Any]) -> bool:
-    """Return whether no two items are equal; True is not equal to 1 in JSON Schema.
+    """Return True if no two items are equal. In JSON Schema, True does not equal 1.
 
-    Lists and mappings are compared as in Python, so False may be wrong for them.
+    Lists and mappings are compared as in Python, so the result may be wrong for them.
     """
     try:
         return len({(item, type(item) is bool) for item in items}) == len(items)
@@ -178,12 +177,12 @@ def require_valid(
     Args:
         document: a TrainingJob or a custom resource.
         schema: of its kind.
-        further: problems of the document that other checks have found; where the schema finds the
-            same, these are reported.
+        further: problems from other checks of the document. They replace the same problems from
+            the schema.
         owners: returns the options of all frameworks, for hints.
 
     Raises:
-        MlgenError: with every problem of the document, in the order of their places.
+        MlgenError: contains every problem of the document, ordered by place.
     """
     unread = {problem.path for problem in document.problems if problem.code == "not-yaml"}
     invalid = _once(invalid_fields(document, schema, owners), further)
@@ -193,7 +192,7 @@ def require_valid(
 
 
 def _once(invalid: Sequence[Problem], further: Sequence[Problem]) -> Iterator[Problem]:
-    """Yield the problems of two checks, but one problem of each kind for a value."""
+    """Yield the problems of two checks, with only one problem per value and code."""
     reported = {(problem.path, problem.code) for problem in further}
     rest = [
         problem
@@ -221,7 +220,7 @@ def invalid_fields(
 
 @cache
 def validator() -> Any:
-    """Return the class that validates; importing `jsonschema` takes longer than a render."""
+    """Return the validator class. Importing `jsonschema` takes longer than a render."""
     from jsonschema import validators
 
     extend: Any = validators.extend
@@ -229,7 +228,7 @@ def validator() -> Any:
 
 
 def _pattern(_: Any, pattern: str, instance: Any, __: Any) -> Iterator[Any]:
-    """The rule of `pattern`, as in `conforms`."""
+    """Check the keyword `pattern`, as in `conforms`."""
     from jsonschema.exceptions import ValidationError
 
     if isinstance(instance, str) and not re.search(python_pattern(pattern), instance):
@@ -237,7 +236,7 @@ def _pattern(_: Any, pattern: str, instance: Any, __: Any) -> Iterator[Any]:
 
 
 def _of_error(error: Any, document: Document, job: JobFile) -> Iterator[Problem]:
-    """Turn a ValidationError of jsonschema into problems with messages of ours."""
+    """Convert a ValidationError of jsonschema to problems with mlgen's messages."""
     path = tuple(error.absolute_path)
     value, rule = error.instance, error.validator
     known = error.schema.get("properties", {})
@@ -258,7 +257,7 @@ def _of_error(error: Any, document: Document, job: JobFile) -> Iterator[Problem]
 
 
 def _is_misnamed(error: Any, known: Mapping[str, Any]) -> bool:
-    """Return True if an unknown field is probably one of the alternatives under another name."""
+    """Return True if an unknown field is probably a misnamed alternative of `oneOf`."""
     value = error.instance
     if not isinstance(value, dict):
         return True
@@ -296,7 +295,7 @@ def _missing_fields(
 
 
 def _bad_name(path: ValuePath, name: str, error: Any, job: JobFile) -> tuple[str, str, Code]:
-    """Return the message, the hint and the code for a key that breaks `propertyNames`.
+    """Return the message, the hint and the code for a key that violates `propertyNames`.
 
     Only roles have an enumeration of names.
     """
@@ -308,11 +307,11 @@ def _bad_name(path: ValuePath, name: str, error: Any, job: JobFile) -> tuple[str
 
 
 def _bad_value(error: Any, text: str | None, job: JobFile) -> tuple[str, str, Code]:
-    """Return the message, the hint and the code for a value that breaks one rule of the schema.
+    """Return the message, the hint and the code for a value that violates the schema.
 
     Args:
         error: the ValidationError of jsonschema.
-        text: a value that is not a string, as written in the file; None if not known.
+        text: the spelling of the value if it is not a string; None if not known.
         job: the document.
     """
     rule, limit, value = error.validator, error.validator_value, error.instance
@@ -340,7 +339,7 @@ def _bad_value(error: Any, text: str | None, job: JobFile) -> tuple[str, str, Co
 
 
 def _pattern_hint(pattern: str, schema: Mapping[str, Any]) -> str:
-    """Return what to write to match a pattern: its description, its examples, or both."""
+    """Return a hint for a pattern: its description, its examples, or both."""
     description = hints.texts("patterns").get(pattern, "")
     examples = listed([json.dumps(example) for example in schema.get("examples", [])], "or")
     if description and examples:
@@ -372,16 +371,16 @@ def _bad_amount(rule: str, limit: Any, value: Any, shown: str) -> tuple[str, str
 
 
 KINDS = {"template": "PodTemplateSpec", "affinity": "Affinity"}
-"""The type in Kubernetes' API of a field of a role. A template is a patch."""
+"""The API types of a role's fields. A template is a patch."""
 
 LATER_SOURCES = {"fileKeyRef"}
-"""The sources of variables that not all supported versions have."""
+"""The sources of variables that only some supported versions have."""
 
 AMOUNTS = ("requests", "limits")
 
 
 def invalid_kubernetes_fields(document: Document, version: KubeVersion) -> list[Problem]:
-    """Return what the API server of a version would reject, each with its place.
+    """Return problems for fields that the API server of this version would reject.
 
     Args:
         document: a TrainingJob, valid or not.
@@ -399,10 +398,10 @@ def _rejected(document: Document, version: KubeVersion) -> Iterator[Problem]:
 
 
 def invalid_templates(document: Document) -> list[Problem]:
-    """Return what the API server would reject in the pod templates of a custom resource.
+    """Return problems for fields of pod templates that the API server would reject.
 
-    Missing fields, and those of other versions, are left to the checks of the job file and of the
-    rendered pods: a dialect may have translated them.
+    Missing fields and fields of other versions are not reported, because the dialect may translate
+    them. The job file and the rendered pods are checked later.
 
     Args:
         document: a custom resource, valid or not, without null fields.
@@ -419,7 +418,7 @@ def invalid_templates(document: Document) -> list[Problem]:
 def _templates(value: Any, path: ValuePath) -> Iterator[tuple[ValuePath, Mapping[str, Any]]]:
     """Yield the pod templates in a value, with their paths: any `template` with containers.
 
-    A template may have the form of a Pod; the API server drops apiVersion and kind.
+    A template may be written as a Pod. The API server drops its apiVersion and kind.
     """
     items: Iterable[tuple[str | int, Any]] = ()
     if isinstance(value, dict):
@@ -437,13 +436,13 @@ def _templates(value: Any, path: ValuePath) -> Iterator[tuple[ValuePath, Mapping
 def _structure(
     document: Document, path: ValuePath, kind: str, value: Any, **options: Any
 ) -> Iterator[Problem]:
-    """Yield the problems with Kubernetes' schema in the value at a path of a document.
+    """Yield the problems of a value by the schema of Kubernetes' API.
 
     Args:
         document: contains the value.
         path: of the value.
         kind: its type in the API.
-        value: what is checked of it.
+        value: the part of it to check.
         options: of `schema.broken_structure`.
     """
     from mlgen.kubernetes.schema import broken_structure
@@ -456,7 +455,7 @@ def _structure(
 
 
 def _kubernetes_values(fields: Mapping[str, Any]) -> Iterator[tuple[ValuePath, str, Any]]:
-    """Yield the values in a role to check: the path of each, its type and itself."""
+    """Yield the path, the API type and the value of each part of a role to check."""
     for name, kind in KINDS.items():
         if isinstance(fields.get(name), dict):
             yield (name,), kind, fields[name]
@@ -472,7 +471,7 @@ def _kubernetes_values(fields: Mapping[str, Any]) -> Iterator[tuple[ValuePath, s
 
 
 def _amounts(document: Document, path: ValuePath, fields: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield a problem for each mapping in `resources` that is neither requests nor limits."""
+    """Yield a problem for each mapping in `resources` other than requests and limits."""
     resources = fields.get("resources")
     for name, value in resources.items() if isinstance(resources, dict) else ():
         if isinstance(value, dict) and name not in AMOUNTS:

@@ -1,8 +1,8 @@
-"""Variants of a job for one use: a name with a hash, an Argo workflow, a GitOps tool."""
+"""Variants of a job for a certain use: a name with a hash, an Argo workflow, a GitOps tool."""
 
 from mlgen.problems import Problem
 
 
 def conflict(path: tuple[str, ...], message: str, hint: str) -> Problem:
-    """Return the warning that a field of `spec` does not fit the variant."""
+    """Return the warning that a field of `spec` conflicts with the variant."""
     return Problem(("spec", *path), message, "combination", hint, warning=True)

@@ -1,8 +1,8 @@
 """Manifests for a GitOps tool, which continuously restores the state in Git: Argo CD or Flux.
 
-A Job that is deleted and recreated trains again. Therefore no object of the job deletes itself,
-Jobs are recreated only if their pods change, and then all Jobs of the set are, because the replicas
-of a job depend on each other.
+A Job that is deleted and recreated trains again. Therefore, no object of the job deletes itself,
+and Jobs are recreated only if their pods change. Then all Jobs of the job are recreated, because
+its replicas depend on each other.
 
 - Argo CD: https://argo-cd.readthedocs.io/en/stable/user-guide/sync-options/. `Force=true` is
   `kubectl apply --force`, which recreates an object if the API server rejects the change. With
@@ -12,32 +12,34 @@ of a job depend on each other.
 - Flux: https://fluxcd.io/flux/components/kustomize/kustomizations/, "Controlling the apply
   behavior of resources". Its `postBuild` would replace `${…}` in scripts.
 
-The supervisor changes objects that are in Git, as the field manager `mlgen-supervisor`. What is not
-in Git is nobody's drift: both tools leave fields alone that they have not applied.
+The supervisor changes objects that are in Git, as the field manager `mlgen-supervisor`. Both tools
+ignore fields that are not in Git, because they have not applied them.
 
-- `suspend` of most Jobs and the data of `<job>-status` are not in Git, and neither is `replicas` of
-  a StatefulSet with one replica, the default.
-- `suspend: true` of a role that starts after others, and `replicas` of any other StatefulSet, must
-  be in Git: they are right when the object is created. So the tool has to be told, and the summary
-  of the job has the lines to copy (`settings`).
-- `activeDeadlineSeconds` and `parallelism` are changed only to end a Job, which has ended when the
-  tool reverts them.
+- Not in Git: `suspend` of most Jobs, the data of `<job>-status`, and `replicas` of StatefulSets
+  with one replica, the default.
+- In Git: `suspend: true` of a role that starts after others, and `replicas` of all other
+  StatefulSets. The objects must be created with these values. The user must configure the tool to
+  ignore later changes: the summary of the job contains the lines to copy (`settings`).
+- `activeDeadlineSeconds` and `parallelism` are changed only to end a Job. When the tool reverts
+  them, the Job has ended.
 
-Argo CD ignores fields by manager (`managedFieldsManagers`; util/argo/managedfields), and with
-`ApplyOutOfSyncOnly=true` it does not apply objects that differ in nothing else. With
-`RespectIgnoreDifferences=true` in its place it would recreate a changed Job with the values of the
-old one: without `suspend`, or with the deadline that ended it (controller/sync.go,
+Argo CD ignores fields by manager (`managedFieldsManagers`; util/argo/managedfields). With
+`ApplyOutOfSyncOnly=true`, it does not apply objects that differ only in ignored fields. With
+`RespectIgnoreDifferences=true` instead, it would recreate a changed Job with the values of the old
+one: without `suspend`, or with the deadline that ended it (controller/sync.go,
 normalizeTargetResources). Flux ignores fields by path only (`spec.ignore`, since
 kustomize-controller 1.9), and recreates a Job as it is in Git (fluxcd/pkg, ssa/manager_apply.go).
 
-`schemas/integrations/gitops.json` has what is written for each tool. For Argo CD, it is also that:
+`schemas/integrations/gitops.json` contains the annotations and settings of each tool. For Argo CD,
+they also have these effects:
 
-- a suspended Job is ignored, which would keep the Application from being Healthy after training has
-  succeeded (https://argo-cd.readthedocs.io/en/stable/operator-manual/health/);
-- a claim, and the data in it, is kept when the job is removed from Git, or its Application deleted;
-- an object of a kind that is not built in is created without a dry run, or else the whole sync
-  fails if a later sync installs the CustomResourceDefinition;
-- a label is left out in which Argo CD may track what it has applied
+- Suspended Jobs are ignored. Otherwise, the Application would not be Healthy after training has
+  succeeded (https://argo-cd.readthedocs.io/en/stable/operator-manual/health/).
+- A PersistentVolumeClaim and its data are kept when the job is removed from Git or its Application
+  is deleted.
+- Objects of kinds that are not built in are created without a dry run. Otherwise, the whole sync
+  fails if a later sync installs the CustomResourceDefinition.
+- The label in which Argo CD may track applied objects is omitted
   (https://argo-cd.readthedocs.io/en/stable/user-guide/resource_tracking/).
 """
 
@@ -68,7 +70,7 @@ from mlgen.variants.name_hash import digest
 Target = Literal["argocd", "flux"]
 
 SYNC_OPTIONS = "argocd.argoproj.io/sync-options"
-"""An annotation of Argo CD with a list of options, of which a user may have set some."""
+"""Argo CD's annotation with a list of options. The user may already have set some."""
 
 REMOVE_FROM_GIT = "remove the job from Git when it is done"
 
@@ -86,7 +88,7 @@ def warnings(job: TrainingJob, topology: Topology, target: Target) -> Iterator[P
 
     Args:
         job: with all its policies.
-        topology: of the job as returned by `without_policies`.
+        topology: of the job that `without_policies` returns.
         target: the tool.
     """
     policy, tool = job.run_policy, tools()[target]["title"]
@@ -109,23 +111,21 @@ def settings(topology: Topology, manifests: Sequence[Object], target: Target) ->
         target: the tool.
 
     Returns:
-        the lines after one that introduces them; [] if the supervisor changes no field in Git.
+        An introduction and the lines of YAML; [] if the supervisor changes no field in Git.
     """
     changed = _changed_in_git(topology, manifests) if topology.supervised else {}
     if not changed:
         return []
     tool = tools()[target]
-    intro = (
-        f"add to the {tool['config']}, so that {tool['title']} keeps the supervisor's changes:"
-    )
-    # A Job that is not resumed can still be suspended in Git.
+    intro = f"add to the {tool['config']}, so that {tool['title']} keeps the supervisor's changes:"
+    # Only these roles are listed, so that other Jobs can still be suspended in Git.
     roles = ", ".join(dict.fromkeys(changed.get("Job", ())))
     lines = [line for kind, line in tool["settings"] if kind in ("any", *changed)]
     return [intro, *(f"  {line.replace('ROLES', roles)}" for line in lines)]
 
 
 def _changed_in_git(topology: Topology, manifests: Sequence[Object]) -> dict[str, list[str]]:
-    """Return the roles for which the supervisor changes a field in Git, by the kind of workload."""
+    """Return the roles with fields in Git that the supervisor changes, by kind of workload."""
     specs = {item["metadata"]["name"]: item.get("spec", {}) for item in manifests}
     stops = topology.job.run_policy.clean_pod_policy == "Running"
     changed: dict[str, list[str]] = {}
@@ -138,27 +138,27 @@ def _changed_in_git(topology: Topology, manifests: Sequence[Object]) -> dict[str
 
 
 def adapted(topology: Topology, manifests: Sequence[Object], target: Target) -> list[Object]:
-    """Return the manifests of a job with the tool's annotations, as they should be kept in Git.
+    """Return the manifests of a job for Git, with the tool's annotations.
 
     Args:
-        topology: of the job as returned by `without_policies`.
+        topology: of the job that `without_policies` returns.
         manifests: all objects of that topology.
         target: the tool.
     """
     job = topology.job
-    # A Job's template is immutable, so a change of the hash recreates all Jobs of the set. With a
-    # hash in its name, a changed job is a new set of objects anyway.
+    # A Job's template is immutable, so a change of the hash recreates all Jobs. With a hash in its
+    # name, a changed job consists of new objects anyway.
     set_hash = {} if job.hashed else {SET: digest(topology, manifests)}
     prepared = (_prepared(topology, manifest, set_hash) for manifest in manifests)
     return [_adapted(topology, manifest, tools()[target]) for manifest in prepared]
 
 
 def _prepared(topology: Topology, manifest: Object, set_hash: Mapping[str, str]) -> Object:
-    """Return a manifest without fields that others change, and with the hash of the set.
+    """Return a manifest without fields that controllers change, and with the hash of the job.
 
     Kueue suspends Jobs with its label when they are created
     (kubernetes-sigs/kueue, pkg/controller/jobframework/defaults.go), and a sync must not suspend
-    them again. Without `replicas: 1`, the supervisor may scale a StatefulSet.
+    them again. `replicas: 1` is omitted so that the supervisor can scale a StatefulSet.
     """
     kind, spec = manifest["kind"], manifest.get("spec", {})
     if kind == "Job":
@@ -168,7 +168,7 @@ def _prepared(topology: Topology, manifest: Object, set_hash: Mapping[str, str])
     if kind == "StatefulSet" and topology.supervised and spec["replicas"] == 1:
         return _without(manifest, "replicas")
     if set_hash and PLAN in manifest.get("data", {}):
-        # The tool recreates Jobs one after the other; those of the old set are not this job's.
+        # The tool recreates Jobs one after the other. The supervisor must ignore the old Jobs.
         plan = {**json.loads(manifest["data"][PLAN]), "set": set_hash[SET]}
         return manifest | {"data": {**manifest["data"], PLAN: plan_text(plan)}}
     return manifest
@@ -201,7 +201,7 @@ def _annotated(metadata: Object, annotations: Mapping[str, str]) -> Object:
 
 
 def _options(own: str, added: str) -> str:
-    """Return the sync options that the user has set, and those that are added to them."""
+    """Return the sync options that the user has set, and the added options that are missing."""
     listed = [option.strip() for option in own.split(",") if option]
     names = {option.partition("=")[0] for option in listed}
     more = [option for option in added.split(",") if option.partition("=")[0] not in names]
@@ -209,7 +209,7 @@ def _options(own: str, added: str) -> str:
 
 
 def _adapted(topology: Topology, manifest: Object, tool: Mapping[str, Any]) -> Object:
-    """Return a manifest with the annotations for a tool, and without labels it does not want."""
+    """Return a manifest with the annotations for a tool, without the labels that it uses itself."""
 
     def without_labels(metadata: Object) -> Object:
         labels = {k: v for k, v in metadata["labels"].items() if k not in tool["removed"]}
@@ -223,7 +223,7 @@ def _adapted(topology: Topology, manifest: Object, tool: Mapping[str, Any]) -> O
 
 
 def _kinds(topology: Topology, manifest: Object) -> Iterator[str]:
-    """Yield what a manifest is, as the table of the tools says it."""
+    """Yield the keys of a manifest in the tools' table of annotations."""
     job, kind, metadata = topology.job, manifest["kind"], manifest["metadata"]
     if kind == "Job" and topology.supervised and job.run_policy.clean_pod_policy == "Running":
         roles = {role.name for role in topology.roles}
@@ -236,7 +236,7 @@ def _kinds(topology: Topology, manifest: Object) -> Iterator[str]:
 
 @cache
 def tools() -> dict[Target, dict[str, Any]]:
-    """Return each tool: its title, the kind that configures it, and what objects need for it."""
+    """Return each tool's title, the kind that configures it, its annotations and settings."""
     rows = table("integrations/gitops").items()
     return {name: tool for name, tool in rows if name != "$comment"}
 
@@ -245,7 +245,7 @@ def target(text: str) -> Target:
     """Return the name of a tool.
 
     Raises:
-        ValueError: the tool is unknown; the message lists all tools.
+        ValueError: the tool is unknown. The message lists all tools.
     """
     if text not in tools():
         raise ValueError(f'unknown tool "{text}"; expected one of: {", ".join(tools())}')

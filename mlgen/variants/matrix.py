@@ -1,13 +1,13 @@
-"""`spec.matrix` and `--matrix`: one job file → one job for each combination of values.
+"""Expands `spec.matrix` and `--matrix`: one job file → one job for each combination of values.
 
-A matrix has the form that people know from GitHub Actions: a list of values for each path, of which
-all combinations are rendered, apart from those in `exclude`, and with those in `include`.
+As in GitHub Actions, a matrix contains a list of values for each path. All combinations are
+rendered, except for the combinations in `exclude`, and in addition to those in `include`.
 https://docs.github.com/actions/how-tos/write-workflows/choose-what-workflows-do/run-job-variations
 
-A combination has a name made of its values, because names must differ, and labels and an annotation
-that list them: `bert` with `args.lr` 1e-4 and `spec.env.SEED` 1 is `bert-lr-1e-4-seed-1`, with the
-labels `matrix.mlgen.dev/lr` and `matrix.mlgen.dev/SEED`. The name depends on the combination alone,
-unless two of them would have the same.
+Each combination is named after its values, because names must differ. Labels and an annotation list
+the values: `bert` with `args.lr` 1e-4 and `spec.env.SEED` 1 is `bert-lr-1e-4-seed-1`, with the
+labels `matrix.mlgen.dev/lr` and `matrix.mlgen.dev/SEED`. A name depends on its combination alone,
+unless two names would be equal.
 """
 
 import json
@@ -34,7 +34,7 @@ from mlgen.problems import Code, MlgenError, Place, Problem, ValuePath
 from mlgen.variants.name_hash import LENGTH, letters
 
 MAX = 1000
-"""The number of combinations: a render of so many takes a minute, and a cluster has to hold them.
+"""The maximum of combinations: rendering them takes seconds, and a cluster must hold the jobs.
 
 GitHub allows 256.
 """
@@ -44,7 +44,7 @@ OPTION = Place("--matrix", 0)
 EXTRA = ("exclude", "include")
 
 TEXTS = ("annotations", "env", "labels", "nodeSelector")
-"""Mappings whose values are strings, so that a number in a matrix is meant as written."""
+"""Mappings of strings. For these, a number in a matrix keeps its spelling."""
 
 FIXED: Mapping[ValuePath, str] = {
     ("metadata", "name"): "the values of a combination are added to the name of the job",
@@ -53,7 +53,7 @@ FIXED: Mapping[ValuePath, str] = {
 """Paths that a matrix cannot set, and why."""
 
 Axes = tuple[tuple[ValuePath, tuple[Any, ...]], ...]
-"""The values of each path, from the command line."""
+"""The values of each path on the command line."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Value:
 
     Attributes:
         data: plain data.
-        place: where it is written.
+        place: in the file, or the option.
     """
 
     data: Any
@@ -82,7 +82,7 @@ class Combination:
     Attributes:
         base: the name of the job in the job file.
         name: of the job with these values.
-        labels: the values as label values, by the keys of labels.
+        labels: the values as label values, by label key.
         values: by path.
     """
 
@@ -93,7 +93,7 @@ class Combination:
 
     @property
     def texts(self) -> dict[str, str]:
-        """The values as texts, by their paths as written."""
+        """The values as texts, by written path."""
         return {overrides.written(path): text for path, text in _texts(self.values).items()}
 
 
@@ -101,7 +101,7 @@ def parse(text: str) -> tuple[ValuePath, tuple[Any, ...]]:
     """Parse `args.lr=[1e-4, 1e-5]` into a path and its values.
 
     Raises:
-        ValueError: the text has another form; the message says what is wrong.
+        ValueError: the text has another format. The message describes the error.
     """
     name, equals, listed = text.partition("=")
     if not equals:
@@ -112,7 +112,7 @@ def parse(text: str) -> tuple[ValuePath, tuple[Any, ...]]:
         raise ValueError(f"{name} has no values")
     if not isinstance(document.data, list):
         message = f"expected a list: --matrix '{name}=[{listed}]'"
-        raise ValueError(message)  # noqa: TRY004 - a wrong value of an option
+        raise ValueError(message)  # noqa: TRY004 - an invalid option, not a wrong type in code
     values = tuple(_plain(path, document, (number,)) for number in range(len(document.data)))
     for value, count in Counter(map(flags.text, values)).items():
         if count > 1:
@@ -126,14 +126,14 @@ def expanded(
     """Return a job file without its matrix, its combinations, and warnings.
 
     Args:
-        document: a job file, which need not be valid.
-        axes: of the command line; they replace those of the same paths in the job file.
+        document: a job file, valid or not.
+        axes: of the command line. They replace the values of the same paths in the job file.
 
     Returns:
-        [None] in place of combinations if there is no matrix.
+        Without a matrix, [None] instead of combinations.
 
     Raises:
-        MlgenError: with every problem of the matrix.
+        MlgenError: contains every problem of the matrix.
     """
     spec = document.data.get("spec")
     if not isinstance(spec, dict) or ("matrix" not in spec and not axes):
@@ -154,7 +154,7 @@ def expanded(
 
 
 def applied(document: Document, combination: Combination | None) -> Document:
-    """Return the job file of a combination: with its values, its name, and what says the values.
+    """Return the job file of a combination, with its values, its name, and labels for the values.
 
     Args:
         document: the job file without its matrix.
@@ -179,14 +179,14 @@ def applied(document: Document, combination: Combination | None) -> Document:
     merged = {
         field: metadata[field] | entries if isinstance(metadata.get(field), dict) else entries
         for field, entries in additions.items()
-        if isinstance(metadata.get(field, {}), dict)  # else it is reported when checked
+        if isinstance(metadata.get(field, {}), dict)  # otherwise reported by later checks
     }
     metadata = metadata | merged | {"name": combination.name}
     return replace(document, data=document.data | {"metadata": metadata})
 
 
 def distinct(problems: Iterable[tuple[Combination | None, Problem]]) -> list[Problem]:
-    """Return each problem once that several combinations have, apart from their names."""
+    """Return problems without duplicates that differ only in the name of their combination."""
     found: dict[Problem, Problem] = {}
     for combination, problem in problems:
         message, hint = problem.message, problem.hint
@@ -198,10 +198,10 @@ def distinct(problems: Iterable[tuple[Combination | None, Problem]]) -> list[Pro
 
 
 def with_shared_claims(sets: Sequence[Sequence[Object]]) -> list[list[Object]]:
-    """Return the objects of all combinations, in which a claim of all of them is there once.
+    """Return the objects of all combinations, with only one copy of a common claim.
 
-    It comes with the first, without the labels and annotations that differ. The combinations of a
-    sweep read the same data.
+    The combinations of a sweep read the same data. The claim is among the objects of the first
+    combination, without the labels and annotations that differ.
 
     Args:
         sets: the objects of each combination.
@@ -217,9 +217,10 @@ def with_shared_claims(sets: Sequence[Sequence[Object]]) -> list[list[Object]]:
 
 
 def whole(jobs: Sequence[TrainingJob]) -> TrainingJob:
-    """Return what the combinations of a matrix are together: a job without their values.
+    """Return one job for all combinations of a matrix, without their values.
 
-    It has the name of the job file; if theirs have a hash, a hash of these.
+    It is named as in the job file. If the combinations' names contain a hash, it gets a hash of
+    these names.
     """
     job = jobs[0]
     labels = {key: v for key, v in job.labels.items() if not key.startswith(MATRIX_VALUE)}
@@ -231,13 +232,13 @@ def whole(jobs: Sequence[TrainingJob]) -> TrainingJob:
 
 
 def _claim(item: Object) -> tuple[Any, Any] | None:
-    """Return the namespace and the name of a claim; None for another object."""
+    """Return the namespace and the name of a PersistentVolumeClaim; None for any other object."""
     is_claim = item["kind"] == "PersistentVolumeClaim"
     return (item["metadata"].get("namespace"), item["metadata"]["name"]) if is_claim else None
 
 
 def _common(item: Object, others: Sequence[Object]) -> Object:
-    """Return an object with the labels and annotations that all others have too."""
+    """Return an object with only the labels and annotations that all others also have."""
     metadata = dict(item["metadata"])
     for field in ("labels", "annotations"):
         entries = [(other["metadata"].get(field) or {}).items() for other in others]
@@ -254,10 +255,10 @@ def _texts(values: Mapping[ValuePath, Value]) -> dict[ValuePath, str]:
 
 
 def _path(name: str) -> ValuePath:
-    """Return a path of a matrix.
+    """Parse a path of a matrix.
 
     Raises:
-        ValueError: it is not a path, or not one that a matrix can set.
+        ValueError: it is not a path, or a matrix cannot set it.
     """
     path = overrides.parse_path(name)
     key, escaped = overrides.with_dots_escaped(path)
@@ -270,15 +271,15 @@ def _path(name: str) -> ValuePath:
 
 
 def _plain(path: ValuePath, document: Document, at: ValuePath) -> Any:
-    """Return a value for a path: as written, if only a string can be there.
+    """Return a value for a path, with its spelling kept if the path only accepts strings.
 
     Args:
         path: of the value in the job.
-        document: holds the value, with its spelling.
+        document: contains the value and its spelling.
         at: the path of the value in that document.
 
     Raises:
-        ValueError: there is no value.
+        ValueError: the value is missing.
     """
     data = document.item(*at).data
     if data is None:
@@ -287,12 +288,12 @@ def _plain(path: ValuePath, document: Document, at: ValuePath) -> Any:
 
 
 def _typed(path: ValuePath, data: Any, text: str = "") -> Any:
-    """Return a value with the type that a path has: a string, if only that can be there.
+    """Return a value with the type of a path: a string, if the path only accepts strings.
 
     Args:
         path: of the value in the job.
         data: the value.
-        text: as written, if that is known.
+        text: its spelling, if known.
     """
     is_text = flags.is_flag(path) or path[-2:-1] in [(name,) for name in TEXTS]
     if not is_text or isinstance(data, str | dict | list):
@@ -301,10 +302,14 @@ def _typed(path: ValuePath, data: Any, text: str = "") -> Any:
 
 
 def _read(document: Document) -> list[tuple[ValuePath, str, ValuePath, Value]]:
-    """Return each value of `spec.matrix`: its path there, the part, the path it sets, and itself.
+    """Return the values of `spec.matrix`.
+
+    Returns:
+        For each value: its path in the job file, the part of the matrix, the path that it sets, and
+        the value.
 
     Raises:
-        MlgenError: with every problem of the schema, or else of the paths and values.
+        MlgenError: contains every violation of the schema, or else every invalid path or value.
     """
     item = document.item(*PATH)
     invalid = invalid_fields(item, of_matrix())
@@ -334,7 +339,7 @@ def _combined(document: Document, axes: Axes) -> tuple[list[Values], list[Proble
     """Return the values of each combination, and warnings.
 
     Raises:
-        MlgenError: there are too many, or none, or one twice.
+        MlgenError: there are too many combinations, none at all, or duplicates.
     """
     listed: dict[ValuePath, list[Value]] = {}
     extra: dict[ValuePath, Values] = {}
@@ -374,24 +379,24 @@ def _combined(document: Document, axes: Axes) -> tuple[list[Values], list[Proble
 
 
 def _error(document: Document, path: ValuePath, message: str, code: Code, hint: str) -> MlgenError:
-    """Return the error for a value of the matrix; without one in the job file, of the option."""
+    """Return the error for a value of the matrix, at its place in the job file or the option."""
     if path not in document.places:
         return MlgenError([Problem((), message, code, hint, place=OPTION)])
     return MlgenError([document.located(Problem(path, message, code, hint))])
 
 
 GENERAL = ("args", "command", "env", "metadata", "roles", "spec")
-"""Steps of a path that a name leaves out, unless two names would be the same."""
+"""Steps of a path that a name omits, unless two names would be equal."""
 
 
 def _name_limit(job_file: Mapping[str, Any]) -> int:
-    """Return the length up to which the name of a job fits in the names of its objects.
+    """Return the maximum length of a job's name, so that its objects' names are valid.
 
-    It does not depend on replicas or on what a role is rendered as, so that a change of these
-    renames no job.
+    It does not depend on replicas or the kind of a role's workload, so that a change of these does
+    not rename jobs.
 
     Args:
-        job_file: its data, which need not be valid.
+        job_file: its data, valid or not.
     """
     spec, metadata = (job_file.get(field) or {} for field in ("spec", "metadata"))
     roles = spec.get("roles") if isinstance(spec, dict) else None
@@ -405,13 +410,13 @@ def _named(
 ) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield the name of each combination, and its values as label values, by key.
 
-    A name that is too long is cut, and gets a hash of the values, as does one that is not unique. A
-    value that is no label value is there as in the name.
+    A name that is too long or not unique gets a hash of the values. If it is too long, it is cut. A
+    value that is not a valid label value is written as in the name.
 
     Args:
         base: the name of the job.
         combinations: their values.
-        limit: the number of characters of a name.
+        limit: the maximum length of a name.
     """
     keys, words = _label_keys(combinations), _words(combinations)
     names = [
@@ -433,7 +438,7 @@ def _named(
 
 
 def _label_keys(combinations: Sequence[Texts]) -> dict[ValuePath, str]:
-    """Return a key for each path: its last step, or as many as make it unique."""
+    """Return a key for each path: its last step, or as many steps as are needed to be unique."""
     paths = list(dict.fromkeys(path for one in combinations for path in one))
     short = {path: [step for step in path if step not in GENERAL] or list(path) for path in paths}
     for steps in (short, {path: list(path) for path in paths}):
@@ -445,21 +450,21 @@ def _label_keys(combinations: Sequence[Texts]) -> dict[ValuePath, str]:
 
 
 def _label_key(step: str | int) -> str:
-    """Return a step of a path as a part of a label's key: `gpu` for `nvidia.com/gpu`."""
+    """Return a step of a path as a part of a label key: `gpu` for `nvidia.com/gpu`."""
     text = re.sub(r"[^A-Za-z0-9._-]", "-", str(step).rpartition("/")[2])
     return text[:LABEL_MAX].strip("-._") or "value"
 
 
 def _slug(text: str) -> str:
-    """Return a text in lower-case letters, digits and single dashes; `minus-1` for -1."""
+    """Convert a text to lower-case letters, digits and single dashes. -1 becomes `minus-1`."""
     signed = re.sub(r"^-(?=\.?\d)", "minus-", text.lower())
     return re.sub(r"[^a-z0-9]+", "-", signed).strip("-")
 
 
 def _words(combinations: Sequence[Texts]) -> dict[tuple[ValuePath, str], str]:
-    """Return each value of each path as a part of a name, and different values differently.
+    """Return a part of a name for each value of each path.
 
-    A value that has no word of its own gets a hash.
+    Different values have different parts. A hash is added if two would be equal.
     """
     values = dict.fromkeys((path, text) for one in combinations for path, text in one.items())
     counts = Counter((path, _slug(text)) for path, text in values)

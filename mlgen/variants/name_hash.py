@@ -1,8 +1,8 @@
-"""`metadata.nameSuffix: hash`: a job's name with a hash of what its pods run.
+"""`metadata.nameSuffix: hash`: adds a hash of everything that its pods run to a job's name.
 
 The template of a Job is immutable (https://kubernetes.io/docs/concepts/workloads/controllers/job/),
-so a changed job must have another name. kustomize adds a hash to single objects; here all objects
-of the job share one, because the address of a replica contains the names of its Job and of the
+so a changed job must have another name. kustomize adds a hash to single objects. Here, all objects
+of the job share one hash, because the address of a replica contains the names of its Job and of the
 Service.
 """
 
@@ -23,7 +23,7 @@ from mlgen.objects.supervisor import own_name
 from mlgen.topology import Topology
 
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-"""No vowels and no look-alikes, as in the names of pods (k8s.io/apimachinery, util/rand)."""
+"""Characters without vowels and look-alikes, as in pod names (k8s.io/apimachinery, util/rand)."""
 
 LENGTH = 8
 
@@ -61,10 +61,10 @@ def letters(value: Any) -> str:
 
 
 def _hashed(topology: Topology, manifests: Sequence[Object]) -> Iterator[Any]:
-    """Return the parts of the manifests that replicas run or read.
+    """Yield the parts of the manifests that replicas run or read.
 
     The supervisor with its program and plan, TensorBoard, and fields that can change while the pods
-    run are left out.
+    run are omitted.
     """
     job = topology.job
     workloads = {workload_name(job, role) for role in topology.roles}
@@ -73,7 +73,7 @@ def _hashed(topology: Topology, manifests: Sequence[Object]) -> Iterator[Any]:
         kind, name = manifest["kind"], manifest["metadata"]["name"]
         mutable = mutable_spec(*group_kind(manifest))
         if mutable and name in workloads:
-            # The template of a StatefulSet is mutable too, but a change replaces the pods.
+            # The template of a StatefulSet is also mutable, but a change replaces the pods.
             spec = {
                 field: value
                 for field, value in manifest["spec"].items()
@@ -82,8 +82,8 @@ def _hashed(topology: Topology, manifests: Sequence[Object]) -> Iterator[Any]:
             yield kind, name, spec
         elif kind == "ConfigMap" and name not in not_read and "data" in manifest:
             yield kind, name, manifest["data"]
-    # The job's own ConfigMap also has scripts, which, like the supervisor's program, may change
-    # with the version of mlgen.
+    # The hash covers only the user's files in the job's own ConfigMap. Its scripts, like the
+    # supervisor's program, may change with the version of mlgen.
     yield dict(topology.files)
 
 
@@ -92,12 +92,12 @@ CONFIG_MAPS = ("configMap", "configMapRef", "configMapKeyRef")
 
 
 def in_addresses(topology: Topology, manifests: Sequence[Object]) -> list[Object]:
-    """Return the manifests with the job's final name in names that the user wrote without it.
+    """Return the manifests with the job's plain name replaced by its final name.
 
-    Those are addresses of replicas, and the names of the job's ConfigMaps.
+    It is replaced in addresses of replicas and names of ConfigMaps that the user has written.
 
     Args:
-        topology: of the job under its name with the hash, or that of a combination.
+        topology: of the job, with the name that includes the hash or the values of a combination.
         manifests: all objects of that topology.
     """
     job = topology.job
@@ -133,7 +133,7 @@ def in_addresses(topology: Topology, manifests: Sequence[Object]) -> list[Object
             return match[0]
         return f"{job.name}{match[0].removeprefix(plain)}"
 
-    # The supervisor's program is not the user's text, and its plan has the names with the hash.
+    # The supervisor's program is not the user's text, and its plan contains the final names.
     own = ("ConfigMap", own_name(job))
     return [item if _identity(item) == own else with_hash(item) for item in manifests]
 
@@ -143,6 +143,6 @@ def _identity(manifest: Object) -> tuple[Any, Any]:
 
 
 def _operator_names(topology: Topology, job: str) -> set[str]:
-    """Return the names of replicas' Services without the index, for a job of this name."""
+    """Return the names of the replicas' Services, without the index, for a job with this name."""
     merged = (name for role in topology.roles for name in role.merged)
     return {f"{job}-{name}" for name in (*(role.name for role in topology.roles), *merged)}

@@ -1,4 +1,4 @@
-"""A job whose restarts and cleanup are done by an Argo workflow instead of by its own objects.
+"""Adapts jobs for an Argo workflow that restarts them and cleans up, instead of their own objects.
 
 The replicas of a job depend on each other. A workflow that watches all of them can therefore
 restart the whole job as a gang, after any failure, unless the job file has other rules.
@@ -18,9 +18,9 @@ EXIT_CODE_HINT = "write restartPolicy: ExitCode to let the workflow alone restar
 
 
 def without_policies(job: TrainingJob) -> TrainingJob:
-    """Return the job without the policies that the workflow carries out.
+    """Return the job without the policies that the workflow implements.
 
-    It keeps cleanPodPolicy, which also decides whether replica 0 ends the others.
+    cleanPodPolicy is kept, because it also controls whether replica 0 ends the other replicas.
     """
     policy = replace(job.run_policy, ttl_seconds_after_finished=None, suspend=False)
     return replace(job, run_policy=policy, workflow=True)
@@ -29,7 +29,7 @@ def without_policies(job: TrainingJob) -> TrainingJob:
 def with_workflow_restarts(topology: Topology) -> Topology:
     """Return the topology with the restart policy Workflow in each role that the workflow restarts.
 
-    If a replica of such a role fails, the role fails. Fields that contradict the workflow are
+    If a replica of such a role fails, the role fails. Fields that conflict with the workflow are
     reported as warnings.
     """
     roles = [
@@ -43,7 +43,7 @@ def with_workflow_restarts(topology: Topology) -> Topology:
 def _own_limit(role: Role) -> str | None:
     """Return the field with which the role limits restarts of its own replicas, if any.
 
-    A limit of 0 says no more than restartPolicy Never does.
+    A limit of 0 is equivalent to restartPolicy Never.
     """
     limit = role.spec.backoff_limit
     if limit or (limit == 0 and role.restart != "Never"):
@@ -68,7 +68,7 @@ def _restarted_by_workflow(role: Role) -> bool:
 
 
 def _contradictions(topology: Topology) -> Iterator[Problem]:
-    """Return warnings about fields of roles that contradict the workflow's restarts."""
+    """Return warnings about fields of roles that conflict with the workflow's restarts."""
     limit = topology.job.run_policy.retries
     for role in filter(_can_fail_job, topology.roles):
         name, own_limit = role.spec.name, _own_limit(role)
@@ -90,7 +90,7 @@ def _contradictions(topology: Topology) -> Iterator[Problem]:
 
 
 def _ignored(topology: Topology) -> Iterator[Problem]:
-    """Return warnings about policies of the supervisor that a workflow does not have."""
+    """Return warnings about policies of the supervisor that a workflow does not implement."""
     policy = topology.job.run_policy
     if isinstance(policy.restart_scope, tuple):
         message = f"the workflow restarts all roles, not only {', '.join(policy.restart_scope)}"

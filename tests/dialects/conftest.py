@@ -1,4 +1,4 @@
-"""Converting a custom resource that a test writes as a mapping."""
+"""Fixtures that convert a custom resource, written as a mapping."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def job():
 
 @pytest.fixture
 def problems():
-    """Return the problems of a custom resource, warnings included."""
+    """Return the problems of a custom resource, including warnings."""
 
     def problems(resource):
         try:

@@ -1,4 +1,4 @@
-"""The Builder that all dialects use: what it writes, and where each value came from."""
+"""The Builder of all dialects: the values that it writes, and their origins."""
 
 import pytest
 

@@ -18,7 +18,7 @@ MALFORMED = re.compile(
     r"\[(not-yaml|unknown-kind|unknown-field|missing-field|wrong-type|empty|refused)\]"
     r"|not of Kubernetes"
 )
-"""Problems of resources that are malformed, so that the operator would not run them either."""
+"""Problems of malformed resources, which the operator would not run either."""
 
 NEVER_RUN = {
     "docs__legacy-v1__user-guides__multi-cluster.md__block2.yaml": "another controller manages",
@@ -31,7 +31,7 @@ NEVER_RUN = {
     "keps__262-ConfigurableFailurePolicy__README.md__block2.yaml": "write [python3, train.py]",
     "keps__572-stateful-jobset__README.md__block1.yaml": "is not a valid name for a Service",
 }
-"""Resources of which the operator accepts the form, but no pod would run; and why."""
+"""Valid resources for which the operator would run no pod, and the reasons."""
 
 
 def outcome(path):
@@ -51,7 +51,7 @@ def test_outcome(folder, message):
 
 
 def test_well_formed_resources_render():
-    """All others are rejected because nothing could run them, see the goldens of `test_outcome`."""
+    """All others are rejected because no operator could run them: see `test_outcome`'s goldens."""
     folder = ROOT / "tests/dialects/__snapshots__/test_corpus"
     text = "".join(path.read_text() for path in folder.glob("*.txt"))
     files = re.split(r"^(?=\S)", text, flags=re.MULTILINE)[1:]
@@ -64,5 +64,5 @@ def test_well_formed_resources_render():
 
 
 def errors(file):
-    """The problems of a file that are more than warnings."""
+    """The errors of a file, without warnings."""
     return "\n".join(line for line in file.splitlines() if ": warning: " not in line)

@@ -322,7 +322,7 @@ def test_settings_apply_to_the_equivalent_job_file(run):
 
 
 def test_a_problem_of_the_job_file_is_reported_at_the_custom_resource(run):
-    """Its path is that of the custom resource, even if the job file has another."""
+    """It has the path in the custom resource, even if the path in the job file differs."""
     text = (ROOT / "fixtures/resources/kubeflow-tfjob-v1.yaml").read_text()
     text = text.replace('value: "1e-5"', "value: 1e-5").replace("gpu: 1}", "gpu: 0.5}")
     line = text.splitlines().index("                limits: {nvidia.com/gpu: 0.5}") + 1

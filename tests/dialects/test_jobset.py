@@ -1,4 +1,4 @@
-"""A JobSet as a dict → the TrainingJob document and the problems that are reported."""
+"""A JobSet as a dict → the TrainingJob and the reported problems."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def convert(resource):
 
 
 def problems(resource):
-    """The path and message of each error, without `spec.`; warnings are left out."""
+    """The path, without `spec.`, and message of each error. Warnings are omitted."""
     with pytest.raises(MlgenError) as raised:
         dialects.native(Document(resource, marked({(): Place("jobset.yaml")})))
     errors = [problem for problem in raised.value.problems if not problem.warning]

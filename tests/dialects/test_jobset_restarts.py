@@ -13,7 +13,7 @@ IGNORED_DISRUPTION = ON_DISRUPTION | {"action": "Ignore"}
 
 
 def job(name="worker", *, rules=None, pods=2, limit=0, more=None, **fields):
-    """A replicated Job, which fails with its first pod."""
+    """A replicated Job that fails with its first pod."""
     spec = {"completions": pods, "parallelism": pods, "backoffLimit": limit}
     policy = {"podFailurePolicy": {"rules": rules}} if rules else {}
     spec = {k: v for k, v in (spec | policy | (more or {})).items() if v is not None}
@@ -35,7 +35,7 @@ def failing(*jobs, rules=(), restarts=3, **fields):
 
 
 def scope(resource):
-    """The scope of a restart, and the number of restarts."""
+    """The restart scope and the number of restarts."""
     policy = convert(resource)[0].get("runPolicy", {})
     return policy.get("restartScope"), policy.get("backoffLimit")
 

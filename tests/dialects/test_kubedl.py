@@ -1,4 +1,4 @@
-"""A KubeDL job as a dict → the TrainingJob document and the problems that are reported."""
+"""A KubeDL job as a dict → the TrainingJob and the reported problems."""
 
 import json
 
@@ -24,7 +24,7 @@ NETWORK = "kubedl.io/network-mode"
 
 
 def job(kind, roles, annotations=None, **spec):
-    """A job whose roles have one container each; `roles` gives further fields of each."""
+    """A job with one container per role. `roles` contains further fields of each role."""
     field, container = FIELDS[kind]
     replica_specs = {}
     for role, settings in roles.items():
@@ -51,7 +51,7 @@ def spec_of(resource):
 
 
 def problems(resource):
-    """The path and message of each error; warnings are left out."""
+    """The path and message of each error. Warnings are omitted."""
     with pytest.raises(MlgenError) as raised:
         dialects.native(Document(resource, marked({(): Place("job.yaml")})))
     errors = [problem for problem in raised.value.problems if not problem.warning]

@@ -500,7 +500,7 @@ def replica_list(kind, items, **spec):
 
 
 class TestV1alpha1:
-    """Jobs whose replica types are a list."""
+    """Jobs with a list of replica types."""
 
     @pytest.mark.parametrize(
         ("field", "role", "restart", "policy"),

@@ -1,4 +1,4 @@
-"""The pods that the real operators created are compared with those of the rendered manifests."""
+"""Compares the pods of the rendered manifests with the pods that the real operators created."""
 
 import importlib.util
 import json
@@ -18,12 +18,12 @@ SSHD = "command is ['/usr/sbin/sshd', '-De', '-f', '/root/.ssh/sshd_config']"
 
 
 ATTEMPTS = "is '-o ConnectionAttempts=300', the operator's is '-o ConnectionAttempts=10'"
-"""If only the image knows the port of ssh, the launcher does not wait until sshd listens."""
+"""If only the image sets the port of ssh, the launcher does not wait until sshd listens."""
 
 
 def is_intended(line, case):
     """Return True for a difference that is intended."""
-    # The API server adds requests to pods, but the launcher of the operator is a Job's template.
+    # The API server adds requests to pods. The operator's launcher is a Job, without its pod.
     template = (
         case["cr"]["apiVersion"] == "kubeflow.org/v2beta1" and "(launcher 0): resources" in line
     )
@@ -42,7 +42,7 @@ def compare():
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 def test_pods_are_those_of_the_operator(path, compare):
     case = json.loads(path.read_text())
-    # No image can have such a name, so mlgen rejects this one; the operator never pulled it.
+    # mlgen rejects this invalid image name. The operator never pulled the image.
     resource = yaml.safe_dump(case["cr"]).replace("<your_project>", "your-project")
     case["objects"] = json.loads(
         json.dumps(case["objects"]).replace("<your_project>", "your-project")

@@ -1,4 +1,4 @@
-"""The schemas of custom resources in `schemas/resources`, and the kind that a user names."""
+"""The schemas of custom resources in `schemas/resources`, and finding a kind by its name."""
 
 import json
 from functools import cache
@@ -31,7 +31,7 @@ def nodes(node):
 
 @cache
 def editor_validator(name):
-    """The validator of a kind by its schema for editors."""
+    """A validator of a kind's schema for editors."""
     schema = dialects.editor_schema(name, NEWEST)
     Draft7Validator.check_schema(schema)
     return Draft7Validator(schema)

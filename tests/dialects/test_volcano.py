@@ -13,7 +13,7 @@ ENDLESS = 2147483647
 
 
 def task(name="worker", replicas=1, restart="Never", containers=("main",), pod=None, **fields):
-    """A task with one container per name; `restart` None leaves the field out."""
+    """A task with one container per name. If `restart` is None, the field is omitted."""
     spec = {"containers": [{"name": name, "image": "i"} for name in containers]}
     spec |= {"restartPolicy": restart} if restart else {}
     template = {"spec": spec | (pod or {})}
@@ -48,7 +48,7 @@ def texts(problems):
 
 
 def warnings_of(*tasks, at="", **fields):
-    """The warnings whose path starts with `at`; without `at`, all but the one about the gang."""
+    """The warnings with paths that start with `at`. By default, all but the gang's warning."""
     warnings = [item for item in texts(convert(*tasks, **fields)[1]) if item[0].startswith(at)]
     return warnings if at else [item for item in warnings if "together or none" not in item[1]]
 
@@ -1238,7 +1238,7 @@ RESTART_FIELDS = ("restartPolicy", "retryableExitCodes", "backoffLimit", "restar
 
 
 def gang(*tasks, **spec):
-    """The restart scope and limit of the job, and how each role restarts."""
+    """The restart scope and limit of the job, and the restart policies of the roles."""
     result = spec_of(*tasks, **spec)
     shared = {name: result[name] for name in RESTART_FIELDS if name in result}
     policy, roles = result.get("runPolicy", {}), result["roles"].values()
@@ -1325,7 +1325,7 @@ def test_no_gang(tasks, fields):
     assert "restartScope" not in gang(*tasks, **fields)[0]
 
 
-# Jobs that cannot go on
+# Jobs that cannot continue
 
 
 @pytest.mark.parametrize(
@@ -1384,7 +1384,7 @@ def test_crashes_of_servers(servers, crashes, warned):
     ] * warned
 
 
-# Policies that are not carried out
+# Policies with a different effect
 
 SCOPE = "to restart all pods of the job together, pass --set spec.runPolicy.restartScope=All"
 WORKFLOW = "to restart all replicas together, run the job in a workflow: mlgen argo"

@@ -1,4 +1,4 @@
-"""Comments of a YAML document, by the values they are about."""
+"""Comments of a YAML document, by value."""
 
 import pytest
 

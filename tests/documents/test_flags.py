@@ -1,4 +1,4 @@
-"""`args.lr` is the path of the flag `--lr`, wherever it stands."""
+"""`args.lr` is the path of the flag `--lr` in any list of arguments."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Files that are read document by document, and Lists that are read item by item."""
+"""Reading files document by document, and Lists item by item."""
 
 import io
 import os
@@ -31,7 +31,7 @@ PIECES = st.sampled_from(
 
 
 def facts(text):
-    """What is read from a text; a place shows its line."""
+    """The problems of a text, and the data, place and text of its documents."""
     return [
         [str(problem) for problem in one]
         if isinstance(one, list)
@@ -143,7 +143,7 @@ def test_a_list_that_is_written_in_another_way_is_read_as_a_whole(old, new):
 
 @pytest.mark.parametrize("read", [texts, parts])
 def test_no_link_out_of_a_folder_is_followed(read, tmp_path, monkeypatch):
-    """Who wrote the folder may not be able to read what the link leads to; who names a link may."""
+    """The author of the folder may lack permission to read the target. Links in arguments work."""
     monkeypatch.chdir(tmp_path)
     Path("jobs/data").mkdir(parents=True)
     for name in ("secret.yaml", "jobs/data/a.yaml"):

@@ -1,4 +1,4 @@
-"""Files, folders and standard input become data in which every value knows its place."""
+"""Reading files, folders and stdin as data with the place of every value."""
 
 import io
 import json
@@ -30,7 +30,7 @@ def data(text):
 
 
 def rejected(text):
-    """The one problem of a text, as the user sees it."""
+    """The only problem of a text, as the user sees it."""
     (problems,) = read_documents(Text("job.yaml", text))
     (problem,) = problems if isinstance(problems, list) else problems.problems
     return str(problem)

@@ -156,7 +156,7 @@ def test_a_field_of_the_list_is_there_once():
 
 @pytest.mark.parametrize("nested", ["[" * 99 + "]" * 99, "{x: " * 99 + "}" * 99])
 def test_nesting_has_a_bound(nested):
-    """Of 100 levels within an item, which is one of them."""
+    """The limit is 100 levels, including the item itself."""
     assert 1 == len(parsed(f"{HEAD}items:\n- {{x: {nested}}}\n").items)
     assert "has more than 100 levels [too-large]" in error(f"{HEAD}items:\n- {{x: [{nested}]}}\n")
 

@@ -1,4 +1,4 @@
-"""`conforms` accepts what `jsonschema` accepts, and nothing else.
+"""`conforms` accepts and rejects the same values as `jsonschema`.
 
 `MLGEN_MUTANTS=50000 MLGEN_SEED=any pytest -n 0 -s tests/jobfile/test_conforms.py` tries more.
 """
@@ -29,7 +29,7 @@ VALUES = [
     *([{"a": 1}, {"a": 1}], ["All"], [0], [256], [float("nan")] * 2),
     *({}, {"a": 1}, {"a": "b"}, {"name": "x"}, {1: 2}, {None: "x"}, {"": {}}, {"$patch": "delete"}),
 ]
-"""Values of all types, with those at the limits of rules."""
+"""Values of all types, including values at the limits of rules."""
 
 
 def parts(schema):
@@ -79,7 +79,7 @@ def test_the_schemas_have_no_other_keywords():
 
 
 def key(document):
-    """Return the schema of a document, as a function and its arguments; None if it has none."""
+    """Return the schema of a document, as a function and its arguments; None without a schema."""
     version, kind = document.get("apiVersion"), document.get("kind")
     if (version, kind) == (API_VERSION, KIND):
         spec = document.get("spec")
@@ -96,7 +96,7 @@ def documents():
     files = [*FILES, *sorted((ROOT / "fixtures/invalid").rglob("*.yaml"))]
     found = []
     for file in files:
-        with suppress(yaml.YAMLError, RecursionError):  # some are no YAML, and one contains itself
+        with suppress(yaml.YAMLError, RecursionError):  # some are not YAML, and one contains itself
             items = [item for item in load_all(file.read_text()) if isinstance(item, dict)]
             found += [item for item in items if list(places(item)) and key(item)]
     return found
@@ -106,7 +106,7 @@ VALIDATORS = {}
 
 
 def agree(document):
-    """Return whether both accept a document, after comparing them; None without a schema."""
+    """Assert that both agree on a document. Return their verdict; None without a schema."""
     found = key(document)
     if not found:
         return None
@@ -131,7 +131,7 @@ def places(value):
 
 
 def mutant(document, chance):
-    """Return a copy of a document in which a value or a key at a random place is another one."""
+    """Return a copy of a document with a random value or key replaced."""
     document = deepcopy(document)
     holder, step = chance.choice(list(places(document)))
     action = chance.random()

@@ -33,7 +33,7 @@ def test_a_snippet_of_every_framework_renders(name):
     item = SNIPPETS[f"TrainingJob: {name}"]
     text = re.sub(r"\$\{\d:([^}]*)\}", r"\1", item["bodyText"])
 
-    # ElasticDL's master cannot do without its rights.
+    # ElasticDL's master needs its rights.
     assert {"rights"} >= {warning.code for warning in mlgen.validate(f"{text}\n").warnings}
     assert ("train", "example/train:1") == tuple(re.findall(r"\$\{\d:([^}]*)\}", item["bodyText"]))
 

@@ -1,4 +1,4 @@
-"""A name or value at a wrong place in a job file → what to write instead."""
+"""A name or value at a wrong place in a job file → the hint with the correction."""
 
 import shlex
 

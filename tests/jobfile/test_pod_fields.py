@@ -1,4 +1,4 @@
-"""Kubernetes' own parts of a job file are checked, each problem at its place."""
+"""Checks of the parts of a job file that belong to Kubernetes' API, with places."""
 
 import pytest
 from support import ROOT
@@ -75,7 +75,7 @@ def test_the_schema_is_loaded_only_for_a_job_that_has_something_to_check(render,
 
 
 def test_templates_of_a_custom_resource_are_found_wherever_they_are():
-    """In a JobSet, the template of a Job has one too. A template in the form of a Pod is one."""
+    """In a JobSet, a Job's template contains the pod template. It may be written as a Pod."""
     template = (
         "{kind: Pod, spec: {a: 1, workloadRef: {}, evictionResponders: [], containers: [{}]}}"
     )

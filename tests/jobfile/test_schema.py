@@ -15,7 +15,7 @@ from mlgen.kubernetes.versions import DEFAULT
 MERGED = frameworks.schema(frameworks.names())
 
 ELSEWHERE = {"if", "then", "else", "not", "allOf", "anyOf", "oneOf"}
-"""Keywords of conditions; fields are described where they are defined."""
+"""Keywords of conditions. Fields are described at their definitions."""
 
 
 def subschemas(node, path=()):
@@ -78,7 +78,7 @@ def test_examples_and_defaults_are_valid(name):
 
 
 def test_only_keywords_of_both_drafts_are_used():
-    """`deprecated` is not one of draft-07, but validators ignore what they do not know."""
+    """`deprecated` is not in draft-07, but validators ignore unknown keywords."""
     common = {
         "$schema", "$ref", "title", "description", "default", "examples", "definitions",
         "type", "enum", "const", "required", "properties", "additionalProperties", "propertyNames",
@@ -95,12 +95,12 @@ def test_only_keywords_of_both_drafts_are_used():
 
 
 def test_a_reference_has_no_other_keywords():
-    """Draft-07 ignores them, 2020-12 does not."""
+    """Draft-07 ignores other keywords, 2020-12 does not."""
     assert [] == [name for name, node in ALL.items() if "$ref" in node and len(node) > 1]
 
 
 def test_unknown_fields_are_invalid_except_in_specs_of_kubernetes():
-    """These are checked against its own schema: see mlgen/kubernetes/schema.py."""
+    """mlgen/kubernetes/schema.py checks these specs."""
     names = ("template/properties/spec", "container", "volume")
     extensible = [f"definitions/{name}" for name in names]
     extensible.append("properties/spec/properties/claims/additionalProperties")
@@ -126,7 +126,7 @@ def test_all_roles_share_the_fields_of_a_role():
 
 
 def test_alternatives_only_require_one_field_each():
-    """The only form of oneOf for which violations.py has a message."""
+    """validation.py has a message only for this form of oneOf."""
     alternatives = [one for node in ALL.values() for one in node.get("oneOf", [])]
 
     assert alternatives
@@ -155,7 +155,7 @@ PARTS = {
 
 @pytest.mark.parametrize("part", PARTS)
 def test_defaults_of_a_part_are_those_of_its_dataclass(part):
-    """An empty tuple, and a field without a default in the dataclass, have none in the schema."""
+    """Empty tuples, and fields without a default in the dataclass, have none in the schema."""
     fields = {
         field.name: None if field.default in ((), dataclasses.MISSING) else field.default
         for field in dataclasses.fields(PARTS[part])
@@ -195,7 +195,7 @@ WITH_DEFAULT = [
 
 @pytest.mark.parametrize(("name", "option", "default"), WITH_DEFAULT)
 def test_an_option_left_out_means_its_default(name, option, default, render, tmp_path):
-    """With ssh too, for options that only apply to ssh."""
+    """Also with ssh, for options that only apply to ssh."""
     roles = (
         {"launcher": {}, "worker": {}}
         if name in ("mpi", "horovod", "deepspeed")
@@ -217,7 +217,7 @@ def test_an_option_left_out_means_its_default(name, option, default, render, tmp
 
 
 FREE = {"annotations", "files"}
-"""Fields whose values are texts of any kind."""
+"""Fields that accept any text."""
 
 
 def texts():
@@ -229,7 +229,7 @@ def texts():
 
 
 def test_no_name_path_or_argument_has_control_characters():
-    """Arguments and variables are processed by programs, which take any text but U+0000."""
+    """Arguments and variables may contain any text but U+0000, because programs process them."""
     for path, node in texts():
         if not FREE & set(path):
             pattern = re.compile(python_pattern(node["pattern"]))
@@ -246,7 +246,7 @@ def test_a_dollar_is_the_end_of_the_text(name):
 
 
 def test_a_dollar_in_a_pattern_is_at_its_end():
-    """python_pattern looks nowhere else."""
+    """python_pattern converts only a `$` at the end."""
     schemas = [
         MERGED,
         *(dialects.schema(*k) for n in dialects.names() for k in dialects.get(n).kinds),

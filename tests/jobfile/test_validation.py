@@ -1,4 +1,4 @@
-"""Each rule of a JSON Schema has a message that says what is wrong and what to write instead."""
+"""Each rule of a JSON Schema has a message with the error and a hint with the fix."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def document(text):
 
 
 def problems(schema, value):
-    """The violations of a document with one field, `a`, as a user sees them, without its place."""
+    """The problems of a document with one field, `a`, as a user sees them, without the place."""
     found = invalid_fields(document(f"a: {value}\n"), {"properties": {"a": schema}})
     return [(".".join(map(str, p.path)), p.message, p.hint, p.code) for p in found]
 
@@ -250,7 +250,7 @@ def test_a_valid_document_raises_nothing():
 
 
 def patterns(node):
-    """Every schema with a pattern in a schema; names are keys without examples."""
+    """Yield every schema with a pattern in a schema."""
     if isinstance(node, dict):
         if isinstance(node.get("pattern"), str):
             yield node

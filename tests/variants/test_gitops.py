@@ -61,7 +61,7 @@ def manifests(path, target=None, settings=()):
 
 @cache
 def plain(path):
-    """The manifests without the tool, of the policies that it does not undo."""
+    """The manifests without the tool, without the policies that the tool would undo."""
     jobs = pipeline.render(texts((str(path),)), Options(target="argocd")).jobs
     return [item for job in jobs for item in built(job.topology)]
 
@@ -177,7 +177,7 @@ def test_objects_that_are_no_jobs_pass_through(tmp_path):
 
 
 def set_hashes(path, *settings, target="argocd"):
-    """The annotation with the hash of the set on each Job's pods, by the Job's name."""
+    """The annotation with the hash of the job's objects on each Job's pods, by the Job's name."""
     return {
         item["metadata"]["name"]: item["spec"]["template"]["metadata"]["annotations"].get(SET)
         for item in of_kind(manifests(path, target, settings), "Job")
@@ -212,7 +212,7 @@ def test_with_a_hash_in_its_name_the_supervisor_knows_its_jobs_by_name(tmp_path)
 
 
 def plans(path, target):
-    """The plans of the supervisors, which their program reads."""
+    """The plans of the supervisors."""
     config_maps = of_kind(manifests(path, target), "ConfigMap")
     found = [item["data"] for item in config_maps if "plan.json" in item.get("data", {})]
     return [json.loads(data["plan.json"]) for data in found]
@@ -368,7 +368,7 @@ SCALED = f"#     - {{paths: [/spec/replicas], target: {SETS}}}\n"
     [
         ("cleanPodPolicy=Running", True),
         ("restartScope=All", True),
-        ("restartScope=[worker]", False),  # nobody scales the parameter servers
+        ("restartScope=[worker]", False),  # the supervisor does not scale the parameter servers
         ("cleanPodPolicy=None", False),
     ],
 )

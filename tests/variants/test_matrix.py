@@ -26,7 +26,7 @@ SPEC = {
 
 
 def job(matrix=None, metadata=None, **spec):
-    """Return a job file as text; the matrix is YAML text, so that its spelling is kept."""
+    """Return a job file as text. The matrix is YAML text, so that its spelling is kept."""
     lines = [f"  {name}: {json.dumps(value)}\n" for name, value in (SPEC | spec).items()]
     lines += [f"  matrix: {matrix}\n"] if matrix else []
     named = json.dumps({"name": "bert"} | (metadata or {}))
@@ -372,7 +372,7 @@ def test_tools_render_a_matrix_in_a_job_file(tmp_path, monkeypatch):
 
 
 def test_verify_keeps_combinations_apart(tmp_path):
-    """The status of a job is found by labels, which combinations share."""
+    """Combinations share the labels that select the status of a job."""
     text = job(
         "{args.lr: [1, 2]}",
         framework="generic",
@@ -402,7 +402,7 @@ def test_diff_does_not_take_one_combination_for_another(tmp_path):
 
 
 def test_a_gitops_tool_recreates_the_jobs_of_a_changed_combination():
-    """Its name has no hash of what its pods run."""
+    """Its name contains no hash of its pods."""
     (part,) = rendered(job("{args.lr: [1]}"), target="argocd").jobs
 
     annotations = workload(part)["spec"]["template"]["metadata"]["annotations"]

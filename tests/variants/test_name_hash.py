@@ -1,4 +1,4 @@
-"""`metadata.nameSuffix: hash` adds a hash of what the pods run to the name of the job."""
+"""`metadata.nameSuffix: hash` adds a hash of the pods' contents to the name of the job."""
 
 import json
 import re
@@ -119,7 +119,7 @@ def test_a_hash_has_eight_letters_that_cannot_form_words():
 
 
 def test_a_hash_is_the_same_in_every_version_of_mlgen():
-    """A job that is applied again must keep its name."""
+    """Re-applying a job must not change its name."""
     job = manifest("Job", "job-worker", spec=JOB_SPEC)
     files = manifest("ConfigMap", "job-files", data={"a": "b"})
 

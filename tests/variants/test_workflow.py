@@ -1,4 +1,4 @@
-"""Which roles of a job an Argo workflow restarts, and what it reports."""
+"""The roles that an Argo workflow restarts, and its warnings."""
 
 from dataclasses import replace
 

@@ -25,7 +25,7 @@ from mlgen.kubernetes.quantity import natural
 
 
 def write_list(builder: Builder, rules: Rules) -> None:
-    """Write a job whose replica types are a list."""
+    """Write a job with a list of replica types."""
     builder.put(("spec", "framework"), builder.resource.get("kind"), rules.framework)
     replica_types = _replica_types(builder, rules)
     decider = _decider(builder, rules, replica_types)
@@ -72,7 +72,7 @@ def _decider(builder: Builder, rules: Rules, roles: Iterable[str]) -> str:
 def _write_role(
     builder: Builder, rules: Rules, role: str, replica_type: SourceValue, *, decides: bool
 ) -> None:
-    """Write a role, by default with the operator's template; report an error if there is none."""
+    """Write a role, by default with the operator's template. Report a role without a template."""
     template, path = replica_type.get("template"), ("spec", "roles", role)
     server, image = rules.list.get(role), builder.spec.get("tfImage").value
     if server and not template:

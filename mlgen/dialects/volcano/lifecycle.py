@@ -35,7 +35,7 @@ def write_lifecycle(job: VolcanoJob) -> None:
 
 
 class Gang(NamedTuple):
-    """The running tasks whose roles restart together.
+    """The running tasks that restart together.
 
     `action` is RestartJob or RestartTask, or "" if there is no gang. `source` is the policy with
     this action.
