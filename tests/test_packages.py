@@ -19,19 +19,11 @@ MODULES = {
 }
 
 PLUGINS = ("dialects", "frameworks")
-<<<<<<< HEAD
-"""Packages whose modules may import each other. For example, horovod extends mpi."""
-
-
-COMMON = {"bounds", "problems", "resources", "kubernetes", "documents", "jobfile", "topology"}
-"""Imports that the table omits, because every package below them may import them."""
-=======
 """Packages with modules that may import each other. For example, horovod extends mpi."""
 
 
 COMMON = {"bounds", "problems", "resources", "kubernetes", "documents", "jobfile", "topology"}
 """Packages that every package below them in the table may import. The table omits them."""
->>>>>>> h4
 
 
 def table():
@@ -156,11 +148,7 @@ def test_templates_do_not_mention_a_framework():
 
 @pytest.mark.parametrize("module", ["yaml", "ruamel", "jinja2", "jsonschema"])
 def test_slow_modules_are_imported_inside_functions(module):
-<<<<<<< HEAD
-    """Late imports keep `mlgen --help` fast. Only `documents` always needs the YAML parser."""
-=======
     """Late imports keep `mlgen --help` fast. Only reading documents needs the YAML parser."""
->>>>>>> h4
     early = [
         name
         for name in MODULES
