@@ -34,7 +34,7 @@ from mlgen.problems import Code, MlgenError, Place, Problem, ValuePath
 from mlgen.variants.name_hash import LENGTH, letters
 
 MAX = 1000
-"""The maximum of combinations: rendering them takes seconds, and a cluster must hold the jobs.
+"""The maximum number of combinations. Rendering them takes seconds.
 
 GitHub allows 256.
 """
