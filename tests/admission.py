@@ -325,7 +325,7 @@ SHORT_VOLUMES = [
 
 @dataclass(frozen=True)
 class Spot:
-    """A value in an object: what contains it, its key there, its type and its path."""
+    """A value in an object: its parent, its key there, its type and its path."""
 
     holder: object
     key: object
@@ -428,7 +428,7 @@ class Mutator:
         spot.holder[spot.key] = self.value(spot.kind, name)
 
     def job_file(self, document):
-        """Return a copy of a job file in which one field of a role, or of all roles, is changed."""
+        """Return a copy of a job file with one changed field of a role or of all roles."""
         changed = deepcopy(document)
         spec = changed["spec"]
         role = self.random.choice([spec, *(role for role in spec["roles"].values() if role)])

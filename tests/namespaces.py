@@ -79,7 +79,7 @@ class Namespace:
         raise AssertionError(f"not within {seconds} s: {description}\n{state}\n{events[-4000:]}")
 
     def ended(self, job, seconds=180):
-        """Wait until a Job has ended; return its last condition, Complete or Failed."""
+        """Wait until a Job has ended. Return its last condition, Complete or Failed."""
 
         def terminal():
             conditions = self.get("job", job)["status"].get("conditions", [])

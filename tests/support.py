@@ -83,7 +83,7 @@ def without_totals(text):
 
 
 def files_with(*patterns, without="(?!)"):
-    """Run a test for each fixture whose manifests match all patterns, but not `without`."""
+    """Run a test for each fixture with manifests that match all patterns, but not `without`."""
     files = [
         file
         for file in FILES

@@ -1,7 +1,7 @@
 """Counts turns of phrase that make a reader stop, in a page: `python tests/words.py docs/*.md`.
 
-Each line of output is a place and the pattern; the last is the count per 10,000 words. Code blocks,
-inline code, addresses of links and comments do not count.
+Each line of output is a place and its pattern. The last line is the count per 10,000 words. Code
+blocks, inline code, addresses of links and comments are ignored.
 """
 
 import re
@@ -29,7 +29,7 @@ PATTERNS = {
     "'is that', 'are those'": r"\b(is that|are those|by which|of which|in which|for which)\b",
     "'come', 'stand' of things": r"\b(stands?|stood|comes? (of|from|to|with)|what comes)\b",
 }
-"""Patterns, by what is wrong with them. A person judges a sentence; these only find the places."""
+"""Patterns by their problem. They only list places. A person judges the sentences."""
 
 _CODE = re.compile(r"^( *)(```|~~~).*?^\1\2$|<!--.*?-->|^---\n.*?\n---$", re.MULTILINE | re.DOTALL)
 

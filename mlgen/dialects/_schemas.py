@@ -66,10 +66,10 @@ def editor_schema(
     parts[TEMPLATE] = template | {"properties": template["properties"] | {"spec": spec}}
     schema["properties"] |= {"apiVersion": {"const": version}, "kind": {"const": kind}}
     used: set[str] = set()
-    found = _references(schema)
-    while found > used:
-        used = found
-        found = used.union(*(_references(parts[name]) for name in used))
+    referenced = _references(schema)
+    while referenced > used:
+        used = referenced
+        referenced = used.union(*(_references(parts[name]) for name in used))
     schema["definitions"] = {name: part for name, part in parts.items() if name in used}
     return {"$schema": "http://json-schema.org/draft-07/schema#", "title": kind, **schema}
 
@@ -86,13 +86,13 @@ def newest(name: str, keys: Iterable[tuple[str, str]]) -> tuple[str, str]:
         LookupError: the kind is unknown. The message suggests similar kinds.
     """
     keys = list(keys)
-    found = [key for key in keys if f"/{'/'.join(key)}".lower().endswith(f"/{name.lower()}")]
-    if not found:
+    matches = [key for key in keys if f"/{'/'.join(key)}".lower().endswith(f"/{name.lower()}")]
+    if not matches:
         kind = name.rpartition("/")[2].lower()
         versions = ["/".join(key) for key in keys if key[1].lower() == kind]
         known = versions or sorted({kind for _, kind in keys})
         raise LookupError(f'unknown kind "{name}"; {choice(name, known)}')
-    return max(found, key=lambda key: _age(key[0]))
+    return max(matches, key=lambda key: _age(key[0]))
 
 
 def _age(version: str) -> tuple[int, ...]:

@@ -33,7 +33,7 @@ BLOCK_NAMES = {"master": "Master", "ps": "PS", "worker": "Worker"}
 """The name of a role's block in `spec` of v1alpha1, by its name in v1."""
 
 SWITCHES: dict[str, bool] = FACTS["switches"]
-"""Arguments that need no value, and the value that each then defaults to."""
+"""The values of arguments that are written without a value."""
 
 ARGUMENTS: list[str] = [*SWITCHES, *FACTS["arguments"]]
 """The arguments of `elasticdl train`, `evaluate` and `predict`, of all releases."""

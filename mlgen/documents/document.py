@@ -106,8 +106,8 @@ class View(Mapping[ValuePath, T]):
         value: Any = getattr(self._marks.at(path), self._attribute, None)
         if value is None:
             raise KeyError(path)
-        found: T = value
-        return found
+        attribute: T = value
+        return attribute
 
     def __iter__(self) -> Iterator[ValuePath]:
         walk = self._marks.walk()

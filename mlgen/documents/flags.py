@@ -68,8 +68,8 @@ def resolved(data: Any, path: ValuePath, value: Any) -> list[Setting]:
     if split is None or isinstance(value, (dict, list)) or value is None:
         raise ValueError(f"{dotted(path)} is a flag, which takes one string or number")
     chosen, name = split
-    lists = {found: items for found, items in _lists(data) if chosen in (None, found)}
-    flags = [flag for found, items in lists.items() for flag in _flags(found, items, name)]
+    lists = {list_path: items for list_path, items in _lists(data) if chosen in (None, list_path)}
+    flags = [flag for list_path, items in lists.items() for flag in _flags(list_path, items, name)]
     if len(flags) > 1:
         places = " and ".join(dotted(flag.path) for flag in flags)
         raise ValueError(f"the flag {name} occurs at {places}; {_narrower(flags, lists, name)}")
@@ -121,7 +121,7 @@ def _flags(path: ValuePath, items: Sequence[Any], name: str) -> Iterator[_Flag]:
         ValueError: it only occurs in another spelling, such as with an underscore.
     """
     similar = ""
-    found = False
+    occurs = False
     for number, item in enumerate(items):
         if not isinstance(item, str):
             continue
@@ -130,7 +130,7 @@ def _flags(path: ValuePath, items: Sequence[Any], name: str) -> Iterator[_Flag]:
         if dashes > 2 or not (dashes or equals):  # noqa: PLR2004 - `--`
             continue
         if word[dashes:] == name:
-            found = True
+            occurs = True
             value = items[number + 1] if number + 1 < len(items) else None
             has_value = value is not None and (
                 not str(value).startswith("-") or NUMBER.match(str(value)) is not None
@@ -138,7 +138,7 @@ def _flags(path: ValuePath, items: Sequence[Any], name: str) -> Iterator[_Flag]:
             yield _Flag((*path, number), f"{word}=" if equals else "", bool(equals) or has_value)
         elif _plain(word) == _plain(name):
             similar = word
-    if similar and not found:
+    if similar and not occurs:
         spelled = similar.lstrip("-")
         raise ValueError(f'{dotted(path)} has the flag "{similar}"; write args.{spelled}')
 

@@ -21,8 +21,8 @@ from mlgen.resources import table
 
 def texts(name: str) -> Mapping[str, str]:
     """Return a table of `schemas/hints.json`, which describes its tables."""
-    found: Mapping[str, str] = table("hints")[name]
-    return found
+    rows: Mapping[str, str] = table("hints")[name]
+    return rows
 
 
 REPLICAS = "roles.ROLE.replicas"

@@ -34,7 +34,7 @@ from mlgen.problems import Code, MlgenError, Place, Problem, ValuePath
 from mlgen.variants.name_hash import LENGTH, letters
 
 MAX = 1000
-"""The maximum of combinations: rendering them takes seconds, and a cluster must hold the jobs.
+"""The maximum number of combinations. Rendering them takes seconds.
 
 GitHub allows 256.
 """
@@ -187,14 +187,14 @@ def applied(document: Document, combination: Combination | None) -> Document:
 
 def distinct(problems: Iterable[tuple[Combination | None, Problem]]) -> list[Problem]:
     """Return problems without duplicates that differ only in the name of their combination."""
-    found: dict[Problem, Problem] = {}
+    unique: dict[Problem, Problem] = {}
     for combination, problem in problems:
         message, hint = problem.message, problem.hint
         if combination:
             name, base = combination.name, combination.base
             message, hint = message.replace(name, base), hint.replace(name, base)
-        found.setdefault(replace(problem, message=message, hint=hint, place=None), problem)
-    return list(found.values())
+        unique.setdefault(replace(problem, message=message, hint=hint, place=None), problem)
+    return list(unique.values())
 
 
 def with_shared_claims(sets: Sequence[Sequence[Object]]) -> list[list[Object]]:
@@ -209,7 +209,7 @@ def with_shared_claims(sets: Sequence[Sequence[Object]]) -> list[list[Object]]:
     claims = [{_claim(item): item for item in items if _claim(item)} for items in sets]
     shared: dict[Any, Object] = {}
     for key, first in claims[0].items() if len(claims) > 1 else ():
-        others = [found[key] for found in claims[1:] if key in found]
+        others = [by_key[key] for by_key in claims[1:] if key in by_key]
         if len(others) == len(sets) - 1 and all(o.get("spec") == first.get("spec") for o in others):
             shared[key] = _common(first, others)
     first_set = [shared.get(_claim(item), item) for item in sets[0]]
@@ -322,17 +322,17 @@ def _read(document: Document) -> list[tuple[ValuePath, str, ValuePath, Value]]:
             at = (*PATH, part, number)
             names = [((*at, name), part, name) for name in value] if part in EXTRA else None
             written += [(at, part, part)] if names is None else names
-    found, problems = [], []
+    entries, problems = [], []
     for at, part, name in written:
         try:
             path = _path(name)
             value = Value(_plain(path, document, at), document.place(at))
-            found.append((at, part, path, value))
+            entries.append((at, part, path, value))
         except ValueError as error:
             problems.append(document.located(Problem(at, str(error), "bad-setting"), key=True))
     if problems:
         raise MlgenError(list(dict.fromkeys(problems)))
-    return found
+    return entries
 
 
 def _combined(document: Document, axes: Axes) -> tuple[list[Values], list[Problem]]:

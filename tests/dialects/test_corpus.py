@@ -31,7 +31,7 @@ NEVER_RUN = {
     "keps__262-ConfigurableFailurePolicy__README.md__block2.yaml": "write [python3, train.py]",
     "keps__572-stateful-jobset__README.md__block1.yaml": "is not a valid name for a Service",
 }
-"""Valid resources for which the operator would run no pod, and the reasons."""
+"""Valid resources without a pod that could run, and the reasons."""
 
 
 def outcome(path):

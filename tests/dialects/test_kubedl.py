@@ -655,7 +655,7 @@ def test_half_of_a_surrogate_pair_is_an_error():
 
 
 def mounting(*paths, **source):
-    """A role whose container mounts the volumes `v0`, `v1`, … at these paths."""
+    """A role with a container that mounts the volumes `v0`, `v1`, … at these paths."""
     source = source or {"persistentVolumeClaim": {"claimName": "logs"}}
     mounts = [{"name": f"v{i}", "mountPath": path} for i, path in enumerate(paths)]
     volumes = [{"name": mount["name"]} | source for mount in mounts]

@@ -1,4 +1,4 @@
-"""The schema describes every field, and its defaults are those of the dataclasses."""
+"""The schema describes every field, and has the same defaults as the dataclasses."""
 
 import dataclasses
 import json

@@ -48,8 +48,8 @@ class ReplicatedJob:
         pod_count: the number of pods of each Job.
         first_index: the index of its first Job among all Jobs of the JobSet.
         failures: the ways in which a failed pod fails one of its Jobs.
-        is_step: True if it has a single pod and runs alone, or if the other running Jobs wait for
-            it to complete. A failed pod is replaced, which repeats the step.
+        is_step: True if it has a single pod, and either runs alone or other Jobs wait for it to
+            complete. A failed pod is replaced, which repeats the step.
         is_alone: True for a member of the gang whose failed pods are replaced one by one. A
             disrupted pod restarts the whole gang.
         restarts_all: True for a member of the gang whose failed pods restart the whole gang.

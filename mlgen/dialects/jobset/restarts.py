@@ -76,7 +76,7 @@ def _failures(jobset: JobSet, job: ReplicatedJob) -> Iterator[Failure]:
 
 
 def _max_restarts(jobset: JobSet) -> int:
-    """Return the maximum of restarts that count towards the limit."""
+    """Return the maximum number of restarts, without those that do not count."""
     return int(jobset.spec.get("failurePolicy", "maxRestarts").value or 0)
 
 

@@ -97,7 +97,7 @@ def _write_tensorflow(builder: Builder, replica_types: Mapping[str, SourceValue]
 
 
 def _write_pytorch(builder: Builder, replica_types: Mapping[str, SourceValue]) -> None:
-    """Write the success policy of a PyTorchJob, all ranks, and its artifacts."""
+    """Write the success policy (all ranks) and the artifacts of a PyTorchJob."""
     master = replica_types.get("master")
     if not master:
         builder.report("no-pytorch-master", builder.spec.get("pytorchReplicaSpecs"))

@@ -124,7 +124,7 @@ def _elastic(
 
 
 def _count_master(builder: Builder, elastic: SourceValue) -> None:
-    """Write the maximum of replicas, including the Master: the operator counts only workers.
+    """Write the maximum number of replicas, with the Master: the operator counts only workers.
 
     torchrun accepts at most as many replicas as the second number of PET_NNODES. Without this, a
     Master that joins last would wait forever.

@@ -193,9 +193,9 @@ def _write_ssh(job: VolcanoJob, additions: PodAdditions) -> None:
     namespace = job.builder.data["metadata"].get("namespace")
     option = f" -n {quote(str(namespace))}" if namespace else ""
     written = [job.argument("ssh", f"ssh-{name}-key") for name in ("private", "public")]
-    given = next((key for key in written if key.value), None)
-    problem = "given-keys" if given else "no-keys"
-    job.report(problem, given or source, secret=secret, name=quote(secret), option=option)
+    first_key = next((key for key in written if key.value), None)
+    problem = "given-keys" if first_key else "no-keys"
+    job.report(problem, first_key or source, secret=secret, name=quote(secret), option=option)
 
 
 def write_role(job: VolcanoJob, task: Task, additions: PodAdditions) -> None:

@@ -54,7 +54,7 @@ def _gang_of(job: VolcanoJob) -> Gang:
     """
     if job.gang == "kueue" or _tolerates_failures(job):
         return Gang()
-    wanted: dict[str, Gang] = {}
+    gangs: dict[str, Gang] = {}
     for task in job.running:
         # A pod that restarts its containers in place fails only if it is evicted by the kubelet.
         events = ("PodEvicted",) if task.restart == "Never" else ("PodEvicted", "PodFailed")
@@ -62,8 +62,8 @@ def _gang_of(job: VolcanoJob) -> Gang:
             action = _action(job, policy, task)
             if policy and action in ("RestartJob", "RestartTask"):
                 tasks = job.running if action == "RestartJob" else [task]
-                wanted.setdefault(action, Gang(tasks, action, policy.source))
-    return wanted.get("RestartJob") or wanted.get("RestartTask") or Gang()
+                gangs.setdefault(action, Gang(tasks, action, policy.source))
+    return gangs.get("RestartJob") or gangs.get("RestartTask") or Gang()
 
 
 def _action(job: VolcanoJob, policy: Policy | None, task: Task) -> str:
@@ -265,18 +265,18 @@ def _report_differences(job: VolcanoJob, gang: Gang) -> None:
     events = TABLES["events"]
     policies = {policy.source.path: policy for task in job.running for policy in task.policies}
     for _, policy in sorted(policies.items()):
-        found: dict[Event, tuple[str, Task]] = {}
+        differences: dict[Event, tuple[str, Task]] = {}
         for task in job.running:
             for event in policy.events:
                 applied = task.policy_for(event) if event in events else task.by_code.get(event)
                 if applied is policy or event in OF_THE_JOB:
                     problem = _difference(job, gang, policy, event, task)
                     if problem:
-                        found.setdefault(event, (problem, task))
+                        differences.setdefault(event, (problem, task))
         timeout, does = policy.source.get("timeout"), TABLES["actions"][policy.action]
-        if found:
-            when = [events.get(event, f"a pod exits with code {event}") for event in found]
-            problem, task = next(iter(found.values()))
+        if differences:
+            when = [events.get(event, f"a pod exits with code {event}") for event in differences]
+            problem, task = next(iter(differences.values()))
             job.report(
                 problem,
                 policy.source,
