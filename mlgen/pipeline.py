@@ -29,7 +29,7 @@ def render(texts: Iterable[Text], options: Options) -> Result:
     """Render all jobs in texts.
 
     Raises:
-        MlgenError: at least one job has errors; lists all problems with their locations.
+        MlgenError: there are errors; lists all problems with their locations.
     """
     result = attempt(texts, options)
     if result.errors:

@@ -337,7 +337,7 @@ def container_ports(role: Role) -> list[dict[str, Any]]:
 
 
 def with_host_ports(role: Role, template: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a user's template with the replica's node ports in place of the ports of its peers.
+    """Return a user's template with the replica's node ports in place of the ports for peers.
 
     With host networking, each replica listens on a different port of its node.
     """

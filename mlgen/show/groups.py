@@ -151,7 +151,7 @@ def ranked(resources: Iterable[str]) -> list[str]:
 
 
 def table_text(rows: Iterable[Sequence[str]], margin: str = "") -> str:
-    """Return rows as columns; omit rows that are false in the template."""
+    """Return rows as columns. False values, which templates use for omitted rows, are skipped."""
     return "\n".join(columns(list(filter(None, rows)), margin))
 
 
