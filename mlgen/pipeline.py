@@ -1,4 +1,4 @@
-"""The walk from texts to objects: every room in turn, and nothing else."""
+"""The pipeline from texts to objects, which calls each package in turn."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -26,10 +26,10 @@ ROLES: ValuePath = ("spec", "roles")
 
 
 def render(texts: Iterable[Text], options: Options) -> Result:
-    """Render every job of every text.
+    """Render all jobs in texts.
 
     Raises:
-        MlgenError: with every problem of every text, each with its place; nothing is rendered.
+        MlgenError: there are errors; lists all problems with their locations.
     """
     result = attempt(texts, options)
     if result.errors:
@@ -38,7 +38,7 @@ def render(texts: Iterable[Text], options: Options) -> Result:
 
 
 def attempt(texts: Iterable[Text], options: Options) -> Result:
-    """Render every job that is valid, and return it with the problems of all the others."""
+    """Render all valid jobs, and return them with all problems."""
     walk = Walk()
     parts: list[Part] = []
     for text in texts:
@@ -52,13 +52,13 @@ def attempt(texts: Iterable[Text], options: Options) -> Result:
 def render_documents(
     name: str, documents: Iterable[Document | list[Problem]], options: Options, walk: "Walk"
 ) -> Iterator["Part"]:
-    """Yield the parts of the documents of one text, one after the other, and add them to a walk.
+    """Yield the parts of the documents of one text in order, and add them to a walk.
 
     Args:
-        name: of the text.
-        documents: of the text; for one that cannot be read, its problems.
-        options: of the command line.
-        walk: has the documents so far.
+        name: the name of the text.
+        documents: the text's documents; problems in place of a document that cannot be read.
+        options: the options of the command line.
+        walk: the walk with the earlier documents.
     """
     for document in documents:
         if walk.is_full:
@@ -70,27 +70,28 @@ def render_documents(
 
 
 class Part(NamedTuple):
-    """What remains of a job, or of another object."""
+    """The data of a job, or of another object, that is kept after rendering."""
 
     kind: str
-    """Of another object; "" for a job."""
+    """The kind of another object; "" for a job."""
     keys: Sequence[Key]
+    """The identities of its objects."""
     brought: Sequence[Key]
-    """What it brings besides its own objects, such as the items of a List."""
+    """The identities that it provides in addition, such as the items of a List."""
     needs: Sequence[Prerequisite]
-    """What it names, wherever that is."""
+    """The objects that it refers to."""
     trainings: Trainings
     content: Any
-    """The part itself, or what the caller of `outcome` has made of it."""
+    """The part itself, or the result of the argument `content` of `outcome`."""
 
 
 class Outcome(NamedTuple):
-    """What remains of a document."""
+    """The result of rendering a document."""
 
     problems: Sequence[Problem]
     parts: Sequence[Part] = ()
     invalid: bool = False
-    """It could be read, but not rendered."""
+    """True if the document could be read, but not rendered."""
 
 
 def outcome(
@@ -101,14 +102,14 @@ def outcome(
     *,
     needs: bool = True,
 ) -> Outcome:
-    """Return what a document of a text renders to.
+    """Render a document of a text, and return the outcome.
 
     Args:
-        name: of the text.
-        document: one of the text.
-        options: of the command line.
-        content: returns what is kept of a part.
-        needs: find what the objects of jobs name.
+        name: the name of the text.
+        document: the document.
+        options: the options of the command line.
+        content: returns the data of a part to keep.
+        needs: True to find the prerequisites of jobs.
     """
     try:
         found, problems = render_document(name, document, options)
@@ -129,13 +130,13 @@ def _part(part: Rendered | Foreign, content: Any, *, needs: bool) -> Part:
 
 
 class Walk:
-    """The outcomes of documents, in their order, and what follows from all of them together.
+    """The outcomes of documents in order, and the problems that depend on several documents.
 
     Args:
-        limit: the objects that one command renders at most.
+        limit: the maximum number of objects that one command renders.
 
     Attributes:
-        problems: in the order of reporting.
+        problems: the problems in the order of reporting.
         jobs: the number of rendered jobs.
         invalid: the number of documents that could not be rendered.
         others: the kind of each other object.
@@ -151,12 +152,12 @@ class Walk:
 
     @property
     def is_full(self) -> bool:
-        """Whether there are more objects than one command renders."""
+        """True if there are more objects than one command renders."""
         return self._objects > self._limit
 
     @property
     def has_errors(self) -> bool:
-        """Whether a problem prevents rendering."""
+        """True if a problem prevents rendering."""
         return any(not problem.warning for problem in self.problems)
 
     def add(
@@ -165,8 +166,8 @@ class Walk:
         """Add the outcome of a document, and return its parts unless they collide with others.
 
         Args:
-            outcome: of the document.
-            located: returns problems with their places in the document.
+            outcome: the document's outcome.
+            located: returns problems with their locations in the document.
         """
         if self.is_full:
             return ()
@@ -198,11 +199,11 @@ class Walk:
         self.problems += not_run(self._trainings)
 
     def missing(self, needs: Iterable[Prerequisite]) -> tuple[Prerequisite, ...]:
-        """Return which prerequisites of a job no other part brings."""
+        """Return the prerequisites of a job that no part provides."""
         return prerequisites.missing(needs, self._taken, self._brought)
 
     def with_prerequisites(self, part: Part) -> Rendered | Foreign:
-        """Return a job with what it needs and no other part brings, or another object."""
+        """Return a job with its missing prerequisites, or another object unchanged."""
         content: Rendered | Foreign = part.content
         if isinstance(content, Foreign):
             return content
@@ -210,7 +211,7 @@ class Walk:
 
 
 def too_many(limit: int) -> Problem:
-    """Return the problem of the job with which a command renders more objects than it can."""
+    """Return the error of the job that exceeds the limit of objects."""
     message = f"the jobs up to this one have more than {limit:,} objects"
     return Problem(("metadata", "name"), message, "too-large", "render fewer jobs at a time")
 
@@ -218,10 +219,10 @@ def too_many(limit: int) -> Problem:
 def render_document(
     name: str, document: Document, options: Options
 ) -> tuple[Sequence[Rendered | Foreign], list[Problem]]:
-    """Return the jobs of a document, or another object unchanged; and the warnings.
+    """Return the jobs of a document, or another object unchanged, and the warnings.
 
     Raises:
-        MlgenError: with every problem of the document.
+        MlgenError: the document has errors; lists all problems.
     """
     native, warnings = dialects.native(document)
     if native is None:
@@ -271,7 +272,7 @@ def _render_combinations(
 
 
 def _require_small(document: Document, count: int, job: Rendered) -> None:
-    """Check that so many combinations like this one are not too large together."""
+    """Check that all combinations together are not too large, from the size of one of them."""
     try:
         objects.errors.require_combinations(count, job.objects)
     except MlgenError as error:
@@ -281,7 +282,7 @@ def _require_small(document: Document, count: int, job: Rendered) -> None:
 def _render_job(
     name: str, document: Document, options: Options, combination: "Combination | None" = None
 ) -> tuple[Rendered, list[Problem]]:
-    """Render one job; every problem gets the place of its value."""
+    """Render one job, and add the location of its value to each problem."""
     document = options.site.fill(document) if options.site else document
     document, deprecations = frameworks.validate(document, options.kube_version)
     namespace = document.data["metadata"].get("namespace")
@@ -344,7 +345,7 @@ def _built(job: TrainingJob, options: Options) -> tuple[TrainingJob, Topology, l
     if job.name_suffix is not None:
         from mlgen.variants import name_hash
 
-        # The hash must not depend on who runs the job.
+        # The hash must not depend on whether a workflow runs the job.
         plain = _topology(job, replace(options, workflow=False))
         job = name_hash.renamed(plain, objects.build(plain, options.kube_version))
     topology = _topology(job, options)
@@ -357,7 +358,7 @@ def _built(job: TrainingJob, options: Options) -> tuple[TrainingJob, Topology, l
 
 
 def _topology(job: TrainingJob, options: Options) -> Topology:
-    """Lay a job out, without the policies that a workflow or a GitOps tool takes over."""
+    """Return a job's topology, without policies that a workflow or GitOps tool replaces."""
     framework = frameworks.get(job.framework)
     if options.workflow:
         from mlgen.variants import workflow
@@ -371,15 +372,15 @@ def _topology(job: TrainingJob, options: Options) -> Topology:
 
 
 def _located(document: Document, problems: Iterable[Problem]) -> list[Problem]:
-    """Return each problem once, with its place."""
+    """Return each problem once, with its location."""
     return list(dict.fromkeys(document.located(_in_file(document, p)) for p in problems))
 
 
 def _in_file(document: Document, problem: Problem) -> Problem:
-    """Return a problem by a path that the job file has.
+    """Return a problem with a path that exists in the job file.
 
-    A field of a role may be written in `spec`, for all roles. And the job file does not have a role
-    that a framework made of others (`rank`), so the problem is one of all roles.
+    A role's field may be written in `spec`, for all roles. A role that a framework has merged from
+    others (`rank`) does not exist in the job file, so its problems get the path of all roles.
     """
     path = problem.path
     everyone = (*path[:1], *path[3:])

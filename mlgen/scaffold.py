@@ -21,30 +21,30 @@ from mlgen.result import Options
 GPUS = "nvidia.com/gpu"
 
 SCHEMA = ".mlgen/job.schema.json"
-"""Where the schema for editors is, from the folder of the job file.
+"""The path of the schema for editors, relative to the folder of the job file.
 
-`mlgen render FOLDER` would read a file of JSON that is in the folder itself.
+It is in a subfolder, because `mlgen render FOLDER` reads JSON files in the folder itself.
 """
 
 MODELINE = f"# yaml-language-server: $schema={SCHEMA}"
-"""The comment by which editors find the schema: https://github.com/redhat-developer/yaml-language-server."""
+"""The comment with the schema for editors: https://github.com/redhat-developer/yaml-language-server."""
 
 NEXT = "Optional fields. To use one, remove the # before its lines."
 
 
 @dataclass(frozen=True)
 class Choices:
-    """What a first job depends on.
+    """The user's choices for a first job.
 
     Attributes:
-        framework: its name.
-        image: of all replicas.
-        name: of the job.
+        framework: the framework's name.
+        image: the image of all replicas.
+        name: the job's name.
         replicas: the number of replicas that compute.
-        gpus: in each of them; 0 for none.
-        gpu_resource: the name that the device plugin gives to them.
-        namespace: of the job; None to leave it to kubectl.
-        schema: whether editors find the schema at `SCHEMA`.
+        gpus: the number of GPUs in each of these replicas.
+        gpu_resource: the device plugin's resource name for GPUs.
+        namespace: the job's namespace; None: kubectl sets it.
+        schema: True to add the comment with the schema at `SCHEMA`.
     """
 
     framework: str
@@ -64,14 +64,14 @@ def example(framework: str) -> str:
 
 
 def job_file(choices: Choices, file: str) -> str:
-    """Return a job file as YAML, with comments on what it has, and on what it may need next.
+    """Return a job file as YAML, with comments on its fields and on optional fields.
 
     Args:
-        choices: what it depends on.
-        file: its name in comments.
+        choices: the user's choices.
+        file: the file name to use in comments.
 
     Raises:
-        MlgenError: the image or a name is wrong.
+        MlgenError: the image or a name is invalid.
     """
     framework, job = frameworks.get(choices.framework), _job(choices)
     spec = job.pop("spec")
@@ -90,7 +90,7 @@ def job_file(choices: Choices, file: str) -> str:
     text = "\n".join([MODELINE, *parts] if choices.schema else parts) + "\n"
     try:
         pipeline.render([Text(file, text)], Options())
-    except MlgenError as error:  # there is no file yet in which a problem could have a place
+    except MlgenError as error:  # the file does not exist yet, so problems have no location
         raise MlgenError(replace(problem, place=None) for problem in error.problems) from None
     return text
 
@@ -99,7 +99,7 @@ def editor_schema(version: KubeVersion) -> str:
     """Return the JSON Schema of the job file for editors as text, with a snippet per framework.
 
     Args:
-        version: of Kubernetes, whose pod templates are in it.
+        version: the Kubernetes version whose pod template schema it contains.
     """
     names = frameworks.names()
     summaries = {name: frameworks.get(name).summary for name in names}
@@ -108,23 +108,23 @@ def editor_schema(version: KubeVersion) -> str:
 
 
 def _snippet(framework: str) -> tuple[str, str]:
-    """Return a framework's name, and its example with marks for what the user changes."""
+    """Return a framework's name, and its example with placeholders for the user's values."""
     choices = Choices(framework, "${2:example/train:1}", "${1:train}", replicas=2, gpus=8)
     return framework, _yaml(_job(choices)).replace('"${', "${").replace('}"', "}")
 
 
 def job_name(image: str) -> str:
-    """Return the name of an image, without its registry, path and tag, as the name of a job."""
+    """Return a job name from an image's name, without registry, path and tag."""
     last = image.partition("@")[0].rpartition("/")[2].partition(":")[0].lower()
     return re.sub(r"[^a-z0-9]+", "-", last).strip("-0123456789")[:MAX_NAME].strip("-") or "train"
 
 
 MAX_NAME = 40
-"""The number of characters of a name that leaves room for roles and numbers."""
+"""The maximum length of a name, so that names with roles and numbers are not too long."""
 
 
 def _job(choices: Choices) -> dict[str, Any]:
-    """Return a job file."""
+    """Return a job file as a mapping."""
     namespace = {"namespace": choices.namespace} if choices.namespace else {}
     own = dict(frameworks.get(choices.framework).example(choices.replicas, choices.gpus))
     roles = own.pop("roles")
@@ -146,14 +146,14 @@ def _resources(resources: Mapping[str, Any]) -> str:
 
 
 SIZES = {"cpu": "8", "memory": "64Gi"}
-"""Resources that a comment shows."""
+"""Resources that are written as comments."""
 
 
 def _next(choices: Choices) -> list[str]:
-    """Return blocks of lines with the fields that many jobs need next, as comments.
+    """Return blocks of lines with optional fields that many jobs need, as comments.
 
-    Their fields begin with `#`, and what they are for with `# `. A block that the framework does
-    not accept is left out.
+    Lines with fields begin with `#`, and explanations with `# `. Blocks that the framework does not
+    accept are omitted.
     """
     path = folder("templates") / "init" / "next.yaml"
     blocks = indent(path.read_text(encoding="utf-8").rstrip(), "  ").split("\n\n")
@@ -163,7 +163,7 @@ def _next(choices: Choices) -> list[str]:
 
 
 def _is_accepted(choices: Choices, blocks: list[str]) -> bool:
-    """Return True if a job file with further lines of `spec` can be rendered."""
+    """Return True if a job file with these additional lines of `spec` can be rendered."""
     text = "\n".join([_yaml(_job(choices)), *blocks])
     try:
         pipeline.render([Text("", f"{text}\n")], Options())
@@ -173,7 +173,7 @@ def _is_accepted(choices: Choices, blocks: list[str]) -> bool:
 
 
 def _yaml(fields: Mapping[str, Any]) -> str:
-    """Return a mapping as lines of YAML: mappings as blocks, all else in flow style."""
+    """Return a mapping as YAML, with mappings as blocks and other values in flow style."""
     return "\n".join(
         f"{flow(name)}:\n{indent(_yaml(value), '  ')}"
         if isinstance(value, dict) and value

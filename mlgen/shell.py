@@ -1,6 +1,6 @@
-"""Command lines: which program a word names, and the commands in the text of a shell.
+"""Command lines: the program of a word, and the commands of a shell script.
 
-Texts are split as a shell splits them, but nothing in them is expanded:
+Scripts are split as a shell does, without expansions:
 https://pubs.opengroup.org/onlinepubs/9699919799/utilities/V3_chap02.html
 """
 
@@ -10,10 +10,10 @@ from collections.abc import Sequence
 SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh", "ksh"))
 
 OPERATORS = r"[|&;<>`\n]|\$[\w({]|^\s*cd "
-"""What only a shell understands."""
+"""A pattern of syntax that only a shell interprets."""
 
 OPTION = r"[-+][a-zA-Z]+|--\w[\w-]*"
-"""An option of a shell. The letters o and O take a value, the next word: `-o pipefail`."""
+"""A pattern of a shell's option. `o` and `O` take the next word as value: `-o pipefail`."""
 
 WORD = (
     r"""(?:\\.|'[^']*'|"(?:\\.|[^"\\])*"|`[^`]*`|\$\((?:[^()]|\([^()]*\))*\)|\$\{[^}]*\}"""
@@ -21,14 +21,14 @@ WORD = (
 )
 TOKEN = rf"\\\n|[ \t\r]+|\#[^\n]*|(?P<end>[;&|()<>\n]+)|(?P<word>{WORD})"
 QUOTED = r"""'([^']*)'|"((?:\\.|[^"\\])*)"|\\(.)"""
-"""Not compiled here, as few jobs need them."""
+"""These patterns are not compiled at import, because few jobs need them."""
 
 OPERATORS_BETWEEN = {";": ";", "|": "|", "|&": "|", "&&": "&&", "||": "||"}
 REDIRECTION = r"&?>[>|]?|<&?|>&|<>"
 
 
 def program(word: str) -> str:
-    """Return the name of a program, without the path to it."""
+    """Return the name of a program without its path."""
     return word.rpartition("/")[2]
 
 
@@ -48,9 +48,9 @@ def needs_shell(text: str) -> bool:
 
 
 def text_index(words: Sequence[str], start: int = 0) -> int | None:
-    """Return the index of the text of `sh -c TEXT`, also of `bash -euo pipefail -c TEXT`.
+    """Return the index of the script in `sh -c SCRIPT` or `bash -euo pipefail -c SCRIPT`.
 
-    None if the program at the start is no shell, or reads its commands from elsewhere.
+    None if the program at `start` is not a shell, or reads its commands from another source.
     https://pubs.opengroup.org/onlinepubs/9699919799/utilities/sh.html
     """
     if start >= len(words) or not is_shell(words[start]):
@@ -64,9 +64,9 @@ def text_index(words: Sequence[str], start: int = 0) -> int | None:
 
 
 def simple_commands(text: str) -> list[list[str]]:
-    """Return the words of each simple command in a shell's text; quotes are removed.
+    """Return the words of each simple command in a shell script, without quotes.
 
-    The rest of a text is left out where a quote or `${` has no end, as the shell rejects it.
+    At a quote or `${` without an end, which a shell rejects, the rest of the script is omitted.
     """
     commands: list[list[str]] = [[]]
     position = 0
@@ -82,11 +82,11 @@ def simple_commands(text: str) -> list[list[str]]:
 
 
 def sequence(text: str) -> list[tuple[list[str], str]] | None:
-    """Return each simple command in a shell's text, with the operator after it; "" after the last.
+    """Return each simple command in a shell script, with the operator after it or "".
 
-    Operators are `|`, `&&`, `||` and `;`, which also stands for the end of a line. Redirections are
-    left out, except for numbers before them. None if the text has other operators, such as `&` or
-    parentheses, or is not complete.
+    Operators are `|`, `&&`, `||` and `;`. The end of a line counts as `;`. Redirections are
+    omitted, except for numbers before them. None if the script contains other operators, such as
+    `&` or parentheses, or is incomplete.
     """
     commands: list[tuple[list[str], str]] = []
     words: list[str] = []

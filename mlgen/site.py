@@ -1,7 +1,7 @@
 """`mlgen.toml`, or `[tool.mlgen]` in pyproject.toml → defaults for all job files of a site.
 
-The file nearest to the working folder is used: in it, or in the folders above it, up to that with
-`.git`. A value of the command line or of a job file takes precedence over one of the site.
+mlgen uses the nearest file: in the working folder or a folder above it, up to the folder with
+`.git`. Values of the command line or of a job file take precedence over the site's values.
 """
 
 import os
@@ -26,7 +26,7 @@ from mlgen.problems import MlgenError, Place, Problem, ValuePath
 NAME, PYPROJECT = "mlgen.toml", "pyproject.toml"
 
 TABLE = ("tool", "mlgen")
-"""The table of pyproject.toml that holds the keys of mlgen.toml."""
+"""The table of pyproject.toml with the keys of mlgen.toml."""
 
 NAMESPACE: ValuePath = ("metadata", "namespace")
 
@@ -49,11 +49,11 @@ class Site:
     """The defaults of a site.
 
     Attributes:
-        file: where they were read, relative to the folder for which they were looked up.
-        fields: defaults of fields of the job file, by path, each with its place in the file.
-        kube_version: of the cluster; None if the file does not set it.
-        supervisor: whether jobs may have one; None if the file does not set it.
-        only_jobs: whether other objects are an error; None if the file does not set it.
+        file: the path of the file, relative to the working folder.
+        fields: defaults for fields of the job file, by path, each with its location in the file.
+        kube_version: the cluster's Kubernetes version; None if the file does not set it.
+        supervisor: True if jobs may have a supervisor; None if the file does not set it.
+        only_jobs: True if other objects are an error; None if the file does not set it.
         enforced: the keys whose values job files cannot change.
     """
 
@@ -65,19 +65,19 @@ class Site:
     enforced: tuple[str, ...] = ()
 
     def without_namespace(self) -> "Site":
-        """Return the same defaults without that of the namespace, where a tool decides on it."""
+        """Return the defaults without the namespace, for a tool that sets the namespace."""
         return replace(self, fields={k: v for k, v in self.fields.items() if k != NAMESPACE})
 
     def fill(self, document: Document) -> Document:
         """Return a TrainingJob with the site's value of each field that it does not set.
 
-        The place of such a value is in the file of the site.
+        The location of such a value is in the site's file.
 
         Args:
-            document: a mapping, which need not be valid.
+            document: a mapping, which need not be a valid job.
 
         Raises:
-            MlgenError: it sets another value than one that is enforced.
+            MlgenError: it sets a value that differs from an enforced value.
         """
         parts = [document.data.get(name) for name in ("metadata", "spec")]
         if not all(isinstance(part, dict) for part in parts):
@@ -91,8 +91,9 @@ class Site:
         return document
 
     def _changes(self, document: Document) -> Iterator[Problem]:
-        """Return a problem for each value of a job file that changes one that is enforced."""
-        # This image replaces the enforced one, so a site that does not set it does not allow it.
+        """Yield an error for each value of a job file that differs from an enforced value."""
+        # The supervisor image replaces the Python image. So if a site enforces only the Python
+        # image, a job file must not set the supervisor image.
         replaced = PYTHON_IMAGE in self.fields and SUPERVISOR_IMAGE not in self.fields
         if "helpers" in self.enforced and replaced and _value(document.data, SUPERVISOR_IMAGE):
             message = f"{self.file} enforces helpers.python-image, which this image would override"
@@ -112,14 +113,14 @@ class Site:
 
 
 def find(folder: Path, *, links: bool = True) -> Site | None:
-    """Return the defaults for a folder; None if neither it nor those above it have a file of them.
+    """Return the site's defaults for a folder; None if no file sets them.
 
     Args:
         folder: the working folder.
-        links: follow a file that is a link, which may lead to a file of somebody else.
+        links: True to follow symbolic links, which may lead to another user's file.
 
     Raises:
-        MlgenError: with every problem of the file, each with its place.
+        MlgenError: the file has errors; lists all of them with their locations.
     """
     start = folder.resolve()
     for parent in (start, *start.parents):
@@ -144,7 +145,7 @@ def schema() -> dict[str, Any]:
 
 
 def _resolved(node: Any) -> Any:
-    """Return a part of the schema with what it takes from that of the job file."""
+    """Return a part of the schema with its references to the job file's schema resolved."""
     if not isinstance(node, dict):
         return node
     own = {name: _resolved(part) for name, part in node.items() if name != "$ref"}
@@ -153,12 +154,12 @@ def _resolved(node: Any) -> Any:
 
 
 def _path(node: Mapping[str, Any]) -> ValuePath:
-    """Return the path in a job file of the field that a key refers to."""
+    """Return the path of a key's field in the job file."""
     return tuple(step for step in node["$ref"].split("/")[1:] if step != "properties")
 
 
 def _fields() -> Iterator[tuple[ValuePath, ValuePath]]:
-    """Yield the keys that are the default of a field of the job file, and its path there."""
+    """Yield each key that sets a default of the job file, with the field's path there."""
     keys = resources.table("site.schema")["properties"]
     for name, node in keys.items():
         if "properties" in node:
@@ -168,7 +169,7 @@ def _fields() -> Iterator[tuple[ValuePath, ValuePath]]:
 
 
 def _files(folder: Path, start: Path, *, links: bool) -> Iterator[Document]:
-    """Return the files of a folder that set defaults, by their names relative to another one."""
+    """Yield the files of a folder that set defaults. Their names are relative to `start`."""
     for name in (NAME, PYPROJECT):
         path, shown = folder / name, os.path.relpath(folder / name, start)
         if path.is_symlink() and not links:
@@ -183,7 +184,7 @@ def _files(folder: Path, start: Path, *, links: bool) -> Iterator[Document]:
             raise MlgenError([problem]) from None
         if name == NAME and path.is_file():
             yield _toml(text, shown)
-        elif TABLE[-1] in text:  # importing a parser of TOML takes longer
+        elif TABLE[-1] in text:  # avoids the slow import of a TOML parser
             document = _toml(text, shown)
             table = document.data.get(TABLE[0])
             if isinstance(table, dict) and TABLE[1] in table:
@@ -191,10 +192,10 @@ def _files(folder: Path, start: Path, *, links: bool) -> Iterator[Document]:
 
 
 def _toml(text: str, shown: str) -> Document:
-    """Return the content of a file of TOML, with the places of its keys.
+    """Return the content of a TOML file, with the locations of its keys.
 
     Raises:
-        MlgenError: it is not valid TOML.
+        MlgenError: the file is not valid TOML, or too large.
     """
     if sys.version_info >= (3, 11):
         import tomllib
@@ -207,7 +208,7 @@ def _toml(text: str, shown: str) -> Document:
         place = Place(shown, *map(int, position.groups())) if position else Place(shown)
         message = f"is not valid TOML: {POSITION.sub('', str(error))}"
         raise MlgenError([Problem((), message, "not-toml", place=place)]) from None
-    except (RecursionError, ValueError):  # Python refuses integers of thousands of digits
+    except (RecursionError, ValueError):  # Python rejects integers of thousands of digits
         message = "a value is nested too deeply, or has too many digits"
         raise MlgenError([Problem((), message, "too-large", place=Place(shown))]) from None
     if is_too_deep(data):
@@ -218,7 +219,7 @@ def _toml(text: str, shown: str) -> Document:
 
 
 def _places(text: str, shown: str) -> Iterator[tuple[ValuePath, Place]]:
-    """Yield the path of each key that starts a line, with its place, and those around it."""
+    """Yield the path and location of each key that starts a line, and of its parents."""
     table: ValuePath = ()
     seen: set[ValuePath] = {()}
     yield (), Place(shown, 1)
@@ -230,7 +231,7 @@ def _places(text: str, shown: str) -> Iterator[tuple[ValuePath, Place]]:
         path = keys if start[2] == "]" else (*table, *keys)
         table = keys if start[2] == "]" else table
         for length in range(1, len(path) + 1):
-            if path[:length] not in seen:  # lines of a text may look like keys
+            if path[:length] not in seen:  # lines of a multi-line string may look like keys
                 seen.add(path[:length])
                 yield path[:length], Place(shown, number, start.start(1) + 1)
 
@@ -239,7 +240,7 @@ def _site(document: Document) -> Site:
     """Return the defaults in a file.
 
     Raises:
-        MlgenError: with every problem of its keys and values.
+        MlgenError: its keys or values have errors.
     """
     data = document.data
     require_valid(document, schema())
@@ -281,7 +282,7 @@ def _value(data: Any, path: ValuePath) -> Any:
 
 
 def _lacks(data: Any, path: ValuePath) -> bool:
-    """Return True if a value can be set at a path and is not; null counts as not set."""
+    """Return True if a path is not set, or null, and can be set."""
     for step in path:
         if data is None:
             return True

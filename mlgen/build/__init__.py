@@ -1,8 +1,8 @@
-"""The parts that are made when a wheel is built: `mlgen/prepared/`, modules of plain data.
+"""Generate `mlgen/prepared/`, modules of plain data in a wheel.
 
-The skeletons of objects then need no Jinja, which saves a start more than 15 ms. A checkout has no
-parts: there, mlgen computes what they say (`resources.prepared`). `hook.py` puts the parts into the
-wheel; nothing else imports this package.
+The skeletons of objects then need no Jinja, which makes each start more than 15 ms faster. A
+checkout has no prepared modules, so mlgen computes their data (`resources.prepared`). `hook.py`
+adds the modules to a wheel. No other module imports this package.
 """
 
 from pathlib import Path
@@ -16,7 +16,7 @@ MADE = '"""Made by `mlgen.build` for this version of mlgen. Do not edit."""\n\n'
 def write(target: Path) -> None:
     """Write all prepared files into a folder.
 
-    They depend on the checkout and its dependencies alone: the same input makes the same wheel.
+    They depend only on the checkout and its dependencies, so wheels are reproducible.
     """
     for name, text in files().items():
         path = target / name

@@ -1,4 +1,4 @@
-"""The build hook of hatchling: it puts `mlgen/prepared/` into a wheel."""
+"""A build hook of hatchling that adds `mlgen/prepared/` to a wheel."""
 
 import sys
 from pathlib import Path
@@ -9,10 +9,10 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class Prepared(BuildHookInterface[Any]):
-    """Makes the parts from the modules of the source tree, in a temporary folder."""
+    """Generates the prepared modules from the source tree, in a temporary folder."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Add the parts to a wheel; an editable install has none, because they would be stale."""
+        """Add the modules to a wheel, but not to an editable install, where they would be stale."""
         if version != "standard":
             return
         self._folder = TemporaryDirectory()
@@ -31,7 +31,7 @@ class Prepared(BuildHookInterface[Any]):
 
 
 def _write(root: str, folder: str) -> None:
-    """Write the parts of the source tree `root` into a folder; leave no bytecode in the tree."""
+    """Write the modules for the source tree `root` to a folder, without bytecode in the tree."""
     sys.path.insert(0, root)
     keeps_bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:

@@ -1,7 +1,7 @@
 """Many texts → their manifests and problems, one document at a time, in one process or several.
 
-A rendered job is dropped as soon as its text is written. What later jobs and the totals need of it
-travels as an `Outcome`: texts and small facts, no topologies and no objects. So memory hardly
+A rendered job is dropped as soon as its text is written. An `Outcome` contains the data that later
+jobs and the totals need: texts and small values, without topologies and objects. So memory hardly
 depends on the number of jobs, and another process can do the work.
 """
 
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 __all__ = ["Form", "Gathered", "gather", "pieces"]
 
 Form = Literal["yaml", "json", "folder", "verdict"]
-"""The manifests as documents, as a List, or as files; or a line about each job."""
+"""The form of the output: documents, a List, files, or one line about each job."""
 
 MAX_BYTES = 8 << 20
-"""What is kept in memory; beyond it, a temporary file is used."""
+"""The maximum size of pieces in memory. More pieces go to a temporary file."""
 
 LINE_BREAK = re.compile(r"\r\n|\n|\r")
 
@@ -43,17 +43,17 @@ LINE_BREAK = re.compile(r"\r\n|\n|\r")
 def gather(
     texts: Iterable[Text], options: Options, form: Form, jobs: int = 1, *, lines: bool = False
 ) -> "Gathered":
-    """Return what texts render to, without the jobs that have errors; as `pipeline.attempt` does.
+    """Render texts, and return the valid jobs and all problems, like `pipeline.attempt`.
 
     Args:
-        texts: are read when they are needed.
-        options: of the rendering.
-        form: of the output.
-        jobs: the number of processes; 0 stands for one on each core.
-        lines: keep the lines of problems, for excerpts.
+        texts: the texts, which are read when they are needed.
+        options: the options for rendering.
+        form: the form of the output.
+        jobs: the number of processes; 0: one for each core.
+        lines: True to keep the lines of problems for excerpts.
 
     Raises:
-        ChildProcessError: a process has ended before its work.
+        ChildProcessError: a worker process has died.
     """
     gathered = Gathered(with_lines=lines)
     work = partial(outcomes, options=options, form=form, lines=lines)
@@ -77,7 +77,7 @@ def outcomes(
 ) -> list[tuple[Outcome, list[Text]]]:
     """Return the outcome of each document of a text, and the lines of its problems; see `gather`.
 
-    The content of a part is a list: what is printed, and the problems of what cannot be.
+    The content of a part is a list of pieces, and of problems of objects that cannot be written.
     """
     needs = form in ("yaml", "folder")
     content = partial(_pieces, form=form)
@@ -91,7 +91,7 @@ def outcomes(
 
 
 def _pieces(part: Rendered | Foreign, form: Form) -> list[Piece | Problem]:
-    """Return what is printed of a part, or written to files."""
+    """Return the pieces of a part that are printed or written to files."""
     if form == "folder":
         return list(folder.pieces(part))
     if form != "verdict":
@@ -100,7 +100,7 @@ def _pieces(part: Rendered | Foreign, form: Form) -> list[Piece | Problem]:
 
 
 def _all_problems(outcome: Outcome) -> Iterator[Problem]:
-    """Yield all problems of a document, also those that are reported on a condition."""
+    """Yield all problems of a document, including problems that are reported conditionally."""
     yield from outcome.problems
     for part in outcome.parts:
         yield from (warning for _, warning in part.trainings.warnings)
@@ -108,7 +108,7 @@ def _all_problems(outcome: Outcome) -> Iterator[Problem]:
 
 
 def _lines_of(text: Text, problems: Iterable[Problem]) -> Iterator[Text]:
-    """Yield the lines of problems that are in a text, each as a text of its own."""
+    """Yield the lines with problems of a text, each as a separate text."""
     places = [problem.place for problem in problems if problem.place]
     numbers = {place.line - text.line - 1 for place in places if place.file == text.name}
     rows = LINE_BREAK.split(text.text) if numbers else []
@@ -118,11 +118,11 @@ def _lines_of(text: Text, problems: Iterable[Problem]) -> Iterator[Text]:
 
 
 class Gathered(Walk):
-    """What many texts render to.
+    """The rendered output of many texts.
 
     Attributes:
         misplaced: the problems of objects that cannot be written to a file.
-        lines: the lines of problems, each as a text, if `with_lines`.
+        lines: the lines with problems, each as a text; empty without `with_lines`.
     """
 
     def __init__(self, *, with_lines: bool = False) -> None:
@@ -153,7 +153,7 @@ class Gathered(Walk):
                         self._pieces.add((needs, item.before, item.after, item.name))
 
     def _located(self, text: Text, number: int, problems: Sequence[Problem]) -> list[Problem]:
-        """Return problems of a document of a text, which is read again for their places."""
+        """Return problems with their locations. The document is read again to find them."""
         if self._read[0] is not text:
             self._read = text, list(dialects.documents(text))
         document = self._read[1][number]
@@ -170,7 +170,7 @@ class Gathered(Walk):
         return (Piece(*piece).filled(tables[needs]) for needs, *piece in self._pieces)
 
     def files(self) -> Mapping[str, str]:
-        """Return the text of each file by its name; texts are read when they are looked up."""
+        """Return the text of each file by its name. Texts are read when they are looked up."""
         tables = self._tables()
 
         def read(name: str) -> str:
@@ -180,12 +180,12 @@ class Gathered(Walk):
         return folder.Texts(self._files, read)
 
     def _tables(self) -> list[tuple[Prerequisite, ...]]:
-        """Return what jobs need and nothing brings, by the number in a piece."""
+        """Return the missing prerequisites of jobs, by their number in a piece."""
         return [self.missing(needs) for needs in self._needs]
 
 
 class Spool(Sequence[Any]):
-    """Tuples of strings, numbers and None, which are outside of memory if they are many."""
+    """Tuples of strings, numbers and None. They are stored in a file if they are large."""
 
     def __init__(self) -> None:
         self._file = SpooledTemporaryFile(MAX_BYTES)  # noqa: SIM115 - as long as this object

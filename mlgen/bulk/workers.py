@@ -1,4 +1,4 @@
-"""Texts → the results of work on them by several processes, in the order of the texts."""
+"""Texts → the results of a function on them, from several processes, in the order of the texts."""
 
 import multiprocessing
 import os
@@ -16,10 +16,10 @@ T = TypeVar("T")
 
 
 BATCH, BATCH_CHARACTERS = 16, 1 << 16
-"""A process gets so many texts at a time, or fewer if they have so many characters together."""
+"""The maximum number of texts in a batch, and of characters above which a batch is complete."""
 
 AHEAD = 4
-"""The number of batches for each process that may be under way or wait for an earlier one."""
+"""The maximum number of batches per process that are in progress or wait for an earlier batch."""
 
 DIED = "a worker process was killed; if memory is short, pass a smaller number to --jobs"
 
@@ -34,15 +34,15 @@ def cores() -> int:
 def results(
     work: Callable[[Text], T], texts: Iterable[Text], jobs: int
 ) -> Generator[tuple[Text, T], None, None]:
-    """Yield each text with the result of work on it.
+    """Yield each text with the result of `work`.
 
     Args:
-        work: can be pickled.
-        texts: are read when they are needed.
-        jobs: the number of processes, 0 for one on each core; none is started for a single batch.
+        work: the function, which can be pickled.
+        texts: the texts, which are read when they are needed.
+        jobs: the number of processes; 0: one for each core. A single batch starts no process.
 
     Raises:
-        ChildProcessError: a process has ended before its work.
+        ChildProcessError: a worker process has died.
     """
     batches = _batches(texts)
     first = list(islice(batches, jobs or cores()))
@@ -54,7 +54,7 @@ def results(
 
 
 def _batches(texts: Iterable[Text]) -> Iterator[list[Text]]:
-    """Yield texts together, so that little is said between processes."""
+    """Yield batches of texts, which reduce the communication between processes."""
     batch: list[Text] = []
     size = 0
     for text in texts:
@@ -72,8 +72,8 @@ def _in_order(
 ) -> Iterator[tuple[Text, Any]]:
     """Yield the texts of batches with their results.
 
-    A process has one batch at a time: with a second one on its way, it and this process could both
-    wait for the other to read.
+    A process gets one batch at a time. With a second batch in transit, it and this process could
+    deadlock, each waiting for the other to read.
     """
     idle: list[Any] = [*connections]
     busy: dict[Any, int] = {}
@@ -103,7 +103,7 @@ def _received(connection: Any) -> list[Any]:
     """Return the results of a batch.
 
     Raises:
-        ChildProcessError: the process has ended.
+        ChildProcessError: the process has died, or its function has raised an error.
     """
     try:
         answer: list[Any] | ChildProcessError = connection.recv()
@@ -116,7 +116,7 @@ def _received(connection: Any) -> list[Any]:
 
 @contextmanager
 def _started(work: Callable[[Text], Any], number: int) -> Iterator[list[Connection]]:
-    """Start processes, and yield a connection to each; end them all, whatever happens."""
+    """Start processes, and yield a connection to each. Kill all of them at the end."""
     connections: list[Connection] = []
     processes = []
     try:
@@ -130,15 +130,15 @@ def _started(work: Callable[[Text], Any], number: int) -> Iterator[list[Connecti
         yield connections
     finally:
         for process in processes:
-            process.kill()  # Python forgets any other signal that comes while the process starts
+            process.kill()  # Python drops any other signal that arrives while the process starts
         for process in processes:
             process.join()
 
 
 def _serve(connection: Connection, work: Callable[[Text], Any]) -> None:
-    """Work on batches until the process that sends them is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of Ctrl-C, which that process gets as well
-    for name in ("SIGTERM", "SIGHUP"):  # that process has files to remove, this one has none
+    """Work on batches until the parent process has ended."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C also reaches the parent process
+    for name in ("SIGTERM", "SIGHUP"):  # only the parent process has files to remove
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_DFL)
     parent = multiprocessing.parent_process()
@@ -152,8 +152,8 @@ def _serve(connection: Connection, work: Callable[[Text], Any]) -> None:
 
 
 def _answer(batch: list[Text], work: Callable[[Text], Any]) -> list[Any] | ChildProcessError:
-    """Return the results for a batch, or the error of this program that prevented them."""
+    """Return the results for a batch, or an error with the traceback if `work` raises one."""
     try:
         return [work(text) for text in batch]
-    except Exception:  # noqa: BLE001 - it is reported by the other process
+    except Exception:  # noqa: BLE001 - the parent process reports it
         return ChildProcessError(traceback.format_exc())

@@ -1,6 +1,7 @@
 """Two sets of manifests → the effect of running `kubectl apply` with the second over the first.
 
-Reports which fields change, what the API server will reject, which pods restart, and what to do.
+The report lists changed fields, changes that the API server will reject, pods that restart, and
+fixes.
 """
 
 from base64 import b64encode
@@ -28,7 +29,7 @@ class Comparison(NamedTuple):
 
     Attributes:
         text: the report for stdout; empty if there are no differences.
-        warnings: those of rendering the new manifests.
+        warnings: the warnings of rendering the new manifests.
     """
 
     text: str
@@ -36,7 +37,7 @@ class Comparison(NamedTuple):
 
 
 def files(old: Iterable[Text], new: Iterable[Text], options: Options) -> Comparison:
-    """Compare what the texts of two files or folders render to.
+    """Compare the manifests of two files or folders.
 
     Raises:
         MlgenError: one of them cannot be rendered; lists the problems of both.
@@ -52,7 +53,7 @@ def files(old: Iterable[Text], new: Iterable[Text], options: Options) -> Compari
 
 
 def cluster(new: Iterable[Text], options: Options) -> Comparison:
-    """Compare the objects in the cluster with what the texts of a file or folder render to.
+    """Compare the objects in the cluster with the manifests of a file or folder.
 
     Raises:
         MlgenError: the manifests cannot be rendered, or kubectl is missing or fails.
@@ -64,10 +65,10 @@ def cluster(new: Iterable[Text], options: Options) -> Comparison:
 
 
 def _fetch(manifests: Iterable[Object]) -> list[Object]:
-    """Return the objects of some manifests as they are in the cluster; missing ones are left out.
+    """Return the current objects in the cluster for some manifests; missing ones are omitted.
 
     Args:
-        manifests: name the objects. The default namespace is that of kubectl's context.
+        manifests: the manifests. The default namespace is from kubectl's context.
 
     Raises:
         MlgenError: kubectl is missing or fails.
@@ -85,7 +86,7 @@ def _fetch(manifests: Iterable[Object]) -> list[Object]:
 
 
 def _objects(result: Result) -> list[Object]:
-    """Return every object that has a name, with the items of each List as separate objects."""
+    """Return all objects that have a name, with the items of each List as separate objects."""
     objects: list[Object] = []
     for item in result.objects:
         items = item.get("items") if group_kind(item) == ("", "List") else [item]
@@ -94,7 +95,7 @@ def _objects(result: Result) -> list[Object]:
 
 
 def _is_named(item: Any) -> bool:
-    """Return whether a value is an object that can be applied under a name."""
+    """Return True if a value is an object with a name that can be applied."""
     metadata = item.get("metadata") if isinstance(item, dict) else None
     if not isinstance(metadata, dict) or not metadata.get("name"):
         return False
@@ -104,7 +105,7 @@ def _is_named(item: Any) -> bool:
 
 
 def _with_namespace(item: Object, namespace: str | None) -> Object:
-    """Return an object in the namespace in which `kubectl apply -n` would create it."""
+    """Return an object with the namespace that `kubectl apply -n` would give it."""
     if namespace is None or item["metadata"].get("namespace"):
         return item
     return {**item, "metadata": {**item["metadata"], "namespace": namespace}}
@@ -113,7 +114,7 @@ def _with_namespace(item: Object, namespace: str | None) -> Object:
 def _as_stored(item: Object) -> Object:
     """Return a Secret as the API server stores it, with `stringData` as base64 in `data`.
 
-    One that the API server rejects for the shape of these fields is returned unchanged.
+    A Secret whose fields have the wrong type is returned unchanged: the API server rejects it.
     """
     texts, data = item.get("stringData"), item.get("data") or {}
     is_secret = group_kind(item) == ("", "Secret")

@@ -1,7 +1,8 @@
 """Old and new objects → which object each new one updates, and the fields that differ.
 
-Absent, null and the default are equal to the API server, as are two spellings of one quantity.
-Lists that `kubectl apply` merges by a key are compared by that key, other lists as a whole.
+Like the API server, the comparison treats absent, null and default values as equal, and two
+spellings of one quantity as equal. Lists that `kubectl apply` merges by a key are compared by that
+key, other lists as a whole.
 """
 
 import json
@@ -19,18 +20,18 @@ from mlgen.kubernetes.updates import Change, FieldPath
 from mlgen.objects.labels import INSTANCE, JOB, MANAGED_BY
 
 JobKey = tuple[str, str]
-"""The namespace and the name of a job. Either is "" if there is none."""
+"""The namespace and the name of a job; each is "" if there is none."""
 
 
 @dataclass(frozen=True)
 class Pairing:
-    """What happens to each object.
+    """The updated, created and removed objects.
 
     Attributes:
-        pairs: each new object with the old one that it updates, None if it is created.
-        removed: old objects without a new one.
-        new_jobs: the created objects of every job that has no old object.
-        removed_jobs: the removed objects of every job that has no new object.
+        pairs: each new object with the old object that it updates; None if it is created.
+        removed: old objects without a new object.
+        new_jobs: the created objects of each job without old objects.
+        removed_jobs: the removed objects of each job without new objects.
     """
 
     pairs: tuple[tuple[Object | None, Object], ...]
@@ -40,7 +41,7 @@ class Pairing:
 
 
 def pair(before: Sequence[Object], after: Sequence[Object]) -> Pairing:
-    """Return which old object each new object updates."""
+    """Return each new object with the old object that it updates, and the removed objects."""
     pairs = tuple(_pairs(before, after))
     matched = [old for old, _ in pairs if old is not None]
     matched_ids = {id(old) for old in matched}
@@ -54,10 +55,10 @@ def pair(before: Sequence[Object], after: Sequence[Object]) -> Pairing:
 
 
 def job_name(item: Object) -> str:
-    """Return the name of the job that an object belongs to; "" if it belongs to none.
+    """Return the name of an object's job; "" if it belongs to no job.
 
-    The ConfigMap of a job's status is kept after a cleanup by label, so it lacks the job's label
-    and is recognised by its recommended labels.
+    The ConfigMap of a job's status lacks the job's label, so that a cleanup by label keeps it. It
+    is identified by its recommended labels.
     """
     labels = mapping_at(item["metadata"], "labels")
     is_ours = labels.get(MANAGED_BY) == "mlgen"
@@ -65,7 +66,7 @@ def job_name(item: Object) -> str:
 
 
 def job_key(item: Object) -> JobKey:
-    """Return the namespace and the job of an object."""
+    """Return the namespace and the name of an object's job."""
     return item["metadata"].get("namespace") or "", job_name(item)
 
 
@@ -78,10 +79,10 @@ def mapping_at(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 def _pairs(
     before: Sequence[Object], after: Sequence[Object]
 ) -> Iterator[tuple[Object | None, Object]]:
-    """Return each new object with the old one of the same identity.
+    """Yield each new object with the old object of the same identity.
 
-    Objects read from a cluster always have their namespace, manifests need not: a missing
-    namespace matches any if one of the two was read from a cluster.
+    Objects from a cluster always have a namespace, but manifests may omit it. If one of the two is
+    from a cluster, a missing namespace matches any namespace.
     """
     by_key = {_key(item): item for item in before}
     live = {_key(item, namespace=False): item for item in before if "uid" in item["metadata"]}
@@ -100,7 +101,7 @@ def _key(item: Object, *, namespace: bool = True) -> Key:
 def _jobs_without(
     others: Iterable[Object], objects: Iterable[Object]
 ) -> dict[JobKey, list[Object]]:
-    """Return the objects, by job, of those jobs that none of the other objects belong to."""
+    """Return the objects of each job that has none of the other objects, by job."""
     other_jobs = {job_key(item) for item in others}
     jobs: dict[JobKey, list[Object]] = {}
     for item in objects:
@@ -113,13 +114,13 @@ MAPPINGS = (
     *("annotations", "binaryData", "data", "labels", "limits"),
     *("matchLabels", "nodeSelector", "requests", "stringData"),
 )
-"""Mappings with free keys. A missing one equals an empty one."""
+"""Mappings with arbitrary keys. A missing mapping equals an empty one."""
 
 QUANTITIES = ("divisor", "limits", "minResources", "requests", "sizeLimit")
-"""Fields that are quantities, or mappings of nothing else."""
+"""Fields whose values are quantities, or mappings of quantities."""
 
 NOT_COMPARED = ("apiVersion", "kind", "metadata", "status")
-"""Top-level fields that are not compared; of the metadata, labels and annotations are."""
+"""Top-level fields that are not compared, except for labels and annotations in the metadata."""
 
 
 def changes(old: Object, new: Object) -> list[Change]:
@@ -145,8 +146,9 @@ def _mapping_changes(old: Object, new: Object, tree: Any, path: FieldPath) -> It
     Args:
         old: the first mapping.
         new: the second mapping.
-        tree: the fields' defaults, shaped as in `mlgen.kubernetes.defaults`, or None.
-        path: of the mappings.
+        tree: the fields' defaults, shaped as in `mlgen.kubernetes.defaults`; None if there are
+            none.
+        path: the path of the mappings.
     """
     has_free_keys = bool(path) and path[-1] in MAPPINGS
     for name in dict.fromkeys([*new, *old]):
@@ -194,12 +196,12 @@ def _value_changes(old: Any, new: Any, tree: Any, path: FieldPath) -> Iterator[C
 
 
 def _is_empty(value: Any, path: FieldPath) -> bool:
-    """Return whether the API server treats a value as absent."""
+    """Return True if the API server treats a value as absent."""
     return value is None or value == [] or (value == {} and path[-1] in MAPPINGS)
 
 
 def _equal(old: Any, new: Any, path: FieldPath) -> bool:
-    """Return whether two values are equal; quantities by amount, and True is not 1."""
+    """Return True if two values are equal. Quantities are compared by amount, and True is not 1."""
     if old is None or new is None or isinstance(old, (dict, list)):
         return bool(old == new)
     if set(path[-2:]) & set(QUANTITIES):
@@ -213,7 +215,7 @@ def _equal(old: Any, new: Any, path: FieldPath) -> bool:
 def _list_changes(
     old: Sequence[Any], new: Sequence[Any], tree: Any, path: FieldPath
 ) -> Iterator[Change]:
-    """Return the differences between two lists; `tree` has the defaults of each item."""
+    """Return the differences between two lists; `tree` contains the defaults of each item."""
     before, after = by_merge_key(old, path[-1]), by_merge_key(new, path[-1])
     if before is not None and after is not None:
         for key in dict.fromkeys([*after, *before]):
@@ -233,8 +235,8 @@ def by_merge_key(items: Sequence[Any], name: str) -> dict[Any, Any] | None:
     """Return the items of a list by their merge key; None if the list is not merged by a key.
 
     Args:
-        items: those of the list.
-        name: of the field. `ports` has one merge key in a Service and another in a container.
+        items: the items of the list.
+        name: the field's name. `ports` has different merge keys in a Service and in a container.
     """
     if not all(isinstance(item, dict) for item in items):
         return None
@@ -248,12 +250,12 @@ def by_merge_key(items: Sequence[Any], name: str) -> dict[Any, Any] | None:
 
 
 def select(value: Any, shape: Any, name: str = "") -> Any:
-    """Return the parts of a value that a shape has too: of a live object, those of its manifest.
+    """Return the fields of a value that a shape also has, such as a manifest's fields of an object.
 
     Args:
-        value: as in the cluster, with defaults and the fields of other writers.
-        shape: as in the manifest.
-        name: the field that holds both.
+        value: the value in the cluster, with defaults and the fields of other writers.
+        shape: the value in the manifest.
+        name: the name of the field with the value.
     """
     if isinstance(value, dict) and isinstance(shape, dict):
         return {key: select(value[key], shape[key], key) for key in shape if key in value}
@@ -270,9 +272,10 @@ def select(value: Any, shape: Any, name: str = "") -> Any:
 def three_way_fields(live: Object, new: Object) -> Object:
     """Return the fields of a live object that kubectl's three-way merge considers.
 
-    These are the fields of the new manifest, and those of the manifest that was applied last,
-    which are removed unless the new one has them. A server-side apply does not store that manifest,
-    so no removals are seen. An object that was not read from a cluster is returned unchanged.
+    These are the fields of the new manifest, and the fields of the last applied manifest, which are
+    removed unless the new manifest contains them. Server-side apply does not store the last
+    manifest, so removals are not detected. An object that is not from a cluster is returned
+    unchanged.
     """
     if "uid" not in live["metadata"]:
         return live

@@ -22,16 +22,16 @@ IN_BOTH = f"{IN_FILES}, elsewhere only after its containers restart"
 
 
 def effects(update: Update) -> list[str]:
-    """Return the effects on pods, each in a few words; none for kinds without a rule."""
+    """Return the effects on pods, each in a few words; [] for kinds without a rule."""
     rule = EFFECTS.get(group_kind(update.new))
     return list(rule(update)) if rule else []
 
 
 def readers(update: Update, objects: Sequence[Object]) -> list[str]:
-    """Return which objects read a ConfigMap or Secret that changes, and when they see the change.
+    """Return the objects that read a changed ConfigMap or Secret, and when they see the change.
 
     Args:
-        update: of an object of any kind; only ConfigMaps and Secrets have readers.
+        update: an object's update. Only ConfigMaps and Secrets have readers.
         objects: the possible readers.
     """
     kind, metadata = update.new["kind"], update.new["metadata"]
@@ -43,7 +43,7 @@ def readers(update: Update, objects: Sequence[Object]) -> list[str]:
         if namespaces[0] == namespaces[1] and at(item, ("spec", "template")):
             pod = at(item, ("spec", "template", "spec"))
             when = _when_seen(pod, kind, metadata["name"])
-            # The supervisor reads its plan once, and Python its program.
+            # The supervisor reads its plan and its program only once.
             when = AFTER_RESTART if when and at(update.new, ("data", PLAN)) else when
             lines += [f"{item['kind']} {item['metadata']['name']} {when}"] if when else []
     return lines
@@ -53,7 +53,7 @@ REFERENCES = {
     "ConfigMap": ("configMap", "name", "configMapRef", "configMapKeyRef"),
     "Secret": ("secret", "secretName", "secretRef", "secretKeyRef"),
 }
-"""The fields with which a pod refers to objects of a kind.
+"""The fields of a pod that refer to objects of a kind.
 
 These are the volume source, its field with the object's name, the field of an item of `envFrom`,
 and the field of a variable's `valueFrom`.
@@ -61,7 +61,7 @@ and the field of a variable's `valueFrom`.
 
 
 def _when_seen(pod: Any, kind: str, name: str) -> str:
-    """Return when a pod sees a change of an object; "" if it does not refer to it."""
+    """Return when a pod sees a change of an object; "" if the pod does not refer to it."""
     volume_source, volume_name, env_from, value_from = REFERENCES[kind]
     volumes = [
         volume.get("name")
@@ -76,7 +76,7 @@ def _when_seen(pod: Any, kind: str, name: str) -> str:
         path = ("valueFrom", value_from, "name")
         names += [at(variable, path) for variable in _items(container, "env")]
         names += [at(source, (env_from, "name")) for source in _items(container, "envFrom")]
-    # Files under a subPath are never updated, nor are variables of a running container.
+    # Files under a subPath and variables of a running container are never updated.
     needs_restart = name in names or any(sub_paths)
     if not all(sub_paths):
         return IN_BOTH if needs_restart else IN_FILES
@@ -84,13 +84,13 @@ def _when_seen(pod: Any, kind: str, name: str) -> str:
 
 
 def _items(value: Any, *path: str) -> list[Mapping[str, Any]]:
-    """Return the mappings in the list at a path; none if there is no list."""
+    """Return the mappings in the list at a path; [] if there is no list."""
     items = at(value, path)
     return [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
 
 
 def _changes(update: Update, *path: str) -> bool:
-    """Return whether an update changes a field or a part of it."""
+    """Return True if an update changes a field or a part of it."""
     return any(change.path[: len(path)] == path for change in update.changes)
 
 
@@ -99,7 +99,7 @@ def _pods(count: int) -> str:
 
 
 def _counts(update: Update, name: str) -> tuple[int, int]:
-    """Return the old and the new value of a field of the spec that counts pods, by default 1."""
+    """Return the old and the new value of a number of pods in the spec; by default 1."""
     values = update.old_value("spec", name), update.new_value("spec", name)
     old, new = (value if isinstance(value, int) else 1 for value in values)
     return old, new
@@ -123,7 +123,7 @@ def _job(update: Update) -> Iterator[str]:
 
 
 def _is_finished(condition: Mapping[str, Any]) -> bool:
-    """Return whether a condition of a Job says that it has completed or failed."""
+    """Return True if a Job's condition means that it has completed or failed."""
     return condition.get("type") in ("Complete", "Failed") and condition.get("status") == "True"
 
 

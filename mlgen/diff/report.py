@@ -42,7 +42,7 @@ COUNTED: Mapping[Verdict, str] = {
     "uncertain": "may be rejected",
     "removed": "no longer rendered",
 }
-"""How the summary counts objects if none is certain to be rejected."""
+"""The words of the summary for each verdict, if no object is certain to be rejected."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,10 @@ class Entry:
     """A part of the report: an object that differs, or a job that is created or removed.
 
     Attributes:
-        objects: the object, or those of the job.
-        verdict: what `kubectl apply` does with them; `uncertain` if it may be rejected, `taken` if
-            the object in the cluster is not the job's.
-        lines: the text, the heading first.
+        objects: the object, or the objects of the job.
+        verdict: the effect of `kubectl apply` on them; `uncertain` if it may be rejected, `taken`
+            if the object in the cluster belongs to another owner.
+        lines: the text, with the heading first.
     """
 
     objects: Sequence[Object]
@@ -70,7 +70,7 @@ def report(pairing: Pairing, kube_version: KubeVersion) -> str:
 
 
 def _entries(pairing: Pairing, kube_version: KubeVersion) -> Iterator[Entry]:
-    """Yield an entry for each object that differs; one for all objects of a new or removed job."""
+    """Yield an entry for each object that differs, and for each new or removed job."""
     existing = [new for old, new in pairing.pairs if old is not None]
     for old, new in pairing.pairs:
         job = pairing.new_jobs.get(job_key(new), ())
@@ -93,13 +93,13 @@ def _entries(pairing: Pairing, kube_version: KubeVersion) -> Iterator[Entry]:
 def _updated(
     old: Object, new: Object, existing: Sequence[Object], kube_version: KubeVersion
 ) -> Iterator[Entry]:
-    """Yield the entry of an object that exists already; none if nothing changes.
+    """Yield the entry of an existing object; none if it does not change.
 
     Args:
-        old: the object as it is.
-        new: the object as it will be.
-        existing: all objects that exist already; some may read a ConfigMap that changes.
-        kube_version: of the cluster.
+        old: the current object.
+        new: the new object.
+        existing: all existing objects; some may read a ConfigMap that changes.
+        kube_version: the cluster's Kubernetes version.
     """
     fields = three_way_fields(old, new)
     if fields == new and repr(fields) == repr(new):  # True == 1
@@ -130,7 +130,7 @@ def _updated(
 def _stranger(old: Object, new: Object) -> str:
     """Return why the existing object is not the job's own; "" if it is.
 
-    The role `b-c` of a job `a` has the names of the role `c` of a job `a-b`.
+    Names can collide: the role `b-c` of a job `a` and the role `c` of a job `a-b` have equal names.
     """
     before, after = (mapping_at(item["metadata"], "labels") for item in (old, new))
     if JOB in before:
@@ -140,14 +140,14 @@ def _stranger(old: Object, new: Object) -> str:
 
 
 def _is_program(item: Object, change: Change) -> bool:
-    """Return whether a change is one of the supervisor's program, which nobody reviews here."""
+    """Return True for a change of the supervisor's program, which need not be reviewed."""
     field, *keys = change.path
     is_file = field == "data" and keys and keys[0].endswith(".py]")
     return bool(is_file and PLAN in mapping_at(item, "data"))
 
 
 def _reasons(refused: Sequence[tuple[str, Rule]]) -> str:
-    """Return why an update is rejected, with the fields that share a reason listed together."""
+    """Return the reasons why an update is rejected, each with all of its fields."""
     fields: dict[str, list[str]] = {}
     for field, rule in refused:
         condition = f", unless {rule.unless}" if rule.unless else ""
@@ -156,7 +156,7 @@ def _reasons(refused: Sequence[tuple[str, Rule]]) -> str:
 
 
 def _hint(item: Object, certain: Sequence[tuple[str, Rule]]) -> str:
-    """Return how to get a rejected change into the cluster."""
+    """Return a hint how to apply a rejected change."""
     if group_kind(item) == CLAIM:
         return "use another name: deleting this PersistentVolumeClaim may delete its data"
     hints = dict.fromkeys(rule.hint for _, rule in certain)
@@ -176,17 +176,17 @@ def _hint(item: Object, certain: Sequence[tuple[str, Rule]]) -> str:
 
 
 def _title(item: Object) -> str:
-    """Return the kind, the namespace if there is one, and the name of an object."""
+    """Return an object's kind, namespace (if any) and name."""
     return f"{item['kind']} {'/'.join(filter(None, (job_key(item)[0], item['metadata']['name'])))}"
 
 
 def _job_title(item: Object) -> str:
-    """Return the namespace, if there is one, and the name of an object's job."""
+    """Return the namespace (if any) and the name of an object's job."""
     return "/".join(filter(None, job_key(item)))
 
 
 def _new_job(objects: Sequence[Object], removed_jobs: Mapping[JobKey, Sequence[Object]]) -> Entry:
-    """Return the entry of a new job, which may be a removed one under another name."""
+    """Return the entry of a new job, which may be a removed job with a new name."""
     former = [
         items[0]
         for items in removed_jobs.values()
@@ -200,9 +200,9 @@ def _new_job(objects: Sequence[Object], removed_jobs: Mapping[JobKey, Sequence[O
 
 
 def _without_suffix(item: Object) -> tuple[str, str, str]:
-    """Return what is the same in a job with another hash of `nameSuffix` in its name.
+    """Return the identity of an object's job, without the hash of `nameSuffix`.
 
-    These are the namespace, the name in the job file, and the combination of a matrix.
+    It consists of the namespace, the name in the job file, and the combination of a matrix.
     """
     metadata = item["metadata"]
     combination = mapping_at(metadata, "annotations").get(MATRIX)
@@ -214,7 +214,7 @@ def _without_suffix(item: Object) -> tuple[str, str, str]:
 
 
 def _summary(entries: Sequence[Entry]) -> str:
-    """Return one line on the effect of applying everything."""
+    """Return one line about the effect of applying all objects."""
     counts: dict[Verdict, int] = {}
     for entry in entries:
         counts[entry.verdict] = counts.get(entry.verdict, 0) + len(entry.objects)
@@ -233,7 +233,7 @@ def _summary(entries: Sequence[Entry]) -> str:
 
 
 def _rejected(rejected: Sequence[Object], total: int) -> str:
-    """Return how many of all changes will be rejected, and what state that leaves."""
+    """Return a sentence with the number of rejected changes and the resulting state."""
     others = total - len(rejected)
     if not others:
         return f"{'the only change' if total == 1 else f'all {total} changes'} will be rejected"
@@ -266,7 +266,7 @@ def delete_job(objects: Sequence[Object]) -> str:
     """Return the command that deletes a job's objects by its label.
 
     Args:
-        objects: all of one job, at least one.
+        objects: objects of one job, at least one.
     """
     namespace, name = job_key(objects[0])
     kinds = ",".join(dict.fromkeys(kind_argument(item) for item in objects))
@@ -280,7 +280,7 @@ def kind_argument(item: Object) -> str:
 
 
 def _delete(words: Sequence[str], namespace: str) -> str:
-    """Return a command line; the manifests of others may have any text as a name."""
+    """Return a `kubectl delete` command that does not read untrusted names as options."""
     option = ["-n", namespace] if namespace else []
     if any(word.startswith("-") and word != "-l" for word in words):
         return shlex.join(["kubectl", "delete", *option, "--", *words])
@@ -288,13 +288,13 @@ def _delete(words: Sequence[str], namespace: str) -> str:
 
 
 MAX_INLINE = 60
-"""Longest value, in characters, that is shown on the line of its field."""
+"""The maximum length of a value that is shown on the line of its field."""
 
 MAX_DIFF_LINES = 40
-"""Most lines of a value's diff that are shown; the others are counted."""
+"""The maximum number of lines of a value's diff that are shown. The rest is counted."""
 
 MAX_VALUE_LINES = 10
-"""Most lines of an added or removed value that are shown; of a longer one, only the count."""
+"""The maximum number of lines of an added or removed value. Longer values are only counted."""
 
 NOT_SET = "(not set)"
 
@@ -303,9 +303,9 @@ def change_lines(change: Change, *, secret: bool) -> list[str]:
     """Return a change as one line if its values are short, else as a small unified diff.
 
     Args:
-        change: of one field.
-        secret: the object is a Secret, whose values must not be shown: neither those of its data,
-            nor what is written under a misspelt field.
+        change: the change of one field.
+        secret: True if the object is a Secret. Its values are not shown, not even under a misspelt
+            field.
     """
     name = dotted(change.path)
     if secret and not _is_public(change.path):
@@ -323,12 +323,12 @@ def change_lines(change: Change, *, secret: bool) -> list[str]:
 
 
 def _is_public(path: FieldPath) -> bool:
-    """Return whether a field of a Secret has nothing secret, whatever is written there."""
+    """Return True if a field of a Secret never contains a secret value."""
     return path[0] in ("type", "immutable") or path[:2] == ("metadata", "labels")
 
 
 def _inline(value: Any) -> str | None:
-    """Return a short value as in a manifest; None if it does not fit on one line."""
+    """Return a short value in YAML; None if it does not fit on one line."""
     if value is None:
         return NOT_SET
     is_plain = isinstance(value, str) and style(value) is None
@@ -337,7 +337,7 @@ def _inline(value: Any) -> str | None:
 
 
 def _counted(value: Any) -> str | None:
-    """Return the number of lines of a long value; None for a value short enough to show."""
+    """Return the number of lines of a long value; None for a short value."""
     count = len(_lines(value))
     return f"({count} lines)" if count > MAX_VALUE_LINES else None
 
@@ -351,7 +351,7 @@ def _diff(old: Any, new: Any) -> Iterator[str]:
 
 
 def _lines(value: Any) -> list[str]:
-    """Return a value as lines; a single long one, such as TF_CONFIG, is split into its items."""
+    """Return a value as lines; a single line, such as TF_CONFIG, is split into its items."""
     if value is None:
         return []
     if not isinstance(value, str):

@@ -93,7 +93,7 @@ def _decider(role: Role) -> Role:
 
 
 def supervision_problems(job: TrainingJob, roles: Sequence[Role]) -> Iterator[Problem]:
-    """Return errors of policies that no supervisor can carry out, and warnings if it is missing."""
+    """Yield errors of policies that need a supervisor, and warnings if the job has none."""
     yield from _deciders(job, roles)
     yield from _gang(job, roles)
     yield from _orders(job, roles)

@@ -217,7 +217,7 @@ class Planner:
     def wait_for_start(self, spec: RoleSpec) -> Wait:
         """Return a wait until a role's first replica runs.
 
-        Use it for programs that stop retrying too early, and that break if their port is probed.
+        Use it for programs that stop retrying too early, and fail if the replica's port is probed.
         """
         return Wait(spec.name, replace(self.hosts(spec, 1), after=""), started=True)
 

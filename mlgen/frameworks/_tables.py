@@ -27,8 +27,8 @@ COMMANDS: Any = table("frameworks/commands")
 def variables(name: str, **values: object) -> dict[str, str | PodField]:
     """Return the environment variables of a row of `schemas/frameworks/variables.json`.
 
-    They have the order of the row. A variable is a pod field, such as `status.podIP`, or a text with
-    placeholders for values, as in `problem`. `{index}` is the index of the replica.
+    They have the order of the row. A variable is a pod field, such as `status.podIP`, or a text
+    with placeholders for values, as in `problem`. `{index}` is the index of the replica.
     """
     env: dict[str, str | PodField] = {}
     for variable, text in table("frameworks/variables")[name].items():

@@ -1,4 +1,4 @@
-"""A rendered job → a picture: roles, what they wait for, addresses, the supervisor, storage."""
+"""A rendered job → a picture: roles, their waits, addresses, the supervisor, storage."""
 
 from collections.abc import Iterable
 from typing import Literal
@@ -17,13 +17,14 @@ SUFFIXES: dict[str, Format] = {
     ".gv": "dot",
     ".svg": "svg",
 }
-"""The endings of file names, with the format that is written to such a file."""
+"""The suffixes of file names → the format of such a file."""
 
 ENTITIES = str.maketrans(
     {"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "%": "#37;", "`": "#96;"}
 )
-"""What Mermaid reads as its own, also in quotes: entities, tags, `%%{directives}%%`, Markdown.
+"""Characters that Mermaid interprets, even in quotes → entities.
 
+They start entities, tags, `%%{directives}%%` and Markdown:
 https://mermaid.js.org/syntax/flowchart.html
 """
 
@@ -32,7 +33,7 @@ def drawing(rendered: Rendered, form: Format) -> str:
     """Return the picture of a job as text in a format.
 
     Raises:
-        GraphvizError: the format needs Graphviz, which is not installed, or fails.
+        GraphvizError: the format needs Graphviz, which is not installed or fails.
     """
     picture = model.picture(rendered)
     if form == "mermaid":
@@ -42,5 +43,5 @@ def drawing(rendered: Rendered, form: Format) -> str:
 
 
 def _mermaid_text(lines: Iterable[str], between: str = "") -> str:
-    """Return lines of a box, with the characters that Mermaid reads as its own as entities."""
+    """Return lines of a box, with entities for the characters that Mermaid interprets."""
     return between.join(safe(line).translate(ENTITIES) for line in lines)

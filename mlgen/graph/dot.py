@@ -1,4 +1,4 @@
-"""A picture → a graph in the language of Graphviz, and as SVG, which the program `dot` draws.
+"""A picture → a graph in Graphviz's language, or an SVG that Graphviz's program `dot` draws.
 
 https://graphviz.org/doc/info/lang.html
 """
@@ -11,11 +11,11 @@ from mlgen.output.pages import page
 from mlgen.output.terminal import safe
 
 LONGEST = 200_000
-"""Characters of a graph that `dot` draws, which is about a thousand boxes. Its time grows with the
-square."""
+"""The maximum length of a graph in characters, about a thousand boxes. The time of `dot` grows with
+the square of the length."""
 
 SECONDS = 30.0
-"""For which `dot` may draw."""
+"""The time limit for `dot`, in seconds."""
 
 INSTALL = "install Graphviz: apt-get install graphviz, or brew install graphviz"
 
@@ -23,7 +23,7 @@ ELSE = "use --format mermaid or dot"
 
 
 class GraphvizError(Exception):
-    """Graphviz cannot draw a picture: why, and what to do."""
+    """Graphviz cannot draw a picture; the message contains the reason and the fix."""
 
 
 def dot(picture: Picture) -> str:
@@ -32,7 +32,7 @@ def dot(picture: Picture) -> str:
 
 
 def svg(picture: Picture) -> str:
-    """Return a picture as SVG, as the installed version of Graphviz draws it.
+    """Return a picture as SVG, drawn by the installed version of Graphviz.
 
     Raises:
         GraphvizError: `dot` is not installed, fails, or takes too long.
@@ -59,10 +59,10 @@ def svg(picture: Picture) -> str:
 
 
 def _quoted(*lines: str) -> str:
-    r"""Return lines as a string of Graphviz.
+    r"""Return lines as a quoted string of Graphviz.
 
-    It has the escapes of JSON, for `"`, `\` and the end of a line, and reads entities as in HTML. A
-    string in quotes never is a label like HTML, whatever is in it.
+    Its escapes for `"`, `\` and line breaks are the same as in JSON. Graphviz expands HTML
+    entities in it, but never reads a quoted string as an HTML-like label.
     """
     text = "\n".join(map(safe, lines)).replace("&", "&amp;")
     return json.dumps(text, ensure_ascii=False)

@@ -1,7 +1,7 @@
-"""A rendered job → the boxes and arrows of its picture, in every format the same.
+"""A rendered job → the boxes and arrows of its picture, equal for all formats.
 
-Equal replicas are one box, so a picture has as many boxes for 300 replicas as for 3. What a role
-waits for in its own replicas is a line in its box.
+Equal replicas are one box, so a picture has as many boxes for 300 replicas as for 3. If a role
+waits for its own replicas, its box contains a line about it.
 """
 
 import re
@@ -24,10 +24,10 @@ ArrowKind = Literal["waits", "starts", "uses"]
 
 
 MANY = 4
-"""If a job uses more Secrets, claims or other storage of one kind, they are one box."""
+"""The maximum number of boxes for storage of one kind. If there is more, it is one box."""
 
 PATHS = 2
-"""The number of mount paths that a box names."""
+"""The maximum number of mount paths in a box."""
 
 DRAWN = ("PersistentVolumeClaim", "Secret", "ConfigMap", "NFS")
 """The kinds of storage that have boxes."""
@@ -38,9 +38,10 @@ class Box:
     """A box.
 
     Attributes:
-        name: unique in the picture: letters, digits and underscores.
-        texts: its lines; the first has the name of the role or object.
-        decides: the end of the job depends on it.
+        name: a unique name in the picture: letters, digits and underscores.
+        shape: the shape of the box.
+        texts: its lines; the first contains the name of the role or object.
+        decides: True if it determines the job's outcome.
     """
 
     name: str
@@ -51,11 +52,14 @@ class Box:
 
 @dataclass(frozen=True)
 class Arrow:
-    """An arrow from the box that depends on the other, with what it does there.
+    """An arrow from a box to another box on which it depends.
 
     Attributes:
-        kind: `waits`: the pods wait; `starts`: the role has no pods before; `uses`: storage, or
-            commands that are run in the pods.
+        source: the name of the box that depends on the other.
+        target: the name of the other box.
+        label: the reasons.
+        kind: `waits`: the pods wait; `starts`: the role gets its pods afterwards; `uses`: storage,
+            or commands that run in the other pods.
     """
 
     source: str
@@ -69,11 +73,13 @@ class Picture:
     """The picture of a job.
 
     Attributes:
+        title: the title.
         frame: the headless Service, around all roles.
         roles: the boxes in the frame.
-        others: storage below the frame, and TensorBoard.
-        shared: the names of the storage that every role uses, which has no arrows.
-        supervisor: beside the frame; None if there is none.
+        others: the boxes below the frame: storage and TensorBoard.
+        shared: the names of boxes with storage that all roles use, which have no arrows.
+        supervisor: the box next to the frame; None if there is none.
+        arrows: the arrows.
     """
 
     title: str
@@ -86,7 +92,7 @@ class Picture:
 
     @property
     def boxes(self) -> tuple[Box, ...]:
-        """All boxes without the frame."""
+        """All boxes except the frame."""
         beside = () if self.supervisor is None else (self.supervisor,)
         return (*self.roles, *self.others, *beside)
 
@@ -121,7 +127,7 @@ def picture(rendered: Rendered) -> Picture:
 
 
 def _name(group: Group) -> str:
-    """Return the name of the box of a group."""
+    """Return the name of a group's box."""
     return "role_" + re.sub(r"[^a-z0-9]+", "_", group.name.lower()).strip("_")
 
 
@@ -145,7 +151,7 @@ def _role_box(group: Group) -> Box:
 
 
 def _resources(group: Group) -> list[str]:
-    """Return what a replica requests: `8 GPUs`, `32 CPU`, `256Gi`."""
+    """Return the requests of a replica: `8 GPUs`, `32 CPU`, `256Gi`."""
     requests = pod_resources.lasting(group.pod, "requests")
     parts = []
     for name in ranked(requests):
@@ -157,7 +163,7 @@ def _resources(group: Group) -> list[str]:
 
 
 def _own_wait(group: Group, wait: Wait) -> Iterator[str]:
-    """Yield what a group waits for in its own replicas, other than its own name."""
+    """Yield a group's wait for its own replicas as text, unless it waits only for its own name."""
     if wait.role != group.role.name or group.replicas == 1 or not _meets(group, wait):
         return
     first, last = wait.hosts.first, wait.hosts.first + wait.hosts.count - 1
@@ -171,7 +177,7 @@ def _own_wait(group: Group, wait: Wait) -> Iterator[str]:
 
 
 def _meets(group: Group, wait: Wait) -> bool:
-    """Return whether a wait is for replicas of a group."""
+    """Return True if a wait is for replicas of a group."""
     first, last = wait.hosts.first, wait.hosts.first + wait.hosts.count - 1
     if group.role.index is None:
         return first < group.role.replicas
@@ -179,7 +185,7 @@ def _meets(group: Group, wait: Wait) -> bool:
 
 
 def _arrows(job: str, rows: Sequence[Group]) -> Iterator[Arrow]:
-    """Yield an arrow from each group to each other on which it depends, with all reasons."""
+    """Yield an arrow from each group to each other group on which it depends."""
     totals = replicas_by_role([role for group in rows for role in group.roles])
     for group in rows:
         commanded = [right for right in group.role.rights if right.resource == "pods/exec"]
@@ -205,7 +211,7 @@ def _arrows(job: str, rows: Sequence[Group]) -> Iterator[Arrow]:
 
 
 def _wait_label(wait: Wait, total: int) -> str:
-    """Return what is waited for, without the name of the role."""
+    """Return the label of a wait, without the name of the role."""
     first, count = wait.hosts.first, wait.hosts.count
     which = "" if count == total else f" of {span(first, first + count - 1)}"
     if wait.started:
@@ -214,9 +220,9 @@ def _wait_label(wait: Wait, total: int) -> str:
 
 
 def _stores(rows: Sequence[Group]) -> Iterator[tuple[Box, Collection[int]]]:
-    """Yield the storage of the roles' pods, with the positions of the groups that use it.
+    """Yield the storage of the roles' pods, with the indexes of the groups that use it.
 
-    The files of mlgen itself are left out.
+    mlgen's own files are omitted.
     """
     kinds: dict[str, dict[str, tuple[dict[int, None], dict[str, None]]]] = {}
     for number, group in enumerate(rows):
@@ -241,7 +247,7 @@ def _stores(rows: Sequence[Group]) -> Iterator[tuple[Box, Collection[int]]]:
 
 
 def _used(group: Group) -> Iterator[tuple[str, str, str]]:
-    """Yield the kind, name and mount path of what a pod uses; "" for variables."""
+    """Yield the kind, name and mount path of a pod's storage; the path is "" for variables."""
     mounts = {mount["name"]: mount["mountPath"] for mount in group.main.get("volumeMounts") or ()}
     own = ("ConfigMap", f"{group.pod.get('subdomain')}-config")
     for volume in group.pod.get("volumes") or ():

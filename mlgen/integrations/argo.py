@@ -1,12 +1,12 @@
 """Render jobs for Argo Workflows: a Workflow that calls the template `mlgen-train` in `argo/`.
 
-The template's step runs the program in the ConfigMap of the job, which applies the manifests in it.
-They are not a parameter, because Argo expands `{{ }}` in parameters and copies them into the status
-of every node of the Workflow.
+The template's step runs the program in the job's ConfigMap, which applies the manifests in the same
+ConfigMap. The manifests are not a parameter, because Argo expands `{{ }}` in parameters and copies
+them into the status of every node of the Workflow.
 
-The user applies two kinds of objects together with the ConfigMap: those that the step has no right
-to apply (https://kubernetes.io/docs/reference/access-authn-authz/rbac/, "Privilege escalation
-prevention and bootstrapping"), and TensorBoard, which keeps running after the workflow.
+The user applies two groups of objects together with the ConfigMap: objects that the step has no
+permission to apply (https://kubernetes.io/docs/reference/access-authn-authz/rbac/, "Privilege
+escalation prevention and bootstrapping"), and TensorBoard, which keeps running after the workflow.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,10 +31,10 @@ TEMPLATE = {"name": "mlgen-train", "template": "train"}
 SERVICE_ACCOUNT = "mlgen-train"
 
 FILE = "manifests.yaml"
-"""The key of the ConfigMap that holds the manifests; `mlgen/runtime/step.py` reads it."""
+"""The ConfigMap's key with the manifests. `mlgen/runtime/step.py` reads it."""
 
 KINDS_OF_USER = ("PersistentVolumeClaim", "ServiceAccount", "Role", "RoleBinding", "Deployment")
-"""The kinds that the user applies, not the step; the Deployment is TensorBoard's."""
+"""The kinds that the user applies, not the step. The Deployment is TensorBoard."""
 
 CRON_WORKFLOW_MAX = 52
 """The maximum length of a CronWorkflow's name.
@@ -47,17 +47,18 @@ SIZE_HINT = "mount large files from a ConfigMap or volume of your own, or use fe
 
 @dataclass(frozen=True)
 class Form:
-    """How the template is called.
+    """The form of the output.
 
     Attributes:
         schedule: cron schedule of a CronWorkflow; None for a Workflow.
-        step: return only the step, for a Workflow of the user's own.
-        workflow: False returns no Workflow, so that nothing starts.
-        backoff_seconds: the time before the second attempt, doubled before each further one; None
-            for the default of the template.
-        retry_oom: deprecated, without effect: a job restarts after it exceeded its memory limit.
+        step: True returns only the step, for the user's own Workflow.
+        workflow: False returns no Workflow, so that no job starts.
+        backoff_seconds: the time before the second attempt, doubled before each further attempt;
+            None for the default of the template.
+        retry_oom: deprecated, without effect: a job always restarts after it exceeds its memory
+            limit.
         parallelism: the number of combinations of a matrix that run at the same time; None for all.
-        fail_fast: start no further combination after one has failed.
+        fail_fast: True to start no further combination after one has failed.
     """
 
     schedule: str | None = None
@@ -73,7 +74,7 @@ def argo(texts: Iterable[Text], options: Options, form: Form) -> tuple[str, tupl
     """Return the manifests that run the jobs in Argo Workflows, as YAML, and all warnings.
 
     Raises:
-        MlgenError: with every problem and its place.
+        MlgenError: there are errors; lists all problems with their locations.
     """
     result = pipeline.render(texts, options)
     collector = Collector(result.warnings)
@@ -87,7 +88,7 @@ def argo(texts: Iterable[Text], options: Options, form: Form) -> tuple[str, tupl
             continue
         *others, last = [[*_objects_of_user(job), _config(job)] for job in run]
         if form.schedule is not None or (form.workflow and not form.step):
-            last.append(_workflow(run, form))  # it comes last, as it starts at once
+            last.append(_workflow(run, form))  # it is last, because it starts at once
         objects = [*others, last]
         applied = [item for items in objects for item in items]
         by_step = [
@@ -116,7 +117,7 @@ def argo(texts: Iterable[Text], options: Options, form: Form) -> tuple[str, tupl
 
 
 def _runs(parts: Iterable[Rendered | Foreign]) -> Iterator[Sequence[Rendered] | Foreign]:
-    """Return the jobs that one Workflow runs: one job, or all combinations of a matrix."""
+    """Yield the jobs of each Workflow: one job, or all combinations of a matrix."""
 
     def key(part: Rendered | Foreign) -> Any:
         if isinstance(part, Foreign) or part.combination is None:
@@ -138,7 +139,7 @@ def _is_applied_by_step(item: Object) -> bool:
 
 
 def _objects_of_user(job: Rendered) -> Iterator[Object]:
-    """Drop the job's label from the objects that the user applies: the step cleans up by it."""
+    """Yield the objects that the user applies, without the label by which the step cleans up."""
     for item in job.objects:
         if not _is_applied_by_step(item):
             meta = item["metadata"]
@@ -147,7 +148,7 @@ def _objects_of_user(job: Rendered) -> Iterator[Object]:
 
 
 def _config(job: Rendered) -> Object:
-    """Return the ConfigMap with the manifests that the step applies, its plan and its program."""
+    """Return the ConfigMap with the step's manifests, plan and program."""
     meta = metadata(job.job, f"{job.job.name}-manifests", "manifests")
     meta["labels"].pop(JOB)
     objects = list(filter(_is_applied_by_step, job.objects))
@@ -157,18 +158,18 @@ def _config(job: Rendered) -> Object:
 
 
 def _status(job: Rendered) -> Object:
-    """Return the ConfigMap that the step creates; only its name matters, for collisions."""
+    """Return the ConfigMap that the step creates. Only its name is used, to detect collisions."""
     meta = metadata(job.job, status_name(job.job.name), "status")
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
 
 
 def _whole(run: Sequence[Rendered]) -> TrainingJob:
-    """Return the job that a Workflow is named after."""
+    """Return the job that gives the Workflow its name."""
     return matrix.whole([job.job for job in run]) if run[0].combination else run[0].job
 
 
 def _step(run: Sequence[Rendered], form: Form) -> Object:
-    """Return the step that calls the template for a job, or for each combination of a matrix."""
+    """Return the step that calls the template for a job or for each combination of a matrix."""
     each = [_parameters(job, form) for job in run]
     parameters = each[0]
     items: dict[str, Any] = {}
@@ -191,7 +192,7 @@ def _step(run: Sequence[Rendered], form: Form) -> Object:
 
 
 def _parameters(job: Rendered, form: Form) -> dict[str, str]:
-    """Return the parameters with which the template is called for a job."""
+    """Return a job's parameters for the template."""
     return {
         "job": job.job.name,
         "manifests": f"{job.job.name}-manifests",
@@ -202,7 +203,7 @@ def _parameters(job: Rendered, form: Form) -> dict[str, str]:
 
 
 def _workflow(run: Sequence[Rendered], form: Form) -> Object:
-    """Return the Workflow, or the CronWorkflow, which alone is suspended under a schedule."""
+    """Return the Workflow, or the CronWorkflow, which is suspended instead of its Workflow."""
     job, suspended = _whole(run), _whole(run).run_policy.suspend or None
     has_matrix = bool(run[0].combination)
     workflow = filled(
@@ -228,7 +229,7 @@ def _workflow(run: Sequence[Rendered], form: Form) -> Object:
 
 
 def _problems(run: Sequence[Rendered], form: Form, objects: Sequence[Object]) -> Iterator[Problem]:
-    """Return the problems of the jobs of one Workflow, and warnings."""
+    """Yield the errors and warnings of the jobs of one Workflow."""
     for item in objects:
         yield from checks.sizes(item, SIZE_HINT)
     job = _whole(run)

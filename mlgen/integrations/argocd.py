@@ -38,12 +38,12 @@ COLLECTIONS: dict[str, tuple[type, str]] = {"array": (list, "a list"), "map": (d
 """The type of a `collectionType` in Python, and its name in messages."""
 
 NO_TEXT = re.compile("[\\0\ud800-\udfff]")
-"""What JSON can escape, and neither a file name nor a manifest can have."""
+"""Characters that are valid in JSON, but not in a file name or a manifest."""
 
 SETTING_HINT = "write spec.image: example/mnist:2"
 
 TUNABLE = ("image", "replicas")
-"""The fields of `spec` and of a role that the user interface offers for editing."""
+"""The fields of `spec` and of roles that are editable in the user interface."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Application:
     Attributes:
         files: files and folders, relative to the Application's folder.
         options: the options for rendering.
-        apis: each `group/version` and `group/version/kind` in the cluster; () if not known.
+        apis: each `group/version` and `group/version/kind` in the cluster; () if unknown.
         warnings: problems that do not prevent rendering.
     """
 
@@ -67,11 +67,13 @@ def read(environment: Mapping[str, str], *, only_jobs: bool = False) -> Applicat
     """Return the settings of an Application from its environment, without reading its files.
 
     Args:
-        environment: whoever writes the Application writes the parameters in it.
-        only_jobs: as `Options.only_jobs`; the site can set it too, and neither can undo the other.
+        environment: the environment. The author of the Application controls its parameters, so
+            they are untrusted.
+        only_jobs: as in `Options.only_jobs`. True if this argument or the site sets it.
 
     Raises:
-        MlgenError: with every problem of the parameters and of the cluster's version.
+        MlgenError: the parameters, the site's file or the cluster's version have errors; lists all
+            of them.
     """
     collector = Collector()
     values: dict[str, Any] = {}
@@ -111,10 +113,10 @@ def read(environment: Mapping[str, str], *, only_jobs: bool = False) -> Applicat
 
 
 def init(environment: Mapping[str, str], *, only_jobs: bool = False) -> tuple[Problem, ...]:
-    """Check the parameters, the version of the cluster and the names of files; return warnings.
+    """Check the parameters, the cluster's version and the names of files, and return warnings.
 
     Raises:
-        MlgenError: a parameter or the version is wrong, or a file cannot be read.
+        MlgenError: a parameter or the version is invalid, or a file cannot be read.
     """
     application = read(environment, only_jobs=only_jobs)
     problems = [text.problem for text in texts(application.files) if text.problem]
@@ -128,10 +130,10 @@ def generate(
 ) -> tuple[str, tuple[Problem, ...]]:
     """Return the manifests of the folder as YAML, which is never empty, and all warnings.
 
-    The arguments are those of `read`.
+    For the arguments, see `read`.
 
     Raises:
-        MlgenError: with every problem and its place.
+        MlgenError: there are errors or no jobs; lists all problems with their locations.
     """
     application = read(environment, only_jobs=only_jobs)
     result = pipeline.render(texts(application.files), application.options)
@@ -149,7 +151,7 @@ def generate(
 def parameters(environment: Mapping[str, str]) -> str:
     """Return the announcement of the parameters as JSON.
 
-    If the folder holds exactly one job, it includes the job's images and numbers of replicas.
+    If the folder contains exactly one job, it includes the job's images and numbers of replicas.
     """
     tunables: dict[str, str] = {}
     try:
@@ -157,7 +159,7 @@ def parameters(environment: Mapping[str, str]) -> str:
         if len(documents) == 1:
             tunables = dict(_tunables(documents[0]))
     except MlgenError:
-        pass  # `generate` reports it; the user interface shows the parameters nevertheless
+        pass  # `generate` reports it, and the user interface still shows the parameters
     files, settings = table("integrations/argocd")
     return json.dumps([files, settings | {"map": tunables}], indent=2, ensure_ascii=False)
 
@@ -173,7 +175,7 @@ def _jobs(application: Application) -> Iterator[Document]:
 
 
 def _tunables(document: Document) -> Iterator[tuple[str, str]]:
-    """Return the tunable fields that a job file sets, by path; it need not be valid."""
+    """Yield the path and value of each tunable field in a job file, which need not be valid."""
     spec = document.data.get("spec")
     if not isinstance(spec, dict):
         return
@@ -188,10 +190,10 @@ def _tunables(document: Document) -> Iterator[tuple[str, str]]:
 
 
 def _parameters(text: str, collector: Collector) -> dict[str, Any]:
-    """Return the values of the valid parameters by name; report the others.
+    """Return the values of the valid parameters by name, and report invalid parameters.
 
     Raises:
-        MlgenError: the text is no list of parameters.
+        MlgenError: the text is not a list of parameters.
     """
     try:
         listed = json.loads(text or "[]") or []
@@ -223,7 +225,7 @@ def _value(number: int, name: str, item: Mapping[str, Any], collection: str) -> 
     """Return the value of one entry of the list of parameters.
 
     Raises:
-        MlgenError: it is not a collection of strings.
+        MlgenError: the value is not a collection of strings.
     """
     collection_type, title = COLLECTIONS[collection]
     value = item.get(collection)
@@ -248,7 +250,7 @@ def _wrong(path: ValuePath, message: str, hint: str) -> Problem:
 
 @contextmanager
 def _wrong_value(variable: str, path: ValuePath = (), hint: str = "") -> Iterator[None]:
-    """Report a ValueError within the block as a problem with a variable of the environment."""
+    """Report a ValueError within the block as a problem of an environment variable."""
     try:
         yield
     except ValueError as error:
@@ -258,9 +260,9 @@ def _wrong_value(variable: str, path: ValuePath = (), hint: str = "") -> Iterato
 
 
 def _unsafe(name: str) -> Iterator[Problem]:
-    """Report what is not in the Application's folder, such as a file of another Application.
+    """Report a path outside of the Application's folder, or one that is no file or folder.
 
-    It may be a link, which Argo CD copies as it is in the repository.
+    The path may be a link to a file of another Application: Argo CD copies links unchanged.
     """
     if name == "-" or leads_out(Path(name), Path()):
         message = f"{name!r} is outside of the Application's folder"
@@ -272,7 +274,7 @@ def _unsafe(name: str) -> Iterator[Problem]:
 
 
 def _missing_apis(job: Rendered, apis: Sequence[str]) -> Iterator[Problem]:
-    """Report PodGroups that the cluster does not have; it has all other kinds of a job."""
+    """Report PodGroups whose kind the cluster lacks. All other kinds of a job are built in."""
     if not apis:
         return
     for item in job.objects:

@@ -1,13 +1,13 @@
 """A Helm post-renderer: replace every job in the manifests of a chart.
 
 Helm passes the manifests of a chart on stdin, and installs the output instead. Each document names
-the template that it is from, and so must each document of the output:
+its template, and each document of the output must name one:
 
 - Helm 3 (pkg/action/action.go, v3.22.0): in a comment, `# Source: chart/templates/x.yaml`;
 - Helm 4 (pkg/action/action.go, v4.3.1): in an annotation, which Helm removes afterwards.
 
-Only documents that may be a job are parsed. All others pass through byte for byte, because they may
-be large, or not even YAML.
+Only documents that may be a job are parsed. All others pass through unchanged, because they may be
+large, or invalid YAML.
 """
 
 import os
@@ -41,28 +41,28 @@ from mlgen.result import Foreign, Options, Rendered
 ANNOTATION = "postrenderer.helm.sh/postrender-filename"
 
 HEAD = re.compile(rb"(?:---[ \t]*\r?\n)?(?:# Source: ([^\r\n]+)\r?\n)?")
-"""The lines that Helm writes before a document. The template's line 1 is the line after them."""
+"""The lines that Helm writes before a document. Line 1 of the template follows them."""
 
 ANNOTATED = re.compile(re.escape(ANNOTATION).encode() + rb"[\"']?:[ \t]*[\"']?([^\"'\r\n,}]+)")
 
 ANNOTATION_LINES = rb"(?m)^( *)annotations:\n\1 +%(key)s: .*\n(?!\1 )|^ +%(key)s: .*\n"
 ADDED = re.compile(ANNOTATION_LINES % {b"key": re.escape(ANNOTATION).encode()})
-"""The lines that Helm 4 adds. They are removed, so that line numbers are those of the template."""
+"""The lines that Helm 4 adds. They are removed, so that line numbers match the template."""
 
 HOOK = "helm.sh/hook"
 
 SPOOL_BYTES = 8 << 20
-"""The size of output that is kept in memory until it is complete; beyond it, a file is used."""
+"""The maximum size of output that is kept in memory. Larger output goes to a temporary file."""
 
 _Origin = tuple[str, str]
-"""The template that a document is from: as Helm 3 names it, and as Helm 4 does, or ""."""
+"""The names of a document's template in Helm 3 and in Helm 4; each is "" if it is missing."""
 
 PLUGIN = "HELM_PLUGIN_NAME"
 """The variable that Helm 4 sets for a plugin (internal/plugin/runtime_subprocess.go)."""
 
 LOG = "MLGEN_LOG"
 LOG_NAME = ("mlgen", "last-error.txt")
-"""The folder and the file, in the folder of the user's caches."""
+"""The folder and the file below the user's cache folder."""
 
 
 def post_render(lines: Iterable[bytes], options: Options) -> tuple[IO[bytes], tuple[Problem, ...]]:
@@ -73,10 +73,10 @@ def post_render(lines: Iterable[bytes], options: Options) -> tuple[IO[bytes], tu
         options: the options for rendering.
 
     Returns:
-        An open file at its start, and all warnings.
+        An open file, positioned at its start, and all warnings.
 
     Raises:
-        MlgenError: with every problem of every job and its place.
+        MlgenError: the chart has no manifests, or jobs have errors; lists all problems.
     """
     if options.site:  # the release has a namespace
         options = replace(options, site=options.site.without_namespace())
@@ -105,7 +105,7 @@ def _replaced(
     options: Options,
     walk: Walk,
 ) -> bytes:
-    """Return the manifests of a document with a job; any other document as it is."""
+    """Return the manifests of a document with a job; other documents unchanged."""
     if is_blank(chunk) or not (options.only_jobs or _patterns()[0].search(chunk)):
         return chunk
     origin = _origin(chunk)
@@ -122,10 +122,10 @@ def _replaced(
 
 @cache
 def _patterns() -> tuple[re.Pattern[bytes], ...]:
-    """Return patterns of text: of a document that may be a job; of its apiVersion and its kind.
+    """Return patterns for a document that may be a job, for its apiVersion, and for its kind.
 
-    The first matches in every job, and in few others. The other two match in a document that is a
-    job even if it cannot be parsed.
+    The first pattern matches in every job, and in few other documents. The other two identify a job
+    that cannot be parsed.
     """
     groups = "|".join(map(re.escape, sorted(dialects.groups())))
     kinds = "|".join(sorted({KIND, *(kind for _, kind in dialects.kinds())}))
@@ -136,10 +136,10 @@ def _patterns() -> tuple[re.Pattern[bytes], ...]:
 
 
 def _is_job(document: Document | list[Problem], chunk: bytes) -> bool:
-    """Return True if a document is a job or a misspelt one.
+    """Return True if a document is a job or a misspelt job.
 
     Args:
-        document: the document, or the problems with its YAML.
+        document: the document, or the problems of its YAML.
         chunk: its text.
     """
     if isinstance(document, list):
@@ -158,7 +158,7 @@ def _origin(chunk: bytes) -> _Origin:
 
 
 def _text(line: int, chunk: bytes, origin: _Origin) -> Text:
-    """Return a document as a text, with the name and the line numbers of its template if known."""
+    """Return a document as a text, with its template's name and line numbers if known."""
     head, name = HEAD.match(chunk), origin[0] or origin[1]
     if name and head:
         return decode(name, ADDED.sub(b"", chunk[head.end() :], count=1))
@@ -166,7 +166,7 @@ def _text(line: int, chunk: bytes, origin: _Origin) -> Text:
 
 
 def _manifests(part: Rendered | Foreign, origin: _Origin) -> str:
-    """Return YAML with the origin on each object, for a job or another object from its List."""
+    """Return a job or another object of the document as YAML, with the origin on each object."""
     source, annotation = origin
     comment = f"Source: {source}\n" if source else ""
     if isinstance(part, Foreign):
@@ -179,7 +179,7 @@ def _manifests(part: Rendered | Foreign, origin: _Origin) -> str:
 
 
 def _annotated(item: Object, file: str) -> Object:
-    """Add Helm 4's annotation to an object; one that it has from the job's metadata stays."""
+    """Add Helm 4's annotation to an object, unless the job's metadata already sets it."""
     if not file:
         return item
     meta = item.get("metadata") or {}
@@ -220,13 +220,13 @@ def run(
 def report_failure(message: str, environ: Mapping[str, str]) -> None:
     """Report a failure to the user of Helm 4, which discards the stderr of a plugin.
 
-    Write it to the file that `MLGEN_LOG` names, by default in the user's own folder for caches,
-    because in one that users share, the file could be another's. And write it to Helm's own stderr,
-    or else the terminal.
+    Write it to the file in `MLGEN_LOG`, by default in the user's cache folder, because in a shared
+    folder, the file could belong to another user. Also write it to Helm's own stderr, or else to
+    the terminal.
 
     Args:
         message: one or more lines.
-        environ: the environment; unless Helm 4 has set `HELM_PLUGIN_NAME`, nothing is written.
+        environ: the environment. Without Helm 4's `HELM_PLUGIN_NAME`, the function does nothing.
     """
     if not environ.get(PLUGIN):
         return
@@ -240,9 +240,9 @@ def report_failure(message: str, environ: Mapping[str, str]) -> None:
 
 
 def _write_log(text: str, environ: Mapping[str, str]) -> None:
-    """Write the file with the error, as a new one that only its user can read.
+    """Write the error to a new file that only the user can read.
 
-    A link or another's file of its name is replaced, or stays as it is.
+    A link, or another user's file of the same name, is replaced or not changed.
     """
     log = environ.get(LOG)
     with suppress(OSError):
@@ -255,7 +255,7 @@ def _write_log(text: str, environ: Mapping[str, str]) -> None:
 
 
 def _write(path: str, text: str) -> bool:
-    """Write a text to a terminal or pipe; return False if that is not possible at once."""
+    """Write a text to a terminal or pipe; return False if it cannot be written immediately."""
     names = ("O_WRONLY", "O_NONBLOCK", "O_NOCTTY")  # Windows has only the first
     flags = sum(getattr(os, name, 0) for name in names)
     try:

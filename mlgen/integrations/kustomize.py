@@ -1,7 +1,7 @@
 """A KRM function for kustomize and kpt: replace every job in a ResourceList.
 
 https://github.com/kubernetes-sigs/kustomize/blob/master/cmd/config/docs/api-conventions/functions-spec.md
-kpt shows the `results` of the list; kustomize ignores them. Both check the exit status.
+kpt shows the `results` of the list, and kustomize ignores them. Both check the exit status.
 """
 
 from collections.abc import Iterable
@@ -21,22 +21,22 @@ from mlgen.result import Options
 from mlgen.variants import gitops
 
 OPTIONS = ("for", "kube-version", "namespace", "only-jobs", "set", "supervisor")
-"""The options of the command line that the data of a ConfigMap can set."""
+"""The command line options that the data of a ConfigMap can set."""
 
 Problems = list[tuple[Item, Problem]]
-"""Problems, each with the item that has it."""
+"""Problems, each with the item that contains it."""
 
 
 def krm(text: Text, options: Options) -> tuple[str, tuple[Problem, ...]]:
     """Return a ResourceList with every job replaced by its manifests, and all problems.
 
     Args:
-        text: a ResourceList. If its functionConfig is a job, that is rendered too, and comes last.
+        text: a ResourceList. If its functionConfig is a job, the job's manifests are appended.
         options: the options of the command line; a ConfigMap as functionConfig overrides them.
 
     Returns:
-        The list with `results`, and the problems. With errors, its items are unchanged. If the text
-        is not a ResourceList, it is "".
+        The list with `results`, and the problems. If there are errors, its items are unchanged. If
+        the text is not a ResourceList, the list is "".
     """
     try:
         resource_list = resourcelist.read(text)
@@ -80,7 +80,7 @@ def _rendered(
 
 
 def _jobs(resource_list: ResourceList) -> list[tuple[int, Item]]:
-    """Return the jobs to render with their indexes; that of the functionConfig is the last."""
+    """Return the jobs to render with their indexes. A job as functionConfig is the last."""
     items, config = resource_list.items, resource_list.config
     if config and _is_foreign(config):
         config = None
@@ -101,17 +101,17 @@ def _located(item: Item, problems: Iterable[Problem]) -> Problems:
 
 
 def _at(item: Item, problem: Problem) -> Problem:
-    """Replace a place within an item's text by the item: kustomize and kpt wrote that text."""
+    """Replace a location in an item's text by the item, because kustomize or kpt wrote the text."""
     if problem.place and problem.place.file != item.origin:
         return problem
     return replace(problem, place=Place(item.origin, 0))
 
 
 def _options(config: Item, options: Options) -> Options:
-    """Return the options, overridden by those of a ConfigMap.
+    """Return the options, overridden by the data of a ConfigMap.
 
     Raises:
-        MlgenError: it is not a ConfigMap, or an option is unknown or has an invalid value.
+        MlgenError: `config` is not a ConfigMap, or an option is unknown or has an invalid value.
     """
     if (config.version, config.kind) != ("v1", "ConfigMap"):
         message = f"{config.version} {config.kind} cannot be a functionConfig"
@@ -148,7 +148,7 @@ def _with(options: Options, name: str, text: str) -> Options:
 
     Raises:
         KeyError: the name is unknown.
-        ValueError: the value is invalid; the message says why.
+        ValueError: the value is invalid; the message contains the reason.
     """
     if name == "kube-version":
         return replace(options, kube_version=versions.parse(text))
@@ -163,7 +163,7 @@ def _with(options: Options, name: str, text: str) -> Options:
         raise KeyError(name)
     if text not in ("true", "false"):
         raise ValueError(f'expected true or false, got "{text}"')
-    if name == "only-jobs":  # the author of the list cannot allow what the caller refuses
+    if name == "only-jobs":  # the list cannot allow objects that the caller rejects
         return replace(options, only_jobs=options.only_jobs or text == "true")
     return replace(options, supervisor=text == "true")
 

@@ -36,9 +36,9 @@ MESH: dict[str, dict[str, dict[str, str]]] = {
 """Labels and annotations of pods, by `network.mesh`.
 
 A proxy that is not a native sidecar never exits, so its Job never completes, and init containers
-run before it, without a network. Istio reads the label since 1.10; older versions do not run on the
+run before it, without a network. Istio reads the label since 1.10. Older versions do not run on the
 supported versions of Kubernetes. Pods can request a native sidecar since Istio 1.24 and Linkerd
-2.15. The setting of Linkerd is alpha in 2.15, beta since 2.19, and stable since 2.20:
+2.15. Linkerd's setting is alpha in 2.15, beta since 2.19, and neither since 2.20:
 https://istio.io/latest/docs/reference/config/annotations/,
 https://linkerd.io/2/reference/proxy-configuration/"""
 

@@ -44,8 +44,8 @@ until a user deletes its Workload
 (https://kueue.sigs.k8s.io/docs/tasks/run/plain_pods/#termination)."""
 
 PLACED_TOGETHER = "kueue.x-k8s.io/podset-group-name"
-"""The pod annotation that places the pods of two roles in the same domain. Kueue supports it for two
-roles, one of which has a single pod
+"""The pod annotation that places the pods of two roles in the same domain. Kueue requires that one
+of the roles has a single pod
 (pkg/controller/jobframework/tas_validation.go, ValidatePodSetGroupingTopology)."""
 
 

@@ -296,8 +296,8 @@ def _in_dependency_order(env: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return variables sorted so that each one follows the variables that it refers to.
 
     Kubernetes expands `$(NAME)` only if NAME is defined earlier in the list. The job file has a
-    mapping instead, and tools such as kustomize sort its keys. Variables that are in order, or refer
-    to each other in a cycle, are returned unchanged.
+    mapping instead, and tools such as kustomize sort its keys. Variables that are in order, or
+    refer to each other in a cycle, are returned unchanged.
     """
     positions = {variable["name"]: position for position, variable in enumerate(env)}
     references = {
@@ -337,7 +337,7 @@ def container_ports(role: Role) -> list[dict[str, Any]]:
 
 
 def with_host_ports(role: Role, template: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a user's template with the replica's node ports in place of the ports of its peers.
+    """Return a user's template with the replica's node ports in place of the ports for peers.
 
     With host networking, each replica listens on a different port of its node.
     """

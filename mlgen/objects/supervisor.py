@@ -131,7 +131,7 @@ DEFAULTS: dict[str, Any] = {
     "startSeconds": 60,
     "backoffResetSeconds": 3600,
 }
-"""The defaults of fields in `mlgen/runtime/plan.py` whose default is not 0 or empty."""
+"""The defaults of fields in `mlgen/runtime/plan.py` for which 0 is not the default."""
 
 
 def _workload(topology: Topology, role: Role) -> Object:
@@ -174,7 +174,7 @@ def _others(job: TrainingJob, objects: Sequence[Object]) -> list[tuple[str, str]
         for item in objects
         if item["kind"] in OTHERS and item["metadata"]["labels"][COMPONENT] != services.BOARD
     ]
-    # Its own ConfigMap is deleted with its Job. Until then, a replacement pod may need the program.
+    # Only a TTL deletes its own ConfigMap, with its Job. Until then, a replacement pod may need it.
     return others if policy.clean_pod_policy == "All" else [*others, ("ConfigMap", own_name(job))]
 
 

@@ -75,7 +75,7 @@ def _job(topology: Topology, role: Role) -> dict[str, Any]:
         max_failed_indexes=failed,
         backoff_limit=together,
         deadline=role.spec.active_deadline_seconds or job.run_policy.active_deadline_seconds,
-        # The supervisor deletes it when its own Job's TTL applies.
+        # With a supervisor, it is deleted together with the supervisor's Job.
         ttl=None if topology.supervised else job.run_policy.ttl_seconds_after_finished,
         succeeded_indexes=success.indexes if success else None,
         succeeded_count=success.count if success else None,
@@ -188,7 +188,7 @@ def _form(role: Role) -> tuple[Any, ...]:
 
 
 def _is_plain(value: Any) -> bool:
-    """Return True if a value contains no references, so its variable's position is fixed."""
+    """Return True if a value refers only to the index, so its variable's position is fixed."""
     return isinstance(value, str) and "$(" not in value.replace(INDEX, "")
 
 

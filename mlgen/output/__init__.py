@@ -1,1 +1,1 @@
-"""Objects → YAML, JSON, the files of a folder, a summary."""
+"""Objects → YAML, JSON, the files of a folder, or a summary."""

@@ -1,4 +1,4 @@
-"""Texts for people: rows as columns, as kubectl prints them; names, numbers and durations."""
+"""Texts for people: columns as in kubectl, lists of names, numbers and durations."""
 
 from collections.abc import Iterable, Sequence
 
@@ -6,13 +6,13 @@ from mlgen.output.terminal import safe
 from mlgen.problems import listed
 
 GAP = "   "
-"""Between two columns, as in the output of `kubectl get`."""
+"""The spaces between two columns, as in `kubectl get`."""
 
 
 def columns(rows: Sequence[Sequence[str]], indent: str = "") -> list[str]:
-    """Return one line per row; each column is as wide as its longest text.
+    """Return one line per row, with columns that are as wide as their longest texts.
 
-    No text breaks the table: see `terminal.safe`.
+    Characters that would break the table are escaped; see `terminal.safe`.
     """
     rows = [[safe(text) for text in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -25,12 +25,12 @@ def columns(rows: Sequence[Sequence[str]], indent: str = "") -> list[str]:
 
 
 def named(names: Iterable[str]) -> str:
-    """Return names as in a sentence: `a`, `a and b`, `a, b and c`; "" for none."""
+    """Return names as in a sentence: `a`, `a and b`, `a, b and c`; "" if there are none."""
     return listed([*names], "and")
 
 
 def some(names: Sequence[str], most: int) -> str:
-    """Return names with commas between them; of more than `most`, the last is how many are left."""
+    """Return names separated by commas. If there are more than `most`, it ends in `and N more`."""
     if len(names) <= most:
         return ", ".join(names)
     return ", ".join([*names[: most - 1], f"and {len(names) - most + 1} more"])
@@ -42,7 +42,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def duration(seconds: int) -> str:
-    """Return a time as kubectl prints ages: `45s`, `10m`, `7d`, `1d12h`."""
+    """Return a duration in kubectl's format for ages: `45s`, `10m`, `7d`, `1d12h`."""
     parts, rest = [], seconds
     for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
         count, rest = divmod(rest, size)

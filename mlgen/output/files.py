@@ -13,19 +13,19 @@ from pathlib import Path
 from mlgen.documents.files import SUFFIXES
 
 DRAFT = ".mlgen-draft-"
-"""The start of the name of a file that is being written, in the folder of the file that it will be.
+"""The start of a draft's file name. A draft is in the folder of the file that it becomes.
 
-A program that is ended by a signal removes it. After `kill -9`, the next one does."""
+A process that is ended by a signal removes its draft. After `kill -9`, the next process does."""
 
 STALE = 3600
-"""The age in seconds of a draft that nobody writes any more; it takes a moment."""
+"""The age in seconds at which a draft is abandoned. Writing a file takes much less time."""
 
 
 def conflict(outputs: Iterable[Path], inputs: Collection[str]) -> str:
-    """Return why one of the files must not be written: it is or would become an input; or "".
+    """Return an error if an output file is an input, or would be read as one next time; else "".
 
     Args:
-        outputs: the files; they need not exist.
+        outputs: the output files, which need not exist.
         inputs: files and folders as on the command line.
     """
     paths = [Path(name) for name in inputs if name != "-"]
@@ -49,7 +49,7 @@ def conflict(outputs: Iterable[Path], inputs: Collection[str]) -> str:
 
 
 def _of_standard_input() -> set[Path | tuple[int, int]]:
-    """Return what identifies the file that standard input is redirected from, if it is one."""
+    """Return the identity of the file that stdin is redirected from; empty if there is none."""
     with suppress(AttributeError, OSError, ValueError):
         status = os.fstat(sys.stdin.fileno())
         return {(status.st_dev, status.st_ino)}
@@ -57,7 +57,7 @@ def _of_standard_input() -> set[Path | tuple[int, int]]:
 
 
 def _identities(path: Path) -> Iterator[Path | tuple[int, int]]:
-    """Return the path without symbolic links, and if the file exists, what its hard links share."""
+    """Yield the path without symbolic links and, if the file exists, its device and inode."""
     yield path.resolve()
     if path.exists():
         status = path.stat()
@@ -67,13 +67,13 @@ def _identities(path: Path) -> Iterator[Path | tuple[int, int]]:
 def write(name: str, texts: Iterable[str], mode: int | None = None) -> None:
     """Write texts to a file atomically, and keep its mode if it exists.
 
-    A link is replaced by the file, and what it leads to stays as it is. What is no file, such as
-    /dev/stdout, is written in place, but not a pipe that somebody else has put there.
+    A symbolic link is replaced by the file. Its target does not change. A path that is not a
+    regular file, such as /dev/stdout, is written in place, unless it is another user's pipe.
 
     Args:
-        name: of the file.
+        name: the name of the file.
         texts: its content, in several parts.
-        mode: of the file; by default, that of a file that is there, or that of the umask.
+        mode: the file's mode; by default, the mode of the existing file, or from the umask.
 
     Raises:
         OSError: the file cannot be written; its content has not changed.
@@ -98,7 +98,7 @@ def write(name: str, texts: Iterable[str], mode: int | None = None) -> None:
 
 
 def remove_drafts(folder: Path) -> None:
-    """Remove what processes that were killed have left in a folder."""
+    """Remove the drafts of killed processes from a folder."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.startswith(DRAFT):
@@ -108,19 +108,19 @@ def remove_drafts(folder: Path) -> None:
 
 
 def _is_pipe_of_another(path: Path) -> bool:
-    """Return whether a pipe in a folder is another user's; one of a shell is in /dev or /proc."""
+    """Return True for another user's pipe in a folder. A shell's pipe is in /dev or /proc."""
     status = path.stat()
     in_system = os.path.realpath(path.parent).startswith(("/dev", "/proc"))
     return stat.S_ISFIFO(status.st_mode) and not in_system and not _is_own(status)
 
 
 def _is_own(status: os.stat_result) -> bool:
-    """Return whether a file is this user's; Windows has no such numbers."""
+    """Return True if a file belongs to this user; always True on Windows."""
     return os.name != "posix" or status.st_uid == os.geteuid()
 
 
 def _mode(path: Path) -> int:
-    """Return the mode of a file that is to be written: that of a file of one's own stays."""
+    """Return the mode for a file: the user's existing file keeps its mode, else from the umask."""
     with suppress(OSError):
         status = path.lstat()
         if stat.S_ISREG(status.st_mode) and _is_own(status):
@@ -129,7 +129,7 @@ def _mode(path: Path) -> int:
 
 
 def _umask() -> int:
-    """Return the umask of this process, which can only be read by setting it."""
+    """Return the umask of this process. It can only be read by setting it."""
     mask = os.umask(0)
     os.umask(mask)
     return mask

@@ -1,7 +1,7 @@
 """Rendered objects → the files of a folder, for example in Git, one file per object.
 
 Every file that mlgen writes starts with `MARKER`. So no record of earlier renders is needed, and
-all other files in the folder are left alone.
+mlgen does not change other files in the folder.
 """
 
 import difflib
@@ -22,15 +22,16 @@ from mlgen.problems import MlgenError, Place, Problem
 from mlgen.result import Foreign, Rendered
 
 MARKER = "# Made by mlgen render"
-"""The start of every file that any version of mlgen writes to a folder."""
+"""The start of every file that mlgen, in any version, writes to a folder."""
 
 HEAD = f"{MARKER}. Do not edit: edit the job and render it again.\n"
 
 NAME_MAX = 245
-"""Bytes of a file name: 255 on most file systems, minus what editors and `patch` add to one."""
+"""The maximum size of a file name in bytes: 255 on most file systems, minus suffixes that editors
+and `patch` add."""
 
 SECRET = re.compile(r"""kind["']?\s*:\s*["']?Secret(?:List)?\b""")
-"""What the text of a Secret contains."""
+"""A pattern that matches in the text of every Secret."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Changes:
     """The writes and deletions that bring a folder up to date.
 
     Attributes:
-        old: the present text of each file to rewrite or remove, by file name.
+        old: the current text of each file to rewrite or remove, by file name.
         new: the new text of each file to write, by file name.
     """
 
@@ -52,7 +53,7 @@ class Changes:
 
 
 def pieces(part: Rendered | Foreign) -> Iterator[Piece | Problem]:
-    """Yield the file of each object, or why it has none, apart from a name that is not unique."""
+    """Yield the file of each object, or an error if its name is missing or too long."""
     for item in part.objects:
         name = file_name(item)
         if name is None or len(name) > NAME_MAX:
@@ -63,7 +64,7 @@ def pieces(part: Rendered | Foreign) -> Iterator[Piece | Problem]:
 
 
 def _piece(part: Rendered | Foreign, item: Object) -> Piece:
-    """Return the text of an object; that of the deciding Job starts with the job's summary."""
+    """Return the text of an object. The deciding Job's text starts with the job's summary."""
     if isinstance(part, Foreign):
         return Piece(verbatim(part.document.text, part.document.data))
     if item["metadata"]["labels"].get(DECIDES) == "true":
@@ -101,7 +102,7 @@ def _escaped(text: str) -> str:
 
 
 def _problem(item: Object, name: str | None) -> Problem:
-    """Return why an object cannot have a file: it has no name, or a name that is too long."""
+    """Return the error of an object without a name, or with a name that is too long."""
     kind = item["kind"]
     if name is None:
         message = f"this {kind} needs a metadata.name, because its file is named after it"
@@ -112,7 +113,7 @@ def _problem(item: Object, name: str | None) -> Problem:
 
 
 def clash(name: str) -> Problem:
-    """Return the problem of an object whose file has the name of another one's."""
+    """Return the error of two objects with the same file name."""
     message = f"two objects would be written to {name}"
     return Problem(NAME, message, "name-collision", "rename one of them")
 
@@ -121,12 +122,12 @@ def changes(folder: Path, rendered: Mapping[str, str]) -> Changes:
     """Return how a folder differs from rendered files.
 
     Args:
-        folder: need not exist; only files that start with `MARKER`, or have the name of a rendered
-            file, are considered.
+        folder: the folder, which need not exist. Only files that start with `MARKER`, or have the
+            name of a rendered file, are considered.
         rendered: the text of each rendered file, by file name.
 
     Raises:
-        MlgenError: for all existing files that mlgen did not write but would overwrite.
+        MlgenError: existing files that mlgen did not write would be overwritten; lists all of them.
         OSError: the folder, or a file in it, cannot be read.
     """
     old: dict[str, str] = {}
@@ -148,10 +149,10 @@ def changes(folder: Path, rendered: Mapping[str, str]) -> Changes:
 
 
 class Texts(Mapping[str, str]):
-    """Texts by name, which need not be in memory.
+    """Texts by name, which are read when they are looked up.
 
     Args:
-        names: of the texts, in their order.
+        names: the names of the texts, in order.
         read: returns the text of a name.
     """
 
@@ -171,7 +172,7 @@ class Texts(Mapping[str, str]):
 
 
 def _content(file: Path) -> bytes | None:
-    """Return the content of a file that mlgen wrote, or None; other files are not read further."""
+    """Return the content of a file that mlgen wrote; None for other files."""
     if file.suffix != ".yaml" or file.is_symlink() or not file.is_file():
         return None
     with file.open("rb") as stream:
@@ -180,7 +181,7 @@ def _content(file: Path) -> bytes | None:
 
 
 def update(folder: Path, change: Changes) -> None:
-    """Apply changes to a folder; all files are written, atomically, before any is removed.
+    """Apply changes to a folder. All files are written atomically before any is removed.
 
     Raises:
         OSError: a file cannot be written or removed.
@@ -195,9 +196,9 @@ def update(folder: Path, change: Changes) -> None:
 
 
 def diff(folder: Path, change: Changes) -> str:
-    """Return changes as a unified diff for `patch -p0`, or "" if there are none.
+    """Return changes as a unified diff for `patch -p0`; "" if there are none.
 
-    Of a Secret, only its name is shown.
+    The content of Secrets is not shown.
     """
     return "".join(line for name in change.names for line in _diff(folder, change, name))
 
@@ -216,10 +217,10 @@ def _diff(folder: Path, change: Changes, name: str) -> Iterator[str]:
 
 
 def _is_secret(name: str, texts: Iterable[str]) -> bool:
-    """Return whether a file is that of a Secret, or was, whatever its name is now."""
+    """Return True if a file contains a Secret, or did, independent of its name."""
     return "secret" in name.split("_")[-2:-1] or any(map(SECRET.search, texts))
 
 
 def _lines(text: str) -> list[str]:
-    """Return lines that end at newlines only; `str.splitlines` also splits at a form feed."""
+    """Return lines that end only at newlines. `str.splitlines` also splits at a form feed."""
     return list(io.StringIO(text, newline="\n"))

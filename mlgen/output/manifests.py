@@ -20,14 +20,14 @@ START = "---\n"
 
 @dataclass(frozen=True)
 class Piece:
-    """A stretch of the output.
+    """A part of the output.
 
-    What a job needs depends on the jobs after it, so the text of a job has a gap for it.
+    A job's prerequisites depend on the jobs after it, so the text of a job has a gap for them.
 
     Attributes:
-        before: the text up to the gap.
-        after: the text from the gap on; None if there is no gap.
-        name: of the file in a folder.
+        before: the text before the gap.
+        after: the text after the gap; None if there is no gap.
+        name: the name of the file in a folder.
     """
 
     before: str
@@ -35,14 +35,14 @@ class Piece:
     name: str = ""
 
     def filled(self, prerequisites: "Iterable[Prerequisite]") -> str:
-        """Return the text, with what the job needs in the gap."""
+        """Return the text, with the job's prerequisites in the gap."""
         if self.after is None:
             return self.before
         return self.before + commented("\n".join(needs(prerequisites))) + self.after
 
 
 def text(parts: Iterable[Rendered | Foreign], form: Format) -> str:
-    """Return the manifests; in YAML, each job starts with its summary as a comment."""
+    """Return the manifests as text. In YAML, each job starts with its summary as a comment."""
     texts = (
         piece.filled(part.prerequisites if isinstance(part, Rendered) else ())
         for part in parts
@@ -62,7 +62,7 @@ def pieces(part: Rendered | Foreign, form: Format) -> Iterator[Piece]:
 
 
 def headed(job: Rendered, objects: Iterable[Any]) -> Piece:
-    """Return objects of a job as YAML that starts with the summary of the job."""
+    """Return a job's objects as YAML that starts with the job's summary."""
     heading = summary(job)
     manifests = yaml_text([*objects], heading)
     gap = len(START) + len(commented(heading))
@@ -76,10 +76,7 @@ def _json(item: Any) -> Piece:
 
 
 def joined(texts: Iterable[str], form: Format) -> Iterator[str]:
-    """Yield the texts of all pieces, and what is around them.
-
-    In JSON, that is a List, as `kubectl get -o json` prints it.
-    """
+    """Yield the texts of all pieces; in JSON, as items of a List, as in `kubectl get -o json`."""
     if form == "yaml":
         yield from texts
         return

@@ -1,4 +1,4 @@
-"""A rendering → the commands that a person at a terminal runs next."""
+"""A rendering → the next commands for a user at a terminal."""
 
 import shlex
 from collections.abc import Iterable, Sequence
@@ -7,7 +7,7 @@ from mlgen.problems import Problem
 
 
 def file_argument(name: str) -> str:
-    """Return the name of a file as an argument, which no program takes for an option."""
+    """Return the name of a file as an argument that no program reads as an option."""
     return f"./{name}" if name.startswith("-") and name != "-" else name
 
 
@@ -18,14 +18,14 @@ def next_steps(
     output: str | None,
     warnings: Iterable[Problem] = (),
 ) -> str:
-    """Return the commands that apply and watch what was rendered; "" if there are none.
+    """Return the commands that apply and watch the rendered jobs; "" if there are none.
 
     Args:
         jobs: the number of rendered jobs.
-        files: those that were rendered; standard input cannot be read again.
-        options: the words of the command line without which the jobs have other names.
+        files: the rendered files. `-` (stdin) cannot be read again.
+        options: the words of the command line that affect the names of jobs.
         output: the file or folder to apply by hand; None if there is none.
-        warnings: of the rendering.
+        warnings: the warnings of the rendering.
     """
     if not jobs:
         return ""

@@ -1,8 +1,8 @@
-"""A value → its YAML, which Kubernetes and every other reader of YAML read alike.
+"""A value → YAML that Kubernetes and all other YAML readers read as the same value.
 
-Kubernetes reads with sigs.k8s.io/yaml, which takes more words for numbers and booleans (`1e-5`,
-`08`, `y`) than other writers quote. So a string is unquoted only if every reader takes it for a
-string. A value that occurs several times is written once.
+Kubernetes uses sigs.k8s.io/yaml, which reads more words as numbers and booleans (`1e-5`, `08`, `y`)
+than other writers quote. So a string is unquoted only if every reader reads it as a string. The
+text of a value that occurs several times is reused.
 """
 
 import math
@@ -23,35 +23,36 @@ LINE, LEAVES = 88, 4
 is a list of mappings, or a mapping of more than `LEAVES` values."""
 
 GAP = "\0"
-"""Not in any text, because it is escaped."""
+"""A placeholder. Texts never contain it, because it is escaped."""
 
 MODES = frozenset(["defaultMode", "mode"])
-"""Fields with the permissions of files, which are written in octal, as Kubernetes reads them."""
+"""Fields with file permissions, which are written in octal."""
 
 KEY_MAX = 128
-"""A longer key, in bytes, is written as `? key`, as libyaml does."""
+"""The size in bytes above which a key is written as `? key`, as in libyaml."""
 
 BREAKS = "\n\r\x85\u2028\u2029"
-"""What YAML 1.1 takes for the end of a line."""
+"""The line breaks of YAML 1.1."""
 
 ESCAPED = (
     r'["\\]|[^ -~\xa0-\u061b\u061d-\u200a\u2010-\u2027\u202f-\u205f\u206a-\ud7ff'
     r"\ue000-\ufefe\uff00-\ufffd]"
 )
-"""The characters that are escaped in double quotes; a pattern.
+"""A pattern of the characters that are escaped in double quotes.
 
-Those that libyaml escapes, and those that hide or reorder text, so that a reviewer sees the value.
+These are the characters that libyaml escapes, and characters that hide or reorder text, so that a
+reviewer sees the value.
 """
 
 ESCAPES = dict(zip('\0\a\b\t\n\v\f\r\x1b"\\\x85\u2028\u2029', '0abtnvfre"\\NLP', strict=True))
-"""The characters that have a short escape in double quotes, and its letter."""
+"""The characters with a short escape in double quotes → the letter of the escape."""
 
 
 def style(text: str) -> str | None:
     r"""Return the YAML style of a string: None for unquoted, `'`, `"`, or `|` for a block."""
     if PLAIN.match(text) and text.lower() not in RESERVED:
         return None
-    # Characters beyond U+FFFF take two units of UTF-16; libyaml escapes them.
+    # Characters beyond U+FFFF take two units of UTF-16, and libyaml escapes them.
     units = len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
     if units > len(text) or not text.replace("\n", "").isprintable():
         return '"'
@@ -65,9 +66,9 @@ class Inline(NamedTuple):
     """A value on one line.
 
     Attributes:
-        text: as YAML; "" for a string that is written as a block of lines.
-        flow: within a list or mapping on the same line, where a colon needs quotes.
-        width: its characters before any are escaped; a block of lines fits on no line.
+        text: the value as YAML; "" for a string that is written as a block of lines.
+        flow: its text within a list or mapping on the same line, where a colon needs quotes.
+        width: its length before characters are escaped. A block of lines is too wide for any line.
         leaves: the number of its scalars, without the keys of mappings.
     """
 
@@ -78,26 +79,25 @@ class Inline(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """Stands for a value that is put into the text later, where `GAP` is.
+    """A value that is inserted into the text later, in place of `GAP`.
 
-    After `GAP`, an `f` is written if the text is to be that for a list or mapping on one line, else
-    a `t`.
+    After `GAP`, an `f` means that `Inline.flow` is inserted, and a `t` means `Inline.text`.
     """
 
     value: Any
 
 
 class Writer:
-    """Writes values, and remembers what it wrote for the next time.
+    """Writes values as YAML, and caches their texts.
 
-    A list or mapping is recognized by its identity, so none may change meanwhile.
+    The cache identifies a list or mapping by its identity, so do not modify them in between.
 
     Attributes:
-        strings: each string so far.
+        strings: the text of each string so far.
         starts: each key so far with its colon; "" if the key is too long for `key: value`.
         collections: each list and mapping so far, by identity; None if it takes several lines.
-        blocks: those of several lines, by identity and margin. A text is kept from the second time
-            on, because most occur once.
+        blocks: the texts of several lines, by identity and margin. A text is kept when it occurs
+            for the second time, because most occur once.
     """
 
     def __init__(self) -> None:
@@ -107,15 +107,15 @@ class Writer:
         self.blocks: dict[tuple[int, str], str | None] = {}
 
     def document(self, value: Any) -> str:
-        """Return a whole document: on several lines, unless it is a scalar or empty."""
+        """Return a document as YAML: on several lines, unless it is a scalar or empty."""
         several = value and type(value) in (dict, list)
         return self._block(value, "") if several else self._node(value, "")
 
     def _node(self, value: Any, margin: str) -> str:
-        """Return a value.
+        """Return a value as YAML.
 
         Args:
-            value: any.
+            value: the value.
             margin: the spaces before each of its lines, except the first.
         """
         inline = self.inline(value)
@@ -152,7 +152,7 @@ class Writer:
                 yield f"{start}\n{below}{self._block(value, below)}"
 
     def _start(self, key: Any) -> str:
-        """Return a key with its colon, "" if it is too long."""
+        """Return a key with its colon; "" if it is too long."""
         start = self.starts.get(key)
         if start is None:
             inline = self.inline(key)
@@ -164,7 +164,7 @@ class Writer:
         return start
 
     def inline(self, value: Any) -> Inline | None:
-        """Return a value on one line; None for a list or mapping that takes several."""
+        """Return a value on one line; None for a list or mapping that takes several lines."""
         kind = type(value)
         if kind is str:
             inline = self.strings.get(value)
@@ -230,7 +230,7 @@ def _string(text: str) -> Inline:
 
 
 def _literal(text: str, margin: str) -> str:
-    """Return a string of several lines as a block; empty lines have no margin."""
+    """Return a string of several lines as a block without a margin on empty lines."""
     end = "" if text.endswith("\n") else "-"
     lines = text.removesuffix("\n").replace("\n", f"\n{margin}")
     return f"|{end}\n{margin}{lines}".replace(f"{margin}\n", "\n")
@@ -253,7 +253,7 @@ def _constant(value: Any) -> str:
     if not math.isfinite(value):
         return ".nan" if math.isnan(value) else ".inf" if value > 0 else "-.inf"
     text = repr(value)
-    # YAML 1.1 takes `1e-07` for a string.
+    # YAML 1.1 reads `1e-07` as a string.
     return text.replace("e", ".0e", 1) if "." not in text else text
 
 

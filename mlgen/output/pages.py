@@ -1,6 +1,6 @@
-"""A template in `templates/`, and values → a text for people: a page, a picture, a manual.
+"""A template in `templates/` and values → a text for people: a page, a picture, a manual.
 
-A template has the words and their order; what it says is decided before.
+A template contains only the words and their order. The caller computes all values.
 """
 
 from functools import cache
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 def page(template: str, /, **values: Any) -> str:
-    """Return the text of `templates/<template>` with these values, and functions for its lines."""
+    """Return the text of `templates/<template>` with these values."""
     return _environment().get_template(template).render(values)
 
 
 @cache
 def _environment() -> "Environment":
-    """Return the Jinja environment of the templates; a plain render does not import Jinja."""
+    """Return the Jinja environment of the templates. A plain render does not import Jinja."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(

@@ -1,9 +1,9 @@
 """Problems → text with their source lines, JSON, annotations of GitHub, or SARIF 2.1.0.
 
-SARIF is what code scanning tools read:
-https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/sarif-v2.1.0-os.html. The properties that GitHub
-needs are in "SARIF support for code scanning" of its documentation. Numbers in docstrings are those
-of sections of the standard.
+Code scanning tools read SARIF:
+https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/sarif-v2.1.0-os.html. "SARIF support for code
+scanning" in GitHub's documentation lists the properties that GitHub needs. Numbers in docstrings
+refer to sections of the standard.
 """
 
 import json
@@ -24,35 +24,35 @@ from mlgen.problems import Place, Problem, dotted
 RESET, BOLD, RED, YELLOW, CYAN = "\x1b[0m", "\x1b[1m", "\x1b[1;31m", "\x1b[1;33m", "\x1b[36m"
 
 MAX_KINDS = 6
-"""The number of kinds of other objects that are named."""
+"""The maximum number of kinds of other objects that a count lists."""
 
 
 @dataclass(frozen=True)
 class Style:
-    """How problems look.
+    """The format of problems in a terminal.
 
     Attributes:
-        source: with their source lines, over several lines.
-        color: with the escape sequences of a terminal.
+        source: True to print each problem with its source line, on several lines.
+        color: True to print the escape sequences of a terminal.
     """
 
     source: bool = False
     color: bool = False
 
     def paint(self, color: str, text: str) -> str:
-        """Return a text in a color, if there are colors."""
+        """Return a text in a color, if colors are enabled."""
         return f"{color}{text}{RESET}" if self.color else text
 
 
 @dataclass(frozen=True)
 class Count:
-    """The numbers of what a command has read and reported.
+    """A command's numbers of files, jobs, other objects and problems.
 
     Attributes:
-        files: the number of files, standard input included.
-        jobs: the number of jobs; None if it is not known.
+        files: the number of files, including stdin.
+        jobs: the number of jobs; None if unknown.
         others: the kind of each other object.
-        problems: everything that was reported.
+        problems: all reported problems.
     """
 
     files: int
@@ -62,7 +62,7 @@ class Count:
 
     @property
     def is_worth_a_line(self) -> bool:
-        """True if there is more to say than that one file is valid."""
+        """True unless the only result is that one file is valid."""
         jobs_of_several = self.files > 1 and self.jobs is not None
         return jobs_of_several or bool(self.others) or bool(self.problems)
 
@@ -97,9 +97,9 @@ def text(problems: Iterable[Problem], sources: Sequence[Text], style: Style) -> 
     """Return problems as lines of text.
 
     Args:
-        problems: in the order of reporting.
-        sources: the texts that the problems are in, or their lines, each as a text of its own.
-        style: one line for each problem, or several with its source line.
+        problems: the problems in the order of reporting.
+        sources: the texts that contain the problems, or single lines of them.
+        style: the format.
     """
     if not style.source:
         return "".join(safe(str(problem)) + "\n" for problem in problems)
@@ -113,7 +113,7 @@ def text(problems: Iterable[Problem], sources: Sequence[Text], style: Style) -> 
 
 
 def _with_source(problem: Problem, source: Text | None, style: Style) -> str:
-    """Return a problem with its source line, in which the value is marked, and its hint."""
+    """Return a problem with its hint and its source line, in which the value is marked."""
     color, severity = (YELLOW, "warning") if problem.warning else (RED, "error")
     where = style.paint(BOLD, f"{safe(str(problem.place))}:") + " " if problem.place else ""
     path = f"{safe(dotted(problem.path))}: " if problem.path else ""
@@ -160,8 +160,8 @@ def _fields(problem: Problem) -> dict[str, Any]:
 def github(problems: Iterable[Problem]) -> str:
     """Return problems as workflow commands, which GitHub shows as annotations of the files.
 
-    https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands; values are
-    escaped as by actions/toolkit (packages/core/src/command.ts).
+    https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands
+    The escapes match actions/toolkit (packages/core/src/command.ts).
     """
     return "".join(map(_command, problems))
 
@@ -188,10 +188,10 @@ def _property(value: str) -> str:
 
 
 MAX_WIDTH = 100
-"""The characters of a longer line that are shown, around the value."""
+"""The number of characters of a longer line that are shown, around the value."""
 
 BEFORE = 30
-"""The characters of a longer line that are shown before the value."""
+"""The number of characters of a longer line that are shown before the value."""
 
 LINE_BREAK = re.compile(r"\r\n|\n|\r")
 
@@ -202,9 +202,9 @@ BRACKETS = {"{": "}", "[": "]"}
 
 
 def excerpt(place: Place, source: Text) -> tuple[str, str]:
-    """Return the line of a place in a text, and spaces and carets that mark the value in it.
+    """Return the line of a place in a text, and spaces and carets that mark the value.
 
-    Both are "" if the text has no such line.
+    Both are "" if the text does not contain the line.
     """
     rows, number = _rows(source.text), place.line - source.line - 1
     if not 0 <= number < len(rows) or not rows[number].strip():
@@ -214,12 +214,12 @@ def excerpt(place: Place, source: Text) -> tuple[str, str]:
 
 @lru_cache(maxsize=1)
 def _rows(text: str) -> list[str]:
-    """Return the lines of a text; most problems in a row are in one text."""
+    """Return the lines of a text. Cached, because consecutive problems are mostly in one text."""
     return LINE_BREAK.split(text)
 
 
 def _marked(row: str, start: int) -> tuple[str, str]:
-    """Return a line, shortened if it is long, and what marks the value at an index of it."""
+    """Return a line, shortened if it is long, and carets that mark the value at an index."""
     start = min(start, len(row))
     length = width(row, start)
     if len(row) > MAX_WIDTH:
@@ -233,7 +233,7 @@ def _marked(row: str, start: int) -> tuple[str, str]:
 
 
 def width(row: str, start: int) -> int:
-    """Return the number of characters of the key or value that starts at an index of a line."""
+    """Return the length of the key or value that starts at an index of a line."""
     rest = row[start:]
     quoted = QUOTED.match(rest)
     if quoted:
@@ -264,13 +264,13 @@ def _flow(text: str) -> int:
 
 
 def _is_in_flow(before: str) -> bool:
-    """Return whether a bracket is open before a value; one in a plain scalar does not count."""
+    """Return True if a bracket is open before a value. Brackets in plain scalars do not count."""
     text = QUOTED.sub("", before)
     return len(re.findall(r"(?:^|(?<=[\s\[{,]))[\[{]", text)) > len(re.findall(r"[\]}]", text))
 
 
 def _columns(text: str) -> int:
-    """Return the number of columns of a terminal that a text takes."""
+    """Return the width of a text in columns of a terminal."""
     return sum(
         0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
         for c in text
@@ -280,18 +280,18 @@ def _columns(text: str) -> int:
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 Explain = Callable[[str], tuple[str, str]]
-"""Returns what a problem code means, and what to do."""
+"""Returns the meaning of a problem code, and its fix."""
 
 
 def sarif(problems: Sequence[Problem], explain: Explain, files: Sequence[str], version: str) -> str:
-    """Return problems as a log with one run.
+    """Return problems as a SARIF log with one run.
 
     Args:
-        problems: in the order of reporting.
+        problems: the problems in the order of reporting.
         explain: describes a code.
-        files: those that were read. A problem with a value of the command line gets the first one
-            as its location, because GitHub refuses a result without any.
-        version: of mlgen.
+        files: the files that were read. A problem with a value of the command line gets the first
+            file as its location, because GitHub rejects a result without a location.
+        version: mlgen's version.
     """
     codes = sorted({problem.code for problem in problems})
     driver = {
@@ -333,7 +333,7 @@ def _result(problem: Problem, index: int, files: Sequence[str]) -> dict[str, Any
 
 
 def _locations(problem: Problem, files: Sequence[str]) -> Iterable[dict[str, Any]]:
-    """Return the place of a problem, if there is any."""
+    """Yield the location of a problem, if there is one."""
     place = problem.place
     if place and place.line:
         file, region = place.file, {"startLine": place.line, "startColumn": place.column}
@@ -349,5 +349,5 @@ def _locations(problem: Problem, files: Sequence[str]) -> Iterable[dict[str, Any
 
 
 def _uri(file: str) -> str:
-    """Return the URI of a file (3.4.3); relative unless the file is named from the root."""
+    """Return the URI of a file (3.4.3); relative unless its path is absolute."""
     return Path(file).as_uri() if Path(file).is_absolute() else quote(PurePath(file).as_posix())

@@ -2,7 +2,7 @@
 
 Items that are not replaced keep the spelling of their values, because YAML readers differ:
 `defaultMode: 0644` is 420 to Kubernetes, and 644 in YAML 1.2. They keep their whole text if the
-list is written as kustomize and kpt do it, or as JSON. Any other list is written anew.
+list has the style of kustomize and kpt, or is JSON. Any other list is written again.
 """
 
 import json
@@ -18,10 +18,10 @@ from mlgen.output.yaml import yaml_text
 Replacements = Mapping[int, Sequence[Object]]
 
 NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
-"""Characters that JSON can have in a string, and YAML cannot, or takes for the end of a line."""
+"""Characters that are valid in a JSON string, but invalid or a line break in YAML."""
 
 WIDTH = 1 << 30
-"""Lines are not folded."""
+"""A line width that prevents line folding."""
 
 
 def resource_list_text(
@@ -33,9 +33,9 @@ def resource_list_text(
 
     Args:
         source: the list as read.
-        replacements: the objects that replace an item, by its index; the index after the last item
+        replacements: the objects that replace an item, by its index. The index after the last item
             appends objects.
-        results: the content of the field `results`; the field is omitted if there are none.
+        results: the content of the field `results`; the field is omitted if it is empty.
     """
     had_results = any(field.owner == RESULTS for field in source.fields)
     if not (replacements or results or had_results):
@@ -50,7 +50,7 @@ def resource_list_text(
 def _edited(
     text: str, lines: Lines, replacements: Replacements, results: Sequence[Object]
 ) -> Iterator[str]:
-    """Yield the stretches of a list in which whole lines are replaced."""
+    """Yield the parts of a list in which whole lines are replaced."""
     edits = [(start, end, "") for start, end in lines.results]
     for number, objects in replacements.items():
         start, end = (*lines.items, lines.items[-1])[number : number + 2]
@@ -72,7 +72,7 @@ def _block(value: Any, column: int) -> str:
 
 
 def _flow(source: ResourceList, replacements: Replacements, results: Sequence[Object]) -> str:
-    """Return a list in flow style; new values are JSON, and what stays is as it was written."""
+    """Return a list in flow style. New values are JSON, and other values keep their text."""
     items = [[source.text[item.start : item.end]] for item in source.items] + [[]]
     for number, objects in replacements.items():
         items[number] = list(map(_json_text, objects))
@@ -95,7 +95,7 @@ def _json_text(value: Any) -> str:
 
 
 def _anew(source: ResourceList, replacements: Replacements, results: Sequence[Object]) -> str:
-    """Return a list that is written anew, value by value, without its comments."""
+    """Return a list that is written again, value by value, without its comments."""
     import yaml
 
     dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
@@ -126,21 +126,21 @@ def _events(
 
 
 def _events_of(values: Sequence[Any]) -> Iterator[Any]:
-    """Yield the events of values, one after the other."""
+    """Yield the YAML events of values in sequence."""
     return (step.event for value in values for step in walk(yaml_text([value]), 0))
 
 
 def _as_block(event: Any) -> Any:
-    """Return an event in a style in which every value can be written without a change.
+    """Return an event in a style that can write every value unchanged.
 
-    Within brackets, a value such as `1:30` would have to be quoted, which makes it a string.
+    In flow style, a value such as `1:30` would need quotes, which make it a string.
     """
     if hasattr(event, "flow_style"):
         event.flow_style = False
     if not hasattr(event, "style"):
         return event
     if event.style in (None, ""):
-        # What cannot be written without quotes, in any style, is a string.
+        # A value that needs quotes in any style is a string.
         event.implicit = (event.implicit[0], event.implicit[0] or event.implicit[1])
         event.value = event.value or ("" if event.tag else "null")
     elif event.style != "|" or event.value[:1] in ("", " ", "\n"):

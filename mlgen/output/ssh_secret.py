@@ -18,7 +18,7 @@ def secret(name: str, namespace: str | None) -> str:
 
     Raises:
         ValueError: Kubernetes does not accept the name.
-        RuntimeError: ssh-keygen is not installed, or failed; the message says what to do.
+        RuntimeError: ssh-keygen is not installed, or failed; the message contains the fix.
     """
     if not is_subdomain(name):
         message = f'"{name}" is not a valid name; use lower-case letters, digits, dashes and dots'

@@ -1,4 +1,4 @@
-"""A rendered job → a summary in a few lines, for reviewers."""
+"""A rendered job → a short summary for reviewers."""
 
 from collections.abc import Iterable, Iterator
 
@@ -27,7 +27,7 @@ OUTCOMES = {
 NO_BREAK = "\N{NO-BREAK SPACE}"
 
 STORED = ("ephemeral-storage", "hugepages-")
-"""Resources that the first line of a summary leaves out."""
+"""Resources that the first line of a summary omits."""
 
 
 def heading(rendered: Rendered) -> str:
@@ -36,7 +36,7 @@ def heading(rendered: Rendered) -> str:
 
 
 def needs(prerequisites: Iterable[Prerequisite]) -> list[str]:
-    """Return the last lines of a heading: the prerequisites. The list is empty if there are none."""
+    """Return the last lines of a heading, which list the prerequisites; [] if there are none."""
     items = [str(item) for item in prerequisites]
     if not items:
         return []
@@ -48,7 +48,7 @@ def needs(prerequisites: Iterable[Prerequisite]) -> list[str]:
 
 
 def _wrapped(text: str) -> list[str]:
-    """Return the lines of a paragraph of a heading; importing `textwrap` would take longer."""
+    """Return a paragraph of a heading as lines. Importing `textwrap` would take longer."""
     lines = [" "]
     for word in text.split(" "):
         longer = f"{lines[-1]} {word}"

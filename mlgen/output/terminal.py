@@ -1,4 +1,4 @@
-"""What a terminal shows: text that is safe for it, on streams which may be closed, or full."""
+"""Terminal output: text without unsafe characters, on streams that may be closed or full."""
 
 import errno
 import os
@@ -9,24 +9,24 @@ from contextlib import suppress
 UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
 )
-"""Control characters of terminals, and those that hide or reorder text (Unicode, UAX 9)."""
+"""Control characters of terminals, and characters that hide or reorder text (Unicode, UAX 9)."""
 
 SHORT = {"\t": " ", "\n": r"\n", "\r": r"\r"}
-"""What stands for the most frequent of them."""
+"""Replacements for the most frequent control characters."""
 
 
 def safe(text: str) -> str:
-    r"""Return a text on one line, with escapes such as `\x1b` for the characters not safe."""
+    r"""Return a text on one line, with escapes such as `\x1b` for unsafe characters."""
     return text if text.isprintable() else UNSAFE.sub(_visible, text)
 
 
 def safe_lines(text: str) -> str:
-    """Return the lines of a text, each of them safe."""
+    """Return a text in which each line is safe."""
     return "\n".join(map(safe, text.split("\n")))
 
 
 def safe_json(text: str) -> str:
-    r"""Return JSON with escapes such as `\u202e` within its strings; it stays the same value."""
+    r"""Return JSON with escapes such as `\u202e` in its strings; its value does not change."""
     return UNSAFE.sub(lambda found: found[0] if found[0] == "\n" else _unit(found[0]), text)
 
 
@@ -41,11 +41,11 @@ def _unit(character: str) -> str:
 
 
 INTERRUPTED = 128 + 2
-"""The exit status of a program that SIGINT ended, as a shell reports it."""
+"""The exit status that a shell reports for a program that SIGINT ended."""
 
 
 def say(text: str) -> int:
-    """Print lines on standard error; return the exit status of a command that does nothing more."""
+    """Print lines on stderr, and return the exit status: 0, or 1 if stderr cannot be written."""
     try:
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
@@ -55,9 +55,9 @@ def say(text: str) -> int:
 
 
 def failed(error: OSError) -> int:
-    """Say on standard error why standard output cannot be written; return the exit status.
+    """Report on stderr why stdout cannot be written, and return the exit status.
 
-    The reader of a pipe may close it at any time, which is not worth a line.
+    A pipe that its reader has closed is not reported, because this can happen at any time.
     """
     _discard_output()
     if error.errno == errno.EPIPE or sys.stderr is None:
@@ -67,13 +67,13 @@ def failed(error: OSError) -> int:
 
 
 def interrupted() -> int:
-    """End the line on which a terminal shows ^C; return the exit status."""
+    """End the line on which a terminal shows ^C, and return the exit status."""
     if sys.stderr is not None and sys.stderr.isatty():
         say("")
     return INTERRUPTED
 
 
 def _discard_output() -> None:
-    """Send what is still buffered for stdout nowhere; the interpreter would fail to write it."""
+    """Discard the buffer of stdout, which the interpreter would fail to write at exit."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

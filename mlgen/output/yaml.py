@@ -1,8 +1,8 @@
 """Objects → YAML documents, with the same bytes on every run.
 
-Replicas with Jobs of their own differ in names and indices. The text of such an object is that of
-an earlier one, with these values. What they share, see `mlgen.objects.workload`, is not even looked
-at.
+Replicas with their own Jobs differ in names and indices. The text of such an object is copied from
+an earlier one, with these values replaced. Parts that the objects share (see
+`mlgen.objects.workload`) are not compared.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ from mlgen.output.nodes import GAP, MODES, Gap, Inline, Writer
 from mlgen.output.terminal import safe
 
 MANY = 20
-"""Among so many objects, some may repeat others."""
+"""Above this number, objects are checked for repetitions."""
 
 
 def yaml_text(objects: Sequence[Any], comment: str = "") -> str:
@@ -41,7 +41,7 @@ def _repeats() -> Callable[[Any], str]:
 
 
 def commented(text: str) -> str:
-    """Return the lines of a text as those of a comment."""
+    """Return a text as lines of a comment."""
     lines = text.split("\n") if text else []
     return "".join(f"# {safe(line)}".rstrip() + "\n" for line in lines)
 
@@ -50,7 +50,7 @@ def verbatim(text: str, data: Mapping[str, Any]) -> str:
     """Return a document as written, with `---` before and a newline after it.
 
     Args:
-        text: its text; if "", as for an item of a List, it is written from its data.
+        text: its text; "" for an item of a List, which is written from its data.
         data: its content.
     """
     if not text:
@@ -61,19 +61,20 @@ def verbatim(text: str, data: Mapping[str, Any]) -> str:
 
 
 Change = tuple[int, Any, Any]
-"""The identity of a list or mapping of an earlier object, an index or key in it, and a value."""
+"""A list or mapping of an earlier object (its identity), an index or key in it, and a value."""
 
 
 class Repeats:
-    """Writes objects, and remembers the texts that others repeat.
+    """Writes objects, and reuses the texts of similar objects.
 
     Attributes:
         write: returns the text of an object.
         inline: returns a value on one line, if it fits there.
-        models: the last object of each kind that repeated no other.
-        patterns: the texts around the values that change, by model, places and widths: whether a
-            mapping fits on a line depends on these. They are made the second time. Each has the
-            object that it was made of, because `write` knows lists and mappings by identity.
+        models: the last object of each kind that was not similar to the one before it.
+        patterns: the texts around the values that differ, by model, positions and widths, because a
+            mapping may fit on a line or not. A pattern is created for the second similar object. It
+            keeps a reference to its object, because `write` identifies lists and mappings by
+            identity.
     """
 
     def __init__(self, write: Callable[[Any], str], inline: Callable[[Any], Inline | None]) -> None:
@@ -112,12 +113,12 @@ class Repeats:
 
 
 def _compare(model: Any, item: Any, changes: list[Change]) -> bool:
-    """Return whether two mappings or two lists differ only in strings and numbers.
+    """Return True if two mappings or two lists differ only in strings and numbers.
 
     Args:
         model: a mapping or list.
-        item: another.
-        changes: the values in which they differ are added.
+        item: another mapping or list.
+        changes: a list to which the differences are added.
     """
     if len(model) != len(item):
         return False
@@ -142,7 +143,7 @@ def _compare(model: Any, item: Any, changes: list[Change]) -> bool:
 
 
 def _gapped(model: Any, item: Any, places: set[tuple[int, Any]]) -> Any:
-    """Return a copy of an object with gaps in the places where it differs from its model."""
+    """Return a copy of an object with gaps where it differs from its model."""
     if model is item or type(model) not in (dict, list):
         return item
     copy = item.copy()

@@ -12,9 +12,9 @@ def text(jobs: Sequence[Rendered], replica: str | None = None, *, defaults: bool
     """Return the pages of jobs.
 
     Args:
-        jobs: that were rendered.
-        replica: show this replica of the only job, such as `worker-3`, instead.
-        defaults: show the whole job files instead.
+        jobs: the rendered jobs.
+        replica: show only this replica of the single job, such as `worker-3`.
+        defaults: show the job files with all defaults instead.
 
     Raises:
         ValueError: there is no such replica, or more than one job.

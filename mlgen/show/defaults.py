@@ -1,6 +1,6 @@
-"""A rendered job → the whole job file: every field with its value, and where it comes from.
+"""A rendered job → the job file with all defaults, each with a comment on its source.
 
-The text is a job file that renders to the same bytes.
+The result renders to the same manifests, byte for byte.
 """
 
 import copy
@@ -25,17 +25,18 @@ DEFAULT = "default"
 SHARED = "from spec"
 
 OPEN = ("runPolicy", "network", "scheduling", "helpers")
-"""Objects of `spec` whose defaults apply even if the job file does not have them."""
+"""Objects of `spec` whose defaults apply even if the job file omits them."""
 
 MERGED = ("env", "volumes")
-"""Fields of which a role has its own entries beside those for all roles."""
+"""Fields in which a role's entries are merged with the entries for all roles."""
 
 PATCH = "template"
-"""The template for all roles is merged into each pod before the role's own."""
+"""The field with a template. The template for all roles is merged into each pod before the role's
+own template."""
 
 
 def whole(rendered: Rendered) -> str:
-    """Return the job file of a job with all defaults; each has a comment."""
+    """Return the job file of a job with all defaults, each with a comment."""
     document = rendered.document
     data: Values = copy.deepcopy(document.data)
     sources: dict[ValuePath, str] = dict(_settings(document))
@@ -55,7 +56,7 @@ def whole(rendered: Rendered) -> str:
 def _noted(text: str, sources: Mapping[ValuePath, str]) -> str:
     """Return a YAML document with a comment on each value that has a source.
 
-    Of a mapping that is written on one line, the comment names the fields.
+    If a mapping is written on one line, the comment names the fields.
     """
     document = next(doc for doc in read_documents(Text("", text)) if isinstance(doc, Document))
     deepest_first = sorted(document.keys.items(), key=lambda item: -len(item[0]))
@@ -74,7 +75,7 @@ def _note(line: ValuePath, notes: list[tuple[ValuePath, str]]) -> str:
 
     Args:
         line: the path of the outermost value on the line.
-        notes: the path and the source of values on it.
+        notes: the path and the source of each value on the line.
     """
     fields: dict[str, list[str]] = {}
     for path, source in notes:
@@ -86,7 +87,7 @@ def _note(line: ValuePath, notes: list[tuple[ValuePath, str]]) -> str:
 
 
 def _settings(document: Document) -> Iterator[tuple[ValuePath, str]]:
-    """Yield the values that are not written in the file: those of --set and mlgen.toml."""
+    """Yield the path and source of each value from --set or mlgen.toml."""
     own = document.place(()).file
     for path, place in document.places.items():
         if place.file != own and document.place(path[:-1]).file == own:
@@ -94,7 +95,7 @@ def _settings(document: Document) -> Iterator[tuple[ValuePath, str]]:
 
 
 def _put(holder: Values, path: ValuePath, value: Any) -> None:
-    """Set a value at a path; the mappings on the way to it are created."""
+    """Set a value at a path, and create the mappings that contain it."""
     *steps, last = map(str, path)
     for step in steps:
         holder = holder.setdefault(step, {})
@@ -129,7 +130,7 @@ def _of_spec(rendered: Rendered, spec: Values) -> Iterator[tuple[ValuePath, Any,
 
 
 def _applies(rendered: Rendered, name: str, value: Any) -> bool:
-    """Return whether the default of an option applies beside the other options of the job."""
+    """Return True if an option's default is valid with the job's other options."""
     job = replace(rendered.topology.job, options={**rendered.job.options, name: value})
     try:
         frameworks.get(job.framework).topology(job)
@@ -141,7 +142,7 @@ def _applies(rendered: Rendered, name: str, value: Any) -> bool:
 def _of_object(
     path: ValuePath, of_schema: Mapping[str, Any], values: Mapping[str, Any]
 ) -> Iterator[tuple[ValuePath, Any, str]]:
-    """Yield each default of an object, and of those in it that the job file has."""
+    """Yield each default of an object, and of its inner objects that the job file contains."""
     for name, reference in of_schema.get("properties", {}).items():
         field = _resolved(reference)
         if name not in values and "default" in field:
@@ -151,13 +152,13 @@ def _of_object(
 
 
 def _resolved(of_schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a schema, or the one that it refers to."""
+    """Return a schema; if it is a reference, the schema that it refers to."""
     definitions: Mapping[str, Any] = schema.base()["definitions"]
     return definitions[of_schema["$ref"].rpartition("/")[2]] if "$ref" in of_schema else of_schema
 
 
 def _of_roles(rendered: Rendered, spec: Values) -> Iterator[tuple[ValuePath, Any, str]]:
-    """Yield the path, value and source of each field that a role does not have itself."""
+    """Yield the path, value and source of each field that a role does not set itself."""
     fields = schema.base()["definitions"]["role"]["properties"]
     shared = {name: spec[name] for name in fields if name in spec and name != PATCH}
     idle = {role.name for role in rendered.job.roles.values() if role.without_gpus}
@@ -182,7 +183,7 @@ def _of_roles(rendered: Rendered, spec: Values) -> Iterator[tuple[ValuePath, Any
 def _of_role(
     rendered: Rendered, name: str, fields: Mapping[str, Any]
 ) -> Iterator[tuple[str, Any, str]]:
-    """Yield the defaults of a role: those of the schema, and those of its framework."""
+    """Yield the field, value and source of a role's defaults from the schema and the framework."""
     definitions = schema.base()["definitions"]
     for field, of_schema in fields.items():
         target = _resolved(of_schema)

@@ -1,8 +1,8 @@
-"""A rendered job → what each exit code and each disruption leads to, by role.
+"""A rendered job → the effect of each exit code and each disruption, by role.
 
-It is read from the rendered Jobs: their podFailurePolicy and limits, as the Job controller does
-(pkg/controller/job/pod_failure_policy.go and backoff_utils.go in kubernetes/kubernetes), and from
-the plan of the supervisor, for roles that restart together: `mlgen/runtime/failures.py`.
+Sources are the podFailurePolicy and limits of the rendered Jobs, as in the Job controller
+(pkg/controller/job/pod_failure_policy.go and backoff_utils.go in kubernetes/kubernetes), and, for
+roles that restart together, the supervisor's plan (`mlgen/runtime/failures.py`).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,10 +19,10 @@ from mlgen.show.groups import Group, spans
 from mlgen.topology import Topology
 
 CODES = range(1, 256)
-"""Exit codes of a program that failed; from 128 on, it was ended by signal code - 128."""
+"""Exit codes of a failed program. From 128 on, signal code - 128 ended it."""
 
 KILLED = 137
-"""The exit code of a container that was killed, also when it runs out of memory."""
+"""The exit code of a killed container, including containers that run out of memory."""
 
 DISRUPTED = "preempted, evicted, drained or node lost"
 """All of these set the condition DisruptionTarget of a pod:
@@ -30,7 +30,7 @@ https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-c
 """
 
 REJECTED = "rejected by the kubelet"
-"""The node has no room, CPUs or devices for a pod, although the scheduler chose it: OutOfcpu,
+"""The node lacks capacity, CPUs or devices for a pod, although the scheduler chose it: OutOfcpu,
 TopologyAffinityError, UnexpectedAdmissionError (pkg/kubelet/lifecycle/predicate.go).
 """
 
@@ -42,25 +42,27 @@ WORDS = {
     REJECTED: "rejection by the kubelet",
     DEADLINE: "the deadline",
 }
-"""The events in a sentence."""
+"""The words for events in a sentence."""
 
 DONE = "done"
 
 JOB_FAILS, ROLE_FAILS = "job fails", "role fails"
 RESTARTS = ("new pod", "restarts in place", "all restart")
-"""How a cell begins after which replicas run again; `… restart together`, too."""
+"""The start of a cell if replicas run again. Cells with `… restart together` also mean this."""
 
 
 _Outcomes = Mapping[int | str, tuple[str, ...]]
-"""What an exit code or event leads to, in each role."""
+"""The effects of an exit code or event, one for each group."""
 
 
 @dataclass(frozen=True)
 class _Case:
-    """What is known of the pods of a group.
+    """A group of replicas in its job.
 
     Attributes:
-        plan: of the supervisor.
+        topology: the job's topology.
+        group: the group.
+        plan: the supervisor's plan; {} if there is none.
     """
 
     topology: Topology
@@ -89,15 +91,15 @@ class _Case:
 def endings(
     topology: Topology, groups: Sequence[Group], plan: Object
 ) -> tuple[list[tuple[str, ...]], str]:
-    """Return what follows after a replica has ended: a table, and the same as two sentences.
+    """Return the effects of a replica's end, as a table and as two sentences.
 
-    The table has a row for each way in which a replica ends, a column for each role. The sentences
-    are the events that restart replicas, and those that end the job.
+    The table has a row for each way in which a replica can end, and a column for each role. The
+    sentences list the events that restart replicas, and the events that end the job.
 
     Args:
-        topology: the job.
-        groups: its roles.
-        plan: of the supervisor; {} if there is none.
+        topology: the job's topology.
+        groups: the groups of its replicas.
+        plan: the supervisor's plan; {} if there is none.
     """
     cases = [_Case(topology, group, plan) for group in groups]
     known = (0, *CODES, OOM, DISRUPTED, REJECTED, DEADLINE)
@@ -111,7 +113,7 @@ def endings(
 
 
 def _table(cases: Sequence[_Case], outcomes: _Outcomes) -> list[tuple[str, ...]]:
-    """Return the rows; exit codes, and roles, for which everything is the same are together."""
+    """Return the rows of the table. Exit codes and roles with equal cells are merged."""
     alike: dict[tuple[str, ...], list[int]] = {}
     for code in CODES:
         alike.setdefault(outcomes[code], []).append(code)
@@ -138,7 +140,7 @@ def _cell(case: _Case, event: Any) -> str:
 
 
 def _deadline(case: _Case) -> int:
-    """Return the seconds after which a role fails, 0 for none."""
+    """Return the deadline of a role in seconds; 0 if there is none."""
     limit: int = case.spec.get("activeDeadlineSeconds") or 0
     return limit
 
@@ -153,7 +155,7 @@ def _succeeded(case: _Case) -> str:
 
 
 def _failed(case: _Case, code: int) -> str:
-    """Return what a failure of the training container leads to."""
+    """Return the effect of a failure of the training container."""
     role = case.group.role
     if role.restarts_together:
         retries = _is_retryable(case.retryable, code)
@@ -177,7 +179,7 @@ def _actions(spec: Object, container: str, code: int) -> Iterator[str]:
 
 
 def _is_retryable(retryable: Any, code: int) -> bool:
-    """Return whether the supervisor restarts the gang after an exit code, by its plan."""
+    """Return True if the supervisor's plan restarts the gang after an exit code."""
     if retryable == SIGNALS:
         return code >= 128  # noqa: PLR2004 - 128 + the number of a signal
     codes = retryable if isinstance(retryable, list) else []
@@ -185,7 +187,7 @@ def _is_retryable(retryable: Any, code: int) -> bool:
 
 
 def _counted(case: _Case) -> str:
-    """Return what a failure leads to that counts against a limit."""
+    """Return the effect of a failure that counts against a limit."""
     spec, pod = case.spec, case.group.pod
     verb = "restarts in place" if pod.get("restartPolicy") == "OnFailure" else "new pod"
     per_index, limit = spec.get("backoffLimitPerIndex"), spec.get("backoffLimit")
@@ -202,7 +204,7 @@ def _times(limit: int) -> str:
 
 
 def _without_exit_code(case: _Case, *, disrupted: bool) -> str:
-    """Return what a disruption, or a rejection by the kubelet, leads to."""
+    """Return the effect of a disruption, or of a rejection by the kubelet."""
     role = case.group.role
     if role.gang:
         return _together(case, counted=not disrupted)
@@ -220,7 +222,7 @@ def _together(case: _Case, *, counted: bool) -> str:
 
 
 def _role_fails(case: _Case) -> str:
-    """Return what the failure of a role means for the job."""
+    """Return the effect of a role's failure on the job."""
     role, topology = case.group.role, case.topology
     if role.tolerates_failure or (not role.decides and not topology.supervised):
         return "role fails, job continues"
@@ -230,7 +232,7 @@ def _role_fails(case: _Case) -> str:
 def _events(
     cases: Sequence[_Case], outcomes: _Outcomes, leads: Callable[[str], bool]
 ) -> Iterator[str]:
-    """Yield the events whose cells lead to a restart, or to the end: `any failure of ps`."""
+    """Yield the events in whose cells `leads` is true, as text: `any failure of ps`."""
     by_roles: dict[tuple[str, ...], list[int | str]] = {}
     for event in (*CODES, *WORDS):
         cells = zip(cases, outcomes[event], strict=True)
@@ -257,12 +259,12 @@ def _is_end(cell: str) -> bool:
 
 
 def bounds(topology: Topology, plan: Object, cases: Sequence[_Case] = ()) -> list[str]:
-    """Return in which states of a pod the supervisor gives the job up.
+    """Return the pod states in which the supervisor ends the job, as text.
 
     Args:
-        topology: the job.
-        plan: of the supervisor; {} if there is none.
-        cases: to have the limits at which one of them does not start again, too.
+        topology: the job's topology.
+        plan: the supervisor's plan; {} if there is none.
+        cases: groups whose limits of restarts are added to the text.
     """
     ending = [c for c in cases if not c.group.role.serves and _is_end(_role_fails(c))]
     limits = [(case.spec.get("backoffLimit", 0), case.group.name) for case in ending]

@@ -19,7 +19,7 @@ REFERENCES = {
     "configMapKeyRef": "ConfigMap",
     "configMapRef": "ConfigMap",
 }
-"""The fields of a source of variables that refer to an object, with its kind."""
+"""The fields of a variable's source that refer to an object → the object's kind."""
 
 VOLUMES = {
     "persistentVolumeClaim": ("PersistentVolumeClaim", "claimName"),
@@ -28,7 +28,7 @@ VOLUMES = {
     "hostPath": ("host path", "path"),
     "csi": ("CSI driver", "driver"),
 }
-"""Sources of volumes: in words, and the field with their name."""
+"""Volume sources → their kind in words, and the field with their name."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,9 @@ class Group:
     """Replicas of a role that differ only in their index.
 
     Attributes:
-        roles: of the topology; several if each replica has a Job of its own.
+        roles: roles of the topology; several if each replica has its own Job.
         workloads: their Jobs or StatefulSets.
-        whole: the group has all replicas of the role.
+        whole: True if the group contains all replicas of the role.
     """
 
     roles: tuple[Role, ...]
@@ -47,7 +47,7 @@ class Group:
 
     @property
     def role(self) -> Role:
-        """The first of the roles, which stands for all."""
+        """The first of the roles, which represents all."""
         return self.roles[0]
 
     @property
@@ -78,7 +78,7 @@ class Group:
 
     @property
     def name(self) -> str:
-        """The name of the role, with the indexes if it has other replicas too."""
+        """The name of the role, with the indexes if the group lacks some of its replicas."""
         return self.role.name if self.whole else f"{self.role.name} {self.indexes}"
 
     @property
@@ -88,7 +88,7 @@ class Group:
 
 
 def groups(rendered: Rendered) -> list[Group]:
-    """Return the roles of a job in their order, with equal replicas in one group."""
+    """Return the roles of a job in order, with equal replicas in one group."""
     topology = rendered.topology
     by_name = workloads(rendered.objects)
     alike: dict[object, list[Role]] = {}
@@ -145,18 +145,18 @@ def spans(numbers: Sequence[int], between: str = "…") -> str:
 
 
 def ranked(resources: Iterable[str]) -> list[str]:
-    """Return resources in the order of pages: GPUs, CPU, memory, then others by name."""
+    """Return resources in display order: GPUs, CPU, memory, then others by name."""
     first = {"cpu": 1, "memory": 2}
     return sorted(resources, key=lambda n: (0 if n.endswith(GPU) else first.get(n, 3), n))
 
 
 def table_text(rows: Iterable[Sequence[str]], margin: str = "") -> str:
-    """Return rows as columns; those that a template leaves out are false."""
+    """Return rows as columns. False values, which templates use for omitted rows, are skipped."""
     return "\n".join(columns(list(filter(None, rows)), margin))
 
 
 def referred(source: Object) -> Iterator[tuple[str, Object]]:
-    """Yield the kind that a source of variables refers to, and its reference: with `name`."""
+    """Yield the kind of each object that a variable's source refers to, and the reference."""
     for field, reference in source.items():
         if field in REFERENCES:
             yield REFERENCES[field], reference

@@ -21,7 +21,7 @@ from mlgen.show.groups import Group, awaited, groups, ranked, replicas_by_role, 
 from mlgen.topology import Role, Topology
 
 MAX_USERS = 6
-"""The number of users of a prerequisite that are named."""
+"""The maximum number of a prerequisite's users that are listed."""
 
 
 def page(rendered: Rendered) -> str:
@@ -69,7 +69,7 @@ def page(rendered: Rendered) -> str:
 
 
 def _table(rendered: Rendered, rows: list[Group]) -> Iterator[tuple[str, ...]]:
-    """Yield the rows of the table of roles: what one replica requests, and the totals of all."""
+    """Yield the rows of the table of roles: requests of one replica, and the totals of all."""
     topology = rendered.topology
     counts = replicas_by_role(topology.roles)
     table = [
@@ -105,7 +105,7 @@ def _table(rendered: Rendered, rows: list[Group]) -> Iterator[tuple[str, ...]]:
 
 
 def waits(role: Role, counts: dict[str, int]) -> str:
-    """Return the conditions that a role waits for, in a few words; `-` for none.
+    """Return a role's wait conditions in a few words; `-` if there are none.
 
     Args:
         role: the role.
@@ -129,7 +129,7 @@ def _decides(topology: Topology, role: Role) -> str:
 
 
 def _deciding(topology: Topology) -> Iterator[str]:
-    """Yield the roles that decide, each with those of its replicas that do."""
+    """Yield the deciding roles, each with its deciding replicas."""
     roles_of: dict[str, list[Role]] = {}
     for role in topology.roles:
         roles_of.setdefault(role.name, []).append(role)
@@ -146,5 +146,5 @@ def _deciding(topology: Topology) -> Iterator[str]:
 
 
 def _start(role: Role) -> str:
-    """Return when the supervisor starts a role."""
+    """Return the condition on which the supervisor starts a role."""
     return named(f"{order.role} is {order.until.lower()}" for order in role.orders)

@@ -1,9 +1,9 @@
 """One replica of a rendered job → a page: the address, ports, command and environment of its pod.
 
-All of it is read from the rendered objects, as Kubernetes does. The environment of a container is
-made in order, with `$(NAME)` expanded: see makeEnvironmentVariables in
+The page is computed from the rendered objects, as in Kubernetes. The variables of a container are
+computed in order, with `$(NAME)` expanded: see makeEnvironmentVariables in
 pkg/kubelet/kubelet_pods.go, and the expansion in third_party/forked/golang/expansion/expand.go of
-kubernetes/kubernetes. What is known only when the pod runs is a text in angle brackets:
+kubernetes/kubernetes. Values that are known only when the pod runs are texts in angle brackets:
 `<IP of the pod>`.
 """
 
@@ -43,7 +43,7 @@ UNKNOWN = {
     "spec.nodeName": "<name of the node>",
     "metadata.uid": "<UID of the pod>",
 }
-"""Fields of a pod that nobody knows before it runs."""
+"""Fields of a pod that are unknown before it runs."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,9 @@ class Variable:
     """A variable of a container.
 
     Attributes:
-        value: as the program sees it.
-        source: where it comes from, if its value is not written in the manifest.
+        name: the variable's name.
+        value: the value in the program.
+        source: the source of the value; "" if the manifest contains the value.
     """
 
     name: str
@@ -62,12 +63,14 @@ class Variable:
 
 @dataclass(frozen=True)
 class Running:
-    """What is known of a pod before it runs.
+    """The properties of a pod that are known before it runs.
 
     Attributes:
-        name: of the pod; ends in `<random>` if its controller adds random characters.
-        namespace: None for that of kubectl's context.
-        labels: with those that the controller adds.
+        name: the pod's name; ends in `<random>` if its controller adds random characters.
+        namespace: the pod's namespace; None: from kubectl's context.
+        labels: the pod's labels, including labels from the controller.
+        annotations: the pod's annotations.
+        account: the name of its service account.
         config_maps: the data of the ConfigMaps among the manifests, by name.
     """
 
@@ -80,12 +83,12 @@ class Running:
 
 
 def replica_page(jobs: Sequence[Rendered], name: str) -> str:
-    """Return the page of the replica of this name, in the only job.
+    """Return the page of the replica of this name.
 
     Args:
-        jobs: that were rendered.
-        name: `worker-3` or `worker/3`, or `chief` if it is the only replica of its role; the name
-            of the job may stand before it.
+        jobs: the rendered jobs; exactly one.
+        name: `worker-3` or `worker/3`, or `chief` if it is the only replica of its role. The job's
+            name may precede it: `mnist-worker-3`.
 
     Raises:
         ValueError: there are several jobs, or none, or no such replica.
@@ -102,7 +105,7 @@ def replica_page(jobs: Sequence[Rendered], name: str) -> str:
 
 
 def _find(rendered: Rendered, name: str) -> tuple[Role, int] | None:
-    """Return the role of the topology that has a replica, and the index of the replica."""
+    """Return the topology's role of a replica, and the replica's index; None if there is none."""
     replicas = _of_topology(rendered)
     for role in rendered.topology.roles:
         own, first = replicas[role.name], 0
@@ -119,7 +122,7 @@ def _find(rendered: Rendered, name: str) -> tuple[Role, int] | None:
 
 
 def _of_topology(rendered: Rendered) -> dict[str, dict[int, tuple[Role, int]]]:
-    """Return the replicas of each role of the topology, by their index."""
+    """Return the replicas of each role of the topology, by index."""
     found: dict[str, dict[int, tuple[Role, int]]] = {}
     for role in rendered.topology.roles:
         for index in range(role.replicas) if role.index is None else [role.index]:
@@ -128,7 +131,7 @@ def _of_topology(rendered: Rendered) -> dict[str, dict[int, tuple[Role, int]]]:
 
 
 def _listed(rendered: Rendered) -> Iterator[str]:
-    """Yield the names of all replicas, folded: `chief`, `worker-0…3`."""
+    """Yield the names of all replicas, with ranges folded: `chief`, `worker-0…3`."""
     for name, replicas in _of_topology(rendered).items():
         yield name if len(replicas) == 1 else f"{name}-{span(min(replicas), max(replicas))}"
 
@@ -191,7 +194,7 @@ def _services(rendered: Rendered, running: Running) -> Iterator[Object]:
 
 
 def _ports(services: Sequence[Object], main: Object) -> Iterator[str]:
-    """Yield the ports of the training container, and those by which Services lead to them."""
+    """Yield the ports of the training container, with the Services' ports that lead to them."""
     for port in main.get("ports") or ():
         number = port["containerPort"]
         by = [
@@ -206,7 +209,7 @@ def _ports(services: Sequence[Object], main: Object) -> Iterator[str]:
 
 
 def _awaited(variables: Sequence[Variable]) -> str:
-    """Return what a container waits for: the ports of peers, or their names."""
+    """Return the ports or names of peers that a container waits for."""
     waits = next((v.value for v in variables if v.name == "MLGEN_PEERS"), "")
     peers = [peer.rpartition(":") for peer in waits.split()]
     return ", ".join(f"port {port} of {host}" if host else port for host, _, port in peers)
@@ -247,19 +250,19 @@ def environment(container: Object, pod: Running) -> list[Variable]:
         else:
             value, origin = expanded(str(item.get("value") or ""), values), ""
         values[item["name"]] = value
-        # A value in angle brackets names its source itself.
+        # A value in angle brackets already contains its source.
         variables.append(Variable(item["name"], value, "" if value.startswith("<") else origin))
     return variables
 
 
 def expanded(text: str, values: Mapping[str, str]) -> str:
-    """Return a text with its references replaced; those to unknown variables remain."""
+    """Return a text with its references replaced; references to unknown variables remain."""
 
     def replacement(match: re.Match[str]) -> str:
         name = match[1]
         return "$" if name is None else values.get(name, match[0])
 
-    end = text.rfind(")") + 1  # beyond it, each `$(` would be looked at up to the end
+    end = text.rfind(")") + 1  # after it, the pattern would search from each `$(` to the end
     return REFERENCE.sub(replacement, text[:end]) + text[end:].replace("$$", "$")
 
 
@@ -282,7 +285,7 @@ def _from_all(source: Object, pod: Running) -> list[Variable]:
 
 
 def _from_source(source: Object, container: Object, pod: Running) -> tuple[str, str]:
-    """Return the value of a variable with valueFrom, and where it comes from."""
+    """Return the value of a variable with valueFrom, and its source."""
     if "fieldRef" in source:
         return _of_field(source["fieldRef"]["fieldPath"], pod)
     if "resourceFieldRef" in source:
@@ -309,7 +312,7 @@ def _of_field(path: str, pod: Running) -> tuple[str, str]:
 
 
 def _of_resources(source: Object, container: Object) -> tuple[str, str]:
-    """Return a request or limit of the container itself, in units of the divisor, rounded up.
+    """Return a request or limit of the container, in units of the divisor, rounded up.
 
     See ExtractContainerResourceValue in pkg/api/v1/resource/helpers.go.
     """
@@ -345,7 +348,7 @@ def mounts(pod: Object, container: Object) -> list[tuple[str, str]]:
 
 
 def volume_words(volume: Mapping[str, Any]) -> str:
-    """Return what a volume of a pod is, in words."""
+    """Return a short description of a pod's volume."""
     kind, name = stored(volume)
     if kind:
         items = (volume.get("secret") or volume.get("configMap") or {}).get("items") or ()
