@@ -49,9 +49,9 @@ def validate(files: tuple[str, ...], jobs: int, **values: Any) -> None:
 def show(files: tuple[str, ...], replica: str | None, *, defaults: bool, **values: Any) -> None:
     """Describe the jobs in FILES.
 
-    For each job, print its roles and resources, its outcome, the effect of each exit code, the
-    cleanup after training, the tasks of the supervisor, the prerequisites that are not in FILES, and
-    the PodSecurity level of its pods.
+    For each job, print its roles and resources, its outcome, the effect of each exit code, and the
+    cleanup after training. Also print the tasks of the supervisor, the prerequisites that are not in
+    FILES, and the PodSecurity level of the pods.
 
     \b
     Examples:
