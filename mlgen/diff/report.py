@@ -136,7 +136,8 @@ def _stranger(old: Object, new: Object) -> str:
     if JOB in before:
         owner = str(before[JOB])
         return "" if owner in (after.get(JOB), after.get(INSTANCE)) else f"belongs to job {owner}"
-    return "exists, but mlgen did not render it" if JOB in after and "uid" in old["metadata"] else ""
+    is_live = JOB in after and "uid" in old["metadata"]
+    return "exists, but mlgen did not render it" if is_live else ""
 
 
 def _is_program(item: Object, change: Change) -> bool:
