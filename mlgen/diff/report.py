@@ -135,8 +135,12 @@ def _stranger(old: Object, new: Object) -> str:
     before, after = (mapping_at(item["metadata"], "labels") for item in (old, new))
     if JOB in before:
         owner = str(before[JOB])
-        return "" if owner in (after.get(JOB), after.get(INSTANCE)) else f"belongs to the job {owner}"
-    return "exists, but mlgen did not render it" if JOB in after and "uid" in old["metadata"] else ""
+        return (
+            "" if owner in (after.get(JOB), after.get(INSTANCE)) else f"belongs to the job {owner}"
+        )
+    return (
+        "exists, but mlgen did not render it" if JOB in after and "uid" in old["metadata"] else ""
+    )
 
 
 def _is_program(item: Object, change: Change) -> bool:
@@ -221,7 +225,9 @@ def _summary(entries: Sequence[Entry]) -> str:
     if "taken" in counts:
         count = counts["taken"]
         names = f"{count} name{'s' if count > 1 else ''}"
-        return f"do not apply: {names} already in use by other objects; rename the job or its roles\n"
+        return (
+            f"do not apply: {names} already in use by other objects; rename the job or its roles\n"
+        )
     rejected = [item for entry in entries if entry.verdict == "rejected" for item in entry.objects]
     if not rejected:
         heading = "no change is certain to be" if "uncertain" in counts else "no change will be"

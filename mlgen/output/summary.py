@@ -36,7 +36,7 @@ def heading(rendered: Rendered) -> str:
 
 
 def needs(prerequisites: Iterable[Prerequisite]) -> list[str]:
-    """Return the last lines of a heading: the prerequisites. The list is empty if there are none."""
+    """Return the last lines of a heading, the prerequisites; [] if there are none."""
     items = [str(item) for item in prerequisites]
     if not items:
         return []

@@ -115,9 +115,7 @@ def settings(topology: Topology, manifests: Sequence[Object], target: Target) ->
     if not changed:
         return []
     tool = tools()[target]
-    intro = (
-        f"add to the {tool['config']}, so that {tool['title']} keeps the supervisor's changes:"
-    )
+    intro = f"add to the {tool['config']}, so that {tool['title']} keeps the supervisor's changes:"
     # A Job that is not resumed can still be suspended in Git.
     roles = ", ".join(dict.fromkeys(changed.get("Job", ())))
     lines = [line for kind, line in tool["settings"] if kind in ("any", *changed)]
