@@ -64,8 +64,8 @@ def doctor(files: tuple[str, ...], **values: Any) -> None:
 
     For each job, check your permissions, including those that its Roles grant. Check Secrets and
     their keys, PersistentVolumeClaims, classes, queues, schedulers and the GPUs of the nodes. Check
-    the PodSecurity level and quotas of the namespace. Dry-run the objects and pods on the API server.
-    Without FILES, check versions and list optional tools.
+    the PodSecurity level and quotas of the namespace. Dry-run the objects and pods on the API
+    server. Without FILES, check versions and list optional tools.
 
     For each missing object, print the command that creates it. The check does not change the
     cluster, and does not predict when pods are scheduled.
@@ -95,9 +95,9 @@ def doctor(files: tuple[str, ...], **values: Any) -> None:
 def status(files: tuple[str, ...], *, watch: bool, **values: Any) -> None:
     """Show the state of the jobs in FILES.
 
-    For each job, print its state, its conditions and the replicas of each role. For pods that do not
-    run, print the reason: missing peers, scheduling, image pull errors or exit codes. Use the same
-    options as for mlgen render.
+    For each job, print its state, its conditions and the replicas of each role. For pods that do
+    not run, print the reason: missing peers, scheduling, image pull errors or exit codes. Use the
+    same options as for mlgen render.
 
     For the outcome of training, run mlgen wait.
 
@@ -213,8 +213,8 @@ def delete(
     """Delete the objects of the jobs in FILES.
 
     Delete the rendered objects and the status ConfigMap, and wait until the pods have ended. Keep
-    PersistentVolumeClaims, other objects in FILES, and objects with the same name that do not belong
-    to the job. Without a terminal, --yes is required.
+    PersistentVolumeClaims, other objects in FILES, and objects with the same name that do not
+    belong to the job. Without a terminal, --yes is required.
 
     \b
     Examples:

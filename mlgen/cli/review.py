@@ -50,8 +50,8 @@ def show(files: tuple[str, ...], replica: str | None, *, defaults: bool, **value
     """Describe the jobs in FILES.
 
     For each job, print its roles and resources, its outcome, the effect of each exit code, and the
-    cleanup after training. Also print the tasks of the supervisor, the prerequisites that are not in
-    FILES, and the PodSecurity level of the pods.
+    cleanup after training. Also print the tasks of the supervisor, the prerequisites that are not
+    in FILES, and the PodSecurity level of the pods.
 
     \b
     Examples:

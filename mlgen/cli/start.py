@@ -30,7 +30,8 @@ QUESTIONS: tuple[tuple[str, str, Any, int | None], ...] = (
 def init(output: str, *, force: bool, schema: bool, **values: Any) -> None:
     """Write a commented job file as a starting point.
 
-    Run mlgen frameworks for the names of FRAMEWORK. At a terminal, mlgen prompts for missing values.
+    Run mlgen frameworks for the names of FRAMEWORK. At a terminal, mlgen prompts for missing
+    values.
 
     \b
     Examples:
@@ -134,8 +135,8 @@ def frameworks() -> None:
 def schema(kind: str | None, kube_version: "KubeVersion", *, config: bool) -> None:
     """Print the JSON Schema of the job file, or of a custom resource KIND.
 
-    Editors and other tools use it to check and complete job files, including pod templates. KIND can
-    include an apiVersion. By default, it is the newest one.
+    Editors and other tools use it to check and complete job files, including pod templates. KIND
+    can include an apiVersion. By default, it is the newest one.
 
     \b
     Examples:

@@ -58,7 +58,9 @@ class Manual:
     @property
     def shared_sets(self) -> dict[str, list[str]]:
         """The options that it shares, by the title of their set; [] for all of a set."""
-        sets = {title: [k for k in keys if k in self.shared] for title, keys in option_sets().items()}
+        sets = {
+            title: [k for k in keys if k in self.shared] for title, keys in option_sets().items()
+        }
         return {
             title: [] if keys == option_sets()[title] else [self.shared[key][0] for key in keys]
             for title, keys in sets.items()

@@ -80,10 +80,7 @@ def test_a_heading_names_what_the_job_needs_in_lines_of_100_columns():
     long = heading(replace(job, prerequisites=tuple(many)))
     lines = long.removeprefix(summary(job) + "\n").splitlines()
 
-    assert (
-        "  prerequisites: Secret hub, PersistentVolumeClaim replay, PriorityClass high"
-        == line
-    )
+    assert "  prerequisites: Secret hub, PersistentVolumeClaim replay, PriorityClass high" == line
     assert lines[1].startswith("    PersistentVolumeClaim shard-")
     assert lines[-1].endswith("and 288 more: see mlgen show")
     assert max(map(len, lines)) <= 98

@@ -107,16 +107,20 @@ def described(item):
     if dataclasses.is_dataclass(item):
         rows = [(each.name, each.type, each.default) for each in dataclasses.fields(item)]
         missing = dataclasses.MISSING
-    elif issubclass(item, tuple) if inspect.isclass(item) else False:
+    elif inspect.isclass(item) and issubclass(item, tuple):
         rows = [
-            (name, item.__annotations__[name], item._field_defaults.get(name, inspect._empty))
+            (
+                name,
+                item.__annotations__[name],
+                item._field_defaults.get(name, inspect.Parameter.empty),
+            )
             for name in item._fields
         ]
-        missing = inspect._empty
+        missing = inspect.Parameter.empty
     elif inspect.isfunction(item):
         parameters = inspect.signature(item).parameters.values()
         rows = [(each.name, each.annotation, each.default) for each in parameters]
-        missing = inspect._empty
+        missing = inspect.Parameter.empty
     else:  # an exception
         rows, missing = [(name, "tuple[Problem, ...]", None) for name in texts], None
     return [
@@ -151,7 +155,11 @@ def function(name):
     prose, entries, returns = sections(item)
     signature = ", ".join(
         parameter.name
-        + ("" if parameter.default is inspect._empty else f"={_default(parameter.default)}")
+        + (
+            ""
+            if parameter.default is inspect.Parameter.empty
+            else f"={_default(parameter.default)}"
+        )
         for parameter in inspect.signature(item).parameters.values()
     )
     kind = _type(inspect.signature(item).return_annotation)
