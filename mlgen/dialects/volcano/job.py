@@ -463,7 +463,7 @@ def restart_as_jobs(job: VolcanoJob) -> None:
     """Replace the restart policy Always of tasks that become Jobs, which do not accept it.
 
     The roles of frameworks are Jobs, except for parameter servers, and so are the deciding roles.
-    Warn if the user has written another policy.
+    Warn if the user has written Always.
     """
     for task in job.tasks:
         is_rank = job.framework in TABLES["frameworks"] and task.role != "ps"
