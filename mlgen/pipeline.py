@@ -112,10 +112,10 @@ def outcome(
         needs: True to find the prerequisites of jobs.
     """
     try:
-        found, problems = render_document(name, document, options)
+        parts, problems = render_document(name, document, options)
     except MlgenError as error:
         return Outcome(error.problems, invalid=True)
-    return Outcome(problems, [_part(each, content(each), needs=needs) for each in found])
+    return Outcome(problems, [_part(each, content(each), needs=needs) for each in parts])
 
 
 def _part(part: Rendered | Foreign, content: Any, *, needs: bool) -> Part:
@@ -123,8 +123,8 @@ def _part(part: Rendered | Foreign, content: Any, *, needs: bool) -> Part:
     own = {*identities}
     brought = [key for key in prerequisites.brought(part.objects) if key not in own]
     if isinstance(part, Foreign):
-        kind, found = part.document.data["kind"], trainings(part.document)
-        return Part(kind, identities, brought, (), found, content)
+        kind, part_trainings = part.document.data["kind"], trainings(part.document)
+        return Part(kind, identities, brought, (), part_trainings, content)
     named = prerequisites.named(part.objects) if needs else ()
     return Part("", identities, brought, named, Trainings(), content)
 
@@ -172,16 +172,16 @@ class Walk:
         if self.is_full:
             return ()
         self.problems += outcome.problems
-        found: list[Problem] = []
+        errors: list[Problem] = []
         for part in outcome.parts:
-            found += checks.collisions(part.keys, self._taken)
+            errors += checks.collisions(part.keys, self._taken)
             self._taken.update(part.keys)
             self._objects += len(part.keys)
         if self.is_full:
-            found.append(too_many(self._limit))
-        if found:
-            self.problems += located(found)
-        if found or outcome.invalid:
+            errors.append(too_many(self._limit))
+        if errors:
+            self.problems += located(errors)
+        if errors or outcome.invalid:
             self.invalid += 1
             return ()
         for part in outcome.parts:
@@ -305,8 +305,8 @@ def _render_job(
             collector.extend(gitops.warnings(job, topology, options.target))
             manifests = gitops.adapted(topology, manifests, options.target)
             settings = gitops.settings(topology, manifests, options.target)
-        found = checks.job_problems(job.name, manifests, options.kube_version, document.data)
-        collector.extend(found)
+        job_problems = checks.job_problems(job.name, manifests, options.kube_version, document.data)
+        collector.extend(job_problems)
         if job.security.profile:
             profile = job.security.profile
             collector.extend(checks.profile(profile, manifests, options.kube_version))

@@ -64,8 +64,8 @@ def gather(
 
         results = workers.results(work, texts, jobs)
     with closing(results) as pairs:
-        for text, found in pairs:
-            gathered.add_all(text, found)
+        for text, text_outcomes in pairs:
+            gathered.add_all(text, text_outcomes)
             if gathered.is_full:
                 break
     gathered.finish()
@@ -81,13 +81,13 @@ def outcomes(
     """
     needs = form in ("yaml", "folder")
     content = partial(_pieces, form=form)
-    found = [
+    results = [
         Outcome(document)
         if isinstance(document, list)
         else pipeline.outcome(text.name, document, options, content, needs=needs)
         for document in dialects.documents(text)
     ]
-    return [(each, list(_lines_of(text, _all_problems(each))) if lines else []) for each in found]
+    return [(each, list(_lines_of(text, _all_problems(each))) if lines else []) for each in results]
 
 
 def _pieces(part: Rendered | Foreign, form: Form) -> list[Piece | Problem]:
@@ -135,9 +135,9 @@ class Gathered(Walk):
         self._needs: dict[tuple[Prerequisite, ...], int] = {}
         self._read: tuple[Text | None, list[Document | list[Problem]]] = (None, [])
 
-    def add_all(self, text: Text, found: Sequence[tuple[Outcome, list[Text]]]) -> None:
+    def add_all(self, text: Text, text_outcomes: Sequence[tuple[Outcome, list[Text]]]) -> None:
         """Add the outcome of each document of a text, with the lines of its problems."""
-        for number, (outcome, lines) in enumerate(found):
+        for number, (outcome, lines) in enumerate(text_outcomes):
             self.lines += lines
             locate = partial(self._located, text, number)
             for part in self.add(outcome, locate):

@@ -192,7 +192,7 @@ def validate(
     known: str | None = name if name in names() else None
     new_names = get(known).renamed_options if known else {}
     old_names = _options.deprecations(document, new_names)
-    collector = Collector(found for found in old_names if not found.warning)
+    collector = Collector(error for error in old_names if not error.warning)
     further = invalid_kubernetes_fields(document, version)
     with collector.catch():
         require_valid(document, _schema(known), further, owners)

@@ -49,10 +49,10 @@ class Size:
         self.bytes += sum(map(len, texts.values()))
         path = ("spec", "roles", role.spec.name)
         problems = [
-            found
+            error
             for name, text in texts.items()
             if len(text) > ENV_SHORT
-            for found in overlong(path, name, text)
+            for error in overlong(path, name, text)
         ]
         if problems:
             raise MlgenError(problems)

@@ -346,8 +346,8 @@ def localhost_problems(topology: Topology) -> Iterator[Problem]:
                 yield problem("localhost", (*path, "env", name), name=name, hint=hint)
         for launch in launches_of(role.spec):
             row = launch.launcher
-            told = row.in_each_pod and row.nodes in launch.options
-            nodes = launch.literal(row.nodes) if told else role.env.get(NODES, "1")
+            sets_nodes = row.in_each_pod and row.nodes in launch.options
+            nodes = launch.literal(row.nodes) if sets_nodes else role.env.get(NODES, "1")
             for name in row.addresses if nodes not in ("1", "1:1") else ():
                 value = launch.literal(name)
                 if value and _is_elsewhere(role, value):

@@ -114,10 +114,10 @@ def _by_shell(spec: RoleSpec) -> Iterator[Hidden]:
 
     Complex scripts are skipped, because a wrong warning is worse than none.
     """
-    found = text_of(spec)
-    if not found or re.search(OWN_STATUS, found[0]):
+    script = text_of(spec)
+    if not script or re.search(OWN_STATUS, script[0]):
         return
-    text, options, path = found
+    text, options, path = script
     commands = sequence(text) or []
     settings = [*options, *(word for words, _ in commands if words[0] == "set" for word in words)]
     pipes = any("pipefail" in word for word in settings)

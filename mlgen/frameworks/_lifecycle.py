@@ -44,9 +44,9 @@ def decides(job: TrainingJob) -> Literal["one", "all", "any"]:
 def is_supervised(job: TrainingJob, roles: Sequence[Role]) -> bool:
     """Return True if the job needs a supervisor, and the job file permits one."""
     policy = job.run_policy
-    asked = policy.restart_scope != "Replica" or policy.give_up_after or policy.metrics_port
+    configured = policy.restart_scope != "Replica" or policy.give_up_after or policy.metrics_port
     several = not all(role.decides for role in roles) or decides(job) != "one"
-    return job.supervisor and not job.workflow and bool(asked or several)
+    return job.supervisor and not job.workflow and bool(configured or several)
 
 
 def is_in_gang(job: TrainingJob, role: str) -> bool:

@@ -30,8 +30,8 @@ def schemas(framework: str) -> Mapping[str, Any]:
 def _resolved(schema: dict[str, Any]) -> dict[str, Any]:
     """Return a schema; if it is a reference, the schema that it refers to."""
     framework, _, option = schema.get("$ref", "").partition(".json#/")
-    found: dict[str, Any] = schemas(framework)[option] if option else schema
-    return found
+    resolved: dict[str, Any] = schemas(framework)[option] if option else schema
+    return resolved
 
 
 def with_deprecated(current: Mapping[str, Any], new_names: Mapping[str, str]) -> dict[str, Any]:

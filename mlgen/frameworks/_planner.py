@@ -231,9 +231,9 @@ class Planner:
             return self.host_ports.port(spec.name, index, name)
         except IndexError:
             hint = "use a larger size" if self.job.network.host_ports else "set a larger size"
-            found = problem("ports-too-few", size=self.host_ports.range.size, hint=hint)
-            if found not in self.collector.problems:
-                self.collector.add(found)
+            too_few = problem("ports-too-few", size=self.host_ports.range.size, hint=hint)
+            if too_few not in self.collector.problems:
+                self.collector.add(too_few)
             return 0
 
     def add(

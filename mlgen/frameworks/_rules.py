@@ -24,7 +24,7 @@ from mlgen.topology import RESERVED, Role, Topology
 
 def contradictions(topology: Topology) -> list[Problem]:
     """Return all contradictions. Values without their full effect are warnings."""
-    every = (found for check in CHECKS for found in check(topology))
+    every = (contradiction for check in CHECKS for contradiction in check(topology))
     return list(bounded(dict.fromkeys(every)))
 
 
@@ -138,9 +138,9 @@ def _fields(topology: Topology) -> Iterator[Problem]:
 def _sidecars(topology: Topology) -> Iterator[Problem]:
     """Warn of each container of a Job that does not end by itself, or may not."""
     for spec in _specs_of_jobs(topology):
-        beside = _beside(spec)
-        paths = _paths(spec) if beside else {}
-        for container in beside:
+        others = _other_containers(spec)
+        paths = _paths(spec) if others else {}
+        for container in others:
             name = str(container.get("name"))
             path = paths.get(name, ("roles", spec.name, "template"))
             if is_sidecar(container):
@@ -169,7 +169,7 @@ def _paths(spec: RoleSpec) -> dict[str, ValuePath]:
     return paths
 
 
-def _beside(spec: RoleSpec) -> list[dict[str, Any]]:
+def _other_containers(spec: RoleSpec) -> list[dict[str, Any]]:
     """Return the containers of the templates, merged, without the training container."""
     if not spec.templates:
         return []

@@ -140,8 +140,8 @@ def _compared(
         # An MPIJob of v1 does not specify which MPI implementation its image contains.
         is_certain = not job.converted or bool({"implementation", "transport"} & set(job.options))
         slots, hosts = _counted(places.available, "slot"), _counted(places.hosts, "host")
-        found = _problem("too-many-processes", launch, **values, slots=slots, hosts=hosts)
-        yield replace(found, warning=not is_certain)
+        too_many = _problem("too-many-processes", launch, **values, slots=slots, hosts=hosts)
+        yield replace(too_many, warning=not is_certain)
     elif used < places.hosts and alone:
         idle = _counted(places.hosts - used, "worker")
         yield _problem("idle-workers", launch, **values, idle=idle)

@@ -41,7 +41,7 @@ def svg(picture: Picture) -> str:
     if len(graph) > LONGEST:
         raise GraphvizError(f"the picture is too large to draw; {ELSE}")
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             ["dot", "-Tsvg"],  # noqa: S607 - dot from the user's PATH
             input=graph.encode(),
             capture_output=True,
@@ -52,10 +52,10 @@ def svg(picture: Picture) -> str:
         raise GraphvizError(f"dot cannot be run: {error.strerror}; {INSTALL}") from None
     except subprocess.TimeoutExpired:
         raise GraphvizError(f"dot has not drawn it in {SECONDS:.0f} seconds; {ELSE}") from None
-    if done.returncode:
-        reason = safe(done.stderr.decode(errors="replace").strip())
-        raise GraphvizError(f"dot failed: {reason or f'status {done.returncode}'}; {ELSE}")
-    return done.stdout.decode()
+    if process.returncode:
+        reason = safe(process.stderr.decode(errors="replace").strip())
+        raise GraphvizError(f"dot failed: {reason or f'status {process.returncode}'}; {ELSE}")
+    return process.stdout.decode()
 
 
 def _quoted(*lines: str) -> str:

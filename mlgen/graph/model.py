@@ -93,8 +93,8 @@ class Picture:
     @property
     def boxes(self) -> tuple[Box, ...]:
         """All boxes except the frame."""
-        beside = () if self.supervisor is None else (self.supervisor,)
-        return (*self.roles, *self.others, *beside)
+        supervisor = () if self.supervisor is None else (self.supervisor,)
+        return (*self.roles, *self.others, *supervisor)
 
 
 def picture(rendered: Rendered) -> Picture:
@@ -232,13 +232,13 @@ def _stores(rows: Sequence[Group]) -> Iterator[tuple[Box, Collection[int]]]:
             if path:
                 paths[path] = None
     boxes = count()
-    for kind, found in kinds.items():
-        if len(found) > MANY:
-            everyone = sorted({user for users, _ in found.values() for user in users})
-            texts: tuple[str, ...] = (f"{len(found)} {kind}s", kind)
-            yield Box(f"storage_{next(boxes)}", "storage", texts), everyone
+    for kind, stores in kinds.items():
+        if len(stores) > MANY:
+            all_users = sorted({user for users, _ in stores.values() for user in users})
+            texts: tuple[str, ...] = (f"{len(stores)} {kind}s", kind)
+            yield Box(f"storage_{next(boxes)}", "storage", texts), all_users
             continue
-        for name, (users, paths) in found.items():
+        for name, (users, paths) in stores.items():
             shown = [*paths][:PATHS]
             if len(paths) > PATHS:
                 shown.append(f"and {len(paths) - PATHS} more")

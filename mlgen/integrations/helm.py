@@ -113,8 +113,8 @@ def _replaced(
     documents = list(dialects.documents(text))
     if not (options.only_jobs or any(_is_job(document, chunk) for document in documents)):
         return chunk
-    found = render_documents(text.name, documents, options, walk)
-    parts: list[Rendered | Foreign] = [part.content for part in found]
+    rendered = render_documents(text.name, documents, options, walk)
+    parts: list[Rendered | Foreign] = [part.content for part in rendered]
     for part in parts:
         walk.problems += map(part.document.located, _hook_problems(part))
     return "".join(_manifests(part, origin) for part in parts).encode()

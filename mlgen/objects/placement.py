@@ -239,9 +239,9 @@ def with_modest_helpers(
             kind: {name: amount for name, amount in amounts.items() if name in requested}
             for kind, amounts in helper["resources"].items()
         }
-        given = {kind: amounts for kind, amounts in resources.items() if amounts}
+        non_empty = {kind: amounts for kind, amounts in resources.items() if amounts}
         rest = {name: value for name, value in helper.items() if name != "resources"}
-        return rest | ({"resources": given} if given else {})
+        return rest | ({"resources": non_empty} if non_empty else {})
 
     return spec | {"initContainers": list(map(modest, spec["initContainers"]))}
 

@@ -40,8 +40,8 @@ def without_token(spec: dict[str, Any]) -> dict[str, Any]:
     A spec that names a service account, or sets whether its token is mounted, is not changed:
     https://kubernetes.io/docs/tasks/configure-pod-container/configure-service-account/
     """
-    asked = any(name in spec for name in ("serviceAccountName", "serviceAccount", AUTOMOUNT))
-    return spec if asked else spec | {AUTOMOUNT: False}
+    configured = any(name in spec for name in ("serviceAccountName", "serviceAccount", AUTOMOUNT))
+    return spec if configured else spec | {AUTOMOUNT: False}
 
 
 def patch(job: TrainingJob, container: str) -> dict[str, Any]:

@@ -44,10 +44,10 @@ def _filled(node: Any, values: dict[str, Any]) -> Any:
         return node
     pairs = node.items() if isinstance(node, dict) else enumerate(node)
     parts = {key: _filled(inner, values) for key, inner in pairs}
-    given = {key: part for key, part in parts.items() if part is not None}
-    if node and not given:
+    remaining = {key: part for key, part in parts.items() if part is not None}
+    if node and not remaining:
         return None
-    return given if isinstance(node, dict) else list(given.values())
+    return remaining if isinstance(node, dict) else list(remaining.values())
 
 
 @cache

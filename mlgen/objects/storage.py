@@ -176,5 +176,5 @@ def _volume_of(job: TrainingJob, volume: Scratch | ConfigFiles | SecretFiles) ->
     else:
         items = [{"key": key, "path": path} for key, path in volume.keys.items()]
         source = {"secret": {"secretName": volume.secret, "items": items or None}}
-    given: dict[str, Any] = without_nulls({"name": volume.name, **source})
-    return given
+    pod_volume: dict[str, Any] = without_nulls({"name": volume.name, **source})
+    return pod_volume

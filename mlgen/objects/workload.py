@@ -207,15 +207,15 @@ def _copies(
         env = [role.env[name] for name in varying]
         return [workload_name(topology.job, role), str(role.index), *env, *role.host_ports.values()]
 
-    made_up = replace(
+    placeholder = replace(
         roles[0],
         workload="\0name",
         index=NO_NUMBER,
         env={**roles[0].env, **{name: f"\0{name}" for name in varying}},
         host_ports={name: NO_NUMBER - i for i, name in enumerate(roles[0].host_ports)},
     )
-    model = workload(topology, made_up)
-    slots = _slots(model, {value: number for number, value in enumerate(values(made_up))})
+    model = workload(topology, placeholder)
+    slots = _slots(model, {value: number for number, value in enumerate(values(placeholder))})
     return (_with(model, slots, values(role)) for role in roles)
 
 
@@ -224,8 +224,8 @@ def _slots(node: Any, numbers: Mapping[Any, int]) -> Any:
     if not isinstance(node, dict | list):
         return numbers.get(node)
     pairs = node.items() if isinstance(node, dict) else enumerate(node)
-    found = {key: _slots(value, numbers) for key, value in pairs}
-    return {key: slots for key, slots in found.items() if slots is not None} or None
+    by_key = {key: _slots(value, numbers) for key, value in pairs}
+    return {key: slots for key, slots in by_key.items() if slots is not None} or None
 
 
 def _with(node: Any, slots: Any, values: Sequence[Any]) -> Any:

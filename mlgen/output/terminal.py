@@ -27,11 +27,11 @@ def safe_lines(text: str) -> str:
 
 def safe_json(text: str) -> str:
     r"""Return JSON with escapes such as `\u202e` in its strings; its value does not change."""
-    return UNSAFE.sub(lambda found: found[0] if found[0] == "\n" else _unit(found[0]), text)
+    return UNSAFE.sub(lambda match: match[0] if match[0] == "\n" else _unit(match[0]), text)
 
 
-def _visible(found: re.Match[str]) -> str:
-    character = found[0]
+def _visible(match: re.Match[str]) -> str:
+    character = match[0]
     unit = f"\\x{ord(character):02x}" if character <= "\xff" else _unit(character)
     return SHORT.get(character, unit)
 

@@ -116,8 +116,8 @@ def _of_spec(rendered: Rendered, spec: Values) -> Iterator[tuple[ValuePath, Any,
     for name in properties:
         value = spec.get(name)
         if name in OPEN or (isinstance(value, dict) and name not in ("roles", "options")):
-            found = _of_object((name,), properties[name], value or {})
-            yield from (each for each in found if each[0] not in idle)
+            object_defaults = _of_object((name,), properties[name], value or {})
+            yield from (each for each in object_defaults if each[0] not in idle)
     framework = frameworks.get(rendered.job.framework)
     for name, option in frameworks.options(rendered.job.framework).items():
         is_open = "default" in option and name not in rendered.job.options
@@ -125,8 +125,8 @@ def _of_spec(rendered: Rendered, spec: Values) -> Iterator[tuple[ValuePath, Any,
             yield ("options", name), option["default"], f"default of {framework.title}"
     if rendered.topology.supervised and "giveUpAfter" not in spec.get("runPolicy", {}):
         policy = properties["runPolicy"]["properties"]["giveUpAfter"]
-        found = _of_object(("runPolicy", "giveUpAfter"), policy, {})
-        yield from (each for each in found if each[0] not in idle)
+        object_defaults = _of_object(("runPolicy", "giveUpAfter"), policy, {})
+        yield from (each for each in object_defaults if each[0] not in idle)
 
 
 def _applies(rendered: Rendered, name: str, value: Any) -> bool:

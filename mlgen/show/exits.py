@@ -102,8 +102,8 @@ def endings(
         plan: the supervisor's plan; {} if there is none.
     """
     cases = [_Case(topology, group, plan) for group in groups]
-    known = (0, *CODES, OOM, DISRUPTED, REJECTED, DEADLINE)
-    outcomes = {event: tuple(_cell(case, event) for case in cases) for event in known}
+    events = (0, *CODES, OOM, DISRUPTED, REJECTED, DEADLINE)
+    outcomes = {event: tuple(_cell(case, event) for case in cases) for event in events}
     ends = [*_events(cases, outcomes, _is_end), *bounds(topology, plan, cases)]
     restarts = _events(cases, outcomes, _is_restart)
     return _table(cases, outcomes), (
@@ -220,9 +220,9 @@ def _without_exit_code(case: _Case, *, disrupted: bool) -> str:
 
 
 def _together(case: _Case, *, counted: bool) -> str:
-    who = f"{case.scope} restart together" if case.scope else "all restart"
+    subject = f"{case.scope} restart together" if case.scope else "all restart"
     limit = case.plan.get("backoffLimit", 0) if counted else case.plan.get("disruptions", INT32_MAX)
-    return f"{who}{_times(limit)}" if limit else JOB_FAILS
+    return f"{subject}{_times(limit)}" if limit else JOB_FAILS
 
 
 def _role_fails(case: _Case) -> str:
@@ -242,12 +242,12 @@ def _events(
         cells = zip(cases, outcomes[event], strict=True)
         roles = tuple(case.group.name for case, cell in cells if leads(cell))
         by_roles.setdefault(roles, []).append(event)
-    for roles, known in by_roles.items():
-        numbers = [event for event in known if isinstance(event, int)]
+    for roles, events in by_roles.items():
+        numbers = [event for event in events if isinstance(event, int)]
         plural = "" if len(numbers) == 1 else "s"
         parts = [f"exit code{plural} {spans(numbers, '-')}"] if numbers else []
-        parts += [word for event, word in WORDS.items() if event in known]
-        if len(numbers) == len(CODES) and REJECTED in known:
+        parts += [word for event, word in WORDS.items() if event in events]
+        if len(numbers) == len(CODES) and REJECTED in events:
             parts = ["any failure", *(part for part in parts[1:] if part != WORDS[REJECTED])]
         if roles:
             every = len(roles) == len(cases)

@@ -97,11 +97,11 @@ def replica_page(jobs: Sequence[Rendered], name: str) -> str:
         count = len(jobs) or "no"
         raise ValueError(f"--replica needs a single job, but FILES contain {count}")
     (rendered,) = jobs
-    found = _find(rendered, name) or _find(rendered, name.removeprefix(f"{rendered.job.name}-"))
-    if not found:
+    replica = _find(rendered, name) or _find(rendered, name.removeprefix(f"{rendered.job.name}-"))
+    if not replica:
         listed = ", ".join(_listed(rendered))
         raise ValueError(f'{rendered.job.name} has no replica "{name}"; write one of {listed}')
-    return _page(rendered, *found)
+    return _page(rendered, *replica)
 
 
 def _find(rendered: Rendered, name: str) -> tuple[Role, int] | None:
@@ -123,11 +123,11 @@ def _find(rendered: Rendered, name: str) -> tuple[Role, int] | None:
 
 def _of_topology(rendered: Rendered) -> dict[str, dict[int, tuple[Role, int]]]:
     """Return the replicas of each role of the topology, by index."""
-    found: dict[str, dict[int, tuple[Role, int]]] = {}
+    replicas: dict[str, dict[int, tuple[Role, int]]] = {}
     for role in rendered.topology.roles:
         for index in range(role.replicas) if role.index is None else [role.index]:
-            found.setdefault(role.name, {})[index] = role, index
-    return found
+            replicas.setdefault(role.name, {})[index] = role, index
+    return replicas
 
 
 def _listed(rendered: Rendered) -> Iterator[str]:
@@ -163,10 +163,10 @@ def _page(rendered: Rendered, role: Role, index: int) -> str:
     containers = [("Init container", item) for item in spec.get("initContainers") or ()]
     containers += [("Training container", main), *(("Container", item) for item in others)]
     adds_index = pods.indexed and workload["kind"] == "Job"
-    known = []
+    rows = []
     for title, item in containers:
         variables = environment(with_job_index(item) if adds_index else item, running)
-        known.append((title, item, variables, mounts(spec, item)))
+        rows.append((title, item, variables, mounts(spec, item)))
     return pages.page(
         "show/replica.txt",
         running=running,
@@ -175,7 +175,7 @@ def _page(rendered: Rendered, role: Role, index: int) -> str:
         addresses=[*addresses, *(name for name in names if name != own)],
         ports=list(_ports(services, main)),
         placement=[field for field in ("affinity", "topologySpreadConstraints") if spec.get(field)],
-        containers=known,
+        containers=rows,
         columns=table_text,
         awaited=_awaited,
         words=lambda texts, variables: shlex.join(words(texts, variables)),
@@ -241,9 +241,9 @@ def environment(container: Object, pod: Running) -> list[Variable]:
     variables: list[Variable] = []
     values: dict[str, str] = {}
     for source in container.get("envFrom") or ():
-        found = _from_all(source, pod)
-        variables += found
-        values |= {variable.name: variable.value for variable in found}
+        entries = _from_all(source, pod)
+        variables += entries
+        values |= {variable.name: variable.value for variable in entries}
     for item in container.get("env") or ():
         if "valueFrom" in item:
             value, origin = _from_source(item["valueFrom"], container, pod)
