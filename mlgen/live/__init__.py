@@ -1,4 +1,4 @@
-"""A rendered job and kubectl → the job's state, its logs, its end, its deletion, a check-up.
+"""Commands that use kubectl: `status`, `wait`, `logs`, `delete` and `doctor`.
 
-Nothing here is part of rendering: it reads what runs, with the rights of the person who asks.
+Rendering does not need this package. kubectl runs with the user's own permissions.
 """

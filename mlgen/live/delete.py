@@ -1,4 +1,4 @@
-"""Delete the objects of rendered jobs, and nothing else."""
+"""Delete the objects of rendered jobs, and no others."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,22 +17,22 @@ from mlgen.result import Rendered
 CLAIM = "PersistentVolumeClaim"
 
 WORKLOAD, GROUP = "workloads.kueue.x-k8s.io", "kueue.x-k8s.io/is-group-workload"
-"""A resource of Kueue, and the annotation of one that stands for a group of pods."""
+"""Kueue's Workload resource, and the annotation of a Workload for a group of pods."""
 
 PAUSE = 1.0
 
 SHOWN = 20.0
-"""Seconds after which the pods that have not ended are named again."""
+"""Seconds between two lines that name the remaining pods."""
 
 
 @dataclass(frozen=True)
 class Deletion:
-    """What to delete, and what not.
+    """The objects to delete, and the objects with the job's names that are kept.
 
     Attributes:
-        objects: to delete, in this order, as they are in the cluster.
-        claims: claims of the job, which are kept.
-        foreign: objects of the same names that are not of the job, and are kept.
+        objects: to delete, in this order, as read from the cluster.
+        claims: the job's PersistentVolumeClaims, if they are kept.
+        foreign: objects with the same names that do not belong to the job. They are kept.
     """
 
     objects: tuple[Object, ...]
@@ -41,19 +41,19 @@ class Deletion:
 
 
 def deletion(kubectl: Kubectl, jobs: Sequence[Rendered], *, claims: bool) -> Deletion:
-    """Return what of the jobs is in the cluster.
+    """Return the objects of the jobs that exist in the cluster.
 
     Args:
         kubectl: reads the cluster.
-        jobs: rendered with the options with which they were applied.
-        claims: delete their claims too, with the data in them.
+        jobs: rendered with the same options as when they were applied.
+        claims: True to delete their PersistentVolumeClaims and data as well.
 
     Raises:
         KubectlError: kubectl is not installed, or fails.
     """
     own: list[Object] = []
     foreign: list[Object] = []
-    # A job without a namespace is in that of kubectl's context.
+    # A job without a namespace is in the namespace of kubectl's context.
     for namespace in dict.fromkeys(job.job.namespace for job in jobs):
         members = [job for job in jobs if job.job.namespace == namespace]
         expected = {_key(item): item for job in members for item in _expected(job)}
@@ -71,7 +71,7 @@ def deletion(kubectl: Kubectl, jobs: Sequence[Rendered], *, claims: bool) -> Del
 
 
 def _expected(job: Rendered) -> list[Object]:
-    """Return the objects of a job; the record of its end may be from a workflow."""
+    """Return the objects of a job and its status ConfigMap, which a workflow may have written."""
     topology_job = job.topology.job
     status = metadata(topology_job, status_name(topology_job.name), "status")
     return [*job.objects, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": status}]
@@ -82,23 +82,23 @@ def _key(item: Object) -> tuple[str, str]:
 
 
 def _order(item: Object, supervisors: set[str]) -> int:
-    """Return when to delete an object: first the supervisor, which would act on the rest."""
+    """Return the position of an object: the supervisor first, which would react to the rest."""
     if item["kind"] in WORKLOADS:
         return 0 if item["metadata"]["name"] in supervisors else 1
     return 2
 
 
 def _is_own(live: Object, item: Object) -> bool:
-    """Return whether an object in the cluster is that of the job, by its labels."""
+    """Return whether an object in the cluster belongs to the job, by its labels."""
     labels, own = live["metadata"].get("labels") or {}, item["metadata"]["labels"]
     return all(labels.get(name) == own.get(name) for name in (INSTANCE, MANAGED_BY))
 
 
 def _live(kubectl: Kubectl, items: Sequence[Object]) -> list[Object]:
-    """Return the objects that are in the cluster.
+    """Return the objects that exist in the cluster.
 
-    kubectl fails as a whole for a kind without a definition, so custom resources are read one by
-    one.
+    Custom resources are read one by one, because kubectl fails as a whole if one kind has no
+    definition.
     """
     built_in = [identity(item) for item in items if is_built_in(item["apiVersion"])]
     words = ("get", "-f", "-", "--ignore-not-found")
@@ -114,7 +114,7 @@ def _live(kubectl: Kubectl, items: Sequence[Object]) -> list[Object]:
 
 
 def _kueue_workloads(kubectl: Kubectl, job: Rendered) -> list[Object]:
-    """Return the Workload that Kueue has created for the pods of a job, if they are a group.
+    """Return the Workload that Kueue created for the pods of a job, if they are a group.
 
     Kueue keeps deleted pods, and their quota, until they are replaced or the Workload is deleted
     (https://kueue.sigs.k8s.io/docs/tasks/troubleshooting/troubleshooting_pods/).
@@ -138,7 +138,7 @@ def named(item: Object) -> str:
 
 
 def delete(kubectl: Kubectl, objects: Sequence[Object], tell: Tell) -> None:
-    """Delete objects in their order, and wait until the pods of their jobs have ended.
+    """Delete objects in order, and wait until the pods of their jobs are gone.
 
     Raises:
         KubectlError: kubectl fails.
@@ -153,7 +153,7 @@ def delete(kubectl: Kubectl, objects: Sequence[Object], tell: Tell) -> None:
 
 
 def _wait(kubectl: Kubectl, namespace: str, instance: str, tell: Tell) -> None:
-    """Wait until the pods of a job are gone: those of the next run have the same addresses."""
+    """Wait until the pods of a job are gone, because the next run's pods reuse their addresses."""
     shown, waited = 0.0, 0.0
     while True:
         words = ("get", "pods", "-l", f"{INSTANCE}={instance}", "-o", "name")

@@ -1,6 +1,6 @@
-"""Run kubectl: the one place in mlgen that does.
+"""Run kubectl. No other module of mlgen does.
 
-Context, credentials and default namespace are those of kubectl itself.
+kubectl chooses the context, credentials and default namespace as usual.
 """
 
 import contextlib
@@ -17,20 +17,20 @@ from mlgen.problems import MlgenError, Problem
 from mlgen.resources import table
 
 CAUSES: dict[str, Any] = table("kubernetes/kubectl")
-"""Why kubectl failed: it is not installed, nothing answers, the rights do not allow it, or else."""
+"""Causes of a kubectl failure: missing, unreachable, forbidden or other; with texts and hints."""
 
 TIMEOUT = "--request-timeout=60s"
-"""Without it, kubectl waits for ever for an API server that does not answer."""
+"""Without this option, kubectl waits forever for an API server that does not respond."""
 
 SILENCE = 20.0
-"""Seconds without a line after which a reader is asked whether to go on."""
+"""Seconds without a line after which `Kubectl.lines` yields None."""
 
 LOG_PREFIXES = ("E0", "E1", "W0", "W1", "I0", "I1")
-"""How klog lines begin: the severity and the month."""
+"""Prefixes of klog lines: severity and month."""
 
 
 class KubectlError(MlgenError):
-    """kubectl has failed; `cause` tells whether a second try may help."""
+    """kubectl failed; `cause` is a key of CAUSES."""
 
     def __init__(self, message: str, cause: str) -> None:
         self.cause, self.message = cause, message
@@ -39,7 +39,7 @@ class KubectlError(MlgenError):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run of kubectl has returned."""
+    """The exit status and output of kubectl."""
 
     status: int
     stdout: str
@@ -54,7 +54,7 @@ class Outcome:
 
     @property
     def cause(self) -> str:
-        """Why it failed, as far as its message tells."""
+        """The cause of the failure, from its message; a key of CAUSES."""
         causes = ("forbidden", "unreachable")
         found = (name for name in causes for text in CAUSES[name]["texts"] if text in self.stderr)
         return next(found, "other")
@@ -62,7 +62,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Kubectl:
-    """kubectl, as found on the PATH.
+    """The kubectl on the PATH.
 
     Attributes:
         context: a context of the kubeconfig; "" for the current one.
@@ -73,7 +73,7 @@ class Kubectl:
     kubeconfig: str = ""
 
     def command(self, *words: str, namespace: str | None = None) -> list[str]:
-        """Return the words of a command."""
+        """Return the argument list of a kubectl command."""
         pairs = {"--kubeconfig": self.kubeconfig, "--context": self.context, "-n": namespace}
         options = [word for name, value in pairs.items() if value for word in (name, value)]
         return ["kubectl", *options, *words]
@@ -84,7 +84,7 @@ class Kubectl:
         """Run kubectl and return its exit status and output.
 
         Raises:
-            KubectlError: kubectl is not installed.
+            KubectlError: kubectl cannot be started.
         """
         try:
             process = subprocess.run(  # noqa: S603 - kubectl from the user's PATH
@@ -112,7 +112,7 @@ class Kubectl:
     def objects(
         self, *words: str, namespace: str | None = None, stdin: str | None = None
     ) -> list[Object]:
-        """Run a command with `-o json` and return the objects that it prints; [] if nothing.
+        """Run a command with `-o json` and return the printed objects; [] if there are none.
 
         Raises:
             KubectlError: kubectl is not installed, or fails.
@@ -121,10 +121,10 @@ class Kubectl:
         return parsed(text)
 
     def readable(self, *words: str, namespace: str | None = None) -> list[Object] | None:
-        """Return objects; None if the rights do not allow to read them.
+        """Return objects; None if the user may not read them.
 
         Raises:
-            KubectlError: kubectl is not installed, or fails otherwise.
+            KubectlError: kubectl is not installed, or fails for another reason.
         """
         try:
             return self.objects(*words, namespace=namespace)
@@ -134,13 +134,13 @@ class Kubectl:
             return None
 
     def lines(self, *words: str, namespace: str | None = None) -> Generator[str | None, None, None]:
-        """Run kubectl, and yield the lines of its stdout while it runs; if closed, end it.
+        """Run kubectl and yield the lines of its stdout; closing the generator stops kubectl.
 
-        None stands for some seconds without a line, after which the reader may give up: kubectl
-        does not notice that the node which it reads from is lost.
+        Yields None after each SILENCE seconds without a line, so that the reader can give up:
+        kubectl does not notice that the node it reads from is lost.
 
         Raises:
-            KubectlError: kubectl is not installed; or it has failed, once all lines were read.
+            KubectlError: kubectl is not installed, or failed (raised after the last line).
         """
         command = self.command(*words, namespace=namespace)
         try:
@@ -169,7 +169,7 @@ class Kubectl:
 
 
 def _read(process: "subprocess.Popen[str]", found: "queue.Queue[str]") -> None:
-    """Put each line of a process into a queue, and "" at the end."""
+    """Put each line of a process's stdout into a queue, and "" at the end."""
     with contextlib.suppress(ValueError):  # the stream is closed
         for text in process.stdout or ():
             found.put(text)
@@ -177,7 +177,7 @@ def _read(process: "subprocess.Popen[str]", found: "queue.Queue[str]") -> None:
 
 
 def _next(found: "queue.Queue[str]") -> str | None:
-    """Return the next line, or None after a time of silence."""
+    """Return the next line, "" at the end, or None after SILENCE seconds without a line."""
     try:
         return found.get(timeout=SILENCE)
     except queue.Empty:
@@ -185,7 +185,7 @@ def _next(found: "queue.Queue[str]") -> str | None:
 
 
 def parsed(text: str) -> list[Object]:
-    """Return the objects in kubectl's JSON: one after the other, or a List."""
+    """Return the objects in kubectl's JSON: concatenated objects, or a List."""
     objects: list[Object] = []
     while text := text.lstrip():
         item, end = json.JSONDecoder().raw_decode(text)
@@ -195,7 +195,7 @@ def parsed(text: str) -> list[Object]:
 
 
 def failure(outcome: Outcome) -> KubectlError:
-    """Return the error of a run that has failed."""
+    """Return the exception for a failed run."""
     return KubectlError(f"kubectl failed: {outcome.message}", outcome.cause)
 
 
@@ -204,9 +204,9 @@ def _not_installed(error: OSError) -> KubectlError:
 
 
 def identity(item: Any) -> Object:
-    """Return the fields by which kubectl finds an object.
+    """Return the fields that identify an object: API version, kind, name and namespace.
 
-    kubectl ignores the namespace of an object whose kind has none.
+    kubectl ignores the namespace for cluster-scoped kinds.
     """
     names = ("name", "namespace")
     metadata = {name: item["metadata"][name] for name in names if item["metadata"].get(name)}

@@ -1,4 +1,4 @@
-"""The log of a replica: as it is, or followed across restarts: in the same pod, or in a new one."""
+"""Print the log of a replica, or follow it across restarts of its container or pod."""
 
 import shlex
 from collections.abc import Sequence
@@ -20,20 +20,20 @@ from mlgen.result import Rendered
 from mlgen.runtime.cluster import containers, ending
 
 MAX_ERRORS = 5
-"""How often in a row kubectl may fail to read a log that is there."""
+"""Consecutive failures to read an existing log before giving up."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """Whose log to print, and how much of it.
+    """The log to print.
 
     Attributes:
         rendered: the job.
-        replica: of the job.
+        replica: a replica of the job.
         container: its name; "" for the training container.
-        previous: that of the container, or pod, before the present one.
+        previous: True for the log before the last restart of the container, or of the previous pod.
         tail: the number of lines from the end; -1 for all.
-        options: those with which the job was rendered, for a command in a message.
+        options: mlgen's options when the job was rendered, for the command in a message.
     """
 
     rendered: Rendered
@@ -45,12 +45,12 @@ class Request:
 
 
 class Moment(NamedTuple):
-    """A replica as it is at a moment.
+    """The state of a replica at one time.
 
     Attributes:
         snapshot: of its job.
-        container: the name of the container whose log is asked for.
-        pods: those of the replica, the newest first.
+        container: the name of the requested container.
+        pods: the replica's pods, the newest first.
         status: of the container in the newest pod; {} if the kubelet has not reported it yet.
     """
 
@@ -61,7 +61,7 @@ class Moment(NamedTuple):
 
     @property
     def has_log(self) -> bool:
-        """True if the container runs, or has ended, also before a restart."""
+        """True if the container runs, has ended, or was restarted."""
         states = (self.status.get(name, {}) for name in ("state", "lastState"))
         return any("running" in each or "terminated" in each for each in states)
 
@@ -72,10 +72,10 @@ class Moment(NamedTuple):
 
 
 def moment(snapshot: Snapshot, request: Request) -> Moment:
-    """Return a replica as it is.
+    """Return the current state of a replica.
 
     Raises:
-        MlgenError: it has no such container.
+        MlgenError: the replica has no such container.
     """
     pods = pods_of_replica(snapshot, request.replica)
     container = container_of(snapshot, request)
@@ -112,10 +112,10 @@ def status_of(pod: Object, container: str) -> Object:
 
 
 def print_log(kubectl: Kubectl, request: Request, write: Tell) -> None:
-    """Print the log of a replica as it is now.
+    """Print the current log of a replica.
 
     Raises:
-        MlgenError: there is none, with the reason.
+        MlgenError: there is no log; the message contains the reason.
     """
     now = moment(snapshots(kubectl, [request.rendered])[0], request)
     if not now.pods:
@@ -133,10 +133,10 @@ def print_log(kubectl: Kubectl, request: Request, write: Tell) -> None:
 
 
 def _previous(request: Request, now: Moment) -> tuple[Object, list[str]]:
-    """Return the pod, and the option of kubectl, for the run of a container before the present one.
+    """Return the pod and kubectl's options for the previous run of a container.
 
     Raises:
-        MlgenError: there was none.
+        MlgenError: there was no previous run.
     """
     pod, *older = now.pods
     if now.status.get("restartCount"):
@@ -149,19 +149,19 @@ def _previous(request: Request, now: Moment) -> tuple[Object, list[str]]:
 
 
 def why(now: Moment, request: Request) -> str:
-    """Return what the newest pod of a replica does, in a word and a line."""
+    """Return the state of a replica's newest pod: `ImagePullBackOff: cannot pull …`."""
     found = doings(now.snapshot)
     why = next(why for each, why in found if each.replica == str(request.replica))
     return f"{why.word}: {why.message}".removesuffix(": ")
 
 
 def not_found(rendered: Rendered, namespace: str, options: Sequence[str]) -> Problem:
-    """Return the problem of a job that is not in the cluster.
+    """Return the problem of a job that does not exist in the cluster.
 
     Args:
         rendered: the job.
-        namespace: where it is not; "" for that of kubectl's context.
-        options: those with which the job was rendered.
+        namespace: the namespace searched; "" for the namespace of kubectl's context.
+        options: mlgen's options when the job was rendered.
     """
     where = f"namespace {namespace}" if namespace else "the namespace of kubectl's context"
     command = shlex.join(["mlgen", "render", file_argument(rendered.file), *options])
@@ -170,7 +170,7 @@ def not_found(rendered: Rendered, namespace: str, options: Sequence[str]) -> Pro
 
 
 def no_pod(snapshot: Snapshot, request: Request) -> MlgenError:
-    """Return the error of a replica without a pod."""
+    """Return the exception for a replica without a pod."""
     present = state(snapshot)
     if present.phase == "NotFound":
         return MlgenError([not_found(request.rendered, present.namespace, request.options)])
@@ -181,34 +181,34 @@ def no_pod(snapshot: Snapshot, request: Request) -> MlgenError:
 
 
 class Follower:
-    """Follows one replica."""
+    """Follows the log of one replica."""
 
     def __init__(self, kubectl: Kubectl, request: Request, write: Tell, tell: Tell) -> None:
         """Prepare to follow a replica.
 
         Args:
             kubectl: reads the cluster.
-            request: whose log.
+            request: the log to follow.
             write: prints a line of the log.
-            tell: prints what is waited for.
+            tell: prints a status line, such as the reason for waiting.
         """
         self.kubectl, self.request, self.write, self.tell = kubectl, request, write, tell
-        # The run of the container whose lines were printed: the pod's UID, and the restart count.
+        # The container run that was printed last: the pod's UID and the restart count.
         self._run = ("", -1)
-        # The time stamp of the last line, and the number of lines with it.
+        # The timestamp of the last line, and the number of lines with it.
         self._stamp, self._count = "", 0
-        # The last line about what is waited for.
+        # The last status line.
         self._told = ""
-        # How often in a row the log could not be read.
+        # Consecutive failures to read the log.
         self._errors = 0
-        # UIDs of the pods whose wait for peers was shown.
+        # UIDs of the pods whose log of wait-for-peers was printed.
         self._waited: set[str] = set()
 
     def run(self) -> None:
-        """Print the log until it has ended: with the replica, its Job, or the training.
+        """Print the log until the replica, its Job or the training has ended.
 
         Raises:
-            MlgenError: the job is not in the cluster, or cannot be read.
+            MlgenError: the job does not exist in the cluster, or cannot be read.
         """
         now = self._look()
         if not now.snapshot.exists:
@@ -232,9 +232,10 @@ class Follower:
         return now.pods[0]["metadata"]["uid"], int(now.status["restartCount"])
 
     def _print(self, now: Moment) -> bool:
-        """Print the rest of a container's log, or before it has one, that of the wait for peers.
+        """Print the rest of a container's log; before it has one, the log of wait-for-peers.
 
-        Return whether something may have been printed.
+        Returns:
+            True if a log was read.
         """
         pod = now.pods[0]
         name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
@@ -246,7 +247,7 @@ class Follower:
                 if self._run[0]:
                     self.tell(f"{self.request.replica}: {what} {name}")
                 self._run, self._stamp, self._count, self._told, self._errors = run, "", 0, "", 0
-            # The kubelet reports the end of a container a moment after its log ends.
+            # The kubelet reports the end of a container shortly after its log ends.
             if begins or "terminated" not in now.status["state"]:
                 self._stream(pod, now.container)
                 return True
@@ -258,9 +259,9 @@ class Follower:
         return False
 
     def _stream(self, pod: Object, container: str) -> None:
-        """Print the lines of a container that were not printed yet."""
+        """Print the lines of a container that are not printed yet."""
         before, skip = self._stamp, self._count
-        # The API server reads the time in seconds, so the lines of that second come again.
+        # --since-time has a resolution of one second, so lines of that second are repeated.
         start = f"--since-time={before[:19]}Z" if before else f"--tail={self.request.tail}"
 
         def write(text: str) -> None:
@@ -276,7 +277,7 @@ class Follower:
         self._read(pod, [container, start, "--timestamps"], write)
 
     def _read(self, pod: Object, options: list[str], write: Tell) -> None:
-        """Read a log until it ends, or its pod is not that of the replica any more."""
+        """Read a log until it ends, or until the replica has a newer pod."""
         words = ["logs", "-f", pod["metadata"]["name"], "-c", *options]
         namespace = self.request.rendered.job.namespace
         try:
@@ -288,7 +289,7 @@ class Follower:
                         return
             self._errors = 0
         except KubectlError as error:
-            # The pod may just have been deleted.
+            # The pod may have been deleted meanwhile.
             self._errors += 1
             if error.cause in ("missing", "forbidden") or self._errors > MAX_ERRORS:
                 raise
@@ -297,7 +298,7 @@ class Follower:
         return [pod["metadata"]["uid"]] != [e["metadata"]["uid"] for e in self._look().pods[:1]]
 
     def _is_over(self, now: Moment) -> bool:
-        """Return whether no more lines will come."""
+        """Return whether no further lines can follow."""
         if not now.snapshot.exists:
             return True
         if now.runs:
@@ -307,7 +308,7 @@ class Follower:
         return succeeded or bool(ending(observed)) or state(now.snapshot).ended
 
     def _say(self, now: Moment) -> None:
-        """Tell what is waited for, if that has changed."""
+        """Print the reason for waiting, if it has changed."""
         if now.runs:
             return
         text = f"{self.request.replica} has no pod yet: the job is {state(now.snapshot).phase}"

@@ -1,6 +1,6 @@
-"""A pod → what it does, or what keeps it, in a word and a line.
+"""A pod → its state, or why it does not run, as one word and one line.
 
-Reasons are those of Kubernetes where it has one: `Unschedulable`, `ImagePullBackOff`, `OOMKilled`.
+The word is the reason from Kubernetes, if any: `Unschedulable`, `ImagePullBackOff`, `OOMKilled`.
 """
 
 import re
@@ -16,7 +16,7 @@ RUNNING, SUCCEEDED, WAITING, FAILED = "Running", "Succeeded", "WaitingForPeers",
 NOT_READY, TERMINATING, STARTING = "NotReady", "Terminating", "ContainerCreating"
 
 FINE = (RUNNING, SUCCEEDED, TERMINATING)
-"""What needs no explanation."""
+"""Words that need no explanation."""
 
 WAIT = "wait-for-peers"
 """The init container that waits for peers."""
@@ -26,26 +26,26 @@ MAX_MESSAGE = 160
 
 @dataclass(frozen=True)
 class Reason:
-    """What a pod does, as one word, and what to know about it, as one line or ""."""
+    """The state of a pod in one word, and details in one line, or ""."""
 
     word: str
     message: str = ""
 
 
 def reason(item: Workload, pod: Object, events: Sequence[Object] = ()) -> Reason:
-    """Return what a pod does.
+    """Return the state of a pod, with details.
 
     Args:
         item: its workload.
-        pod: as the API server returns it.
-        events: warnings, the latest last; used for a pod whose containers are not created.
+        pod: as returned by the API server.
+        events: warnings, the latest last. Used if the containers are not created yet.
     """
     word, message = _reason(item, pod)
     return Reason(word, shortened(event_of(pod, events) if word == STARTING else message))
 
 
 def _reason(item: Workload, pod: Object) -> tuple[str, str]:
-    """Return the word and the message."""
+    """Return the word and the message, not shortened."""
     status = pod["status"]
     if status.get("phase") == "Succeeded":
         return SUCCEEDED, ""
@@ -90,7 +90,7 @@ def _initializing(container: Object) -> tuple[str, str]:
 def _running(item: Workload, pod: Object) -> tuple[str, str]:
     every = pod["status"].get("containerStatuses", ())
     waiting = [each for each in every if "waiting" in each["state"]]
-    # The training container first: it is the one that a person asks about.
+    # The training container first: its state matters most to the user.
     for each in sorted(waiting, key=lambda each: each["name"] != item.container):
         return _waiting(each)
     if not every:
@@ -102,7 +102,7 @@ def _running(item: Workload, pod: Object) -> tuple[str, str]:
 
 
 def _waiting(container: Object) -> tuple[str, str]:
-    """Return why a container does not run yet, or not any more."""
+    """Return why a container does not run yet, or no longer runs."""
     waiting = container["state"]["waiting"]
     word, message = waiting.get("reason") or STARTING, waiting.get("message", "")
     if word == "CrashLoopBackOff":
@@ -113,7 +113,7 @@ def _waiting(container: Object) -> tuple[str, str]:
 
 
 def _last(container: Object) -> str:
-    """Return how a container has ended before it was restarted."""
+    """Return how the previous run of a container ended; "" if there was none."""
     end = last_end(container)
     word = f"{end['reason']}, " if end.get("reason") not in (None, "Error", "Completed") else ""
     return f"last {word}exit code {end['exitCode']}" if end else ""
@@ -136,18 +136,21 @@ def scheduling(message: str) -> str:
 
 
 def image_error(image: str, message: str) -> str:
-    """Return why an image cannot be pulled; the kubelet's message names it several times."""
+    """Return why an image cannot be pulled, naming the image once.
+
+    The kubelet's message repeats the image.
+    """
     text = message.rpartition(": ")[2].strip().strip('"') if image in message else message
     details = "" if text.startswith("Back-off") or not text else f": {text}"
     return f"cannot pull {image}{details}"
 
 
 def shortened(text: str) -> str:
-    """Return a message in one line of bounded length."""
+    """Return a message in one line of at most MAX_MESSAGE characters."""
     line = " ".join(text.split())
     return line if len(line) <= MAX_MESSAGE else f"{line[: MAX_MESSAGE - 1]}…"
 
 
 def restarts(pod: Mapping[str, Any]) -> int:
-    """Return how often containers of a pod were restarted."""
+    """Return the number of container restarts of a pod."""
     return sum(int(each.get("restartCount", 0)) for each in containers(dict(pod)))

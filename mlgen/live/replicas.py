@@ -9,7 +9,7 @@ from mlgen.result import Rendered
 from mlgen.topology import INDEX, Role
 
 RANK_VARIABLES = ("RANK", "PADDLE_RANK", "JAX_PROCESS_ID")
-"""The variables in which frameworks give a replica the rank that it has before it starts."""
+"""The variables in which frameworks pass a rank that is fixed before the replica starts."""
 
 
 @dataclass(frozen=True)
@@ -18,10 +18,10 @@ class Replica:
 
     Attributes:
         role: as rendered: `rank` if roles were merged.
-        index: in that role.
+        index: the index in this role.
         workload: the name of its Job or StatefulSet.
-        decides: True if its role decides when training has ended.
-        rank: its rank, if the framework has ranks that are known before it starts.
+        decides: True if the end of its role determines the job's outcome.
+        rank: its rank; None if the rank is not known before the replica starts.
     """
 
     role: str
@@ -49,10 +49,10 @@ def _of_role(rendered: Rendered, role: Role) -> Iterator[Replica]:
 
 
 def select(jobs: Sequence[Rendered], name: str | None) -> Rendered:
-    """Return the job with a name, or without one, the only job.
+    """Return the job with a name; for None, the only job.
 
     Raises:
-        MlgenError: there is no such job, or there are several.
+        MlgenError: there is no such job, or there are several jobs and no name.
     """
     names = [job.job.name for job in jobs]
     if name is None and len(jobs) > 1:
@@ -64,9 +64,9 @@ def select(jobs: Sequence[Rendered], name: str | None) -> Rendered:
 
 
 def find(rendered: Rendered, rank: int | None, role: str | None, index: int | None) -> Replica:
-    """Return the replica of a rank, or that of a role and index (by default 0).
+    """Return the replica with a rank, or with a role and index (default: 0).
 
-    Without either, it is rank 0, or the replica that decides: its log tells how training goes.
+    Default: rank 0, or else the first deciding replica, because its log shows the progress.
 
     Raises:
         MlgenError: there is no such replica.
@@ -83,7 +83,7 @@ def by_rank(rendered: Rendered, rank: int) -> Replica:
     """Return the replica with a rank.
 
     Raises:
-        MlgenError: the job has no such rank, or no ranks that are known before it starts.
+        MlgenError: the job has no such rank, or its ranks are not known before it starts.
     """
     every = replicas(rendered)
     ranks = {each.rank: each for each in every if each.rank is not None}
@@ -98,7 +98,7 @@ def by_rank(rendered: Rendered, rank: int) -> Replica:
 
 
 def by_index(rendered: Rendered, role: str, index: int) -> Replica:
-    """Return a replica of a role of the job file, or of a role into which it was merged.
+    """Return a replica of a role by its name in the job file or in the rendered job.
 
     Raises:
         MlgenError: the job has no such role or replica.
@@ -129,7 +129,7 @@ def _merged(rendered: Rendered, role: str) -> dict[int, Replica]:
 
 
 def _range(values: Iterable[int]) -> str:
-    """Return what numbers there are: `use 0 to 3`."""
+    """Return the hint with the valid numbers: `use 0 to 3`."""
     numbers = sorted(values)
     return f"use {numbers[0]}" + (f" to {numbers[-1]}" if len(numbers) > 1 else "")
 

@@ -1,8 +1,8 @@
-"""Rendered jobs and kubectl → what is in the cluster, and the state of each job.
+"""Rendered jobs and kubectl → snapshots of the cluster, and the state of each job.
 
-A snapshot has the objects of a job, by one `kubectl get` per namespace. The state is one of the
-words of `Phase`, with a row for each role. Its conditions are those that the supervisor records;
-without a supervisor, those of the Job that decides.
+A snapshot contains the objects of a job, read by one `kubectl get` per namespace. The state is a
+`Phase`, with a row for each role. The supervisor records the conditions. Without a supervisor, the
+state follows the conditions of the deciding Job.
 """
 
 import json
@@ -40,28 +40,28 @@ STEPS = {
     "BackingOff": "restarting after a delay",
     "Starting": "restarting",
 }
-"""What a restart of the job does, by the phase of the supervisor (mlgen/runtime/decide.py)."""
+"""The step of a restart, by the supervisor's phase (mlgen/runtime/decide.py)."""
 
 BRIEF = (reasons.NOT_READY, reasons.STARTING)
-"""What passes soon, unless there is a message."""
+"""Reasons of pods that usually pass soon. They are listed only with a message."""
 
 LATE_SECONDS = 60.0
-"""After so long, the end of the deciding Job counts, also if the supervisor has not recorded it."""
+"""Seconds after which the end of the deciding Job counts without a record of the supervisor."""
 
 MAX_PEERS = 3
-"""The number of missing peers that are named."""
+"""Limit of missing peers in a message."""
 
 MAX_CODE = 125
-"""Shells and timeout(1) give higher exit codes meanings of their own."""
+"""The highest exit code that `mlgen wait` passes on. Shells and timeout(1) use higher ones."""
 
 
 class Member(NamedTuple):
     """A pod of a job.
 
     Attributes:
-        workload: that of its replica, or the supervisor's Job.
+        workload: the workload of its replica, or the supervisor's Job.
         number: the index of the replica in its role; None for the supervisor's pod.
-        pod: as the API server returns it.
+        pod: as returned by the API server.
     """
 
     workload: Workload
@@ -77,17 +77,17 @@ class Member(NamedTuple):
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A job in the cluster, as far as it is there.
+    """The objects of a job that exist in the cluster.
 
     Attributes:
         rendered: the job.
-        plan: its workloads as the supervisor knows them, and the run of its supervisor.
+        plan: the supervisor's plan, with the UID of the supervisor's Job as its run.
         seen: workloads, pods, and the data of the ConfigMap `<job>-status`.
         supervisor: the supervisor's Job, if it exists.
-        pods: those of the workloads and of the supervisor, the newest last.
+        pods: pods of the workloads and of the supervisor, the newest last.
         namespace: of the objects; "" if there are none.
         now: the time, in seconds since the epoch.
-        events: warnings of the namespace, the latest last, if something cannot start; else ().
+        events: warnings of the namespace, the latest last, if a pod cannot start; else ().
     """
 
     rendered: Rendered
@@ -106,12 +106,12 @@ class Snapshot:
 
     @property
     def exists(self) -> bool:
-        """True if something of the job is there: a workload, or the record of its end."""
+        """True if a workload of the job exists, or the record of its end."""
         return len(self.missing) < len(self.plan.workloads) or bool(self.seen.status.get("state"))
 
 
 def snapshots(kubectl: Kubectl, jobs: Sequence[Rendered]) -> list[Snapshot]:
-    """Return each job as it is in the cluster.
+    """Return a snapshot of each job.
 
     Raises:
         KubectlError: kubectl is not installed, or fails.
@@ -129,12 +129,12 @@ def snapshots(kubectl: Kubectl, jobs: Sequence[Rendered]) -> list[Snapshot]:
 
 
 def snapshot(rendered: Rendered, objects: Iterable[Object], now: float) -> Snapshot:
-    """Pick the objects of a job."""
+    """Return the snapshot of a job, selected from the objects of its namespace."""
     job, topology = rendered.job, rendered.topology
     labelled = [(each, each["metadata"].get("labels") or {}) for each in objects]
     own = [{"status": {}, **each} for each, labels in labelled if labels.get(INSTANCE) == job.name]
     by_name = {(each["kind"], each["metadata"]["name"]): each for each in own}
-    # What the supervisor of a job knows of it, also if it has none.
+    # Jobs without a supervisor also get a plan.
     plan = supervisor.plan(topology, rendered.objects, rendered.kube_version)
     helper = Workload("Job", supervisor.own_name(job), "supervisor", container="supervisor")
     present = by_name.get(("Job", helper.name))
@@ -149,7 +149,7 @@ def snapshot(rendered: Rendered, objects: Iterable[Object], now: float) -> Snaps
     pods = []
     for item, pod in cluster.pods_of(items, seen):
         labels = pod["metadata"].get("labels") or {}
-        # That of a controller, which gives none to a Job that is not indexed; or the replica's own.
+        # The index that the controller set; 0 for pods of a Job that is not indexed.
         of_pod = int(labels.get(JOB_INDEX) or labels.get(SET_INDEX) or 0)
         own_index = indexes.get(item.name)
         index = of_pod if own_index is None else own_index
@@ -159,18 +159,18 @@ def snapshot(rendered: Rendered, objects: Iterable[Object], now: float) -> Snaps
 
 
 def _age(pod: Object) -> tuple[str, bool]:
-    """Return the order of pods; of two of the same second, one that is deleted is the older."""
+    """Return the sort key of pods; in the same second, a deleted pod counts as older."""
     return pod["metadata"]["creationTimestamp"], not cluster.is_deleted(pod)
 
 
 def _is_stuck(taken: Snapshot) -> bool:
-    """Return whether a workload has too few pods, or a pod's containers are not created."""
+    """Return whether a workload lacks pods, or the containers of a pod are not created."""
     starting = (reasons.reason(item, pod).word == reasons.STARTING for item, _, pod in taken.pods)
     return bool(cluster.short_of_pods(taken.plan, taken.seen, taken.now)) or any(starting)
 
 
 def _warnings(kubectl: Kubectl, namespace: str | None) -> list[Object]:
-    """Return the warnings of a namespace, the latest last; [] if the rights do not allow it."""
+    """Return the warnings of a namespace, the latest last; [] if the user may not read them."""
     words = ("get", "events", "--field-selector", "type=Warning")
     found = kubectl.readable(*words, namespace=namespace) or ()
     return sorted(found, key=lambda each: str(each.get("lastTimestamp") or each.get("eventTime")))
@@ -180,7 +180,7 @@ def _warnings(kubectl: Kubectl, namespace: str | None) -> list[Object]:
 
 
 class Condition(NamedTuple):
-    """A condition of the job, as the supervisor records it; `since` in seconds since the epoch."""
+    """A condition recorded by the supervisor; `since` is in seconds since the epoch."""
 
     condition: str
     status: str
@@ -195,12 +195,12 @@ class RoleState(NamedTuple):
     Attributes:
         role: its name.
         kind: Job or StatefulSet; `Jobs` if each replica has its own.
-        ready: the pods that are ready now, of the replicas in the cluster's objects, or of the
-            rendered ones: `2/3`.
-        succeeded: replicas that have succeeded.
-        failed: pods that have failed.
-        restarts: of containers.
-        pods: how many pods do what: `3 Running, 1 Unschedulable`.
+        ready: pods that are ready, and replicas in the cluster's objects, or else in the rendered
+            job: `2/3`.
+        succeeded: number of replicas that have succeeded.
+        failed: number of pods that have failed.
+        restarts: number of container restarts.
+        pods: number of pods by state: `3 Running, 1 Unschedulable`.
     """
 
     role: str
@@ -218,8 +218,8 @@ class StuckPods(NamedTuple):
     Attributes:
         replica: their roles and indexes: `worker-3`, or `worker-3 and 2 more`.
         pod: the name of the first pod; "" if it is not created.
-        reason: a word.
-        message: what to know about it, or "".
+        reason: one word.
+        message: details, or "".
     """
 
     replica: str
@@ -233,11 +233,11 @@ class JobState:
     """The state of a job.
 
     Attributes:
-        since: when it came into this phase, in seconds since the epoch; 0 if that is not known.
-        created: when its first workload was created; 0 if there is none.
-        restarts: of the whole job, by the supervisor.
-        message: why it is in this phase, or "".
-        code: the exit code of the replica that failed first, once the job has failed; else 0.
+        since: start of this phase, in seconds since the epoch; 0 if unknown.
+        created: creation time of the first workload; 0 if there is none.
+        restarts: number of restarts of the whole job by the supervisor.
+        message: the reason for this phase, or "".
+        code: the exit code of the first failed replica, once the job has failed; else 0.
         missing: kinds and names of the workloads that do not exist.
     """
 
@@ -261,7 +261,7 @@ class JobState:
 
     @property
     def exit_status(self) -> int:
-        """The exit status of `mlgen wait`: 0, the code of the replica that failed first, or 1."""
+        """The exit status of `mlgen wait`: 0, the code of the first failed replica, or 1."""
         if self.phase == "Succeeded":
             return 0
         return self.code if 0 < self.code <= MAX_CODE else 1
@@ -295,9 +295,9 @@ def state(snapshot: Snapshot) -> JobState:
 
 
 def _record(snapshot: Snapshot) -> status.State | None:
-    """Return what the supervisor has recorded of this run of the job, if it has.
+    """Return the state that the supervisor recorded for this run of the job; None if there is none.
 
-    Without the supervisor's Job, an Argo workflow keeps the record, or the job was cleaned up.
+    A record without the supervisor's Job is from an Argo workflow, or the Job was cleaned up.
     """
     data, deciding = snapshot.seen.status, snapshot.seen.workloads[snapshot.plan.deciding[0]]
     uid = deciding["metadata"]["uid"] if deciding else ""
@@ -310,10 +310,10 @@ def _record(snapshot: Snapshot) -> status.State | None:
 
 
 def _phase(snapshot: Snapshot, record: status.State | None) -> tuple[Phase, float, str, int]:
-    """Return the phase, since when, why, and the exit code of a failure."""
+    """Return the phase, its start, its reason, and the exit code of a failure."""
     phase: Phase
     if record and record.phase == "Ended":
-        # A deadline is not the exit code of a replica.
+        # After a deadline, the code is not the exit code of a replica.
         code = 0 if record.reason == "DeadlineExceeded" else record.code
         phase = "Failed" if record.code else "Succeeded"
         return phase, record.ended, f"{record.reason}: {record.message}", code
@@ -336,13 +336,13 @@ def _phase(snapshot: Snapshot, record: status.State | None) -> tuple[Phase, floa
 
 
 def _is_held(snapshot: Snapshot) -> bool:
-    """Return whether a deciding role starts only when another has come so far."""
+    """Return whether a deciding role is held until another role has started or ended."""
     items = [item for item in snapshot.plan.workloads if item.name in snapshot.plan.deciding]
     return any(snapshot.plan.waits(item) for item in items)
 
 
 def _end_of_jobs(snapshot: Snapshot) -> tuple[Phase, float, str, int] | None:
-    """Return how the Jobs say that the job has ended: the supervisor's, or the one that decides."""
+    """Return the end of the job according to the supervisor's Job or the deciding Job."""
     plan, names = snapshot.plan, snapshot.plan.deciding
     observed = snapshot.supervisor if plan.decides != "one" else snapshot.seen.workloads[names[0]]
     end = ending(observed)
@@ -360,7 +360,7 @@ def _end_of_jobs(snapshot: Snapshot) -> tuple[Phase, float, str, int] | None:
 
 
 def _conditions(snapshot: Snapshot) -> Iterator[Condition]:
-    """Yield the recorded conditions, in the order in which they began."""
+    """Yield the recorded conditions, sorted by start."""
     found = []
     for name in CONDITIONS:
         text = snapshot.seen.status.get(name, "")
@@ -373,7 +373,7 @@ def _conditions(snapshot: Snapshot) -> Iterator[Condition]:
 
 
 def _since(snapshot: Snapshot, name: str) -> float:
-    """Return when a condition began; without one, when the deciding Job started."""
+    """Return the start of a condition; if it is not recorded, the start of the deciding Job."""
     for each in _conditions(snapshot):
         if (each.condition, each.status) == (name, "True"):
             return each.since
@@ -386,7 +386,7 @@ def _since(snapshot: Snapshot, name: str) -> float:
 
 
 def doings(snapshot: Snapshot) -> list[tuple[Member, Reason]]:
-    """Return what the newest pod of each replica does, and whom it waits for, if it does."""
+    """Return the state of the newest pod of each replica, with the peers that it waits for."""
     topology = snapshot.rendered.topology
     waits = {workload_name(topology.job, role): role.waits for role in topology.roles}
     order = {item.name: i for i, item in enumerate(snapshot.plan.workloads)}
@@ -437,7 +437,7 @@ FIELDS = {
     False: ("Job", "completions", "ready"),
     True: ("StatefulSet", "replicas", "readyReplicas"),
 }
-"""The kind of a role that serves or not, and the fields of its spec and status that count pods."""
+"""By whether a role serves: its kind, and the fields of spec and status that count pods."""
 
 
 def _sum(observed: list[Object], name: str) -> int:
@@ -446,7 +446,7 @@ def _sum(observed: list[Object], name: str) -> int:
 
 
 def _does(words: Counter[str], observed: list[Object]) -> str:
-    """Return how many pods do what; without pods, what keeps the workloads from having some."""
+    """Return the number of pods by state; without pods, the state of the workloads."""
     if words:
         return ", ".join(f"{count} {word}" for word, count in words.most_common())
     ends = [ending(each) for each in observed]
@@ -458,7 +458,7 @@ def _does(words: Counter[str], observed: list[Object]) -> str:
 
 
 def _stuck(snapshot: Snapshot, pods: list[tuple[Member, Reason]]) -> Iterator[StuckPods]:
-    """Yield the pods that do not run, those with the same reason together; then workloads."""
+    """Yield the pods that do not run, grouped by reason, then the workloads that lack pods."""
     groups: dict[tuple[str, Reason], list[Member]] = {}
     for each, why in pods:
         if why.word not in reasons.FINE and (why.message or why.word not in BRIEF):
@@ -474,15 +474,15 @@ def _stuck(snapshot: Snapshot, pods: list[tuple[Member, Reason]]) -> Iterator[St
             yield StuckPods(name, "", "FailedCreate", shortened(message))
 
 
-# Whom a role waits for: the peers that are not there yet, by their pods. The init container that
-# waits says the same in its log, from the pod's own view of DNS.
+# The peers that a role waits for, by the state of their pods. The init container wait-for-peers
+# logs the same from the pod's own view of DNS.
 
 Replicas = set[tuple[str, int | None]]
 """Roles and indexes."""
 
 
 def addressed(snapshot: Snapshot) -> dict[bool, Replicas]:
-    """Return the replicas that have an address, under False, and those that are ready too."""
+    """Return the replicas that have an address (key False) and those that are ready (key True)."""
     there: dict[bool, Replicas] = {False: set(), True: set()}
     for item, index, pod in snapshot.pods:
         if pod["status"].get("podIP") and not cluster.is_deleted(pod):
@@ -492,13 +492,13 @@ def addressed(snapshot: Snapshot) -> dict[bool, Replicas]:
 
 
 def waits_for(waits: Sequence[Wait], there: Mapping[bool, Replicas]) -> str:
-    """Return whom a replica waits for, in a line.
+    """Return the peers that a replica waits for, in one line.
 
     Args:
         waits: the conditions for its start.
-        there: what `addressed` returns; a condition may be that a replica is ready.
+        there: the result of `addressed`. Some conditions require that a peer is ready.
     """
-    if not waits:  # a pod that an earlier version of mlgen has rendered
+    if not waits:  # a pod from an earlier version of mlgen
         return "waits for its peers; see the log of the container wait-for-peers"
     peers = [
         ((wait.role, wait.hosts.first + number), wait.started)
@@ -508,7 +508,7 @@ def waits_for(waits: Sequence[Wait], there: Mapping[bool, Replicas]) -> str:
     away = [replica for replica, ready in peers if replica not in there[ready]]
     missing = list(dict.fromkeys(f"{role}-{index}" for role, index in away))
     if not missing:
-        # They exist; the name spreads through DNS, or nothing listens on the port yet.
+        # The pods exist, but DNS does not resolve their names yet, or the port is closed.
         names = dict.fromkeys(map(_port, waits))
         return f"waits for {', '.join(names)} (the pods exist)"
     more = f" and {len(missing) - MAX_PEERS} more" if len(missing) > MAX_PEERS else ""

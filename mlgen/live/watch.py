@@ -1,6 +1,6 @@
-"""Look at jobs again and again until they have ended: `mlgen status` and `mlgen wait`.
+"""Poll jobs until they have ended: `mlgen status` and `mlgen wait`.
 
-States are shown as plain columns, as kubectl prints them, or as a line for each change.
+States are printed as columns, like kubectl's, or as one line for each change.
 """
 
 import math
@@ -19,21 +19,21 @@ from mlgen.output.terminal import safe
 from mlgen.result import Rendered
 
 PAUSE = 2.0
-"""Seconds between two looks at the cluster."""
+"""Seconds between two reads of the cluster."""
 
 PATIENCE = 600.0
-"""Seconds for which the API server may be unreachable, for example during an upgrade."""
+"""Longest time in seconds that the API server may be unreachable, as in an upgrade."""
 
 TIMED_OUT = 124
-"""As in timeout(1)."""
+"""Exit status after a timeout, as in timeout(1)."""
 
 MAX_STUCK = 20
-"""The number of rows for pods that do not run."""
+"""Limit of rows for pods that do not run."""
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 AGES = ((120, "s"), (600, "ms"), (10800, "m"), (28800, "hm"), (172800, "h"), (math.inf, "d"))
-"""Durations in s, and the units in which a shorter one is shown."""
+"""Upper bounds in seconds, and the units for durations below them."""
 
 COLORS = {
     r"\b(?:Running|Succeeded)\b": "32",
@@ -42,7 +42,7 @@ COLORS = {
     r"|Create\w+Error)\b": "31",
     r"\bFailed\b": "1;31",
 }
-"""Words, and the color in which a terminal shows them (ECMA-48, "Select Graphic Rendition")."""
+"""Patterns and their terminal colors (ECMA-48, "Select Graphic Rendition")."""
 
 BOLD, PLAIN = "\x1b[1m", "\x1b[0m"
 
@@ -65,8 +65,8 @@ def persistent(kubectl: Kubectl, jobs: Sequence[Rendered], tell: Tell) -> list[S
 
     Args:
         kubectl: reads the cluster.
-        jobs: to look at.
-        tell: is told once that the cluster does not answer, and once that it does again.
+        jobs: the jobs to read.
+        tell: prints one line when the cluster becomes unreachable, and one when it responds again.
     """
     started, told = time.monotonic(), False
     while True:
@@ -88,13 +88,13 @@ def persistent(kubectl: Kubectl, jobs: Sequence[Rendered], tell: Tell) -> list[S
 def looks(
     kubectl: Kubectl, jobs: Sequence[Rendered], tell: Tell, timeout: float | None = None
 ) -> Iterator[list[JobState]]:
-    """Yield the states of jobs, again and again, until all have ended or are not there.
+    """Poll and yield the states of jobs until each has ended or does not exist.
 
     Args:
         kubectl: reads the cluster.
-        jobs: to look at.
-        tell: is told if the cluster does not answer.
-        timeout: seconds after which there is no other look; None for no limit.
+        jobs: the jobs to read.
+        tell: prints a line if the cluster does not respond.
+        timeout: seconds after which polling ends; None for no limit.
     """
     deadline = time.monotonic() + (math.inf if timeout is None else timeout)
     while True:
@@ -107,7 +107,7 @@ def looks(
 
 
 def print_changes(found: Iterator[list[JobState]], tell: Tell) -> list[JobState]:
-    """Tell each change of a state in a line; return the last states."""
+    """Print a line for each changed state; return the last states."""
     told: list[str] = []
     last: list[JobState] = []
     for last in found:
@@ -124,8 +124,8 @@ def wait(
 ) -> tuple[list[JobState], int]:
     """Wait until jobs have ended; return their states and the exit status.
 
-    The status is 0 if all have succeeded, 124 if the time is over first, or else that of the first
-    job that has not succeeded: the exit code of its replica that failed first, or 1.
+    The status is 0 if all have succeeded, and 124 after a timeout. Otherwise, it is the status of
+    the first job that has not succeeded: the exit code of its first failed replica, or 1.
 
     Args:
         kubectl: reads the cluster.
@@ -148,11 +148,11 @@ def wait(
 
 
 class Screen:
-    """A terminal that shows the states of jobs, always in the same place.
+    """A terminal that redraws the states of jobs in place.
 
     Attributes:
-        stream: of the terminal.
-        color: use colors.
+        stream: the terminal.
+        color: True to use colors.
     """
 
     def __init__(self, stream: TextIO, *, color: bool) -> None:
@@ -160,7 +160,7 @@ class Screen:
         self._lines = 0
 
     def show(self, found: Iterator[list[JobState]]) -> list[JobState]:
-        """Show states until there are no more; return the last."""
+        """Show each list of states; return the last one."""
         last: list[JobState] = []
         self._write(HIDE_CURSOR)
         try:
@@ -171,19 +171,19 @@ class Screen:
                 ]
                 fits = len(lines) < size.lines
                 self._draw(lines if fits else [*lines[: size.lines - 2], "…"])
-            # The last picture stays on the screen, also what of it did not fit before.
+            # The last states stay on the screen in full, even if they do not fit.
             self._draw(page(last, time.time()).split("\n"))
         finally:
             self._write(SHOW_CURSOR)
         return last
 
     def tell(self, text: str) -> None:
-        """Show a line below the states, until they are shown again."""
+        """Show a line below the states until the next redraw."""
         self._write(f"{_cropped(safe(text), shutil.get_terminal_size().columns)}\n")
         self._lines += 1
 
     def _draw(self, lines: Sequence[str]) -> None:
-        """Write lines over those that were written before."""
+        """Overwrite the lines that were written before."""
         up = f"\x1b[{self._lines}A" if self._lines else ""
         shown = lines
         if self.color:
@@ -211,7 +211,7 @@ def _colored(line: str, *, header: bool) -> str:
 
 
 def age(seconds: float) -> str:
-    """Return a duration as kubectl's AGE column: `45s`, `3m12s`, `5h7m`, `12d`.
+    """Return a duration in the format of kubectl's AGE column: `45s`, `3m12s`, `5h7m`, `12d`.
 
     https://github.com/kubernetes/apimachinery/blob/v0.34.0/pkg/util/duration/duration.go
     """
@@ -226,7 +226,7 @@ def age(seconds: float) -> str:
 
 
 def tables(state: JobState, now: float) -> Iterator[list[str]]:
-    """Yield the tables of a job: itself, its conditions, its roles, the pods that do not run."""
+    """Yield the tables of a job: summary, conditions, roles, and pods that do not run."""
     job: dict[str, object] = {
         "job": state.name,
         "namespace": state.namespace,
@@ -244,7 +244,7 @@ def tables(state: JobState, now: float) -> Iterator[list[str]]:
 
 
 def _table(rows: Sequence[Mapping[str, object]], now: float) -> list[str]:
-    """Return the lines of a table: `-` for what is not known, the time since a time."""
+    """Return the lines of a table, with ages for times and `-` for unknown values."""
 
     def cell(value: object) -> str:
         if isinstance(value, float):
@@ -256,7 +256,7 @@ def _table(rows: Sequence[Mapping[str, object]], now: float) -> list[str]:
 
 
 def page(states: Sequence[JobState], now: float) -> str:
-    """Return what `mlgen status` prints of the jobs that exist."""
+    """Return the output of `mlgen status` for existing jobs."""
     parts = []
     for each in states:
         parts += ["\n".join(table) for table in tables(each, now)]
@@ -266,7 +266,7 @@ def page(states: Sequence[JobState], now: float) -> str:
 
 
 def line(state: JobState) -> str:
-    """Return a state in one line, without times, so that it differs only if something changes."""
+    """Return a state in one line, without times, so that lines differ only after a change."""
     parts = [f"{state.name}: {state.phase}"]
     if state.message:
         parts.append(state.message)

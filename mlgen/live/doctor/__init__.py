@@ -1,4 +1,4 @@
-"""mlgen doctor: whether this machine and the cluster have what jobs need, and what to do if not."""
+"""mlgen doctor: check this machine and the cluster for everything that jobs need."""
 
 import json
 import platform
@@ -30,9 +30,9 @@ def examine(
     """Return the rows about this machine and the cluster, and about each job.
 
     Args:
-        kubectl: asks the cluster.
-        jobs: () to look at the cluster alone.
-        version: of mlgen.
+        kubectl: reads the cluster.
+        jobs: the jobs to check; () to check only the machine and the cluster.
+        version: the version of mlgen.
         target: the version of Kubernetes that manifests are rendered for.
 
     Raises:
@@ -49,9 +49,9 @@ def examine(
     sections = [(title, rows)]
     if has_missing(sections):
         return [("this machine and the cluster", rows)]
-    # Everybody may read this list, and it has the kinds of all CustomResourceDefinitions.
+    # Every user may read this list. It includes all custom resources.
     outcome = kubectl.outcome("api-resources", "-o", "name")
-    if not outcome.stdout.strip():  # it also fails if one aggregated API does not answer
+    if not outcome.stdout.strip():  # it also fails if one aggregated API does not respond
         raise failure(outcome)
     served = frozenset(outcome.stdout.split())
     rows += _dns(kubectl)
@@ -66,7 +66,7 @@ def examine(
 
 
 def _dns(kubectl: Kubectl) -> Iterator[Row]:
-    """Yield a note if the Service of the cluster's DNS is not where it usually is."""
+    """Yield a note if kube-system has no Service with the DNS port."""
     found = kubectl.readable("get", "services", namespace=DNS)
     ports = [port["port"] for each in found or () for port in each["spec"].get("ports") or ()]
     if found is not None and DNS_PORT not in ports:
@@ -96,7 +96,7 @@ def _of_job(
 
 
 def programs(version: str) -> Iterator[Row]:
-    """Yield what is installed on this machine, besides kubectl."""
+    """Yield a row for mlgen and for each tool other than kubectl."""
     yield row("mlgen", version=version, python=platform.python_version())
     for tool in DATA["tools"]:
         found = _version(tool["command"])
@@ -104,7 +104,7 @@ def programs(version: str) -> Iterator[Row]:
 
 
 def _version(command: Sequence[str]) -> str:
-    """Return the first line that a program prints, or ""."""
+    """Return the first line of a command's output; "" if it fails."""
     try:
         process = subprocess.run(  # noqa: S603 - one of the table
             command, capture_output=True, text=True, check=False, timeout=TOOL_SECONDS
@@ -116,10 +116,10 @@ def _version(command: Sequence[str]) -> str:
 
 
 def versions(kubectl: Kubectl, target: KubeVersion) -> list[Row]:
-    """Return the versions of kubectl and of the API server, held against `--kube-version`.
+    """Return the versions of kubectl and the API server, compared with `--kube-version`.
 
     Raises:
-        KubectlError: kubectl is not installed, or the cluster does not answer.
+        KubectlError: kubectl is not installed, or prints no JSON.
     """
     outcome = kubectl.outcome("version", "-o", "json")
     try:
@@ -135,7 +135,7 @@ def versions(kubectl: Kubectl, target: KubeVersion) -> list[Row]:
 
 
 def server(text: str, target: KubeVersion) -> Row:
-    """Return whether manifests for a version suit a cluster of another.
+    """Return the row that compares the API server's version with the target version.
 
     Args:
         text: the version that the API server reports.
@@ -150,10 +150,10 @@ def server(text: str, target: KubeVersion) -> Row:
 
 
 def apis(served: frozenset[str]) -> Iterator[Row]:
-    """Yield which optional APIs the cluster serves.
+    """Yield a row for each optional API: whether the cluster serves it.
 
     Args:
-        served: its resources, with their groups.
+        served: the cluster's resources with their groups.
     """
     for api in DATA["apis"]:
         yield row("api" if api["resource"] in served else "no api", **api)

@@ -1,10 +1,10 @@
-"""What the cluster says of a job: your rights, what it needs, quotas, Kueue's queue, a dry run.
+"""Check a job in the cluster: permissions, prerequisites, quotas, Kueue's queue, a dry run.
 
-What a job needs is the list of `mlgen.checks.prerequisites`: Secrets and their keys, claims,
-classes, queues, schedulers; and the devices of the nodes. All rights are asked in one request of
-kubectl, as SelfSubjectAccessReviews, which the API server does not store: see `kubectl auth can-i`.
-The dry run asks the API server itself: for its validation, its policies, and what PodSecurity,
-LimitRanges and quotas say of one pod of each workload.
+`mlgen.checks.prerequisites` lists the prerequisites: Secrets and their keys,
+PersistentVolumeClaims, classes, queues and schedulers. The devices of the nodes are also checked.
+One kubectl command checks all permissions by SelfSubjectAccessReviews, which the API server does
+not store (see `kubectl auth can-i`). The dry run runs the API server's validation and admission
+policies; PodSecurity, LimitRanges and quotas check one pod of each workload.
 https://kubernetes.io/docs/reference/using-api/api-concepts/#dry-run
 """
 
@@ -28,12 +28,12 @@ APPLY = ("get", "create", "patch")
 """The verbs of `kubectl apply`."""
 
 READS = (("pods", "list"), ("pods/log", "get"))
-"""What `mlgen status` and `mlgen logs` do."""
+"""The permissions that `mlgen status` and `mlgen logs` need."""
 
 DEFINITION = "CustomResourceDefinition"
 
 RESOURCES = {"NetworkAttachmentDefinition": "network-attachment-definitions.k8s.cni.cncf.io"}
-"""Resources that do not follow from the kind."""
+"""Resource names that cannot be derived from the kind."""
 
 MAX_USERS = 4
 
@@ -48,17 +48,17 @@ FORBIDDEN = "is forbidden: User "
 REPORTED = re.compile(
     rf'^Warning: |no matches for kind|{FORBIDDEN}|rbac\.authorization\.k8s\.io "[^"]*" not found'
 )
-"""No errors, or those that have a row already: kinds and rights that are missing, and the binding
-of a Role that is not there, because a dry run does not create it."""
+"""Warnings, and errors that other rows report: missing kinds and permissions. A dry run also
+rejects the binding of a Role that does not exist, because it does not create the Role."""
 
 IMMUTABLE = "field is immutable"
 
 GRANTS = "is attempting to grant RBAC permissions"
-"""Nobody may give rights that they do not have:
+"""Users may not grant permissions that they do not have:
 https://kubernetes.io/docs/reference/access-authn-authz/rbac/#restrictions-on-role-creation-or-update"""
 
 NOT_YET = ("serviceAccountName", "priorityClassName", "runtimeClassName", "schedulingGates")
-"""Fields of a pod that name what a dry run does not create, or what has a row of its own."""
+"""Pod fields that refer to objects not created by a dry run, or reported in their own row."""
 
 
 def plural(kind: str) -> str:
@@ -75,7 +75,7 @@ def resource(group: str, kind: str) -> str:
 
 
 def rights(patient: Patient) -> Iterator[Row]:
-    """Yield whether the objects of a job may be applied, and its pods and logs read."""
+    """Yield whether the user may apply the job's objects and read its pods and logs."""
     objects = patient.rendered.objects
     own = dict.fromkeys(resource(group_of(item["apiVersion"]), item["kind"]) for item in objects)
     asked = [*((name, verb) for name in own for verb in APPLY), *READS]
@@ -93,7 +93,7 @@ def rights(patient: Patient) -> Iterator[Row]:
 
 
 def _review(namespace: str, full: str, verb: str) -> Object:
-    """Ask whether a verb is allowed on a resource, such as `pods/log` or `jobs.batch`."""
+    """Return the review of a verb on a resource, such as `pods/log` or `jobs.batch`."""
     name, _, group = full.partition(".")
     name, _, subresource = name.partition("/")
     attributes = {"namespace": namespace, "verb": verb, "group": group, "resource": name}
@@ -105,7 +105,7 @@ def _review(namespace: str, full: str, verb: str) -> Object:
 
 
 def needs(patient: Patient) -> Iterator[Row]:
-    """Yield whether each prerequisite of a job is in the cluster."""
+    """Yield a row for each prerequisite of a job: whether the cluster has it."""
     by_kind: dict[str, list[Prerequisite]] = {}
     for item in patient.rendered.prerequisites:
         by_kind.setdefault(item.kind, []).append(item)
@@ -120,11 +120,10 @@ def needs(patient: Patient) -> Iterator[Row]:
 
 
 def _programs(patient: Patient, kind: str) -> frozenset[str]:
-    """Return the names of what is in the cluster, and not an object that one could ask for.
+    """Return the names of a cluster's definitions, feature gates or schedulers.
 
-    A feature gate is seen by the kinds that the API server serves with it. A scheduler is a program
-    that claims a name, which no object of the API lists: it is seen by a Lease of this name, or by
-    pods that it has placed.
+    A feature gate is enabled if the API server serves its kinds. No API lists the schedulers: a
+    scheduler is present if a Lease has its name, or if it has placed pods.
     """
     if kind == DEFINITION:
         return patient.served
@@ -139,16 +138,16 @@ def _programs(patient: Patient, kind: str) -> frozenset[str]:
 
 
 def _row(key: str, item: Prerequisite, **values: object) -> Row:
-    """Return the row of a prerequisite, with what uses it: `for worker, launcher`."""
+    """Return the row of a prerequisite, with its users: `for worker, launcher`."""
     return row(key, item=item, users=some(item.used_by, MAX_USERS), **values)
 
 
 def _objects(patient: Patient, items: Sequence[Prerequisite]) -> Iterator[Row]:
-    """Yield whether objects of a kind exist, by one request."""
+    """Yield whether the required objects of one kind exist, by one request."""
     kind = items[0].kind
     name = RESOURCES.get(kind, resource(items[0].group, kind))
     in_cluster = kind in CLUSTER_SCOPED
-    # No object has a name that kubectl would take for an option.
+    # kubectl would parse these names as options. They are not valid names of objects.
     names = [item.name for item in items if not item.name.startswith("-")]
     found: list[Object] | None = []
     if names and name in patient.served and (in_cluster or patient.exists):
@@ -169,7 +168,7 @@ def _objects(patient: Patient, items: Sequence[Prerequisite]) -> Iterator[Row]:
 
 
 def _uses(patient: Patient) -> dict[tuple[str, str], tuple[set[str], bool]]:
-    """Return the keys of what the pods of a job name that they use, and whether Git does."""
+    """Return by kind and name the keys that the job's pods use, and whether Git uses the object."""
     uses: dict[tuple[str, str], tuple[set[str], bool]] = {}
     for workload in workloads(patient.rendered.objects).values():
         template = workload["spec"]["template"]
@@ -181,13 +180,13 @@ def _uses(patient: Patient) -> dict[tuple[str, str], tuple[set[str], bool]]:
 
 
 def _state(item: Prerequisite, live: Object, keys: set[str], is_git: bool) -> Row:  # noqa: FBT001
-    """Return whether an object has all keys, and is ready to use.
+    """Return the row of an existing object: whether it has all keys and is ready.
 
     Args:
         item: the prerequisite.
         live: the object.
-        keys: those that the pods use.
-        is_git: whether it has what Git needs to log in.
+        keys: the keys that the pods use.
+        is_git: True if Git uses it to log in.
     """
     present = {*(live.get("data") or {}), *(live.get("binaryData") or {})}
     absent = sorted(keys - present)
@@ -203,7 +202,7 @@ def _state(item: Prerequisite, live: Object, keys: set[str], is_git: bool) -> Ro
 
 
 def devices(patient: Patient) -> Iterator[Row]:
-    """Yield whether nodes have the devices that the pods of a job request."""
+    """Yield a row for each device that the job's pods request: how many nodes have it."""
     users: dict[str, dict[str, None]] = {}
     for workload in workloads(patient.rendered.objects).values():
         for name in pod_resources.requests(workload["spec"]["template"]["spec"]):
@@ -222,7 +221,7 @@ def devices(patient: Patient) -> Iterator[Row]:
 
 
 def quotas(patient: Patient) -> Iterator[Row]:
-    """Yield the namespace's quotas, and how much of them is used."""
+    """Yield a row for each ResourceQuota of the namespace, with its use."""
     found = patient.objects("get", "resourcequotas")
     if found is None:
         yield row("unreadable quotas")
@@ -234,7 +233,7 @@ def quotas(patient: Patient) -> Iterator[Row]:
 
 
 def queue(patient: Patient) -> Iterator[Row]:
-    """Yield whether the queue of a job leads to a ClusterQueue that is active."""
+    """Yield whether the ClusterQueue of a job's LocalQueue exists and is active."""
     topology = patient.rendered.topology
     scheduling = topology.job.scheduling
     if scheduling.gang != "kueue" or LOCAL not in patient.served or not patient.exists:
@@ -243,7 +242,7 @@ def queue(patient: Patient) -> Iterator[Row]:
     if DEFAULT in by_name and not is_single_job(topology):
         yield row("default queue", name=DEFAULT)
     if scheduling.queue not in by_name:
-        return  # of which `needs` has a row
+        return  # reported by `needs`
     name = by_name[scheduling.queue]["spec"]["clusterQueue"]
     found = patient.kubectl.readable("get", CLUSTER, name, "--ignore-not-found")
     conditions = [
@@ -261,7 +260,7 @@ def queue(patient: Patient) -> Iterator[Row]:
 
 
 def dry_run(patient: Patient) -> Iterator[Row]:
-    """Yield the errors with which the API server would reject objects of a job, or its pods."""
+    """Yield the API server's errors about a job's objects and pods in a dry run."""
     errors = _errors(patient, patient.rendered.objects)
     rejected = [error for error in errors if not REPORTED.search(error)]
     for error in rejected:
@@ -282,9 +281,9 @@ def dry_run(patient: Patient) -> Iterator[Row]:
 
 
 def _pods(patient: Patient) -> Iterator[Object]:
-    """Yield one pod of each workload, which the workload's controller will create.
+    """Yield one pod of each workload, as its controller would create it.
 
-    Its service account is that of the namespace, because a dry run does not create another.
+    It uses the default service account, because a dry run does not create the job's own.
     """
     for item in workloads(patient.rendered.objects).values():
         template = item["spec"]["template"]
@@ -294,7 +293,7 @@ def _pods(patient: Patient) -> Iterator[Object]:
 
 
 def _errors(patient: Patient, objects: Iterable[Object]) -> list[str]:
-    """Return the errors with which the API server rejects objects, each in one line."""
+    """Return the API server's errors about objects in a dry run, each in one line."""
     words = ("apply", "--dry-run=server", "-f", "-")
     outcome = patient.kubectl.outcome(*words, namespace=patient.namespace, stdin=listed(objects))
     if not outcome.status:

@@ -1,6 +1,6 @@
-"""What the doctor prints: rows with a level, and what to do; and whom it asks.
+"""The output of `mlgen doctor`: rows with a level, a subject and a hint.
 
-The rows are those of `schemas/kubernetes/doctor.json`.
+The texts are in `schemas/kubernetes/doctor.json`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,12 +17,12 @@ DATA: dict[str, Any] = table("kubernetes/doctor")
 
 
 class Row(NamedTuple):
-    """A fact about the cluster.
+    """The result of one check.
 
     Attributes:
         level: ok, note, warning or missing.
         subject: what was checked: `Secret bert-keys`.
-        text: what was found, and what to do about it: a command, or a sentence.
+        text: the result, and a hint: a command or a sentence.
     """
 
     level: str
@@ -31,19 +31,19 @@ class Row(NamedTuple):
 
 
 Section = tuple[str, list[Row]]
-"""The rows about the cluster, or about one job, under a title."""
+"""A title, and the rows about the cluster or one job."""
 
 
 @dataclass(frozen=True)
 class Patient:
-    """A job, and how to ask the cluster about it.
+    """A job, and access to its cluster and namespace.
 
     Attributes:
         rendered: the job.
-        kubectl: asks the cluster.
-        namespace: of the job, or of kubectl's context.
+        kubectl: reads the cluster.
+        namespace: the job's namespace, or else the namespace of kubectl's context.
         exists: False if the namespace does not exist.
-        served: the resources of the API server, with their groups: `jobs.batch`.
+        served: the API server's resources with their groups: `jobs.batch`.
     """
 
     rendered: Rendered
@@ -53,22 +53,22 @@ class Patient:
     served: frozenset[str]
 
     def objects(self, *words: str) -> list[Object] | None:
-        """Return objects of the namespace; None if the rights do not allow to read them."""
+        """Return objects of the namespace; None if the user may not read them."""
         return self.kubectl.readable(*words, namespace=self.namespace)
 
 
 def row(key: str, /, **values: object) -> Row:
-    """Return a row of the table with its values; one without a hint ends before the colon."""
+    """Return a row of `doctor.json` with its values; without a hint, the colon is omitted."""
     level, subject, text = DATA["rows"][key]
     return Row(level, subject.format(**values), text.format(**values).removesuffix(": "))
 
 
 def page(sections: Sequence[Section]) -> str:
-    """Return what `mlgen doctor` prints."""
+    """Return the output of `mlgen doctor`."""
     tables = ["\n".join([title, *columns(rows, "  ")]) for title, rows in sections]
     return "\n\n".join(tables) + "\n"
 
 
 def has_missing(sections: Iterable[Section]) -> bool:
-    """Return whether something is missing."""
+    """Return whether a row has the level `missing`."""
     return any(each.level == "missing" for _, rows in sections for each in rows)
