@@ -10,7 +10,7 @@ from parts import programs
 from support import FIXTURES, RESOURCES, ROOT, abridged, rendered
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
-# Slow machines do not fail a test, and CI always runs the same examples.
+# No time limit, so slow machines pass. CI always runs the same examples.
 settings.register_profile(
     "mlgen",
     deadline=None,
@@ -75,7 +75,7 @@ def message(snapshot):
 
 @pytest.fixture
 def render(monkeypatch):
-    """The function that renders a job file as on the command line, in the project's folder."""
+    """Function that renders a job file as on the command line, in the project's folder."""
     monkeypatch.chdir(ROOT)
     return rendered
 

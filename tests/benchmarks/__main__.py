@@ -1,7 +1,7 @@
 """Run all benchmarks, or some: `python tests/benchmarks [--small] [NAME...]`.
 
 Prints Markdown tables, ratios first, with the machine and the versions. `--small` runs small sizes
-once, as a test does, and leaves out those that need a cluster.
+once, as a test does, and omits benchmarks that need a cluster.
 """
 
 import importlib

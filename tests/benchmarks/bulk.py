@@ -1,9 +1,9 @@
-"""Compare many jobs in one call with a call for each, and with `helm template` of as many.
+"""Many jobs in one call, compared with one call per job and with `helm template`.
 
-The first table is of `mlgen render`: jobs a second in a folder of files, with `--jobs 2`, in a
-stream of documents, and in a List of PyTorchJobs as `kubectl get -o yaml` prints it. The second is
-its peak memory for ever more documents: 1x would be none for a document. The third is of `verify`
-and `diff`, in MB of manifests a second, of which `diff` reads twice as many.
+The first table shows the jobs per second of `mlgen render`: from a folder of files, with
+`--jobs 2`, from a stream of documents, and from a List of PyTorchJobs as `kubectl get -o yaml`
+prints it. The second shows its peak memory for growing streams: 1x means constant memory. The third
+shows `verify` and `diff` in MB of manifests per second; `diff` reads two versions of each.
 """
 
 import tempfile
@@ -110,7 +110,7 @@ spec:
 
 
 def measured(runs, **candidates):
-    """Return the Cost of each candidate; without runs, of the first try."""
+    """Return the median Cost of each candidate; without runs, the Cost of one call."""
     return compared(runs, **candidates) if runs else {k: run() for k, run in candidates.items()}
 
 
@@ -120,7 +120,7 @@ def render(*words):
 
 
 def inputs(folder, count):
-    """Write the jobs as files, a stream and a List, and a chart of as many; return the paths."""
+    """Write the jobs as files, a stream, a List and a chart; return the paths."""
     files, stream, listed = folder / "jobs", folder / "jobs.yaml", folder / "list.yaml"
     files.mkdir()
     documents = [JOB.format(number=i) for i in range(count)]
@@ -137,7 +137,7 @@ def inputs(folder, count):
 
 
 def speed(folder, count, runs):
-    """Print the jobs a second of several kinds of input."""
+    """Print the jobs per second for several kinds of input."""
     files, stream, listed, chart = inputs(folder, count)
     one = folder / "one.yaml"
     one.write_text(JOB.format(number=0))
@@ -175,7 +175,7 @@ def speed(folder, count, runs):
 
 
 def memory(folder, sizes):
-    """Print the peak memory of ever longer streams."""
+    """Print the peak memory for streams of growing length."""
     peaks = []
     for size in sizes:
         stream = folder / "memory.yaml"
@@ -190,7 +190,7 @@ def memory(folder, sizes):
 
 
 def manifests(folder, count):
-    """Write rendered manifests as they are, with a changed line each, and with other names."""
+    """Write rendered manifests unchanged, with one changed line each, and with other names."""
     stream = folder / "manifests.jobs"
     stream.write_text("".join(JOB.format(number=i) for i in range(count)))
     paths = [folder / f"{name}.yaml" for name in ("same", "line", "other")]
@@ -202,7 +202,7 @@ def manifests(folder, count):
 
 
 def checks(folder, count, runs):
-    """Print the MB a second of verify and diff."""
+    """Print the MB per second of verify and diff."""
     same, line, other = manifests(folder, count)
     copy = folder / "copy.yaml"
     copy.write_text(same.read_text())

@@ -1,7 +1,7 @@
-"""The yardstick: a Helm chart of a TensorFlow job, with the kinds that mlgen renders for one.
+"""The baseline: a Helm chart of a TensorFlow job, with the kinds that mlgen renders for it.
 
-Its templates are what a person would write: one for each kind, with `range` over the roles, and
-TF_CONFIG put together from the numbers of replicas in values.yaml.
+Its templates are written as by hand: one for each kind, with `range` over the roles. They build
+TF_CONFIG from the numbers of replicas in values.yaml.
 """
 
 FILES = {
@@ -187,7 +187,7 @@ data:
 
 
 def write(folder, program=None):
-    """Write the chart into a folder, with the files of the supervisor: text by name."""
+    """Write the chart into a folder; `program` maps the supervisor's files to their text."""
     parts = {f"program/{name}": text for name, text in (program or {}).items()}
     for name, text in {**FILES, **parts}.items():
         path = folder / name

@@ -1,8 +1,8 @@
-"""Say what a call of mlgen costs from start to end: against `helm template`, and against Python.
+"""CPU time and memory of whole mlgen calls, compared with `helm template` and with Python's start.
 
 mlgen is installed from a wheel. It renders a TensorFlow job with parameter servers; Helm renders a
 chart with objects of the same kinds (`chart.py`). Calls that print little are compared with
-`python -c pass`. The last table says where the time of a render goes that Python takes to import.
+`python -c pass`. The last table lists how the import time of a render is spent.
 """
 
 import os
@@ -32,11 +32,11 @@ JOB = ROOT / "fixtures/tensorflow-ps.yaml"
 RESOURCE = ROOT / "fixtures/resources/kubeflow-tfjob-v1.yaml"
 
 TARGETS = {"mlgen render": 2.5, "mlgen --help": 4}
-"""What is aimed at, as a ratio to the first row of the table."""
+"""The targets, as ratios to the first row of the table."""
 
 
 def measured(runs, commands):
-    """Print a table of commands, each with its environment, against the first of them."""
+    """Print a table that compares commands, each with its environment, with the first one."""
     base, *_ = commands
     costs = compared(
         runs,
@@ -54,7 +54,7 @@ def measured(runs, commands):
 
 
 def imports(python, runs):
-    """Print the milliseconds that the imports of a render take, by what is imported."""
+    """Print the milliseconds that a render takes to import each package."""
     command = [python, "-X", "importtime", python.with_name("mlgen"), "render", JOB]
     least, count = {}, Counter()
     for _ in range(runs):

@@ -1,15 +1,15 @@
-"""Time to train: seconds from `kubectl apply` to the end of tiny jobs, and of what each pod waits.
+"""Time to train: seconds from `kubectl apply` to the end of tiny jobs, and the waits of each pod.
 
 Usage: `python tests/benchmarks/first_step.py [--runs N] [--operators] [JOB...]`, in the cluster of
 KUBECONFIG, which has the images of tests/cluster.
 
 Each job is a custom resource of an operator, which `mlgen render` turns into manifests before the
-clock starts. The timeline of its pods is read from a watch, so it has what everybody else in the
-cluster sees, when they see it. The job has ended when its deciding Job is complete.
+clock starts. The timeline of its pods is read from a watch, so it shows when clients of the API
+server see each change. The job has ended when its deciding Job is complete.
 
-The operators' seconds are of such jobs on an idle machine of two cores, under the training operator
-(1.8.1, the last with MXJob) and the MPI operator. With `--operators`, the operators that run in the
-cluster train the same resources in turns, and their seconds count.
+The operators' seconds were measured on an idle machine of two cores, under the training operator
+(1.8.1, the last with MXJob) and the MPI operator. With `--operators`, they are measured again: the
+operators in the cluster and mlgen run the same resources in turns.
 """
 
 import argparse
@@ -31,7 +31,7 @@ RESOURCES = Path(__file__).parent.parent / "cluster" / "resources"
 IMAGES = {"pythonImage": "mlgen.test/python:3", "kubectlImage": "mlgen.test/kubectl:1.34"}
 PASSWD = "root:x:0:0::/root:/bin/sh\nmpiuser:x:1000:1000::/home/mpiuser:/bin/sh\n"
 PATIENCE = 300
-"""Seconds after which a job is given up."""
+"""Time limit of a job, in seconds."""
 
 
 class Job(NamedTuple):
@@ -52,7 +52,7 @@ JOBS = {
 }
 
 COLUMNS = ("scheduled", "init started", "init ended", "started", "ready", "ended")
-"""The moments of a pod; those of its init containers are one after the other."""
+"""The moments of a pod. Its init containers run one after the other."""
 
 
 def kubectl(*words, stdin=None):
@@ -63,7 +63,7 @@ def kubectl(*words, stdin=None):
 
 @contextmanager
 def namespace():
-    """A namespace with what jobs over ssh expect there."""
+    """Namespace with the objects that jobs over ssh need."""
     name = f"first-step-{secrets.token_hex(3)}"
     kubectl("create", "namespace", name)
     try:
@@ -107,7 +107,7 @@ class Watch:
 
 
 def moments(pod):
-    """Return the names of the moments that a pod has reached, as its status says."""
+    """Return the names of the moments that a pod has reached, according to its status."""
     status = pod["status"]
     true = {item["type"] for item in status.get("conditions", ()) if item["status"] == "True"}
     if "PodScheduled" in true:
@@ -126,7 +126,7 @@ def moments(pod):
 
 
 def timelines(versions, start):
-    """Return by pod the seconds from the start at which each moment was first seen."""
+    """Map each pod to the seconds from the start at which each moment was first seen."""
     found = {}
     for at, pod in versions:
         seen = found.setdefault(pod["metadata"]["name"], {})
@@ -136,7 +136,7 @@ def timelines(versions, start):
 
 
 def shown(seen, column):
-    """Return a cell of a timeline: the seconds of a moment, if need be of each init container."""
+    """Return a cell of a timeline: the seconds of a moment, or of each init container."""
     times = [at for moment, at in seen.items() if moment == column or moment[:-2] == column]
     return " ".join(f"{at:.1f}" for at in times)
 
@@ -155,7 +155,7 @@ def decides(item):
 
 
 def run(manifests, kind):
-    """Apply a set; return the seconds until it ended, and the timelines of its pods."""
+    """Apply a job's objects; return the seconds until it ended, and the timelines of its pods."""
     with namespace() as space, tempfile.NamedTemporaryFile() as file:
         file.write(manifests)
         file.flush()
@@ -182,7 +182,7 @@ def rendered(file):
 
 
 def timed(title, manifests, kind):
-    """Run a set, print the timelines of its pods, and return its seconds."""
+    """Run a job's objects, print the timelines of its pods, and return the seconds."""
     seconds, pods = run(manifests, kind)
     print(f"{title}: {seconds:.1f} s", end="\n\n")
     rows = [[pod, *(shown(seen, column) for column in COLUMNS)] for pod, seen in pods.items()]

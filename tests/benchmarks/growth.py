@@ -1,9 +1,9 @@
 """The growth of time and memory with the size of a text, for every command and many shapes.
 
 Each row is a command on one of the shapes in shapes.py, at n, 2n and 4n. The first columns are the
-exponents of the growth from 2n to 4n: 1 is linear, 2 quadratic, and less than 1 means that
-something constant takes most of it. Each run is a fork of one process that has imported everything,
-so that imports are no part of it; memory is what it takes in addition to that process.
+exponents of the growth from 2n to 4n: 1 is linear, 2 quadratic, and less than 1 means that a
+constant part dominates. Each run is a fork of one process that has imported all modules, so imports
+are not counted. Memory is counted in addition to that process.
 """
 
 import os
@@ -22,10 +22,10 @@ from shapes import COMMANDS, SHAPES, resource_list
 FACTORS = (1, 2, 4)
 
 SMALL = 100
-"""The part of their sizes to which shapes shrink in a test."""
+"""The factor by which a test reduces the sizes of the shapes."""
 
 LIMITS = {resource.RLIMIT_AS: 4 << 30, resource.RLIMIT_CPU: 120}
-"""Bytes and seconds that a run may take: a shape that grows too fast must not hurt here."""
+"""Limits of a run in bytes and seconds, for shapes that grow too fast."""
 
 WORDS = {
     "argocd": ("argocd", "generate"),
@@ -35,14 +35,14 @@ WORDS = {
     "krm": ("krm",),
     "verify": ("verify", "old.yaml"),
 }
-"""The words of each command that is not just `mlgen COMMAND job.yaml`."""
+"""The words of each command that has another form than `mlgen COMMAND job.yaml`."""
 
 ALSO = {"verify": ("old",), "diff": ("old", "new")}
-"""The manifests that a command reads: as rendered, and with another image."""
+"""The manifests that a command reads: as rendered, or with another image."""
 
 
 def import_all():
-    """Import what any command imports, so that forks need not."""
+    """Import the modules of all commands, so that forks share them."""
     import click  # noqa: F401
     import jinja2  # noqa: F401
     import jsonschema  # noqa: F401
@@ -68,7 +68,7 @@ class Run(NamedTuple):
 
 @contextmanager
 def run_of(shape, count, command):
-    """Give the Run of a command on a shape of some size, whose files exist for that long."""
+    """Yield the Run of a command on a shape of some size. Its files exist only in the context."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         text = shape.text(count)
@@ -108,10 +108,7 @@ def call(run, *, limited=True):
 
 
 def measured(run):
-    """Return the Cost of a Run, and whether it has ended as it should: with any message of its own.
-
-    A crash, or a limit that it has exceeded, is no such end.
-    """
+    """Return the Cost of a Run, and True unless it crashed or exceeded a limit."""
     base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     started = time.perf_counter()
     _, status, usage = os.wait4(call(run), 0)

@@ -1,4 +1,4 @@
-"""mlgen as users have it: installed from a wheel, which has the parts that the build prepares."""
+"""mlgen as users install it: from a wheel, with the parts that the build prepares."""
 
 import os
 import subprocess
@@ -11,10 +11,10 @@ from measure import ROOT
 
 
 def installed(folder):
-    """Install this checkout from a wheel, in a virtual environment of its own in a folder.
+    """Install this checkout from a wheel into a new virtual environment in a folder.
 
-    Its dependencies are those that the running Python has: nothing is downloaded. Returns the path
-    of its Python; the command `mlgen` is beside it.
+    It uses the dependencies of the running Python, and downloads no packages. Returns the path of
+    its Python. The command `mlgen` is in the same folder.
     """
     build = [sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir"]
     subprocess.run([*build, folder, ROOT], check=True, capture_output=True)

@@ -1,4 +1,4 @@
-"""What the benchmarks share: pairs of processes, ratios, tables, and what they ran on.
+"""Helpers of the benchmarks: pairs of processes, ratios, tables, and a line about the machine.
 
 Elapsed time depends on what else a machine does, so processes are compared by CPU time, in turns
 (A B A B …), and by their medians. A ratio says more than a time, so tables start with ratios.
@@ -19,11 +19,11 @@ sys.path[1:1] = [str(Path(__file__).parent.parent)]
 from parts.programs import ROOT, MissingError, program  # noqa: E402, F401 - for all benchmarks
 
 MLGEN = [str(Path(sys.executable).with_name("mlgen"))]
-"""The command `mlgen` that is installed with this Python."""
+"""The command `mlgen` of this Python's environment."""
 
 
 class Cost(NamedTuple):
-    """What a process has cost."""
+    """CPU time, elapsed time and memory of a process."""
 
     cpu: float
     """Seconds of user and system time, of the process and its children."""
@@ -52,7 +52,7 @@ def cost(command, stdin=None, **options):
 
 
 def compared(runs, **candidates):
-    """Return by name the median Costs of candidates that run in turns.
+    """Map the names of candidates that run in turns to their median Costs.
 
     A candidate is a function without arguments that returns a Cost. Each runs once before, so that
     files are in the page cache.
@@ -73,7 +73,7 @@ def ratio(value, base):
 
 
 def number(value, digits=3):
-    """Return a number with so many significant digits and thousands separated: 0.0123, 12,300."""
+    """Return a number as text, with significant digits and thousands separators: 0.0123, 12,300."""
     rounded = float(f"{value:.{digits}g}")
     return f"{rounded:,.0f}" if abs(rounded) >= 100 else f"{rounded:.{digits}g}"
 
@@ -90,7 +90,7 @@ def table(columns, *rows):
 
 
 def machine():
-    """Return what the figures depend on, in one line."""
+    """Return the machine and the versions that the figures depend on, in one line."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     models = [line.partition(": ")[2] for line in lines if line.startswith("model name")]
@@ -107,7 +107,7 @@ def tool(name, hint="`.ci/tools DIR` builds it, MLGEN_TOOLS=DIR names it"):
 
 
 def arguments(text, argv):
-    """Return a parser's result: `small` is set where the benchmark is only to be tried."""
+    """Return the parsed arguments; `small` selects a quick run."""
     parser = argparse.ArgumentParser(description=text.partition("\n")[0])
     parser.add_argument("--small", action="store_true", help="run small sizes once, as a test does")
     return parser.parse_args(argv)

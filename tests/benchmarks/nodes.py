@@ -1,11 +1,11 @@
 """A job of 5,000 replicas on 1,000 nodes: mlgen's manifests against the training operator.
 
-Both run one after the other on the same control plane; KWOK plays the nodes. The table says what
-it takes until all pods run, and what the death of one replica leads to: mlgen's supervisor restarts
-all replicas together (`restartScope: All`), and the operator replaces the one that died.
+Both run one after the other on the same control plane, and KWOK simulates the nodes. The table
+lists the cost until all pods run, and the cost of the death of one replica: mlgen's supervisor
+restarts all replicas together (`restartScope: All`), and the operator replaces the dead one.
 
-The supervisor is the rendered program with the rights of its service account. There is no kubelet,
-so it runs as a process beside the API server.
+The supervisor is the rendered program with the permissions of its service account. There is no
+kubelet, so it runs as a process next to the API server.
 """
 
 import json
@@ -22,7 +22,7 @@ from training_operator import start_training_operator
 
 REPLICAS, NODES = 5000, 1000
 IDLE = 150
-"""Seconds in which nothing happens."""
+"""Seconds without changes."""
 
 SETTLE = 30
 """Seconds after which the last Events are written."""
@@ -56,7 +56,7 @@ spec:
 """
 
 KINDS = ("pods", "services", "endpoints", "configmaps", "serviceaccounts", "events")
-"""The kinds of the core group that are counted, beside those of other groups."""
+"""The counted kinds of the core group. All kinds of other groups are counted."""
 
 PATHS = (
     *(f"/api/v1/namespaces/default/{kind}" for kind in KINDS),
@@ -68,7 +68,7 @@ PATHS = (
 
 
 class Moment(NamedTuple):
-    """What the control plane has done so far."""
+    """Counters of the control plane at one time."""
 
     requests: Counter
     objects: Counter
@@ -77,20 +77,20 @@ class Moment(NamedTuple):
 
 
 def moment(created):
-    """Return the present Moment of a Plane."""
+    """Return the current Moment of a Plane."""
     objects = Counter({path.rpartition("/")[2]: created.count(path) for path in PATHS})
     return Moment(created.requests(), objects, created.cpu(), time.time())
 
 
 class Phase(NamedTuple):
-    """What has happened between two moments."""
+    """The difference between two Moments."""
 
     requests: int
     objects: int
     events: int
     seconds: float
     controllers: float
-    """CPU seconds of what decides: controller manager, operator and supervisor."""
+    """CPU seconds of controller manager, operator and supervisor."""
     server: float
     """CPU seconds of API server and etcd."""
     details: Counter
@@ -112,7 +112,7 @@ def phase(before, after, seconds):
 
 
 def measured(created, act, is_done):
-    """Return the Phase in which something is done, until a condition holds."""
+    """Return the Phase from an action until a condition holds."""
     before, started = moment(created), time.monotonic()
     act()
     created.until(is_done)
@@ -127,7 +127,7 @@ def first_pod(created, selector):
 
 
 class Measured(Supervisor):
-    """The supervisor of a job, with its requests and what it costs."""
+    """The supervisor of a job, with its requests and its cost."""
 
     def requests(self):
         """Return the times, methods and paths of its requests so far."""
@@ -152,7 +152,7 @@ class Measured(Supervisor):
         return map(number, (requests, answers, cpu, seconds, rss, peak))
 
     def patches(self, since):
-        """Return when it has patched the Job: first to suspend it, and then to resume it."""
+        """Return the times of its patches of the Job: first to suspend it, then to resume it."""
         requests = [each for each in self.requests() if each[0] > since]
         return [at for at, method, path in requests if method == "PATCH" and "/jobs/" in path]
 
@@ -160,7 +160,7 @@ class Measured(Supervisor):
 def with_mlgen(created, replicas, idle):
     """Return two Phases of mlgen's job: its start, and the restart of all replicas.
 
-    Prints what its supervisor costs meanwhile.
+    Prints the cost of its supervisor in each Phase.
     """
     document = JOB.replace("WORKERS", str(replicas - 1))
     done = subprocess.run(

@@ -1,8 +1,8 @@
 """`mlgen render` of a job with many workers, against `helm template` with a Job for each of them.
 
-The chart is written as a person would: its template has `range` over the workers, around a Job with
+The chart is written as by hand: its template has `range` over the workers, around a Job with
 an init container that waits, labels, variables and security contexts, as `mlgen render` writes them
-for a worker with a Job of its own. Growth is that from 1,000 to 10,000 workers; 10 is linear. All
+for a worker with its own Job. Growth is measured from 1,000 to 10,000 workers; 10 is linear. All
 figures are CPU seconds of whole processes, with Python's start and imports.
 """
 

@@ -1,10 +1,10 @@
-"""Seconds for which training stands still when a rank is killed, against the Job controller alone.
+"""Seconds without training after a rank is killed, compared with the Job controller alone.
 
 Runs on the only node of the cluster of KUBECONFIG, which has the images of tests/cluster.
 
-The seconds are those from the death of a rank until all ranks train again, of which the first
-back-off takes 10 and the second 20, next to those in which the Job controller alone replaces a pod
-that only imports PyTorch, of which its back-off takes 10.
+The first figure is the time from the death of a rank until all ranks train again. It includes a
+back-off of 10 seconds, or 20 for the second restart. The second figure is the time in which the Job
+controller alone replaces a pod that only imports PyTorch, with a back-off of 10 seconds.
 """
 
 import json
@@ -19,7 +19,7 @@ from measure import MLGEN, MissingError, arguments, number, ratio, script, table
 
 JOBS = Path(__file__).parent.parent / "cluster/jobs/restarts.yaml"
 KILLS = {"3": 10, "6": 20}
-"""Steps at which a rank is killed, and the back-off that follows."""
+"""Steps at which a rank is killed, and the following back-off."""
 
 REPLACED = """\
 [ $MLGEN_REPLICA_INDEX = 0 ] || exec sleep 120

@@ -1,4 +1,4 @@
-"""Texts of any size in which one thing is repeated: what a hostile or a large input looks like."""
+"""Texts of any size in which one thing is repeated, like hostile or very large input."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -49,10 +49,10 @@ spec:
 """
 
 COMMANDS = ("render", "validate", "show", "graph", "diff", "verify", "krm", "helm", "argocd")
-"""The commands that read a job file; `diff` and `verify` read its manifests."""
+"""The commands that read a job file. `diff` and `verify` read its manifests."""
 
 READ = ("render",)
-"""For shapes that all commands read alike."""
+"""The commands for shapes that all commands read in the same way."""
 
 KRM = ("krm",)
 
@@ -61,11 +61,11 @@ class Shape(NamedTuple):
     """A text that grows.
 
     Attributes:
-        name: what is repeated.
-        size: how often it is repeated in the smallest of the texts.
-        text: returns the text, given how often.
-        commands: those that are measured.
-        wrapped: for `krm`, the text is put into a ResourceList; else it is one.
+        name: The repeated thing.
+        size: Number of repetitions in the smallest text.
+        text: Function from the number of repetitions to the text.
+        commands: The measured commands.
+        wrapped: True if `krm` needs a ResourceList around the text; False if the text is one.
     """
 
     name: str
@@ -76,7 +76,7 @@ class Shape(NamedTuple):
 
 
 def lines(template: str, count: int) -> str:
-    """Return a template as often as said, with `{i}` for the number of each."""
+    """Return `count` copies of a template, each with its index in place of `{i}`."""
     return "".join(template.format(i=i) for i in range(count))
 
 

@@ -1,6 +1,6 @@
-"""Compare the Helm post-renderer with `cat`, for other objects than jobs.
+"""The Helm post-renderer compared with `cat`, for streams without jobs.
 
-Prints the CPU seconds and the peak memory of `mlgen helm-post-render` for ever longer streams of
+Prints the CPU seconds and the peak memory of `mlgen helm-post-render` for growing streams of
 ConfigMaps. The ratios are to the first row: linear time is 10x, and constant memory 1x.
 """
 
@@ -23,7 +23,7 @@ data:
 
 
 def costs(size):
-    """Return the Costs of the post-renderer and of cat for so many MB."""
+    """Return the Costs of the post-renderer and of cat for a stream of this many MB."""
     with tempfile.NamedTemporaryFile() as stream:
         stream.writelines([DOCUMENT] * (size * 1_000_000 // len(DOCUMENT) + 1))
         stream.flush()

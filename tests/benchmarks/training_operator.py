@@ -1,4 +1,4 @@
-"""Kubeflow's training operator as a process beside a control plane."""
+"""Kubeflow's training operator as a process next to a control plane."""
 
 import json
 import socket

@@ -1,9 +1,9 @@
 """DNS queries and connections of 10,000 waiting pods and 100 servers, against an operator's loop.
 
-The real wait script runs once, with programs in place of `nc` and others that count, and a clock of
-its own; the figures of one pod are then multiplied. The yardstick is the init container of Kubeflow
-1.8 (pkg/controller.v1/pytorch/initcontainer.go), `until nslookup NAME; do sleep 2; done`, for each
-server in turn.
+The real wait script runs once, with a simulated clock, and with programs in place of `nc` and
+others that count calls. The figures of one pod are then multiplied. The baseline is the init
+container of Kubeflow 1.8 (pkg/controller.v1/pytorch/initcontainer.go),
+`until nslookup NAME; do sleep 2; done`, for each server in turn.
 """
 
 import os
@@ -62,7 +62,7 @@ YARDSTICK = "for host in $HOSTS; do until nslookup $host; do sleep 2; done; done
 
 
 class Count(NamedTuple):
-    """What one pod asks for until its wait is over, or the time is."""
+    """The requests of one pod until its wait or the measured time ends."""
 
     found: int
     missing: int
@@ -76,7 +76,7 @@ class Count(NamedTuple):
 
 
 def counted(command, *, comes=0, never="", seconds=3600, **variables):
-    """Return the Count of a shell's command; servers come after so many seconds, or one never."""
+    """Return the Count of a shell's command. The servers start after `comes`; `never` never does."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for program, text in PROGRAMS.items():
@@ -101,7 +101,7 @@ def counted(command, *, comes=0, never="", seconds=3600, **variables):
 
 
 def shell():
-    """Return a POSIX shell that has no `nc` of its own."""
+    """Return a POSIX shell without a built-in `nc`."""
     found = shutil.which("dash")
     if not found:
         raise MissingError("there is no dash")

@@ -1,4 +1,4 @@
-"""The prepared parts say what a checkout computes without them."""
+"""The prepared parts equal the values that a checkout computes without them."""
 
 import pytest
 from support import ROOT

@@ -1,4 +1,4 @@
-"""Many jobs: the same manifests and problems as of few, in any number of processes."""
+"""Many jobs: the same manifests and problems as for few, in any number of processes."""
 
 import os
 import signal
@@ -53,7 +53,7 @@ def here(monkeypatch, tmp_path):
 
 
 def is_running(pid):
-    """Return whether there is such a process, and not only its exit status."""
+    """Return True if the process runs; a zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):

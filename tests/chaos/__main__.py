@@ -1,17 +1,17 @@
 """Break a cluster while jobs train, and compare what happens with docs/how/supervisor.md.
 
-Each round runs a small job, next to one that nothing may touch, and kills the supervisor or a part
-of the cluster at a moment that the seed chooses: while the job starts, trains, restarts or ends.
-The part comes back some seconds later. Then the job has to end as that page says, with all its
-steps, within the bound.
+Each round runs a small job, next to a second job that must stay untouched. It kills the supervisor
+or a part of the cluster at a moment that the seed chooses: while the job starts, trains, restarts
+or ends. The part starts again some seconds later. Then the job must end as that page documents,
+with all its steps, within the bound.
 
-In the last rounds (`--lost`), a second node, made for it, is lost for ever with the whole job.
+In the last rounds (`--lost`), a second node is lost forever with the whole job.
 
-It is run in a cluster of its own:
+Run it in its own cluster:
 
     python tests/parts/private.py -- python tests/chaos
 
-Prints a line for each round, the history of those that deviate or are late, and a table.
+Prints a line for each round, the history of each round that deviates or is late, and a table.
 `--only 7 12` plays these rounds again.
 """
 
@@ -65,14 +65,14 @@ def main():
 
 
 def play(cluster, turn):
-    """Play a round, and print what happened."""
+    """Play a round, and print its result."""
     print(f"round {turn.number}: {turn.title}: ", end="", flush=True)
     Play(cluster, turn).run()
     print(result(turn), flush=True)
 
 
 def result(turn):
-    """Return what happened in a round."""
+    """Return the result of a round as a line of text."""
     late = f", {turn.delay:.0f} of {turn.bound} s late" if turn.faults else ""
     times = f"{turn.seconds:.0f} s, {turn.broken:.0f} s broken{late}, {turn.memory} MB"
     lines = [f"as documented, {times}"]
@@ -83,7 +83,7 @@ def result(turn):
 
 
 def table(turns):
-    """Yield the rows of a Markdown table: what happened, by fault and moment."""
+    """Yield the rows of a Markdown table: the results by fault and moment."""
     yield f"| fault | {' | '.join(MOMENTS)} | latest | MB |"
     yield "| --- |" + " --- |" * (len(MOMENTS) + 2)
     for fault in (*FAULTS, LostNode):

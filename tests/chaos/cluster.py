@@ -1,4 +1,4 @@
-"""A Kubernetes cluster of ordinary processes on this machine, which may be broken."""
+"""A Kubernetes cluster of ordinary processes on this machine, which tests may break."""
 
 import json
 import os
@@ -11,10 +11,9 @@ REQUEST = "--request-timeout=5s"
 
 
 class Cluster:
-    """The cluster in a folder that has `kubeconfig`, and for each process `run/NAME.pid`.
+    """A cluster in a folder with `kubeconfig`, and `run/NAME.pid` for each process.
 
-    So `../shared/cluster/up` makes it. Each process is remembered with its command line, with which
-    it is started again.
+    `../shared/cluster/up` creates it. A killed process starts again with the same command line.
     """
 
     def __init__(self, folder):
@@ -50,7 +49,7 @@ class Cluster:
         file.write_text(f"{process.pid}\n")
 
     def mend(self):
-        """Start what has died, and wait until the cluster is well."""
+        """Start all dead processes, and wait until the cluster is healthy."""
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
             for name in self.commands:
@@ -61,7 +60,7 @@ class Cluster:
         raise TimeoutError("the cluster does not get well")
 
     def is_well(self):
-        """Return whether the API server writes, and each node is ready."""
+        """Return True if the API server accepts writes and each node is ready."""
         nodes = self.json("get", "nodes")
         done = self.kubectl("annotate", "--overwrite", "node", "--all", f"chaos={time.time()}")
         conditions = [each for node in nodes["items"] for each in node["status"]["conditions"]]
@@ -74,7 +73,7 @@ class Cluster:
         return words[words.index(option) + 1]
 
     def kubectl(self, *words, stdin=None):
-        """Run kubectl, which fails while the API server is away."""
+        """Run kubectl. It fails while the API server is down."""
         return self.run("kubectl", REQUEST, *words, stdin=stdin)
 
     def run(self, *words, stdin=None):
@@ -88,7 +87,7 @@ class Cluster:
         )
 
     def json(self, *words):
-        """Return what kubectl prints as JSON; an empty list if it fails."""
+        """Return kubectl's JSON output; an empty list if it fails."""
         done = self.kubectl(*words, "-o", "json")
         return json.loads(done.stdout) if done.returncode == 0 else {"items": []}
 

@@ -1,4 +1,4 @@
-"""What goes wrong: each fault strikes, and heals when it is told to."""
+"""The faults: each one can strike and heal."""
 
 import base64
 import json
@@ -15,35 +15,35 @@ PROGRAM = "mlgen.runtime.supervise"
 
 
 class Fault:
-    """A fault; `name` is that of the table in docs/how/supervisor.md."""
+    """A fault. `name` is its name in the table of docs/how/supervisor.md."""
 
     name = "none"
     seconds = (0.0, 0.0)
-    """For how long it lasts, at least and at most."""
+    """Its shortest and longest duration, in seconds."""
     delay = 0
-    """Seconds by which a job ends later at most, beside those of the fault itself."""
+    """The most seconds by which it delays the end of a job, in addition to its own duration."""
 
     disruptions = 0
-    """How many restarts of the gang it may cost that are not counted."""
+    """The most uncounted restarts of the gang that it may cause."""
 
     def __init__(self, cluster, namespace, job):
         self.cluster, self.namespace, self.job = cluster, namespace, job
 
     def prepare(self):
-        """Do what is needed before the job starts."""
+        """Prepare the fault before the job starts."""
 
     def strike(self):
-        """Do harm; return what was done."""
+        """Cause the fault; return a description."""
 
     def heal(self):
-        """Let the harm end."""
+        """End the fault."""
 
     def end(self):
-        """Remove what is left when the job has ended."""
+        """Clean up after the job has ended."""
 
 
 class Killed(Fault):
-    """A process of the cluster is killed, and started again later."""
+    """A process of the cluster is killed, and later started again."""
 
     seconds = (1.0, 12.0)
     delay = 30
@@ -111,7 +111,7 @@ class FullEtcd(Fault):
         return "etcd is full"
 
     def heal(self):
-        """Do what https://etcd.io/docs/v3.4/op-guide/maintenance/#space-quota says."""
+        """Follow https://etcd.io/docs/v3.4/op-guide/maintenance/#space-quota."""
         revision = self.call("kv/range", key=base64.b64encode(b"/").decode())["header"]["revision"]
         self.call("kv/compaction", revision=revision)
         self.call("maintenance/defragment")
@@ -147,7 +147,7 @@ class ExpiredToken(Fault):
         return "the supervisor has no token"
 
     def heal(self):
-        """Renew it as the kubelet does, unless that has done so."""
+        """Renew the token as the kubelet does, unless the kubelet has renewed it."""
         if self.file and self.file.exists() and self.file.read_text() == self.expired:
             self.file.write_text(self.token)
 
@@ -168,7 +168,7 @@ def encoded(data):
 
 
 def supervisor(cluster, namespace, job):
-    """Return the process of a job's supervisor, as this machine sees it; 0 if there is none."""
+    """Return the process id of a job's supervisor on this machine; 0 if there is none."""
     found = cluster.json("-n", namespace, "get", "job", f"{job}-supervisor")
     uid = found.get("metadata", {}).get("uid")
     for folder in Path("/proc").glob("[0-9]*"):
@@ -179,7 +179,7 @@ def supervisor(cluster, namespace, job):
 
 
 def memory(process):
-    """Return the most MB that a process has had; 0 if it has ended."""
+    """Return the peak memory of a process in MB; 0 if it has ended."""
     try:
         lines = Path(f"/proc/{process}/status").read_text().splitlines()
     except OSError:

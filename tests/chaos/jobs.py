@@ -1,4 +1,4 @@
-"""The jobs that are disturbed, and how each ends as the documentation says."""
+"""The jobs that are disturbed, and the documented end of each."""
 
 import json
 from dataclasses import dataclass
@@ -11,23 +11,23 @@ STARTS, TRAINS, RESTARTS, ENDS = "starts", "trains", "restarts", "ends"
 
 @dataclass(frozen=True)
 class Job:
-    """A job file of `jobs/`, and its end."""
+    """A job file of `jobs/`, and its expected end."""
 
     name: str
     deciding: str
-    """The role that decides."""
+    """The role of the deciding Job."""
     reason: str = "JobSucceeded"
     restarts: int = 0
     spare: int = 0
-    """Further restarts that a disturbance may cost."""
+    """Further restarts that a disturbance may cause."""
     delay: int = 0
-    """Seconds that these may take: 20 and 40 of pauses, and two starts."""
+    """Seconds that these restarts may take: pauses of 20 and 40, and two starts."""
     steps: tuple[tuple[str, int], ...] = ()
-    """The steps of each host that trains to the end, or up to its failure."""
+    """The steps of each host that trains to the end or to its failure."""
     moments: tuple[str, ...] = (STARTS, TRAINS, RESTARTS, ENDS)
 
     cleans: bool = False
-    """Whether no pod may be left that runs."""
+    """True if no pod may keep running at the end."""
 
     @property
     def file(self):
@@ -69,7 +69,7 @@ BYSTANDER = Job("bystander", "chief")
 
 
 def settings(data):
-    """Return what is set in a job file, so that it writes to a folder of this machine."""
+    """Return fields that let a job write to a folder of this machine."""
     files = {"train.sh": (FOLDER / "train.sh").read_text()}
     return {
         "spec.helpers.pythonImage": "mlgen.test/python:3",
@@ -80,12 +80,12 @@ def settings(data):
 
 
 def options(data):
-    """Return the options of mlgen that do so."""
+    """Return the options of mlgen that set these fields."""
     return [f"--set={path}={json.dumps(value)}" for path, value in settings(data).items()]
 
 
 def problems_of_steps(job, data):
-    """Yield what is wrong with the steps that each host has written: a gap, or two at once."""
+    """Yield the problems in the recorded steps of each host: gaps, and two trainings at once."""
     for host, last in job.steps:
         file = data / f"steps-{host}"
         lines = [line.split() for line in file.read_text().splitlines()] if file.exists() else []

@@ -1,4 +1,4 @@
-"""A second node of the cluster, which never returns."""
+"""A second node of the cluster, which is lost forever."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ NAME = f"node-{NUMBER}"
 
 
 class LostNode(Fault):
-    """The job runs on a node of its own, all of which is killed at once and for ever."""
+    """The job runs on a second node. All processes of this node are killed at once, forever."""
 
     name = "node, lost"
     delay = 240
@@ -48,7 +48,7 @@ class LostNode(Fault):
 
 
 def destroy(folder):
-    """Kill all that runs on the second node, which has this folder."""
+    """Kill all processes of the second node, which uses this folder."""
     for file in folder.glob("run/*.pid"):
         kill(int(file.read_text()))
     for shim in Path("/proc").glob("[0-9]*"):

@@ -1,4 +1,4 @@
-"""A round is played: a job is disturbed, and has to end as the documentation says."""
+"""Plays a round: a job is disturbed, and must end as documented."""
 
 import random
 import secrets
@@ -12,13 +12,13 @@ from jobs import BYSTANDER, ENDS, RESTARTS, STARTS, TRAINS, options, problems_of
 
 KINDS = "jobs,statefulsets,pods,services,configmaps,serviceaccounts,roles,rolebindings"
 MEMORY = 64
-"""MB that the supervisor of a small job may have: what its pod requests."""
+"""Memory limit of a small job's supervisor in MB: the request of its pod."""
 
 UNTIL_MOMENT = 120
-"""Seconds in which a job gets to the moment of the round."""
+"""Seconds within which a job must reach the moment of the round."""
 
 PAUSES = {STARTS: 4.0, TRAINS: 1.0, RESTARTS: 14.0, ENDS: 2.0}
-"""For how many seconds at most it then goes on."""
+"""The most seconds from that moment to the fault."""
 
 
 class Play:
@@ -83,7 +83,7 @@ class Play:
         self.clean()
 
     def inspect(self, before):
-        """Compare what has happened with the documentation."""
+        """Compare the result with the documentation."""
         self.turn.seconds = time.monotonic() - self.began
         self.turn.problems += self.found(before)
         if self.turn.problems:
@@ -96,7 +96,7 @@ class Play:
             raise RuntimeError(done.stderr)
 
     def until(self, what, poll, seconds=UNTIL_MOMENT):
-        """Poll until the answer is true, and return whether it became so."""
+        """Poll until the condition is true; return False after a timeout."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             if self.answer(poll):
@@ -112,7 +112,7 @@ class Play:
             return None
 
     def await_moment(self):
-        """Wait until the job does what the round says; it may be a moment later."""
+        """Wait until the job reaches the moment of the round, and then for the drawn delay."""
         steps = self.chance.randint(1, 3)
         polls = {
             STARTS: lambda: True,
@@ -124,7 +124,7 @@ class Play:
         time.sleep(self.chance.uniform(0.0, PAUSES[self.turn.moment]))
 
     def steps(self):
-        """Return the steps of the first host, or how long the job runs if none is recorded."""
+        """Return the steps of the first host. A job that records no steps has 3 once it runs."""
         if not self.job.steps:
             return 3 if "Running" in self.watch() else 0
         file = self.data / f"checkpoint-{self.job.steps[0][0]}"
@@ -159,7 +159,7 @@ class Play:
         return self.get("configmap", f"{job.name}-status").get("data") or {}
 
     def watch(self):
-        """Return the record, and note in the history what has changed."""
+        """Return the record, and add its changes to the history."""
         if not self.supervisor or not memory(self.supervisor):
             self.supervisor = supervisor(self.cluster, self.namespace, self.job.name)
         self.turn.memory = max(self.turn.memory, memory(self.supervisor))
@@ -175,13 +175,13 @@ class Play:
         return pods and all(pod["status"]["phase"] == "Running" for pod in pods)
 
     def trainers(self, job):
-        """Return the pods of a job without its supervisor's."""
+        """Return the pods of a job, without the supervisor's pod."""
         pods = self.get("pods", "-l", f"mlgen.dev/job={job.name}")["items"]
         roles = [pod["metadata"]["labels"]["mlgen.dev/role"] for pod in pods]
         return [pod for pod, role in zip(pods, roles, strict=True) if role != "supervisor"]
 
     def bystander(self):
-        """Return what must not change of the other job."""
+        """Return the fields of the other job that must not change."""
         workloads = self.get("jobs,statefulsets", "-l", f"mlgen.dev/job={BYSTANDER.name}")["items"]
         generations = {
             (each["kind"], each["metadata"]["name"]): each["metadata"]["generation"]
@@ -193,7 +193,7 @@ class Play:
         return generations, uids, self.record(BYSTANDER).get("restarts")
 
     def found(self, before):
-        """Yield what is not as documented."""
+        """Yield the deviations from the documentation."""
         job, record = self.job, self.record(self.job)
         kind = "Succeeded" if job.reason == "JobSucceeded" else "Failed"
         if f" {job.reason}: " not in record.get(kind, "") or "True " not in record[kind]:
@@ -223,7 +223,7 @@ class Play:
         return not [pod for pod in self.trainers(self.job) if is_active(pod)]
 
     def explain(self):
-        """Note what a person would look at."""
+        """Add the information that helps to debug a deviation to the history."""
         for words in (
             ("get", "pods,jobs,statefulsets", "-o", "wide"),
             ("get", "configmap", f"{self.job.name}-status", "-o", "jsonpath={.data}"),
@@ -237,7 +237,7 @@ class Play:
         ]
 
     def clean(self):
-        """Delete the job as a user does, and see that nothing is left."""
+        """Delete the job as a user does, and check that no object is left."""
         self.cluster.mend()
         done = self.mlgen("delete", str(self.job.file), *self.options, "--yes")
         if done.returncode:

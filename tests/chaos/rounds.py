@@ -1,4 +1,4 @@
-"""Rounds: what is disturbed, when, in which job; and what has happened then."""
+"""Rounds: the fault, its moment, the job, and the result."""
 
 import random
 from dataclasses import dataclass, field
@@ -12,12 +12,12 @@ PAIRS = 0.2
 """The share of rounds with two faults."""
 
 CALM = 120.0
-"""Seconds in which any job ends that is not disturbed."""
+"""Time limit in seconds for a job that is not disturbed."""
 
 
 @dataclass
 class Round:
-    """What is drawn, and then what has happened."""
+    """A drawn round, and later its result."""
 
     number: int
     seed: int
@@ -27,22 +27,22 @@ class Round:
     history: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     calm: float = CALM
-    """Seconds that the job takes undisturbed."""
+    """Seconds that the job takes without a fault."""
     seconds: float = 0.0
     """From applying the job to its end."""
     broken: float = 0.0
-    """Seconds for which something was broken."""
+    """Seconds during which a fault was active."""
     memory: int = 0
-    """The most MB that the supervisor had."""
+    """The supervisor's peak memory in MB."""
 
     @property
     def delay(self):
-        """Seconds by which the job ended later, beside those in which something was broken."""
+        """Seconds by which the job ended later, without the duration of the faults."""
         return self.seconds - self.calm - self.broken
 
     @property
     def bound(self):
-        """Of the delay."""
+        """The largest accepted delay."""
         return sum(fault.delay for fault in self.faults) + self.job.delay
 
     @property

@@ -102,7 +102,7 @@ def test_the_way_around_a_limit_depends_on_who_has_a_job_of_its_own(labels, pod,
     ],
 )
 def test_the_size_for_kubectl_is_that_of_its_annotation(metadata, characters):
-    """As tried with Kubernetes 1.34.4: one more is rejected by `kubectl apply`."""
+    """Tested with Kubernetes 1.34.4: `kubectl apply` rejects one byte more."""
     for more, codes in ((0, []), (1, ["large-object"])):
         text = "<a>&\n" + "x" * (characters + more)
         manifest = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": text}}

@@ -1,4 +1,4 @@
-"""Objects that look like jobs, and that only their operators run."""
+"""Objects that look like jobs, but that only their operators can run."""
 
 import pytest
 

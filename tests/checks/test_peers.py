@@ -1,4 +1,4 @@
-"""Addresses of peers in variables and files: which are recognised, and which are wrong."""
+"""Addresses of peers in variables and files: recognized addresses, and wrong ones."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a job names and its manifests do not bring, with its users and the command to create it."""
+"""The objects that a job needs but its manifests do not contain: users and creation commands."""
 
 import pytest
 

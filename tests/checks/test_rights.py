@@ -1,4 +1,4 @@
-"""Warnings of rights that reach further than the job."""
+"""Warnings about API permissions that are broader than the job needs."""
 
 import pytest
 from support import ROOT

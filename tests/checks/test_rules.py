@@ -26,13 +26,13 @@ def objects(file, render):
 
 
 def plan_of(objects):
-    """What the supervisor has to decide."""
+    """The supervisor's plan."""
     (data,) = [o["data"] for o in objects if "plan.json" in o.get("data", {})]
     return json.loads(data["plan.json"])
 
 
 def ordered(objects):
-    """The workloads that the supervisor starts, and which are therefore rendered suspended."""
+    """The workloads that the supervisor starts. They are rendered suspended."""
     if not any(map(is_supervisor, objects)):
         return set()
     plan = plan_of(objects)
@@ -190,7 +190,7 @@ def test_every_peer_in_a_variable_or_hostfile_is_a_pod(objects):
 
 @files_with(r"name: MASTER_ADDR\b", without="^  replicas: 0")
 def test_rank_0_has_the_address_that_others_know(objects):
-    """Its host name alone, with a Service of this name, or its address in the job."""
+    """Either its host name alone, with a Service of this name, or its address in the job."""
     job = objects[0]["metadata"]["labels"]["mlgen.dev/job"]
     services = {o["metadata"]["name"] for o in objects if o["kind"] == "Service"}
     known = {*services, *(f"{host}.{job}" for host in hosts(objects))}
@@ -212,7 +212,7 @@ def test_helper_containers_are_restricted(objects):
 
 @files_with("/mlgen/scripts/", without="kueue.x-k8s.io/queue-name")
 def test_helper_containers_are_bounded(objects):
-    """Those of Kueue's jobs request only what the training container does."""
+    """In Kueue's jobs, they request only the resources of the training container."""
     for template in all_templates(objects):
         for container in helpers(template):
             assert set(container["resources"]) == {"requests", "limits"}
@@ -315,7 +315,7 @@ def test_host_ports_are_unique(objects):
 def test_a_replica_on_the_host_network_sees_its_own_host_port_and_the_common_port_of_its_peers(
     objects,
 ):
-    """Every address is that of a Service with this port."""
+    """Every address belongs to a Service with this port."""
     services = {
         o["metadata"]["name"]: {port["port"]: port["targetPort"] for port in o["spec"]["ports"]}
         for o in objects
@@ -369,8 +369,8 @@ def test_there_is_one_supervisor_which_knows_every_workload(objects):
     )
 
 
-# Without a supervisor, a role that waits until another is complete is an error, a gang is none, and
-# one Job decides alone.
+# Without a supervisor, a role that waits until another is complete is an error, a gang is not, and
+# one Job alone determines the outcome.
 @files_with(SUPERVISOR, without='"order"|"restartScope"|"decides"')
 def test_no_supervisor_renders_the_same_pods_without_one(objects, file, render):
     bare = load_all(render(file, supervisor=False))

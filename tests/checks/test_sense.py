@@ -1,4 +1,4 @@
-"""Values that are valid for Kubernetes, but hardly meant as they are written."""
+"""Values that are valid for Kubernetes, but probably not intended."""
 
 import pytest
 

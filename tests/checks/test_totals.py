@@ -1,4 +1,4 @@
-"""The resources of all pods of a job together."""
+"""The total resources of all pods of a job."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def test_the_pods_of_all_roles_count_however_they_are_rendered(more):
 
 
 def test_cpu_that_one_role_does_not_limit_has_no_limit():
-    """What init containers of mlgen may use is over when training starts."""
+    """mlgen's init containers end before training starts."""
     assert of(JOB).limits == {"nvidia.com/gpu": "24"}
     assert of(JOB.replace("worker:", "evaluator: {}\n    worker:")).limits == {
         "nvidia.com/gpu": "24"

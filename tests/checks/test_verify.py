@@ -1,4 +1,4 @@
-"""`mlgen verify`: every edit of finished manifests that breaks a job is reported, and no other."""
+"""`mlgen verify` reports the edits of rendered manifests that break a job, and no other edits."""
 
 import json
 
@@ -146,7 +146,7 @@ EDITS = {
         "kind: StatefulSet\nmetadata:\n  name: dev-mnist-ps",
     ),
 }
-"""Edits of a fixture's manifests, as an overlay, sed or a person would make them."""
+"""Edits of a fixture's manifests, like those by an overlay, by sed or by hand."""
 
 
 @pytest.mark.parametrize("name", EDITS)
@@ -206,7 +206,7 @@ def test_a_problem_names_file_and_line_of_the_value(render, tmp_path, monkeypatc
 
 
 def test_a_stream_without_a_job_is_a_problem(render, message):
-    """The label may have been stripped, or it is the wrong file."""
+    """A tool may have removed the label, or it is the wrong file."""
     stripped = render(fixture("mpi-ssh")).replace("mlgen.dev/", "example.com/")
 
     status, out, _ = run("-", stdin=stripped)

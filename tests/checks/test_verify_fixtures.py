@@ -40,7 +40,7 @@ def objects(file):
 
 
 def without_program(item):
-    """The ConfigMap of a supervisor with its plan alone, which is read faster."""
+    """The ConfigMap of a supervisor with only its plan, which parses faster."""
     files = item.get("data", {})
     return item | {"data": {PLAN: files[PLAN]}} if PLAN in files else item
 
@@ -85,7 +85,7 @@ def rendered_objects(objects):
 
 
 def named_elsewhere(objects, number):
-    """Whether any field other than its name refers to an object or to its pods."""
+    """True if a field other than its name refers to an object or to its pods."""
     item = objects[number]
     word = re.compile(rf"(?<![\w.-]){re.escape(item['metadata']['name'])}(?![\w-]|-[a-z])")
     pods = re.compile(rf"(?<![\w.-]){re.escape(item['metadata']['name'])}-(\d|\[|\$)")
@@ -106,7 +106,7 @@ def named_elsewhere(objects, number):
 
 @every_file
 def test_a_renamed_object_is_reported_if_anything_refers_to_it(objects):
-    """Nothing refers to a RoleBinding or a TensorBoard, nor to some Jobs."""
+    """RoleBindings, TensorBoards and some Jobs are not referred to."""
     free = {"RoleBinding", "Deployment"}
     for number, item in rendered_objects(objects):
         if item["kind"] in free or "tensorboard" in item["metadata"]["name"]:
@@ -129,7 +129,7 @@ def test_a_changed_job_label_of_one_object_is_reported(objects):
 def test_a_changed_name_in_a_role_or_binding_is_reported(objects):
     for number, item in rendered_objects(objects):
         if item["kind"] in ("Role", "RoleBinding"):
-            # ElasticDL's master gives its pods names that no manifest has.
+            # ElasticDL's master gives its pods names that are not in the manifests.
             creates = any(map(creates_pods, item.get("rules", [])))
             for path, text in strings(item):
                 if ("resourceNames" in path and not creates) or path in (
@@ -156,7 +156,7 @@ def test_a_changed_service_account_or_config_map_of_a_pod_is_reported(objects):
 
 
 def addresses(job, text):
-    """The span of each index, or of the end of a range, in addresses of a job's replicas."""
+    """The span of each index or end of a range in the addresses of a job's replicas."""
     index = r"(?:(\d+)|\[\d+-(\d+)\])"
     after = rf"(?=\.{re.escape(job)}(?![\w-])|[:,\s\"]|$)"
     pattern = rf"(?<![\w./-]){re.escape(job)}-[a-z0-9-]*-{index}{after}"
@@ -183,7 +183,7 @@ def test_a_changed_index_of_a_peer_is_reported(objects):
 
 
 def prefixed(objects, prefix):
-    """Do what `namePrefix` of kustomize does: prefix names, and the references that it knows.
+    """Prefix names and the supported references, like `namePrefix` of kustomize.
 
     api/internal/konfig/builtinpluginconsts/namereference.go
     """

@@ -416,7 +416,7 @@ HINTS = ("defaultSnippets", "enumDescriptions")
 
 
 def without_hints(node):
-    """A schema, or a part of it, without what is there for editors alone."""
+    """A schema, or a part of it, without the keywords for editors."""
     if isinstance(node, list):
         return [without_hints(item) for item in node]
     if not isinstance(node, dict):
@@ -434,7 +434,7 @@ def published():
 
 
 def test_schema_prints_the_schema_that_files_are_validated_against():
-    """And adds that of pod templates, by which they are checked too."""
+    """It adds the schema of pod templates, which are also validated against it."""
     status, out, _ = run("schema")
     added = without_hints(json.loads(out))
 

@@ -1,4 +1,4 @@
-"""How a command ends that is interrupted, or whose output cannot be written; see test_terminal."""
+"""The end of commands that are interrupted or cannot write their output. See also test_terminal."""
 
 import errno
 import io
@@ -23,7 +23,7 @@ GOOD, BAD = "fixtures/tensorflow-single.yaml", "fixtures/invalid/unknown-role.ya
 
 @pytest.fixture
 def terminal(monkeypatch):
-    """Every stream is taken for a terminal."""
+    """Makes every stream report that it is a terminal."""
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(_report, "_is_terminal", lambda stream: stream is not None)
     monkeypatch.setattr(_report, "PATIENCE", 0)
@@ -34,7 +34,7 @@ def terminal(monkeypatch):
 
 
 def abort():
-    """Interrupt a question as click does."""
+    """Raise the exception that click raises if a prompt is interrupted."""
     try:
         raise KeyboardInterrupt
     except KeyboardInterrupt:
@@ -183,7 +183,7 @@ echo private > "$file"
 kill -TERM "$PPID"
 exec sleep 60
 """
-"""In place of ssh-keygen: it ends mlgen when the private key is written."""
+"""A replacement for ssh-keygen: it kills mlgen when the private key is written."""
 
 
 def test_a_signal_leaves_no_private_key_behind(tmp_path):

@@ -1,4 +1,4 @@
-"""A real Kubernetes cluster: that of KUBECONFIG, or the one that ../shared/cluster starts."""
+"""A real Kubernetes cluster: from KUBECONFIG, or started by ../shared/cluster."""
 
 import json
 import os
@@ -41,7 +41,7 @@ def environment():
 
 
 def images(variables):
-    """Return the names of the images that the nodes have."""
+    """Return the names of the images on the nodes."""
     command = ["kubectl", "get", "nodes", "-o", "json"]
     nodes = subprocess.run(command, check=True, capture_output=True, env=variables)
     return {
@@ -53,7 +53,7 @@ def images(variables):
 
 
 def skip_without(image, name, variables):
-    """Skip the test if the cluster does not have an image that more-images makes by a name."""
+    """Skip the test unless the nodes have an image; `name` is its name in more-images."""
     if image not in images(variables):
         hint = f"`../shared/cluster/more-images {name}` makes it"
         pytest.skip(f"the cluster has no image {image}; {hint}")
@@ -61,7 +61,7 @@ def skip_without(image, name, variables):
 
 @pytest.fixture(scope="session")
 def here(environment):
-    """Address of this machine if it is the node, so that pods can mount its folders."""
+    """Address of this machine. Skips unless it is the node, so that pods can mount its folders."""
     address = "jsonpath={.items[0].status.addresses[?(@.type=='InternalIP')].address}"
     command = ["kubectl", "get", "nodes", "-o", address]
     result = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
@@ -74,9 +74,9 @@ def here(environment):
 
 @pytest.fixture(scope="session")
 def library(here, tmp_path_factory):  # noqa: ARG001 - pods mount folders of this machine
-    """Function that installs packages which the image lacks; returns a folder that pods can mount.
+    """Function that installs packages into a folder, and returns the folder for pods to mount.
 
-    Packages in `source` have no wheels; they are built, and installed without their dependencies.
+    Packages in `source` have no wheels. They are built, and installed without their dependencies.
     """
     folders = {}
 
@@ -108,7 +108,7 @@ def shared_namespace(environment):
 
 @pytest.fixture(scope="module")
 def claim(shared_namespace, here, tmp_path_factory):  # noqa: ARG001 - pods mount a folder
-    """The folder of a bound claim, `data`, with the label of the job `all`, as users may add it."""
+    """The folder of the bound PVC `data`, labeled for the job `all`, as users may do."""
     folder = tmp_path_factory.mktemp("data")
     with bound(shared_namespace, "data", folder, {"mlgen.dev/job": "all"}):
         yield folder
@@ -116,7 +116,7 @@ def claim(shared_namespace, here, tmp_path_factory):  # noqa: ARG001 - pods moun
 
 @contextmanager
 def bound(namespace, name, folder, labels=None):
-    """Bind a claim to a folder of this machine."""
+    """Create a PVC that is bound to a folder of this machine."""
     volume_name, size = f"{namespace.name}-{name}", {"storage": "1Mi"}
     spec = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
     volume = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": volume_name}}
@@ -139,10 +139,10 @@ def namespace(environment):
 
 @pytest.fixture
 def launch(namespace, jobs):
-    """Function that applies the job file of a launcher, with the keys and the users that ssh needs.
+    """Function that applies the job file of a launcher, with the keys and users for ssh.
 
-    The test skips if the cluster does not have the image, which `../shared/cluster/up` does not
-    make. Settings are texts such as "spec.image=example/train:1".
+    The test is skipped if the cluster lacks the image, which `../shared/cluster/up` does not
+    build. Settings are texts such as "spec.image=example/train:1".
     """
     passwd = "root:x:0:0::/root:/bin/sh\nmpiuser:x:1000:1000::/home/mpiuser:/bin/sh\n"
 

@@ -91,7 +91,7 @@ class Workflows:
         """Create everything added so far, at once."""
         if self.files:
             manifests = self.namespace.mlgen("argo", *self.files, "--no-workflow")
-            # mlgen itself rejects an unknown field. Only the job `broken` has this one.
+            # Only the job `broken` has this field, because mlgen rejects an unknown field.
             manifests = manifests.replace("nodeSelector:", "nodeSelectr:")
             self.namespace.kubectl("apply", "--server-side", "-f", "-", stdin=manifests)
         self.namespace.kubectl("create", "-f", "-", stdin="\n---\n".join(self.workflows))
@@ -116,7 +116,7 @@ class Workflows:
         assert status["phase"] == phase, nodes
 
     def attempts(self, name):
-        """Nodes of the attempts in order, each with start, end, exit code and message."""
+        """Return the nodes of the attempts in order: start, end, exit code and message of each."""
         nodes = self.namespace.get("workflow", name).get("status", {}).get("nodes", {}).values()
         pods = [n for n in nodes if n["type"] == "Pod" and n["templateName"] == "attempt"]
         return sorted(pods, key=lambda node: node["startedAt"])
@@ -130,7 +130,7 @@ class Workflows:
         return self.namespace.get("configmap", f"{job}-status")["data"]
 
     def conditions(self, job):
-        """Conditions with their status, in the order of their last transition."""
+        """Return the conditions with their status, in the order of their last transition."""
         conditions = {k: v.split(" ", 2) for k, v in self.recorded(job).items() if v[:4] in WORDS}
         order = sorted(conditions, key=lambda name: (conditions[name][1], ORDER.index(name)))
         return [f"{name} {conditions[name][0]}" for name in order]
@@ -143,7 +143,7 @@ class Workflows:
         return sorted(name for name, phase in phases if phase in ("Pending", "Running"))
 
     def runs(self, job, replicas=2):
-        """Wait until the replicas run and the status says so; return the UIDs of their pods."""
+        """Wait until the replicas run and the status reports it; return the UIDs of their pods."""
 
         def running_uids():
             pods = [p for p in self.pods(job) if p["status"]["phase"] == "Running"]
@@ -157,7 +157,7 @@ class Workflows:
         (self.state / job).touch()
 
     def starts(self, job, index=0):
-        """Return when a replica has started, in each attempt; in seconds."""
+        """Return the start times of a replica, one per attempt, in seconds."""
         return [int(line) for line in (self.state / f"{job}-{index}").read_text().split()]
 
     def step_pod(self, name):
@@ -251,7 +251,7 @@ metadata: {name: bare}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: bare}
 subjects: [{kind: ServiceAccount, name: bare}]
 """
-"""The rights that Argo and the status need, without those on Jobs."""
+"""The permissions that Argo and the status need, except the permissions on Jobs."""
 
 
 def test_argo_lint_accepts_the_template_and_the_examples(environment):
@@ -282,7 +282,7 @@ def test_a_permanent_exit_code_is_not_retried(workflows):
 
 @pytest.fixture(scope="module")
 def disturbed(workflows):
-    """Disturb five running jobs, each in its own way; return the UIDs of their first pods."""
+    """Disturb five running jobs in different ways; return the UIDs of their first pods."""
     namespace = workflows.namespace
     namespace.kubectl("apply", "-f", "-", stdin=CLAIM.format("terminated"))
     names = ("deleted", "evicted", "stopped", "terminated", "by-hand")
@@ -374,7 +374,7 @@ def test_a_drained_step_pod_is_replaced_and_a_second_workflow_waits(workflows):
 
 @pytest.fixture(scope="module")
 def started_again(workflows):
-    """Start three jobs again, each in its own way; return the name of the resubmitted Workflow."""
+    """Start three jobs again in different ways; return the name of the resubmitted Workflow."""
     workflows.runs("collected", 2)
     workflows.ended("repeated", "Succeeded")
     workflows.ended("retried", "Failed")
@@ -415,7 +415,7 @@ def test_a_workflow_can_be_deleted_and_created_again_at_once(workflows, started_
     """The garbage collector deletes the objects of the first one while the second one starts."""
     workflows.ended("collected", "Succeeded")
 
-    # What the collector deletes after the step has looked is lost, and tried again.
+    # If the collector deletes an object after the step's check, the step fails and is retried.
     assert len(workflows.starts("collected")) >= 2
     assert workflows.conditions("collected")[-1] == "Succeeded True"
 
@@ -438,7 +438,7 @@ def test_the_watcher_retries_while_the_api_server_is_unreachable(workflows, here
     words = ("logs", "-l", "workflows.argoproj.io/workflow=away", "-c", "main", "--tail=-1")
 
     proxy.close()
-    # Its watches stay open, and tell it to look.
+    # Its watches stay open, and make it check.
     workflows.namespace.kubectl("annotate", "job", "away-worker", "look=now")
     workflows.namespace.until(
         "the watcher misses it",
@@ -615,7 +615,7 @@ def test_exceeding_the_memory_limit_restarts_the_job(workflows):
 
     first, last = workflows.attempts("memory")
     assert {node["outputs"]["exitCode"] for node in (first, last)} == {"137"}
-    # The kubelet may report that the container ended before it knows that it was OOMKilled.
+    # The kubelet may report the end of the container before it reports OOMKilled.
     assert "training retryable: memory-worker-0-" in first["message"]
     assert last["message"].endswith(" after 1 restarts (runPolicy.backoffLimit)")
 

@@ -51,7 +51,7 @@ def test_argo_lint_accepts_the_workflow_of_every_fixture(schedule, environment, 
 
 
 def workflows(item):
-    """Yield the Workflows in a document: itself, or those that a sensor creates."""
+    """Yield the Workflows in a document: itself, or the Workflows that a sensor creates."""
     if isinstance(item, dict) and item.get("kind") == "Workflow":
         yield item
     elif isinstance(item, dict):
@@ -135,7 +135,7 @@ def test_a_custom_resource_runs_to_completion_and_is_cleaned_up(running):
     assert status["Succeeded"].startswith("True ")
     assert status["replicas.worker"] == "active 0, succeeded 0, failed 0"
 
-    # Deleting the Workflow deletes what the step applied, and nothing else.
+    # Deleting the Workflow deletes only the objects that the step applied.
     namespace.kubectl("delete", "workflow", "mnist")
     own = ("jobs,statefulsets,services,pods", "-l", "mlgen.dev/job=mnist", "-o", "name")
     namespace.until("all has gone", lambda: not namespace.kubectl("get", *own))
@@ -149,7 +149,7 @@ def test_a_workflow_runs_two_combinations_at_a_time_and_all_of_them(running):
 
     status = running.until("the Workflow ended", ended)
 
-    # A combination that fails does not stop those that come after it.
+    # After a combination has failed, the next ones still run.
     assert status["phase"] == "Failed"
     prefix, steps = "sweep-lr-", status["nodes"].values()
     phases = {

@@ -1,4 +1,4 @@
-"""How jobs end: nothing is deleted because rank 0 was first, and sidecars are stopped."""
+"""The end of jobs: other ranks survive the end of rank 0, and sidecars are stopped."""
 
 import pytest
 

@@ -25,7 +25,7 @@ REPLACEMENTS = {
 
 @pytest.fixture
 def volumes(namespace, here, tmp_path_factory):  # noqa: ARG001 - pods mount folders
-    """Volumes for the claims of the page, which names no StorageClass."""
+    """Volumes for the page's PVCs, which have no StorageClass."""
     names = []
     for claim in ("data", "checkpoints"):
         spec = {

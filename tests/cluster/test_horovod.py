@@ -1,4 +1,4 @@
-"""Horovod trains in pods, with mpirun and with horovodrun, while workers come and go."""
+"""Horovod trains in pods, with mpirun and with horovodrun, while workers join and leave."""
 
 import json
 import re
@@ -69,7 +69,7 @@ class Elastic:
         self.namespace.kubectl(*words)
 
     def run(self, worker, *command):
-        """Run a command in a worker, which may fail."""
+        """Run a command in a worker. It may fail."""
         words = ("exec", f"{self.name}-worker-{worker}", "--", *command)
         self.namespace.kubectl(*words, check=False)
 
@@ -106,7 +106,7 @@ def test_training_goes_on_when_workers_come_go_and_are_killed(namespace, launch,
     *sizes, last = job.end()
 
     steps = [int(re.search(r"steps (\d+)", line)[1]) for line in (*sizes, last)]
-    assert steps == sorted(set(steps))  # none starts again
+    assert steps == sorted(set(steps))  # no rank restarts
     expected = [
         f"size {size} sum {size * (size + 1) / 2} steps {step} weight {-step:.1f}"
         for size, step in zip(map(size_of, sizes), steps, strict=False)
@@ -124,14 +124,14 @@ EXAMPLES = {
     "v2beta1": (f"{OPERATOR}@v0.8.0", "examples/v2beta1/horovod/tensorflow-mnist.yaml"),
     "v1": (f"{OPERATOR}@v0.3.0", "examples/horovod/tensorflow-mnist-elastic.yaml"),
 }
-"""Modules and files of the operator's examples of Horovod, by the version of MPIJob."""
+"""Modules and files of the operator's Horovod examples, by the version of MPIJob."""
 
 
 @pytest.fixture
 def example(launch, jobs, tmp_path):
-    """Function that runs an example of the operator with a program, in the image that is there.
+    """Function that runs a program in an example of the operator, with an image of the cluster.
 
-    The images of the examples have TensorFlow, and ask for more than one node of a test has.
+    The images of the examples contain TensorFlow, and request more than a test node has.
     """
 
     def example(version, job_file, target):

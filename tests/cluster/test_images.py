@@ -1,4 +1,4 @@
-"""What the container runtime and mlgen take for the name of an image."""
+"""The names of images that the container runtime and mlgen accept."""
 
 import json
 
@@ -22,7 +22,7 @@ IMAGES = {
     "f" * 64: False,
     "example.com:port/a": False,
 }
-"""Whether a container runtime takes them for images; none of them exists."""
+"""Names, and whether a container runtime accepts them. None of the images exists."""
 
 
 def test_the_container_runtime_and_mlgen_take_the_same_texts_for_images(namespace):

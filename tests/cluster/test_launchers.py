@@ -1,4 +1,4 @@
-"""Jobs die, and end as documented: a part of what `python tests/launchers` plays.
+"""Killed jobs end as documented: some of the games of `python tests/launchers`.
 
 All run at once in one namespace, and do not affect each other.
 """
@@ -29,7 +29,7 @@ CELLS = (
 
 @pytest.fixture(scope="module")
 def results(shared_namespace, here, tmp_path_factory):  # noqa: ARG001 - pods mount folders
-    """What has become of the jobs, which are played at once; `README` is that of this page."""
+    """The results of the jobs, which run at the same time. `README` is the job of that page."""
     skip_without("mlgen.test/torch:2", "torch2", shared_namespace.environment)
     folders = {name: tmp_path_factory.mktemp(name) for name in ("wikipedia", "checkpoints")}
     plays = {
@@ -46,7 +46,7 @@ def results(shared_namespace, here, tmp_path_factory):  # noqa: ARG001 - pods mo
 
 
 def readme(namespace, folder):
-    """Return the job of the README without GPUs, with an image that exists; a rank is killed."""
+    """Return the README's job without GPUs, with an existing image and a rank that is killed."""
     play = Play(namespace, folder, LAUNCHERS["torchrun"], DEATHS["SIGKILL"])
     text = re.search(
         r"```yaml title=\"job.yaml\"\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL
@@ -56,7 +56,7 @@ def readme(namespace, folder):
     play.spec = document["spec"] | {
         "image": play.spec["image"],
         "workingDir": code["mountPath"],
-        "options": {"nprocPerNode": 1},  # as many as GPUs, or else processors
+        "options": {"nprocPerNode": 1},  # one rank per GPU, or per CPU without GPUs
     }
     play.spec["volumes"]["code"] = code
     del play.spec["roles"]["worker"]["resources"]

@@ -1,4 +1,4 @@
-"""What operators accept, and plain Kubernetes has no word for, trains too."""
+"""Fields that operators accept, but that plain Kubernetes lacks, also train."""
 
 import json
 from pathlib import Path

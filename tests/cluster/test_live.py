@@ -1,4 +1,4 @@
-"""`mlgen status`, `logs`, `wait`, `delete` and `doctor` over one run of jobs, side by side."""
+"""`mlgen status`, `logs`, `wait`, `delete` and `doctor` on jobs that run at the same time."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.cluster
 
 
 class Commands:
-    """mlgen on the job file of this test, in a namespace."""
+    """Runs mlgen with this test's job file, in a namespace."""
 
     def __init__(self, namespace, folder):
         self.namespace = namespace
@@ -34,7 +34,7 @@ class Commands:
         return done.returncode, done.stdout, done.stderr
 
     def start(self, command, *words, jobs):
-        """Start a command, and read what it prints; kill it after five minutes."""
+        """Start a command, and read its output; kill it after five minutes."""
         process = subprocess.Popen(
             [*self.words(command, *jobs), *words],
             stdout=subprocess.PIPE,
@@ -50,7 +50,7 @@ class Commands:
 
 
 class Running:
-    """A command that runs, and the lines that it has printed so far."""
+    """A running command, and the lines that it has printed so far."""
 
     def __init__(self, process, killer):
         self.process, self.killer = process, killer
@@ -141,7 +141,7 @@ def test_one_run_of_jobs(commands, shared_namespace):
 
 
 def missing(commands):
-    """Nothing is applied."""
+    """No object is applied."""
     status, stdout, stderr = commands.run("status", jobs=["gang"])
     assert (1, "") == (status, stdout)
     assert "gang is not in namespace" in stderr
@@ -208,7 +208,7 @@ def succeeded(commands, wait):
 
 
 def deleted(commands, namespace):
-    """Nothing of the jobs remains, and nothing else is touched."""
+    """No object of the jobs remains, and all other objects are untouched."""
     namespace.kubectl("create", "configmap", "mine")
     before = namespace.kubectl("get", "jobs,pods,configmaps,services", "-o", "name").split()
     status, stdout, _ = commands.run("delete", "--yes", jobs=["gang", "held"])

@@ -11,7 +11,7 @@ LONG = pytest.mark.long
 
 
 def ranks(hosts, slots=2):
-    """Return the sorted lines of a run that fills these hosts."""
+    """Return the sorted lines of a run that uses all slots of these hosts."""
     count = len(hosts) * slots
     total = count * (count + 1) // 2
     return sorted(f"rank {rank} sum {total} on {hosts[rank // slots]}" for rank in range(count))

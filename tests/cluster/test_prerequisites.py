@@ -1,4 +1,4 @@
-"""What show says of a job, in a real cluster: what it needs, and what its pods request."""
+"""Prerequisites and total resources from `mlgen show`, compared with a real cluster."""
 
 import re
 import subprocess
@@ -31,7 +31,7 @@ def test_the_printed_commands_create_what_the_pods_wait_for(namespace, jobs, tmp
 
 
 def test_the_totals_are_those_that_a_quota_counts(namespace, jobs):
-    """Requests of init containers count beside the sidecars that have started before them."""
+    """Requests of init containers count in addition to sidecars that started before them."""
     job = jobs / "prerequisites.yaml"
     namespace.kubectl("apply", "-f", "-", stdin=QUOTA)
     namespace.until(

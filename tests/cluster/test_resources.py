@@ -44,7 +44,7 @@ def test_an_mpijob_v1_trains(namespace):
 
 
 def test_an_mpijob_v2beta1_trains(namespace):
-    """The test creates the SSH keys that the operator would create, as the warning says."""
+    """The test creates the SSH keys that the operator would create, as the warning requires."""
     passwd = "root:x:0:0::/root:/bin/sh\nmpiuser:x:1000:1000::/home/mpiuser:/bin/sh\n"
     namespace.kubectl("create", "configmap", "passwd", f"--from-literal=passwd={passwd}")
     command = [sys.executable, "-m", "mlgen", "ssh-secret", "pi-ssh"]
@@ -110,7 +110,7 @@ def test_the_jobs_of_a_jobset_start_in_order(jobsets):
 
 
 def finished_at(pod):
-    """Return the time at which the first container has ended."""
+    """Return the time at which the first container ended."""
     return pod["status"]["containerStatuses"][0]["state"]["terminated"]["finishedAt"]
 
 

@@ -1,7 +1,7 @@
-"""A gang starts again as a whole when a replica fails, is deleted or drained.
+"""A gang restarts as a whole when a replica fails, is deleted or is drained.
 
-All jobs run at once in one namespace, and do not affect each other. Those that do not fail by
-themselves are disturbed at the start, so that they start again side by side.
+All jobs run at once in one namespace, and do not affect each other. Jobs that do not fail by
+themselves are disturbed at the start, so that all restart at the same time.
 """
 
 import json
@@ -20,7 +20,7 @@ def manifests(shared_namespace, request):
 
 @pytest.fixture(scope="module")
 def before(shared_namespace, claim, manifests):
-    """Start and disturb the jobs; return the UIDs of the pods before, by job."""
+    """Start and disturb the jobs; return the UIDs of their first pods, by job."""
     namespace, uids = shared_namespace, {}
     namespace.kubectl("apply", "-f", "-", stdin=manifests)
     for job in ("ddp", "peers", "permanent", "refused", "some", "servers"):
@@ -55,7 +55,7 @@ def namespace(shared_namespace, before):  # noqa: ARG001 - all jobs have been di
 
 
 def started(namespace, job, but=()):
-    """Wait until both workers run, in other pods than these; return the UIDs of their pods."""
+    """Wait until both workers run in new pods; return the UIDs of the new pods."""
 
     def uids():
         pods = namespace.active(job).get("worker", [])
@@ -83,7 +83,7 @@ def evict(namespace, pod):
 
 
 def is_restarting(namespace, job, pods):
-    """Return whether a job has stopped all but a number of its pods."""
+    """Return True if a job has stopped all but this number of its pods."""
     suspended = namespace.get("job", f"{job}-worker")["spec"]["suspend"]
     return suspended and len(namespace.active(job).get("worker", [])) == pods
 

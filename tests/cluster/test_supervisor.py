@@ -27,7 +27,7 @@ def manifests(shared_namespace, request):
 
 @pytest.fixture(scope="module")
 def namespace(shared_namespace, claim, manifests):
-    """A namespace in which all jobs have been started, and go on once they run."""
+    """A namespace in which all jobs have been started, and continue once they run."""
     shared_namespace.kubectl("apply", "-f", "-", stdin=json.dumps(QUOTA))
     shared_namespace.kubectl("apply", "-f", "-", stdin=manifests)
     for job in ("ends", "fails"):
@@ -53,7 +53,7 @@ def supervised(namespace, job):
 
 
 def failed(namespace, job):
-    """Wait until the supervisor of a job that has failed has ended; return why it failed."""
+    """Wait until the supervisor of a failed job has ended; return the reason of the failure."""
     supervised(namespace, job)
     conditions = namespace.conditions(job)
     assert conditions["Failed"][0] == "True"
@@ -61,7 +61,7 @@ def failed(namespace, job):
 
 
 def stopped(namespace, job):
-    """Wait until the pods that the supervisor stops are gone."""
+    """Wait until the pods that the supervisor stops are deleted."""
     supervised(namespace, job)
     namespace.until("what it ended has gone", lambda: not namespace.active(job))
 

@@ -1,4 +1,4 @@
-"""With `helpers.supervisorImage`, the program is in the image, and the job has only its plan."""
+"""With `helpers.supervisorImage`, the image contains the program, and the job only the plan."""
 
 import json
 
@@ -25,7 +25,7 @@ spec:
 """
 
 PACKAGES = "/usr/lib/python3/dist-packages/mlgen"
-"""Where Debian's Python, which the test image has, finds packages."""
+"""The path of packages for Debian's Python in the test image."""
 
 
 def test_the_supervisor_of_an_image_starts_the_next_role(shared_namespace, here, tmp_path):  # noqa: ARG001
@@ -34,7 +34,7 @@ def test_the_supervisor_of_an_image_starts_the_next_role(shared_namespace, here,
     manifests = json.loads(shared_namespace.render(tmp_path / "job.yaml", *options))
     objects = {(item["kind"], item["metadata"]["name"]): item for item in manifests["items"]}
     assert ["plan.json"] == list(objects["ConfigMap", "imaged-supervisor"]["data"])
-    # No image of the test cluster contains mlgen; this machine's folder stands for its package.
+    # No image of the test cluster contains mlgen. The pods mount mlgen from this machine.
     pod = objects["Job", "imaged-supervisor"]["spec"]["template"]["spec"]
     pod["volumes"].append({"name": "mlgen", "hostPath": {"path": str(ROOT / "mlgen")}})
     pod["containers"][0]["volumeMounts"].append({"name": "mlgen", "mountPath": PACKAGES})

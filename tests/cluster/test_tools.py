@@ -42,7 +42,7 @@ class Workspace:
 
 
 def job(name):
-    """Return a job in which every rank decides, so that none is stopped before it prints."""
+    """Return a job that waits for every rank, so that no rank is stopped before it prints."""
     policy = "\n  successPolicy: {replicas: All}\n  roles:\n"
     return PYTORCH.replace("name: bert", f"name: {name}").replace("\n  roles:\n", policy)
 

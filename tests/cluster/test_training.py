@@ -11,7 +11,7 @@ pytestmark = pytest.mark.cluster
 
 
 def only_line(lines, words):
-    """Return the only line that starts with the words; libraries write to the log, too."""
+    """Return the only line that starts with the words. Libraries also write to the log."""
     (line,) = [line for line in lines if line.startswith(words)]
     return line
 
@@ -296,7 +296,7 @@ def test_other_frameworks_train_on_the_host_network(file, replicas, expected, na
 
 
 def test_the_elasticdl_master_creates_and_deletes_a_worker(namespace, jobs):
-    """The command, arguments and rights are as rendered; only the program is a stand-in."""
+    """The command, arguments and permissions are as rendered. Only the program is a replacement."""
     master = jobs / "elasticdl"
     namespace.kubectl("create", "configmap", "master", f"--from-file={master}")
     namespace.apply(jobs / "elasticdl.yaml")

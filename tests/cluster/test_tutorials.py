@@ -27,7 +27,7 @@ TUTORIALS = {
     "migrate": {"pytorch/pytorch:2.8.0-cuda12.8-cudnn9-runtime": "mlgen.test/ml:1"},
     "sweep": {"python:3.12-slim": PYTHON_IMAGE},
 }
-"""Per page, the text that is replaced in its files, because the cluster has no internet."""
+"""Replacements in the files of each page, because the cluster has no internet access."""
 
 CONFIG = f"""[helpers]
 python-image = "{PYTHON_IMAGE}"
@@ -35,7 +35,7 @@ kubectl-image = "{KUBECTL_IMAGE}"
 """
 INSTALLS = {"git", "pip", "pipx", "uv", "uvx"}
 SECONDS = 600
-"""Limit of a single command."""
+"""Time limit of a single command."""
 
 SUFFIX = re.compile(r"(-\d+-)[bcdfghjklmnpqrstvwxz2456789]{5}\b")
 DURATION = re.compile(r"\b(?:\d+[dhms])+\b")
@@ -79,7 +79,7 @@ class Session:
         path.write_text(text)
 
     def run_command(self, line, code, where=""):
-        """Run a command as a reader does; fail if its exit status is another one."""
+        """Run a command as a reader does; fail if its exit status differs."""
         if line.split()[0] in INSTALLS:
             return
         done = subprocess.run(
@@ -97,7 +97,7 @@ class Session:
         )
 
     def normal(self, text):
-        """Return a text with the same spaces, times, pod names and namespace in each run."""
+        """Return a text with normalized spaces, times, pod names and namespace."""
         text = text.replace(self.namespace.name, "default")
         text = DURATION.sub("1s", SUFFIX.sub(r"\1xxxxx", text))
         return "".join(f"{' '.join(line.split())}\n" for line in text.strip().splitlines())

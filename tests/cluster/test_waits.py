@@ -1,4 +1,4 @@
-"""What mlgen adds to wait for peers never keeps a job from training."""
+"""mlgen's waits for peers never prevent training."""
 
 import json
 import subprocess
@@ -18,11 +18,11 @@ IMAGE_FILES = {
     "sshd_config": "Port 2200\nHostKey /home/mpiuser/.ssh/id_rsa\nPidFile none\nStrictModes no\n"
     "UsePAM no\nAuthorizedKeysFile /home/mpiuser/.ssh/authorized_keys\n",
 }
-"""Files that an image with sshd has."""
+"""Files of an image with sshd."""
 
 
 def init_containers(pods, name):
-    """Return when the init container of this name started and finished in each pod, in RFC 3339."""
+    """Map each pod to the start and end of its init container of this name, in RFC 3339."""
     states = [
         status["state"]["terminated"]
         for pod in pods
@@ -47,16 +47,16 @@ def test_ranks_download_side_by_side_and_meet_at_a_port_of_their_own(namespace):
 
 
 GATES = ("--set", "spec.template.spec.schedulingGates=[{name: example.com/room}]")
-"""Settings with which no pod of a job is scheduled before its gates are lifted."""
+"""Settings that keep a job's pods unscheduled until their gates are removed."""
 
 LIFT = json.dumps([{"op": "remove", "path": "/spec/schedulingGates"}])
 
 LATE = 45
-"""Seconds for which a late replica has no address, and its name does not resolve."""
+"""Seconds during which a late replica has no address, and its name does not resolve."""
 
 
 def lift(namespace, selected):
-    """Lift the gates of the pods whose names are selected, once their controllers made them."""
+    """Remove the gates of the selected pods, once their controllers have created them."""
     for pod in namespace.get("pods")["items"]:
         name, gated = pod["metadata"]["name"], pod["spec"].get("schedulingGates")
         if gated and selected(name):
@@ -80,7 +80,7 @@ def test_a_rank_waits_until_rank_0_has_room(namespace, jobs):
 
 @pytest.fixture(scope="module")
 def late(shared_namespace):
-    """A namespace with jobs that wait themselves, of each of which one replica came late."""
+    """A namespace with jobs that wait without mlgen, each with one late replica."""
     folder, namespace = Path(__file__).parent / "jobs", shared_namespace
     files = ("tensorflow-ps", "tensorflow-allreduce", "mxnet", "mpi")
     for file in files:

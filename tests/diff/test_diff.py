@@ -324,7 +324,7 @@ def test_problems_of_old_and_new_are_reported(tmp_path):
 
 @pytest.fixture
 def kubectl(tmp_path, monkeypatch):
-    """Replace kubectl by a program with a fixed answer."""
+    """Replace kubectl with a program that prints fixed output."""
 
     def kubectl(answer="", error="", status=0):
         folder = tmp_path / "bin"

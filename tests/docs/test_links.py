@@ -1,4 +1,4 @@
-"""Links between pages lead to pages, anchors and images that exist; the menu has every page."""
+"""Links lead to existing pages, anchors and images; the menu contains every page."""
 
 import re
 
@@ -42,14 +42,14 @@ def test_the_menu_has_every_page_once():
 
 
 def test_no_page_loads_a_script():
-    """The site would load the program that draws such blocks from the network."""
+    """The site would load a script from the network to draw such blocks."""
     drawn = [page.name for page in PAGES for block in blocks(page) if block.language == "mermaid"]
 
     assert drawn == []
 
 
 def test_every_page_has_one_title():
-    """The name of a page in the menu, and in the results of a search."""
+    """The title names the page in the menu and in search results."""
     several = {}
     for page in DOCS.rglob("*.md"):
         text = re.sub(r"\A---\n.*?^---\n\n", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)

@@ -1,4 +1,4 @@
-"""Each page of the documentation is a session: its files render, its commands do what it says.
+"""Each page of the documentation is a session: its files render, and its output is correct.
 
 In the page's own folder, each yaml block with a title is written, and each sh block runs, in order.
 `MLGEN_UPDATE_DOCS=1 pytest -n 0 tests/docs/test_pages.py -k NAME` writes the output into the page.
@@ -28,7 +28,7 @@ UPDATE = bool(os.environ.get("MLGEN_UPDATE_DOCS"))
 
 
 UNAVOIDABLE = re.compile(r"(?m)^.* \[rights\]\n(1 job, 1 warning\n)?")
-"""The warning that ElasticDL's master has rights, which it cannot do without."""
+"""The warning about the permissions of ElasticDL's master, which it needs."""
 
 
 class Session:
@@ -63,7 +63,7 @@ class Session:
         path.write_text(block.text)
 
     def commands(self, block):
-        """Run the commands of a block; the last must exit as the page says, the others with 0."""
+        """Run a block. The last command must exit with the page's status, the others with 0."""
         wanted = [0] * len(block.lines())
         wanted[-1:] = [int(block.remarks.get("exit", 0))]
         checked = "cluster" in block.remarks or "not run" in block.remarks
@@ -71,7 +71,7 @@ class Session:
             self.command(block, line, code, run=not checked)
 
     def command(self, block, line, code, *, run):
-        """Run one line; of a pipeline into a program that is not run, what is before that."""
+        """Run one line. If it is piped into a program that tests omit, run only the part before."""
         parsed = pipeline(line)
         programs = (
             [words[0] for words in parsed.commands] if parsed else re.findall(r"[\w-]+", line)
@@ -128,7 +128,7 @@ class Session:
             self.fail(block, f"{line}: exit status {done.returncode}\n{done.stderr}")
 
     def output(self, block):
-        """Compare a block with the output of the one before; a line `…` stands for any lines."""
+        """Compare a block with the output of the previous one; a line `…` stands for any lines."""
         printed = self.stderr if block.remarks["output"] == "stderr" else self.stdout
         lines = block.text.strip("\n").split("\n")
         pattern = "".join(ANY_LINES if line == "…" else f"{re.escape(line)}\n" for line in lines)
@@ -169,7 +169,7 @@ def play(page, folder):
 
 
 def _whole(fragment):
-    """Return a job file with a fragment of one: at the top if it has such keys, else in `spec`."""
+    """Return a small job file with a fragment, which is a part of the file or of its `spec`."""
     top = fragment if set(fragment) <= FIELDS else {"spec": fragment}
     head = {"apiVersion": "mlgen.dev/v1alpha1", "kind": "TrainingJob"}
     metadata = {"name": "example", **top.get("metadata", {})}

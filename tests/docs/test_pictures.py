@@ -13,13 +13,13 @@ from mlgen.graph.model import picture
 
 
 def texts(svg):
-    """Return the texts of a picture, in no order: versions of Graphviz place them elsewhere."""
+    """Return the texts of a picture, sorted, because their order depends on Graphviz."""
     found = re.findall(r"<(?:title|text)\b[^>]*>([^<]*)<", svg)
     return sorted(html.unescape(each).replace("\xa0", " ") for each in found)
 
 
 def expected(job):
-    """Return the titles and labels that a graph asks for, as `texts` does."""
+    """Return the titles and labels of a graph, as `texts` does."""
     shown = picture(job)
     boxes = [*shown.roles, *shown.others, *([shown.supervisor] if shown.supervisor else [])]
     arrows = re.findall(r"(\w+) -> (\w+)", dot.dot(shown))
@@ -40,7 +40,7 @@ each_picture = pytest.mark.parametrize(
 
 
 def rendered(job, folder):
-    """Return the rendered job of a text."""
+    """Return the job rendered from a text."""
     (folder / "job.yaml").write_text(job)
     (only,) = validate(str(folder / "job.yaml")).jobs
     return only
@@ -53,7 +53,7 @@ def test_a_picture_shows_the_job_of_its_page(path, job, tmp_path):
 
 @each_picture
 def test_a_picture_has_the_shapes_and_colors_of_today(path, job, tmp_path, tool):
-    """Needs the version of Graphviz that drew it: others place the same shapes elsewhere."""
+    """Needs the version of Graphviz that drew it. Other versions move the shapes."""
     tool("dot")
     drawn, kept = drawing(rendered(job, tmp_path), "svg"), path.read_text()
     if VERSION.findall(drawn) != VERSION.findall(kept):

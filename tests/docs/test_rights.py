@@ -14,7 +14,7 @@ WHO = {
     "master": "master of ElasticDL",
     "supervisor": "supervisor",
 }
-"""What the table calls the owner of a Role, by the Role's component."""
+"""The table's name for the owner of a Role, by the Role's component."""
 
 MANY = {
     "apiVersion": "mlgen.dev/v1alpha1",
@@ -35,7 +35,7 @@ STEP, NOBODY = "step of Argo Workflows", "training, helpers, TensorBoard"
 
 
 def table():
-    """Return who has a right, the condition, and the right: verb, resource, by name or all."""
+    """Return the table's rows: owner, condition, and (verb, resource, by name or all)."""
     page = (ROOT / "docs/guides/security.md").read_text()
     lines = page.partition("\n## RBAC permissions\n")[2].partition("\n\n- ")[0].splitlines()
     cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if "|" in line]
@@ -51,7 +51,7 @@ TABLE = table()
 
 
 def rights(rules):
-    """Return the rights in the rules of a Role, as the table has them."""
+    """Return the permissions in the rules of a Role, in the form of the table."""
     return {
         (verb, resource, "by name" if rule.get("resourceNames") else "all")
         for rule in rules
@@ -72,7 +72,7 @@ def expected(who, objects):
         "StatefulSets": any(item["kind"] == "StatefulSet" for item in objects),
         "`cleanPodPolicy: All`": deletes,
         "`ttlSecondsAfterFinished`": "ttlSeconds" in plan and not deletes,
-        "`transport: kubectl-exec`": True,  # else there is no such Role
+        "`transport: kubectl-exec`": True,  # otherwise the job has no such Role
     }
     pairs = [*plan.get("objects", ()), *((w["kind"], w["name"]) for w in plan.get("workloads", ()))]
     ended = {f"{kind.lower()}s" for kind, _ in pairs}
@@ -88,7 +88,7 @@ def is_plan(item):
 
 
 def test_roles_have_the_rights_of_the_table_and_no_row_is_left_over():
-    """In the goldens, which test_golden compares with what is rendered, and with many Jobs."""
+    """Checks the Roles in the goldens, and a rendered job with many Jobs."""
     used = set()
     texts = {file: golden(file) for file in FILES}
     every = {file: load_all(text) for file, text in texts.items() if "\nkind: Role\n" in text}

@@ -1,4 +1,4 @@
-"""Names of replicas that the user's texts dial: which of them get a Service."""
+"""Names of replicas in the user's texts, and the Services that they get."""
 
 import pytest
 
@@ -14,7 +14,7 @@ FILES = {"c": {"mountPath": "/c", "files": {"hosts": "m-ps-0\nm-worker-1\n"}}}
 
 
 def aliases(framework, specs, **fields):
-    """By role, or by role and index, the aliases of a job that is named m."""
+    """The aliases of a job named m, by role, or by role and index."""
     job = TrainingJob("m", framework, {spec.name: spec for spec in specs}, **fields)
     return {
         role.name if role.index is None else f"{role.name}-{role.index}": dict(role.aliases)
@@ -76,7 +76,7 @@ def test_on_the_host_network_an_alias_belongs_to_one_replica():
 
 
 def test_torchrun_meets_at_a_replica_that_has_the_name_of_its_host():
-    """So the roles are not merged: a merged replica has another host name."""
+    """The roles are not merged, because a merged replica has another host name."""
     endpoint = ("torchrun", "--rdzv-endpoint=m-worker-0:29400", "train.py")
 
     assert of_ranks(args=endpoint) == {

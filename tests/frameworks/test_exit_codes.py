@@ -1,4 +1,4 @@
-"""`restartPolicy: ExitCode` with a launcher or a shell that hides exit codes: a warning."""
+"""The warning about `restartPolicy: ExitCode` with a launcher or shell that hides exit codes."""
 
 import pytest
 

@@ -14,7 +14,7 @@ NAMES = frameworks.names()
 TABLE = (ROOT / "docs/frameworks/index.md").read_text()
 GOLDENS = ROOT / "tests/__snapshots__/test_golden"
 FAMILY = ("mpi", "horovod", "deepspeed")
-"""Frameworks that share options; a fixture of one of them is enough for all."""
+"""Frameworks that share options. A fixture of one of them is enough."""
 
 
 def specs(*names):
@@ -24,7 +24,7 @@ def specs(*names):
 
 
 def missing(name):
-    """Return everything that a framework lacks, in words."""
+    """Return the missing parts of a framework, as text."""
     framework = frameworks.get(name)
     if not re.fullmatch(r"[A-Z]\w+", framework.title):
         yield f"a title that is one word: {framework.title!r}"
@@ -47,7 +47,7 @@ def missing(name):
 
 
 def missing_of_options(name):
-    """Return what the options of a framework lack."""
+    """Return the missing parts of a framework's options, as text."""
     schemas = ROOT / f"schemas/options/{name}.json"
     if not schemas.exists():
         yield f"a schema for each of its options, or {{}}, in schemas/options/{name}.json"

@@ -21,7 +21,7 @@ def test_a_port_depends_only_on_the_names():
 
 
 def test_the_job_the_namespace_the_role_and_the_index_change_the_port():
-    """If two jobs still have the same port, the scheduler puts their pods on different nodes."""
+    """If two jobs still have the same port, the scheduler places their pods on different nodes."""
     numbers = [
         allocation(name, namespace).port(role, index, "peers")
         for name in ("a", "b")

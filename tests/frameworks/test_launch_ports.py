@@ -1,4 +1,4 @@
-"""Ports that command lines decide, where the frameworks use them, and where they wait for them."""
+"""Ports that command lines set: where frameworks use them, and where replicas wait for them."""
 
 import pytest
 
@@ -10,7 +10,7 @@ TORCHRUN = tuple(word.replace("&", " ") for word in TORCHRUN.split())
 
 
 def spec(name, line="", **fields):
-    """Return a role whose command is a line of words."""
+    """Return a role with a command line, split at spaces."""
     command = line if isinstance(line, tuple) else tuple(line.split())
     return RoleSpec(name, command=command, **fields)
 

@@ -1,4 +1,4 @@
-"""A rendezvous at localhost: where it is wrong, and where a replica may meet itself."""
+"""A rendezvous at localhost: a warning, unless a replica can only connect to itself."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Command lines and variables that contradict the job: each case is a message, or none."""
+"""Command lines and variables that contradict the job, and the message for each, if any."""
 
 import pytest
 

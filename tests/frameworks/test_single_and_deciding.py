@@ -1,4 +1,4 @@
-"""Which roles of a framework can have one replica only, and which the job file can let decide."""
+"""The roles that must have one replica, and the roles that `successPolicy.role` accepts."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ JOBS = {
     "xdl": {"scheduler": 1, "ps": 1, "worker": 2},
     "xgboost": {"master": 1, "worker": 2},
 }
-"""A small job for each framework, as numbers of replicas by role."""
+"""A small job for each framework: the number of replicas by role."""
 
 OPTIONS = {"xdl": {"zkAddr": "zfs://zk:2181/xdl"}}
 
@@ -61,7 +61,7 @@ def job(framework, **replicas):
 
 
 def problems(training_job):
-    """Return the paths of the errors of a job; empty if it is laid out."""
+    """Return the paths of the errors of a job; empty if the job is valid."""
     try:
         frameworks.get(training_job.framework).topology(training_job)
     except MlgenError as error:

@@ -11,7 +11,7 @@ TRAIN = ("python", "train.py")
 
 
 def row(role):
-    """Return a role as text: name, replicas, what it does, and what it waits for."""
+    """Return a role as text: name, replicas, behavior, and the roles that it waits for."""
     kind = "serves" if role.serves else "decides" if role.decides else "runs"
     index = "" if role.index is None else f"[{role.index}]"
     words = [f"{role.name}{index} x{role.replicas} {kind}"]

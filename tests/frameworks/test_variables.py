@@ -1,4 +1,4 @@
-"""The variables and arguments with which each framework's replicas find each other."""
+"""The variables and arguments through which each framework's replicas find each other."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Waits: those of the job file override those of the framework, and there are no cycles."""
+"""Waits: the job file overrides the framework's waits, and cycles are errors."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def waiting(name, *peers, until="port", **fields):
 
 
 def laid_out(*specs, **fields):
-    """Lay out roles that wait for ps by default; the last one decides."""
+    """Lay out roles that wait for ps by default. The last role determines the outcome."""
     job = TrainingJob("ctr", "generic", {spec.name: spec for spec in specs}, **fields)
     planner = Planner(job, {"ps": 2222, "worker": 3333})
     for spec in specs:

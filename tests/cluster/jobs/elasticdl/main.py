@@ -1,4 +1,4 @@
-"""Stands in for elasticdl.python.master.main: one worker comes, works and goes."""
+"""Replaces elasticdl.python.master.main: one worker starts, works and ends."""
 
 import argparse
 import json
