@@ -77,6 +77,7 @@ def recording() -> str:
     for block, after in pairwise(page):
         if block.language == "sh" and block.lines()[-1] in COMMANDS:
             output = after.text.splitlines() if after.language == "text" else []
-            lines = [line.rstrip("…") for line in output if line != "…"]
+            lines = [line if line == "…" else line.rstrip("…") for line in output]
+            lines = lines[lines[:1] == ["…"] :]  # the first lines are of no interest
             shown.append(([block.lines()[-1]], lines))
     return draw(shown)
