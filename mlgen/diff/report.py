@@ -156,7 +156,7 @@ def _reasons(refused: Sequence[tuple[str, Rule]]) -> str:
 
 
 def _hint(item: Object, certain: Sequence[tuple[str, Rule]]) -> str:
-    """Return a hint how to apply a rejected change."""
+    """Return a hint on how to apply a rejected change."""
     if group_kind(item) == CLAIM:
         return "use a claim with another name: deleting this one may delete its data"
     hints = dict.fromkeys(rule.hint for _, rule in certain)
