@@ -165,7 +165,9 @@ def _failed(case: _Case, code: int) -> str:
     action = next(_actions(case.spec, role.spec.main_container, code), "Count")
     if action == "FailJob":
         return _role_fails(case)
-    return {"FailIndex": "replica fails permanently", "Ignore": "new pod"}.get(action, _counted(case))
+    return {"FailIndex": "replica fails permanently", "Ignore": "new pod"}.get(
+        action, _counted(case)
+    )
 
 
 def _actions(spec: Object, container: str, code: int) -> Iterator[str]:
@@ -192,7 +194,9 @@ def _counted(case: _Case) -> str:
     verb = "restarts in place" if pod.get("restartPolicy") == "OnFailure" else "new pod"
     per_index, limit = spec.get("backoffLimitPerIndex"), spec.get("backoffLimit")
     if per_index is not None:
-        return f"{verb}{_times(per_index)} per replica" if per_index else "replica fails permanently"
+        return (
+            f"{verb}{_times(per_index)} per replica" if per_index else "replica fails permanently"
+        )
     limit = 6 if limit is None else limit  # the API server's default
     return f"{verb}{_times(limit)}" if limit else _role_fails(case)
 
