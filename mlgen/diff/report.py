@@ -157,7 +157,7 @@ def _reasons(refused: Sequence[tuple[str, Rule]]) -> str:
 
 
 def _hint(item: Object, certain: Sequence[tuple[str, Rule]]) -> str:
-    """Return a hint how to apply a rejected change."""
+    """Return a hint on how to apply a rejected change."""
     if group_kind(item) == CLAIM:
         return "use another name: deleting this PersistentVolumeClaim may delete its data"
     hints = dict.fromkeys(rule.hint for _, rule in certain)

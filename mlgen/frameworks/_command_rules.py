@@ -135,7 +135,7 @@ def _own_rank(launched: Launched) -> int | None:
 
 
 def _processes(launched: Launched) -> Iterator[Problem]:
-    """Compare the processes that a launcher starts in its pod with `nprocPerNode` and the GPUs."""
+    """Compare a launcher's number of processes in each pod with `nprocPerNode` and the GPUs."""
     launch, job = launched.launch, launched.topology.job
     name = launch.launcher.processes
     number, count = launch.number(name), gpus.count(launched.spec)
@@ -147,7 +147,7 @@ def _processes(launched: Launched) -> Iterator[Problem]:
 
 
 def _all_processes(launched: Launched) -> Iterator[Problem]:
-    """Compare the processes that a launcher starts, in all pods, with the GPUs."""
+    """Compare the total number of processes of a launcher with the GPUs of all pods."""
     launch, name = launched.launch, launched.launch.launcher.all_processes
     total, machines = launch.number(name), launch.number(launch.launcher.nodes) or 1
     count = gpus.count(launched.spec)

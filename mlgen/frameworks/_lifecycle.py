@@ -60,7 +60,9 @@ def is_in_gang(job: TrainingJob, role: str) -> bool:
 
 
 def with_split_deciders(job: TrainingJob, role: str, *, split: bool) -> TrainingJob:
-    """Return the job; if all replicas of a split role must succeed, their Jobs decide together.
+    """Return the job with a policy by which the Jobs of a split role decide together, if needed.
+
+    It is needed if all replicas must succeed.
 
     Args:
         job: the job.
@@ -156,7 +158,7 @@ def _orders(job: TrainingJob, roles: Sequence[Role]) -> Iterator[Problem]:
 
 
 def _undecided(job: TrainingJob) -> Iterator[Problem]:
-    """Return a warning for each policy that only a supervisor carries out."""
+    """Return a warning for each policy that requires a supervisor."""
     policy = job.run_policy
     if policy.restart_scope != "Replica":
         yield problem("unsupervised-scope")

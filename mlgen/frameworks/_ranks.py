@@ -74,7 +74,7 @@ def _named(job: TrainingJob) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _with_merged_names(job: TrainingJob) -> TrainingJob:
-    """Return the job with policies that name the merged role in place of the two roles."""
+    """Return the job with policies that name the merged role instead of the two roles."""
     scope, deciders = _named(job)
     if set(ROLES) & set(scope):
         names = (*(name for name in scope if name not in ROLES), RANK)

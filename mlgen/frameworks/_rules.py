@@ -178,7 +178,7 @@ def _other_containers(spec: RoleSpec) -> list[dict[str, Any]]:
 
 
 def _host_ports(topology: Topology) -> Iterator[Problem]:
-    """Report host ports above the highest port number, or in ranges that nodes use otherwise."""
+    """Report host ports without host networking, above the maximum, or in reserved ranges."""
     network = topology.job.network
     ports = network.host_ports
     if ports is None:

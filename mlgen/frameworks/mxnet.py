@@ -6,7 +6,7 @@ and DMLC_*, which ps-lite reads
 Scheduler and servers exit when the workers have finished, so all three roles are Jobs. The tuner's
 tracker and servers do not exit. A single worker needs no scheduler and no servers.
 
-Servers and workers do not wait before they start: ps-lite retries to connect to the scheduler
+Servers and workers do not wait before they start: ps-lite keeps trying to connect to the scheduler
 without a time limit, even while its name does not resolve.
 """
 

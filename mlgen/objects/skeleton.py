@@ -84,6 +84,6 @@ def environment() -> "Environment":
     from jinja2 import Environment, StrictUndefined
 
     env = Environment(undefined=StrictUndefined, autoescape=False)  # noqa: S701 - renders no HTML
-    env.globals.clear()  # one of them is called namespace
+    env.globals.clear()  # the global `namespace` has the name of a value
     env.filters |= {kind: f"!{kind} {{}}".format for kind in SLOTS}
     return env

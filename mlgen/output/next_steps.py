@@ -24,7 +24,7 @@ def next_steps(
         jobs: the number of rendered jobs.
         files: the rendered files. `-` (stdin) cannot be read again.
         options: the words of the command line that affect the names of jobs.
-        output: the file or folder to apply by hand; None if there is none.
+        output: the file or folder to apply; None if there is none.
         warnings: the warnings of the rendering.
     """
     if not jobs:

@@ -44,7 +44,7 @@ def resource_list_text(
         return "".join(_edited(source.text, source.lines, replacements, results))
     if source.flow:
         return _flow(source, replacements, results)
-    return _anew(source, replacements, results)
+    return _rewritten(source, replacements, results)
 
 
 def _edited(
@@ -94,7 +94,7 @@ def _json_text(value: Any) -> str:
     return NOT_IN_YAML.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def _anew(source: ResourceList, replacements: Replacements, results: Sequence[Object]) -> str:
+def _rewritten(source: ResourceList, replacements: Replacements, results: Sequence[Object]) -> str:
     """Return a list that is written again, value by value, without its comments."""
     import yaml
 
