@@ -67,7 +67,7 @@
   Worker.prototype.postMessage = function (message, ...rest) {
     if (message?.type === SETUP && message.data?.docs && !engines.has(this)) {
       const { search } = JSON.parse(document.getElementById("__config").textContent);
-      const engine = { worker: new Worker(new URL(search, window.__md_scope || location)), queries: [],
+      const engine = { worker: new Worker(search), queries: [],
         forms: vocabulary(message.data), separator: new RegExp(message.data.config.separator) };
       engine.worker.onmessage = ({ data }) => {
         const words = data.type === RESULT && engine.queries.shift();
