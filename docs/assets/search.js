@@ -36,9 +36,18 @@
     const typed = text.toLowerCase().split(separator).map(word => word.replace(/[?;'~^*+:]/g, "")).filter(Boolean);
     const kept = typed.filter(word => !STOP.has(word));
     return (kept.length ? kept : typed).map((word, index, { length }) => {
-      const known = (forms.get(stem(word)) || []).filter(form => /^[\w.]+$/.test(form));
+      const known = (forms.get(stem(word)) || similar(word, forms)).filter(form => /^[\w.]+$/.test(form));
       return { word, known, prefix: index === length - 1 || !known.length }; // the last may be half a word
     });
+  }
+
+  /** Return the words for one that the site does not contain: "cron" for "crontab", "train" for "retrain". */
+  function similar(word, forms) {
+    for (let end = word.length - 1; end > 3; end--) {
+      const start = stem(word.slice(0, end));
+      if (start.length > 3 && forms.has(start)) return forms.get(start);
+    }
+    return /^(re|un|de|non)/.test(word) && forms.get(stem(word.replace(/^(re|un|de|non)/, ""))) || [];
   }
 
   const language = ({ word, known, prefix }) =>
@@ -67,7 +76,7 @@
   Worker.prototype.postMessage = function (message, ...rest) {
     if (message?.type === SETUP && message.data?.docs && !engines.has(this)) {
       const { search } = JSON.parse(document.getElementById("__config").textContent);
-      const engine = { worker: new Worker(new URL(search, window.__md_scope || location)), queries: [],
+      const engine = { worker: new Worker(search), queries: [],
         forms: vocabulary(message.data), separator: new RegExp(message.data.config.separator) };
       engine.worker.onmessage = ({ data }) => {
         const words = data.type === RESULT && engine.queries.shift();

@@ -50,7 +50,7 @@ def test_pods_are_those_of_the_operator(path, compare):
 
     rendered = CliRunner().invoke(main, ["render", "-"], resource, catch_exceptions=False)
     if not case["objects"]:  # the operator rejected it
-        assert rendered.exit_code == 1 or "the operator requires the name" in rendered.stderr
+        assert rendered.exit_code == 1 or "the operator requires a container" in rendered.stderr
         return
     assert rendered.exit_code == 0, rendered.stderr
     differences = compare.differences(case, rendered.stdout)
