@@ -412,11 +412,11 @@ def test_validate_reports_the_same_problems_as_render():
 
 
 HINTS = ("defaultSnippets", "enumDescriptions")
-"""Keywords for editors, which validators ignore."""
+"""Keywords for editors. Validators ignore them."""
 
 
 def without_hints(node):
-    """A schema, or a part of it, without what is there for editors alone."""
+    """A schema, or a part of it, without the keywords for editors."""
     if isinstance(node, list):
         return [without_hints(item) for item in node]
     if not isinstance(node, dict):
@@ -434,7 +434,7 @@ def published():
 
 
 def test_schema_prints_the_schema_that_files_are_validated_against():
-    """And adds that of pod templates, by which they are checked too."""
+    """The editor schema also contains the schema of pod templates."""
     status, out, _ = run("schema")
     added = without_hints(json.loads(out))
 

@@ -1,4 +1,4 @@
-"""What a shell completes, and the scripts that ask for it."""
+"""Completion in a shell, and its scripts."""
 
 import pytest
 from click.shell_completion import BashComplete, get_completion_class
@@ -19,7 +19,7 @@ def here(monkeypatch):
 
 
 def complete(line):
-    """Return what completes the last word of a command line."""
+    """Return the completions of the last word of a command line."""
     *words, last = line.split(" ")
     items = BashComplete(main, {}, "mlgen", "_MLGEN_COMPLETE").get_completions(words, last)
     return [item.value if item.type == "plain" else f"<{item.type}>" for item in items]
@@ -110,7 +110,7 @@ def test_a_script(shell):
 
 
 def test_the_script_for_powershell():
-    """It came with click 8.5."""
+    """It needs click 8.5."""
     result = CliRunner().invoke(main, ["completion", "powershell"])
 
     if get_completion_class("powershell") is None:

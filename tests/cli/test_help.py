@@ -17,7 +17,7 @@ IMPERATIVES = {
     "Reject", "Render", "Retry", "Run", "Select", "Set", "Show", "Start", "Target", "Use", "Wait",
     "Write",
 }  # fmt: skip
-"""The verbs with which the help of an option starts."""
+"""Verbs that start the help of an option."""
 
 CONTEXT = click.Context(main)
 

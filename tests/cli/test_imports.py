@@ -1,4 +1,4 @@
-"""What each command of an installed mlgen imports of the libraries that take long to import."""
+"""The slow libraries that each command of an installed mlgen imports."""
 
 import os
 import subprocess
@@ -49,7 +49,7 @@ LINES = [
     "completion bash",
     "man",
 ]
-"""A line for each command, and more for those whose imports depend on what is asked for.
+"""A line per command, or several if its imports depend on the arguments.
 
 No program is found, so those that run kubectl end there.
 """
@@ -83,7 +83,7 @@ def imported(line, prepared, folder):
 
 
 def test_what_each_command_imports(prepared_folder, tmp_path, message):
-    for name in ("argo", "fixtures", "tests"):  # beside no pyproject.toml
+    for name in ("argo", "fixtures", "tests"):  # without pyproject.toml
         (tmp_path / name).symlink_to(ROOT / name)
     with ThreadPoolExecutor(2) as pool:
         rows = [*pool.map(lambda line: imported(line, prepared_folder, tmp_path), LINES)]

@@ -1,4 +1,4 @@
-"""The program exits with the status of its command, whatever that is."""
+"""The program exits with the status of its command."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""How a command ends that is interrupted, or whose output cannot be written; see test_terminal."""
+"""Exit of a command after an interrupt or a failed write. See also test_terminal."""
 
 import errno
 import io
@@ -23,7 +23,7 @@ GOOD, BAD = "fixtures/tensorflow-single.yaml", "fixtures/invalid/unknown-role.ya
 
 @pytest.fixture
 def terminal(monkeypatch):
-    """Every stream is taken for a terminal."""
+    """Every stream counts as a terminal."""
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(_report, "_is_terminal", lambda stream: stream is not None)
     monkeypatch.setattr(_report, "PATIENCE", 0)
@@ -183,7 +183,7 @@ echo private > "$file"
 kill -TERM "$PPID"
 exec sleep 60
 """
-"""In place of ssh-keygen: it ends mlgen when the private key is written."""
+"""A fake ssh-keygen that ends mlgen after it has written the private key."""
 
 
 def test_a_signal_leaves_no_private_key_behind(tmp_path):
@@ -246,7 +246,7 @@ for words in json.loads(sys.argv[1]):
         _, status = os.waitpid(child, 0)
         print(os.waitstatus_to_exitcode(status), *words, output, file=sys.stderr)
 """
-"""Run each command with standard output closed, and on a full disk; each prints one line."""
+"""Runs each command with stdout closed, and with a full disk. Each prints one line."""
 
 
 def test_no_command_succeeds_whose_output_cannot_be_written(tmp_path):

@@ -1,4 +1,4 @@
-"""What a person sees at a terminal, and how the process ends: in a real pseudo-terminal."""
+"""Output at a terminal, and the exit of the process, in a pseudo-terminal."""
 
 import fcntl
 import os
@@ -33,11 +33,11 @@ spec:
 
 
 NO_PROGRESS = "import mlgen.cli._report as report\nreport.PATIENCE = 3600"
-"""A slow machine does not change what is shown."""
+"""Set so that the output is the same on a slow machine."""
 
 
 class Terminal:
-    """A process whose stderr, and other streams if asked for, are a terminal of 100 columns."""
+    """A process with a terminal of 100 columns as stderr, and optionally as stdin and stdout."""
 
     def __init__(self, *words, code=NO_PROGRESS, **streams):
         self.master, terminal = pty.openpty()
@@ -69,7 +69,7 @@ class Terminal:
         return data
 
     def end(self):
-        """Return the exit status and what the terminal has shown, with names of colors."""
+        """Return the exit status, and the output with names of colors."""
         while self._read():
             pass
         os.close(self.master)
