@@ -412,7 +412,7 @@ def test_validate_reports_the_same_problems_as_render():
 
 
 HINTS = ("defaultSnippets", "enumDescriptions")
-"""Keywords for editors. Validators ignore them."""
+"""Keywords for editors, which validators ignore."""
 
 
 def without_hints(node):
@@ -434,7 +434,7 @@ def published():
 
 
 def test_schema_prints_the_schema_that_files_are_validated_against():
-    """The editor schema also contains the schema of pod templates."""
+    """It adds the schema of pod templates, which are also validated against it."""
     status, out, _ = run("schema")
     added = without_hints(json.loads(out))
 

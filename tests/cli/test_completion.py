@@ -1,4 +1,4 @@
-"""Completion in a shell, and its scripts."""
+"""Shell completion: the completed words, and the scripts for each shell."""
 
 import pytest
 from click.shell_completion import BashComplete, get_completion_class
@@ -110,7 +110,7 @@ def test_a_script(shell):
 
 
 def test_the_script_for_powershell():
-    """It needs click 8.5."""
+    """Supported since click 8.5."""
     result = CliRunner().invoke(main, ["completion", "powershell"])
 
     if get_completion_class("powershell") is None:

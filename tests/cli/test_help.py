@@ -17,7 +17,7 @@ IMPERATIVES = {
     "Reject", "Render", "Retry", "Run", "Select", "Set", "Show", "Start", "Target", "Use", "Wait",
     "Write",
 }  # fmt: skip
-"""Verbs that start the help of an option."""
+"""The verbs with which the help of an option starts."""
 
 CONTEXT = click.Context(main)
 

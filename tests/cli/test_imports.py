@@ -49,9 +49,9 @@ LINES = [
     "completion bash",
     "man",
 ]
-"""A line per command, or several if its imports depend on the arguments.
+"""One line for each command, and more if its imports depend on the arguments.
 
-No program is found, so those that run kubectl end there.
+The PATH is empty, so commands that run kubectl end there.
 """
 
 PROGRAM = """
@@ -68,7 +68,7 @@ finally:
 
 
 def imported(line, prepared, folder):
-    """Return which of the modules a command line of an installed mlgen imports in a folder."""
+    """Return the modules of `SLOW` that a command line of an installed mlgen imports."""
     words, _, stdin = line.partition(" < ")
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, prepared, *words.split()],
@@ -83,7 +83,7 @@ def imported(line, prepared, folder):
 
 
 def test_what_each_command_imports(prepared_folder, tmp_path, message):
-    for name in ("argo", "fixtures", "tests"):  # without pyproject.toml
+    for name in ("argo", "fixtures", "tests"):  # without a pyproject.toml
         (tmp_path / name).symlink_to(ROOT / name)
     with ThreadPoolExecutor(2) as pool:
         rows = [*pool.map(lambda line: imported(line, prepared_folder, tmp_path), LINES)]

@@ -1,4 +1,4 @@
-"""Exit of a command after an interrupt or a failed write. See also test_terminal."""
+"""The end of commands that are interrupted or cannot write their output. See also test_terminal."""
 
 import errno
 import io
@@ -23,7 +23,7 @@ GOOD, BAD = "fixtures/tensorflow-single.yaml", "fixtures/invalid/unknown-role.ya
 
 @pytest.fixture
 def terminal(monkeypatch):
-    """Every stream counts as a terminal."""
+    """Makes every stream report that it is a terminal."""
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(_report, "_is_terminal", lambda stream: stream is not None)
     monkeypatch.setattr(_report, "PATIENCE", 0)
@@ -34,7 +34,7 @@ def terminal(monkeypatch):
 
 
 def abort():
-    """Interrupt a question as click does."""
+    """Raise the exception that click raises if a prompt is interrupted."""
     try:
         raise KeyboardInterrupt
     except KeyboardInterrupt:
@@ -183,7 +183,7 @@ echo private > "$file"
 kill -TERM "$PPID"
 exec sleep 60
 """
-"""A fake ssh-keygen that ends mlgen after it has written the private key."""
+"""A replacement for ssh-keygen: it kills mlgen when the private key is written."""
 
 
 def test_a_signal_leaves_no_private_key_behind(tmp_path):
@@ -246,7 +246,7 @@ for words in json.loads(sys.argv[1]):
         _, status = os.waitpid(child, 0)
         print(os.waitstatus_to_exitcode(status), *words, output, file=sys.stderr)
 """
-"""Runs each command with stdout closed, and with a full disk. Each prints one line."""
+"""Run each command with standard output closed, and on a full disk; each prints one line."""
 
 
 def test_no_command_succeeds_whose_output_cannot_be_written(tmp_path):

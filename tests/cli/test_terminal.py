@@ -1,4 +1,4 @@
-"""Output at a terminal, and the exit of the process, in a pseudo-terminal."""
+"""Output at a terminal, and the end of the process, in a real pseudo-terminal."""
 
 import fcntl
 import os
@@ -33,11 +33,11 @@ spec:
 
 
 NO_PROGRESS = "import mlgen.cli._report as report\nreport.PATIENCE = 3600"
-"""Set so that the output is the same on a slow machine."""
+"""Keeps slow machines from changing the output."""
 
 
 class Terminal:
-    """A process with a terminal of 100 columns as stderr, and optionally as stdin and stdout."""
+    """A process on a terminal of 100 columns: stderr, and optionally its other streams."""
 
     def __init__(self, *words, code=NO_PROGRESS, **streams):
         self.master, terminal = pty.openpty()
@@ -69,7 +69,7 @@ class Terminal:
         return data
 
     def end(self):
-        """Return the exit status, and the output with names of colors."""
+        """Return the exit status and the terminal's content, with names of colors."""
         while self._read():
             pass
         os.close(self.master)
