@@ -9,7 +9,7 @@ The subpackages are the architecture. Data only moves to the right:
 environment.
 
 Four functions are the public API. A job is a mapping, the path of a file or folder, or text (a
-string with a line break); several jobs are a list of these. In a notebook:
+string with a line break). Several jobs are a list of these. In a notebook:
 
     >>> import mlgen
     >>> job = {
@@ -166,7 +166,7 @@ def _copied(value: "Any") -> "Any":
 
 
 def _texts(source: "Source | Iterable[Source]") -> "Iterator[Text]":
-    """Return each source as a text; `-` is standard input."""
+    """Yield the text of each source. `-` is standard input."""
     import json
     from collections.abc import Mapping
     from pathlib import Path

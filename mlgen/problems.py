@@ -67,7 +67,7 @@ Code = Literal[
     "wait-cycle",
     "wrong-type",
 ]
-"""The kinds of problems; mlgen/reference/codes explains each. A code never changes its meaning."""
+"""The kinds of problems. mlgen/reference/codes explains each. A code never changes its meaning."""
 
 
 def dotted(path: ValuePath) -> str:
@@ -135,7 +135,7 @@ def from_row(row: Mapping[str, Any], path: ValuePath, code: Code, /, **values: o
     Args:
         row: a `message`, and optionally a `hint`, a `code` and `warning`. Its texts contain
             placeholders: `{count}`, or `{role.name}` for an attribute.
-        path: the path of the wrong value.
+        path: the path of the invalid value.
         code: the code to use if the row has none.
         **values: the values of the placeholders.
     """
@@ -176,7 +176,7 @@ class Collector:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """All problems so far, in the order in which they were added."""
+        """All problems so far, in the order of addition."""
         return tuple(self._problems)
 
     @property
@@ -185,11 +185,11 @@ class Collector:
         return any(not problem.warning for problem in self._problems)
 
     def add(self, problem: Problem) -> None:
-        """Report one problem."""
+        """Add one problem."""
         self._problems.append(problem)
 
     def extend(self, problems: Iterable[Problem]) -> None:
-        """Report several problems."""
+        """Add several problems."""
         self._problems.extend(problems)
 
     @contextmanager
@@ -201,26 +201,26 @@ class Collector:
             self._problems.extend(error.problems)
 
     def raise_errors(self) -> None:
-        """Raise if there is an error among the problems.
+        """Raise all problems if at least one is an error.
 
         Raises:
-            MlgenError: with every problem, warnings included.
+            MlgenError: contains every problem, including warnings.
         """
         if self.has_errors:
             raise MlgenError(self._problems)
 
 
 SURE = 0.85
-"""How close names must be for a misspelt field rather than a misplaced one; see did_you_mean."""
+"""Similarity from which a field counts as misspelled, not misplaced: `cutoff` of `similar`."""
 
 
 def similar(word: str, known: Iterable[Any], cutoff: float = 0.6) -> str:
-    """Return the known word that is closest to this one; "" if none is close.
+    """Return the known word that is closest to a word, or "" if none is close.
 
     Args:
         word: the word in the input.
         known: the possible words. Only the first `CHOICES` are compared.
-        cutoff: how close they must be, from 0 to 1, as measured by difflib.
+        cutoff: minimum similarity, from 0 to 1, as difflib measures it.
     """
     from difflib import get_close_matches
 
@@ -229,7 +229,7 @@ def similar(word: str, known: Iterable[Any], cutoff: float = 0.6) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[Any], cutoff: float = 0.6) -> str:
-    """Return `did you mean "…"?` if a known word is close to this one, else ""; see `similar`."""
+    """Return `did you mean "…"?` for the closest known word, or "" if `similar` returns none."""
     close = similar(word, known, cutoff)
     return f'did you mean "{close}"?' if close else ""
 
@@ -245,7 +245,7 @@ def one_of(allowed: Sequence[str]) -> str:
 
 
 def listed(names: Sequence[str], word: str) -> str:
-    """Return "a", "a or b", "a, b or c": names as a sentence lists them; "" if there are none."""
+    """Return names as a sentence lists them: "a", "a or b", "a, b or c". "" for none."""
     return f" {word} ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
@@ -254,7 +254,7 @@ def described(value: Any, text: str | None = None) -> str:
 
     Args:
         value: plain data.
-        text: the value as written in its file, unless it is a string; None if not known.
+        text: the value as written in its file. None for a string, or if unknown.
     """
     kinds: tuple[tuple[Any, str], ...] = (
         (bool, "the boolean "),
@@ -276,4 +276,4 @@ def shown(value: Any, text: str | None = None) -> str:
 
 
 MAX_SHOWN = 60
-"""The number of characters of a wrong value that a message repeats."""
+"""Maximum number of characters of an invalid value in a message."""

@@ -1,4 +1,4 @@
-"""The command line, `mlgen COMMAND`. The file of a group is imported for one of its commands."""
+"""The command line, `mlgen COMMAND`. A command imports only the file of its group."""
 
 from importlib import import_module
 from typing import Any
@@ -57,7 +57,7 @@ COMMANDS = {name: text for group in GROUPS.values() for name, text in group.item
 
 
 class _Commands(click.Group):
-    """A group that imports a command when it is called."""
+    """A group of commands that imports a command only when it runs."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         with terminable(), output_checked():
@@ -70,7 +70,7 @@ class _Commands(click.Group):
             except click.ClickException as error:
                 from mlgen.output.terminal import safe_lines
 
-                # The message may have the name of a file.
+                # The message may contain a file name with control characters.
                 vars(error).update(message=safe_lines(error.message))
                 raise
 

@@ -1,4 +1,4 @@
-"""A function → a command, with the arguments and options that `schemas/commands.json` lists."""
+"""Turn functions into commands, with the arguments and options from `schemas/commands.json`."""
 
 import re
 import sys
@@ -18,11 +18,11 @@ from mlgen.resources import table
 from mlgen.site import find
 
 SITE = ("kube_version", "supervisor", "only_jobs")
-"""The options whose defaults a site can set."""
+"""Options with a default that `mlgen.toml` can set."""
 
 
 class Command(click.Command):
-    """A command; unless --no-config is given, its options have the defaults of the site."""
+    """A command with the defaults of `mlgen.toml`, unless --no-config is set."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
@@ -31,7 +31,7 @@ class Command(click.Command):
         return super().invoke(ctx)
 
     def _fill(self, ctx: click.Context) -> None:
-        """Put the defaults of the site in place of options that the command line does not have."""
+        """Set options that the command line omits to the defaults of `mlgen.toml`."""
         try:
             site = find(Path.cwd())
         except MlgenError as error:
@@ -49,13 +49,13 @@ class Command(click.Command):
                 ctx.params[name] = default
 
     def on_failure(self, message: str) -> None:
-        """Tell another program why the command cannot run, if that does not read stderr."""
+        """Report an error to a calling program that does not read stderr. Default: do nothing."""
 
 
 def command(
     name: str, cls: type[Command] = Command
 ) -> Callable[[Callable[..., Any]], click.Command]:
-    """Return what makes a function a command; its docstring is the help."""
+    """Return a decorator that turns a function into a command. Its docstring becomes the help."""
     return click.command(name, cls, params=parameters(name))
 
 
@@ -65,7 +65,7 @@ def parameters(command: str) -> list[click.Parameter]:
 
 
 def _rows(items: Iterable[Any]) -> Iterator[dict[str, Any]]:
-    """Yield the rows of parameters, each of which is given itself, by its name or by its set's."""
+    """Yield the rows of parameters. An item is a row, the name of a row, or the name of a set."""
     for item in items:
         if isinstance(item, dict):
             yield item
@@ -87,11 +87,11 @@ def _parameter(
 
     Args:
         names: as click expects them.
-        choices: the values that it can have.
-        min: the least number that it can be.
-        complete: what completes it: see `_completer`.
-        kept: it is not passed to the command: `_report` and `written_options` look it up.
-        row: what else click expects.
+        choices: the allowed values.
+        min: the minimum of a number.
+        complete: the kind of its completions: see `_completer`.
+        kept: do not pass it to the command. `_report` and `written_options` look it up.
+        row: further arguments for click.
     """
     if choices:
         row["type"] = click.Choice(choices)
@@ -106,7 +106,7 @@ def _parameter(
 
 
 def _read(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
-    """Return what a value says, and keep it as written."""
+    """Return a parsed value, and keep the value as written in the context."""
     context.meta[f"mlgen.{parameter.name}"] = value
     read = READERS.get(str(parameter.name))
     if read is None or value is None:
@@ -118,14 +118,14 @@ def _read(context: click.Context, parameter: click.Parameter, value: Any) -> Any
 
 
 def _files(values: tuple[str, ...]) -> tuple[str, ...]:
-    """Check that standard input, which can only be read once, is named at most once."""
+    """Check that stdin is named at most once, because it can be read only once."""
     if values.count("-") > 1:
         raise ValueError("standard input (-) can be read only once")
     return values
 
 
 def _kube_version(value: str) -> versions.KubeVersion:
-    """Parse --kube-version; warn of a version that is newer than all supported ones."""
+    """Parse --kube-version. Warn if it is newer than all supported versions."""
     version, message = versions.nearest(value)
     if message:
         hint = f"rendering for {version} instead"
@@ -135,7 +135,7 @@ def _kube_version(value: str) -> versions.KubeVersion:
 
 
 def _matrix(values: tuple[str, ...]) -> tuple[Any, ...]:
-    """Parse every --matrix; the last of a path replaces the others."""
+    """Parse every --matrix. For a repeated path, the last one applies."""
     if not values:
         return ()
     from mlgen.variants.matrix import parse
@@ -144,7 +144,7 @@ def _matrix(values: tuple[str, ...]) -> tuple[Any, ...]:
 
 
 def _duration(value: str) -> float:
-    """Parse --timeout as seconds, written as kubectl's durations: 90s, 30m, 1h30m."""
+    """Return --timeout in seconds. Durations are written as for kubectl: 90s, 30m, 1h30m."""
     units = {"h": 3600.0, "m": 60.0, "s": 1.0}
     parts = re.findall(r"(\d+)([hms])", value)
     if not parts or "".join(number + unit for number, unit in parts) != value:
@@ -155,7 +155,7 @@ def _duration(value: str) -> float:
 def _schedule(value: str) -> str:
     """Validate the form of --cron.
 
-    Otherwise a malformed schedule is reported only later, in the status of the CronWorkflow.
+    Otherwise, an invalid schedule is reported only later, in the status of the CronWorkflow.
     """
     if re.fullmatch(r"@[a-z]+( \S+)?|[^@\s]\S*( \S+){4}", value):
         return value
@@ -179,11 +179,11 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "target": _target,
     "timeout": _duration,
 }
-"""What reads the values of parameters, by their names; a ValueError is a usage error."""
+"""Parsers of values, by parameter name. They raise ValueError for a usage error."""
 
 
 def _completer(kind: str) -> Callable[[click.Context, click.Parameter, str], list[Any]]:
-    """Return what completes a value: a `file`, a folder (`dir`), or one of the words of a kind."""
+    """Return click's completion callback for a kind: `file`, `dir`, or a key in `_words`."""
 
     def complete(context: click.Context, _parameter: Any, incomplete: str) -> list[Any]:
         if kind in ("file", "dir"):
@@ -197,7 +197,7 @@ def _completer(kind: str) -> Callable[[click.Context, click.Parameter, str], lis
 
 
 def _words(kind: str, incomplete: str, files: tuple[str, ...]) -> Iterable[str]:
-    """Return the words that can complete a value, some of which start with what is written."""
+    """Return the candidates of a kind for completion. The caller filters them by prefix."""
     from mlgen import dialects, frameworks
     from mlgen.cli import COMMANDS
     from mlgen.reference import suggestions
@@ -214,9 +214,9 @@ def _words(kind: str, incomplete: str, files: tuple[str, ...]) -> Iterable[str]:
 
 
 def _named(context: click.Context) -> tuple[str, ...]:
-    """Return the files that the command line names so far.
+    """Return the files on an incomplete command line.
 
-    If it ends with an option whose value is completed, click leaves them among the arguments.
+    While click completes the value of an option, it leaves the files in `context.args`.
     """
     for name in ("files", "file", "sides"):
         if value := context.params.get(name):
@@ -225,12 +225,12 @@ def _named(context: click.Context) -> tuple[str, ...]:
 
 
 def is_written(context: click.Context, name: str) -> bool:
-    """Return whether the command line has an option."""
+    """Return whether the command line sets an option."""
     return context.get_parameter_source(name) == ParameterSource.COMMANDLINE
 
 
 def written_options() -> list[str]:
-    """Return the options that decide about jobs as written, for another command on the same."""
+    """Return the options that affect jobs as written, to suggest another command with them."""
     context = click.get_current_context()
     words = []
     for option, name in (("--set", "settings"), ("--matrix", "matrix")):

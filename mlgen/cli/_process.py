@@ -1,4 +1,4 @@
-"""How the process ends when its output cannot be written, or when a person interrupts it."""
+"""End the process cleanly after signals, Ctrl-C and errors in writing its output."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ import click
 from mlgen.output.terminal import failed, interrupted
 
 SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-"""What ends a program, apart from Ctrl-C; Windows does not know the second one."""
+"""Signals that end a program, apart from Ctrl-C. Windows has no SIGHUP."""
 
 
 @contextmanager
@@ -21,7 +21,7 @@ def output_checked() -> Iterator[None]:
 
     A closed pipe is not reported: click exits quietly.
     """
-    if sys.stdout is None:  # python's value of a closed stdout, to which click prints in silence
+    if sys.stdout is None:  # stdout is closed. click would silently discard its output
         sys.stdout = open(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")  # noqa: PTH123, SIM115
     try:
         yield
@@ -32,7 +32,7 @@ def output_checked() -> Iterator[None]:
 
 
 class _TerminatedError(BaseException):
-    """A signal is to end the process."""
+    """A signal that ends the process was received."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -44,12 +44,12 @@ def _end(number: int, _frame: Any) -> None:
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """Let a signal end the process only after all temporary files are removed."""
+    """On a signal, remove all temporary files, then end the process with this signal."""
     numbers = [number for number in SIGNALS if signal.getsignal(number) is signal.SIG_DFL]
     try:
         for number in numbers:
             signal.signal(number, _end)
-    except ValueError:  # only the main thread can; in another, mlgen is a part of a program
+    except ValueError:  # not the main thread: mlgen is part of another program
         numbers = []
     try:
         yield
@@ -68,7 +68,7 @@ def interruptible() -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         pass
-    except click.Abort as abort:  # Ctrl-C while click asks for a value
+    except click.Abort as abort:  # Ctrl-C at a prompt
         if not isinstance(abort.__context__, KeyboardInterrupt):
             raise
     else:

@@ -1,6 +1,6 @@
 """Print the output and the problems of a command, and exit with its status.
 
-The options of `reporting` say how problems are printed; they are looked up in click's context.
+The options of the set `reporting` control the format of problems. They are in click's context.
 """
 
 import os
@@ -32,36 +32,36 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LINES = ("text", "github")
-"""The formats of problems that are lines; the others are one document, printed at the end."""
+"""Problem formats with a line per problem. The others are one document, printed at the end."""
 
 CHECKS = ("validate", "verify")
-"""The commands whose product are problems; all others print these on stderr."""
+"""Commands that print problems on stdout. All others print them on stderr."""
 
 OPTIONS = {"form": "problems", "color": "color", "quiet": "quiet", "verbose": "verbose"}
-"""The options of `reporting`, by the attribute of `_Reporter`."""
+"""Attributes of `_Reporter`, with the name of the option that sets each."""
 
 
 PATIENCE = 1.0
-"""The seconds after which a progress bar is shown, if there is more to do."""
+"""Seconds until a progress bar appears."""
 
 
 @dataclass(slots=True)
 class _Reporter:
-    """How the problems of a command are printed, and what has been reported so far.
+    """Prints the problems of a command, and keeps the data for its totals.
 
     Attributes:
         form: text, json, sarif or github.
         color: auto, always or never.
-        quiet: print errors alone.
-        verbose: print what is done.
-        on_stdout: problems are the product of the command, and go to stdout.
-        files: the names of those that were read.
-        sources: their texts, or parts of them, with the source lines of problems.
-        problems: those that were reported.
-        jobs: the number of jobs that were read; None if it is not known.
-        others: the kind of each other object.
+        quiet: print only errors.
+        verbose: print progress notes.
+        on_stdout: print problems on stdout instead of stderr.
+        files: names of the files that were read.
+        sources: texts of the files, or the parts with the source lines of problems.
+        problems: reported problems.
+        jobs: number of jobs in the input; None if unknown.
+        others: kind of each other object.
         totals: print the numbers of files, jobs and problems at the end.
-        footer: printed after everything else.
+        footer: text to print last.
     """
 
     form: str = "text"
@@ -79,7 +79,7 @@ class _Reporter:
 
     @property
     def for_people(self) -> bool:
-        """Whether stderr may have lines for a person among the problems."""
+        """True if notes and totals may be mixed with the problems on stderr."""
         return self.on_stdout or self.form in LINES
 
     def report(self, problems: "Iterable[Problem]") -> None:
@@ -92,7 +92,7 @@ class _Reporter:
             self._print(output.text(shown, self.sources, self.style))
 
     def finish(self) -> None:
-        """Print what comes after all problems: the document with them, totals, and the footer."""
+        """Print the document of all problems (JSON, SARIF), the totals and the footer."""
         totals = len(self.files) > 1 or self.others or self.problems
         if self.form in LINES and not (totals or self.footer):
             return
@@ -117,7 +117,7 @@ class _Reporter:
 
     @property
     def style(self) -> output.Style:
-        """How problems look as text."""
+        """Colors and source lines of problems as text."""
         stream = sys.stdout if self.on_stdout else sys.stderr
         is_terminal = _is_terminal(stream)
         always = self.color == "always"
@@ -128,7 +128,7 @@ class _Reporter:
 
 
 def _is_terminal(stream: IO[str] | None) -> bool:
-    """Return whether a stream is a terminal; a closed one of the process is None."""
+    """Return whether a stream is a terminal. None: the stream is closed."""
     return stream is not None and stream.isatty()
 
 
@@ -166,7 +166,7 @@ def is_quiet() -> bool:
 
 
 def without_totals() -> None:
-    """Leave out the numbers of files, jobs and problems at the end."""
+    """Omit the numbers of files, jobs and problems at the end."""
     _reporter().totals = False
 
 
@@ -178,20 +178,20 @@ def note(line: str) -> None:
 
 
 def footer(text: Callable[[], str]) -> None:
-    """Print a text at the end of the command, on stderr if that is a person's terminal."""
+    """Print a text on stderr at the end of the command, but only at a terminal outside CI."""
     if _is_terminal(sys.stderr) and not os.environ.get("CI"):
         _reporter().footer = text()
 
 
 def findings(lines: Iterable[str]) -> None:
-    """Print what else was found, one finding per line, where problems are text as well."""
+    """Print one result per line on stdout, if the format of problems is text."""
     reporter = _reporter()
     if reporter.form == "text" and not reporter.quiet:
         write_page("".join(f"{line}\n" for line in lines))
 
 
 def report(problems: "Iterable[Problem]") -> None:
-    """Print problems, on stderr unless they are the product of the command."""
+    """Print problems on stderr, or on stdout for the commands in `CHECKS`."""
     _reporter().report(problems)
 
 
@@ -204,7 +204,7 @@ def checked(
 
     Args:
         action: the work of the command.
-        warnings: returns the warnings in a result; by default, there are none.
+        warnings: returns the warnings of a result. Default: none.
     """
     try:
         result = action()
@@ -218,13 +218,13 @@ def checked(
 def rendered(
     files: Sequence[str], values: dict[str, Any], *, totals: bool = True, warnings: bool = True
 ) -> "Result":
-    """Return what files render to, and print the problems; exit with status 1 if one is an error.
+    """Render files, and print the problems. Exit with status 1 if one is an error.
 
     Args:
         files: files, folders, and `-` for standard input.
         values: the keyword arguments of `Options`.
         totals: print the numbers of files, jobs and problems at the end.
-        warnings: print those too.
+        warnings: print warnings in addition to errors.
     """
     from mlgen import pipeline
 
@@ -243,13 +243,13 @@ def rendered(
 
 
 def gathered(files: Sequence[str], values: dict[str, Any], form: "Form", jobs: int) -> "Gathered":
-    """Return what many files render to, without the jobs that have errors; print nothing.
+    """Render many files, without the jobs that have errors. Do not print problems.
 
     Args:
         files: files, folders, and `-` for standard input.
         values: the keyword arguments of `Options`.
-        form: of the output.
-        jobs: the number of processes; 0 stands for one on each core.
+        form: form of the output.
+        jobs: number of processes. 0: one per core.
 
     Raises:
         ClickException: a process was killed.
@@ -271,7 +271,7 @@ def gathered(files: Sequence[str], values: dict[str, Any], form: "Form", jobs: i
 
 
 def _parts(files: Iterable[str]) -> "Iterator[Text]":
-    """Yield the text of each document in files, which are not kept."""
+    """Yield the text of each document in files. Do not keep the texts, to save memory."""
     from mlgen import bulk
 
     files = tuple(files)
@@ -288,7 +288,7 @@ def _parts(files: Iterable[str]) -> "Iterator[Text]":
 
 
 def _note_totals(jobs: int, invalid: int, others: Iterable[str], start: float) -> None:
-    """Keep the numbers of jobs, and the kinds of other objects; say how long they have taken."""
+    """Keep the number of jobs and the kinds of other objects. Print the duration if verbose."""
     reporter = _reporter()
     reporter.jobs = jobs + invalid
     reporter.others = tuple(others)
@@ -310,14 +310,14 @@ def read(files: Iterable[str]) -> "list[Text]":
 
 @contextmanager
 def reading(files: Iterable[str]) -> "Iterator[Iterator[Text]]":
-    """Yield the documents of files, with a progress bar; their texts are kept as by `read`."""
+    """Yield the documents of files, with a progress bar. Keep their texts as `read` does."""
     texts = read(files)
     with progress(_documents(texts), "reading", _size(texts)) as documents:
         yield documents
 
 
 def _documents(texts: "Iterable[Text]") -> "Iterator[Text]":
-    """Yield the text of each document; a text without any is yielded as it is."""
+    """Yield the text of each document. A text without documents is yielded unchanged."""
     return (part for text in texts for part in documents(text))
 
 
@@ -327,19 +327,19 @@ def _size(texts: "Iterable[Text]") -> int:
 
 
 def hint_at_stdin() -> None:
-    """Tell a person at a terminal that the command waits for standard input."""
+    """Print a hint that the command waits for stdin, if stdin is a terminal."""
     if _is_terminal(sys.stdin) and not is_quiet():
         click.echo("reading standard input; end it with Ctrl-D", err=True)
 
 
 @contextmanager
 def progress(texts: "Iterable[Text]", label: str, length: int | None) -> "Iterator[Iterator[Text]]":
-    """Yield an iterator over texts that shows a progress bar on a terminal, if that takes long.
+    """Yield an iterator over texts. On a terminal, it shows a progress bar after `PATIENCE`.
 
     Args:
-        texts: count by their characters.
-        label: says what is done.
-        length: about how many characters they have together; None if that is not known.
+        texts: texts. The progress is measured in characters.
+        label: the action, such as `rendering`.
+        length: approximate number of characters of all texts; None if unknown.
     """
     if not _is_terminal(sys.stderr) or is_quiet():
         yield iter(texts)
@@ -363,14 +363,14 @@ def progress(texts: "Iterable[Text]", label: str, length: int | None) -> "Iterat
             bar.update((length or done) - bar.pos)
     finally:
         if bar.pos:
-            bar.render_finish()  # which also shows the cursor again
+            bar.render_finish()  # also makes the cursor visible again
 
 
 def refuse_inputs(outputs: Iterable[str | Path], files: Sequence[str]) -> None:
-    """Check that no output is an input; `-` is stdout.
+    """Check that no output is an input. `-` is stdout.
 
     Raises:
-        UsageError: one of them is, or would become one.
+        UsageError: an output is an input, or would become one.
     """
     paths = [Path(output) for output in outputs if output != "-"]
     if not paths:
@@ -382,12 +382,12 @@ def refuse_inputs(outputs: Iterable[str | Path], files: Sequence[str]) -> None:
 
 
 def write_page(text: str) -> None:
-    """Print lines for a person on stdout: no text in them reaches a terminal as a command."""
+    """Print lines on stdout, with control characters escaped for terminals."""
     write("-", safe_lines(text))
 
 
 def write(output: str, texts: str | Iterable[str]) -> None:
-    """Write a text, or several in a row, to a file, or to stdout if the output is `-`.
+    """Write one or more texts to a file, or to stdout if the output is `-`.
 
     Raises:
         ClickException: the file cannot be written.

@@ -1,4 +1,4 @@
-"""The commands that run kubectl: doctor, status, logs, wait, delete; and ssh-secret."""
+"""The commands doctor, status, logs, wait and delete, which run kubectl, and ssh-secret."""
 
 import os
 import sys
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def _cluster() -> "Kubectl":
-    """Return kubectl for the cluster of a command's options."""
+    """Return kubectl with the --context and --kubeconfig of the command."""
     from mlgen.live.kubectl import Kubectl
 
     meta = click.get_current_context().meta
@@ -28,9 +28,9 @@ def _cluster() -> "Kubectl":
 
 
 def _jobs(files: Sequence[str], values: dict[str, Any]) -> "list[Rendered]":
-    """Return the rendered jobs of files; exit with status 1 if there is an error, or no job.
+    """Return the rendered jobs of files. Exit if there is an error (1), or no job (2).
 
-    Warnings are for `render` and `validate`.
+    Warnings are omitted, because `render` and `validate` print them.
     """
     jobs = rendered(files, values, totals=False, warnings=False).jobs
     if not jobs:
@@ -39,7 +39,7 @@ def _jobs(files: Sequence[str], values: dict[str, Any]) -> "list[Rendered]":
 
 
 def _tell(text: str) -> None:
-    """Print a line on stderr: what is waited for."""
+    """Print a line about the progress on stderr."""
     click.echo(safe(text), err=True)
 
 
@@ -49,7 +49,7 @@ def _print(*lines: str) -> None:
 
 
 def _missing(jobs: "Sequence[Rendered]", states: "Sequence[JobState]") -> bool:
-    """Report the jobs that are not in the cluster, and return whether there are some."""
+    """Report the jobs that are not in the cluster. Return True if there are any."""
     from mlgen.live.logs import not_found
 
     options, pairs = written_options(), zip(jobs, states, strict=True)

@@ -72,9 +72,9 @@ def render(
 def _rendered(
     files: tuple[str, ...], values: dict[str, Any], form: "Form", jobs: int
 ) -> "Gathered":
-    """Return what files render to, and print the problems; exit with status 1 if one is an error.
+    """Render files, and print the problems. Exit with status 1 if one is an error.
 
-    Objects that cannot be written to a folder are reported if there is nothing else.
+    Objects that cannot be written to a folder are reported only if there is no other error.
     """
     result = gathered(files, values, form, jobs)
     report(result.problems)
@@ -86,7 +86,7 @@ def _rendered(
 
 
 def _write_folder(folder: Path, result: "Gathered", files: tuple[str, ...], *, check: bool) -> None:
-    """Update a folder; or print how it would change, and exit with status 3 if it would."""
+    """Update a folder. With check, print its changes instead, and exit with status 3 if any."""
     try:
         change = checked(lambda: changes(folder, result.files()))
         if not check:
@@ -98,7 +98,8 @@ def _write_folder(folder: Path, result: "Gathered", files: tuple[str, ...], *, c
         action = "read" if check else "written"
         raise click.ClickException(f"{folder}: cannot be {action}: {error.strerror}") from None
     if change.names:
-        # A patch keeps every character, but a terminal must not obey those of a file.
+        # A patch contains every character of the files, so control characters are escaped on a
+        # terminal.
         patch = diff(folder, change)
         write_page(patch) if sys.stdout.isatty() else write("-", patch)
         count = f"{len(change.names)} file{'s' if len(change.names) > 1 else ''}"
@@ -108,7 +109,7 @@ def _write_folder(folder: Path, result: "Gathered", files: tuple[str, ...], *, c
 
 
 def _say_what_is_next(result: "Gathered", files: tuple[str, ...], output: str) -> None:
-    """Name the next commands to a person at a terminal; a GitOps tool applies what is for it."""
+    """Print the next commands at a terminal, without `kubectl apply` if a GitOps tool applies."""
 
     def text() -> str:
         target = click.get_current_context().params["target"]

@@ -1,4 +1,4 @@
-"""The commands to start with: init, explain, frameworks, schema; and those for a shell."""
+"""The commands init, explain, frameworks and schema, and completion and man for shells."""
 
 import json
 import sys
@@ -23,7 +23,7 @@ QUESTIONS: tuple[tuple[str, str, Any, int | None], ...] = (
     ("replicas", "Replicas that compute", click.IntRange(min=1), 2),
     ("gpus", "GPUs per replica", click.IntRange(min=0), 0),
 )
-"""The options that are asked for on a terminal: name, question, type, and the answer offered."""
+"""Options that `mlgen init` prompts for at a terminal: name, prompt, type and default."""
 
 
 @command("init")
@@ -71,10 +71,10 @@ def init(output: str, *, force: bool, schema: bool, **values: Any) -> None:
 
 
 def _answers(values: dict[str, Any]) -> dict[str, Any]:
-    """Return what the options say, and ask on a terminal for what is missing.
+    """Return the values of the options. At a terminal, prompt for missing ones.
 
     Raises:
-        UsageError: something is missing, and there is no terminal; or a framework is unknown.
+        UsageError: a value is missing and there is no terminal, or the framework is unknown.
     """
     asks = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
     framework = values["framework"]

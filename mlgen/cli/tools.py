@@ -13,7 +13,7 @@ from mlgen.cli._report import checked, hint_at_stdin, report, write
 
 
 class _ForHelm(Command):
-    """A command that reports errors before it runs although Helm 4 discards its stderr."""
+    """A command that also reports usage errors to Helm 4, which discards stderr."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         try:

@@ -1,4 +1,4 @@
-"""What mlgen knows about itself, as texts: fields, frameworks, problem codes and commands.
+"""Reference texts about fields, frameworks, problem codes and commands.
 
-`mlgen explain` prints them, `mlgen man` the commands, and `.ci/reference` writes them into `docs/`.
+`mlgen explain` and `mlgen man` print them, and `.ci/reference` writes them into `docs/`.
 """

@@ -1,4 +1,4 @@
-"""What a framework does, from the topology of its example job."""
+"""Ports, waits and variables of a framework, from the topology of its example job."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,13 +23,13 @@ class RoleFacts:
     """A role of the example job.
 
     Attributes:
-        name: of the role.
-        sentence: how many replicas it has, what they are, and how they end.
-        ports: on which it listens, by name.
-        waits: what a replica waits for before it starts, each as a phrase.
-        env: the variables that mlgen sets in the training container: values as rendered.
-        command: what runs if the job file has no command.
-        without: variables that a replica has only without an option that the example has not.
+        name: name of the role.
+        sentence: number of replicas, their kind of object, and how they end.
+        ports: ports on which it listens, by name.
+        waits: conditions that must hold before a replica starts, each as a phrase.
+        env: variables that mlgen sets in the training container, with rendered values.
+        command: default command, if the job file sets none.
+        without: variables of the example that an option removes.
     """
 
     name: str
@@ -42,7 +42,7 @@ class RoleFacts:
 
 
 SAME: dict[str, Any] = {"sentence": "", "ports": {}, "waits": (), "command": ""}
-"""What stands for a fact that an option does not change."""
+"""Placeholders for facts that an option does not change."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,11 @@ class FrameworkFacts:
 
     Attributes:
         name: as in `spec.framework`.
-        roles: the names of its roles; () if a job may have roles of any name.
+        roles: names of its roles; () if any name is allowed.
         example: a short job file.
-        settings: the roles of the example, under ""; those that it has in addition if it is given
-            all that go together with its own, under `MORE_ROLES`; and under each option that makes
-            a difference, what is then different in which role.
+        settings: roles by setting. "": roles of the example. `MORE_ROLES`: roles that appear if
+            the example gets all compatible roles. An option as YAML: roles that it changes, with
+            only the changed facts.
     """
 
     name: str
@@ -93,13 +93,13 @@ def _rendered(text: str) -> Rendered:
 
 
 def _with(job: Rendered, **fields: Any) -> Rendered:
-    """Return a job with other fields of `spec`."""
+    """Return a job with some fields of `spec` replaced."""
     data = job.document.data
     return _rendered(json.dumps({**data, "spec": {**data["spec"], **fields}}))
 
 
 def _with_more_roles(job: Rendered, names: Sequence[str]) -> Rendered:
-    """Return a job with each of some roles that its framework accepts with it."""
+    """Return a job with those roles of a list added that its framework accepts."""
     for name in names:
         with suppress(MlgenError):
             job = _with(job, roles={name: {}, **job.document.data["spec"]["roles"]})
@@ -109,7 +109,7 @@ def _with_more_roles(job: Rendered, names: Sequence[str]) -> Rendered:
 def _changes(
     job: Rendered, before: Mapping[str, RoleFacts], options: Mapping[str, Any]
 ) -> Iterator[tuple[str, list[RoleFacts]]]:
-    """Yield each option that makes a difference to a job, with the roles for which it does."""
+    """Yield each option that changes the example job, with the roles that it changes."""
     already = job.document.data["spec"].get("options", {})
     for option in sorted(options.keys() - already.keys()):
         schema = options[option]
@@ -122,7 +122,7 @@ def _changes(
 
 
 def _difference(role: RoleFacts, before: RoleFacts | None) -> RoleFacts:
-    """Return what is new or different in a role."""
+    """Return the facts of a role that are new or different."""
     if before is None:
         return role
     same = {
@@ -138,7 +138,7 @@ def _difference(role: RoleFacts, before: RoleFacts | None) -> RoleFacts:
 
 
 def _roles(job: Rendered) -> dict[str, RoleFacts]:
-    """Return the facts about the roles of a job; of its first replica, if each has a Job."""
+    """Return the facts about the roles of a job. Replicas with a Job each share one entry."""
     first: dict[str, Role] = {}
     for role in job.topology.roles:
         first.setdefault(role.name, role)
@@ -159,7 +159,7 @@ def _role(topology: Topology, role: Role) -> RoleFacts:
 
 
 def _sentence(topology: Topology, role: Role) -> str:
-    """Return the objects that a role is rendered as, and when it ends."""
+    """Return the rendered kind of a role, its number of replicas, and when it ends."""
     count = sum(other.replicas for other in topology.roles if other.name == role.name)
     kind = "StatefulSet" if role.serves else "Job"
     parts = [f"{count} replica{'s' * (count > 1)} in a {kind}{' each' * (role.index is not None)}"]
@@ -173,7 +173,7 @@ def _sentence(topology: Topology, role: Role) -> str:
 
 
 def _wait(wait: Wait) -> str:
-    """Return the condition of a wait."""
+    """Return a wait as a phrase: `worker: until the name train-worker-0 resolves`."""
     if wait.started:
         return f"{wait.role}: until {wait.hosts} has started"
     if wait.port is not None:
@@ -182,5 +182,5 @@ def _wait(wait: Wait) -> str:
 
 
 def _value(value: str | PodField) -> str:
-    """Return the value of a variable."""
+    """Return the value of a variable as text."""
     return f"(the pod's {value.path})" if isinstance(value, PodField) else value

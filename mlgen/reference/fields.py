@@ -1,7 +1,7 @@
 """The fields of a job file: from its schema, the options of the frameworks, and Kubernetes' API.
 
-A path is written as in `kubectl explain`: it goes through lists without an index, and a name that
-the user chooses, such as that of a role, may be any: `spec.roles.worker.template.spec.containers`.
+Paths are written as for `kubectl explain`, without list indices. Any name can take the place of a
+name that the user chooses, such as a role: `spec.roles.worker.template.spec.containers`.
 """
 
 import json
@@ -18,7 +18,7 @@ from mlgen.kubernetes.definitions import definition, element, is_definition
 from mlgen.problems import did_you_mean
 
 STEP = re.compile(r"(?:\\.|[^.\[\]\\])+")
-"""A step of a path, in which a backslash escapes a dot."""
+"""A step of a path. A backslash escapes a dot."""
 
 KINDS = {
     "affinity": "Affinity",
@@ -26,16 +26,16 @@ KINDS = {
     "template": "PodTemplateSpec",
     "volume": "Volume",
 }
-"""The definitions of the schema that have the other fields of a type of Kubernetes' API."""
+"""Definitions of the schema that also allow all other fields of a type in Kubernetes' API."""
 
 CLAIM = "PersistentVolumeClaimSpec"
-"""The type of what is in `spec.claims`."""
+"""The Kubernetes type of the values of `spec.claims`."""
 
 ALTERNATIVES = re.compile(r"\^\((\w+(?:\|\w+)*)\)\$")
 """A pattern that only lists words."""
 
 PLACEHOLDERS = {"roles": "<role>"}
-"""What stands for the names that a user chooses, if not `<name>`."""
+"""Placeholders for names that the user chooses. Default: `<name>`."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,12 @@ class Field:
     """A field of the job file.
 
     Attributes:
-        path: its steps; a name that the user chooses is as the user wrote it, or `<name>`.
-        schema: its JSON Schema, resolved; {} if only Kubernetes' API has the field.
-        kind: its type in Kubernetes' API, as in `mlgen.kubernetes.definitions`; "" if it has none.
-        required: True if the object that holds it must have it.
-        frameworks: the frameworks of which it is an option; () for any other field.
-        items: the numbers of those of its steps that are in the items of a list.
+        path: steps of its path. A name that the user chooses is as written, or `<name>`.
+        schema: its JSON Schema, resolved. {} for a field of Kubernetes' API only.
+        kind: its type in Kubernetes' API, as in `mlgen.kubernetes.definitions`; "" for none.
+        required: True if it is required in its object.
+        frameworks: frameworks with this option; () for any other field.
+        items: indices of the steps that are inside items of a list.
     """
 
     path: tuple[str, ...]
@@ -60,12 +60,12 @@ class Field:
 
     @property
     def name(self) -> str:
-        """The last step of its path."""
+        """The last step of the path."""
         return self.path[-1] if self.path else ""
 
     @property
     def description(self) -> str:
-        """What it means; for a field of Kubernetes, where to read that."""
+        """Its meaning. For a field of Kubernetes, a `kubectl explain` command."""
         text: str = self.schema.get("description", "")
         return text or f"A field of Kubernetes: see kubectl explain {_native_path(self.path)}."
 
@@ -78,7 +78,7 @@ class Field:
 
     @property
     def values(self) -> list[str]:
-        """The allowed values, or their range; [] if any value of the type is allowed."""
+        """The allowed values, or their range. [] allows any value of the type."""
         schema = self.schema
         found = [*schema.get("enum", _resolved(schema.get("items")).get("enum", ()))]
         found += [schema["const"]] if "const" in schema else []
@@ -93,12 +93,12 @@ class Field:
 
     @property
     def default(self) -> Any:
-        """The value that it has if it is not set; None if there is none, or it depends."""
+        """The default value. None if there is none, or if it depends on other fields."""
         return self.schema.get("default")
 
     @property
     def examples(self) -> list[Any]:
-        """Values that it may have."""
+        """Example values."""
         return list(self.schema.get("examples", ()))
 
     @property
@@ -107,7 +107,7 @@ class Field:
         return "array" in _types(self.schema) or self.kind.startswith("[")
 
     def children(self) -> list["Field"]:
-        """Return the fields in it, or in the items of a list."""
+        """Return the fields inside it, or inside the items of a list."""
         if self.path == ("spec", "options"):
             return _options()
         schema = _resolved(self.schema.get("items", self.schema))
@@ -134,7 +134,7 @@ class Field:
         return fields
 
     def child(self, name: str) -> list["Field"]:
-        """Return the fields of a name: several if frameworks have different options of it."""
+        """Return the fields with a name. Options of several frameworks can share a name."""
         fields = self.children()
         exact = [field for field in fields if field.name == name]
         any_name = [field for field in fields if field.name.startswith("<")]
@@ -149,11 +149,11 @@ def root() -> Field:
 def find(path: str) -> list[Field]:
     """Return the fields at a path: `spec.runPolicy`, or from `spec` on, `runPolicy.backoffLimit`.
 
-    The last name alone is enough. There are several fields if it is that of several, or of options
-    that frameworks have each for themselves.
+    The last name alone is enough. The result contains all fields with this name. If
+    frameworks have different options with this name, each of these options is a field.
 
     Raises:
-        LookupError: there is none; the message says where the path ends, and what may be meant.
+        LookupError: no such field. The message contains the last valid step and a suggestion.
     """
     steps = [re.sub(r"\\(.)", r"\1", step) for step in STEP.findall(re.sub(r"\[\d*\]", "", path))]
     if steps[:1] in ([KIND], [KIND.lower()]):  # as kubectl explain begins a path
@@ -173,9 +173,9 @@ def find(path: str) -> list[Field]:
 
 
 def every(field: Field | None = None) -> Iterator[Field]:
-    """Yield all fields in a field, or in the job file, but not those of Kubernetes' API.
+    """Yield all fields inside a field, or in the job file, without fields of Kubernetes' API.
 
-    Fields that a role shares with `spec` are those of `spec`.
+    Fields that a role shares with `spec` are yielded only once, below `spec`.
     """
     field = field or root()
     for child in field.children():
@@ -188,12 +188,12 @@ def every(field: Field | None = None) -> Iterator[Field]:
 
 
 def shared_with_roles(field: Field) -> bool:
-    """Return whether a field of `spec`, or of a role, can be set at both places."""
+    """Return whether a field can be set both in `spec` and in a role."""
     return len(field.path) in (2, 4) and field.schema in _shared()
 
 
 def _shared() -> list[Any]:
-    """Return the schemas of the fields that both `spec` and a role have."""
+    """Return the schemas of the fields that `spec` and a role share."""
     return [
         _resolved(schema)
         for name, schema in _schema()["definitions"]["role"]["properties"].items()
@@ -203,12 +203,12 @@ def _shared() -> list[Any]:
 
 @cache
 def _schema() -> dict[str, Any]:
-    """Return the schema of the job file, without what depends on the framework."""
+    """Return the schema of the job file, without the parts that depend on the framework."""
     return frameworks.schema([])
 
 
 def _walk(fields: list[Field], steps: list[str]) -> list[Field]:
-    """Follow the steps of a path from some fields on."""
+    """Return the fields at the end of a path that starts at some fields."""
     for step in steps:
         inner = [child for field in fields for child in field.child(step)]
         if not inner:
@@ -223,7 +223,7 @@ def _walk(fields: list[Field], steps: list[str]) -> list[Field]:
 
 
 def _options() -> list[Field]:
-    """Return the options of all frameworks; equal ones only once."""
+    """Return the options of all frameworks, with equal options only once."""
     owners: dict[tuple[str, str], list[str]] = {}
     schemas: dict[tuple[str, str], Any] = {}
     for framework in frameworks.names():
@@ -243,7 +243,7 @@ def options(framework: str) -> list[Field]:
 
 
 def _resolved(schema: Any) -> Mapping[str, Any]:
-    """Return the definition to which a schema refers, or the schema; {} for true."""
+    """Return the definition to which a schema refers, or else the schema. {} for `true`."""
     if not isinstance(schema, dict):
         return {}
     if "$ref" not in schema:
@@ -254,14 +254,14 @@ def _resolved(schema: Any) -> Mapping[str, Any]:
 
 
 def _kind(schema: Mapping[str, Any]) -> str:
-    """Return the type in Kubernetes' API of which a schema describes only some fields."""
+    """Return the Kubernetes type that a schema describes in part, or ""."""
     definitions = _schema()["definitions"]
     kinds = {name: kind for name, kind in KINDS.items() if definitions[name] == schema}
     return next(iter(kinds.values()), "")
 
 
 def _native_fields(kind: str) -> dict[str, tuple[str, bool]]:
-    """Return the fields of a type in Kubernetes' API: each one's type, and whether it must be."""
+    """Return the fields of a type in Kubernetes' API: type, and True if required."""
     name = element(kind) if kind else ""
     if not name or not is_definition(name):
         return {}
@@ -279,7 +279,7 @@ def _native_type(kind: str) -> str:
 
 
 def _native_path(path: tuple[str, ...]) -> str:
-    """Return the path of a field of Kubernetes' API as kubectl explain knows it."""
+    """Return the path of a field of Kubernetes' API for kubectl explain."""
     if "template" in path:
         return ".".join(("pod", *path[path.index("template") + 1 :]))
     if path[:2] == ("spec", "claims"):

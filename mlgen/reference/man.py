@@ -1,8 +1,8 @@
-r"""A command of click → the parts of its help, and a manual page in roff.
+r"""The help of a click command in parts, and as a manual page in roff.
 
-click-man writes such pages too, but into a folder, and it joins the lines of examples. The macros
-are those of man(7): https://man.openbsd.org/man.7. Text must not start with a dot or a quote, and
-has `\` and `-` escaped, so that they are copied as they are shown.
+click-man also writes such pages, but only to a folder, and it joins the lines of examples. Macros
+are described in man(7): https://man.openbsd.org/man.7. A line of text must not start with a dot or
+a quote. `\` and `-` are escaped, so that you can copy them from the page.
 """
 
 import inspect
@@ -16,7 +16,7 @@ from mlgen.output import pages
 from mlgen.resources import table
 
 VERBATIM = "\b\n"
-"""What click expects before a paragraph that keeps its lines."""
+"""Marks a paragraph whose line breaks click keeps."""
 
 EXAMPLES = "Examples:\n"
 
@@ -26,14 +26,14 @@ class Manual:
     """The help of a command.
 
     Attributes:
-        name: with the name of the program: `mlgen render`.
-        usage: its synopsis.
-        summary: its first sentence.
-        paragraphs: the others; one with line breaks keeps its lines.
-        examples: commands, one per line; "" if there are none.
-        options: each as it is written, and its help.
-        commands: its subcommands.
-        shared: the options that it shares with other commands, by name in `commands.json`.
+        name: name including the program: `mlgen render`.
+        usage: synopsis.
+        summary: first paragraph of the help.
+        paragraphs: other paragraphs. Some have line breaks, which must be kept.
+        examples: commands, one per line; "" for none.
+        options: pairs of synopsis and help.
+        commands: subcommands.
+        shared: options that it shares with other commands, by name in `commands.json`.
     """
 
     name: str
@@ -47,17 +47,17 @@ class Manual:
 
     @property
     def own_options(self) -> tuple[tuple[str, str], ...]:
-        """The options without --help, which every command has."""
+        """The options, without --help."""
         return tuple(option for option in self.options if not option[0].endswith("--help"))
 
     @property
     def unshared_options(self) -> tuple[tuple[str, str], ...]:
-        """The options that no other command shares."""
+        """The options that it shares with no other command."""
         return tuple(each for each in self.own_options if each not in self.shared.values())
 
     @property
     def shared_sets(self) -> dict[str, list[str]]:
-        """The options that it shares, by the title of their set; [] for all of a set."""
+        """The shared options, by the title of their set. [] for a complete set."""
         sets = {
             title: [k for k in keys if k in self.shared] for title, keys in option_sets().items()
         }
@@ -68,7 +68,7 @@ class Manual:
         }
 
     def grouped(self, groups: Mapping[str, Collection[str]]) -> dict[str, list["Manual"]]:
-        """Return the subcommands under the titles of groups, which have their names."""
+        """Return the subcommands by title. `groups` contains their names by title."""
         by_name = {command.name.rpartition(" ")[2]: command for command in self.commands}
         return {title: [by_name[name] for name in names] for title, names in groups.items()}
 
@@ -77,8 +77,8 @@ def manual(command: click.Command, context: click.Context) -> Manual:
     """Return the help of a command.
 
     Args:
-        command: of mlgen, or mlgen itself.
-        context: of the command; its path is the name.
+        command: mlgen, or one of its commands.
+        context: context of the command. Its path becomes the name.
     """
     summary, *rest = _paragraphs(command.help or "")
     examples = [text.removeprefix(EXAMPLES) for text in rest if text.startswith(EXAMPLES)]
@@ -99,7 +99,7 @@ def manual(command: click.Command, context: click.Context) -> Manual:
 
 
 def option_sets() -> dict[str, list[str]]:
-    """Return the names of the options that several commands share, by the title of their set."""
+    """Return the names of options that several commands share, by the title of their set."""
     rows = table("commands")
     titled = {
         f"{name if name == 'kubectl' else name.capitalize()} options": keys
@@ -118,7 +118,7 @@ def option_sets() -> dict[str, list[str]]:
 def _shared(
     command: str, options: Iterable[tuple[click.Option, tuple[str, str]]]
 ) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield the options of a command that others share: name in the table, and its help."""
+    """Yield the options that a command shares: name in `commands.json`, synopsis and help."""
     rows = table("commands")
     items = [item for item in rows["commands"].get(command, ()) if isinstance(item, str)]
     keys = [key for item in items for key in rows["sets"].get(item, [item])]
@@ -138,7 +138,7 @@ def _subcommands(command: click.Command, context: click.Context) -> Iterator[Man
 
 
 def _paragraphs(text: str) -> Iterator[str]:
-    """Yield the paragraphs of a help text: in one line, or verbatim."""
+    """Yield the paragraphs of a help text, each in one line or verbatim."""
     for paragraph in inspect.cleandoc(text).split("\n\n"):
         verbatim = paragraph.startswith(VERBATIM)
         lines = paragraph.removeprefix(VERBATIM).rstrip()
@@ -149,9 +149,9 @@ def page(manual: Manual, version: str, groups: Mapping[str, Collection[str]] | N
     """Return the manual page of a command.
 
     Args:
-        manual: its help.
-        version: of mlgen.
-        groups: titles of the subcommands' sections, with the names of these.
+        manual: help of the command.
+        version: version of mlgen.
+        groups: names of the subcommands, by the title of their section.
     """
     return pages.page(
         "reference/command.roff",
@@ -165,7 +165,7 @@ def page(manual: Manual, version: str, groups: Mapping[str, Collection[str]] | N
 
 
 def _filled(text: str) -> str:
-    """Return a paragraph, escaped, in lines as short as a source of roff should have."""
+    """Return a paragraph, escaped and wrapped at 72 columns."""
     lines = wrap(text, 72, break_long_words=False, break_on_hyphens=False)
     return "\n".join(map(_escaped, lines))
 

@@ -1,7 +1,7 @@
 """Pages of `mlgen explain`, as plain text for a terminal, and of `docs/`, as Markdown.
 
-`.ci/reference` writes those of `docs/`; a test compares them with what is checked in. The words are
-in `templates/reference`.
+`.ci/reference` writes the pages of `docs/`, and a test checks that they are up to date. The texts
+are in `templates/reference`.
 """
 
 import re
@@ -24,14 +24,14 @@ from mlgen.topology import INDEX
 
 WIDTH = 100
 MARGIN = 4
-"""The number of columns of the pages, and of the margin of sections."""
+"""Columns of the margin of sections. `WIDTH` is the columns of a page."""
 
 LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
 
 CODE = re.compile(
     r"('[^' ]*[=*][^']*'|(?<![\w-])--?[a-z][\w-]*(?: DIR\b)?|\bspec\.[\w.=]+\w|\.mlgen/[\w.]+\w)"
 )
-"""Words in the help of an option that are code: a quoted value, an option, a path."""
+"""Code in the help of an option: a quoted value, an option or a path."""
 
 PLACEHOLDERS = {"<role>": "worker", "<name>": "name"}
 """Names for placeholders in examples."""
@@ -41,11 +41,11 @@ def page(topic: str = "", *, recursive: bool = False) -> str:
     """Return the page of a topic.
 
     Args:
-        topic: a framework, a problem code or the path of a field; "" for the job file.
-        recursive: print all fields in a field, as a tree.
+        topic: a framework, a problem code or the path of a field. "" for the job file.
+        recursive: include all fields below a field, as a tree.
 
     Raises:
-        LookupError: there is nothing of that name; the message says what may be meant.
+        LookupError: unknown topic. The message contains a suggestion.
     """
     topic = topic.strip("[]")  # a code as in a message: [no-such-peer]
     if not topic and not recursive:
@@ -85,14 +85,14 @@ def commands_page(manual: Manual, groups: Mapping[str, Collection[str]]) -> str:
     """Return the page of all commands.
 
     Args:
-        manual: of mlgen.
-        groups: the titles under which its commands are, with their names.
+        manual: help of mlgen.
+        groups: names of its commands, by the title of their section.
     """
     return _filled("commands.md", groups=manual.grouped(groups), common=_common(manual))
 
 
 def _common(manual: Manual) -> dict[str, dict[str, str]]:
-    """Return the options that several commands share: name and help, by the title of their set."""
+    """Return the options that several commands share, with their help, by title of the set."""
     commands = [*manual.commands, *(inner for each in manual.commands for inner in each.commands)]
     found = {key: pair for command in commands for key, pair in command.shared.items()}
     return {title: dict(found[key] for key in keys) for title, keys in option_sets().items()}
@@ -102,7 +102,7 @@ def problems_page(formats: Mapping[str, str]) -> str:
     """Return the page of all problem codes and formats.
 
     Args:
-        formats: the same problem in each format, by its name; `yaml` is the job file.
+        formats: the same problem in each format, by name. `yaml` is the job file.
     """
     codes = [problem_codes.explanation(name) for name in problem_codes.names()]
     return _filled("problems.md", codes=codes, formats=formats)
@@ -115,7 +115,7 @@ def framework_block(name: str) -> str:
 
 
 def _filled(template: str, **values: Any) -> str:
-    """Return a page: a template with values, and what it may call."""
+    """Return a page from a template and its values. The template can call these functions."""
     functions = {
         "anchor": _anchor,
         "cell": _cell,
@@ -141,7 +141,7 @@ def _filled(template: str, **values: Any) -> str:
 
 
 def _wrapped(text: str, margin: str = "", width: int = WIDTH - MARGIN) -> str:
-    """Return a paragraph in lines that fit a terminal."""
+    """Return a paragraph, wrapped for a terminal."""
     return fill(
         text,
         width,
@@ -153,7 +153,7 @@ def _wrapped(text: str, margin: str = "", width: int = WIDTH - MARGIN) -> str:
 
 
 def _example(field: Field) -> Iterator[str]:
-    """Yield the lines of an example of a field, within the fields around it."""
+    """Yield the lines of an example of a field, nested in its parent fields."""
     steps = [PLACEHOLDERS.get(step, step) for step in field.path]
     margins = ["  " * depth for depth in range(len(steps))]
     for depth in field.items:
@@ -171,13 +171,13 @@ def _example(field: Field) -> Iterator[str]:
 
 
 def _explained(field: Field) -> list[str]:
-    """Return the values of a field if its description explains each: `None: keep everything.`."""
+    """Return the values of a field if its description explains all: `None: keep everything.`."""
     every = all(f". {value}: " in field.description for value in field.values)
     return field.values if every else []
 
 
 def _valued(field: Field) -> str:
-    """Return the description of a field for a cell, with a line for each explained value."""
+    """Return the description of a field for a table cell, with a line per explained value."""
     text = _markdown(field.description)
     for value in _explained(field):
         text = text.replace(f". {value}: ", f".<br>{_cell(value)}: ", 1)
@@ -185,7 +185,7 @@ def _valued(field: Field) -> str:
 
 
 def _listed(field: Field) -> list[Field]:
-    """Return the fields in a field that a page of `docs/` lists, in a section of its own."""
+    """Return the fields inside a field that have their own section in `docs/`."""
     return [child for child in field.children() if child.schema]
 
 
@@ -195,14 +195,14 @@ def _anchor(heading: str) -> str:
 
 
 def _cell(text: str) -> str:
-    """Return code for the cell of a table, in which `|` would end the cell."""
+    """Return code for a table cell, with `|` escaped."""
     if "|" not in text:
         return f"`{text}`"
     return f"<code>{escape(text, quote=False).replace('|', '&vert;')}</code>"
 
 
 def _help(text: str) -> str:
-    """Return the help of an option for a cell: quoted words, options and paths are code."""
+    """Return the help of an option for a table cell, with code marked up."""
     text = re.sub(r"\s+\[x>=(\d+)\]$", r" Minimum: \1.", text.replace("; x>=0]", "]"))
     text, _, default = text.removesuffix("]").partition("  [default: ")
     words = CODE.split(escape(text, quote=False))
@@ -212,7 +212,7 @@ def _help(text: str) -> str:
 
 
 def _markdown(text: str) -> str:
-    """Return plain text, in which backquotes mark code, for a paragraph."""
+    """Return plain text as Markdown. Text in backquotes stays code."""
     parts = text.split("`")
     parts[::2] = [escape(part, quote=False) for part in parts[::2]]
     return "`".join(parts)

@@ -1,8 +1,8 @@
-"""Problem codes: what each means, and an example of it. Each is a file in `codes/`.
+"""Explanations of problem codes. Each is a Markdown file in `codes/`.
 
-Such a file is Markdown: what the code means, what to do about it, and the sections "Wrong" and
-"Right". These have the example's files, its commands unless it is `mlgen render job.yaml`, and the
-messages that it leads to, which `.ci/reference` writes.
+A file contains the meaning of the code, the fix, and the sections "Wrong" and "Right". Each section
+contains the files of an example, its commands (default: `mlgen render job.yaml`), and its messages,
+which `.ci/reference` writes.
 """
 
 import re
@@ -21,12 +21,12 @@ COMMAND = "mlgen render job.yaml"
 
 @dataclass(frozen=True)
 class Example:
-    """Files and commands.
+    """An example: files and commands.
 
     Attributes:
-        files: texts by name.
-        commands: lines of a shell.
-        messages: what they print on stderr; "" for the right example.
+        files: texts by file name.
+        commands: shell commands, one per line.
+        messages: their output on stderr. "" for the right example.
     """
 
     files: Mapping[str, str]
@@ -36,12 +36,12 @@ class Example:
 
 @dataclass(frozen=True)
 class Explanation:
-    """A problem code.
+    """The explanation of a problem code.
 
     Attributes:
-        meaning: when it is reported.
-        remedy: what to do.
-        wrong: an example for which it is reported.
+        meaning: the condition that the code reports.
+        remedy: the fix.
+        wrong: an example with the problem.
         right: the same example without the problem.
     """
 

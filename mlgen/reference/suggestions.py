@@ -1,4 +1,4 @@
-"""What may be written at a place of the command line, for completion in a shell."""
+"""Candidates for completion in a shell: roles, topics and field paths."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -10,7 +10,7 @@ from mlgen.reference import fields, problem_codes
 
 
 def roles(files: Iterable[str] = ()) -> list[str]:
-    """Return the roles of the jobs in files; those of all frameworks, if no file can be read."""
+    """Return the roles of the jobs in files, or of all frameworks if no file can be read."""
     named = list(dict.fromkeys(_roles_of(tuple(file for file in files if file != "-"))))
     if named:
         return named
@@ -19,7 +19,7 @@ def roles(files: Iterable[str] = ()) -> list[str]:
 
 
 def _roles_of(files: tuple[str, ...]) -> Iterator[str]:
-    """Yield the roles of the jobs in files, as far as they can be read."""
+    """Yield the roles of the jobs in files. Stop silently at the first invalid file."""
     with suppress(MlgenError, OSError, LookupError, TypeError, AttributeError):
         for text in texts(files):
             for document in dialects.documents(text):
@@ -29,13 +29,13 @@ def _roles_of(files: tuple[str, ...]) -> Iterator[str]:
 
 
 def topics(incomplete: str) -> list[str]:
-    """Return what `mlgen explain` may be asked for, to go on from what is written so far."""
+    """Return the topics of `mlgen explain` that can complete an incomplete one."""
     found = [*frameworks.names(), *problem_codes.names()]
     return [*found, *paths(incomplete, roles())]
 
 
 def settings(incomplete: str, files: Iterable[str] = ()) -> list[str]:
-    """Return what may follow --set: a path, and after `=` a value if the schema lists them."""
+    """Return completions for --set: paths, and after `=` the values that the schema lists."""
     path, equals, _ = incomplete.partition("=")
     if not equals:
         return [f"{found}=" if not _inner(found) else found for found in paths(path, roles(files))]
@@ -45,14 +45,14 @@ def settings(incomplete: str, files: Iterable[str] = ()) -> list[str]:
 
 
 def paths(incomplete: str, names: Iterable[str] = ()) -> list[str]:
-    """Return the paths of fields that start with what is written so far: `spec.runPolicy.b`.
+    """Return the paths of fields that start with a prefix.
 
-    If only one does, and it is that of an object, those of the fields in it come too, so that the
-    shell goes on after the next dot instead of a space.
+    If the only match is an object, the result also contains the fields inside it. The shell then
+    adds a dot after the match instead of a space.
 
     Args:
-        incomplete: a path, of which the last step is incomplete.
-        names: of the roles that may be meant.
+        incomplete: a path with an incomplete last step: `spec.runPolicy.b`.
+        names: names of roles to suggest.
     """
     found = [path for path in _siblings(incomplete, names) if path.startswith(incomplete)]
     if len(found) == 1 and _inner(found[0]):
@@ -61,7 +61,7 @@ def paths(incomplete: str, names: Iterable[str] = ()) -> list[str]:
 
 
 def _siblings(incomplete: str, names: Iterable[str]) -> list[str]:
-    """Return the paths of the fields of the object that is written so far."""
+    """Return the paths of all fields in the parent object of an incomplete path."""
     parent, dot, _ = incomplete.rpartition(".")
     found = [fields.root()]
     if parent:
@@ -76,14 +76,14 @@ def _siblings(incomplete: str, names: Iterable[str]) -> list[str]:
 
 
 def _inner(path: str) -> bool:
-    """Return whether a path is that of an object with known fields."""
+    """Return whether a path leads to an object with known fields."""
     with suppress(LookupError):
         return any(field.children() for field in fields.find(path))
     return False
 
 
 def _words(field: fields.Field) -> list[str]:
-    """Return the allowed values of a field that are words, or true and false."""
+    """Return the allowed values of a field that contain no space. For a boolean: true, false."""
     if field.type == "boolean":
         return ["true", "false"]
     return [value for value in field.values if " " not in value]

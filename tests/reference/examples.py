@@ -14,14 +14,14 @@ PROBLEM = re.compile(rf".* \[({'|'.join(problem_codes.names())})\]")
 
 
 def codes(messages):
-    """Return the codes of problems."""
+    """Return the problem codes in messages."""
     return {PROBLEM.fullmatch(line).group(1) for line in messages.splitlines()}
 
 
 def messages(example, folder):
-    """Write the files of an example to a folder, run its commands there; return the problems.
+    """Write the files of an example to a folder, run its commands there, and return the problems.
 
-    mlgen is run in this process, without a PATH: it must find no kubectl.
+    mlgen runs in this process, without a PATH, so that it finds no kubectl.
     """
     for name, text in example.files.items():
         (folder / name).parent.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""The generated files of the reference, as they should be: for the tests and `.ci/reference`."""
+"""The expected content of the generated reference, for the tests and `.ci/reference`."""
 
 import re
 from pathlib import Path
@@ -35,7 +35,7 @@ def code_files(folder):
 
 
 def pages(_folder=None):
-    """Return the pages of docs/ that are generated, or have a generated part."""
+    """Return the pages of docs/ that are generated in full or in part."""
     context = click.Context(main, info_name="mlgen", **main.context_settings)
     files = {
         DOCS / "reference/fields.md": texts.fields_page(),
@@ -51,7 +51,7 @@ def pages(_folder=None):
 
 
 def _formats():
-    """Return the output of `mlgen validate` for a wrong job, by the format of problems."""
+    """Return the output of `mlgen validate` for an invalid job, by problem format."""
     example = problem_codes.explanation("unknown-role").wrong
     options = {
         "text": [],

@@ -1,6 +1,6 @@
-"""The Python API → docs/reference/python.md, from signatures and docstrings.
+"""Generate docs/reference/python.md from the signatures and docstrings of the Python API.
 
-Docstrings have the sections Args, Attributes, Returns and Raises (Google style).
+Docstrings contain the sections Args, Attributes, Returns and Raises (Google style).
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ ENTRY = re.compile(r"^(\**\w+): (.*(?:\n {4,}.*)*)", re.MULTILINE)
 FUNCTIONS = [name for name in mlgen.__all__ if inspect.isfunction(getattr(mlgen, name))]
 CLASSES = [getattr(mlgen, name) for name in mlgen.__all__ if name not in FUNCTIONS]
 VALUES = [Rendered, Foreign, Prerequisite, Place]
-"""Classes of values in a result. They have no name in `mlgen` itself."""
+"""Classes of values in a result, which `mlgen` does not export."""
 
 SHORT = {
     "Source | Iterable[Source]": "Source, or several",
@@ -89,7 +89,7 @@ def _type(annotation):
 
 
 def _code(text):
-    """Return code for the cell of a table, in which `|` would end the cell."""
+    """Return code for a table cell, with `|` escaped."""
     return f"<code>{text.replace('|', '&vert;')}</code>" if "|" in text else f"`{text}`"
 
 
@@ -130,7 +130,7 @@ def described(item):
 
 
 def _sentence(texts, name):
-    """Return the description of a name, with a capital letter; "" for none."""
+    """Return the description of a name, with a capital first letter, or ""."""
     text = texts.get(name, "")
     return text[:1].upper() + text[1:]
 

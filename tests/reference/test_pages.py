@@ -1,4 +1,4 @@
-"""The reference in docs/ is what mlgen prints, and the examples of problem codes are right."""
+"""The reference in docs/ is up to date, and the examples of problem codes are correct."""
 
 import pytest
 from reference.examples import codes, messages
@@ -11,13 +11,13 @@ from mlgen.reference.problem_codes import explanation
 
 
 def test_the_pages_are_up_to_date():
-    """If not: .ci/reference writes them."""
+    """To update them, run .ci/reference."""
     assert [] == [str(path) for path, text in pages().items() if path.read_text() != text]
 
 
 @pytest.mark.parametrize("code", problem_codes.names())
 def test_the_examples_of_a_code_are_right(code, tmp_path):
-    """Messages are written by .ci/reference too."""
+    """To update the messages, run .ci/reference."""
     example = explanation(code)
     (tmp_path / "wrong").mkdir()
     (tmp_path / "right").mkdir()
