@@ -1,9 +1,8 @@
 """Objects of a job → problems with names, values, sizes and references between objects.
 
-Without these checks the API server or a controller would report the problem later, or the job would
-hang without an error. What the API server rejects is found by the rules of Kubernetes
-(mlgen/kubernetes/validation). Names are limited further where pods, labels or addresses are made of
-them.
+Without these checks, the API server or a controller would report the problem later, or the job
+would hang without an error. mlgen/kubernetes/validation contains the rules of the API server. Names
+have stricter limits if they become part of pod names, labels or addresses.
 """
 
 import json
@@ -38,17 +37,17 @@ def job_problems(
     """Return the problems of one job's objects, with their paths in the job file.
 
     Args:
-        name: of the job.
+        name: the name of the job.
         objects: all objects of the job.
-        kube_version: of the cluster.
-        job_file: its data, in which the values of the objects are found.
+        kube_version: the version of the cluster.
+        job_file: the data of the job file, for the paths; None if there is none.
     """
     job = Objects(name, objects, alike=bool(job_file))
 
     def in_job_file(each: Located) -> Problem:
         if each.problem.code not in ("no-such-peer", "namespace", "port"):
             return each.problem
-        # The problem of an address is at the text with it.
+        # Report an address at the text that contains it.
         path = path_in_job_file(job_file or {}, each.item, each.path)
         return replace(each.problem, path=path or each.problem.path)
 
@@ -64,18 +63,18 @@ def job_problems(
 def located(
     job: Objects, kube_version: KubeVersion, job_file: Mapping[str, Any] | None = None
 ) -> Iterator[Located]:
-    """Return the problems of one job's objects, with their paths in the objects too.
+    """Yield the problems of one job's objects, with their paths in the job file and the objects.
 
     Args:
-        job: its objects.
-        kube_version: of the cluster.
-        job_file: its data, if there is one.
+        job: the objects of the job.
+        kube_version: the version of the cluster.
+        job_file: the data of the job file; None if there is none.
     """
     written = job_file or {}
     named = list(invalid_names(job.items, kube_version))
     yield from named
     yield from _deciding(job.items, written)
-    # Names that mlgen makes of the job's name are wrong if that is.
+    # If the job's name is invalid, so are the names derived from it.
     written_only = bool(named and job_file)
     yield from rejected_values(job.distinct, kube_version, written, written_only=written_only)
     yield from references.broken_references(job)
@@ -84,7 +83,7 @@ def located(
 
 
 NAMES_CONTAINER = ("missing-image", "volume")
-"""Codes of problems whose message says where they are."""
+"""Codes of problems with the location in the message."""
 
 
 def rejected_values(
@@ -94,13 +93,13 @@ def rejected_values(
     *,
     written_only: bool = False,
 ) -> Iterator[Located]:
-    """Return the values of a job's objects that the API server rejects.
+    """Yield the problems of a job's objects that the API server would reject.
 
     Args:
-        objects: of the job; one of those that are alike.
-        kube_version: of the cluster.
-        job_file: its data; empty if there is none.
-        written_only: only values that are in the job file.
+        objects: the distinct objects of the job.
+        kube_version: the version of the cluster.
+        job_file: the data of the job file; {} if there is none.
+        written_only: True to report only values from the job file.
     """
     for item in objects:
         for broken in validation.broken_rules(item, kube_version):
@@ -115,7 +114,7 @@ def rejected_values(
 
 
 def _other_container(item: Object, problem: Problem) -> str:
-    """Return how to make the only other container the training container, if that has no image."""
+    """Return a hint to use the only container with an image as the training container, or ""."""
     if problem.code != "missing-image" or problem.path[-2:] != ("containers", 0):
         return ""
     containers = item["spec"]["template"]["spec"]["containers"][1:]
@@ -124,11 +123,11 @@ def _other_container(item: Object, problem: Problem) -> str:
 
 
 NAMED_BY_USERS = ("PersistentVolumeClaim",)
-"""Kinds whose names may have dots; no pod or address is made of them."""
+"""Kinds whose names may contain dots, because no pod name or address is derived from them."""
 
 
 def invalid_names(objects: Sequence[Object], kube_version: KubeVersion) -> Iterator[Located]:
-    """Return at most two problems: an invalid name, and the name furthest over its limit."""
+    """Yield at most two problems: the first invalid name, and the name furthest over its limit."""
     too_long: list[tuple[int, str, int]] = []
     invalid: list[Located] = []
     for number, item in enumerate(objects):
@@ -154,7 +153,7 @@ def invalid_names(objects: Sequence[Object], kube_version: KubeVersion) -> Itera
 
 
 def _limited_names(item: Object) -> Iterator[tuple[str, str, int]]:
-    """Return the names of an object and of its pods: the owner, the name, and the limit."""
+    """Yield the names of an object and its pods: the owner, the name, and the length limit."""
     kind, name, spec = item["kind"], item["metadata"]["name"], item.get("spec", {})
     if kind == "StatefulSet":
         yield "StatefulSet", name, STATEFUL_SET_MAX
@@ -171,8 +170,8 @@ def collisions(identities: Iterable[Key], taken: Container[Key]) -> list[Problem
     """Return at most one problem: the objects that are rendered twice.
 
     Args:
-        identities: of the objects of one job.
-        taken: those of the objects of earlier jobs.
+        identities: the identities of the objects of one job.
+        taken: the identities of the objects of earlier jobs.
     """
     counts = Counter(identities)
     duplicates = [key for key in counts if counts[key] > 1 or key in taken]
@@ -185,7 +184,7 @@ def collisions(identities: Iterable[Key], taken: Container[Key]) -> list[Problem
 
 
 def foreign(kind: str) -> Problem:
-    """Return the problem of an object that is no job, where only jobs are accepted."""
+    """Return the problem of an object that is not a job, for --only-jobs."""
     message = f"expected a job, got {kind or 'an object without kind'}"
     hint = "remove it: --only-jobs rejects all other objects"
     return Problem(("kind",), message, "foreign-object", hint)
@@ -204,7 +203,7 @@ def obstacles(objects: Iterable[Object], kube_version: KubeVersion) -> dict[Viol
 def profile(
     required: Level, objects: Iterable[Object], kube_version: KubeVersion
 ) -> Iterator[Problem]:
-    """Return the violations of the Pod Security Standard that the job file requires."""
+    """Yield the violations of the Pod Security Standard that the job file requires."""
     for violation, roles in obstacles(objects, kube_version).items():
         if LEVELS.index(violation.level) <= LEVELS.index(required):
             weaker = LEVELS[LEVELS.index(violation.level) - 1]
@@ -216,7 +215,7 @@ def profile(
 def _deciding(objects: Sequence[Object], job_file: Mapping[str, Any]) -> Iterator[Located]:
     """Check that there is exactly one deciding Job.
 
-    In a workflow, several that decide together are only in its plan.
+    In a workflow, several deciding Jobs are marked only in the plan.
     """
     deciding = [item for item in objects if item["metadata"]["labels"].get(DECIDES) == "true"]
     policy = job_file.get("spec", {}).get("successPolicy", {})
@@ -250,9 +249,9 @@ def _sizes(job: Objects) -> Iterator[Located]:
 
 
 def _size(item: Object) -> int:
-    """Return how many bytes the annotations have after a client-side `kubectl apply`.
+    """Return the size of the annotations after a client-side `kubectl apply`, in bytes.
 
-    It stores the object in one of them: as a line of JSON without spaces, in which Go escapes `<>&`
+    kubectl stores the object in an annotation, as compact JSON in which Go escapes `<>&`
     (k8s.io/kubectl, pkg/util/apply.go, GetModifiedConfiguration).
     """
     metadata = {"namespace": "default", "annotations": {}} | item["metadata"]
@@ -264,11 +263,11 @@ def _size(item: Object) -> int:
 
 
 def sizes(item: Object, hint: str) -> Iterator[Problem]:
-    """Return a problem if an object is too large for the cluster or for a client-side apply.
+    """Yield a problem if an object is too large for the cluster or for a client-side apply.
 
     Args:
         item: the object.
-        hint: how to make it smaller.
+        hint: the hint for an object that is too large for the cluster.
     """
     kind, name = item["kind"], item["metadata"]["name"]
     size, stored, limit = _size(item), 0, limits.ETCD_MAX

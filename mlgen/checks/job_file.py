@@ -1,4 +1,4 @@
-"""A path in a rendered object → the path in the job file of the value that it comes from."""
+"""A path in a rendered object → the path of the value's source in the job file."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -19,22 +19,22 @@ ELSEWHERE: dict[str, ValuePath] = {
     "securityContext": ("security",),
     "topologySpreadConstraints": ("scheduling", "spread"),
 }
-"""Fields of `spec` in the job file, by the field of a pod that they become."""
+"""Fields of a pod, and the fields of `spec` in the job file that set them."""
 
 
 def path_in_job_file(
     job_file: Mapping[str, Any], item: Object, path: ValuePath
 ) -> ValuePath | None:
-    """Return the path in the job file of a value in an object; None if mlgen itself has set it.
+    """Return the path in the job file of a value in an object; None if mlgen has set the value.
 
     Args:
-        job_file: its data.
+        job_file: the data of the job file.
         item: the object.
-        path: of the value in the object.
+        path: the path of the value in the object.
     """
     role = item["metadata"].get("labels", {}).get(ROLE)
     roles = value_at(job_file, ROLES) or {}
-    # A role that the job file lacks is made of those that it has.
+    # A role that is not in the job file was merged from its roles.
     sources = [role] if role in roles else roles if role else []
     starts = [*((*ROLES, name) for name in sources), SPEC]
     if item["kind"] == "Deployment":
@@ -58,7 +58,7 @@ def path_in_job_file(
 
 
 def _of_the_job(job_file: Mapping[str, Any], item: Object, path: ValuePath) -> ValuePath:
-    """Return the path of a value that the job file has only once; () for any other."""
+    """Return the path of a value that occurs once per job, not per role; () for other values."""
     inner = path[len(TEMPLATE) :] if path[: len(TEMPLATE)] == TEMPLATE else path
     if inner[:1] == ("metadata",) and _written(job_file, inner) == inner:
         return inner
@@ -72,13 +72,13 @@ def _of_the_job(job_file: Mapping[str, Any], item: Object, path: ValuePath) -> V
 
 
 def _equal(written: Any, value: Any) -> bool:
-    """Return whether a value may come from one in the job file, where amounts may be numbers."""
+    """Return whether a value may come from the job file, where amounts may be numbers."""
     scalars = isinstance(written, str | int | float) and isinstance(value, str | int | float)
     return not scalars or str(written) == str(value)
 
 
 def _written(value: Any, steps: ValuePath) -> ValuePath:
-    """Return the longest part of a path that the job file has."""
+    """Return the longest prefix of a path that exists in the job file."""
     written: list[str | int] = []
     for step in steps:
         found = _step(value, step)
@@ -90,9 +90,9 @@ def _written(value: Any, steps: ValuePath) -> ValuePath:
 
 
 def _candidates(item: Object, path: ValuePath) -> Iterator[tuple[ValuePath, ValuePath]]:
-    """Return the paths that a value may have in a role or in `spec`, each in two parts.
+    """Yield the possible paths of a value in a role or in `spec`, each in two parts.
 
-    The first part must exist; the second may exist in part.
+    The first part must exist. A prefix of the second part must exist.
     """
     if path[: len(TEMPLATE)] == TEMPLATE:
         inner, template = path[len(TEMPLATE) :], item["spec"]["template"]
@@ -106,7 +106,7 @@ def _candidates(item: Object, path: ValuePath) -> Iterator[tuple[ValuePath, Valu
 
 
 def _named(template: Object, steps: ValuePath) -> ValuePath:
-    """Return a path whose steps into merged lists are keys, not indexes."""
+    """Return a path with merge keys in place of indexes: `name=main`."""
     named: list[str | int] = []
     value: Any = template
     for step in steps:
@@ -118,7 +118,7 @@ def _named(template: Object, steps: ValuePath) -> ValuePath:
 
 
 def _short_forms(pod: Object, steps: ValuePath) -> Iterator[tuple[ValuePath, ValuePath]]:
-    """Return the paths of the short forms in the job file that a value of a pod may come from."""
+    """Yield the paths of the short forms in the job file that may set a value of a pod."""
     match steps:
         case ("volumes", int(number), *source) if has(pod.get("volumes"), number):
             name = pod["volumes"][number].get("name", "")
@@ -136,7 +136,7 @@ def _short_forms(pod: Object, steps: ValuePath) -> Iterator[tuple[ValuePath, Val
 
 
 def _of_container(container: Object, steps: ValuePath) -> Iterator[tuple[ValuePath, ValuePath]]:
-    """Return the short forms of a value of the training container."""
+    """Yield the paths of the short forms that may set a value of the training container."""
     item = value_at(container, steps[:2])
     match steps:
         case ("resources", *rest):
@@ -158,7 +158,7 @@ NAMES = ("claimName", "secretName", "name", "path")
 
 
 def _source(steps: ValuePath) -> ValuePath:
-    """Return the path of a volume's source in its short form, which may be the name alone."""
+    """Return the path of a volume's source in its short form, which may be only a name."""
     if steps[:1] == ("persistentVolumeClaim",):
         steps = ("pvc", *steps[1:])
     is_name = steps[:1] != ("nfs",) and len(steps) > 1 and steps[1] in NAMES
@@ -166,9 +166,9 @@ def _source(steps: ValuePath) -> ValuePath:
 
 
 def _step(value: Any, step: str | int) -> str | int | None:
-    """Return the key of an item in the job file; None if there is none.
+    """Return the key or index of a step in the job file; None if there is none.
 
-    `name=main` stands for the item of a list with that name, and for a field with that value.
+    `name=main` matches an item of a list with that name, or a field with that value.
     """
     if has(value, step):
         return step

@@ -1,4 +1,4 @@
-"""Objects other than jobs → warnings about training kinds that mlgen does not run."""
+"""Objects other than jobs → warnings about training kinds that mlgen does not render."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -15,10 +15,10 @@ OTHER = {"runs": "its operator", "else": "without it, write a job file: see mlge
 
 
 class Trainings(NamedTuple):
-    """The objects of a document that are for training, and the kinds that it defines."""
+    """The training objects of a document, and the kinds that it defines."""
 
     warnings: tuple[tuple[str, Problem], ...] = ()
-    """One for each object that only an operator would run, with its group and kind."""
+    """One for each object that requires an operator, with its group and kind."""
     defined: tuple[str, ...] = ()
     """The groups and kinds of its CustomResourceDefinitions."""
 
@@ -49,7 +49,7 @@ def trainings(document: Document) -> Trainings:
 def not_run(found: Sequence[Trainings]) -> list[Problem]:
     """Return the warnings about objects whose operators are not among the objects themselves.
 
-    An operator may well be installed. If its CustomResourceDefinition is among the objects, it is.
+    An operator is assumed to be installed if its CustomResourceDefinition is among the objects.
     """
     defined = {kind for each in found for kind in each.defined}
     return [warning for each in found for kind, warning in each.warnings if kind not in defined]

@@ -1,7 +1,7 @@
 """Objects of a job → problems with peers: do variables, arguments and files name pods that exist?
 
-A peer is named by its address, `<job>-<role>-<i>.<job>`, or by its host name alone, or with a
-namespace: where a Service has that name. In files, kubectl also names pods by their host names.
+A peer is named by its address, `<job>-<role>-<i>.<job>`. If a Service has its host name, the host
+name alone or with a namespace is also valid. Files for kubectl contain host names as pod names.
 """
 
 import re
@@ -24,14 +24,13 @@ BARE = re.compile(
     r"(?:(?<![^\s,;\"'=@])|(?<=//))"
     rf"([a-z0-9][a-z0-9-]*-)({INDEX_FORMS})(?::(\d+)(?![\w.-])|(?![^\s,;\"']))"
 )
-"""A host name that is a word of its own and not part of a path, optionally with a port."""
+"""A host name that is a separate word, not part of a path, optionally with a port."""
 
 ELASTIC = "elastic-hosts"
-"""The file that names every worker that an elastic job may ever have."""
+"""The file with the names of all workers up to the maximum of an elastic job."""
 
 OPERATOR_ROLES = ("chief", "evaluator", "launcher", "master", "ps", "scheduler", "server", "worker")
-"""Roles of operators, in whose Services' names a job may have no role, or one merged with another.
-"""
+"""Roles in operators' Service names. In mlgen's job, they may be missing or merged with others."""
 
 
 class Address(NamedTuple):
@@ -40,7 +39,7 @@ class Address(NamedTuple):
     Attributes:
         prefix: the host name up to the index, with the dash.
         indexes: a number, a range `[0-3]`, or a variable `$(…)`.
-        domain: from the first dot on; "" for a bare host name.
+        domain: starts with the first dot; "" for a bare host name.
         port: digits, or "".
     """
 
@@ -50,7 +49,7 @@ class Address(NamedTuple):
     port: str
 
     def ends(self, reader_indexes: Sequence[str] = ()) -> Sequence[str]:
-        """Return the first and the last host name; the index `$(…)` stands for `reader_indexes`."""
+        """Return the first and the last host name, with `reader_indexes` for the index `$(…)`."""
         if self.indexes.startswith("["):
             ends: Sequence[str] = self.indexes[1:-1].split("-")
         else:
@@ -59,9 +58,9 @@ class Address(NamedTuple):
 
 
 def unknown_peers(job: Objects) -> Iterator[Located]:
-    """Return where a job names a replica that does not exist, or a port on which none listens.
+    """Yield a problem for each address of a missing replica or of a port that is not forwarded.
 
-    Addresses that differ only in the index are reported together, at the first of them.
+    Addresses that differ only in the index are reported together, at the first one.
     """
     directory = Directory(job)
     seen: set[tuple[Address, tuple[str, ...], bool]] = set()
@@ -86,14 +85,14 @@ def unknown_peers(job: Objects) -> Iterator[Located]:
 
 
 def discovers_hosts(job: Objects) -> bool:
-    """Return True if the launcher looks up which of the possible workers are ready."""
+    """Return whether the launcher discovers the workers that are ready."""
     return any(ELASTIC in item.get("data", {}) for item in job.of_kind("ConfigMap").values())
 
 
 def _others(job: Objects) -> Iterator[Text]:
-    """Return annotations of pod templates, which containers can read, and files in ConfigMaps.
+    """Yield the annotations of pod templates, which containers can read, and files in ConfigMaps.
 
-    Scripts and the list of possible workers are left out.
+    Excludes scripts and the list of possible workers.
     """
     for pods in job.distinct_pods:
         for name, text in pods.template["metadata"].get("annotations", {}).items():
@@ -108,7 +107,7 @@ def _others(job: Objects) -> Iterator[Text]:
 
 
 class Directory:
-    """The pods and Services of a job, by the names under which they are reached."""
+    """The pods and Services of a job, by their DNS names."""
 
     def __init__(self, job: Objects) -> None:
         self.job = job
@@ -123,7 +122,7 @@ class Directory:
         self.names = self.hosts | {f"{job.name}-{role}-" for role in OPERATOR_ROLES}
 
     def addresses(self, text: Text) -> Iterator[Address]:
-        """Return the replicas of the job that a text names."""
+        """Yield the addresses of the job's replicas in a text."""
         if not any(name in text.text for name in self.subdomains):
             return
         for prefix, index, domain, port in DOTTED.findall(text.text):
@@ -135,7 +134,7 @@ class Directory:
                 yield Address(prefix, index, "", port if text.has_ports else "")
 
     def _is_of_job(self, address: Address) -> bool:
-        """Return whether this is the address of a replica, not any text with dash and dot."""
+        """Return whether this is a replica's address, not another text with a dash and a dot."""
         has_service = address.domain.split(".")[1] in self.domains
         if has_service or any(host in self.services for host in address.ends()):
             return bool(address.port) or address.prefix.startswith(self.prefixes)
@@ -144,12 +143,12 @@ class Directory:
     def problem(self, address: Address, text: Text) -> Problem | None:
         """Return the problem of an address; None if all of its replicas can be reached.
 
-        The message continues a sentence that begins with the place of the address. Its slot
-        `{more}` is for the number of further addresses with the same problem.
+        The message continues a sentence that starts with the location. `{more}` is replaced with
+        the number of further addresses with the same problem.
 
         Args:
-            address: of one replica or several.
-            text: that contains the address.
+            address: the address of one or several replicas.
+            text: the text that contains the address.
         """
         dials = bool(address.port) or text.dials
         hosts = address.ends(text.reader_indexes)
@@ -161,8 +160,8 @@ class Directory:
 
         Args:
             host: its host name.
-            address: that it is in.
-            dials: whether the host name alone must resolve.
+            address: the address that contains it.
+            dials: whether the bare host name must resolve.
         """
         subdomain, _, rest = address.domain.removeprefix(".").partition(".")
         service, pods = self.services.get(host), self._pods(host)
@@ -191,7 +190,7 @@ class Directory:
         return _wrong_port(host, address.port, service) if service and not subdomain else None
 
     def _pods(self, host: str) -> Pods | None:
-        """Return the pods with this host name, else those selected by the Service of this name."""
+        """Return the pods with this host name, or else the pods of the Service with this name."""
         pods = self.job.of_host(host)
         if pods and pods.has(host):
             return pods
@@ -207,7 +206,7 @@ def _unknown(name: str, reason: str, hint: str = "name a replica that exists") -
 def _wrong_port(host: str, port: str, service: Object) -> Problem | None:
     """Return a problem if the replica's own Service does not forward a port.
 
-    A headless Service has no ports, and leads to every port of its pods, declared or not.
+    A headless Service without ports makes every port of its pods reachable.
     """
     ports = [item["port"] for item in service["spec"].get("ports", [])]
     if not port or not ports or int(port) in ports:

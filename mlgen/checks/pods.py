@@ -1,4 +1,4 @@
-"""Objects of a job → its pods and the texts they read, as the checks need them."""
+"""Objects of a job → its pods and the texts that they read, for the checks."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ POD: ValuePath = (*TEMPLATE, "spec")
 
 
 def items_of(data: Any) -> Iterator[tuple[ValuePath, Any]]:
-    """Return the content of a document, or the items of a List, each with its path."""
+    """Yield the content of a document, or the items of a List, each with its path."""
     items = data.get("items") if isinstance(data, dict) and data.get("kind") == "List" else None
     if isinstance(items, list):
         yield from ((("items", number), item) for number, item in enumerate(items))
@@ -47,7 +47,7 @@ def has(value: Any, step: str | int) -> bool:
 
 
 def workloads(objects: Iterable[Object]) -> dict[str, Object]:
-    """Return the objects that create pods, by name; a Service may have the name of one."""
+    """Return the objects that create pods, by name. Services may have the same names."""
     return {item["metadata"]["name"]: item for item in objects if item["kind"] in WORKLOADS}
 
 
@@ -56,7 +56,8 @@ class Located(NamedTuple):
 
     Attributes:
         item: the object.
-        path: of the value in the object.
+        path: the path of the value in the object.
+        problem: the problem, with its path in the job file.
     """
 
     item: Object
@@ -70,11 +71,11 @@ class Pods:
 
     Attributes:
         item: the Job, StatefulSet or Deployment.
-        name: the host name of the pods without the index; the whole of it unless `indexed`.
-        indexed: the host names end with an index.
+        name: the host name of the pods, without the index if `indexed`.
+        indexed: True if the host names end with an index.
         count: the number of pods; None if unknown, as for a suspended StatefulSet.
         together: the number of pods that run at a time; None if unknown.
-        limit: the number of pods to which an elastic job can be scaled; 0 if it is not elastic.
+        limit: the maximum number of pods of an elastic job; 0 if it is not elastic.
     """
 
     item: Object
@@ -100,22 +101,22 @@ class Pods:
     def subdomain(self) -> tuple[ValuePath, str | None]:
         """The name of the headless Service that publishes their host names, and its path.
 
-        For the pods of a StatefulSet, the controller sets the subdomain to `serviceName`, whatever
-        the template contains (pkg/controller/statefulset/stateful_set_utils.go, initIdentity).
+        The StatefulSet controller sets the subdomain to `serviceName` and ignores the template's
+        value (pkg/controller/statefulset/stateful_set_utils.go, initIdentity).
         """
         if self.item["kind"] == "StatefulSet":
             return ("spec", "serviceName"), self.item["spec"].get("serviceName")
         return (*POD, "subdomain"), self.template["spec"].get("subdomain")
 
     def has(self, host: str) -> bool:
-        """Return whether one of the pods has this host name, or will have it in an elastic job."""
+        """Return whether a pod has this host name, or can get it when an elastic job grows."""
         index = self.index(host)
         return index is not None and (self.count is None or index < max(self.count, self.limit))
 
     def index(self, host: str) -> int | None:
-        """Return the index in a host name, 0 if there is none; None for names of other pods.
+        """Return the index in a host name (0 if there is none); None for names of other pods.
 
-        The index may be greater than that of the last pod.
+        The index may be greater than the last pod's index.
         """
         if not self.indexed:
             return 0 if host == self.name else None
@@ -124,7 +125,7 @@ class Pods:
         return index if str(index) == text else None
 
     def selected(self, selector: Mapping[str, str]) -> bool:
-        """Return whether a selector matches at least one pod; an empty one matches none."""
+        """Return whether a selector matches at least one pod; an empty selector matches none."""
         labels = self.template["metadata"]["labels"]
         index_label = SET_INDEX if self.item["kind"] == "StatefulSet" else JOB_INDEX
         unmatched = {key: value for key, value in selector.items() if labels.get(key) != value}
@@ -134,13 +135,13 @@ class Pods:
         return bool(selector) and not unmatched and self.has(host)
 
     def containers(self) -> Iterator[tuple[ValuePath, Object]]:
-        """Return the init containers, then the containers, each with its path."""
+        """Yield the init containers, then the containers, each with its path."""
         for field in ("initContainers", "containers"):
             for number, container in enumerate(self.template["spec"].get(field, [])):
                 yield (*POD, field, number), container
 
     def volumes(self) -> Iterator[tuple[ValuePath, Object]]:
-        """Return the volumes, each with its path."""
+        """Yield the volumes, each with its path."""
         for number, volume in enumerate(self.template["spec"].get("volumes", [])):
             yield (*POD, "volumes", number), volume
 
@@ -150,9 +151,9 @@ class Objects:
     """The objects of one job, with lookups.
 
     Attributes:
-        name: of the job.
+        name: the name of the job.
         items: all of its objects.
-        alike: whether replicas of one role differ only in names, addresses and ports, as rendered.
+        alike: True if replicas of one role differ only in names, addresses and ports, as rendered.
     """
 
     name: str
@@ -180,7 +181,7 @@ class Objects:
         return {pods.name: pods for pods in self.pods}
 
     def of_host(self, host: str) -> Pods | None:
-        """Return the pods of the workload to which a host name belongs, whatever its index."""
+        """Return the pods of the workload that a host name belongs to, with any index."""
         for name in (host, host.rpartition("-")[0]):
             pods = self.by_host.get(name)
             if pods and pods.index(host) is not None:
@@ -208,7 +209,7 @@ class Objects:
         return found
 
     def selected(self, selector: Mapping[str, str]) -> Iterator[Pods]:
-        """Return the pods of each workload of which a selector matches at least one pod."""
+        """Return the pods of each workload with at least one pod that matches a selector."""
         labels = (label for label in selector.items() if label[0] not in (JOB_INDEX, SET_INDEX))
         # The rarest label leaves the fewest candidates.
         found = (self._by_label.get(label, []) for label in labels)
@@ -221,7 +222,7 @@ def pods_of(item: Object) -> Pods:
     count = spec.get("completions" if kind == "Job" else "replicas", 1)
     indexed = kind == "StatefulSet" or spec.get("completionMode") == "Indexed"
     host = name if indexed else spec["template"]["spec"].get("hostname", name)
-    # A suspended job has no parallelism or no replicas: how many there will be is unknown.
+    # In a suspended job, these may be 0, so the number of pods is unknown.
     together = spec.get("parallelism", 1) if kind == "Job" else count
     limit = item["metadata"].get("annotations", {}).get(MAX_REPLICAS, "")
     return Pods(item, host, indexed, count or None, together or None, natural(limit) or 0)
@@ -230,7 +231,7 @@ def pods_of(item: Object) -> Pods:
 def one_of_each(objects: Iterable[AnyObject]) -> list[AnyObject]:
     """Return one object of each kind and role.
 
-    Those of replicas differ only in names, addresses and ports.
+    The objects of a role's replicas differ only in names, addresses and ports.
     """
     of_roles: dict[tuple[str, str], AnyObject] = {}
     for item in objects:
@@ -269,12 +270,12 @@ def broken(
 
 
 class Text(NamedTuple):
-    """A text that may name replicas; each job has many.
+    """A text that may contain names of replicas.
 
     Attributes:
         item: the object that contains it.
-        path: of the text in the object.
-        label: its name in messages, such as that of a variable.
+        path: the path of the text in the object.
+        label: its name in messages, such as the name of a variable.
         text: the text.
         reader_indexes: the first and the last index of the replicas that read it.
         has_ports: whether a number after a colon is a port.
@@ -289,13 +290,13 @@ class Text(NamedTuple):
 
     @property
     def dials(self) -> bool:
-        """Whether a name in it is contacted; files and mlgen's other variables only list pods."""
+        """True if replicas connect to the names. Files and most MLGEN_ variables only list pods."""
         is_list = self.label.startswith("MLGEN_") and self.label != "MLGEN_PEERS"
         return self.has_ports and not is_list
 
 
 def texts(workloads: Iterable[Pods]) -> Iterator[Text]:
-    """Return the variables, commands and arguments of all containers."""
+    """Yield the variables, commands and arguments of all containers."""
     for pods in workloads:
         for path, container in pods.containers():
             env = container.get("env", [])
@@ -310,6 +311,6 @@ def texts(workloads: Iterable[Pods]) -> Iterator[Text]:
 
 
 def _reader_indexes(pods: Pods, env: Iterable[Object]) -> tuple[str, ...]:
-    """Return the first and the last index; a replica with its own workload has it as a literal."""
+    """Return the first and the last index, or the literal index of a replica's own workload."""
     literals = [item["value"] for item in env if item["name"] == INDEX_NAME and "value" in item]
     return tuple(literals) or ("0", str((pods.count or 1) - 1))

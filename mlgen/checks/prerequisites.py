@@ -1,7 +1,7 @@
 """Objects of a job → the objects that they require but do not include: Secrets, PVCs, queues.
 
-Without a Secret, ConfigMap or claim, pods do not start. Without a ServiceAccount or a class, the
-API server does not even accept them: see the admission plugins in kubernetes/plugin/pkg/admission.
+Pods without their Secrets, ConfigMaps or PVCs do not start. Pods without their ServiceAccount or
+class are rejected by the API server: see the admission plugins in kubernetes/plugin/pkg/admission.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,14 +23,14 @@ from mlgen.resources import table
 TABLE = table("checks/prerequisites")
 
 SCHEDULER, GATE = "scheduler", "feature gate"
-"""Not kinds: a program that runs in the cluster, and a part of Kubernetes that may be off."""
+"""Prerequisites that are not kinds: a scheduler in the cluster, and a Kubernetes feature gate."""
 
 GATES = {("scheduling.k8s.io", "PodGroup"): "GenericWorkload"}
-"""The kinds that the API server has only with a feature gate (Kubernetes 1.37.0,
+"""The kinds that the API server serves only with a feature gate (Kubernetes 1.37.0,
 pkg/features/kube_features.go)."""
 
 GROUPS = references.GROUPS | TABLE["groups"]
-"""Every kind of prerequisite, in the order of the list, with its API group."""
+"""Every kind of prerequisite and its API group, in the order of output."""
 
 CLUSTER_SCOPED = references.CLUSTER_SCOPED | {*TABLE["clusterScoped"]}
 
@@ -66,13 +66,13 @@ class Prerequisite:
 
 
 _Use = tuple[str, Reference, bool]
-"""The owner and the use of a reference, and whether it is a Secret for Git."""
+"""The user of an object, the reference, and whether it is a Secret for Git."""
 
 
 def named(objects: Iterable[Object]) -> list[Prerequisite]:
     """Return all references of a rendered job's objects, included in the manifests or not.
 
-    Objects that are optional, or that every cluster has, are not listed.
+    Excludes optional and built-in objects.
     """
     uses: dict[tuple[str, str, str | None], list[_Use]] = {}
     for item in one_of_each(objects):
@@ -102,17 +102,17 @@ def named(objects: Iterable[Object]) -> list[Prerequisite]:
 
 
 def missing(needs: Iterable[Prerequisite], *together: Identities) -> tuple[Prerequisite, ...]:
-    """Return which of the objects that a job names are not among those applied together.
+    """Return the prerequisites that are not in the manifests applied together.
 
     Args:
-        needs: what the job names.
-        together: the identities that `brought` returns for all manifests.
+        needs: the result of `named`.
+        together: the identities from `brought`, of all manifests.
     """
     return tuple(need for need in needs if not any(_is_among(need, each) for each in together))
 
 
 def brought(manifests: Iterable[Object]) -> Iterator[Key]:
-    """Yield the identity of each object, item of a List, and Secret that a controller creates."""
+    """Yield the identity of each object, List item, and Secret that a controller will create."""
     for item in manifests:
         items = item.get("items")
         if str(item.get("kind")).endswith("List") and isinstance(items, list):
@@ -132,13 +132,13 @@ def brought(manifests: Iterable[Object]) -> Iterator[Key]:
 
 
 def _is_object(item: Any) -> bool:
-    """Return whether an item of a List is an object, as far as it can be identified."""
+    """Return whether an item of a List has apiVersion and kind."""
     fields = ("apiVersion", "kind")
     return isinstance(item, dict) and all(isinstance(item.get(field), str) for field in fields)
 
 
 def _is_among(need: Prerequisite, together: Identities) -> bool:
-    """Return whether an object is in the manifests; without a namespace, it may be in any."""
+    """Return whether an object is in the manifests, in any namespace if it has none."""
     group, kind, name = need.group, need.kind, need.name
     if not need.namespace:
         return together.has_name(group, kind, name)
@@ -146,7 +146,7 @@ def _is_among(need: Prerequisite, together: Identities) -> bool:
 
 
 def _references(item: Object) -> Iterator[tuple[Reference, bool]]:
-    """Return the references of an object, each with whether it is a Secret for Git."""
+    """Yield the references of an object, each with whether it is a Secret for Git."""
     spec = item.get("spec") or {}
     others: list[tuple[str, str | None]] = []
     if item["kind"] == "PodGroup":
@@ -175,7 +175,7 @@ def _references(item: Object) -> Iterator[tuple[Reference, bool]]:
 
 
 def git_volumes(pod: Object) -> Iterator[str]:
-    """Return the volumes of a pod with keys for Git."""
+    """Yield the names of a pod's volumes with keys for Git."""
     for container in pod.get("initContainers") or []:
         for mount in container.get("volumeMounts") or []:
             if mount.get("mountPath") == GIT_KEYS:
@@ -189,7 +189,7 @@ def _command(kind: str, name: str, namespace: str | None, uses: list[_Use]) -> s
         form = "image pull"
     elif kind == "Secret" and {key for _, use, _ in uses for key in use.keys} == SSH_KEYS:
         form = "SSH keys"
-    if not is_subdomain(name):  # no object has such a name
+    if not is_subdomain(name):  # not a valid name of an object
         return ""
     space = f" -n {quote(namespace)}" if namespace else ""
     command: str = TABLE["commands"].get(form, "")
@@ -199,7 +199,7 @@ def _command(kind: str, name: str, namespace: str | None, uses: list[_Use]) -> s
 def _content(uses: list[_Use]) -> str:
     """Return the options of `kubectl create` for the keys of a Secret or ConfigMap.
 
-    Its option for variables excludes all others.
+    kubectl's option for variables excludes all others.
     """
     if any(reference.use == "variables" for _, reference, _ in uses):
         return "--from-env-file=…"

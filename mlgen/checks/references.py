@@ -1,7 +1,7 @@
-"""Objects of a job → problems with references: do they lead to objects that exist?
+"""Objects of a job → problems with references to objects that do not exist or do not match.
 
-Selectors, mounts, RBAC rules and the supervisor refer to other objects by label or name. If one of
-these changes in one place only, the API server accepts the manifests and the job hangs.
+Selectors, mounts, RBAC rules and the supervisor refer to other objects by label or name. If a label
+or name changes in one place only, the API server accepts the manifests and the job hangs.
 """
 
 import json
@@ -36,7 +36,7 @@ NAME: ValuePath = ("metadata", "name")
 
 
 def broken_references(job: Objects) -> Iterator[Located]:
-    """Return every reference of an object to another that is missing or does not match."""
+    """Yield a problem for each reference to an object that is missing or does not match."""
     yield from _services(job)
     yield from _config_maps(job)
     yield from peers.unknown_peers(job)
@@ -46,16 +46,16 @@ def broken_references(job: Objects) -> Iterator[Located]:
 
 
 def _unused(job: Objects, kind: str, used: Collection[Any], reason: str) -> Iterator[Located]:
-    """Report the objects of a kind that are not used."""
+    """Yield a problem for each unused object of a kind."""
     for name, item in job.of_kind(kind).items():
         if name not in used:
             yield broken(item, NAME, f"{reason} {title(item)}")
 
 
 def _services(job: Objects) -> Iterator[Located]:
-    """Check that Services select pods, and that DNS has the host names of all pods.
+    """Check that Services select pods, and that DNS resolves the host names of all pods.
 
-    For these, a headless Service has to select them:
+    DNS requires a headless Service that selects the pods:
     https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/
     """
     services = job.of_kind("Service")
@@ -94,12 +94,12 @@ def _services(job: Objects) -> Iterator[Located]:
 
 
 def _replica_service(job: Objects, service: Object) -> Iterator[Located]:
-    """Check that the Service of one replica has that replica's host name, which peers use."""
+    """Check that the Service of one replica has the replica's host name, which peers use."""
     selector, name = service["spec"]["selector"], name_of(service)
     if not {REPLICA_INDEX, JOB_INDEX, SET_INDEX} & set(selector):
         return
     selected = list(job.selected(selector))
-    # The name of an operator's role that is merged into another is that of no pod.
+    # A Service for an operator's role that was merged into another role matches no pod name.
     of_role = name.startswith(f"{job.name}-{selector.get(ROLE)}-")
     is_alias = re.fullmatch(rf"{re.escape(job.name)}-.+-\d+", name) and not of_role
     is_named = any(pods.has(name) or name_of(pods.item) == name for pods in selected)
@@ -109,10 +109,10 @@ def _replica_service(job: Objects, service: Object) -> Iterator[Located]:
 
 
 def _config_maps(job: Objects) -> Iterator[Located]:
-    """Check that the ConfigMaps of mlgen exist, have the keys that pods use, and are all used."""
+    """Check that mlgen's ConfigMaps exist, contain the keys that pods use, and are used."""
     maps, own = job.of_kind("ConfigMap"), f"{job.name}-config"
     keys = {name: {*o.get("data", {}), *o.get("binaryData", {})} for name, o in maps.items()}
-    # No pod mounts the ConfigMap of the status, which lacks this label.
+    # The status ConfigMap lacks this label, and no pod mounts it.
     used = {name for name, item in maps.items() if JOB not in item["metadata"]["labels"]}
     for pods in job.distinct_pods:
         for path, holder, field in _possible_references(pods):
@@ -143,7 +143,7 @@ def _config_maps(job: Objects) -> Iterator[Located]:
 
 
 def _possible_references(pods: Pods) -> Iterator[tuple[ValuePath, Object, str]]:
-    """Return the places that may refer to a ConfigMap: the path, the mapping, and the field."""
+    """Yield each possible reference to a ConfigMap: the path, the mapping, and the field."""
     for path, volume in pods.volumes():
         yield path, volume, "configMap"
         for number, source in enumerate(volume.get("projected", {}).get("sources", [])):
@@ -157,11 +157,11 @@ def _possible_references(pods: Pods) -> Iterator[tuple[ValuePath, Object, str]]:
 
 KINDS = {"jobs": "Job", "statefulsets": "StatefulSet", "services": "Service"}
 KINDS |= {"configmaps": "ConfigMap", "deployments": "Deployment"}
-"""Kinds by their resource names in RBAC; pods are missing, as no manifest defines one."""
+"""Kinds by resource name in RBAC, without pods, because no manifest contains pods."""
 
 
 def _rules(job: Objects) -> Iterator[tuple[Object, ValuePath, str, Sequence[str]]]:
-    """Return each resource in a rule of a Role with the names of objects, and their path."""
+    """Yield each resource in the rules of a Role, with the path and its resourceNames."""
     for item in job.of_kind("Role").values():
         for number, rule in enumerate(item["rules"]):
             for resource in rule.get("resources", []):
@@ -172,7 +172,7 @@ def _rules(job: Objects) -> Iterator[tuple[Object, ValuePath, str, Sequence[str]
 def _rights(job: Objects) -> Iterator[Located]:
     """Check that the objects and pods named in Roles and in the elastic host list exist."""
     for item, path, resource, names in _rules(job):
-        # Who creates pods may have names for them that no manifest has.
+        # A program that creates pods may use names that no manifest contains.
         is_pods = resource.partition("/")[0] == "pods"
         if is_pods and names and not any(map(creates_pods, item["rules"])):
             yield from _pod_names(job, item, path, names)
@@ -190,14 +190,14 @@ def _rights(job: Objects) -> Iterator[Located]:
 def _pod_names(
     job: Objects, item: Object, path: ValuePath, names: Sequence[str]
 ) -> Iterator[Located]:
-    """Check that a list of pods has only pods of the job, and no gaps.
+    """Check that a list of pods contains only pods of the job, without gaps.
 
-    It may have more pods of a role than there are, because an elastic role can grow.
+    It may contain more pods than a role has now, because an elastic role can grow.
 
     Args:
         job: all objects.
         item: the object with the list.
-        path: of the list, or of the text that contains it.
+        path: the path of the list, or of the text that contains it.
         names: the list.
     """
     indexes: dict[str, set[int]] = {}
@@ -224,7 +224,7 @@ def _accounts(job: Objects) -> Iterator[Located]:
     bindings = job.of_kind("RoleBinding").values()
     for item in bindings:
         yield from _binding(job, item, used)
-    # mlgen names a ServiceAccount like its workload; others are the user's and may exist already.
+    # mlgen's ServiceAccounts have the names of workloads. Others are the user's and may exist.
     generated = [pods for pods in job.pods if pods.account == name_of(pods.item)]
     missing = [pods for pods in generated if pods.account not in accounts]
     for pods in missing:
@@ -240,7 +240,7 @@ def _accounts(job: Objects) -> Iterator[Located]:
 
 
 def _binding(job: Objects, item: Object, used: set[str | None]) -> Iterator[Located]:
-    """Check the Role and the subjects of a RoleBinding; `used` are the pods' ServiceAccounts."""
+    """Check the Role and subjects of a RoleBinding; `used` are the pods' ServiceAccounts."""
     role, namespace = item["roleRef"]["name"], item["metadata"].get("namespace")
     if role not in job.of_kind("Role"):
         message = f"{title(item)} refers to the Role {role}, which does not exist"
@@ -257,11 +257,11 @@ def _binding(job: Objects, item: Object, used: set[str | None]) -> Iterator[Loca
 
 
 PLAN = "plan.json"
-"""The file of a ConfigMap with the supervisor's instructions: mlgen/runtime/plan.py."""
+"""The key of a ConfigMap with the supervisor's plan: mlgen/runtime/plan.py."""
 
 
 def _supervisor(job: Objects) -> Iterator[Located]:
-    """Check that the objects named to the supervisor exist, and that a Role allows them."""
+    """Check that the objects in the supervisor's plan exist, and that a Role permits access."""
     for item in job.of_kind("ConfigMap").values():
         if PLAN in item.get("data", {}):
             try:
@@ -273,7 +273,7 @@ def _supervisor(job: Objects) -> Iterator[Located]:
 
 
 def _wrong_in_plan(job: Objects, plan: dict[str, Any]) -> Iterator[str]:
-    """Return the contradictions between a plan and the objects."""
+    """Yield the contradictions between a plan and the objects."""
     workloads = [(workload["kind"], workload["name"]) for workload in plan["workloads"]]
     named = [("ConfigMap", status_name(plan["job"])), *(("Job", name) for name in plan["deciding"])]
     named += [*workloads, *((kind, name) for kind, name in plan.get("objects", []))]
@@ -305,17 +305,17 @@ GROUP: tuple[ValuePath, ...] = (
     ("metadata", "labels", "scheduling.x-k8s.io/pod-group"),
     ("spec", "schedulingGroup", "podGroupName"),
 )
-"""Where a pod template names its PodGroup, as one of the gang schedulers reads it."""
+"""The paths of the PodGroup's name in a pod template, one for each gang scheduler."""
 
 GANG: ValuePath = ("spec", "scheduling", "gang")
 
 
 def unschedulable_groups(job: Objects, kube_version: KubeVersion) -> Iterator[Located]:
-    """Return the problems that keep the scheduler from starting the pods of a PodGroup.
+    """Yield the problems that prevent the scheduler from starting the pods of a PodGroup.
 
     Args:
-        job: its objects.
-        kube_version: of the cluster.
+        job: the objects of the job.
+        kube_version: the version of the cluster.
     """
     for name, item in job.of_kind("PodGroup").items():
         members = [pods for pods in job.pods if _group(pods) == name]
@@ -344,9 +344,9 @@ def _group(pods: Pods) -> str | None:
 
 
 def _differences(group: Object, members: list[Pods]) -> Iterator[Located]:
-    """Return the pods that Kubernetes' scheduler does not accept in a group.
+    """Yield a problem for each pod that Kubernetes' scheduler rejects in a group.
 
-    All have the same scheduler, and the priority of the PodGroup (Kubernetes 1.37.0,
+    All pods must have the same scheduler, and the priority of the PodGroup (Kubernetes 1.37.0,
     pkg/scheduler/schedule_one_podgroup.go, validatePodGroup).
     """
     for pods in members:
@@ -364,7 +364,7 @@ def _differences(group: Object, members: list[Pods]) -> Iterator[Located]:
 
 
 def unused_claims(job: Objects) -> Iterator[Problem]:
-    """Return a warning for each claim that is created, but not mounted."""
+    """Yield a warning for each PersistentVolumeClaim that is created, but not mounted."""
     path = ("persistentVolumeClaim", "claimName")
     volumes = (volume for pods in job.distinct_pods for _, volume in pods.volumes())
     mounted = {value_at(volume, path) for volume in volumes} - {None}
@@ -377,12 +377,12 @@ def unused_claims(job: Objects) -> Iterator[Problem]:
 
 
 DEFAULT = "default"
-"""The service account of all pods of a namespace that name no other:
+"""The ServiceAccount of all pods that do not specify one:
 https://kubernetes.io/docs/concepts/security/service-accounts/#default-service-accounts"""
 
 
 def far_reaching_rights(job: Objects) -> Iterator[Problem]:
-    """Return a warning for each Role that may create pods, and each that others have too."""
+    """Yield a warning for each Role that may create pods or is bound to the default account."""
     for item in job.of_kind("Role").values():
         if any(map(creates_pods, item["rules"])):
             # https://kubernetes.io/docs/concepts/security/rbac-good-practices/#workload-creation
@@ -396,7 +396,7 @@ def far_reaching_rights(job: Objects) -> Iterator[Problem]:
 
 
 def creates_pods(rule: dict[str, Any]) -> bool:
-    """Return True if a rule of a Role allows creating pods."""
+    """Return whether a rule of a Role permits creating pods."""
     return "pods" in rule.get("resources", []) and "create" in rule["verbs"]
 
 

@@ -1,6 +1,6 @@
-"""Objects of a job → problems with values that are valid for Kubernetes, but hardly meant so.
+"""Objects of a job → problems with values that are valid, but probably not intended.
 
-Such as 64 bytes of memory, a command in one word, or a reference to a variable that is not defined.
+Examples: 64 bytes of memory, a command in one word, a reference to an undefined variable.
 """
 
 import re
@@ -17,23 +17,23 @@ from mlgen.problems import Problem, ValuePath, did_you_mean
 from mlgen.shell import is_shell, program, text_index
 
 MIN_BYTES = 1 << 20
-"""Container runtimes start no container with less memory than a few MiB."""
+"""Container runtimes need a few MiB of memory to start a container."""
 
 NODE_DNS = ("ClusterFirst", "Default")
 """DNS policies with which pods on the host network use the DNS servers of their node:
 https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#pod-s-dns-policy."""
 
 Doubts = Iterator[tuple[ValuePath | None, Problem]]
-"""Problems of a container, each with the path of its value in the container, if it has one there;
-its own path is that in a role of the job file. A path that begins with `spec` is of the object."""
+"""Problems of a container, each with the path of the value in the container, or None. A path that
+starts with `spec` is a path in the object. The problem's own path is relative to the role."""
 
 
 def doubtful_values(job: Objects, job_file: Mapping[str, Any] | None = None) -> Iterator[Problem]:
-    """Return a problem for each value that is hardly meant as it is written.
+    """Yield a problem for each value that is probably not intended.
 
     Args:
-        job: its objects.
-        job_file: its data, in which the values are found.
+        job: the objects of the job.
+        job_file: the data of the job file, for the paths; None if there is none.
     """
     together = len(job.pods) > 1 or any(pods.count != 1 for pods in job.pods)
     for pods in job.distinct_pods:
@@ -59,7 +59,7 @@ def doubtful_values(job: Objects, job_file: Mapping[str, Any] | None = None) -> 
 
 
 def _dns_policy(pods: Pods) -> Iterator[Problem]:
-    """Report a DNS policy with which pods on the host network do not find each other."""
+    """Report a DNS policy with which pods on the host network cannot resolve each other."""
     spec = pods.template["spec"]
     policy = spec.get("dnsPolicy")
     if spec.get("hostNetwork") and policy in NODE_DNS:
@@ -89,7 +89,7 @@ def _amounts(container: dict[str, Any]) -> Doubts:
 
 
 def _bytes(text: Any) -> float | None:
-    """Return an amount as a number; None if there is none, or if it is not an amount."""
+    """Return a quantity as a number; None if it is missing or invalid."""
     try:
         return None if text is None else float(parse(text))
     except ValueError:
@@ -101,11 +101,11 @@ def _memory_volumes(
 ) -> Doubts:
     """Report volumes in memory that may hold more than the container's memory limit.
 
-    What is written to them counts against that limit:
+    Their content counts against that limit:
     https://kubernetes.io/docs/concepts/storage/volumes/#emptydir
 
     Args:
-        container: of a pod.
+        container: a container of a pod.
         volumes: the path and the `emptyDir` of each volume of the pod, by name.
     """
     memory = ((container.get("resources") or {}).get("limits") or {}).get("memory")
@@ -129,22 +129,22 @@ def _memory_volumes(
 
 
 WRAPPERS = frozenset(("env", "tini", "dumb-init", "exec", "nohup"))
-"""Programs that run the words after their options as they are."""
+"""Programs that run the command after their options unchanged."""
 
 PARAMETERS = (
     r"\$[0-9@*#]|\$\{[#!]?[0-9@*#]|\b(shift|getopts)\b|\bset\s+--|\bfor\s+\w+\s*(;|\n)?\s*do\b"
     r"|(^|[;&|\n(])\s*(source|\.)\s"
 )
-"""Parts of a shell's text that use the words after it, or that may do so in another file."""
+"""Parts of a shell script that use its parameters, or may use them in a sourced file."""
 
 PLACEHOLDERS = ("--", "-", "_")
-"""Words after a shell's text that only fill its $0."""
+"""Words after the script of `sh -c` that only set $0."""
 
 
 def _commands(container: dict[str, Any]) -> Doubts:
     """Report a program with spaces in its name, and words that a shell ignores.
 
-    The words after the text of `sh -c` are its parameters $0, $1 and so on:
+    The words after the script of `sh -c` are its parameters $0, $1 and so on:
     https://pubs.opengroup.org/onlinepubs/9699919799/utilities/sh.html
     """
     words = _words(container)
@@ -181,7 +181,7 @@ def _words(container: dict[str, Any]) -> list[tuple[ValuePath, str]]:
 
 
 def _shown(text: str) -> str:
-    """Return a text as a message shows it: in one line, and not too long."""
+    """Return a text for a message, in one line of at most MAX_SHOWN characters."""
     line = " ".join(text.split())
     return line if len(line) <= MAX_SHOWN else line[: MAX_SHOWN - 1] + "…"
 
@@ -196,16 +196,16 @@ kubernetes/kubernetes, third_party/forked/golang/expansion/expand.go.
 """
 
 VARIABLE = r"[A-Z_][A-Z0-9_]+"
-"""Names of variables. `$(hostname)` and the like are commands of a shell."""
+"""Names of variables. Other references, such as `$(hostname)`, are shell commands."""
 
 COMMAND = r"[a-z][\w.-]*"
 
 SERVICE = r"\w+_SERVICE_(HOST|PORT)\w*|\w+_PORT(_\d+_(TCP|UDP)\w*)?"
-"""Variables of the Services in the namespace, and of the API server."""
+"""Variables that Kubernetes sets for the namespace's Services and the API server."""
 
 
 def _unreplaced_in_env(container: dict[str, Any]) -> Doubts:
-    """Return a warning for each reference in a variable that is not replaced."""
+    """Yield a warning for each reference in a variable that Kubernetes does not replace."""
     env = container.get("env") or []
     last = {variable["name"]: number for number, variable in enumerate(env)}
     before: set[str] = set()
@@ -223,7 +223,7 @@ def _unreplaced_in_env(container: dict[str, Any]) -> Doubts:
 
 
 def _unreplaced_in_command(container: dict[str, Any]) -> Doubts:
-    """Return a warning for each reference in a command line that is not replaced."""
+    """Yield a warning for each reference in a command line that Kubernetes does not replace."""
     names = {variable["name"]: None for variable in container.get("env") or []}
     words = [] if container.get("envFrom") else _words(container)
     without_shell = container.get("command") and not any(is_shell(word) for _, word in words)
@@ -237,13 +237,13 @@ def _unreplaced_in_command(container: dict[str, Any]) -> Doubts:
 
 
 def _is_variable(name: str) -> bool:
-    """Return True for the name of a variable that Kubernetes does not define automatically."""
+    """Return whether a name is a variable that Kubernetes does not set automatically."""
     return bool(re.fullmatch(VARIABLE, name)) and not re.fullmatch(SERVICE, name)
 
 
 def _references(text: str) -> Iterator[str]:
     """Yield the name in each reference of a text."""
-    end = text.rfind(")") + 1  # beyond it, each `$(` would be looked at up to the end
+    end = text.rfind(")") + 1  # after it, each `$(` would be scanned to the end
     return (match[1] for match in REFERENCE.finditer(text, 0, end) if match[1] is not None)
 
 

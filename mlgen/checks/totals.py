@@ -17,10 +17,10 @@ class Totals:
     """The resources of a job, by name, as quantities.
 
     Attributes:
-        requests: what the scheduler reserves for the pods of all roles.
-        limits: what these pods may use at most, for resources that all of them limit.
-        auxiliary: what it reserves for other pods, such as the supervisor's.
-        auxiliaries: what these pods are for.
+        requests: the total requests of the pods of all roles.
+        limits: their total limits, for resources that all of them limit.
+        auxiliary: the total requests of other pods, such as the supervisor's.
+        auxiliaries: the components of these other pods.
     """
 
     requests: Amounts
@@ -32,12 +32,12 @@ class Totals:
 def totals(topology: Topology, objects: Iterable[Object]) -> Totals:
     """Return the resources of a job's pods.
 
-    A resource that only init containers have, as the helpers of mlgen do, is left out: it is free
-    again when the training starts.
+    Excludes resources that only init containers request, such as mlgen's helpers, because they are
+    free when training starts.
 
     Args:
-        topology: has the number of replicas; that in a suspended object is 0.
-        objects: of the job.
+        topology: contains the number of replicas, which is 0 in suspended objects.
+        objects: the objects of the job.
     """
     names = {workload_name(topology.job, role): role for role in topology.roles}
     workloads = [item for item in objects if item["kind"] in WORKLOADS]
@@ -47,7 +47,7 @@ def totals(topology: Topology, objects: Iterable[Object]) -> Totals:
     for item in workloads:
         role = names.get(item["metadata"]["name"])
         if role:
-            # Replicas with Jobs of their own request the same.
+            # Replicas with their own Jobs have equal requests.
             of_roles.setdefault(role.name, item)
             counts[role.name] = counts.get(role.name, 0) + role.replicas
     roles = list(of_roles.values())
@@ -63,7 +63,7 @@ def totals(topology: Topology, objects: Iterable[Object]) -> Totals:
 
 
 def _sum(workloads: Iterable[tuple[Object, int]], kind: Kind) -> Amounts:
-    """Return the sum of requests or limits of the pods of workloads, each with their number."""
+    """Return the sum of requests or limits of workloads, each with its number of pods."""
     amounts: dict[str, list[str]] = {}
     for item, count in workloads:
         for name, amount in _of_pod(item, kind).items():

@@ -1,7 +1,7 @@
-"""A stream of finished manifests → the jobs in it, and problems at their places in the stream.
+"""A stream of rendered manifests → a line for each job, and problems with file and line.
 
-Overlays, charts, `sed` and people change names, labels and numbers after rendering. The objects of
-a job are found by their label `mlgen.dev/job` and checked by the same rules as during rendering.
+Overlays, charts, `sed` and users change names, labels and numbers after rendering. The objects of a
+job are identified by their label `mlgen.dev/job` and checked by the same rules as in rendering.
 These rules rely on the shape of the objects, which `schemas/checks/verify.json` describes.
 """
 
@@ -57,12 +57,12 @@ class _Part:
 
     @property
     def job(self) -> str | None:
-        """The name of the job that it belongs to; None for an object of no job."""
+        """The name of the object's job; None if it belongs to no job."""
         return self.label(JOB) if self.data["kind"] in EXPECTED["kinds"] else None
 
     @property
     def is_status(self) -> bool:
-        """Whether it is the ConfigMap of a job's status, which lacks the job's label."""
+        """True for the ConfigMap with a job's status, which lacks the job's label."""
         made = (self.data["kind"], self.label(MANAGED_BY), self.label(COMPONENT))
         return made == ("ConfigMap", "mlgen", "status")
 
@@ -71,11 +71,11 @@ def verify(texts: Iterable[Text], kube_version: KubeVersion) -> list[str]:
     """Return a line for each job of a stream; raise if a job does not pass the checks.
 
     Args:
-        texts: manifests, in any order, with any other objects among them.
-        kube_version: of the cluster.
+        texts: manifests in any order, with or without other objects.
+        kube_version: the version of the cluster.
 
     Raises:
-        MlgenError: with every problem and its place; also if there is no job.
+        MlgenError: there are problems (all of them, with file and line), or there is no job.
     """
     collector = Collector()
     documents: list[Document] = []
@@ -108,8 +108,8 @@ def verify_documents(
     """Return a line for each job of a stream, and report its problems.
 
     Args:
-        documents: of the whole stream.
-        kube_version: of the cluster.
+        documents: all documents of the stream.
+        kube_version: the version of the cluster.
         collector: receives every problem.
     """
     jobs: dict[str, list[_Part]] = {}
@@ -132,7 +132,7 @@ def verify_documents(
 
 
 def _parts(documents: Iterable[Document], collector: Collector) -> Iterator[_Part]:
-    """Return every object with an identity; report YAML problems of those that belong to a job."""
+    """Yield every object with an identity; report YAML problems of objects that belong to a job."""
     for document in documents:
         for path, item in items_of(document.data):
             data = without_nulls(item)
@@ -155,7 +155,7 @@ def _is_object(data: Any) -> bool:
 
 
 def _not_applicable(document: Document, path: ValuePath, data: Any) -> Iterator[Problem]:
-    """Return a problem if a value is not an object that can be applied."""
+    """Yield a problem if a value is not an object that can be applied."""
     place = document.place(path)
     if not isinstance(data, dict):
         yield Problem((), "expected a Kubernetes object", "unknown-kind", place=place)
@@ -167,7 +167,7 @@ def _not_applicable(document: Document, path: ValuePath, data: Any) -> Iterator[
 
 
 def _without_duplicates(parts: Sequence[_Part], collector: Collector) -> list[_Part]:
-    """Return the first of all objects with the same identity; report duplicates in a job."""
+    """Return the first object with each identity; report duplicates in a job."""
     unique: dict[Key, _Part] = {}
     for part in parts:
         (key,) = keys([part.data])
@@ -184,9 +184,9 @@ def _without_duplicates(parts: Sequence[_Part], collector: Collector) -> list[_P
 
 
 def _by_namespace(job: str, parts: Sequence[_Part], collector: Collector) -> Iterator[list[_Part]]:
-    """Return the objects of each job with this name.
+    """Yield the objects of each job with this name.
 
-    There is one in every namespace with a deciding Job. Objects in other namespaces are reported,
+    Every namespace with a deciding Job contains a job. Objects in other namespaces are reported,
     and counted with the first job.
     """
     namespaces: dict[str, list[_Part]] = {}
@@ -208,7 +208,7 @@ def _by_namespace(job: str, parts: Sequence[_Part], collector: Collector) -> Ite
 
 
 def _whereabouts(part: _Part) -> str:
-    """Return a sentence with the namespace of an object."""
+    """Return a clause with the namespace of an object."""
     where = f"the namespace {part.namespace}" if part.namespace else "no namespace"
     return f"{title(part.data)} is in {where}"
 
@@ -236,14 +236,14 @@ def _verified(
     located = dict.fromkeys(_located(name, part_of[id(error.item)], error) for error in errors)
     same = {(problem.place, problem.code) for problem in reported}
     collector.extend(item for item in located if (item.place, item.code) not in same)
-    # Those of the supervisor and TensorBoard have no subdomain.
+    # The pods of the supervisor and TensorBoard have no subdomain.
     count = sum(pods.count or 0 for pods in job.pods if pods.subdomain[1])
     full = f"{parts[0].namespace}/{name}" if parts[0].namespace else name
     return f"{full}: verified, {len(objects)} objects, {count} pod{'' if count == 1 else 's'}"
 
 
 def rejected_fields(objects: Iterable[Object], kube_version: KubeVersion) -> Iterator[Located]:
-    """Return every problem with the API's schema, in the objects of which it has the kinds."""
+    """Yield the problems of objects whose kind is in the API's schema."""
     for item in (item for item in objects if has_kind(item["kind"])):
         for problem in broken_structure(item["kind"], item, kube_version):
             message = f"{title(item)}: {dotted(problem.path)}: {problem.message}"
@@ -252,7 +252,7 @@ def rejected_fields(objects: Iterable[Object], kube_version: KubeVersion) -> Ite
 
 
 def _located(job: str, part: _Part, located: Located) -> Problem:
-    """Return a problem of an object as one of the stream: with place, object and another hint."""
+    """Return a problem with its place in the stream, the object's name and the hint of verify."""
     problem, name = located.problem, title(part.data)
     message = problem.message if name in problem.message else f"{name}: {problem.message}"
     hint = EXPECTED["hints"].get(problem.code, problem.hint)
@@ -260,7 +260,7 @@ def _located(job: str, part: _Part, located: Located) -> Problem:
 
 
 def _malformed(job: str, part: _Part) -> Iterator[Problem]:
-    """Return at most one problem: the first field that does not have the rendered shape."""
+    """Yield at most one problem: the first field that does not have the rendered shape."""
     shape = EXPECTED["kinds"][part.data["kind"]] | {"metadata": "Metadata"}
     for path, reason in mismatches(part.data, shape):
         message = f"{title(part.data)} does not match what mlgen renders: {dotted(path)} {reason}"
@@ -269,14 +269,13 @@ def _malformed(job: str, part: _Part) -> Iterator[Problem]:
 
 
 def mismatches(value: Any, shape: Any, path: ValuePath = ()) -> Iterator[tuple[ValuePath, str]]:
-    """Return the paths at which a value does not have a shape, each with the reason.
+    """Yield each path at which a value does not match a shape, with the reason.
 
     Args:
         value: any data.
-        shape: a type, or the name of a part in `schemas/checks/verify.json`; `[shape]`, a list; or
-            a mapping of shapes. A key that ends with `?` is an optional field, and `*` stands for
-            all fields.
-        path: of the value.
+        shape: a type, the name of a part in `schemas/checks/verify.json`, a list `[shape]`, or a
+            mapping of shapes. A key that ends with `?` is an optional field. `*` is any field.
+        path: the path of the value.
     """
     if isinstance(shape, str):
         shape = EXPECTED["parts"].get(shape, shape)

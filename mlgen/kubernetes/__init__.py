@@ -1,1 +1,1 @@
-"""Kubernetes' own rules as data, each with its source."""
+"""Kubernetes' rules as data: schemas, defaults, limits and validation, with sources."""

@@ -1,4 +1,4 @@
-"""A value of a wrong type, or a misplaced field → a hint with the fix."""
+"""An invalid value or an unknown field → a hint with the fix."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ from mlgen.kubernetes.versions import KubeVersion
 from mlgen.problems import SURE, did_you_mean, one_of
 
 FEW = 6
-"""The number of fields up to which a hint lists all of them."""
+"""A hint lists all fields of an object that has at most this many."""
 
 MAIN_FIELDS = {
     "ConfigMapVolumeSource": "name",
@@ -19,7 +19,7 @@ MAIN_FIELDS = {
     "LocalObjectReference": "name",
     "SecretVolumeSource": "secretName",
 }
-"""The field that a string in the place of an object stands for, unless it is the required one."""
+"""The field that is meant by a string in place of the object; by default, the required field."""
 
 
 Places = list[tuple[str, str]]
@@ -30,11 +30,11 @@ def for_field(name: str, kind: str, owner: str, root: str, version: KubeVersion 
     """Return the hint for an unknown field.
 
     Args:
-        name: of the field.
+        name: the name of the field.
         kind: the definition of the object.
         owner: the definition of the object around it; "" if there is none.
         root: the type of the whole value.
-        version: of Kubernetes.
+        version: the version of Kubernetes.
     """
     fields, near = _fields(kind, version), _near(kind, owner, root, version)
     amounts = "write amounts under requests or limits" if kind == "ResourceRequirements" else ""
@@ -50,7 +50,7 @@ def for_field(name: str, kind: str, owner: str, root: str, version: KubeVersion 
 
 
 def move(name: str, kind: str, owner: str, root: str, version: KubeVersion | None) -> str:
-    """Return where to move a field that an object next to this one has; "" if it is not clear."""
+    """Return where to move a field that belongs to a nearby object; "" if ambiguous."""
     return _move(name, _near(kind, owner, root, version), version)
 
 
@@ -61,7 +61,7 @@ def _near(kind: str, owner: str, root: str, version: KubeVersion | None) -> Plac
 
 
 def _similar(name: str, near: Places, version: KubeVersion | None) -> str:
-    """Return a similar field of an object next to the one that was meant to have it, or ""."""
+    """Return a hint with a similar field of a nearby object, or ""."""
     for path, kind in near:
         similar = did_you_mean(name, _fields(kind, version), SURE)
         if similar:
@@ -72,14 +72,14 @@ def _similar(name: str, near: Places, version: KubeVersion | None) -> str:
 def for_list(
     name: str, kind: str, value: Any, version: KubeVersion | None, texts: Mapping[str | int, str]
 ) -> str:
-    """Return how to write something else as the list that it should be.
+    """Return the hint for a value that should be a list.
 
     Args:
-        name: of the field.
+        name: the name of the field.
         kind: the type of its items.
-        value: what was written.
-        version: of Kubernetes.
-        texts: fields of the value that are not strings, as they are in the file.
+        value: the value in the file.
+        version: the version of Kubernetes.
+        texts: the source text of the value's fields that are not strings.
     """
     if isinstance(value, str) and kind == "string":
         return f"write {words(value, command=name == 'command')}"
@@ -95,7 +95,7 @@ def for_list(
 
 
 def for_mapping(value: Any) -> str:
-    """Return how to write something else as a mapping with any keys."""
+    """Return the hint for a value that should be a mapping with any keys."""
     items = value if isinstance(value, list) else [value]
     if items and all(isinstance(item, str) and "=" in item for item in items):
         return f"write {flow(dict(item.split('=', 1) for item in items))}"
@@ -103,7 +103,7 @@ def for_mapping(value: Any) -> str:
 
 
 def for_object(kind: str, value: Any, version: KubeVersion | None) -> str:
-    """Return how to write something else as an object."""
+    """Return the hint for a value that should be an object."""
     if isinstance(value, list):
         return "remove the dash" if len(value) == 1 and isinstance(value[0], dict) else ""
     instead = _object(kind, value, version)
@@ -111,12 +111,12 @@ def for_object(kind: str, value: Any, version: KubeVersion | None) -> str:
 
 
 def for_scalar(kind: str, value: Any, text: str | None) -> str:
-    """Return how to write a value as the scalar that it should be.
+    """Return the hint for a value that should be a scalar.
 
     Args:
-        kind: the type that it should have.
-        value: what was written.
-        text: the same, as it is in the file; None if not known.
+        kind: the expected type.
+        value: the value in the file.
+        text: its source text; None if unknown.
     """
     if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str):
         return f"write {flow(value[0])}"
@@ -155,7 +155,7 @@ def _variable(name: str, value: Any) -> dict[str, Any]:
 
 
 def _move(name: str, places: Places, version: KubeVersion | None) -> str:
-    """Return where to move a field that one of these objects has; "" if that is not clear."""
+    """Return where to move a field that belongs to one of these objects; "" if ambiguous."""
     found = [path for path, kind in places if name in _fields(kind, version)]
     shortest = min((path.count(".") for path in found), default=0)
     paths = [path for path in found if path.count(".") == shortest]
@@ -172,7 +172,7 @@ def _fields(kind: str, version: KubeVersion | None) -> dict[str, str]:
 def _places(root: str, version: KubeVersion | None) -> Places:
     """Return the path of each object in a value of a type, with its definition.
 
-    An object that has several paths has its shortest ones: `spec.containers[]`.
+    For an object with several paths, only the shortest are returned: `spec.containers[]`.
     """
     start = "template" if root == "PodTemplateSpec" else ""
     places = [(start, element(root))] if is_definition(element(root)) else []
@@ -191,7 +191,7 @@ def _places(root: str, version: KubeVersion | None) -> Places:
 
 
 def _inner(path: str, kind: str, version: KubeVersion | None) -> Iterator[tuple[str, str]]:
-    """Yield the objects that are fields, or items of fields, of an object at a path."""
+    """Yield the path and definition of each object in the fields of an object at a path."""
     for name, inner in _fields(kind, version).items():
         if is_definition(element(inner)):
             mark = "[]" if inner[0] == "[" else ""

@@ -13,16 +13,16 @@ LABEL = "[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"
 NUMBER, RANGE = r"0|[1-9]\d{0,8}", r"\[\d{1,9}-\d{1,9}\]"
 
 PLACEHOLDER = r"\$\([^()]*\)|\$\{[^{}]*\}|\$\w+|\{[^{}]*\}|%[ds]|(?=[\"'`\s,]|\Z)"
-"""What a program or a shell replaces with an index; nothing if a program appends the index."""
+"""A placeholder that a program or shell replaces with the index; empty if it appends the index."""
 
 
 TEXTS = (
     *("command", "args", "env", "annotations"),
     *("lifecycle", "livenessProbe", "readinessProbe", "startupProbe"),
 )
-"""The fields of a pod template in whose texts hosts are named.
+"""The fields of a pod template that may contain host names.
 
-Elsewhere such a name can be that of another object: a claim, a Secret.
+In other fields, such a name may refer to a PersistentVolumeClaim or Secret.
 """
 
 
@@ -30,7 +30,7 @@ def host_pattern(names: Iterable[str]) -> re.Pattern[str]:
     """Return a pattern of the host names `<name>-<index>`, with or without a domain and a port.
 
     A name in a path, or in a longer name, does not match. The groups are `name`, `index` (a number,
-    a range `[0-3]`, or a `PLACEHOLDER`), `domain` (from the first dot on, or "") and `port`.
+    a range `[0-3]`, or a `PLACEHOLDER`), `domain` (starting with the first dot, or "") and `port`.
 
     Args:
         names: host names without the dash and the index.
@@ -47,10 +47,10 @@ def names_service(match: re.Match[str], subdomain: str, namespace: str | None) -
     """Return whether a host name belongs to a Service, not to a pod.
 
     Args:
-        match: of `host_pattern`.
-        subdomain: of the pods.
-        namespace: of the Service; None if it is not known. A single word behind the name may then
-            be a namespace only if a port follows; otherwise the name is rather that of a file.
+        match: a match of `host_pattern`.
+        subdomain: the subdomain of the pods.
+        namespace: the namespace of the Service; None if unknown. Then, a single label after the
+            name is a namespace only if a port follows. Otherwise it may be a file extension.
     """
     labels = match["domain"].split(".")[1:]
     if len(labels) == 1 and labels != [subdomain]:
@@ -62,7 +62,7 @@ def indexes(text: str, count: int) -> range:
     """Return the indexes that an `index` of `host_pattern` matches.
 
     Args:
-        text: a number, a range, or a placeholder, which stands for all replicas.
+        text: a number, a range, or a placeholder, which matches all replicas.
         count: the number of replicas.
     """
     if text.isdecimal():

@@ -2,10 +2,11 @@
 
 Adding a field with its default changes nothing, and removing a field resets it to its default.
 
-`schemas/kubernetes/defaults.json` has the defaults as trees, by API group and kind. A field holds
-its default, or the tree of its own fields; a list holds the tree of its items. `$always` marks a
-structure that the API server creates even if a manifest omits it. `"$Pod"` is the tree of this name
-in `parts`, whose fields `$like` adds to a tree. `"$completions"` is a function of this module.
+`schemas/kubernetes/defaults.json` contains the defaults as trees, by API group and kind. The value
+of a field is its default, or the tree of its own fields. The value of a list is the tree of its
+items. `$always` marks a structure that the API server creates even if a manifest omits it.
+`"$Pod"` refers to a tree in `parts`, and `$like` adds the fields of such a tree. `"$completions"`
+is a function of this module.
 
 Sources: the Go types, and the functions `SetDefaults_*` in
 https://github.com/kubernetes/kubernetes/tree/v1.34.4/pkg/apis (defaults.go in core/v1, batch/v1,
@@ -26,9 +27,9 @@ class Always(dict[str, Any]):
 
 @cache
 def defaults(group: str, kind: str) -> Mapping[str, Any]:
-    """Return the tree of the defaults of a kind; an empty one for a kind that has none.
+    """Return the tree of a kind's defaults; {} if there are none.
 
-    A field that has a function from the mapping that contains it to its default holds that.
+    Some defaults are functions: of the mapping that contains the field.
     """
     tree: Mapping[str, Any] = _tree(
         table("kubernetes/defaults")["kinds"].get(f"{group}/{kind}".lstrip("/"), {})
@@ -37,7 +38,7 @@ def defaults(group: str, kind: str) -> Mapping[str, Any]:
 
 
 def _tree(value: Any) -> Any:
-    """Return a default or a tree of them, with parts and functions in place of their names."""
+    """Return a default or a tree of defaults, with `$` references resolved."""
     if isinstance(value, str) and value.startswith("$"):
         name = value.removeprefix("$")
         return FUNCTIONS.get(name) or _tree(table("kubernetes/defaults")["parts"][name])
@@ -52,7 +53,7 @@ def _tree(value: Any) -> Any:
 
 
 def pull_policy(container: Mapping[str, Any]) -> str:
-    """Return Always for the tag `latest`, given or implied, else IfNotPresent."""
+    """Return Always for the tag `latest`, explicit or implied, else IfNotPresent."""
     name, _, digest = str(container.get("image", "")).partition("@")
     _, _, tag = name.rpartition("/")[2].partition(":")
     return "Always" if tag == "latest" or not (tag or digest) else "IfNotPresent"

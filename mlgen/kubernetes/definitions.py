@@ -1,13 +1,13 @@
 """The objects of Kubernetes' API in each version: their fields, types and required fields.
 
-`schemas/kubernetes/api.json` has the pod template and the kinds that mlgen renders, as a mapping of
-definitions (`PodSpec`), each with:
+`schemas/kubernetes/api.json` contains the pod template and the kinds that mlgen renders, as a
+mapping of definitions (`PodSpec`), each with:
 
-- `fields`: the type of each field. `[T]` is a list, `{T}` a mapping with any keys, and a name that
-  starts with a capital another definition. Scalars are `string`, `boolean`, `int32`, `int64`,
-  `quantity`, `int-or-string`, `time` and `bytes`; `any` may be anything.
+- `fields`: the type of each field. `[T]` is a list, `{T}` a mapping with any keys, and a
+  capitalized name is another definition. Scalars are `string`, `boolean`, `int32`, `int64`,
+  `quantity`, `int-or-string`, `time` and `bytes`; `any` is a value of any type.
 - `required`: the fields without which the API server rejects an object.
-- `since`, `until`: the first and the last version that has a field, unless all supported ones do.
+- `since`, `until`: the first and the last version with a field, unless all supported ones have it.
 
 `.ci/kubernetes-schemas` writes that file.
 """
@@ -27,8 +27,8 @@ class Definition:
     Attributes:
         fields: the type of each field.
         required: the fields without which the API server rejects the object.
-        later: fields of later versions, with the first of these.
-        earlier: fields of earlier versions, with the last of these.
+        later: fields of later versions, with the first version that has them.
+        earlier: fields of earlier versions, with the last version that has them.
     """
 
     fields: Mapping[str, str]

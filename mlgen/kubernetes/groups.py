@@ -1,9 +1,9 @@
 """The API group of an object, and the groups that are built into Kubernetes.
 
 `schemas/kubernetes/groups.json` contains the groups of
-https://github.com/kubernetes/kubernetes/tree/v1.37.0/staging/src/k8s.io/api, and those of
-CustomResourceDefinitions and APIServices. The suffix of a group does not show whether it is built
-in: `snapshot.storage.k8s.io` and `jobset.x-k8s.io` belong to CustomResourceDefinitions.
+https://github.com/kubernetes/kubernetes/tree/v1.37.0/staging/src/k8s.io/api, and the groups of the
+kinds CustomResourceDefinition and APIService. The suffix of a group does not show whether it is
+built in: `snapshot.storage.k8s.io` and `jobset.x-k8s.io` belong to CustomResourceDefinitions.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
-"""Definitions of Kubernetes' API → JSON Schemas, as strategic merge patches that editors complete.
+"""Definitions of Kubernetes' API → JSON Schemas of strategic merge patches, for editors.
 
-They only use keywords that draft-07 and 2020-12 share.
+The schemas only use keywords that draft-07 and 2020-12 share.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from mlgen.kubernetes.merge import DIRECTIVES
 from mlgen.kubernetes.versions import KubeVersion
 
 PREFIX = "kubernetes."
-"""In front of the name of each definition, so that it does not hide one of the same name."""
+"""Prefix of definition names, to avoid collisions with other definitions."""
 
 SCALARS: dict[str, list[str]] = {
     "boolean": ["boolean"],
@@ -37,7 +37,7 @@ def reference(name: str) -> dict[str, Any]:
 
 
 def definitions(root: str, version: KubeVersion) -> dict[str, Any]:
-    """Return a JSON Schema for a definition and each one that it needs, by prefixed name."""
+    """Return the JSON Schemas of a definition and its dependencies, by prefixed name."""
     schemas: dict[str, Any] = {}
     names = [root]
     while names:
@@ -50,7 +50,7 @@ def definitions(root: str, version: KubeVersion) -> dict[str, Any]:
 
 
 def _object(fields: Mapping[str, str]) -> dict[str, Any]:
-    """Return the JSON Schema of an object; a patch may lack any field, or remove it with null."""
+    """Return the JSON Schema of an object. All fields are optional; null removes a field."""
     properties = {name: _schema(kind) for name, kind in fields.items()}
     return {
         "type": ["object", "null"],

@@ -16,17 +16,17 @@ ETCD_MAX = 3 << 19
 APPLY_MAX = 256 << 10
 """The maximum size of all annotations of an object, in bytes.
 
-Client-side `kubectl apply` stores the object itself in one of them.
+Client-side `kubectl apply` stores the object itself in the annotation `APPLIED`.
 """
 
 APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-"""That annotation."""
+"""The annotation of client-side `kubectl apply`."""
 
 ENV_MAX = 128 << 10
 """The maximum size of one variable or argument, in bytes: MAX_ARG_STRLEN in execve(2)."""
 
 ENV_SHORT = ENV_MAX // 5
-"""A value of so many characters fits: each has at most four bytes."""
+"""A value with this many characters always fits: each has at most four bytes."""
 
 INT32_MAX = 2**31 - 1
 """The maximum of most numbers in manifests, such as `backoffLimit`."""
@@ -42,9 +42,9 @@ EPHEMERAL_PORTS = range(32768, 61000)
 
 
 def stored_bytes(value: Any) -> int:
-    """Return how many bytes a part of an object takes in etcd at least, where it is in protobuf.
+    """Return the minimum size of a value in etcd, which stores objects as protobuf, in bytes.
 
-    Each string has a tag and a length there; names of fields, and what is short, are not counted.
+    Each string has a tag and a length. Field names and other values are not counted.
     """
     if isinstance(value, str):
         return len(value.encode()) + 2
@@ -54,11 +54,11 @@ def stored_bytes(value: Any) -> int:
 
 
 def overlong(path: ValuePath, name: str, text: str) -> Iterator[Problem]:
-    """Return a problem if a variable or an argument is too long for Linux to start a process.
+    """Yield a problem if a variable or an argument is too long for Linux to start a process.
 
     Args:
         path: the path of the problem.
-        name: the name of the variable; the size of `NAME=text` and its NUL byte counts.
+        name: the name of the variable. The limit applies to `NAME=text` with its NUL byte.
         text: the value.
     """
     if 4 * len(text) + len(name) + 2 <= ENV_MAX:  # a character has at most four bytes in UTF-8

@@ -2,11 +2,13 @@
 
 Mappings merge field by field, and `null` removes a field. The lists in `KEYS` merge item by item:
 an item with the key of an existing item is merged into it, any other item is appended. All other
-lists are replaced. `$patch: replace`, `$patch: delete` and `$retainKeys` are supported. One thing
-differs: kubectl puts new items first, but a variable must come before those that use it.
+lists are replaced. `$patch: replace`, `$patch: delete` and `$retainKeys` are supported. Unlike
+kubectl, which puts new items first, this module appends them, because a variable must precede the
+variables that use it.
 
 The keys are the patchMergeKey of the Go types:
-https://github.com/kubernetes/api/blob/v0.34.0/core/v1/types.go; the directives:
+https://github.com/kubernetes/api/blob/v0.34.0/core/v1/types.go
+The directives:
 https://github.com/kubernetes/community/blob/master/contributors/devel/sig-api-machinery/strategic-merge-patch.md
 """
 
@@ -84,6 +86,6 @@ def _items(base: list[Any], patch: list[Any], key: str) -> list[Any]:
 
 
 def _key(item: Any, key: str) -> Any:
-    """Return the value of an item's key, or None if it has none that can be one."""
+    """Return the value of an item's key, or None if it is missing or has the wrong type."""
     value = item.get(key) if isinstance(item, dict) else None
     return value if isinstance(value, str | int) else None

@@ -6,14 +6,14 @@ from typing import Any
 from mlgen.kubernetes.groups import group_of
 
 Object = dict[str, Any]
-"""A Kubernetes object, or a part of one, as JSON has it."""
+"""A Kubernetes object, or a part of one, as JSON data."""
 
 Key = tuple[str, str, str, str]
 """API group, kind, namespace and name, which together are unique in a cluster."""
 
 
 class Identities:
-    """The identities of many objects: names by group, kind and namespace, which saves memory."""
+    """The identities of many objects: names by group, kind and namespace, to save memory."""
 
     def __init__(self, identities: Iterable[Key] = ()) -> None:
         self._names: dict[tuple[str, str], dict[str, set[str]]] = {}
@@ -30,7 +30,7 @@ class Identities:
             spaces.setdefault(namespace, set()).add(name)
 
     def has_name(self, group: str, kind: str, name: str) -> bool:
-        """Return whether an object of this name is in any namespace."""
+        """Return whether any namespace has an object with this name."""
         return any(name in names for names in self._names.get((group, kind), {}).values())
 
 
@@ -48,7 +48,7 @@ def keys(objects: Iterable[Mapping[str, Any]]) -> list[Key]:
 
 
 def without_nulls(value: Any) -> Any:
-    """Return data without null fields, which the API server treats as omitted; list items stay."""
+    """Return data without null fields, which the API server treats as omitted. Keeps list items."""
     if isinstance(value, dict):
         return {
             k: without_nulls(v) if isinstance(v, dict | list) else v

@@ -11,10 +11,10 @@ from mlgen.kubernetes.quantity import parse, total
 Kind = Literal["requests", "limits"]
 
 Amounts = dict[str, str]
-"""Amounts by the name of the resource, as quantities."""
+"""Quantities by resource name."""
 
 GPU = "/gpu"
-"""The end of the names of GPUs: nvidia.com/gpu, amd.com/gpu."""
+"""The suffix of GPU resource names: nvidia.com/gpu, amd.com/gpu."""
 
 SHARED = {"cpu", "memory", "ephemeral-storage"}
 """Resources that a container without a limit may use up to the capacity of the node."""
@@ -37,8 +37,8 @@ def requests(pod: Mapping[str, Any]) -> Amounts:
 def limits(pod: Mapping[str, Any]) -> Amounts:
     """Return the total limits of all containers of a pod, by resource.
 
-    CPU, memory and storage are left out if a container that runs while the pod does has no limit
-    for them; a device that a container has no limit for, it cannot use.
+    CPU, memory and storage are omitted if a container or sidecar has no limit for them. Devices are
+    never omitted, because a container without a limit for a device cannot use it.
 
     Raises:
         ValueError: a value is not a quantity.
@@ -56,11 +56,11 @@ def limits(pod: Mapping[str, Any]) -> Amounts:
 def lasting(pod: Mapping[str, Any], kind: Kind) -> Amounts:
     """Return the requests or limits of a pod that apply while it runs.
 
-    What only init containers have is left out: it is free again once the pod has started.
+    Excludes resources that only init containers request, because they are free after the start.
 
     Args:
         pod: the spec of a pod.
-        kind: which of the two.
+        kind: requests or limits.
 
     Raises:
         ValueError: a value is not a quantity.
@@ -71,21 +71,21 @@ def lasting(pod: Mapping[str, Any], kind: Kind) -> Amounts:
 
 
 def _while_running(pod: Mapping[str, Any], kind: Kind) -> frozenset[str]:
-    """Return the resources of the containers that run while the pod does."""
+    """Return the resources of containers, sidecars and the pod itself, by name."""
     holders = [*_running(pod), pod]
     return frozenset(name for holder in holders for name in _amounts(holder, kind))
 
 
 def _running(pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the containers that run while the pod does."""
+    """Return the containers and sidecars."""
     return [*pod["containers"], *filter(_is_sidecar, pod.get("initContainers") or [])]
 
 
 def _effective(pod: Mapping[str, Any], kind: Kind) -> Amounts:
     """Return the largest amount of each resource that a pod has at any time.
 
-    Sidecars start one after the other with the init containers, and stay. Resources of the pod as a
-    whole replace those of its containers:
+    Sidecars start in order with the init containers, and keep running. Pod-level resources replace
+    the sum of the containers:
     https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/#pod-level-resource-specification
     """
     sidecars: Amounts = {}
@@ -96,7 +96,7 @@ def _effective(pod: Mapping[str, Any], kind: Kind) -> Amounts:
             sidecars = present
         peak = _largest(peak, present)
     running = _sum([*(_amounts(container, kind) for container in pod["containers"]), sidecars])
-    # The amounts of containers come first: their order is that in which they are written.
+    # The amounts of containers come first, to keep the order of the manifest.
     return _largest(running, peak) | _amounts(pod, kind)
 
 

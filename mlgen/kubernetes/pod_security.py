@@ -1,21 +1,20 @@
 """Pod template → the Pod Security Standard that it meets, and its violations of stricter ones.
 
-The rules are those of https://kubernetes.io/docs/concepts/security/pod-security-standards/ as
-implemented in k8s.io/pod-security-admission v0.37, policy/check_*.go, where each rule names the
+The rules are from https://kubernetes.io/docs/concepts/security/pod-security-standards/ as
+implemented in k8s.io/pod-security-admission v0.37, policy/check_*.go, where each rule lists the
 versions of Kubernetes that it applies to. They are rows of `schemas/kubernetes/pod_security.json`,
-in groups for the fields `in` the spec, in every container, or in every securityContext, that of the
-pod included:
+grouped by `in`: the spec, every container, or every securityContext, including the pod's.
 
 - `at`: fields, separated by spaces; `[]` is every item of a list.
-- what must be true of each: its value is `allowed`, or not `forbidden`; its `items` or `fields`, if
-  it has any, are some of these; it has none of `not_items`; it `includes` an item; if it is there,
-  its `type` is one of these; or it is there, or else the field `or_in` of
-  each container is.
-- `message`: what the level requires of the field; `{names}` are the items that are not
-  allowed, or the containers that lack a field.
-- `level`: baseline, if it is omitted.
+- `allowed`, `forbidden`: values of the field.
+- `items`, `fields`: the only allowed items or fields. `not_items`: forbidden items.
+- `includes`: a required item. `type`: the allowed types, if the field is set.
+- `or_in`: the field may be omitted if every container sets this field.
+- `message`: the requirement of the level; `{names}` are the forbidden items, or the containers that
+  lack a field.
+- `level`: default baseline.
 - `since`, `until`: the first and the last version of Kubernetes with the rule.
-- `when`, `unless`: what the pod is, or is not: `in a user namespace` or `for Windows`.
+- `when`, `unless`: a condition of the pod: `in a user namespace` or `for Windows`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -42,7 +41,7 @@ HOLDERS = {
 FIRST, LAST = str(SUPPORTED[0]), str(SUPPORTED[-1])
 
 USER_NAMESPACES = KubeVersion(1, 35)
-"""Since then, rules are relaxed for a pod in a user namespace, whose root is not the node's."""
+"""Since then, rules are relaxed for pods in a user namespace, where root is not the node's root."""
 
 APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
 """The prefix of the annotation that preceded the field appArmorProfile of a container."""
@@ -54,7 +53,7 @@ class Violation:
 
     Attributes:
         level: the least strict level with the rule.
-        field: the field at fault, such as `spec.containers[main].securityContext.privileged`.
+        field: the invalid field, such as `spec.containers[main].securityContext.privileged`.
         message: what the level requires of the field, in one line.
     """
 
@@ -101,14 +100,14 @@ def level(all_violations: Iterable[Violation]) -> Level:
 
 @cache
 def _is_in_version(since: str, until: str, version: KubeVersion) -> bool:
-    """Return whether a version is one of those with a rule."""
+    """Return whether a version is within a rule's range."""
     return parse(since) <= version <= parse(until)
 
 
 def _faults(
     rule: Mapping[str, Any], field: str, value: Any, template: Any
 ) -> Iterator[tuple[str, str]]:
-    """Yield each field at or below a field that breaks a rule, with the items that do."""
+    """Yield each field at or below a path that violates a rule, with the names for the message."""
     names: list[str] = []
     if "items" in rule:
         names = [str(item) for item in _list(value) if item not in rule["items"]]
@@ -133,7 +132,7 @@ def _faults(
 
 
 def _annotations(template: Any) -> Iterator[Violation]:
-    """Yield violations by the annotations that preceded appArmorProfile."""
+    """Yield violations in the annotations that preceded appArmorProfile."""
     for name, value in _mapping(_value(template, "metadata.annotations")).items():
         allowed = value in (None, "", 0, "runtime/default") or str(value).startswith("localhost/")
         if str(name).startswith(APPARMOR) and not allowed:
@@ -142,9 +141,9 @@ def _annotations(template: Any) -> Iterator[Violation]:
 
 
 def _at(template: Any, path: str) -> list[tuple[str, Any]]:
-    """Return each field at a path, and its value; `[]` in the path stands for every item of a list.
+    """Return each field at a path with its value; `[]` in the path is every item of a list.
 
-    A missing value is None. An item is shown by its name, if it has one, else by its index.
+    A missing value is None. An item is identified by its name, or else by its index.
     """
     fields = [("", template)]
     for step in path.split("."):
@@ -168,10 +167,10 @@ def _value(template: Any, path: str) -> Any:
 
 
 def _mapping(value: Any) -> Mapping[Any, Any]:
-    """Return a value if it is a mapping, else an empty one."""
+    """Return a value if it is a mapping, else {}."""
     return value if isinstance(value, Mapping) else {}
 
 
 def _list(value: Any) -> list[Any]:
-    """Return a value if it is a list, else an empty one."""
+    """Return a value if it is a list, else []."""
     return value if isinstance(value, list) else []

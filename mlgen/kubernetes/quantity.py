@@ -15,10 +15,10 @@ Quantity = str | int | float
 """A quantity as in a job file: 500m, 16Gi, 8, 0.5."""
 
 MAX = Decimal(2**63 - 1)
-"""Larger quantities are capped at this."""
+"""The maximum. Larger quantities are capped."""
 
 FINEST = Decimal("1e-9")
-"""Quantities are rounded to multiples of this, away from zero."""
+"""The precision. Quantities are rounded to multiples of it, away from zero."""
 
 BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 DECIMAL = ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")
@@ -33,7 +33,7 @@ _CONTEXT = Context(prec=100, rounding=ROUND_UP)
 
 
 def natural(text: str) -> int | None:
-    """Return a text of digits as a number; None for any other, and for more digits than allowed.
+    """Return a string of digits as a number; None for other strings and for too many digits.
 
     Python refuses to convert thousands of digits:
     https://docs.python.org/3/library/stdtypes.html#integer-string-conversion-length-limitation
@@ -54,7 +54,8 @@ def parse(quantity: Quantity) -> Decimal:
 def total(quantities: Iterable[Quantity]) -> str:
     """Return the sum of quantities; "0" for none.
 
-    It has a binary suffix (Ki, Mi, …) if all of them do, and is never a fraction: 1500m, not 1.5.
+    The sum has a binary suffix (Ki, Mi, …) if all quantities do. It is never a fraction: 1500m, not
+    1.5.
 
     Raises:
         ValueError: one of the texts is not a quantity.
@@ -86,7 +87,7 @@ def half(quantity: Quantity) -> str:
 
 
 def cure(text: str) -> str:
-    """Return how to write a text as a quantity: `write 8G or 8Gi` for 8 GB; "" if it is none."""
+    """Return the hint for a misspelled quantity: `write 8G or 8Gi` for 8 GB; "" for other texts."""
     match = re.fullmatch(_MISWRITTEN, text.strip())
     if not match:
         return ""

@@ -1,9 +1,9 @@
-"""The objects that a pod names, and without which it does not start.
+"""The objects that a pod refers to, without which it does not start.
 
-`schemas/kubernetes/references.json` has the fields: the mappings `in` which a `field` has the name,
-from the pod's spec on, or `within` those of another row; the `kind` of the object; and its `use`,
-if it is used as a whole. The fields are those of pkg/api/v1/pod/util.go in Kubernetes v1.34.0
-(VisitPodSecretNames and VisitPodConfigmapNames), and those of the pod's own spec:
+`schemas/kubernetes/references.json` lists the fields: `in` is the path of the mappings, starting at
+the pod's spec or nested `within` another row; `field` contains the name of the object; `kind` is
+its kind; and `use` is how the pod uses it as a whole. The fields are from pkg/api/v1/pod/util.go in
+Kubernetes v1.34.0 (VisitPodSecretNames and VisitPodConfigmapNames), and from the PodSpec:
 https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/.
 """
 
@@ -16,7 +16,7 @@ from typing import Any, Literal
 from mlgen.resources import table
 
 Use = Literal["", "image pull", "variables", "files"]
-"""How a pod uses a Secret or ConfigMap as a whole: "" if only single keys of it."""
+"""How a pod uses a Secret or ConfigMap as a whole; "" if it uses only single keys."""
 
 GROUPS = {
     "Secret": "",
@@ -30,7 +30,7 @@ GROUPS = {
     "StorageClass": "storage.k8s.io",
     "NetworkAttachmentDefinition": "k8s.cni.cncf.io",
 }
-"""The kinds of the objects that a pod names, and their API groups."""
+"""The kinds of the objects that a pod can refer to, and their API groups."""
 
 CLUSTER_SCOPED = frozenset(["PriorityClass", "RuntimeClass", "StorageClass"])
 
@@ -40,26 +40,26 @@ BUILT_IN = {
     ("PriorityClass", "system-node-critical"),
     ("ServiceAccount", "default"),
 }
-"""Objects that every cluster, or every namespace, has."""
+"""Objects that exist in every cluster or namespace."""
 
 DEFAULT_SCHEDULER = "default-scheduler"
 
 NETWORKS = ("k8s.v1.cni.cncf.io/networks", "v1.multus-cni.io/default-network")
-"""Annotations in which Multus reads the names of networks:
+"""Annotations with the names of Multus networks:
 https://github.com/k8snetworkplumbingwg/multus-cni/blob/master/docs/how-to-use.md."""
 
 
 @dataclass(frozen=True)
 class Reference:
-    """An object that a pod names.
+    """A reference of a pod to an object.
 
     Attributes:
-        kind: one of `GROUPS`.
-        name: of the object.
-        namespace: of the object, if it is not that of the pod.
+        kind: a key of `GROUPS`.
+        name: the name of the object.
+        namespace: the namespace of the object; None for the pod's own namespace.
         keys: the keys of a Secret or ConfigMap that the pod uses.
         use: how the pod uses a Secret or ConfigMap as a whole.
-        volume: the name of the volume that refers to it, if one does.
+        volume: the name of the volume with the reference; "" if it is not in a volume.
     """
 
     kind: str
@@ -71,9 +71,9 @@ class Reference:
 
 
 def of_pod(template: Mapping[str, Any]) -> Iterator[Reference]:
-    """Return the objects that a pod template names, except for optional and built-in ones.
+    """Yield the references of a pod template, except for optional and built-in objects.
 
-    An object that is named several times is returned as often.
+    Repeated references are yielded repeatedly.
     """
     annotations = (template.get("metadata") or {}).get("annotations") or {}
     networks = (_networks(annotations.get(annotation, "")) for annotation in NETWORKS)
@@ -89,7 +89,7 @@ def scheduler(template: Mapping[str, Any]) -> str | None:
 
 
 def _found(value: Any, rows: Iterable[Mapping[str, Any]], volume: str = "") -> Iterator[Reference]:
-    """Yield the objects of rows in a mapping, which may be in a volume of a name."""
+    """Yield the references in a mapping, according to rows; `volume` is the name of its volume."""
     for row in rows:
         for path in row.get("in", ".").split():
             for holder, inside in _holders(value, path.strip(".").split("."), volume):
@@ -100,7 +100,7 @@ def _found(value: Any, rows: Iterable[Mapping[str, Any]], volume: str = "") -> I
 
 
 def _holders(value: Any, steps: Sequence[str], volume: str) -> Iterator[tuple[Any, str]]:
-    """Yield each mapping at some steps, and the name of the volume that it is in."""
+    """Yield each mapping at a path, and the name of the volume that contains it."""
     if not steps or not steps[0]:
         yield value, volume
         return
@@ -112,7 +112,7 @@ def _holders(value: Any, steps: Sequence[str], volume: str) -> Iterator[tuple[An
 
 
 def _reference(row: Mapping[str, Any], holder: Mapping[str, Any], volume: str) -> Reference:
-    """Return the object of a row; without items, all keys of one in a volume are files."""
+    """Return the reference of a row. In a volume without `items`, all keys are files."""
     name, use = holder.get(row["field"], ""), row.get("use", "")
     keys = [holder.get("key", "")] if row.get("in", "").endswith("KeyRef") else []
     if use == "files":

@@ -1,8 +1,8 @@
-"""A value → the problems of its structure that the API server rejects.
+"""A value → the errors in its structure that the API server rejects.
 
-These are unknown and missing fields and wrong types, each for one version of Kubernetes. Types are
+These are unknown fields, missing fields and wrong types, for one version of Kubernetes. Types are
 as strict as the decoder of the API server (sigs.k8s.io/json, and UnmarshalJSON of Quantity and
-IntOrString in k8s.io/apimachinery). Unknown fields are errors because `kubectl apply` asks for
+IntOrString in k8s.io/apimachinery). Unknown fields are errors because `kubectl apply` requests
 strict validation: https://kubernetes.io/docs/reference/using-api/api-concepts/#field-validation
 """
 
@@ -28,14 +28,14 @@ EXPECTED = {
     "int64": "an integer",
     "quantity": "a number or a string",
 }
-"""How a message names the type of a scalar that is not a string."""
+"""Names of scalar types in messages. The default is "a string"."""
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
-"""The form of RFC 3339, which the type Time of k8s.io/apimachinery reads."""
+"""RFC 3339, as read by the type Time of k8s.io/apimachinery."""
 
 
 BYTES = re.compile(r"(?:[A-Za-z0-9+/\r\n]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?[\r\n]*")
-"""Base64 with padding, which encoding/json of Go reads."""
+"""Base64 with padding, as read by Go's encoding/json."""
 
 
 def broken_structure(
@@ -46,35 +46,35 @@ def broken_structure(
     patch: bool = False,
     texts: Mapping[ValuePath, str] | None = None,
 ) -> Iterator[Problem]:
-    """Yield the problems of a value's structure that the API server rejects.
+    """Yield the errors in a value's structure that the API server rejects.
 
     Null fields are ignored, because the API server drops them.
 
     Args:
         kind: a definition or another type: `PodTemplateSpec`, `Job`, `[Toleration]`.
         value: plain data.
-        version: of the cluster; None allows the fields of all versions.
-        patch: the value is a strategic merge patch, in which required fields may be missing.
-        texts: values that are not strings, as written in their file, by their paths in the value.
+        version: the version of the cluster; None allows the fields of all versions.
+        patch: True for a strategic merge patch, in which required fields may be missing.
+        texts: source texts of values that are not strings, by path in the value.
     """
     check = _Check(kind, version, {} if texts is None else texts, partial=patch)
     yield from check.value(kind, value, _Spot((), "", patch=patch))
 
 
 def has_kind(kind: str) -> bool:
-    """Return whether the structure of a kind of object is known."""
+    """Return whether mlgen has the definition of a kind."""
     return kind in names()
 
 
 @dataclass(frozen=True)
 class _Spot:
-    """Where a value is.
+    """The location of a value.
 
     Attributes:
-        path: of the value.
+        path: the path of the value.
         owner: the definition of the object around it; "" if there is none.
         patch: whether it is merged into another value, and may have directives.
-        key: a field that it must then have, because list items merge by it.
+        key: the required merge key of a list item in a patch; "" if there is none.
     """
 
     path: ValuePath
@@ -84,7 +84,7 @@ class _Spot:
 
     @property
     def field(self) -> str:
-        """The name of the field that holds the value; "" for the value that is checked."""
+        """The name of the field that contains the value; "" for the root value."""
         return str(self.path[-1]) if self.path else ""
 
     def at(self, step: str | int, *, owner: str = "", patch: bool, key: str = "") -> "_Spot":
@@ -126,7 +126,7 @@ class _Check:
             hint = hints.for_list(spot.field, kind, value, self.version, texts)
             yield self._wrong_type("a list", value, spot, hint)
             return
-        # Only lists whose items merge by a key are merged at all.
+        # Lists without a merge key are replaced, not merged.
         key = KEYS.get(spot.field, "") if spot.patch else ""
         for number, item in enumerate(value):
             # Null is an object without fields.
@@ -162,7 +162,7 @@ class _Check:
         yield from self._missing(kind, value, spot)
 
     def _unknown(self, kind: str, name: str, value: Any, spot: _Spot) -> Iterator[Problem]:
-        """Yield the problem of a field that an object does not have in this version."""
+        """Yield the problem of a field that is not in the definition in this version."""
         path, known = (*spot.path, name), definition(kind, self.version)
         holder = (kind, spot.owner, self.root, self.version)
         if spot.patch and name.startswith("$"):
@@ -180,7 +180,7 @@ class _Check:
             yield Problem(path, f'unknown field "{name}"', "unknown-field", hint)
 
     def _missing(self, kind: str, value: Mapping[str, Any], spot: _Spot) -> Iterator[Problem]:
-        """Yield the required fields that an object does not have."""
+        """Yield a problem for each required field that is missing."""
         required = definition(kind, self.version).required
         if self.partial:
             required = () if "$patch" in value or not spot.key else (spot.key,)
@@ -202,8 +202,8 @@ class _Check:
             yield Problem(path, message, "unknown-field", "use $patch or $retainKeys")
 
     def _scalar(self, kind: str, value: Any, spot: _Spot) -> Iterator[Problem]:
-        """Yield the problem of a string, number, amount, true or false."""
-        if value is None:  # an item of a list, which gets the type's zero
+        """Yield the problem of a scalar."""
+        if value is None:  # an item of a list, which becomes the type's zero value
             return
         if not _fits(kind, value):
             text = self.texts.get(spot.path)
@@ -219,15 +219,15 @@ class _Check:
                 yield Problem(spot.path, message, "bad-value", hint)
 
     def _wrong_type(self, expected: str, value: Any, spot: _Spot, hint: str) -> Problem:
-        """Return the problem of a value that has another type."""
+        """Return the problem of a value that has the wrong type."""
         got = described(value, self.texts.get(spot.path))
         return Problem(spot.path, f"expected {expected}, got {got}", "wrong-type", hint)
 
 
 def _fits(kind: str, value: Any) -> bool:
-    """Return whether a value has the type of a scalar.
+    """Return whether a value has the given scalar type.
 
-    kubectl writes a float without a fraction as an integer.
+    A float without a fraction counts as an integer, because kubectl writes it as one.
     """
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     is_integer = is_number and (isinstance(value, int) or value.is_integer())
@@ -241,7 +241,7 @@ def _fits(kind: str, value: Any) -> bool:
 
 
 def _malformed(kind: str, value: Any) -> tuple[str, str]:
-    """Return the message and the hint for a string that does not have the form of its type."""
+    """Return the message and the hint for an invalid string; "" if it is valid."""
     if kind == "quantity":
         try:
             parse(value.strip() if isinstance(value, str) else value)

@@ -1,11 +1,11 @@
-"""Sidecars, which run until they are stopped: proxies, log shippers.
+"""Detect sidecars, which run until they are stopped: proxies, log shippers.
 
-A pod of a Job completes when all of its containers have ended. Kubernetes stops a container that it
-knows as a sidecar, an init container with `restartPolicy: Always`, when the others have ended:
+A pod of a Job completes when all of its containers have ended. Only native sidecars (init
+containers with `restartPolicy: Always`) are stopped by Kubernetes when the others have ended:
 https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/
 
-`schemas/kubernetes/sidecars.json` lists names of programs that serve or ship data until they are
-stopped, as of containers and images.
+`schemas/kubernetes/sidecars.json` lists programs that serve or ship data until they are stopped.
+The names match commands, containers and images.
 """
 
 import re
@@ -15,13 +15,13 @@ from typing import Any
 from mlgen.resources import table
 
 ONE_SHOT = re.compile(r"--?(once|one-time|oneshot|version|help)\b")
-"""Options with which a known program ends by itself."""
+"""Options that make a known program exit by itself."""
 
 ENDLESS = re.compile(
     r"\btail\s+(-\w*\s+)*(-[a-zA-Z]*[fF]\b|--follow\b)|\bsleep\s+(infinity|inf\b|\d{3,}d)"
     r"|\bwhile\s+(true|:|\[\s*1\s*\])\s*(;|\n)|\btail\s[^;|&\n]*\s(-f|-F)\b"
 )
-"""Parts of a command that do not end, unless something else in the command ends them."""
+"""Parts of a command that run forever, unless another part (ENDS) stops them."""
 
 ENDS = re.compile(r"\b(break|exit|return|kill|pkill|timeout|trap)\b|--pid\b|&\s*(\n|$|\w)")
 
@@ -33,7 +33,7 @@ ROLES = re.compile(
 
 
 def is_sidecar(container: Mapping[str, Any]) -> bool:
-    """Return True if a container evidently does not end by itself, by its program or command."""
+    """Return whether a container clearly runs forever, judged by its program or command."""
     text = " ".join(_words(container))
     if ENDLESS.search(text):
         return not ENDS.search(text)
@@ -41,7 +41,7 @@ def is_sidecar(container: Mapping[str, Any]) -> bool:
 
 
 def may_be_sidecar(container: Mapping[str, Any]) -> bool:
-    """Return True if a container may not end by itself: by its name, a port or a probe."""
+    """Return whether a container may run forever, judged by its name, ports and probes."""
     if ONE_SHOT.search(" ".join(_words(container))):
         return False
     serves = any(container.get(name) for name in ("ports", "livenessProbe", "readinessProbe"))
@@ -51,7 +51,7 @@ def may_be_sidecar(container: Mapping[str, Any]) -> bool:
 def _is_known(container: Mapping[str, Any]) -> bool:
     command = container.get("command") or []
     program = str(command[0]).rpartition("/")[2] if command else ""
-    # A shell may do something else with the program's image.
+    # A command, such as a shell, may use the image for another purpose.
     names = [program] if command else _names(container)
     return any(name in table("kubernetes/sidecars") for name in names)
 

@@ -2,19 +2,19 @@
 
 The rules are rows of `schemas/kubernetes/updates.json`, by API group and kind:
 
-- `paths`: a change of one of these fields, or of anything in it, is rejected; `[*]` is any item.
-- `mutable`: instead, the fields may change, even if the row of a wider field rejects it.
+- `paths`: changes at or below one of these fields are rejected; `[*]` is any item.
+- `mutable`: instead, the fields may change, even if the row of an outer field rejects it.
 - `since`, `until`: the first and the last version of Kubernetes with the rule.
 - `when`: the condition of the rule, one of `CONDITIONS`.
-- `unless`: the change is accepted if this is true, which manifests alone do not show.
-- `reason`: what messages say after the field, close to the API server's own words.
-- `hint`: what to do instead; without one, the object must be deleted.
+- `unless`: a condition that is unknown from manifests alone. The change is accepted if it holds.
+- `reason`: the message after the field, similar to the API server's message.
+- `hint`: the fix; without one, the object must be deleted.
 - `source`: the function that rejects it. `batch:` is pkg/apis/batch/validation/validation.go in
   https://github.com/kubernetes/kubernetes/tree/v1.34.4 and v1.37.1.
 
-Everything else may change: labels and annotations of every object, Roles, ServiceAccounts, the
-ports and selector of a Service. There are no rules for custom resources, which their own
-definitions validate.
+All other fields may change: labels and annotations of every object, Roles, ServiceAccounts, the
+ports and selector of a Service. Custom resources have no rules, because their definitions validate
+them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -54,7 +54,7 @@ class Change:
 
 
 def dotted(path: FieldPath) -> str:
-    """Return a path as people write it: `spec.template.spec.containers[main].image`."""
+    """Return a path in dotted form: `spec.template.spec.containers[main].image`."""
     return ".".join(path).replace(".[", "[")
 
 
@@ -67,10 +67,10 @@ def at(value: Any, path: Iterable[str]) -> Any:
 
 @dataclass(frozen=True)
 class Update:
-    """An object that is to change.
+    """An update of an object.
 
     Attributes:
-        old: the existing object; with its status if it was read from a cluster.
+        old: the existing object, with its status if it was read from a cluster.
         managed: the fields of `old` that kubectl's three-way merge considers.
         new: the manifest to apply.
         changes: the fields that differ between `managed` and `new`.
@@ -84,7 +84,7 @@ class Update:
     kube_version: KubeVersion
 
     def old_value(self, *path: str) -> Any:
-        """Return the present value at a path, or None."""
+        """Return the current value at a path, or None."""
         return at(self.old, path)
 
     def new_value(self, *path: str) -> Any:
@@ -98,7 +98,7 @@ class Update:
 
 @dataclass(frozen=True)
 class Rule:
-    """A row of the table; its paths are split, and the versions parsed."""
+    """A row of the table, with parsed paths and versions."""
 
     paths: tuple[FieldPath, ...]
     source: str
@@ -118,7 +118,7 @@ class Rule:
 
 @cache
 def rules(group: str, kind: str) -> tuple[Rule, ...]:
-    """Return the rules of a kind; none for a kind that is not in the table."""
+    """Return the rules of a kind; () for a kind that is not in the table."""
     rows = table("kubernetes/updates").get(f"{group}/{kind}".lstrip("/"), ())
     return tuple(_rule(**row) for row in rows)
 
@@ -131,13 +131,13 @@ def _rule(paths: Iterable[str], **columns: Any) -> Rule:
 
 
 def mutable_spec(group: str, kind: str) -> set[str]:
-    """Return the fields of `spec` that may always change; all others are immutable, or unknown."""
+    """Return the fields of `spec` that may always change. Others are immutable or unknown."""
     paths = [path for rule in rules(group, kind) if rule.mutable for path in rule.paths]
     return {path[1] for path in paths if path[:1] == SPEC and len(path) == len(SPEC) + 1}
 
 
 def rejected(update: Update) -> list[tuple[str, Rule]]:
-    """Return the fields that must not change, each with its rule, those without `unless` first."""
+    """Return the rejected fields, each with its rule; rules without `unless` first."""
     applied = [rule for rule in rules(*group_kind(update.new)) if rule.applies(update)]
     mutable = [path for rule in applied if rule.mutable for path in rule.paths]
     fields = [
@@ -154,12 +154,12 @@ def rejected(update: Update) -> list[tuple[str, Rule]]:
 def _rejected_fields(
     update: Update, outer: FieldPath, mutable: Iterable[FieldPath]
 ) -> Iterator[str]:
-    """Return a field for each change within a path, unless the change is in a mutable part."""
+    """Yield a field for each change within a path that is not in a mutable part."""
     parts = [path for path in mutable if len(path) > len(outer) and is_within(path, outer)]
     for change in update.changes:
         for path in _changed_fields(change, outer, in_parts=bool(parts)):
             if not any(is_within(path, part) for part in parts):
-                # A rule on all of `spec` names the field in it, as others there may change.
+                # A rule on all of `spec` yields the field in it, because other fields may change.
                 yield dotted(path[:2] if outer == SPEC else outer)
 
 
@@ -173,14 +173,14 @@ def _changed_fields(change: Change, outer: FieldPath, *, in_parts: bool) -> list
         if in_parts and values and None in (change.old, change.new):
             return list(_leaves(change.path, values[0]))
         return [change.path]
-    if is_within(outer, change.path):  # the mapping that holds the field
+    if is_within(outer, change.path):  # the mapping that contains the field
         inner_path = [name.strip("[]") for name in outer[len(change.path) :]]
         return [outer] if at(change.old, inner_path) != at(change.new, inner_path) else []
     return []
 
 
 def _leaves(path: FieldPath, value: Any) -> Iterator[FieldPath]:
-    """Return the paths of all values in a mapping that are not mappings with content."""
+    """Yield the paths of all leaves in a mapping; an empty mapping is a leaf."""
     if not isinstance(value, dict) or not value:
         yield path
         return
@@ -189,7 +189,7 @@ def _leaves(path: FieldPath, value: Any) -> Iterator[FieldPath]:
 
 
 def is_within(path: FieldPath, outer: FieldPath) -> bool:
-    """Return whether a path is another one or below it; `[*]` in `outer` is any item."""
+    """Return whether a path equals another or is below it; `[*]` in `outer` is any item."""
     return len(path) >= len(outer) and all(
         name == pattern or (pattern == "[*]" and name.startswith("["))
         for name, pattern in zip(path, outer, strict=False)
@@ -202,11 +202,11 @@ STORAGE = ("spec", "resources", "requests", "storage")
 
 
 def _is_placement_mutable(update: Update) -> bool:
-    """Return whether the placement of a Job's pods may change: it is suspended and not started.
+    """Return whether the placement of a Job's pods may change: the Job is suspended, not started.
 
-    Since 1.36, it counts as started until it is seen suspended. A file has no status, so a Job in a
-    file counts as not started. Source: validationOptionsForJob and shouldAllowMutablePodTemplate in
-    pkg/registry/batch/job/strategy.go.
+    Since 1.36, a started Job no longer counts as started once its condition Suspended is true. A
+    Job in a file has no status, so it counts as not started. Source: validationOptionsForJob and
+    shouldAllowMutablePodTemplate in pkg/registry/batch/job/strategy.go.
     """
     started = update.old_value("status", "startTime") is not None
     if update.kube_version >= MUTABLE_WHILE_SUSPENDED:
@@ -232,11 +232,11 @@ def _is_scaled_unevenly(update: Update) -> bool:
 def _new_cluster_ip(update: Update, *, known: bool) -> bool:
     """Return whether a Service requests a clusterIP that differs from its current one.
 
-    An ExternalName has none. Which address is allocated is not known from a file.
+    An ExternalName has none. A file does not contain the allocated address.
 
     Args:
-        update: of a Service.
-        known: whether it certainly differs; else, whether it may.
+        update: the update of a Service.
+        known: True if it must certainly differ, False if it may differ.
     """
     if "ExternalName" in (update.old_value("spec", "type"), update.new_value("spec", "type")):
         return False
@@ -255,7 +255,7 @@ def _publishes_headless(update: Update) -> bool:
 
 
 def _keeps_rolling_update(update: Update) -> bool:
-    """Return whether OnDelete would meet a default rollingUpdate, which `apply` keeps."""
+    """Return whether OnDelete would conflict with a default rollingUpdate, which `apply` keeps."""
     path = ("spec", "updateStrategy")
     strategies = [at(item, path) for item in (update.managed, update.new)]
     fields = {name for each in strategies if isinstance(each, dict) for name in each}
@@ -263,7 +263,7 @@ def _keeps_rolling_update(update: Update) -> bool:
 
 
 def _shrinks(update: Update) -> bool:
-    """Return whether a claim would request less storage; False if either is not a quantity."""
+    """Return whether a PVC would request less storage; False if either is not a quantity."""
     old, new = update.old_value(*STORAGE), update.new_value(*STORAGE)
     try:
         return quantity.parse(new) < quantity.parse(old)
@@ -272,12 +272,12 @@ def _shrinks(update: Update) -> bool:
 
 
 def _is_unbound(update: Update) -> bool:
-    """Return whether a claim is known not to be bound."""
+    """Return whether a PVC is known not to be bound."""
     return update.old_value("status", "phase") not in (None, "Bound")
 
 
 def _has_class(update: Update) -> bool:
-    """Return whether a claim has a storage class, or its class would be removed."""
+    """Return whether a PVC has a storage class, or its class would be removed."""
     return bool(update.old_value(*CLASS) or not update.new_value(*CLASS))
 
 

@@ -1,4 +1,4 @@
-"""The supported versions of Kubernetes, and the versions that added a feature."""
+"""The supported versions of Kubernetes, and the versions that introduced features."""
 
 import re
 from typing import NamedTuple
@@ -28,15 +28,15 @@ MUTABLE_WHILE_SUSPENDED = KubeVersion(1, 36)
 MutableSchedulingDirectivesForSuspendedJobs are enabled by default."""
 
 POD_GROUPS = KubeVersion(1, 37)
-"""Since then, scheduling.k8s.io/v1beta1 has PodGroup, for clusters with the feature gate
-GenericWorkload. Earlier versions had it in other shapes (v1alpha1 and v1alpha2)."""
+"""Since then, scheduling.k8s.io/v1beta1 contains PodGroup, with the feature gate GenericWorkload.
+Earlier versions (v1alpha1 and v1alpha2) had other fields."""
 
 
 TEXT = r"v?([0-9]+)\.([0-9]+)\+?(?:[.+-].*)?"
-"""A version as people write it, and as clusters report it: `v1.33.5+k3s1`, `1.33-gke.100`, `1.33+`.
+"""A version written by users or reported by clusters: `v1.33.5+k3s1`, `1.33-gke.100`, `1.33+`.
 
-Distributions append their own to the version (https://semver.org, pre-release and build), and some
-add a `+` to the minor version in the API server's /version.
+Distributions append their own version (https://semver.org, pre-release and build). Some add a `+`
+to the minor version in the API server's /version.
 """
 
 
@@ -44,7 +44,7 @@ def parse(text: str) -> KubeVersion:
     """Return the minor version in a text such as `1.34`, `v1.34.4` or `v1.34.4+k3s1`.
 
     Raises:
-        ValueError: the version is not supported; the message says which versions are.
+        ValueError: the version is not supported; the message lists the supported versions.
     """
     version, _ = nearest(text)
     if version != _number(text):
@@ -53,13 +53,13 @@ def parse(text: str) -> KubeVersion:
 
 
 def nearest(text: str) -> tuple[KubeVersion, str]:
-    """Return the minor version in a text, or the newest supported one if it is newer still.
+    """Return the minor version in a text, or the newest supported version if the text is newer.
 
     Returns:
-        The version, and "", or what to tell the user about a version that is newer.
+        The version, and "" or a message about a version that is too new.
 
     Raises:
-        ValueError: the text is not a version, or one older than those that are supported.
+        ValueError: the text is not a version, or the version is too old.
     """
     number = _number(text)
     if number in SUPPORTED:
@@ -70,7 +70,7 @@ def nearest(text: str) -> tuple[KubeVersion, str]:
 
 
 def _number(text: str) -> KubeVersion:
-    """Return the version in a text, supported or not; 0.0 if there is none."""
+    """Return the version in a text, even if unsupported; 0.0 if there is none."""
     match = re.fullmatch(TEXT, text)
     return KubeVersion(int(match[1]), int(match[2])) if match else KubeVersion(0, 0)
 

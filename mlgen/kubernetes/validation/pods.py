@@ -1,6 +1,6 @@
-"""Rules for pods that no row can express: functions that rows of rules.json name.
+"""Rules for pods that no row can express: functions that rows of rules.json refer to.
 
-Source: Kubernetes 1.34.4, pkg/apis/core/validation/validation.go, in the functions that are named.
+Source: Kubernetes 1.34.4, pkg/apis/core/validation/validation.go, in the cited functions.
 """
 
 import re
@@ -33,19 +33,19 @@ SEARCHES_MAX, SEARCHES_CHARACTERS = 32, 2048
 
 
 def _claim_templates(spot: Spot) -> list[str]:
-    """Return the names of the volumes that a StatefulSet makes of its claim templates."""
+    """Return the names of the volumes from a StatefulSet's volumeClaimTemplates."""
     templates = items(spot.around("StatefulSetSpec"), "volumeClaimTemplates")
     return [text(mapping(claim, "metadata"), "name") for _, claim in templates]
 
 
 def is_skipped(spot: Spot) -> bool:
-    """Return whether the API server does not look into a mapping."""
-    if spot.kind == "Volume":  # one of that name is made of a claim template
+    """Return whether the API server does not validate a mapping in its context."""
+    if spot.kind == "Volume":  # a volumeClaimTemplate replaces it
         return text(spot.value, "name") in _claim_templates(spot)
     around = spot.outer.value if spot.outer else {}
-    if spot.kind in ("Probe", "Lifecycle"):  # only sidecars have them among init containers
+    if spot.kind in ("Probe", "Lifecycle"):  # among init containers, only sidecars may have them
         return "initContainers" in spot.path and text(around, "restartPolicy") != "Always"
-    if spot.outer and spot.outer.kind == "Volume":  # it has only one source
+    if spot.outer and spot.outer.kind == "Volume":  # only the first source is validated
         return spot.path[-1] != next(iter(_sources(around)), "")
     return False
 
@@ -79,7 +79,7 @@ def volume_names(path: ValuePath, _: Any, spot: Spot) -> Iterator[Problem]:
 
 
 def volume(path: ValuePath, volume: Object, _: Spot) -> Iterator[Problem]:
-    """Check that a volume has one source; without one, it is an emptyDir (SetDefaults_Volume)."""
+    """Check that a volume has at most one source. The default is emptyDir (SetDefaults_Volume)."""
     kinds = _sources(volume)
     if len(kinds) > 1:
         message = f"the volume {text(volume, 'name')} has several sources: {', '.join(kinds)}"
@@ -104,7 +104,7 @@ def projected(path: ValuePath, source: Object, _: Spot) -> Iterator[Problem]:
 
 
 def _files(kind: str, source: Object) -> Iterator[str]:
-    """Return the paths of the files in a projection that must differ from those of others."""
+    """Yield the file paths of a projection that must be unique among all projections."""
     if kind in ("secret", "configMap", "downwardAPI"):
         yield from filter(None, (text(item, "path") for _, item in items(source, "items")))
     elif kind == "clusterTrustBundle":
@@ -255,13 +255,13 @@ def label_keys(at: ValuePath, term: Object, _: Spot) -> Iterator[Problem]:
 
 
 def deletion_cost(path: ValuePath, value: Any, _: Spot) -> Iterator[Problem]:
-    """Check that a text is a 32-bit integer: GetDeletionCostFromPodAnnotations."""
+    """Check that a string is a 32-bit integer: GetDeletionCostFromPodAnnotations."""
     if not re.fullmatch("0|-?[1-9][0-9]{0,9}", value) or not -(2**31) <= int(value) < 2**31:
         yield invalid(path, value, "deletion cost", "write an integer in quotes")
 
 
 def apparmor(path: ValuePath, _: Any, spot: Spot) -> Iterator[Problem]:
-    """The rules of ValidateAppArmorPodAnnotations, for the container, whose name ends the key."""
+    """The rules of ValidateAppArmorPodAnnotations, for the container name at the end of the key."""
     name = str(path[-1]).partition("/")[2]
     if name not in container_names(mapping(spot.around("PodTemplateSpec"), "spec")):
         message = f'the pod has no container "{name}"'

@@ -22,12 +22,12 @@ HUGE_PAGES = "hugepages-"
 
 COMPUTE = {"cpu", "memory"}
 MILLI = Decimal("0.001")
-"""Amounts of containers are rounded up to this (SetDefaults_ResourceList)."""
+"""Amounts of containers are rounded up to multiples of it (SetDefaults_ResourceList)."""
 
 
 @lru_cache(maxsize=1024)
 def _parsed(amount: str) -> Decimal | None:
-    """Return an amount as a number; None if it is not a quantity."""
+    """Return a quantity in a string as a number; None if it is invalid."""
     try:
         return parse(amount)
     except ValueError:
@@ -42,7 +42,7 @@ def amount_of(value: Any) -> Decimal | None:
 
 
 def quantity(at: ValuePath, value: Any, _: Spot | None = None) -> Iterator[Problem]:
-    """Return the violation of a value that is not an amount, or is a negative one."""
+    """Yield a problem if a value is not a quantity, or is negative."""
     amount = amount_of(value)
     if amount is None:
         yield invalid(at, value, "quantity", "write it as in 8, 0.5, 500m or 16Gi")
@@ -90,7 +90,7 @@ def _rounded(amount: Decimal) -> Decimal:
 def _against_limit(
     at: ValuePath, name: str, requests: Mapping[str, Any], limits: Mapping[str, Any]
 ) -> Iterator[Problem]:
-    """Devices and huge pages cannot be overcommitted; a request cannot exceed its limit."""
+    """Check a request against its limit. For devices and huge pages, both must be equal."""
     path = (*at, "requests", name)
     exact = is_device(name) or name.startswith(HUGE_PAGES)
     if name not in limits:
@@ -111,12 +111,12 @@ def _against_limit(
 
 
 def is_device(name: str) -> bool:
-    """Return whether a resource is an extended one, such as a GPU: IsExtendedResourceName."""
+    """Return whether a resource is an extended resource, such as a GPU: IsExtendedResourceName."""
     return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
 
 
 def container_resource(path: ValuePath, name: str) -> Iterator[Problem]:
-    """Return the violation of a name that no container can request."""
+    """Yield a problem if a container cannot request a resource with this name."""
     if "/" not in name:
         if name not in STANDARD and not (name.startswith(HUGE_PAGES) and is_qualified(name)):
             hint = did_you_mean(name, STANDARD, 0.75) or _with_domain(name)
@@ -209,7 +209,7 @@ def _consistency(at: ValuePath, spec: Object) -> Iterator[Problem]:
 def _needed(spec: Object, kind: str, name: str) -> Decimal:
     """Return the total requests of a pod's containers: AggregateContainerRequests.
 
-    Init containers run before the others; sidecars run in parallel with them.
+    Init containers run before the containers, and sidecars run in parallel with both.
     """
 
     def amount(container: Object) -> Decimal:

@@ -1,7 +1,7 @@
-"""Rows of rules, and one walk over an object that applies each row at its place.
+"""Rows of rules, and a traversal of an object that applies them.
 
-The walk follows the definitions of the API (`schemas/kubernetes/api.json`), so that a row holds
-wherever its definition is used: those of `Toleration` in every pod of every kind.
+The traversal follows the definitions of the API (`schemas/kubernetes/api.json`), so a row applies
+wherever its definition is used: rows of `Toleration` apply in the pods of every kind.
 """
 
 import re
@@ -27,7 +27,7 @@ class Spot(NamedTuple):
         path: its path.
         value: the mapping.
         kind: its definition.
-        version: of the cluster.
+        version: the version of the cluster.
         outer: the spot around it; None for the object itself.
     """
 
@@ -38,7 +38,7 @@ class Spot(NamedTuple):
     outer: "Spot | None" = None
 
     def around(self, kind: str) -> Object:
-        """Return the nearest mapping of a definition, this one included; {} if there is none."""
+        """Return this mapping or the nearest one around it of a definition; {} if there is none."""
         spot: Spot | None = self
         while spot and spot.kind != kind:
             spot = spot.outer
@@ -46,12 +46,12 @@ class Spot(NamedTuple):
 
 
 Rule = Callable[..., Iterator[Problem]]
-"""The path and value that a row is about, and the mapping that has the field → problems."""
+"""The path and value to check, and the mapping that contains the field → problems."""
 
 Condition = Mapping[str, Sequence[Any] | str]
-"""Fields and the values of which they have one, None if it is omitted; or a pattern of the value.
+"""Field names, each with the accepted values (None if omitted) or a pattern of the value.
 
-A name is that of a field beside the value, or of a definition around it: `PodSpec.hostNetwork`.
+A name is a sibling field of the value, or a field of a definition around it: `PodSpec.hostNetwork`.
 "." is the value itself, and "{key}" its key in a mapping.
 """
 
@@ -65,13 +65,13 @@ class Row:
             list, `{}` each value of a mapping, and `{key}` each key. Several are separated by
             spaces. A definition alone is the mapping as a whole.
         rule: yields the problems of a value.
-        when: conditions, of which all must hold.
-        unless: conditions, of which none may hold.
+        when: conditions that must all hold.
+        unless: conditions that must not hold.
         since: the first version with the rule.
         until: the last version with the rule.
-        empty: it also applies to "", which otherwise counts as omitted.
-        omitted: it also applies if the field is omitted.
-        of: the type of the value; values of other types are skipped.
+        empty: True to apply it to "", which otherwise counts as omitted.
+        omitted: True to apply it even if the field is omitted.
+        of: the type of the value. Values of other types are skipped.
     """
 
     at: str
@@ -119,13 +119,13 @@ def _holds(name: str, allowed: Sequence[Any] | str, value: Any, holder: Spot) ->
 
 @cache
 def _steps(name: str) -> tuple[str, tuple[str, ...]]:
-    """Return the definition in the name of a condition, if there is one, and the steps from it."""
+    """Return the definition in the name of a condition, or "", and the steps after it."""
     first, *others = name.split(".")
     return (first, tuple(others)) if is_definition(name) else ("", (first, *others))
 
 
 def _fits(value: Any, allowed: Sequence[Any] | str) -> bool:
-    """Return whether a value is one of those allowed, or fits a pattern."""
+    """Return whether a value is in a list, or matches a pattern."""
     if isinstance(allowed, str):
         return isinstance(value, str) and bool(re.fullmatch(allowed, value))
     return value in allowed
@@ -134,7 +134,7 @@ def _fits(value: Any, allowed: Sequence[Any] | str) -> bool:
 def _values(
     value: Any, path: ValuePath, steps: Sequence[str], parent: Object
 ) -> Iterable[tuple[ValuePath, Any, Object]]:
-    """Return the path and value of each field at some steps, and the mapping that has the field."""
+    """Return the path and value of each field at some steps, and the mapping that contains it."""
     if not steps:
         return ((path, value, parent),)
     if not isinstance(value, dict):
@@ -150,7 +150,7 @@ def _values(
 def _members(
     value: Object, path: ValuePath, steps: Sequence[str]
 ) -> Iterator[tuple[ValuePath, Any, Object]]:
-    """Yield the same for each member of a list or mapping, in which null is an empty one."""
+    """Yield the same for each member of a list or mapping; null counts as an empty value."""
     name = _field(steps[0])
     found = value.get(name)
     pairs: Iterable[tuple[Any, Any]] = ()
@@ -172,14 +172,14 @@ def _field(step: str) -> str:
 
 
 def mapping(value: Any, *keys: str) -> Object:
-    """Return the mapping at the end of a path of keys; an empty one if there is none."""
+    """Return the mapping at a path of keys; {} if there is none."""
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     return value if isinstance(value, dict) else {}
 
 
 def items(value: Object, key: str) -> Iterator[tuple[int, Object]]:
-    """Return the mappings in a list, each with its index; null is an empty one."""
+    """Yield the mappings in a list, each with its index; null counts as {}."""
     found = value.get(key)
     if isinstance(found, list):
         for index, item in enumerate(found):
@@ -188,7 +188,7 @@ def items(value: Object, key: str) -> Iterator[tuple[int, Object]]:
 
 
 def values(value: Object, key: str, zero: Any = "") -> list[Any]:
-    """Return a list, an empty one if there is none, with the zero value of its type for null."""
+    """Return a list with `zero` in place of null; [] if there is none."""
     found = value.get(key)
     return [zero if item is None else item for item in found] if isinstance(found, list) else []
 
@@ -211,7 +211,7 @@ def missing(at: ValuePath, name: str, hint: str = "") -> Problem:
 
 
 def _mappings(value: Any, path: ValuePath) -> Iterator[tuple[ValuePath, Object]]:
-    """Yield a mapping, or each one in a list, in which null is one without fields."""
+    """Yield a mapping, or each mapping in a list; null in a list counts as {}."""
     if isinstance(value, dict):
         yield path, value
     elif isinstance(value, list):
@@ -226,8 +226,8 @@ class _Plan:
 
     Attributes:
         always: rows that apply even if their field is omitted, each with the steps to its value.
-        rows: the others, by the first step.
-        required: fields that must be there, and whether a row says what is wrong with "".
+        rows: the other rows, by the first step.
+        required: required fields, and whether a row reports "".
         inner: the definitions of fields.
     """
 
@@ -238,11 +238,11 @@ class _Plan:
 
 
 NOTHING = Definition({}, (), {}, {})
-"""The definition of metadata on its own, of which the rows are all that is known."""
+"""The definition of `Metadata`, which only rows describe."""
 
 
 class Plans(dict[str, _Plan]):
-    """The checks of a version, by definition; created on first use."""
+    """The checks of a version by definition, created on first use."""
 
     def __init__(
         self,
@@ -251,13 +251,13 @@ class Plans(dict[str, _Plan]):
         is_skipped: Callable[[Spot], bool],
         version: KubeVersion,
     ) -> None:
-        """Take the rows of a version.
+        """Select the rows of a version.
 
         Args:
             rows: all rows.
-            unchecked: fields, as in a row, in which nothing is checked.
-            is_skipped: whether a mapping is not checked, because of what is around it.
-            version: of the cluster.
+            unchecked: fields whose content is not checked: `Toleration.key`.
+            is_skipped: returns True for a mapping that is not checked in its context.
+            version: the version of the cluster.
         """
         super().__init__()
         self.version, self.unchecked, self.is_skipped = version, unchecked, is_skipped
@@ -268,7 +268,7 @@ class Plans(dict[str, _Plan]):
                 self.rows[owner].append((row, tuple(steps)))
 
     def broken_by(self, spot: Spot) -> Iterator[Problem]:
-        """Yield the problems of a mapping, and of everything in it."""
+        """Yield the problems of a mapping and its content."""
         if self.is_skipped(spot):
             return
         plan, value = self[spot.kind], spot.value

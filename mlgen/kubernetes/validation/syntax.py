@@ -1,8 +1,8 @@
-"""The rules that rows name: of names, keys, labels, ports, numbers, texts and enumerations.
+"""Rules for names, keys, labels, ports, numbers, texts and enumerations, for use in rows.
 
-`RULES` has functions that return the rule of a row: path, value and spot → problems. A value of
-another type than expected is passed over; the API's schema reports it. Source, unless noted
-otherwise: k8s.io/apimachinery v0.34.4, pkg/util/validation/validation.go.
+The functions in `RULES` return the rule of a row: path, value and spot → problems. Values of the
+wrong type are skipped, because the API's schema reports them. Source, unless noted otherwise:
+ k8s.io/apimachinery v0.34.4, pkg/util/validation/validation.go.
 """
 
 import re
@@ -56,7 +56,7 @@ def texts(check: Callable[[ValuePath, str], Iterator[Problem]]) -> Rule:
 
 
 def valid(is_valid: Callable[[str], bool], what: str, hint: str) -> Rule:
-    """Return the rule of a string for which a function must be true."""
+    """Return the rule of a string that a function must accept."""
 
     def rule(path: ValuePath, value: Any, _: Spot | None = None) -> Iterator[Problem]:
         if isinstance(value, str) and not is_valid(value):
@@ -144,9 +144,9 @@ def port_or_name(path: ValuePath, value: Any, spot: Spot | None = None) -> Itera
 
 
 def shown_in(message: str, path: ValuePath, value: Any, beside: Mapping[str, Any]) -> str:
-    """Return a message with values in place of names in braces.
+    """Return a message with the names in braces replaced.
 
-    `{field}` is the field, `{value}` its value, and any other name a field beside it.
+    `{field}` is the field, `{value}` its value, and any other name is a sibling field.
     """
     fields = {**beside, "field": path[-1] if path else "", "value": value}
     return message.format_map(defaultdict(str, fields))
@@ -175,7 +175,7 @@ def like(pattern: str, hint: str, what: str = "", message: str = "") -> Rule:
 
 
 def few(limit: int, what: str = "items") -> Rule:
-    """Return the rule of a list or text that has at most so many items or characters."""
+    """Return the rule of a list or text with a maximum length."""
 
     def rule(path: ValuePath, value: Any, _: Spot) -> Iterator[Problem]:
         if isinstance(value, list | str) and len(value) > limit:
@@ -188,7 +188,7 @@ def few(limit: int, what: str = "items") -> Rule:
 def between(
     limits: Sequence[int | None], message: str = "", hint: str = "", code: Code = "bad-value"
 ) -> Rule:
-    """Return the rule of an integer in a range; None is no bound."""
+    """Return the rule of an integer in a range; None for no bound."""
     low, high = limits
 
     def rule(path: ValuePath, value: Any, _: Spot | None = None) -> Iterator[Problem]:
@@ -209,12 +209,12 @@ def is_number(value: Any) -> bool:
 
 
 def forbidden(message: str, hint: str = "remove it", code: Code = "combination") -> Rule:
-    """Return the rule of a value that its conditions do not allow.
+    """Return the rule that always reports a problem, for rows with conditions.
 
     Args:
-        message: what is wrong; see `shown_in`.
-        hint: what to do.
-        code: the kind of problem.
+        message: the message, in the format of `shown_in`.
+        hint: the fix.
+        code: the problem code.
     """
 
     def rule(path: ValuePath, value: Any, spot: Spot) -> Iterator[Problem]:
@@ -224,9 +224,9 @@ def forbidden(message: str, hint: str = "remove it", code: Code = "combination")
 
 
 def required(hint: str) -> Rule:
-    """Return the rule of a field that must be there, and not empty.
+    """Return the rule of a field that must not be missing or empty.
 
-    The API's schema has most of these fields, which need a row only for a hint.
+    The API's schema requires most of these fields. Rows add a hint.
     """
 
     def rule(path: ValuePath, value: Any, _: Spot) -> Iterator[Problem]:
@@ -237,7 +237,7 @@ def required(hint: str) -> Rule:
 
 
 def needs(name: str, hint: str = "") -> Rule:
-    """Return the rule of a mapping that lacks a field which its conditions require."""
+    """Return the rule that reports a missing field, for rows with conditions."""
 
     def rule(path: ValuePath, value: Any, spot: Spot) -> Iterator[Problem]:
         yield missing(path, name, shown_in(hint, path, value, spot.value))
@@ -246,7 +246,7 @@ def needs(name: str, hint: str = "") -> Rule:
 
 
 def only(names: Sequence[str], message: str) -> Rule:
-    """Return the rule of a mapping that may have some fields and no others."""
+    """Return the rule of a mapping that may only have certain fields."""
 
     def rule(path: ValuePath, value: Any, _: Spot) -> Iterator[Problem]:
         for field in value if isinstance(value, dict) else ():
@@ -268,12 +268,12 @@ def unique(
     """Return the rule for a list of unique items.
 
     Args:
-        keys: the fields in which they differ, each with its default; without any, the items are
-            not mappings.
-        what: what an item is called.
-        hint: what to do with duplicates.
-        message: instead of one that has `what` and the first field.
-        item: the problem is at the item, and not at its field; "" is a value too.
+        keys: the fields that identify an item, each with its default; {} for items that are not
+            mappings.
+        what: the name of an item in the message.
+        hint: the fix.
+        message: replaces the default message, in the format of `shown_in`.
+        item: True to report the item, not its field, and to treat "" as a value.
     """
 
     def rule(path: ValuePath, value: Any, _: Spot) -> Iterator[Problem]:
@@ -290,7 +290,7 @@ def unique(
 
 
 def one_item(name: str, message: str) -> Rule:
-    """Return the rule of a mapping with a list that has one item; `{count}` is how many it has."""
+    """Return the rule of a mapping with a list of one item; `{count}` is its length."""
 
     def rule(path: ValuePath, value: Any, _: Spot) -> Iterator[Problem]:
         count = len(values(value, name))
@@ -302,7 +302,7 @@ def one_item(name: str, message: str) -> Rule:
 
 
 def exactly_one(names: Sequence[str], message: str) -> Rule:
-    """Return the rule of a mapping that has one of several fields, and only one."""
+    """Return the rule of a mapping that must have exactly one of several fields."""
 
     def rule(path: ValuePath, value: Any, _: Spot) -> Iterator[Problem]:
         present = [name for name in names if value.get(name) is not None]
@@ -354,9 +354,9 @@ _PLACEHOLDER = r"\$\{|\$\(|\$[A-Za-z_]|\{\{|<[^>]*>"
 
 
 def _image(at: ValuePath, reference: str) -> Iterator[Problem]:
-    """Return a problem if a text is not a reference to an image.
+    """Yield a problem if a text is not an image reference.
 
-    The API server accepts any text; the container runtime refuses to pull what is not a reference
+    The API server accepts any text, but the container runtime does not pull an invalid reference
     (InvalidImageName). Source: github.com/distribution/reference v0.6.0, regexp.go, normalize.go.
     """
     hint = _image_hint(reference)
@@ -400,7 +400,7 @@ def _reason(reference: str, name: str) -> str:
 
 
 def _split(reference: str) -> tuple[str | None, str]:
-    """Return the domain, None if it is omitted, and the rest: splitDockerDomain."""
+    """Return the domain (None if omitted) and the rest: splitDockerDomain."""
     first, slash, rest = reference.partition("/")
     if slash and (first == "localhost" or set(first) & {".", ":"} or first != first.lower()):
         return first, rest

@@ -1,8 +1,9 @@
 """Rules for metadata, Jobs and other objects that no row of rules.json can express.
 
-Sources, as of Kubernetes 1.34.4: pkg/apis/batch/validation/validation.go (ValidateJob), the files
-of that name in pkg/apis/apps, core and rbac; pkg/apis/meta/v1/validation/validation.go and
-pkg/api/validation/objectmeta.go in k8s.io/apimachinery; defaults: pkg/apis/batch/v1/defaults.go.
+Sources, as of Kubernetes 1.34.4: pkg/apis/batch/validation/validation.go (ValidateJob) and the
+files of that name in pkg/apis/apps, core and rbac. In k8s.io/apimachinery,
+pkg/apis/meta/v1/validation/validation.go and pkg/api/validation/objectmeta.go. Defaults:
+pkg/apis/batch/v1/defaults.go.
 """
 
 import re
@@ -64,7 +65,8 @@ INDEXES_MAX = 100_000
 """The maximum parallelism and maxFailedIndexes of an Indexed Job."""
 
 MANY_COMPLETIONS, PARALLEL_OF_MANY = 100_000, 10_000
-"""With backoffLimitPerIndex and more completions, the maximum parallelism and failed indexes."""
+"""With backoffLimitPerIndex and more completions than the first, the second limits parallelism and
+maxFailedIndexes."""
 
 GENERATED_LABELS = (
     *("controller-uid", "batch.kubernetes.io/controller-uid"),
@@ -75,13 +77,13 @@ _INTEGER = r"[+-]?[0-9]{1,10}\Z"
 
 
 def _completions(spec: Object) -> int | None:
-    """Return the number of completions, with its default; None if it is missing."""
+    """Return the number of completions or its default; None for a work queue."""
     found = number(spec, "completions")
     return 1 if found is None and number(spec, "parallelism") is None else found
 
 
 def indexed(path: ValuePath, spec: Object, _: Spot) -> Iterator[Problem]:
-    """Check the numbers that only an Indexed Job has."""
+    """Check the numbers of an Indexed Job."""
     completions, failed = _completions(spec), number(spec, "maxFailedIndexes")
     if completions is None:
         yield missing(path, "completions", "write the number of pods")
@@ -93,7 +95,7 @@ def indexed(path: ValuePath, spec: Object, _: Spot) -> Iterator[Problem]:
     if many and failed is None:
         yield missing(path, "maxFailedIndexes")
     for field, limit in most.items():
-        value = max(number(spec, field) or 0, 0)  # a negative one is reported elsewhere
+        value = max(number(spec, field) or 0, 0)  # negative values are reported elsewhere
         yield from between((0, limit))((*path, field), value)
         if many:
             yield from between((0, PARALLEL_OF_MANY))((*path, field), value)
@@ -142,7 +144,7 @@ def exit_codes(at: ValuePath, rule: Object, spot: Spot) -> Iterator[Problem]:
 
 
 def job_selector(at: ValuePath, item: Object, _: Spot) -> Iterator[Problem]:
-    """The rules of ValidateJobSpec, validateGeneratedSelector: the API server writes it."""
+    """The rules of ValidateJobSpec, validateGeneratedSelector: the API server sets the selector."""
     spec, path = mapping(item, "spec"), (*at, "spec", "selector")
     found, rules = mapping(spec, "template", "metadata", "labels"), mapping(spec, "selector")
     wanted = mapping(rules, "matchLabels")
@@ -165,7 +167,7 @@ def job_selector(at: ValuePath, item: Object, _: Spot) -> Iterator[Problem]:
 
 
 def selected(at: ValuePath, spec: Object, _: Spot) -> Iterator[Problem]:
-    """Check that a selector is not empty, and selects the pods of the template."""
+    """Check that a selector is not empty and matches the pod template."""
     rules = mapping(spec, "selector")
     if (
         spec.get("selector") is not None
@@ -175,7 +177,7 @@ def selected(at: ValuePath, spec: Object, _: Spot) -> Iterator[Problem]:
         yield missing(at, "selector")
         return
     found = mapping(spec, "template", "metadata", "labels")
-    if not matches(rules, found):  # one that is missing matches all
+    if not matches(rules, found):  # a missing selector matches all labels
         wanted = mapping(rules, "matchLabels")
         changed = [key for key in wanted if found.get(key) != wanted[key]]
         hint = f"do not override the labels {', '.join(changed)} in templates" if changed else ""
@@ -204,7 +206,7 @@ def claim_size(at: ValuePath, spec: Object, _: Spot) -> Iterator[Problem]:
 
 
 def config_map(at: ValuePath, item: Object, _: Spot) -> Iterator[Problem]:
-    """The rules of ValidateConfigMap, for keys. Its size has a check of its own."""
+    """The rules of ValidateConfigMap, for keys. `mlgen.checks.sizes` checks its size."""
     data, binary = mapping(item, "data"), mapping(item, "binaryData")
     for key in sorted(set(data) & set(binary)):
         message = f"{key} is in both data and binaryData"
@@ -242,7 +244,7 @@ def topology_modes(at: ValuePath, pairs: Object, _: Spot) -> Iterator[Problem]:
 
 
 def external_name(at: ValuePath, name: Any, _: Spot) -> Iterator[Problem]:
-    """The rules of ValidateService, for the name of another host, which may end with a dot."""
+    """The rules of ValidateService, for externalName, which may end with a dot."""
     if name.removesuffix("."):
         yield from subdomain("host name")(at, name.removesuffix("."))
 
