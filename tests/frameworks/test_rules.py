@@ -154,9 +154,7 @@ def test_a_limit_of_the_wait_needs_somebody_who_waits(fields):
 
 
 def test_a_job_with_another_manager_is_an_error():
-    message = (
-        "another controller manages a Job with managedBy, so Kubernetes does not run it"
-    )
+    message = "another controller manages a Job with managedBy, so Kubernetes does not run it"
 
     assert reported(run_policy=RunPolicy(managed_by="a.b/c")) == [("runPolicy.managedBy", message)]
 

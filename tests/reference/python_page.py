@@ -5,6 +5,7 @@ Docstrings contain the sections Args, Attributes, Returns and Raises (Google sty
 
 import dataclasses
 import inspect
+import json
 import re
 import textwrap
 
@@ -136,7 +137,9 @@ def _sentence(texts, name):
 
 
 def _default(value):
-    """Return a default as code."""
+    """Return a default as code, with strings in double quotes as ruff formats them."""
+    if isinstance(value, str):
+        return json.dumps(value)
     return str(value) if type(value).__name__ == "KubeVersion" else repr(value)
 
 
