@@ -1,0 +1,40 @@
+"""Every field of the job file that a page names exists: `mlgen explain` describes it."""
+
+import re
+
+from click.testing import CliRunner
+from pages import PAGES
+
+from mlgen.cli import main
+
+BLOCKS = "runPolicy|scheduling|network|security|helpers|wait"
+NAMED = re.compile(rf"`(spec\.[\w.]+|(?:{BLOCKS})\.[\w.]+)`")
+OTHERS = {
+    "scheduling.volcano.sh",  # an API group
+    "spec.args.lr",  # a flag, for --set
+    "spec.command.lr",
+    "spec.roles.worker.args.lr",
+    "spec.serviceName",  # of a StatefulSet
+}
+RESOURCES = ("custom-resources.md", "migrate")
+"""Pages with fields of the operators' resources."""
+
+
+def test_every_field_that_a_page_names_exists():
+    named = {
+        (field, page.name)
+        for page in PAGES
+        if not any(part in str(page) for part in RESOURCES)
+        for field in NAMED.findall(page.read_text())
+        if field not in OTHERS
+    }
+    unknown = sorted(
+        f"{page}: {field}"
+        for field, page in named
+        if CliRunner()
+        .invoke(main, ["explain", field if field.startswith("spec.") else f"spec.{field}"])
+        .exit_code
+    )
+
+    assert len(named) > 100
+    assert unknown == []
