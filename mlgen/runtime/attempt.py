@@ -43,7 +43,7 @@ STOPPED = "JobStopped"
 
 
 def attempt(plan: Plan, seen: Seen, now: float) -> Decision:
-    """Return the next step of an attempt, which finishes after the judgement."""
+    """Return the next step of an attempt, which finishes once its outcome is known."""
     state = status.load(seen.status, plan.run)
     if state.phase in ("BackingOff", "Ended"):
         return Decision(finish=exit_code(state))

@@ -99,7 +99,7 @@ def member(uid: str) -> str:
     """Return the start of a pod's UID, which is random.
 
     It is short because a ConfigMap is limited to 1 MiB, and a job may have 100,000 pods. If two
-    pods share these 32 bits, the disappearance of one is not noticed.
+    pods share these 32 bits, the loss of one is not noticed.
     """
     return uid[:8]
 
@@ -227,7 +227,7 @@ def changes(plan: Plan, seen: Seen, state: State, now: float) -> dict[str, str |
 
 
 def avoided(state: State, node: str) -> str:
-    """Return the nodes to avoid after a failure on `node`, or "" if unknown."""
+    """Return the nodes to avoid after a failure on a node ("" if unknown)."""
     nodes = dict.fromkeys([*node.split(), *state.avoid.split()])
     return " ".join([*nodes][:AVOIDED])
 

@@ -302,7 +302,7 @@ class Supervisor:
                 self._client.create("Event", {"metadata": {"name": f"{self._plan.job}-leaves"}})
             except ApiError as problem:
                 if TERMINATING not in str(problem):
-                    return  # the Event is invalid without an object
+                    return  # not terminating; only the Event is invalid
             else:
                 return
             with contextlib.suppress(ApiError):
