@@ -47,9 +47,9 @@ def trainings(document: Document) -> Trainings:
 
 
 def not_run(found: Sequence[Trainings]) -> list[Problem]:
-    """Return the warnings about objects whose operators are not among the objects themselves.
+    """Return the warnings about objects without their operator's CustomResourceDefinition.
 
-    An operator is assumed to be installed if its CustomResourceDefinition is among the objects.
+    If the definition is among the objects, the operator is assumed to be installed.
     """
     defined = {kind for each in found for kind in each.defined}
     return [warning for each in found for kind, warning in each.warnings if kind not in defined]

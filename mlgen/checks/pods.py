@@ -125,7 +125,7 @@ class Pods:
         return index if str(index) == text else None
 
     def selected(self, selector: Mapping[str, str]) -> bool:
-        """Return whether a selector matches at least one pod; an empty selector matches none."""
+        """Return whether a selector matches at least one pod. An empty selector matches none."""
         labels = self.template["metadata"]["labels"]
         index_label = SET_INDEX if self.item["kind"] == "StatefulSet" else JOB_INDEX
         unmatched = {key: value for key, value in selector.items() if labels.get(key) != value}

@@ -240,7 +240,7 @@ def _accounts(job: Objects) -> Iterator[Located]:
 
 
 def _binding(job: Objects, item: Object, used: set[str | None]) -> Iterator[Located]:
-    """Check the Role and subjects of a RoleBinding; `used` are the pods' ServiceAccounts."""
+    """Check the Role and subjects of a RoleBinding. `used` are the pods' ServiceAccounts."""
     role, namespace = item["roleRef"]["name"], item["metadata"].get("namespace")
     if role not in job.of_kind("Role"):
         message = f"{title(item)} refers to the Role {role}, which does not exist"

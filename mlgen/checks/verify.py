@@ -68,7 +68,7 @@ class _Part:
 
 
 def verify(texts: Iterable[Text], kube_version: KubeVersion) -> list[str]:
-    """Return a line for each job of a stream; raise if a job does not pass the checks.
+    """Return a line for each job of a stream. Raise if a job does not pass the checks.
 
     Args:
         texts: manifests in any order, with or without other objects.
@@ -132,7 +132,7 @@ def verify_documents(
 
 
 def _parts(documents: Iterable[Document], collector: Collector) -> Iterator[_Part]:
-    """Yield every object with an identity; report YAML problems of objects that belong to a job."""
+    """Yield every object with an identity. Report YAML problems of objects that belong to a job."""
     for document in documents:
         for path, item in items_of(document.data):
             data = without_nulls(item)
@@ -167,7 +167,7 @@ def _not_applicable(document: Document, path: ValuePath, data: Any) -> Iterator[
 
 
 def _without_duplicates(parts: Sequence[_Part], collector: Collector) -> list[_Part]:
-    """Return the first object with each identity; report duplicates in a job."""
+    """Return the first object with each identity. Report duplicates in a job."""
     unique: dict[Key, _Part] = {}
     for part in parts:
         (key,) = keys([part.data])

@@ -19,7 +19,7 @@ MAIN_FIELDS = {
     "LocalObjectReference": "name",
     "SecretVolumeSource": "secretName",
 }
-"""The field that is meant by a string in place of the object; by default, the required field."""
+"""The field that is meant by a string in place of the object. Default: the required field."""
 
 
 Places = list[tuple[str, str]]

@@ -1,6 +1,6 @@
 """The values that the API server sets for fields that a manifest omits.
 
-Adding a field with its default changes nothing, and removing a field resets it to its default.
+Adding a field with its default has no effect. Removing a field resets it to its default.
 
 `schemas/kubernetes/defaults.json` contains the defaults as trees, by API group and kind. The value
 of a field is its default, or the tree of its own fields. The value of a list is the tree of its

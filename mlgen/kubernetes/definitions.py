@@ -5,7 +5,7 @@ mapping of definitions (`PodSpec`), each with:
 
 - `fields`: the type of each field. `[T]` is a list, `{T}` a mapping with any keys, and a
   capitalized name is another definition. Scalars are `string`, `boolean`, `int32`, `int64`,
-  `quantity`, `int-or-string`, `time` and `bytes`; `any` is a value of any type.
+  `quantity`, `int-or-string`, `time` and `bytes`. `any` is a value of any type.
 - `required`: the fields without which the API server rejects an object.
 - `since`, `until`: the first and the last version with a field, unless all supported ones have it.
 
@@ -44,10 +44,10 @@ def names() -> list[str]:
 
 @cache
 def definition(name: str, version: KubeVersion | None = DEFAULT) -> Definition:
-    """Return a definition as it is in a version; with None, it has the fields of all versions.
+    """Return a definition in a version, or for None, with the fields of all versions.
 
     Raises:
-        KeyError: there is no definition of that name.
+        KeyError: there is no definition with this name.
     """
     data = table("kubernetes/api")[name]
     since = {field: parse(text) for field, text in data.get("since", {}).items()}

@@ -28,7 +28,7 @@ PATCH: dict[str, Any] = {
     "$patch": {"enum": list(DIRECTIVES)},
     "$retainKeys": {"type": "array", "items": {"type": "string"}},
 }
-"""The directives of a patch; see mlgen/kubernetes/merge.py."""
+"""The directives of a patch, see mlgen/kubernetes/merge.py."""
 
 
 def reference(name: str) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def definitions(root: str, version: KubeVersion) -> dict[str, Any]:
 
 
 def _object(fields: Mapping[str, str]) -> dict[str, Any]:
-    """Return the JSON Schema of an object. All fields are optional; null removes a field."""
+    """Return the JSON Schema of an object. All fields are optional, and null removes a field."""
     properties = {name: _schema(kind) for name, kind in fields.items()}
     return {
         "type": ["object", "null"],

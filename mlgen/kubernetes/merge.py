@@ -36,7 +36,7 @@ DIRECTIVES = ("replace", "delete")
 
 
 def merged(base: Any, patch: Any, name: str = "") -> Any:
-    """Return a value with a strategic merge patch applied; neither argument is changed.
+    """Return a value with a strategic merge patch applied. Does not change the arguments.
 
     Args:
         base: the value.

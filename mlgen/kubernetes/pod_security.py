@@ -5,12 +5,12 @@ implemented in k8s.io/pod-security-admission v0.37, policy/check_*.go, where eac
 versions of Kubernetes that it applies to. They are rows of `schemas/kubernetes/pod_security.json`,
 grouped by `in`: the spec, every container, or every securityContext, including the pod's.
 
-- `at`: fields, separated by spaces; `[]` is every item of a list.
+- `at`: fields, separated by spaces. `[]` is every item of a list.
 - `allowed`, `forbidden`: values of the field.
 - `items`, `fields`: the only allowed items or fields. `not_items`: forbidden items.
 - `includes`: a required item. `type`: the allowed types, if the field is set.
 - `or_in`: the field may be omitted if every container sets this field.
-- `message`: the requirement of the level; `{names}` are the forbidden items, or the containers that
+- `message`: the requirement of the level. `{names}` are the forbidden items, or the containers that
   lack a field.
 - `level`: default baseline.
 - `since`, `until`: the first and the last version of Kubernetes with the rule.
@@ -54,7 +54,7 @@ class Violation:
     Attributes:
         level: the least strict level with the rule.
         field: the invalid field, such as `spec.containers[main].securityContext.privileged`.
-        message: what the level requires of the field, in one line.
+        message: the requirement of the level, in one line.
     """
 
     level: EnforcedLevel
@@ -65,7 +65,7 @@ class Violation:
 def violations(template: Any, kube_version: KubeVersion = DEFAULT) -> list[Violation]:
     """Return all violations of the level `restricted` by a pod template.
 
-    A value of a wrong type counts as missing or forbidden; the API server rejects it anyway.
+    A value of a wrong type counts as missing or forbidden. The API server rejects it anyway.
 
     Args:
         template: the metadata and spec of a pod, as in a Job.
@@ -141,7 +141,7 @@ def _annotations(template: Any) -> Iterator[Violation]:
 
 
 def _at(template: Any, path: str) -> list[tuple[str, Any]]:
-    """Return each field at a path with its value; `[]` in the path is every item of a list.
+    """Return each field at a path with its value. `[]` in the path is every item of a list.
 
     A missing value is None. An item is identified by its name, or else by its index.
     """

@@ -119,7 +119,7 @@ def _read(quantity: Quantity) -> tuple[Decimal, bool]:
 
 
 def _text(value: Decimal, *, binary: bool) -> str:
-    """Return the canonical form of a number; below 1Ki, Kubernetes uses decimal suffixes only."""
+    """Return the canonical form of a number. Below 1Ki, Kubernetes uses only decimal suffixes."""
     if binary and abs(value) >= 1024 and value == value.to_integral_value():  # noqa: PLR2004
         return _units(int(value), 1024, BINARY)
     return _units(int(_CONTEXT.scaleb(value, 9)), 1000, DECIMAL)

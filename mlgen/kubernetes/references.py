@@ -1,8 +1,8 @@
 """The objects that a pod refers to, without which it does not start.
 
 `schemas/kubernetes/references.json` lists the fields: `in` is the path of the mappings, starting at
-the pod's spec or nested `within` another row; `field` contains the name of the object; `kind` is
-its kind; and `use` is how the pod uses it as a whole. The fields are from pkg/api/v1/pod/util.go in
+the pod's spec or nested `within` another row. `field` contains the name of the object, `kind` is
+its kind, and `use` is how the pod uses it as a whole. The fields are from pkg/api/v1/pod/util.go in
 Kubernetes v1.34.0 (VisitPodSecretNames and VisitPodConfigmapNames), and from the PodSpec:
 https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/.
 """
@@ -89,7 +89,7 @@ def scheduler(template: Mapping[str, Any]) -> str | None:
 
 
 def _found(value: Any, rows: Iterable[Mapping[str, Any]], volume: str = "") -> Iterator[Reference]:
-    """Yield the references in a mapping, according to rows; `volume` is the name of its volume."""
+    """Yield the references in a mapping, according to rows. `volume` is the name of its volume."""
     for row in rows:
         for path in row.get("in", ".").split():
             for holder, inside in _holders(value, path.strip(".").split("."), volume):

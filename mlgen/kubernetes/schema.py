@@ -19,7 +19,7 @@ from mlgen.kubernetes.versions import DEFAULT, KubeVersion
 from mlgen.problems import Problem, ValuePath, described, one_of, shown
 
 MAXIMA = {"int32": 2**31 - 1, "int64": 2**63 - 1, "int-or-string": 2**31 - 1}
-"""The greatest value of each type of integer; the least is its negative, minus 1."""
+"""The maximum of each integer type. The minimum is its negative, minus 1."""
 
 EXPECTED = {
     "boolean": "true or false",
@@ -94,7 +94,7 @@ class _Spot:
 
 @dataclass(frozen=True)
 class _Check:
-    """The check of one value; see `broken_structure`.
+    """The check of one value, see `broken_structure`.
 
     Attributes:
         root: the type of the whole value.

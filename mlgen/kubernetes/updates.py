@@ -2,13 +2,13 @@
 
 The rules are rows of `schemas/kubernetes/updates.json`, by API group and kind:
 
-- `paths`: changes at or below one of these fields are rejected; `[*]` is any item.
+- `paths`: changes at or below one of these fields are rejected. `[*]` is any item.
 - `mutable`: instead, the fields may change, even if the row of an outer field rejects it.
 - `since`, `until`: the first and the last version of Kubernetes with the rule.
 - `when`: the condition of the rule, one of `CONDITIONS`.
 - `unless`: a condition that is unknown from manifests alone. The change is accepted if it holds.
 - `reason`: the message after the field, similar to the API server's message.
-- `hint`: the fix; without one, the object must be deleted.
+- `hint`: the fix. Without one, the object must be deleted.
 - `source`: the function that rejects it. `batch:` is pkg/apis/batch/validation/validation.go in
   https://github.com/kubernetes/kubernetes/tree/v1.34.4 and v1.37.1.
 
@@ -43,7 +43,7 @@ class Change:
         old: its old value; None if it is not set.
         new: its new value; None if it is not set.
         implied: "old" or "new" if that value is a default of the API server, else "".
-        order: only the order of a list's items changes; the values are the items' keys.
+        order: True if only the order of a list changes. Then the values are the items' keys.
     """
 
     path: FieldPath
@@ -137,7 +137,7 @@ def mutable_spec(group: str, kind: str) -> set[str]:
 
 
 def rejected(update: Update) -> list[tuple[str, Rule]]:
-    """Return the rejected fields, each with its rule; rules without `unless` first."""
+    """Return the rejected fields, each with its rule. Rules without `unless` are first."""
     applied = [rule for rule in rules(*group_kind(update.new)) if rule.applies(update)]
     mutable = [path for rule in applied if rule.mutable for path in rule.paths]
     fields = [
@@ -180,7 +180,7 @@ def _changed_fields(change: Change, outer: FieldPath, *, in_parts: bool) -> list
 
 
 def _leaves(path: FieldPath, value: Any) -> Iterator[FieldPath]:
-    """Yield the paths of all leaves in a mapping; an empty mapping is a leaf."""
+    """Yield the paths of all leaves in a mapping. An empty mapping is a leaf."""
     if not isinstance(value, dict) or not value:
         yield path
         return
@@ -189,7 +189,7 @@ def _leaves(path: FieldPath, value: Any) -> Iterator[FieldPath]:
 
 
 def is_within(path: FieldPath, outer: FieldPath) -> bool:
-    """Return whether a path equals another or is below it; `[*]` in `outer` is any item."""
+    """Return whether a path equals another or is below it. `[*]` in `outer` is any item."""
     return len(path) >= len(outer) and all(
         name == pattern or (pattern == "[*]" and name.startswith("["))
         for name, pattern in zip(path, outer, strict=False)

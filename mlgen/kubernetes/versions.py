@@ -44,7 +44,7 @@ def parse(text: str) -> KubeVersion:
     """Return the minor version in a text such as `1.34`, `v1.34.4` or `v1.34.4+k3s1`.
 
     Raises:
-        ValueError: the version is not supported; the message lists the supported versions.
+        ValueError: the version is not supported. The message lists the supported versions.
     """
     version, _ = nearest(text)
     if version != _number(text):

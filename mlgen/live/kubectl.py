@@ -17,7 +17,7 @@ from mlgen.problems import MlgenError, Problem
 from mlgen.resources import table
 
 CAUSES: dict[str, Any] = table("kubernetes/kubectl")
-"""Causes of a kubectl failure: missing, unreachable, forbidden or other; with texts and hints."""
+"""Causes of a kubectl failure (missing, unreachable, forbidden, other), with texts and hints."""
 
 TIMEOUT = "--request-timeout=60s"
 """Without this option, kubectl waits forever for an API server that does not respond."""
@@ -30,7 +30,7 @@ LOG_PREFIXES = ("E0", "E1", "W0", "W1", "I0", "I1")
 
 
 class KubectlError(MlgenError):
-    """kubectl failed; `cause` is a key of CAUSES."""
+    """kubectl failed. `cause` is a key of CAUSES."""
 
     def __init__(self, message: str, cause: str) -> None:
         self.cause, self.message = cause, message
@@ -54,7 +54,7 @@ class Outcome:
 
     @property
     def cause(self) -> str:
-        """The cause of the failure, from its message; a key of CAUSES."""
+        """The cause of the failure according to its message, as a key of CAUSES."""
         causes = ("forbidden", "unreachable")
         found = (name for name in causes for text in CAUSES[name]["texts"] if text in self.stderr)
         return next(found, "other")
@@ -134,7 +134,7 @@ class Kubectl:
             return None
 
     def lines(self, *words: str, namespace: str | None = None) -> Generator[str | None, None, None]:
-        """Run kubectl and yield the lines of its stdout; closing the generator stops kubectl.
+        """Run kubectl and yield the lines of its stdout. Closing the generator stops kubectl.
 
         Yields None after each SILENCE seconds without a line, so that the reader can give up:
         kubectl does not notice that the node it reads from is lost.

@@ -115,7 +115,7 @@ def print_log(kubectl: Kubectl, request: Request, write: Tell) -> None:
     """Print the current log of a replica.
 
     Raises:
-        MlgenError: there is no log; the message contains the reason.
+        MlgenError: there is no log. The message contains the reason.
     """
     now = moment(snapshots(kubectl, [request.rendered])[0], request)
     if not now.pods:
@@ -232,7 +232,7 @@ class Follower:
         return now.pods[0]["metadata"]["uid"], int(now.status["restartCount"])
 
     def _print(self, now: Moment) -> bool:
-        """Print the rest of a container's log; before it has one, the log of wait-for-peers.
+        """Print the rest of a container's log, or before it has one, the log of wait-for-peers.
 
         Returns:
             True if a log was read.

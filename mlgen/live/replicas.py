@@ -49,7 +49,7 @@ def _of_role(rendered: Rendered, role: Role) -> Iterator[Replica]:
 
 
 def select(jobs: Sequence[Rendered], name: str | None) -> Rendered:
-    """Return the job with a name; for None, the only job.
+    """Return the job with a name, or for None, the only job.
 
     Raises:
         MlgenError: there is no such job, or there are several jobs and no name.

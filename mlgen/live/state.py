@@ -70,7 +70,7 @@ class Member(NamedTuple):
 
     @property
     def replica(self) -> str:
-        """The role and the index: `worker-3`; or `supervisor`."""
+        """The role and the index, such as `worker-3`, or `supervisor`."""
         role = self.workload.role
         return role if self.number is None else f"{role}-{self.number}"
 
@@ -159,7 +159,7 @@ def snapshot(rendered: Rendered, objects: Iterable[Object], now: float) -> Snaps
 
 
 def _age(pod: Object) -> tuple[str, bool]:
-    """Return the sort key of pods; in the same second, a deleted pod counts as older."""
+    """Return the sort key of pods. In the same second, a deleted pod counts as older."""
     return pod["metadata"]["creationTimestamp"], not cluster.is_deleted(pod)
 
 
@@ -180,7 +180,7 @@ def _warnings(kubectl: Kubectl, namespace: str | None) -> list[Object]:
 
 
 class Condition(NamedTuple):
-    """A condition recorded by the supervisor; `since` is in seconds since the epoch."""
+    """A condition recorded by the supervisor. `since` is in seconds since the epoch."""
 
     condition: str
     status: str
@@ -194,7 +194,7 @@ class RoleState(NamedTuple):
 
     Attributes:
         role: its name.
-        kind: Job or StatefulSet; `Jobs` if each replica has its own.
+        kind: Job or StatefulSet, or `Jobs` if each replica has its own.
         ready: pods that are ready, and replicas in the cluster's objects, or else in the rendered
             job: `2/3`.
         succeeded: number of replicas that have succeeded.
@@ -373,7 +373,7 @@ def _conditions(snapshot: Snapshot) -> Iterator[Condition]:
 
 
 def _since(snapshot: Snapshot, name: str) -> float:
-    """Return the start of a condition; if it is not recorded, the start of the deciding Job."""
+    """Return the start of a condition, or if it is not recorded, of the deciding Job."""
     for each in _conditions(snapshot):
         if (each.condition, each.status) == (name, "True"):
             return each.since
@@ -446,7 +446,7 @@ def _sum(observed: list[Object], name: str) -> int:
 
 
 def _does(words: Counter[str], observed: list[Object]) -> str:
-    """Return the number of pods by state; without pods, the state of the workloads."""
+    """Return the number of pods by state, or without pods, the state of the workloads."""
     if words:
         return ", ".join(f"{count} {word}" for word, count in words.most_common())
     ends = [ending(each) for each in observed]

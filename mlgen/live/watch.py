@@ -61,7 +61,7 @@ def states(kubectl: Kubectl, jobs: Sequence[Rendered]) -> list[JobState]:
 
 
 def persistent(kubectl: Kubectl, jobs: Sequence[Rendered], tell: Tell) -> list[Snapshot]:
-    """Return the snapshots of jobs; retry while the API server is not reachable.
+    """Return the snapshots of jobs. Retry while the API server is unreachable.
 
     Args:
         kubectl: reads the cluster.
@@ -107,7 +107,7 @@ def looks(
 
 
 def print_changes(found: Iterator[list[JobState]], tell: Tell) -> list[JobState]:
-    """Print a line for each changed state; return the last states."""
+    """Print a line for each changed state, and return the last states."""
     told: list[str] = []
     last: list[JobState] = []
     for last in found:
@@ -122,7 +122,7 @@ def print_changes(found: Iterator[list[JobState]], tell: Tell) -> list[JobState]
 def wait(
     kubectl: Kubectl, jobs: Sequence[Rendered], tell: Tell, timeout: float | None
 ) -> tuple[list[JobState], int]:
-    """Wait until jobs have ended; return their states and the exit status.
+    """Wait until jobs have ended, and return their states and the exit status.
 
     The status is 0 if all have succeeded, and 124 after a timeout. Otherwise, it is the status of
     the first job that has not succeeded: the exit code of its first failed replica, or 1.
@@ -160,7 +160,7 @@ class Screen:
         self._lines = 0
 
     def show(self, found: Iterator[list[JobState]]) -> list[JobState]:
-        """Show each list of states; return the last one."""
+        """Show each list of states, and return the last one."""
         last: list[JobState] = []
         self._write(HIDE_CURSOR)
         try:

@@ -1,4 +1,4 @@
-"""A client of the Kubernetes API server, for the few requests that the supervisor makes."""
+"""A client of the Kubernetes API server, for the requests of the supervisor."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-"""Where the kubelet mounts the token, which it renews, the CA and the namespace:
+"""The directory in which the kubelet mounts the token (and renews it), the CA and the namespace:
 https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/"""
 
 GROUPS = {"Job": "batch/v1", "StatefulSet": "apps/v1"}
-"""The API version of a kind; others are in the core group."""
+"""API versions by kind. Other kinds are in the core group."""
 
 MANAGER = {"fieldManager": "mlgen-supervisor"}
 TIMEOUT, WATCH_SECONDS, MAX_DELAY = 30.0, 300, 30.0
 PAGE = "500"
-"""As kubectl: a page of pods is some MB."""
+"""The page size, as in kubectl: a page of pods has a few MB."""
 
 NOT_FOUND, CONFLICT, GONE = 404, 409, 410
 REFUSED = (400, 403, 405, 413, 415, 422)
-"""Statuses of a request that is not allowed, or invalid. A 401 passes with the next token."""
+"""Statuses of a forbidden or invalid request. A 401 is not permanent: the token is renewed."""
 
 Object = dict[str, Any]
 Objects = list[Object]
@@ -39,7 +39,7 @@ log_line = partial(print, flush=True)
 
 
 def message(answer: str) -> str:
-    """Return the message of a Status response; the first 1,000 characters of any other response."""
+    """Return the message of a Status response, or the first 1,000 characters of other responses."""
     try:
         return str(json.loads(answer)["message"])
     except (ValueError, TypeError, KeyError):
@@ -47,7 +47,7 @@ def message(answer: str) -> str:
 
 
 class ApiError(Exception):
-    """A request failed; `code` is its HTTP status, or 0 if the server has not answered."""
+    """A request failed. `code` is the HTTP status, or 0 without a response."""
 
     def __init__(self, message: str, code: int = 0, retry_after: str = "") -> None:
         text = " ".join(message.split())  # an error is one line of a log
@@ -57,7 +57,7 @@ class ApiError(Exception):
 
 
 class Api:
-    """The API server as the service account `account` sees it; `server` names it in errors."""
+    """The API server, with the credentials in `account`. `server` is its name in errors."""
 
     def __init__(
         self,
@@ -72,15 +72,15 @@ class Api:
         self.namespace = (account / "namespace").read_text().strip()
         self._sleep, self._log = sleep, log
         self.answered = False
-        """Whether the server has ever answered, even with an error."""
+        """True after the first response, even an error."""
         self._offset: float | None = None
         """Seconds from the monotonic clock to the clock of the server."""
         self._latest = 0.0
 
     def now(self) -> float:
-        """Return the time by the server's clock, or by our own before its first answer.
+        """Return the time by the server's clock, or by the local clock before its first response.
 
-        It never goes back, although the server rounds the time down to a second.
+        The time never decreases, although the server rounds it down to a second.
         """
         if self._offset is None:
             return time.time()
@@ -88,17 +88,17 @@ class Api:
         return self._latest
 
     def get(self, kind: str, name: str, version: str = "") -> Object:
-        """Return an object; its API version is needed if it is in no group of GROUPS."""
+        """Return an object. `version` is required for API groups that are not in GROUPS."""
         return self._request("GET", self._path(kind, name, version))
 
     def list(self, kind: str, keep: Callable[[Object], Object], **selectors: str) -> Objects:
-        """Return `keep(object)` for each object; the selectors are the API's selectors."""
+        """Return `keep(object)` for each object. The selectors are query parameters of the API."""
         return self._list(kind, keep, selectors)[0]
 
     def _list(
         self, kind: str, keep: Callable[[Object], Object], selectors: dict[str, str]
     ) -> tuple[Objects, str]:
-        """Return the objects, and the resource version at which they were so."""
+        """Return the objects, and the resource version of the list."""
         items: Objects = []
         query = {**selectors, "limit": PAGE}
         while True:
@@ -113,16 +113,16 @@ class Api:
         return self._request("POST", self._path(kind, **MANAGER), body)
 
     def patch(self, kind: str, name: str, body: Object, subresource: str = "") -> Object:
-        """Patch an object, or its `scale`; `metadata.resourceVersion` is a precondition."""
+        """Patch an object or its `scale`, with `metadata.resourceVersion` as a precondition."""
         if subresource:
             return self._scale(kind, name, body)
         return self._request("PATCH", self._path(kind, name, **MANAGER), body)
 
     def _scale(self, kind: str, name: str, body: Object) -> Object:
-        """Apply a Scale server-side, which records the manager of `replicas` even if they are 0.
+        """Apply a Scale server-side, which records the manager of `replicas` even if it is 0.
 
-        A merge patch does not, as a Scale omits a 0 (k8s.io/api/autoscaling/v1, ScaleSpec), and a
-        GitOps tool would not see whose change it is.
+        A merge patch does not record it, because a Scale omits a 0 (k8s.io/api/autoscaling/v1,
+        ScaleSpec). A GitOps tool could then not identify the author of the change.
         """
         metadata = {"name": name, **body.get("metadata", {})}
         scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", **body, "metadata": metadata}
@@ -130,7 +130,7 @@ class Api:
         return self._request("PATCH", path, json.dumps(scale))
 
     def apply(self, version: str, kind: str, name: str, text: str) -> Object:
-        """Apply a YAML document server-side, and take its fields over from other managers.
+        """Apply a YAML document server-side, with force: take its fields over from other managers.
 
         https://kubernetes.io/docs/reference/using-api/server-side-apply/
         """
@@ -138,16 +138,16 @@ class Api:
         return self._request("PATCH", self._path(kind, name, version, **options), text)
 
     def delete(self, kind: str, name: str, body: Object) -> Object:
-        """Delete an object with DeleteOptions, which hold the preconditions."""
+        """Delete an object with DeleteOptions, which contain the preconditions."""
         return self._request("DELETE", self._path(kind, name), body)
 
     def watch(
         self, kind: str, keep: Callable[[Object], Object], **selectors: str
     ) -> Iterator[tuple[str, Objects]]:
-        """Yield `LISTED` with all objects, then each change, its type with the object, without end.
+        """Yield `LISTED` with all objects, then the type and object of each change, forever.
 
-        After a gap they are listed again. Bookmarks only move the resource version on. Only the
-        first of several failures in a row is logged.
+        After a gap, the objects are listed again. Bookmarks only update the resource version. Only
+        the first of consecutive failures is logged.
         https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes
         """
         version, failures, logged = "", 0, False
@@ -163,7 +163,7 @@ class Api:
                     if event["type"] != "BOOKMARK":
                         yield event["type"], [keep(event["object"])]
                 if version == started:
-                    self._sleep(1.0)  # a server that ends watches at once must not be hammered
+                    self._sleep(1.0)  # limits the load on a server that ends watches at once
             except ApiError as problem:
                 if problem.code == GONE:
                     version = ""
@@ -200,7 +200,7 @@ class Api:
     def _response(
         self, method: str, path: str, body: Object | str | None = None, timeout: float = TIMEOUT
     ) -> Iterator[http.client.HTTPResponse]:
-        """Yield a successful response; any other, or none, or a broken one is an ApiError."""
+        """Yield a successful response. Raise ApiError for an error, a broken or no response."""
         media = "merge-patch+json" if method == "PATCH" else "json"
         data = json.dumps(body) if body else None
         if isinstance(body, str):
@@ -239,10 +239,10 @@ def find(client: Api, kind: str, name: str, version: str = "") -> Object | None:
 
 
 def in_cluster(host: str, port: str) -> Api:
-    """Return the API server of the cluster; host and port are `KUBERNETES_SERVICE_*`."""
+    """Return a client of the pod's cluster; host and port are `KUBERNETES_SERVICE_*`."""
 
     def connect(timeout: float) -> http.client.HTTPConnection:
-        # The CA may be renewed too.
+        # Read the CA for each connection, because it may be renewed.
         context = ssl.create_default_context(cafile=str(ACCOUNT / "ca.crt"))
         # Python 3.13 sets this flag. OpenSSL then rejects certificates without key identifiers,
         # such as those of EKS: https://github.com/kubernetes-client/python/issues/2394

@@ -1,7 +1,7 @@
-"""The decisions of a step of Argo Workflows. Pure, as `decide` is.
+"""The decisions of a step of Argo Workflows, as pure functions like `decide`.
 
-Argo restarts the job by another attempt, which creates all workloads again, so there is no gang for
-the supervisor. The phases of the status are
+Argo restarts the job by another attempt, which creates all workloads again, so the supervisor has
+no gang. The phases of the status are
 
     Running ─► Stopping ─► BackingOff ─► Running     another attempt
        └──────────┴────────────┴───────► Ended       over
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 
 FAILURES = tuple(name for name, succeeded in ENDS.items() if not succeeded)
 FAILED = ("BackoffLimitExceeded", "PodFailurePolicy", "FailedIndexes", "MaxFailedIndexesExceeded")
-"""Reasons of a Job whose replicas have failed (staging/src/k8s.io/api/batch/v1/types.go)."""
+"""Reasons of a Job whose replicas failed (staging/src/k8s.io/api/batch/v1/types.go)."""
 
 STOPPED = "JobStopped"
 
 
 def attempt(plan: Plan, seen: Seen, now: float) -> Decision:
-    """Return the next step of an attempt, which finishes when it is judged."""
+    """Return the next step of an attempt, which finishes once its outcome is known."""
     state = status.load(seen.status, plan.run)
     if state.phase in ("BackingOff", "Ended"):
         return Decision(finish=exit_code(state))
@@ -65,7 +65,7 @@ def attempt(plan: Plan, seen: Seen, now: float) -> Decision:
 
 
 def exit_code(state: State) -> int:
-    """Return the exit code of an attempt that has ended."""
+    """Return the exit code of an attempt that is over."""
     if state.phase == "Ended":
         return state.code
     return (state.cause and state.cause.code) or DISRUPTED
@@ -74,8 +74,8 @@ def exit_code(state: State) -> int:
 def _watched(plan: Plan, seen: Seen, state: State, now: float) -> State:
     """Return the state of a running attempt, with data that is lost when it fails.
 
-    These are the time since when all replicas run, and the exit of a container restarted in place:
-    its pod is deleted when its Job fails.
+    The data are the time since when all replicas run, and the exit of a container that was
+    restarted in place, because its pod is deleted when the Job fails.
     """
     every = [pod for _, pod in pods_of(plan.workloads, seen)]
     pods = [pod for pod in every if pod["status"].get("phase") == "Running"]
@@ -96,7 +96,7 @@ def _members(plan: Plan, seen: Seen) -> tuple[Workload, ...]:
 
 
 def _stopping(plan: Plan, seen: Seen, state: State, now: float) -> State:
-    """Return the state of an attempt that has failed, and is judged when all pods have ended."""
+    """Return the state of a failed attempt, which is judged when all pods have ended."""
     code, reason, text = next(ends_of_jobs(plan, seen, state), (1, "", ""))
     if code == 0:
         return ended(state, now, code, reason, text)
@@ -108,8 +108,8 @@ def _stopping(plan: Plan, seen: Seen, state: State, now: float) -> State:
 def _cause(plan: Plan, seen: Seen, state: State, now: float) -> Failure | None:
     """Return why the Jobs of an attempt have failed.
 
-    A Job that fails deletes its other pods. Somebody else has deleted those that were told to end
-    before that, and a Job that has failed without a failure of a container has lost a pod.
+    A Job that fails deletes its other pods. Pods whose deletion began earlier were deleted by
+    another client. A Job that failed without a failed container has lost a pod.
     """
     failed = {item: at for item in _members(plan, seen) if (at := _failed_at(seen, item))}
     first_end = min(failed.values(), default=now)
@@ -118,7 +118,7 @@ def _cause(plan: Plan, seen: Seen, state: State, now: float) -> Failure | None:
     found: list[Failure] = []
     for item in plan.workloads:
         own = [*failures(plan, (item,), early, ""), *failures(plan, (item,), late, "", now)]
-        if item not in failed:  # what it has restarted by itself does not matter
+        if item not in failed:  # ignore failures that the Job has retried itself
             found += [each for each in own if each.kind == DISRUPTION]
         elif own:
             found += own
@@ -131,9 +131,9 @@ def _cause(plan: Plan, seen: Seen, state: State, now: float) -> Failure | None:
 
 
 def _failed_at(seen: Seen, job: Workload) -> float:
-    """Return when the replicas of a Job have failed; 0 if they have not.
+    """Return when the replicas of a Job failed; 0 if they have not.
 
-    FailureTarget comes first, and Failed when the pods have ended.
+    The condition FailureTarget is set first, and Failed when the pods have ended.
     """
     conditions = (condition(seen.workloads[job.name] or {"status": {}}, name) for name in FAILURES)
     found = [each for each in conditions if each and each.get("reason") in FAILED]
@@ -141,13 +141,13 @@ def _failed_at(seen: Seen, job: Workload) -> float:
 
 
 def last(plan: Plan, seen: Seen, now: float, outcome: str) -> Decision:
-    """Return the next step of the exit hook, after a step with this outcome."""
+    """Return the next step of the exit hook, after the step ended with an outcome."""
     state = status.load(seen.status, plan.run)
     if state.phase != "Ended":
         text = f"the step ended ({outcome}) before training finished"
         state = replace(state, phase="Ended", code=DISRUPTED, reason=STOPPED, message=text)
     if state.first or not state.ended:
-        # Without the time of its start, the run is over: another attempt follows `argo retry`.
+        # A state without `first` marks the run as over: `argo retry` starts a new attempt.
         state = replace(state, first=0.0, ended=state.ended or now)
         return Decision(status=status.changes(plan, seen, state, now))
     policy = plan.clean_pod_policy
@@ -164,7 +164,7 @@ def last(plan: Plan, seen: Seen, now: float, outcome: str) -> Decision:
 
 
 def _freed(seen: Seen) -> Seen:
-    """Return the observed objects with all counts of running pods set to 0, for the record."""
+    """Return the observed objects with all counts of running pods set to 0, for the status."""
     workloads = dict(seen.workloads)
     for name, observed in workloads.items():
         if observed:

@@ -1,6 +1,6 @@
 """Facts that the supervisor reads from API objects.
 
-Field names are those of https://kubernetes.io/docs/reference/generated/kubernetes-api/v1.34/.
+Field names are from https://kubernetes.io/docs/reference/generated/kubernetes-api/v1.34/.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 
 STUCK_SECONDS = 60.0
-"""A pod that terminates for so long after its grace period is on a node that is lost."""
+"""Seconds after the grace period of a terminating pod until its node counts as lost."""
 
 JOB, SET = "mlgen.dev/job", "mlgen.dev/set"
 RECORD = "mlgen.dev/supervisor"
-"""The annotation of a Job with the state in which the supervisor suspended or resumed it."""
+"""The annotation of a Job with the supervisor's state when it suspended or resumed the Job."""
 COMPLETIONS = "mlgen.dev/completions"
-"""The annotation of a Job with its completions, while it has fewer, see `rewound`."""
+"""The annotation of a Job with its original completions while they are reduced, see `rewound`."""
 
 ENDS = {"Complete": True, "SuccessCriteriaMet": True, "Failed": False, "FailureTarget": False}
-"""Conditions of a Job that never go away. The second and the last precede the others while pods
-are still being deleted (k/k 1.31, KEP-3998 and KEP-3329)."""
+"""Final conditions of a Job, and whether it succeeded. The second and the last are set first, while
+pods are still being deleted (k/k 1.31, KEP-3998 and KEP-3329)."""
 
 JOB_LIMIT = 2**31 - 1
-"""The backoffLimit of a Job whose failures the supervisor counts."""
+"""The backoffLimit of a Job if the supervisor counts its failures."""
 
 TRACKING = "batch.kubernetes.io/job-tracking"
-"""The finalizer of a Job's pod that its Job has not counted yet."""
+"""The finalizer of a pod that its Job has not counted yet."""
 
 INDEXES: tuple[str, ...] = (
     "batch.kubernetes.io/job-completion-index",
     "apps.kubernetes.io/pod-index",
 )
-"""Labels with the index of a pod of a Job, and of a StatefulSet."""
+"""Labels with the pod's index in a Job or StatefulSet."""
 
 METADATA = ("name", "uid", "creationTimestamp", "ownerReferences", "finalizers",
             "deletionTimestamp", "deletionGracePeriodSeconds")  # fmt: skip
@@ -60,21 +60,21 @@ PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 @dataclass(frozen=True)
 class Seen:
-    """What is observed."""
+    """The observed objects."""
 
     workloads: dict[str, Object | None]
-    """By the name of the workload; None if it does not exist."""
+    """By name; None if the workload does not exist."""
     pods: list[Object]
     status: dict[str, str]
     """The data of the ConfigMap `<job>-status`."""
     taken: dict[str, str] = field(default_factory=dict)
-    """The owner of a workload that has a name of this job's and belongs to another one."""
+    """By name of a workload that belongs to another job or application: the owner."""
     refused: dict[str, str] = field(default_factory=dict)
-    """Why a workload cannot be changed, after several tries, by its name."""
+    """By name of a workload: why it cannot be changed, after several attempts."""
 
 
 def trimmed(pod: Object) -> Object:
-    """Return the fields of a pod that are used here; a large job has thousands of pods."""
+    """Return the fields of a pod that are used here, because a large job has thousands of pods."""
     metadata, status = _picked(pod["metadata"], METADATA), _picked(pod["status"], STATUS)
     metadata["labels"] = _picked(pod["metadata"].get("labels") or {}, INDEXES)
     for key, names in LISTS.items():
@@ -103,9 +103,9 @@ def _picked(values: Object, keys: tuple[str, ...]) -> Object:
 
 
 def seconds(timestamp: str) -> float:
-    """Return an RFC 3339 time of the API server, `2026-11-22T15:34:33Z`, in s since the epoch.
+    """Return an RFC 3339 time, `2026-11-22T15:34:33Z`, in seconds since the epoch.
 
-    One that a person has written into the status may be no time: 0.
+    Returns 0 for an invalid time, because users can edit the status.
     """
     fields = (timestamp[:4], *(timestamp[at : at + 2] for at in (5, 8, 11, 14, 17)))
     try:
@@ -115,7 +115,7 @@ def seconds(timestamp: str) -> float:
 
 
 def volume_of(observed: Object) -> str:
-    """Return the job that uses a ConfigMap as a volume; "" if it is the ConfigMap of a status."""
+    """Return the job that uses a ConfigMap as a volume; "" for a status ConfigMap."""
     return str((observed["metadata"].get("labels") or {}).get(JOB, ""))
 
 
@@ -128,14 +128,14 @@ def stranger(observed: Object, job: str) -> str:
 
 
 def condition(observed: Object, name: str, status: str = "True") -> Object | None:
-    """Return a condition of an object that has this status."""
+    """Return the condition of an object with a name and status; None if there is none."""
     conditions: list[Object] = observed["status"].get("conditions") or []
     found = (each for each in conditions if (each["type"], each["status"]) == (name, status))
     return next(found, None)
 
 
 def ending(observed: Object | None) -> Object | None:
-    """Return the condition with which a Job has ended, or is about to; None for a StatefulSet."""
+    """Return the final condition of a Job; None if it has none, and for a StatefulSet."""
     conditions = (condition(observed, name) for name in ENDS) if observed else ()
     return next(filter(None, conditions), None)
 
@@ -149,7 +149,7 @@ def is_suspended(observed: Object) -> bool:
 def is_stopped(observed: Object) -> bool:
     """Return whether the controller has suspended a workload as requested."""
     status = observed["status"]
-    if observed["kind"] == "StatefulSet":  # whose counts include a pod on a lost node
+    if observed["kind"] == "StatefulSet":  # its counts include a pod on a lost node
         current = status.get("observedGeneration") == observed["metadata"].get("generation")
         return is_suspended(observed) and current
     uncounted = any(status.get("uncountedTerminatedPods", {}).values())
@@ -158,9 +158,9 @@ def is_stopped(observed: Object) -> bool:
 
 
 def counts(observed: Object) -> tuple[int, int, int]:
-    """Return how many replicas there are to be, how many there are, and how many are ready.
+    """Return the numbers of desired, present and ready replicas.
 
-    A Job's replicas that have succeeded count as all three.
+    Succeeded replicas of a Job count in all three.
     """
     spec, status = observed["spec"], observed["status"]
     if observed["kind"] == "StatefulSet":
@@ -173,26 +173,26 @@ def counts(observed: Object) -> tuple[int, int, int]:
 
 
 def record(observed: Object) -> str:
-    """Return the state with which the supervisor last suspended or resumed a Job, as JSON.
+    """Return the supervisor's state when it last suspended or resumed a Job, as JSON, or "".
 
-    The manifests of a Job that waits for another role have a word in its place.
+    In the manifest of a Job that waits for another role, the annotation is a word.
     """
     text = str((observed["metadata"].get("annotations") or {}).get(RECORD, ""))
     return text if text.startswith("{") else ""
 
 
 def lowest_succeeded(observed: Object) -> int | None:
-    """Return the lowest index of a Job that has succeeded: of "2,4-6", 2; None if there is none."""
+    """Return the lowest succeeded index of a Job: 2 for "2,4-6"; None if there is none."""
     found = re.match(r"\d+", observed["status"].get("completedIndexes") or "")
     return int(found[0]) if found else None
 
 
 def rewound(observed: Object) -> Object | None:
-    """Return the patch with which a suspended Job forgets that indexes have succeeded.
+    """Return the patch that resets the succeeded indexes of a suspended Job.
 
     The Job controller drops the indexes beyond `completions`, which may change together with
     `parallelism` (calculateSucceededIndexes in pkg/controller/job/indexed_job_utils.go, KEP-3715).
-    None if no index has succeeded, or if that is under way.
+    None if no index has succeeded, if index 0 has, or if the reset is in progress.
     """
     lowest, completions = lowest_succeeded(observed), observed["spec"].get("completions", 1)
     if not lowest or completions <= lowest:
@@ -202,7 +202,7 @@ def rewound(observed: Object) -> Object | None:
 
 
 def whole(observed: Object) -> Object:
-    """Return the patch that gives a Job back the completions that `rewound` took."""
+    """Return the patch that restores the completions after `rewound`; {} if not needed."""
     text = (observed["metadata"].get("annotations") or {}).get(COMPLETIONS, "")
     if not text.isdecimal():
         return {}
@@ -211,7 +211,7 @@ def whole(observed: Object) -> Object:
 
 
 def has_come(until: str, observed: Object | None) -> bool:
-    """Return whether a workload is `Complete`, or `Ready` or more."""
+    """Return whether a workload is `Complete`, or at least `Ready`."""
     end = ending(observed)
     if until == "Complete" or end or not observed:
         return bool(end and ENDS[end["type"]])
@@ -220,11 +220,11 @@ def has_come(until: str, observed: Object | None) -> bool:
 
 
 def elsewhere(observed: Object, nodes: list[str]) -> Object | None:
-    """Return the fields of a Job's spec with which its pods prefer other nodes than these.
+    """Return the fields of a Job's spec that make its pods prefer nodes other than these.
 
-    They are preferred, so that a job starts in a cluster that has no others. None if the template
-    prefers nodes already, by other terms than these: `kubectl apply` would restore the user's list,
-    which is refused while the Job runs. A node is given by its name, from which the label
+    It is only a preference, so that the job also starts in a cluster without other nodes. None if
+    the template already has other preferences: `kubectl apply` would restore the user's list, which
+    is rejected while the Job runs. The names are matched as fields, because the label
     kubernetes.io/hostname may differ. Each requirement has one name, and all must hold
     (ValidateNodeFieldSelectorRequirement in pkg/apis/core/validation/validation.go).
     """
@@ -250,8 +250,8 @@ def pods_of(
 ) -> Iterator[tuple[Workload, Object]]:
     """Yield the pods of workloads that were created after a mark.
 
-    The owner's UID excludes pods of an earlier object of the same name. The API server's own clock
-    writes creationTimestamp, so marks and pods can be compared whatever the nodes' clocks say.
+    The owner's UID excludes pods of an earlier object of the same name. The API server sets
+    creationTimestamp, so comparisons with the mark do not depend on the nodes' clocks.
     """
     pairs = [(seen.workloads[item.name], item) for item in workloads]
     owners = {observed["metadata"]["uid"]: item for observed, item in pairs if observed}
@@ -262,19 +262,19 @@ def pods_of(
 
 
 def containers(pod: Object) -> list[Object]:
-    """Return the statuses of the init containers, and then of the others."""
+    """Return the statuses of the init containers, then of the containers."""
     status = pod["status"]
     return [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]
 
 
 def last_end(container: Object) -> Object:
-    """Return how a container has ended, or the one before it; {} if none has."""
+    """Return the end of a container's current or previous run; {} if there is none."""
     last = container.get("lastState", {}).get("terminated")
     return container["state"].get("terminated") or last or {}
 
 
 def sidecars(pod: Object) -> list[str]:
-    """Return the names of the sidecars, whose state is not relevant to training."""
+    """Return the names of a pod's sidecars."""
     containers = pod["spec"].get("initContainers") or ()
     return [each["name"] for each in containers if each.get("restartPolicy") == "Always"]
 
@@ -285,15 +285,15 @@ def is_deleted(pod: Object) -> bool:
 
 
 def deleted_at(pod: Object) -> float:
-    """Return when the deletion of a pod began; deletionTimestamp is the end of its grace period."""
+    """Return when the deletion of a pod began. deletionTimestamp is the end of the grace period."""
     end, grace = (pod["metadata"].get(key) for key in METADATA[-2:])
     return seconds(end) - float(grace or 0) if end else float("inf")
 
 
 def is_behind(pod: Object) -> bool:
-    """Return whether the clock of a pod's node is behind, by more than the rounding of times.
+    """Return whether the clock of a pod's node is behind by more than a second.
 
-    Its kubelet notes when it first sees a pod, which the scheduler has assigned to it before.
+    Then the kubelet's startTime of a pod precedes the scheduler's time of assignment.
     """
     scheduled, start = condition(pod, "PodScheduled") or {}, pod["status"].get("startTime")
     at = scheduled.get("lastTransitionTime")
@@ -308,18 +308,18 @@ def told_at(pod: Object) -> float:
 
 
 def stuck_at(pod: Object) -> float:
-    """Return when the node of a pod that is being deleted counts as lost."""
+    """Return when the node of a terminating pod counts as lost; infinity for other pods."""
     end = pod["metadata"].get("deletionTimestamp")
     return seconds(end) + STUCK_SECONDS if end else float("inf")
 
 
 def is_stuck(pod: Object, now: float) -> bool:
-    """Return whether a pod does not go away, because its node is lost."""
+    """Return whether a terminating pod remains because its node is lost."""
     return now > stuck_at(pod)
 
 
 def is_live(pod: Object, now: float) -> bool:
-    """Return whether a pod may still run, or has succeeded and its Job has yet to count it."""
+    """Return whether a pod may still run, or has succeeded but its Job has not counted it yet."""
     phase = pod["status"].get("phase")
     if phase == "Succeeded":
         return TRACKING in pod["metadata"].get("finalizers", ())
@@ -329,7 +329,7 @@ def is_live(pod: Object, now: float) -> bool:
 def short_of_pods(plan: Plan, seen: Seen, now: float) -> list[str]:
     """Return the workloads that run with fewer pods than replicas.
 
-    So a quota shows, or an admission webhook. A StatefulSet also waits for a pod on a lost node.
+    Possible causes are quotas, admission webhooks and, for StatefulSets, a pod on a lost node.
     """
     stuck = [item for item, pod in pods_of(plan.workloads, seen) if is_stuck(pod, now)]
     short = [item.name for item in stuck if item.kind == "StatefulSet"]

@@ -1,9 +1,9 @@
 """Observed objects → the next status, or the next actions. Pure: no clock, no network.
 
-Every decision is stored before it is acted on: one call returns either a new status or actions.
-Actions follow from the stored status and the observed objects alone, so a supervisor that dies at
-any point is replaced by one that goes on. Each patch carries the resource version of what was
-observed, so a supervisor that has fallen behind changes nothing.
+Every decision is stored before it is carried out: one call returns either a new status or actions.
+Actions depend only on the stored status and the observed objects, so a new supervisor can continue
+after one that died at any point. Each patch contains the resource version of the observed object,
+so the API server rejects the patches of a supervisor with stale data.
 
     Running ─► Stopping ─► BackingOff ─► Starting ─► Running     a restart of the gang
        └──────────┴────────────┴────────────┴──────► Ended       clean up, and finish
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from mlgen.runtime.status import State
 
 DEADLINE = 124
-"""The exit code of a job that has exceeded its deadline."""
+"""The exit code of a job that exceeded its deadline."""
 
 EARLY = (
     "it exited with 0 on SIGTERM, so its Job is complete and cannot be resumed"
@@ -55,31 +55,31 @@ EARLY = (
 ACTIVE = ("Starting", "Running")
 
 MISSING_SECONDS = 600.0
-"""How long the rest of the job's objects may take to be created."""
+"""The longest time in seconds until all of the job's objects are created."""
 
 JOB_BACKOFF = 600.0
-"""How long at most a Job waits before it replaces a failed pod (pkg/controller/job)."""
+"""The longest delay in seconds before a Job replaces a failed pod (pkg/controller/job)."""
 
 
 @dataclass(frozen=True)
 class Action:
-    """A merge patch of an object, or without one, its deletion."""
+    """A merge patch of an object, or without a patch, its deletion."""
 
     kind: str
     name: str
     patch: Object | None = None
     uid: str = ""
-    """Of the object to delete, if it is known."""
+    """The UID of the object to delete; "" if unknown."""
     text: str = "deleting"
     subresource: str = ""
-    """What is patched of the object: `scale`, or all of it."""
+    """The subresource to patch: `scale`, or "" for the object."""
     more: Object | None = None
-    """What the patch of a spec has in addition, unless the API server refuses that."""
+    """Further fields of the spec, which are omitted if the API server rejects them."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """The changes of the status, or else actions; when to look again; the exit code of the job."""
+    """Changes of the status or actions, the time of the next look, and the job's exit code."""
 
     status: dict[str, str | None] | None = None
     actions: tuple[Action, ...] = ()
@@ -88,7 +88,7 @@ class Decision:
 
 
 def decide(plan: Plan, seen: Seen, now: float) -> Decision:
-    """Return the next step; `now` is in seconds since the epoch."""
+    """Return the next step. `now` is in seconds since the epoch."""
     state = advance(plan, seen, _known(plan, seen), now)
     changed = job_status.changes(plan, seen, state, now)
     if changed:
@@ -103,17 +103,17 @@ def decide(plan: Plan, seen: Seen, now: float) -> Decision:
         elif state.phase == "BackingOff" and (patch := forgotten(plan, item, observed)):
             actions.append(_patch(item, observed, patch, "restarting all replicas of"))
     times = [time for time in (state.until, state.settled) if time]
-    if state.phase == "Stopping":  # of a pod on a lost node, nothing is heard
+    if state.phase == "Stopping":  # no event shows that a pod's node is lost
         times += [at for _, pod in pods_of(plan.gang, seen) if (at := stuck_at(pod)) >= now]
     if plan.deadline_seconds is not None and state.started:
         times.append(state.started + plan.deadline_seconds)
     if plan.pending_seconds:
-        times.append(now + plan.pending_seconds)  # nothing else may happen until then
+        times.append(now + plan.pending_seconds)  # no other event may occur before
     return Decision(actions=tuple(actions), wake=min(times, default=None))
 
 
 def _known(plan: Plan, seen: Seen) -> State:
-    """Return the stored state; if it is lost, the state from the records on the Jobs."""
+    """Return the stored state, or if it is lost, the state in the annotations of the Jobs."""
     uid = _uid(plan, seen)
     if job_status.is_stored(seen.status, plan.run, uid):
         return job_status.load(seen.status, plan.run, uid)
@@ -149,7 +149,7 @@ def advance(plan: Plan, seen: Seen, state: State, now: float) -> State:
 
 
 def _missing(plan: Plan, seen: Seen) -> list[str]:
-    """Return the workloads that the job needs and that do not exist."""
+    """Return the required workloads that do not exist."""
     needed = {*plan.deciding, *(item.name for item in plan.gang)}
     return sorted(name for name in needed if not seen.workloads[name])
 
@@ -164,7 +164,7 @@ def _uid(plan: Plan, seen: Seen) -> str:
 
 
 def _ends(plan: Plan, seen: Seen, state: State, now: float) -> Iterator[tuple[int, str, str]]:
-    """Yield the exit codes, reasons and messages with which the job ends; the first one counts."""
+    """Yield an exit code, reason and message for each reason to end. The first one counts."""
     for name, job in seen.taken.items():
         yield 1, "NameCollision", f"{name} exists, and belongs to {job}; choose another name"
     missing, names = _missing(plan, seen), ", ".join(_missing(plan, seen) or plan.deciding)
@@ -190,7 +190,7 @@ def _ends(plan: Plan, seen: Seen, state: State, now: float) -> Iterator[tuple[in
 
 
 def ends_of_jobs(plan: Plan, seen: Seen, state: State) -> Iterator[tuple[int, str, str]]:
-    """Yield how the job ends, as `_ends` does, because its Jobs have ended."""
+    """Yield the ends of the job that follow from the ends of its Jobs, like `_ends`."""
     ends = {name: ending(observed) for name, observed in seen.workloads.items()}
     succeeded = [name for name, end in ends.items() if end and ENDS[end["type"]]]
     names = [name for name in plan.deciding if name in succeeded]
@@ -214,7 +214,7 @@ def ends_of_jobs(plan: Plan, seen: Seen, state: State) -> Iterator[tuple[int, st
 
 
 def _ended_early(plan: Plan, seen: Seen, names: list[str]) -> bool:
-    """Return whether a replica of a complete Job was stopped: its pod does not remain."""
+    """Return whether a replica of a complete Job was stopped, because its pod is gone."""
     items = tuple(item for item in plan.jobs if item.name in names)
     pods = [pod for _, pod in pods_of(items, seen) if pod["status"].get("phase") == "Succeeded"]
     found = [each for name in names if (each := seen.workloads[name])]
@@ -222,11 +222,11 @@ def _ended_early(plan: Plan, seen: Seen, names: list[str]) -> bool:
     return sum(not is_deleted(pod) for pod in pods) < wanted
 
 
-# What is done
+# Actions
 
 
 def _is_due(plan: Plan, seen: Seen, state: State, item: Workload) -> bool:
-    """Return whether a workload that is suspended has to be started."""
+    """Return whether a suspended workload must be started now."""
     observed = seen.workloads[item.name]
     if observed and is_paused(plan, state, item, observed):
         return False
@@ -244,9 +244,9 @@ def _is_due(plan: Plan, seen: Seen, state: State, item: Workload) -> bool:
 
 
 def _clean(plan: Plan, seen: Seen, state: State) -> Decision:
-    """Return the actions that stop the remaining workloads; after them, the exit code."""
+    """Return the actions that stop the remaining workloads, or finally the exit code."""
     if state.uid and _uid(plan, seen) not in ("", state.uid):
-        return Decision(finish=state.code)  # the objects are those of the next run
+        return Decision(finish=state.code)  # the objects belong to the next run
     if plan.clean_pod_policy == "All":
         return Decision(actions=tuple(_deletions(plan, seen)), finish=state.code)
     actions, waiting = [], False
@@ -279,7 +279,7 @@ def _deletions(plan: Plan, seen: Seen) -> Iterator[Action]:
 def _owned(plan: Plan, seen: Seen) -> Iterator[Action]:
     """Yield the patches that make the supervisor's Job the owner of the job's objects.
 
-    That Job has a time to live; with it the garbage collector deletes what it owns.
+    That Job has a time to live. The garbage collector then deletes the objects that it owns.
     https://kubernetes.io/docs/concepts/architecture/garbage-collection/
     """
     owner = {"apiVersion": "batch/v1", "kind": "Job"}
@@ -294,7 +294,10 @@ def _owned(plan: Plan, seen: Seen) -> Iterator[Action]:
 
 
 def _switch(item: Workload, observed: Object, state: State, *, on: bool) -> Action:
-    """Suspending deletes running pods without counting them as failed, and keeps finished ones."""
+    """Return the action that suspends or resumes a workload.
+
+    Suspending deletes running pods without counting them as failed, and keeps finished ones.
+    """
     if item.kind == "Job":
         away = elsewhere(observed, state.avoid.split()) if on else None
         resuming = f"resuming away from {state.avoid}:" if away else "resuming"
@@ -308,12 +311,12 @@ def _switch(item: Workload, observed: Object, state: State, *, on: bool) -> Acti
         return replace(_patch(item, observed, body, resuming if on else "suspending"), more=away)
     replicas = item.replicas if on else 0
     action = _patch(item, observed, {"spec": {"replicas": replicas}}, f"scaling to {replicas}:")
-    # The permission to scale does not allow another image for the pods.
+    # The permission to scale does not permit changes of the image.
     return replace(action, subresource="scale")
 
 
 def fail(item: Workload, observed: Object) -> list[Action]:
-    """Return how to let the Job controller fail a Job: its deadline is already exceeded.
+    """Return the patch that makes the Job controller fail a Job, by an exceeded deadline.
 
     A suspended Job has no deadline (pastActiveDeadline in pkg/controller/job/job_controller.go), so
     it is resumed, without pods.

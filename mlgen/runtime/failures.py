@@ -1,7 +1,7 @@
-"""Why pods have failed, and why pods cannot start.
+"""Why pods failed, and why pods cannot start.
 
-A failure is judged by its class, not only by its time: the first container that exits is not
-necessarily the first to fail.
+Failures are ranked by kind, not only by time, because the first container that exits is not always
+the first that fails.
 """
 
 from __future__ import annotations
@@ -34,38 +34,38 @@ if TYPE_CHECKING:
 
 NO_START = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull",
             "CreateContainerConfigError", "CreateContainerError")  # fmt: skip
-"""Reasons of the kubelet for a container that it tries to start again and again
+"""The kubelet's reasons for a container that it repeatedly tries to start
 (pkg/kubelet/images/types.go, pkg/kubelet/kuberuntime/kuberuntime_container.go)."""
 
 DISRUPTION, REJECTION, EXIT = KINDS = ("disruption", "rejection", "exit")
-"""Kinds of failures, the first one that explains the others first: a drained pod, one that the
-kubelet rejects, a container that failed."""
+"""Kinds of failures, sorted by which explains the others: a disrupted pod, a pod that the kubelet
+rejects, a container that failed."""
 
 EVICTIONS = ("Evicted", "NodeLost", "NodeShutdown", "Shutdown", "Terminated")
-"""Reasons of a failed pod with which its node ends pods (pkg/kubelet/eviction, nodeshutdown)."""
+"""Reasons of a pod that was ended by its node (pkg/kubelet/eviction, nodeshutdown)."""
 
 CRASHES = (132, 135, 136, 139)
-"""SIGILL, SIGBUS, SIGFPE, SIGSEGV: not the consequence of a request to end, even after one."""
+"""SIGILL, SIGBUS, SIGFPE, SIGSEGV: crashes, even after SIGTERM."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a pod failed, and when, by its node's clock."""
+    """The failure of a pod, with its time by the node's clock."""
 
     time: str
     code: int
-    """The exit code of a container; else 0."""
+    """The exit code of a container; 0 for other kinds."""
     reason: str
     pod: str
     retryable: bool
     node: str = ""
     kind: str = EXIT
     quick: bool = False
-    """The training container failed soon after its start."""
+    """True if the training container failed soon after its start."""
 
     @property
     def text(self) -> str:
-        """The failure in words."""
+        """The failure as a message."""
         if self.kind == EXIT:
             why = "" if self.reason == "Error" else f" ({self.reason})"
             return f"{self.pod} exited with code {self.code}{why}"
@@ -74,9 +74,9 @@ class Failure:
 
 
 def is_cut_off(pod: Object) -> bool:
-    """Return whether the node of a pod has not answered for some time.
+    """Return whether the node of a pod has not responded for some time.
 
-    The pod is then marked as not ready, minutes before it is deleted, and its containers as before
+    Then the pod is marked as not ready, minutes before its deletion, but not its containers
     (MarkPodsNotReady in pkg/controller/util/node/controller_utils.go).
     """
     ready = condition(pod, "Ready", "False")
@@ -91,7 +91,7 @@ def disruption(pod: Object, stopped: float | None = None) -> str:
 
     Args:
         pod: the pod.
-        stopped: the time, if the supervisor itself lets the pod be deleted.
+        stopped: the current time, if the supervisor itself stops the pod; else None.
     """
     target, status = condition(pod, "DisruptionTarget"), pod["status"]
     if target:
@@ -107,9 +107,9 @@ def disruption(pod: Object, stopped: float | None = None) -> str:
 def first(found: Iterable[Failure | None]) -> Failure | None:
     """Return the failure that explains the others: a disruption, a rejection, or the earliest.
 
-    On a tie, the higher code is first, because the peers of a killed pod often exit with 1. It may
-    be retried if one of them may: the peers of a replica that died from outside exit as if the
-    program had failed.
+    On a tie, the highest code is first, because the peers of a killed pod often exit with 1. The
+    result is retryable if any failure is: the peers of a killed replica exit as if the program had
+    failed.
     """
     all_failures = [*filter(None, found)]
     cause = min(
@@ -130,11 +130,11 @@ def failures(
     """Return the failures of pods that were created after a mark, including in-place restarts.
 
     Args:
-        plan: of the job.
-        workloads: those whose pods count, unless their user suspends them or scales them down.
-        seen: what is observed.
+        plan: the plan of the job.
+        workloads: the workloads to check. Pods that the user suspends or scales away do not count.
+        seen: the observed objects.
         mark: a creationTimestamp.
-        stopped: the time, once the supervisor lets all pods be deleted.
+        stopped: the current time, once the supervisor stops all pods; else None.
     """
     found: list[Failure] = []
     for item, pod in pods_of(workloads, seen, mark):
@@ -145,7 +145,7 @@ def failures(
 
 
 def _is_excess(observed: Object, pod: Object) -> bool:
-    """Return whether a workload has fewer replicas than the index of a pod."""
+    """Return whether the user suspended a pod or scaled it away."""
     if is_suspended(observed):
         return is_deleted(pod)
     labels, spec = pod["metadata"].get("labels") or {}, observed["spec"]
@@ -163,10 +163,10 @@ def _failures(plan: Plan, item: Workload, pod: Object, stopped: float | None) ->
     early = seconds(main.get("finishedAt") or created) < told and not is_behind(pod)
     if main.get("exitCode") == 0 and (early or told == float("inf")):
         if status.get("phase") == "Failed":
-            # Another container failed, so the Job replaces the pod, whose peers have ended, too.
+            # Another container failed, so the Job replaces the pod, but its peers have ended.
             code = max(last_end(each).get("exitCode") or 0 for each in by_name.values())
             yield Failure(created, code or 1, "Error", name, retryable=True, node=node)
-        return  # what happens to it after training does not matter
+        return  # ignore events after the end of training
     if reason := disruption(pod, stopped):
         yield Failure(created, 0, reason, name, retryable=True, node=node, kind=DISRUPTION)
         return
@@ -179,7 +179,7 @@ def _failures(plan: Plan, item: Workload, pod: Object, stopped: float | None) ->
     for container in [each for each in ends if each not in sidecars(pod) and each in by_name]:
         end = last_end(by_name[container])
         code = end.get("exitCode")
-        # What is deleted exits because of that. When, only the clock of its node tells.
+        # A deleted pod exits because of the deletion. Only its node's clock shows when.
         own = code in CRASHES or end.get("reason") == "OOMKilled"
         if code and (own or not is_deleted(pod)):
             yield _exit(plan, item, pod, container, end)
@@ -189,7 +189,7 @@ def _exit(plan: Plan, item: Workload, pod: Object, container: str, end: Object) 
     """Return the failure of a training or init container."""
     created = pod["metadata"]["creationTimestamp"]
     code, reason, at = end["exitCode"], end.get("reason") or "Error", end.get("finishedAt")
-    # A container that cannot start has the start time 0.
+    # The start time of a container that cannot start is 0.
     started = max(seconds(end.get("startedAt") or created), seconds(created))
     retryable = item.is_retryable(code) or reason == "OOMKilled"
     quick = seconds(at or created) - started < plan.start_seconds
@@ -202,7 +202,7 @@ def _exit(plan: Plan, item: Workload, pod: Object, container: str, end: Object) 
 
 
 def obstacle(plan: Plan, seen: Seen, now: float) -> tuple[int, str, str] | None:
-    """Return how the job ends if a pod cannot start or run within the bounds of the plan."""
+    """Return the end of the job if a pod exceeds a limit of the plan: code, reason, message."""
     for item, pod in pods_of(plan.workloads, seen):
         if pod["status"].get("phase") in ("Pending", "Running") and not is_deleted(pod):
             for code, reason, text, field in _obstacles(plan, item, pod, now):
@@ -214,14 +214,14 @@ def obstacle(plan: Plan, seen: Seen, now: float) -> tuple[int, str, str] | None:
 def _obstacles(
     plan: Plan, item: Workload, pod: Object, now: float
 ) -> Iterator[tuple[int, str, str, str]]:
-    """Yield an exit code, a reason, the pod's condition in words, and the field of the limit."""
+    """Yield an exit code, a reason, a text about the pod, and the field of the limit."""
     gate = condition(pod, "PodScheduled", "False") if plan.pending_seconds else None
     if not gate and not any("waiting" in each["state"] for each in containers(pod)):
         return
     times = [each.get("lastTransitionTime") for each in pod["status"].get("conditions") or ()]
     times += [last_end(each).get("finishedAt") for each in containers(pod)]
     since = max(filter(None, times), default=pod["metadata"]["creationTimestamp"])
-    waited = now - seconds(since)  # since the last thing that has happened to the pod
+    waited = now - seconds(since)  # since the last change of the pod
     if gate and waited >= plan.pending_seconds:
         text = f"was not scheduled for {waited:.0f} s: {gate.get('message', '')}"
         yield 1, "Unschedulable", text, "pendingSeconds"
@@ -236,7 +236,7 @@ def _obstacles(
             what = f"cannot pull {each['image']}" if "Image" in reason else f"has a {reason}"
             text = f"{what} for {waited:.0f} s"
             yield 1, reason, text, "imagePullSeconds"
-    # The kubelet mounts volumes before that (pkg/kubelet/kubelet.go, SyncPod).
+    # The kubelet mounts volumes before this condition (pkg/kubelet/kubelet.go, SyncPod).
     mounted = condition(pod, "PodReadyToStartContainers", "False")
     if plan.image_seconds and mounted and not gate and waited >= plan.image_seconds:
         text = f"could not mount volumes or set up its network for {waited:.0f} s; see its events"

@@ -1,4 +1,4 @@
-"""The restart of a gang: replicas that start again together, see the phases in `decide`."""
+"""The restart of a gang: replicas that restart together. `decide` shows the phases."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 MAX_DELAY = 300.0
 DISRUPTED = 143
-"""The exit code of a job that was disrupted."""
+"""The exit code of a disrupted job."""
 
 QUEUE = "kueue.x-k8s.io/queue-name"
 
@@ -37,7 +37,7 @@ SETTLE_SECONDS = 5.0
 
 
 def advance(plan: Plan, seen: Seen, state: State, now: float) -> State:
-    """Return the state of a gang that follows from the observed objects."""
+    """Return the next state of a gang, from the observed objects."""
     step = {"Stopping": _stopping, "BackingOff": _backing_off}.get(state.phase, _running)
     return step(plan, seen, state, now)
 
@@ -74,7 +74,7 @@ def _running(plan: Plan, seen: Seen, state: State, now: float) -> State:
 
 
 def forgiven(plan: Plan, state: State, now: float) -> State:
-    """Return the state without earlier failures, if all replicas have run for long since then."""
+    """Return the state without earlier failures, if all replicas have run for long enough."""
     reset = plan.backoff_reset_seconds
     if reset and state.running and now - state.running >= reset:
         return replace(state, spent=0, disturbed=0, quick=0)
@@ -82,17 +82,17 @@ def forgiven(plan: Plan, state: State, now: float) -> State:
 
 
 def _sizes(plan: Plan, seen: Seen) -> tuple[int, int]:
-    """Return how many replicas the gang is to have, and how many of them have succeeded."""
+    """Return the number of desired replicas of the gang, and how many of them have succeeded."""
     gang = [each for _, each in unfinished(plan.gang, seen) if not is_suspended(each)]
     done = sum(int(each["status"].get("succeeded") or 0) for each in gang)
     return sum(counts(each)[0] for each in gang), done
 
 
 def _cause(plan: Plan, seen: Seen, state: State, now: float) -> Failure | None:
-    """Return why the gang has failed, as far as that is known.
+    """Return the known cause of the gang's failure; None if it has not failed.
 
-    A member that is gone was deleted, unless its user has scaled the workload down. One that has
-    succeeded by itself is not gone.
+    A member that is gone was deleted, unless the user has scaled the workload down. A member that
+    has succeeded is not gone.
     """
     stopped = now if state.phase == "Stopping" else None
     items = tuple(item for item, _ in unfinished(plan.gang, seen))
@@ -107,9 +107,9 @@ def _cause(plan: Plan, seen: Seen, state: State, now: float) -> Failure | None:
 def _may_change(cause: Failure, plan: Plan, seen: Seen) -> bool:
     """Return whether it is too early to stop the gang.
 
-    An exit code that is permanent may be that of a peer of the pod that failed first, which a
-    slower kubelet has yet to report. A Job that is suspended before the kubelet has set the phase
-    of a pod whose container has exited deletes the pod, with its log. The phase of a pod that exits
+    A permanent exit code may be from a peer of the pod that failed first, if a slower kubelet has
+    not reported that pod yet. After the exit of a container, the kubelet sets the pod's phase. If
+    the Job is suspended before, the pod is deleted with its log. The phase of a pod that exits
     at once is Pending until then (mergePodStatus in pkg/kubelet/status/status_manager.go).
     """
     pods = [pod for _, pod in pods_of(plan.jobs, seen) if pod["metadata"]["name"] == cause.pod]
@@ -117,10 +117,10 @@ def _may_change(cause: Failure, plan: Plan, seen: Seen) -> bool:
 
 
 def _stopping(plan: Plan, seen: Seen, state: State, now: float) -> State:
-    """Return the state of a gang that stops, and is judged when all of its pods have ended.
+    """Return the state of a stopping gang, which is judged when all of its pods have ended.
 
-    Only then is known what has failed: the pods of a lost node do not end, and a core dump takes
-    longer than the exceptions of the peers.
+    The cause is unknown before: the pods of a lost node do not end, and a core dump takes longer
+    than the exceptions of the peers.
     """
     state = replace(state, cause=_cause(plan, seen, state, now))
     if not _is_quiet(plan, seen, now):
@@ -132,7 +132,7 @@ def _stopping(plan: Plan, seen: Seen, state: State, now: float) -> State:
 
 
 def judged(plan: Plan, state: State, now: float) -> State:
-    """Return the state of a gang that has stopped: to start again after a delay, or over."""
+    """Return the state of a stopped gang: a restart after a delay, or the end of the job."""
     cause, text = state.cause, job_status.why(state)
     if not cause or cause.kind == DISRUPTION:
         if plan.disruptions and state.disturbed >= plan.disruptions:
@@ -166,17 +166,17 @@ def _delay(plan: Plan, count: int) -> float:
 
 
 def _backing_off(plan: Plan, seen: Seen, state: State, now: float) -> State:
-    """Return the state of a stopped gang: starting again after its delay.
+    """Return the state of a stopped gang, which starts again after its delay.
 
-    A longer one than the longest was stored by a clock that was wrong.
+    A delay above the maximum was stored with a wrong clock, and is ignored.
     """
     if now < state.until <= now + MAX_DELAY or not _is_quiet(plan, seen, now):
         return state
     gang = unfinished(plan.gang, seen)
     if any(not _is_prepared(plan, item) and lowest_succeeded(each) for item, each in gang):
-        return state  # until the Job controller has forgotten them
+        return state  # until the Job controller has reset them
     created = [pod["metadata"]["creationTimestamp"] for _, pod in pods_of(plan.gang, seen)]
-    # Old pods that are gone may appear once more, if what a watch tells is late.
+    # Deleted pods may appear again, because watch events can be late.
     mark = max([state.mark, job_status.stamp(now - SETTLE_SECONDS), *created])
     return replace(state, phase="Starting", mark=mark, until=0.0, cause=None)
 
@@ -184,8 +184,8 @@ def _backing_off(plan: Plan, seen: Seen, state: State, now: float) -> State:
 def _is_quiet(plan: Plan, seen: Seen, now: float) -> bool:
     """Return whether every workload of the gang has stopped, and its last pod is gone.
 
-    A pod of a Job on a lost node is given up after some time. A StatefulSet cannot replace its pod
-    before that is gone, and a launcher that starts earlier does not reach it.
+    A Job's pod on a lost node is ignored after some time. A StatefulSet's pod is not: it must be
+    gone before it is replaced, and a launcher that starts earlier cannot reach it.
     """
     stopped = all(is_stopped(observed) for _, observed in unfinished(plan.gang, seen))
     return stopped and not any(
@@ -194,17 +194,17 @@ def _is_quiet(plan: Plan, seen: Seen, now: float) -> bool:
 
 
 def _is_prepared(plan: Plan, item: Workload) -> bool:
-    """Return whether others wait until a role is complete, so that its replicas end one by one."""
+    """Return whether other roles wait until a role is complete. Its replicas end one by one."""
     return any(order.of == item.role for order in plan.order if order.until == "Complete")
 
 
 def forgotten(plan: Plan, item: Workload, observed: Object) -> Object | None:
-    """Return the patch with which replicas that have ended too early run again."""
+    """Return the patch that makes replicas run again that have ended too early, or None."""
     return None if item.kind != "Job" or _is_prepared(plan, item) else rewound(observed)
 
 
 def _refused(plan: Plan, seen: Seen, state: State, now: float) -> State:
-    """Return the state, or its end if the gang cannot start again."""
+    """Return the state, or the end of the job if the gang cannot restart."""
     for item in plan.gang:
         observed, text = seen.workloads[item.name], ""
         if not observed or _is_prepared(plan, item):
@@ -222,16 +222,16 @@ def _refused(plan: Plan, seen: Seen, state: State, now: float) -> State:
 
 
 def is_held(observed: Object) -> bool:
-    """Return whether the supervisor, and not the user, has suspended a Job."""
+    """Return whether a Job was suspended by the supervisor, not by the user."""
     phase = job_status.restored([record(observed)], "").phase
     return is_suspended(observed) and phase in ("Stopping", "BackingOff")
 
 
 def is_paused(plan: Plan, state: State, item: Workload, observed: Object) -> bool:
-    """Return whether the user has suspended a workload, after it was started."""
+    """Return whether the user has suspended a started workload."""
     if not is_suspended(observed) or state.phase in ("Stopping", "BackingOff"):
         return False
-    if item.kind == "StatefulSet":  # which an earlier run may have scaled to 0
+    if item.kind == "StatefulSet":  # an earlier run may have scaled it to 0
         return state.phase == "Running" and state.served and not plan.waits(item)
     was_started = bool(record(observed)) or (state.phase == "Running" and not plan.waits(item))
     return was_started and not is_held(observed)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mlgen.runtime.decide import Action
 
 MAX_CHANGES = 6
-"""How often the same change of an object is tried, with pauses of 2, 4, 8 … seconds."""
+"""The number of attempts of a change, with pauses of 2, 4, 8 … seconds."""
 
 
 class Pods:
@@ -26,30 +26,30 @@ class Pods:
         self._lock = threading.Lock()
         self._pods: dict[str, Object] = {}
         self._changes: list[tuple[str, list[Object]]] = []
-        """Those that were heard while the pods were being listed."""
+        """Events received since the last list or read, to apply after a running list."""
         self._is_told = False
 
     def hear(self, change: str, pods: list[Object]) -> None:
-        """Apply an event that `Api.watch` yields."""
+        """Apply an event from `Api.watch`."""
         with self._lock:
             self._is_told = True
             self._changes.append((change, pods))
             self._apply(change, pods)
 
     def told(self) -> list[Object] | None:
-        """Return the pods from the watch, which may be stale; None before it has started."""
+        """Return the pods from the watch, which may be stale; None before its first event."""
         with self._lock:
             self._changes.clear()
             return list(self._pods.values()) if self._is_told else None
 
     def listed(self) -> list[Object]:
-        """Return the pods as they are now."""
+        """List the pods and return them."""
         with self._lock:
             self._changes.clear()
         pods = self._client.list("Pod", trimmed, labelSelector=self._selector)
         with self._lock:
             self._apply("LISTED", pods)
-            # They may be newer than the list; those that are older will be followed by newer ones.
+            # Events may be newer than the list. Older events will be followed by newer ones.
             for each in self._changes:
                 self._apply(*each)
         return pods
@@ -73,24 +73,24 @@ class Changes:
         self._tries: dict[str, tuple[int, float, str]] = {}
 
     def _of(self, data: Mapping[str, str]) -> dict[str, tuple[int, float, str]]:
-        """Return the number of tries of each change, when the next is due, and the last error."""
+        """Return the number of attempts of each change, the time of the next, and the error."""
         if self._state != data.get("state"):
             self._state, self._tries = data.get("state"), {}
         return self._tries
 
     def wait(self, data: Mapping[str, str], action: Action, now: float) -> float:
-        """Return for how many seconds not to try a change again."""
+        """Return the seconds until the next attempt of a change."""
         _, due, _ = self._of(data).get(f"{action.text} {action.name}", (0, 0.0, ""))
         return min(max(due - now, 0.0), 2.0**MAX_CHANGES)
 
     def add(self, action: Action, now: float, problem: str) -> None:
-        """Count a change, and the error with which the API server has refused it."""
+        """Count an attempt of a change, with the API server's error or ""."""
         key = f"{action.text} {action.name}"
         tries = self._tries.get(key, (0, 0.0, ""))[0] + 1
         self._tries[key] = (tries, now + 2.0**tries, problem)
 
     def refused(self, data: Mapping[str, str]) -> dict[str, str]:
-        """Return why workloads cannot be changed, by their names."""
+        """Return why workloads cannot be changed, by name."""
         again = "another client keeps reverting the change"
         tries = self._of(data).items()
         return {

@@ -10,7 +10,7 @@ from typing import Any
 SIGNALS, ANY, ALONE = ">=128", "any", "alone"
 
 OUTSIDE = (137, 143)
-"""SIGKILL and SIGTERM: no program ends itself so."""
+"""The exit codes of SIGKILL and SIGTERM, which are sent from outside."""
 
 
 @dataclass(frozen=True)
@@ -24,13 +24,13 @@ class Workload:
     container: str = "main"
     """The training container."""
     retryable: str | tuple[int, ...] | None = None
-    """The exit codes after which the gang restarts, beside OUTSIDE: none, `any`, `>=128`, or these.
-    `alone`: a failed replica is restarted by its controller, and only a disruption restarts the
+    """Exit codes after which the gang restarts, in addition to OUTSIDE: None, `any`, `>=128`, or a
+    list. `alone`: the controller restarts a failed replica, and only a disruption restarts the
     gang."""
     tolerates_failure: bool = False
 
     def is_retryable(self, code: int) -> bool:
-        """Return whether the gang may start again after a replica exited with a code."""
+        """Return whether the gang may restart after a replica exited with a code."""
         codes = self.retryable if isinstance(self.retryable, tuple) else ()
         signal = self.retryable == SIGNALS and code >= 128  # noqa: PLR2004 - 128 + its number
         return signal or self.retryable == ANY or code in (*OUTSIDE, *codes)
@@ -38,7 +38,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class Order:
-    """A role starts when another is `Complete` or `Ready`."""
+    """The start of `role` when the role `of` is `Complete` or `Ready`."""
 
     role: str
     until: str
@@ -47,7 +47,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Plan:
-    """The supervisor's instructions; the JSON has the same names in camel case."""
+    """The supervisor's instructions. The JSON contains the same names in camel case."""
 
     job: str
     run: str
@@ -56,7 +56,7 @@ class Plan:
     deciding: tuple[str, ...]
     workloads: tuple[Workload, ...]
     decides: str = "one"
-    """How several deciding Jobs decide together: `all` or `any` of them; `one` is the only one."""
+    """The deciding Jobs that must succeed: `all`, `any`, or the only `one`."""
     objects: tuple[tuple[str, str], ...] = ()
     """Kinds and names of the other objects that are deleted with the workloads."""
     clean_pod_policy: str = "None"
@@ -66,28 +66,29 @@ class Plan:
     ttl_seconds: int | None = None
     order: tuple[Order, ...] = ()
     first_delay: float = 10.0
-    """The seconds before the first restart; doubled for each further one, up to five minutes."""
+    """The seconds before the first restart. Doubled for each further restart, up to 300."""
     start_failures: int = 3
-    """The bound on quick failures with the same exit code in a row. Of all bounds, 0 is none."""
+    """The limit of consecutive quick failures with the same exit code. 0 disables any limit."""
     start_seconds: int = 60
-    """A failure is quick if the training container has run for less than this."""
+    """A failure is quick if the training container ran for less than this."""
     backoff_reset_seconds: int = 3600
-    """After so long with all replicas running, earlier failures no longer count."""
+    """After this time with all replicas running, earlier failures no longer count."""
     disruptions: int = 0
-    """The bound on restarts after disruptions."""
+    """The limit of restarts after disruptions."""
     crashes: int = 0
-    """The bound on restarts of a container that crash-loops."""
+    """The limit of restarts of a container that crash-loops."""
     image_seconds: int = 0
-    """The bound on the time that a container cannot be started, or a volume mounted."""
+    """The limit of the time that a container cannot be started, or a volume mounted."""
     pending_seconds: int = 0
-    """The bound on the time that a pod cannot be created or scheduled."""
+    """The limit of the time that a pod cannot be created or scheduled."""
     metrics_port: int = 0
-    """Where Prometheus text is served; 0 is nowhere."""
+    """The port of the Prometheus metrics; 0 for none."""
     avoid_nodes: bool = False
-    """The Jobs of the gang prefer other nodes than those on which a replica has failed."""
+    """True if the gang's Jobs prefer nodes on which no replica has failed."""
 
     set: str = ""
-    """If given, a Job whose pods have another value of the annotation SET is not of this set."""
+    """The value of the annotation SET in the pods of this job's Jobs. Jobs with other values are
+    ignored, unless this is ""."""
 
     @property
     def jobs(self) -> tuple[Workload, ...]:
@@ -96,18 +97,18 @@ class Plan:
 
     @property
     def gang(self) -> tuple[Workload, ...]:
-        """The workloads that restart together; those that are complete do not run again."""
+        """The workloads that restart together. Complete workloads do not run again."""
         scope = self.restart_scope
         roles = [item.role for item in self.workloads] if scope == "All" else scope
         return tuple(item for item in self.workloads if scope != "Replica" and item.role in roles)
 
     def waits(self, item: Workload) -> bool:
-        """Return whether a workload is started when another role has come so far."""
+        """Return whether a workload starts only when another role is `Complete` or `Ready`."""
         return any(order.role == item.role for order in self.order)
 
 
 def load(text: str, run: str) -> Plan:
-    """Return the plan of a JSON text; unknown names raise a TypeError."""
+    """Return the plan in a JSON text. Raises TypeError for unknown names."""
     values = _values(json.loads(text))
     for name, kind in (("workloads", Workload), ("order", Order)):
         values[name] = tuple(kind(**_values(item)) for item in values.get(name, ()))

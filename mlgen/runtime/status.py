@@ -1,8 +1,8 @@
-"""The record of a job: the data of the ConfigMap `<job>-status`, its Events and its metrics.
+"""The status of a job: the data of the ConfigMap `<job>-status`, its Events and its metrics.
 
-The key `state` is what the supervisor knows, as JSON. The others are for people: TFJob's conditions
-(Created, Running, Restarting, Succeeded, Failed) as `STATUS TIME REASON: MESSAGE`, the start and
-the end, the restarts, and the replicas of each role.
+The key `state` contains the supervisor's state as JSON. The other keys are for users: TFJob's
+conditions (Created, Running, Restarting, Succeeded, Failed) as `STATUS TIME REASON: MESSAGE`, the
+start and the end, the restarts, and the replicas of each role.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ CONDITIONS = ("Created", "Running", "Restarting", "Succeeded", "Failed")
 MAX_MESSAGE = 1000
 
 AVOIDED = 3
-"""How many nodes a restarted gang avoids: the last ones on which a replica has failed."""
+"""The number of nodes to avoid: the last ones on which a replica failed."""
 
 
 @dataclass(frozen=True)
 class State:
-    """The supervisor's own state, which the job's objects do not contain."""
+    """The supervisor's state, which cannot be derived from the job's objects."""
 
     run: str
     phase: str = "Running"
     uid: str = ""
-    """Of the first deciding Job, once all workloads that the job needs have existed."""
+    """The UID of the first deciding Job, set once all required workloads exist."""
     served: bool = False
-    """The StatefulSets have been started, which an earlier run may have scaled to 0."""
+    """True once the StatefulSets were started. An earlier run may have scaled them to 0."""
     first: float = 0.0
-    """When the supervisor first looked."""
+    """The time of the supervisor's first pass."""
     started: float = 0.0
-    """When the first workload was not suspended; 0 while the user has suspended the job."""
+    """When the first workload started; 0 while the user has suspended the job."""
     short: float = 0.0
     """Since when a workload has fewer pods than replicas."""
     restarts: int = 0
@@ -50,25 +50,25 @@ class State:
     running: float = 0.0
     """Since when all replicas of the gang run."""
     spent: int = 0
-    """The restarts since all replicas last ran for long, which count towards the backoffLimit."""
+    """The restarts that count towards the backoffLimit: since all replicas last ran for long."""
     disturbed: int = 0
-    """The disruptions since then."""
+    """The disruptions since all replicas last ran for long."""
     quick: int = 0
-    """The last quick failures in a row that have the same exit code."""
+    """The number of consecutive quick failures with the same exit code."""
     quick_code: int = 0
     until: float = 0.0
     """When the gang starts again."""
     mark: str = ""
     """The creationTimestamp of the last pod before the last restart."""
     members: tuple[str, ...] = ()
-    """The gang's running pods, each as `member` names it. One that disappears was deleted, or lost
-    its node."""
+    """The gang's running pods, as short UIDs (`member`). A pod that disappears was deleted, or its
+    node was lost."""
     settled: float = 0.0
-    """Until when the gang may go on after a failure."""
+    """Until when the gang may continue after a failure."""
     cause: Failure | None = None
     """Why the gang stops."""
     avoid: str = ""
-    """The nodes on which replicas have failed, the last one first, with spaces between them."""
+    """The nodes on which replicas failed, the last one first, separated by spaces."""
     ended: float = 0.0
     code: int = 0
     reason: str = ""
@@ -76,7 +76,7 @@ class State:
 
     @property
     def attempt(self) -> int:
-        """How often the gang has started again."""
+        """The number of restarts of the gang."""
         return self.restarts + self.disruptions
 
     def text(self) -> str:
@@ -92,14 +92,14 @@ FIRST = asdict(State(""))
 """The state of a job that has just begun."""
 
 CAUSE = asdict(Failure("", 0, "", "", retryable=False))
-"""An example of a cause."""
+"""A cause with a value of the right type in each field."""
 
 
 def member(uid: str) -> str:
     """Return the start of a pod's UID, which is random.
 
-    A ConfigMap has room for 1 MiB, and a job may have 100,000 pods. A pod that disappears goes
-    unnoticed if another one of the job has the same 32 bits.
+    It is short because a ConfigMap is limited to 1 MiB, and a job may have 100,000 pods. If two
+    pods share these 32 bits, the loss of one is not noticed.
     """
     return uid[:8]
 
@@ -112,16 +112,16 @@ TYPES: dict[type, tuple[type, ...]] = {
     tuple: (str, list),
     type(None): (dict, type(None)),
 }
-"""What JSON has for a field of a State whose default is of a type."""
+"""The types in JSON of a field of State, by the type of its default."""
 
 LATEST = 1e11
-"""A time that a clock can show, in s since the epoch."""
+"""The upper bound of valid times, in seconds since the epoch."""
 
 
 def stored(data: Mapping[str, str | None]) -> dict[str, Any]:
     """Return the stored state as JSON; {} if it is invalid, because users can edit ConfigMaps.
 
-    A state of nothing is that of a job which has just begun.
+    {} is also the state of a new job.
     """
     try:
         values = json.loads(data.get("state") or "{}")
@@ -137,7 +137,7 @@ def stored(data: Mapping[str, str | None]) -> dict[str, Any]:
 
 
 def _fits(values: Mapping[str, Any], examples: Mapping[str, Any]) -> bool:
-    """Return whether values have the types of examples, and times are times."""
+    """Return whether values have the types of examples, and times are in range."""
     pairs = [(values[name], example) for name, example in examples.items() if name in values]
     return all(isinstance(value, TYPES[type(example)]) for value, example in pairs) and all(
         0 <= value < LATEST for value, example in pairs if isinstance(example, float)
@@ -145,7 +145,7 @@ def _fits(values: Mapping[str, Any], examples: Mapping[str, Any]) -> bool:
 
 
 def goes_on(data: Mapping[str, str | None], changes: Mapping[str, str | None]) -> bool:
-    """Return whether changes of a stored state enter another phase, or drop a running pod."""
+    """Return whether changes of a stored state change the phase, or remove a running pod."""
     before, after = (stored(each) for each in (data, {**data, **changes}))
     default = State("").phase
     is_same = before.get("phase", default) == after.get("phase", default)
@@ -161,14 +161,14 @@ def _members(values: Mapping[str, Any]) -> tuple[str, ...]:
 def is_stored(data: dict[str, str], run: str, uid: str = "") -> bool:
     """Return whether a state of this run is stored.
 
-    One of the deciding Job `uid` is: only the supervisor's Job was replaced.
+    A state with the deciding Job's `uid` counts: only the supervisor's Job was replaced.
     """
     values = stored(data)
     return bool(values.get("run") == run or (uid and values.get("uid") == uid))
 
 
 def load(data: dict[str, str], run: str, uid: str = "") -> State:
-    """Return the stored state of this run, or the first state."""
+    """Return the stored state of this run, or the initial state."""
     if not is_stored(data, run, uid):
         return State(run)
     values = stored(data)
@@ -176,9 +176,9 @@ def load(data: dict[str, str], run: str, uid: str = "") -> State:
 
 
 def restored(records: Iterable[str], run: str) -> State:
-    """Return the state that was lost, of the records that the supervisor has left on the Jobs.
+    """Return the latest state from the supervisor's annotations of the Jobs, if the status is lost.
 
-    They are those of the last stop or start of the gang; without any, the job has just begun.
+    They contain the state at the last stop or start of the gang. Without any, the job is new.
     """
     states = [_loaded(values) for text in records if (values := stored({"state": text}))]
     latest = max(states, key=lambda each: each.attempt, default=State(run))
@@ -188,17 +188,17 @@ def restored(records: Iterable[str], run: str) -> State:
 def _loaded(values: dict[str, Any]) -> State:
     values["members"] = _members(values)
     values["cause"] = Failure(**values["cause"]) if values.get("cause") else None
-    # Another version of this program may have written it.
+    # Another version of this program may have written other fields.
     return State(**{"run": "", **{name: values[name] for name in values if name in FIRST}})
 
 
 def stamp(now: float) -> str:
-    """Return a time as the API server writes it."""
+    """Return a time in the format of the API server."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
 
 
 def changes(plan: Plan, seen: Seen, state: State, now: float) -> dict[str, str | None]:
-    """Return the keys of the status that change, as a merge patch: None removes one."""
+    """Return the changed keys of the status, as a merge patch: None removes a key."""
     after = {
         **(seen.status if is_stored(seen.status, plan.run, state.uid) else {}),
         **_replicas(plan, seen, state),
@@ -215,7 +215,7 @@ def changes(plan: Plan, seen: Seen, state: State, now: float) -> dict[str, str |
     _set(after, "Created", f"JobCreated: {plan.job} is created", now)
     if state.phase == "Ended":
         if "Running" not in after and _is_running(plan, seen):
-            _set(after, "Running", f"JobRunning: {plan.job} was running", now)  # too short to see
+            _set(after, "Running", f"JobRunning: {plan.job} was running", now)  # not observed
         kind = "Failed" if state.code else "Succeeded"
         _set(after, kind, f"{state.reason}: {state.message}", now)
     elif state.phase in ("Stopping", "BackingOff"):
@@ -227,7 +227,7 @@ def changes(plan: Plan, seen: Seen, state: State, now: float) -> dict[str, str |
 
 
 def avoided(state: State, node: str) -> str:
-    """Return the nodes to avoid now that a replica has failed on another one, or on none."""
+    """Return the nodes to avoid after a failure on a node ("" if unknown)."""
     nodes = dict.fromkeys([*node.split(), *state.avoid.split()])
     return " ".join([*nodes][:AVOIDED])
 
@@ -238,7 +238,7 @@ def why(state: State) -> str:
 
 
 def _set(data: dict[str, str], name: str, text: str, now: float) -> None:
-    """Set a condition, and end those that it excludes; an unchanged one keeps its time."""
+    """Set a condition and end those that it excludes. An unchanged condition keeps its time."""
     text = " ".join(text.split())[:MAX_MESSAGE]
     if data.get(name, "").startswith("True ") and data[name].split(" ", 2)[2:] == [text]:
         return
@@ -255,7 +255,7 @@ def _is_running(plan: Plan, seen: Seen) -> bool:
 
 
 def _replicas(plan: Plan, seen: Seen, state: State) -> dict[str, str]:
-    """Return the replicas of each role of which something exists."""
+    """Return the replica counts of each role with existing workloads."""
     found: dict[str, list[Object]] = {}
     for item in plan.workloads:
         if observed := seen.workloads[item.name]:
@@ -273,7 +273,7 @@ def _counts(statuses: list[Object], *, freed: bool) -> str:
 
 
 def events(plan: Plan, seen: Seen, namespace: str) -> Iterator[Object]:
-    """Yield an Event for each stored condition; its name is the same from any supervisor."""
+    """Yield an Event for each stored condition, with the same name from any supervisor."""
     job, uid = f"{plan.job}-supervisor", plan.run
     if len(plan.deciding) == 1 and seen.workloads[plan.deciding[0]]:
         job, uid = plan.deciding[0], load(seen.status, plan.run).uid
@@ -297,7 +297,7 @@ def events(plan: Plan, seen: Seen, namespace: str) -> Iterator[Object]:
 
 
 def metrics(plan: Plan, data: dict[str, str]) -> str:
-    """Return the same facts as Prometheus text.
+    """Return the status as Prometheus metrics.
 
     https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format
     """

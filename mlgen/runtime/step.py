@@ -1,19 +1,19 @@
-"""One attempt to run a job, as a step of Argo Workflows; and the exit hook of that step.
+"""One attempt to run a job, as a step of Argo Workflows, and the exit hook of the step.
 
     python3 -m mlgen.runtime.step          submit the job, supervise it, exit with its exit code
     python3 -m mlgen.runtime.step STATUS   the step has ended with STATUS: record it, and clean up
 
-The last line tells Argo whether to retry the step: "training permanent: ..." or "training
+The last line determines whether Argo retries the step: "training permanent: ..." or "training
 retryable: ...". Without such a line, the step itself has failed (exit code 200) or was killed. The
-next attempt then goes on with the running job.
+next attempt then continues with the running job.
 
-    MLGEN_PLAN       file with the plan; manifests.yaml is in the same folder
+    MLGEN_PLAN       file with the plan; manifests.yaml is in the same directory
     WORKFLOW         name of the Workflow, which owns the objects
     WORKFLOW_UID     its UID
     NODE             name of the node that calls the template: together with the UID, it identifies
                      the run, because a Workflow may run the same job several times
 
-Of an attempt:
+For an attempt:
 
     RETRIES          0 for the first one of a run, also after `argo retry`
     BACKOFF_LIMIT    how often the job is restarted
@@ -69,13 +69,13 @@ KEPT = ("restarts", "disruptions", "spent", "disturbed", "quick", "quick_code")
 """Fields that the state of an attempt keeps from the previous attempt."""
 
 HEAD = re.compile(r"apiVersion: (\S+)\nkind: (\S+)\nmetadata:\n  name: (\S+)\n")
-"""How mlgen begins the YAML of an object; Python's standard library cannot read YAML."""
+"""The first lines of mlgen's YAML objects. Python's standard library cannot parse YAML."""
 
 Answer = TypeVar("Answer")
 
 
 class Impossible(Exception):  # noqa: N818
-    """The job cannot be submitted, however often that is tried."""
+    """The job cannot be submitted, and retries do not help."""
 
 
 class Step:
@@ -88,7 +88,7 @@ class Step:
         workflow: tuple[str, str],
         sleep: Callable[[float], None],
     ) -> None:
-        """Take the plan, the name and the UID of the Workflow, and how to wait."""
+        """Store the plan, the name and UID of the Workflow, and the sleep function."""
         self._plan = plan
         self._client = client
         self._owners = [{**WORKFLOW, "name": workflow[0], "uid": workflow[1]}]
@@ -96,7 +96,7 @@ class Step:
         self._clock = client.now
 
     def submit(self, manifests: str, *, anew: bool = False) -> None:
-        """Submit the job, unless an earlier step pod of this run has, and was lost."""
+        """Submit the job, unless an earlier step pod of this run submitted it and was lost."""
         data = self._ask(self._claimed)
         before = State(self._plan.run) if anew else status.load(data, self._plan.run)
         if before.first and before.phase != "BackingOff":
@@ -114,7 +114,7 @@ class Step:
         self._store(State(self._plan.run, first=self._clock(), **kept))
 
     def fail(self, text: str) -> State:
-        """Record that the job cannot be submitted, if the rights allow; return the state."""
+        """Record that the job cannot be submitted, if permitted, and return the state."""
         now = self._clock()
         state = State(self._plan.run, phase="Ended", ended=now, code=1, message=text)
         state = replace(state, reason="JobNotSubmitted")
@@ -123,13 +123,13 @@ class Step:
         return state
 
     def check_rights(self) -> None:
-        """Raise Impossible without permission to read workloads; then no cleanup is needed."""
+        """Raise Impossible without permission to read workloads. Then no cleanup is needed."""
         self._ask(lambda: self._workloads("Job"))
 
     def _ask(self, request: Callable[[], Answer], *final: int) -> Answer:
-        """Return the answer to a request, which is repeated while the API server is unavailable.
+        """Return the response to a request, which is repeated while the API server is unavailable.
 
-        It is not after one of the codes `final`, nor after REFUSED.
+        Raises Impossible after one of the codes in `final` or REFUSED.
         """
         for tries in range(MAX_TRIES):
             try:
@@ -143,7 +143,7 @@ class Step:
         raise error
 
     def _claimed(self) -> dict[str, str]:
-        """Return the data of the status, which is deleted with the Workflow."""
+        """Create or adopt the status, which is deleted with the Workflow, and return its data."""
         name = f"{self._plan.job}-status"
         labels = {"app.kubernetes.io/part-of": self._plan.job}
         metadata = {"labels": labels, "ownerReferences": self._owners}
@@ -158,7 +158,7 @@ class Step:
         return {}
 
     def _store(self, state: State) -> None:
-        """Replace the status of an earlier run, or attempt."""
+        """Replace the status of an earlier run or attempt."""
         data = self._ask(self._claimed)
         nothing = Seen(dict.fromkeys(item.name for item in self._plan.workloads), [], data)
         changed = status.changes(self._plan, nothing, state, self._clock())
@@ -171,9 +171,9 @@ class Step:
         return self._client.list(kind, trimmed, labelSelector=f"{JOB}={self._plan.job}")
 
     def _delete_workloads(self) -> bool:
-        """Delete the workloads of earlier attempts; return whether one of their pods is left.
+        """Delete the workloads of earlier attempts, and return whether one of their pods is left.
 
-        A new pod must not join an old rendezvous. A pod on a lost node is not waited for.
+        New pods must not join an old rendezvous. Pods on a lost node are ignored.
         """
         left = False
         for kind in ("Job", "StatefulSet"):
@@ -190,7 +190,7 @@ class Step:
         )
 
     def _apply(self, document: str) -> None:
-        """Apply a manifest, owned by the Workflow; never overwrite another owner's object."""
+        """Apply a manifest, owned by the Workflow. Never overwrite another owner's object."""
         version, kind, name = head(document)
         log_line(f"apply {kind} {name}")
         found = api.find(self._client, kind, name, version)
@@ -200,7 +200,7 @@ class Step:
 
 
 def documents(manifests: str) -> list[str]:
-    """Return the documents of a YAML text of mlgen."""
+    """Return the documents of a YAML text from mlgen."""
     return re.split("^---\n", manifests, flags=re.MULTILINE)[1:]
 
 
@@ -214,7 +214,7 @@ def head(document: str) -> tuple[str, str, str]:
 
 
 def owned(document: str, owners: list[Object]) -> str:
-    """Return a document with these ownerReferences; JSON is YAML."""
+    """Return a document with ownerReferences, as JSON, which is valid YAML."""
     references = f"metadata:\n  ownerReferences: {json.dumps(owners)}\n"
     return document.replace("metadata:\n", references, 1)
 
@@ -226,7 +226,7 @@ def _is_of_workload(pod: Object) -> bool:
 
 @contextlib.contextmanager
 def _may_be_gone() -> Iterator[None]:
-    """Pass over that an object does not exist: the garbage collector may delete it first."""
+    """Ignore that an object does not exist: the garbage collector may have deleted it."""
     try:
         yield
     except ApiError as problem:
@@ -235,14 +235,14 @@ def _may_be_gone() -> Iterator[None]:
 
 
 def _is_final(problem: ApiError, codes: tuple[int, ...]) -> bool:
-    """Return whether a request fails however often it is repeated."""
+    """Return whether a request would fail again."""
     text = str(problem)
     invalid = problem.code in codes or "typed patch object" in text
     return invalid and "exceeded quota" not in text
 
 
 def write_progress(path: str, plan: Plan, seen: Seen) -> None:
-    """Write how many replicas of the deciding Jobs have succeeded, for Argo to show."""
+    """Write the number of succeeded replicas of the deciding Jobs, which Argo displays."""
     jobs = [seen.workloads[name] for name in plan.deciding]
     done = sum(job["status"].get("succeeded", 0) for job in jobs if job)
     wanted = sum(counts(job)[0] for job in jobs if job)
@@ -253,7 +253,7 @@ def write_progress(path: str, plan: Plan, seen: Seen) -> None:
 def supervised(
     job: Plan, client: Api, decision: Callable[[Plan, Seen, float], Decision]
 ) -> tuple[int, State]:
-    """Supervise until the decision is to finish; return an exit code, and the state."""
+    """Supervise until the decision is to finish. Return an exit code and the state."""
     bell, supervisor = threading.Event(), Supervisor(job, client, decide=decision)
     supervise.follow(job, client, bell, supervisor.pods)
     return supervise.run(supervisor, bell), status.load(supervisor.data, job.run)
@@ -277,7 +277,7 @@ def run(step: Step, job: Plan, client: Api, folder: Path, env: Mapping[str, str]
 
 
 def report(state: State | None) -> int:
-    """Report to Argo how the attempt ended; return the exit code."""
+    """Report the end of the attempt to Argo, and return the exit code."""
     if not state:
         return OWN_FAILURE
     if state.phase == "BackingOff":
@@ -294,7 +294,7 @@ def tell(text: str) -> None:
 
 
 def main(arguments: Sequence[str], env: Mapping[str, str]) -> int:
-    """Run an attempt, or with the outcome of the step as the argument, its exit hook."""
+    """Run an attempt, or its exit hook if the step's outcome is passed as the argument."""
     # Process 1 of a container ignores signals that it does not handle.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     file = Path(env["MLGEN_PLAN"])
@@ -309,7 +309,7 @@ def main(arguments: Sequence[str], env: Mapping[str, str]) -> int:
     try:
         step.check_rights()
     except Impossible as problem:
-        # Nothing was submitted.
+        # The job was not submitted.
         log_line(str(problem))
         return 1
     code, _ = supervised(job, client, partial(last, outcome=arguments[0]))

@@ -1,11 +1,10 @@
-"""The supervisor: observe, decide, act, wait for a change, until the job is over.
+"""The supervisor: observes, decides, acts and waits for a change, until the job is over.
 
     MLGEN_PLAN  file with the plan
     MLGEN_RUN   UID of the Job of this pod, which identifies the run
     MLGEN_EXIT  if set, exit with 1 when the job has failed; else with 0
 
-The exit code is 200 if the supervisor itself cannot go on, and 201 if it has never reached the API
-server.
+The exit code is 200 if the supervisor itself fails, and 201 if it never reached the API server.
 """
 
 from __future__ import annotations
@@ -45,22 +44,22 @@ if TYPE_CHECKING:
     from mlgen.runtime.plan import Plan
 
 GAP = 0.2
-"""Seconds between two passes, in which events gather; more where a pass takes long."""
+"""Minimum seconds between two passes, to collect events. Longer after a slow pass."""
 
 RESYNC = 60.0
 """Seconds after which the objects are read again, even if no event has been received."""
 
 LIST_SHARE, MAX_AGE = 200.0, 600.0
-"""Pods are listed again after so many times what that takes, and at the latest after so many
-seconds, even if their watch tells of no change."""
+"""Pods are listed again after LIST_SHARE times the duration of the last list, and at the latest
+after MAX_AGE seconds, even without watch events."""
 
 MAX_DELAY = 30.0
 MAX_REFUSALS = 30
-"""A Role may be applied a moment later than the Job, so a refusal is not final at once. With the
-pauses between them, so many tries take about a quarter of an hour."""
+"""Consecutive errors before giving up, after about 15 minutes. The first refusal is not final,
+because a Role may be applied after the Job."""
 
 MANY_JOBS = 10
-"""Of more Jobs, all Jobs with the job's label are listed and watched together."""
+"""Above this number, all Jobs with the job's label are listed and watched together."""
 
 TERMINATING = "because it is being terminated"
 """Part of the API server's error in a namespace that is being deleted."""
@@ -91,10 +90,10 @@ class Supervisor:
         self._changes = Changes()
         self.exit_code: int | None = None
         self.data: dict[str, str] = {}
-        """Of the status, when it was last read."""
+        """The data of the status when last read."""
 
     def step(self) -> float:
-        """Observe, decide and act once; return after how many seconds to do so at the latest.
+        """Observe, decide and act once. Return the seconds until the next pass at the latest.
 
         After the last step, `exit_code` is set.
         """
@@ -103,7 +102,7 @@ class Supervisor:
         except ApiError as problem:
             self._log(f"retrying: {problem}")
             if problem.code == CONFLICT:
-                return GAP  # another client has written; the next pass reads it
+                return GAP  # another client has written; read it in the next pass
             self._problems += 1
             if TERMINATING in str(problem):
                 sys.exit(OWN_FAILURE)
@@ -117,7 +116,7 @@ class Supervisor:
         return delay
 
     def _pass(self) -> float:
-        # The status is written only if it is older than what is observed, and still the same.
+        # Read the status before the objects. It is written only if it has not changed since.
         version = self._read_status()
         if version is None:
             return 0.0
@@ -126,15 +125,15 @@ class Supervisor:
         now = self._clock()
         decision = self._decide(self._plan, seen, now)
         if not fresh and status.goes_on(self.data, decision.status or {}):
-            # Watch data may be stale, and another supervisor's may be newer:
-            # good enough to count replicas, but not to change the phase.
+            # Watch data may be stale, and another supervisor may have newer data. That is good
+            # enough to count replicas, but not to change the phase.
             seen = replace(seen, pods=self._list_pods())
             decision = self._decide(self._plan, seen, now)
         if decision.status:
             self._store(decision.status, version)
             return 0.0
-        # Actions follow from a status that was still the same after the objects were read. Then
-        # their resource versions show whether another supervisor has acted meanwhile.
+        # Act only if the status is unchanged after the objects were read. Then their resource
+        # versions show whether another supervisor has acted meanwhile.
         if decision.actions and self._read_status() != version:
             raise ApiError(f"{self._status} has changed", CONFLICT)
         delays = [self._act(action, decision.finish) for action in decision.actions]
@@ -146,8 +145,8 @@ class Supervisor:
     def _read_status(self) -> str | None:
         """Read the status and return its version; None if it was lost and is written again.
 
-        It is "" if the status was deleted and may not be created. The supervisor then remembers it,
-        and the records on the Jobs last longer than that.
+        Returns "" if the status was deleted and may not be created. Then the supervisor keeps it in
+        memory. The annotations of the Jobs contain the state for the next supervisor.
         """
         labels = {"app.kubernetes.io/part-of": self._plan.job}
         body = {"metadata": {"name": self._status, "labels": labels}}
@@ -177,7 +176,7 @@ class Supervisor:
         return version
 
     def _store(self, changes: Mapping[str, str | None], version: str) -> None:
-        """Store changes of the status, if it still has this version."""
+        """Store changes of the status, with its version as a precondition."""
         if version:
             body = {"metadata": {"resourceVersion": version}, "data": changes}
             self._client.patch("ConfigMap", self._status, body)
@@ -186,7 +185,7 @@ class Supervisor:
         self.data = {key: value for key, value in after.items() if value is not None}
 
     def _observe(self) -> tuple[Seen, bool]:
-        """Return the observed objects, and whether the pods were listed last."""
+        """Return the observed objects, and whether the pods were just listed."""
         workloads, taken = self._workloads()
         told = self.pods.told() if self._clock() < self._listed_until else None
         pods = self._list_pods() if told is None else told
@@ -196,7 +195,7 @@ class Supervisor:
     def _workloads(self) -> tuple[dict[str, Object | None], dict[str, str]]:
         """Return the job's workloads, and the owner of each one that belongs to another job.
 
-        The role `b-c` of a job `a` has the names of the role `c` of a job `a-b`.
+        Names can collide: role `b-c` of job `a`, and role `c` of job `a-b`.
         """
         found = self._jobs() if len(self._plan.jobs) > MANY_JOBS else {}
         for item in self._plan.workloads:
@@ -219,23 +218,23 @@ class Supervisor:
         return self._own(kind, found) if found and kind in GROUPS else found
 
     def _own(self, kind: str, found: Object) -> Object | None:
-        """Return the used fields of a workload; None if it is of another version of the job."""
+        """Return the used fields of a workload; None for another version of the job."""
         found = {"kind": kind, "status": {}, **trimmed_workload(found)}
         annotations = found["spec"]["template"]["metadata"]["annotations"]
         is_other = kind == "Job" and self._plan.set and annotations.get(SET) != self._plan.set
         return None if is_other else found
 
     def _jobs(self) -> dict[str, Object | None]:
-        """Return all Jobs of the job; None for one that does not exist."""
+        """Return all Jobs of the job by name; None for a Job that does not exist."""
         jobs = self._client.list("Job", trimmed_workload, labelSelector=f"{JOB}={self._plan.job}")
         by_name = {each["metadata"]["name"]: self._own("Job", each) for each in jobs}
         return {item.name: by_name.get(item.name) for item in self._plan.jobs}
 
     def _act(self, action: Action, finish: int | None) -> float:
-        """Patch or delete an object; return after how many seconds to look at it again.
+        """Patch or delete an object, and return the seconds until the next pass.
 
-        Another client may change it back each time, and an admission policy may refuse it. What
-        cannot be cleaned up does not change how the job has ended.
+        Attempts are limited, because another client may revert the change, or an admission policy
+        reject it. A failed cleanup does not change the outcome of the job.
         """
         kind, name, uid = action.kind, action.name, action.uid
         wait = self._changes.wait(self.data, action, self._clock())
@@ -244,7 +243,7 @@ class Supervisor:
         self._log(f"{action.text} {kind} {name}")
         problem = ""
         try:
-            if (kind, name) in self._plan.objects:  # which are not observed
+            if (kind, name) in self._plan.objects:  # these are not observed
                 found = self._client.get(kind, name)
                 uid = found["metadata"]["uid"]
                 if owner := stranger(found, self._plan.job):
@@ -265,7 +264,7 @@ class Supervisor:
         return 1.0
 
     def _patch(self, action: Action, body: Object) -> None:
-        """Patch an object, with `more` unless the API server refuses it, as an older one does."""
+        """Patch an object. Omit `more` if the API server rejects it, as older versions do."""
         if action.more:
             try:
                 more = {**body, "spec": {**body["spec"], **action.more}}
@@ -279,7 +278,7 @@ class Supervisor:
         self._client.patch(action.kind, action.name, body, action.subresource)
 
     def _report(self, seen: Seen) -> None:
-        """Create the Events of the stored conditions. None is worth a second try."""
+        """Create the Events of the stored conditions, without retries."""
         for event in status.events(self._plan, seen, self._client.namespace):
             if self._reported is None or event["metadata"]["name"] in self._reported:
                 continue
@@ -290,12 +289,12 @@ class Supervisor:
                 if TERMINATING in str(problem):
                     raise
                 if problem.code in REFUSED:
-                    self._reported = None  # the rights do not allow it
+                    self._reported = None  # not permitted
 
     def leave(self) -> None:
         """End the Jobs if the namespace is being deleted, which waits until all pods are gone.
 
-        A Job whose back-off is per index holds its failed pods until it has replaced them, or has
+        A Job with backoffLimitPerIndex keeps its failed pods until they are replaced or the Job has
         ended (getPodsWithDelayedDeletionPerIndex in pkg/controller/job).
         """
         for _ in range(10):  # seconds, of the pod's grace period
@@ -303,7 +302,7 @@ class Supervisor:
                 self._client.create("Event", {"metadata": {"name": f"{self._plan.job}-leaves"}})
             except ApiError as problem:
                 if TERMINATING not in str(problem):
-                    return  # an Event of nothing is invalid
+                    return  # not terminating; only the Event is invalid
             else:
                 return
             with contextlib.suppress(ApiError):
@@ -317,7 +316,7 @@ class Supervisor:
 def ring(
     client: api.Api, bell: threading.Event, pods: Pods, kind: str, selectors: Mapping[str, str]
 ) -> None:
-    """Take in each change of the selected objects and set the bell, for ever."""
+    """Pass each change of the selected objects to `pods` and set the bell, forever."""
     for change, objects in client.watch(kind, trimmed, **selectors):
         if kind == "Pod":
             pods.hear(change, objects)
@@ -325,7 +324,7 @@ def ring(
 
 
 def follow(job: Plan, client: api.Api, bell: threading.Event, pods: Pods) -> None:
-    """Watch the Jobs and pods of a job, in threads of their own."""
+    """Watch the Jobs and pods of a job, in separate threads."""
     for kind, selectors in watches(job):
         start(ring, client, bell, pods, kind, selectors)
 
@@ -338,7 +337,7 @@ def run(supervisor: Supervisor, bell: threading.Event) -> int:
         delay = supervisor.step()
         if supervisor.exit_code is not None:
             return supervisor.exit_code
-        if delay > GAP:  # else it has stored what to do next, or somebody else has written
+        if delay > GAP:  # else the status has changed, so continue at once
             time.sleep(max(GAP, min(4 * (time.monotonic() - started), MAX_DELAY)))
             bell.wait(max(delay - time.monotonic() + started, 0.0))
         else:
@@ -351,14 +350,14 @@ def start(target: Callable[..., None], *arguments: object) -> None:
 
 
 def watches(job: Plan) -> list[tuple[str, dict[str, str]]]:
-    """Return the kinds and selectors to watch: Jobs by name, as the rights are, unless many."""
+    """Return the kinds and selectors to watch: Jobs by name, as in the Role, unless many."""
     every = {"labelSelector": f"{JOB}={job.job}"}
     named = [("Job", {"fieldSelector": f"metadata.name={item.name}"}) for item in job.jobs]
     return [*(named if len(named) <= MANY_JOBS else [("Job", every)]), ("Pod", every)]
 
 
 def serve(port: int, text: Callable[[], str]) -> None:
-    """Serve a text at /metrics, for ever."""
+    """Serve a text at /metrics, forever."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -395,7 +394,7 @@ def main(env: Mapping[str, str]) -> int:
 
 
 def guarded(program: Callable[[Mapping[str, str]], int]) -> int:
-    """Run a program; an unexpected exception counts as its own failure, not as the job's."""
+    """Run a program. An unexpected exception is its own failure, not the job's."""
     try:
         return program(os.environ)
     except Exception:  # noqa: BLE001

@@ -1,12 +1,12 @@
 """Adapts the pods that an ElasticDL master creates, as its --cluster_spec.
 
-Parameter servers look every 30 seconds for the pod elasticdl-<job>-master, and stop when it has
+Parameter servers check every 30 seconds for the pod elasticdl-<job>-master, and stop when it has
 ended or does not exist (elasticdl/python/ps/parameter_server.py, elasticdl/go/cmd/elasticdl_ps).
-The pod of a Job has another name. So this creates a second pod with that name, which is never
-scheduled and ends when the master ends. The master's pod owns it, and it owns the pods that the
-master creates, so all of them are deleted with the job.
+The pod of a Job has another name. So this program creates a second pod with that name, which is
+never scheduled and ends when the master ends. The master's pod owns it, and it owns the pods that
+the master creates, so all of them are deleted with the job.
 
-Runs in the image of the user: Python 3.5 and later, with the package `kubernetes`.
+Runs in the user's image: Python 3.5 and later, with the package `kubernetes`.
 """
 
 import atexit

@@ -44,8 +44,8 @@ summary() {  # PEERS...: prints how many of all peers these are, and names the f
   echo "$count of $total peers: $shown"
 }
 
-# Pods that start together have their names within two seconds. After that, the pause is about a
-# tenth of the time waited so far, up to five seconds.
+# The names of pods that start together resolve within two seconds. After that, the pause is about
+# a tenth of the time waited so far, up to five seconds.
 pause() {
   elapsed=$((now - start))
   if [ "$elapsed" -lt 4 ]; then sleep 0.25 2>/dev/null || sleep 1
@@ -60,7 +60,7 @@ command -v nc >/dev/null || {
 }
 start=$(date +%s) missing='' told='' total=0
 for peer in $(for each in $MLGEN_PEERS; do expand "$each"; done); do
-  # This replica listens only after the wait, but a program may connect to its own name at startup.
+  # This replica listens only after the wait. Its name must resolve, because programs may use it.
   [ "${peer%%[.:]*}" != "${MLGEN_SELF-}" ] || peer=${peer%:*}
   missing="$missing $peer" total=$((total + 1))
 done

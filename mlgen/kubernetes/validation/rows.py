@@ -150,7 +150,7 @@ def _values(
 def _members(
     value: Object, path: ValuePath, steps: Sequence[str]
 ) -> Iterator[tuple[ValuePath, Any, Object]]:
-    """Yield the same for each member of a list or mapping; null counts as an empty value."""
+    """Yield the same for each member of a list or mapping. Null counts as an empty value."""
     name = _field(steps[0])
     found = value.get(name)
     pairs: Iterable[tuple[Any, Any]] = ()
@@ -179,7 +179,7 @@ def mapping(value: Any, *keys: str) -> Object:
 
 
 def items(value: Object, key: str) -> Iterator[tuple[int, Object]]:
-    """Yield the mappings in a list, each with its index; null counts as {}."""
+    """Yield the mappings in a list, each with its index. Null counts as {}."""
     found = value.get(key)
     if isinstance(found, list):
         for index, item in enumerate(found):
@@ -211,7 +211,7 @@ def missing(at: ValuePath, name: str, hint: str = "") -> Problem:
 
 
 def _mappings(value: Any, path: ValuePath) -> Iterator[tuple[ValuePath, Object]]:
-    """Yield a mapping, or each mapping in a list; null in a list counts as {}."""
+    """Yield a mapping, or each mapping in a list. Null in a list counts as {}."""
     if isinstance(value, dict):
         yield path, value
     elif isinstance(value, list):

@@ -290,7 +290,7 @@ def unique(
 
 
 def one_item(name: str, message: str) -> Rule:
-    """Return the rule of a mapping with a list of one item; `{count}` is its length."""
+    """Return the rule of a mapping with a list of one item. `{count}` is its length."""
 
     def rule(path: ValuePath, value: Any, _: Spot) -> Iterator[Problem]:
         count = len(values(value, name))

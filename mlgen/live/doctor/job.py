@@ -4,7 +4,7 @@
 PersistentVolumeClaims, classes, queues and schedulers. The devices of the nodes are also checked.
 One kubectl command checks all permissions by SelfSubjectAccessReviews, which the API server does
 not store (see `kubectl auth can-i`). The dry run runs the API server's validation and admission
-policies; PodSecurity, LimitRanges and quotas check one pod of each workload.
+policies. PodSecurity, LimitRanges and quotas check one pod of each workload.
 https://kubernetes.io/docs/reference/using-api/api-concepts/#dry-run
 """
 

@@ -21,7 +21,7 @@ class Row(NamedTuple):
 
     Attributes:
         level: ok, note, warning or missing.
-        subject: what was checked: `Secret bert-keys`.
+        subject: the checked object or program: `Secret bert-keys`.
         text: the result, and a hint: a command or a sentence.
     """
 
@@ -58,7 +58,7 @@ class Patient:
 
 
 def row(key: str, /, **values: object) -> Row:
-    """Return a row of `doctor.json` with its values; without a hint, the colon is omitted."""
+    """Return a row of `doctor.json` with its values. Without a hint, the colon is omitted."""
     level, subject, text = DATA["rows"][key]
     return Row(level, subject.format(**values), text.format(**values).removesuffix(": "))
 
