@@ -325,7 +325,7 @@ SHORT_VOLUMES = [
 
 @dataclass(frozen=True)
 class Spot:
-    """A value in an object: what contains it, its key there, its type and its path."""
+    """A value in an object: its container, its key there, its type and its path."""
 
     holder: object
     key: object

@@ -11,7 +11,7 @@ from support import ROOT
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 GENERATED = {DOCS / f"reference/{name}.md" for name in ("fields", "commands", "problems", "python")}
-"""Pages that `.ci/reference` writes; the tests of mlgen.reference run their examples."""
+"""Pages that `.ci/reference` writes. The tests of mlgen.reference run their examples."""
 
 OUTSIDE = {
     "argo", "code", "docker", "flux", "git", "helm", "kpt", "kubectl", "kustomize", "mkdocs",

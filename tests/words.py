@@ -1,4 +1,4 @@
-"""Counts turns of phrase that make a reader stop, in a page: `python tests/words.py docs/*.md`.
+"""Counts phrases in a page that make a reader stop: `python tests/words.py docs/*.md`.
 
 Each line of output is a place and the pattern; the last is the count per 10,000 words. Code blocks,
 inline code, addresses of links and comments do not count.
@@ -29,13 +29,13 @@ PATTERNS = {
     "'is that', 'are those'": r"\b(is that|are those|by which|of which|in which|for which)\b",
     "'come', 'stand' of things": r"\b(stands?|stood|comes? (of|from|to|with)|what comes)\b",
 }
-"""Patterns, by what is wrong with them. A person judges a sentence; these only find the places."""
+"""Patterns by problem. They only find candidates, and a person judges each sentence."""
 
 _CODE = re.compile(r"^( *)(```|~~~).*?^\1\2$|<!--.*?-->|^---\n.*?\n---$", re.MULTILINE | re.DOTALL)
 
 
 def prose(text: str) -> str:
-    """Return a page's text with code, addresses and comments blanked, so that lines stay."""
+    """Return a page's text with code, addresses and comments blanked, on the same lines."""
 
     def blank(match: re.Match[str]) -> str:
         return re.sub(r"[^\n]", " ", match[0])

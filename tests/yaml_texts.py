@@ -1,10 +1,10 @@
-"""YAML texts at random: usual ones, and the same with something odd at a random place."""
+"""Random YAML texts: usual ones, and the same with an unusual part at a random place."""
 
 from random import Random
 
 
 def _words(text: str) -> list[str]:
-    """Return what is between the separators of a text."""
+    """Return the parts between the separators of a text."""
     return text.strip("\n").replace("\n", " ¦ ").split(" ¦ ")
 
 
@@ -20,7 +20,7 @@ $(X) ¦ $X ¦ größe ¦ 名前 ¦ a'b ¦ a"b ¦ a\nb ¦ it's ¦ [ ¦ ] ¦ { ¦ 
 1e400 ¦ 9007199254740993.0 ¦ 1__2 ¦ ._ ¦ 0x ¦ 0o ¦ 0o8 ¦ 1_ ¦ /usr/bin ¦ ./x ¦ (a) ¦ a|b
 a>b ¦ a&b ¦ a* ¦ 100% ¦ a@b ¦ ^a ¦ ; ¦ a;
 """)
-"""Plain scalars, and what looks like one."""
+"""Plain scalars, and texts that look like one."""
 
 QUOTED = _words(r"""
 "" ¦ '' ¦ "a" ¦ 'a' ¦ "a b" ¦ 'it''s' ¦ "a\"b" ¦ "a\nb" ¦ "\t" ¦ "\\" ¦ "\/" ¦ "\x41"
@@ -44,7 +44,7 @@ ODD = [
 > ¦ ' ¦ " ¦ \ ¦ % ¦ @ ¦ ` ¦ ~ ¦ = ¦ --- ¦ ... ¦ <<:  ¦ a:  ¦ '' ¦ "" ¦ 😀
 """),
 ]
-"""What is put somewhere into a text."""
+"""Unusual parts that are inserted into a text."""
 
 
 HEADERS = ("|", "|-", ">", ">-", "|+", ">+", "|2", ">1-", "|-2", "| # c", "|  ", "|a")
@@ -54,7 +54,7 @@ ODD_ROWS = _words(r"# c ¦ k: v ¦ - x ¦ ' ¦ \" ¦ \ ¦ a\ ¦ '' ¦ [ ¦ --- �
 
 
 class Odd(Random):
-    """Random numbers, and how often something odd is written."""
+    """Random numbers, and the probability of unusual parts."""
 
     def __init__(self, seed: int | str) -> None:
         super().__init__(seed)
@@ -203,7 +203,7 @@ def _flow(random: "Odd", depth: int) -> str:
 
 
 def _scalar(random: "Odd", odd: float) -> str:
-    """Return a scalar; with this probability an unusual one."""
+    """Return a scalar, which is unusual with this probability."""
     if random.random() >= odd:
         return random.choice(("a", "b", "1", "0.5", "true", "train.py", '"a"', "'b'", "--lr"))
     return random.choice(PLAIN if random.random() < 0.7 else QUOTED)

@@ -58,7 +58,7 @@ def test_replicas_of_a_role_add_up_over_its_jobs():
 
 
 def test_the_first_line_has_what_the_pods_request_together():
-    """Devices come first; disk is left out, and what only init containers request."""
+    """Devices come first. Disk, and requests that only init containers make, are omitted."""
     options = {"settings": ((("spec", "resources"), {"ephemeral-storage": "1Gi"}),)}
     with_disk = rendered("tensorflow-single", **options)
 
@@ -80,10 +80,7 @@ def test_a_heading_names_what_the_job_needs_in_lines_of_100_columns():
     long = heading(replace(job, prerequisites=tuple(many)))
     lines = long.removeprefix(summary(job) + "\n").splitlines()
 
-    assert (
-        "  prerequisites: Secret hub, PersistentVolumeClaim replay, PriorityClass high"
-        == line
-    )
+    assert "  prerequisites: Secret hub, PersistentVolumeClaim replay, PriorityClass high" == line
     assert lines[1].startswith("    PersistentVolumeClaim shard-")
     assert lines[-1].endswith("and 288 more: see mlgen show")
     assert max(map(len, lines)) <= 98

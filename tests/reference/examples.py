@@ -21,7 +21,7 @@ def codes(messages):
 def messages(example, folder):
     """Write the files of an example to a folder, run its commands there; return the problems.
 
-    mlgen is run in this process, without a PATH: it must find no kubectl.
+    mlgen runs in this process, without a PATH, so that it does not find kubectl.
     """
     for name, text in example.files.items():
         (folder / name).parent.mkdir(exist_ok=True)

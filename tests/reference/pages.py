@@ -1,4 +1,4 @@
-"""The generated files of the reference, as they should be: for the tests and `.ci/reference`."""
+"""The expected content of the generated reference files, for the tests and `.ci/reference`."""
 
 import re
 from pathlib import Path
@@ -35,7 +35,7 @@ def code_files(folder):
 
 
 def pages(_folder=None):
-    """Return the pages of docs/ that are generated, or have a generated part."""
+    """Return the pages of docs/ that are generated or contain a generated part."""
     context = click.Context(main, info_name="mlgen", **main.context_settings)
     files = {
         DOCS / "reference/fields.md": texts.fields_page(),

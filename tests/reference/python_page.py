@@ -19,7 +19,7 @@ ENTRY = re.compile(r"^(\**\w+): (.*(?:\n {4,}.*)*)", re.MULTILINE)
 FUNCTIONS = [name for name in mlgen.__all__ if inspect.isfunction(getattr(mlgen, name))]
 CLASSES = [getattr(mlgen, name) for name in mlgen.__all__ if name not in FUNCTIONS]
 VALUES = [Rendered, Foreign, Prerequisite, Place]
-"""Classes of values in a result. They have no name in `mlgen` itself."""
+"""Classes of values in results. `mlgen` itself does not export them."""
 
 SHORT = {
     "Source | Iterable[Source]": "Source, or several",
@@ -34,7 +34,7 @@ SHORT = {
     "Document": "object",
     "Combination": "object",
 }
-"""Types as the page writes them. `object` is a class that is not public."""
+"""Types in the form of the page. `object` is a class that is not public."""
 
 INTRO = """\
 # Python API
@@ -60,7 +60,7 @@ A *Source* is a [job](../glossary.md#job) in one of these forms:
 
 
 def sections(item):
-    """Return the text of a docstring, and its sections: entries by name, or a text."""
+    """Return the text of a docstring, and its sections: a mapping of entries, or a text."""
     text = inspect.cleandoc(item.__doc__ or "") + "\n"
     parts = {name: textwrap.dedent(body) for name, body in SECTION.findall(text)}
     entries = {
@@ -78,7 +78,7 @@ def _joined(text):
 
 
 def _type(annotation):
-    """Return a type as the page writes it."""
+    """Return a type in the form of the page."""
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
     text = re.sub(r"(?:typing\.)?Literal\[.*?\]", "str", text)
     text = re.sub(r"\b(?:typing|collections\.abc|mlgen(?:\.\w+)*)\.(?=\w)", "", text)
@@ -89,7 +89,7 @@ def _type(annotation):
 
 
 def _code(text):
-    """Return code for the cell of a table, in which `|` would end the cell."""
+    """Return code for a table cell, with `|` escaped."""
     return f"<code>{text.replace('|', '&vert;')}</code>" if "|" in text else f"`{text}`"
 
 

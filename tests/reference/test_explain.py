@@ -1,4 +1,4 @@
-"""`mlgen explain` prints what a field, a framework or a code means."""
+"""`mlgen explain` prints the meaning of a field, a framework or a code."""
 
 import pytest
 from click.testing import CliRunner
@@ -110,7 +110,7 @@ def test_the_tree_of_the_job_file_has_every_field():
 
 
 def test_every_field_has_a_page():
-    """None of them fails, and each says what the field means."""
+    """Each page renders, and contains the meaning of the field."""
     for field in fields.every():
         found = fields.find(".".join(field.path))
 

@@ -1,4 +1,4 @@
-"""The reference in docs/ is what mlgen prints, and the examples of problem codes are right."""
+"""The reference in docs/ is up to date, and the examples of problem codes are correct."""
 
 import pytest
 from reference.examples import codes, messages
@@ -11,13 +11,13 @@ from mlgen.reference.problem_codes import explanation
 
 
 def test_the_pages_are_up_to_date():
-    """If not: .ci/reference writes them."""
+    """If this fails, run .ci/reference."""
     assert [] == [str(path) for path, text in pages().items() if path.read_text() != text]
 
 
 @pytest.mark.parametrize("code", problem_codes.names())
 def test_the_examples_of_a_code_are_right(code, tmp_path):
-    """Messages are written by .ci/reference too."""
+    """.ci/reference also writes the messages."""
     example = explanation(code)
     (tmp_path / "wrong").mkdir()
     (tmp_path / "right").mkdir()
@@ -40,7 +40,7 @@ def test_every_code_says_what_it_means_and_what_to_do():
 
 @pytest.mark.parametrize("name", mlgen.__all__)
 def test_every_name_of_the_python_api_is_described(name):
-    """Each function and class, each parameter and field, and each return value and exception."""
+    """It covers each function, class, parameter, field, return value and exception."""
     item = getattr(mlgen, name)
     text, entries, returns = sections(item)
 

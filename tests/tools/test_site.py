@@ -1,4 +1,4 @@
-"""The site is built without a warning, needs no network, fits screens, and its search finds pages."""
+"""The site builds without warnings, needs no network, fits screens, and its search finds pages."""
 
 import shutil
 import subprocess
@@ -15,10 +15,10 @@ SEARCHES = [
     for line in (ROOT / "tests/tools/searches.txt").read_text().splitlines()
     if line and not line.startswith("#")
 ]
-"""What people type, and the page that answers it."""
+"""Search texts, and the page that answers each."""
 
 COUNT = 3
-"""The page that answers is among the first results, up to this number."""
+"""The answering page must be among this many first results."""
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def site(tmp_path_factory):
 RESULTS = """() => [...new Set(
     [...document.querySelectorAll(".md-search-result__item > a.md-search-result__link")]
         .map(link => link.pathname))]"""
-"""The pages that the search shows, best first."""
+"""Return the pages in the search results, best first."""
 
 QUIET = {"PATH": "/usr/bin:/bin", "NO_MKDOCS_2_WARNING": "1"}
 
@@ -59,7 +59,7 @@ def address(site):
 
 @pytest.fixture(scope="module")
 def page(address):
-    """The start page in a browser that reaches nothing but the site."""
+    """The start page in a browser that can reach only the site."""
     playwright = pytest.importorskip("playwright.sync_api", reason="searching needs playwright")
     names = ("chromium", "chromium-browser", "google-chrome")
     program = next(filter(None, map(shutil.which, names)), None)
@@ -92,7 +92,7 @@ def test_the_search_finds_the_page(page, typed, answer):
     field.fill(typed)
     field.press("Shift")
     results = []
-    for _ in range(60):  # they arrive from a worker
+    for _ in range(60):  # a worker sends them
         page.wait_for_timeout(50)
         results = page.evaluate(RESULTS)[:COUNT]
         if f"/{answer}.html" in results:
@@ -120,7 +120,7 @@ LONGEST = """() => {
     }
     return longest;
 }"""
-"""The longest line of text on the page, outside tables and code."""
+"""Return the longest line of text on the page, outside tables and code."""
 
 
 @pytest.mark.parametrize("name", ["index", "guides/troubleshooting", "reference/fields"])
