@@ -1,6 +1,6 @@
 """Counts phrases in a page that make a reader stop: `python tests/words.py docs/*.md`.
 
-Each line of output is a place and the pattern; the last is the count per 10,000 words. Code blocks,
+Each line of output is a place and the pattern. The last is the count per 10,000 words. Code blocks,
 inline code, addresses of links and comments do not count.
 """
 

@@ -1,4 +1,4 @@
-"""Replicas are reachable by the names of the operators' Services; probes reach their ports."""
+"""Replicas are reachable by the names of the operators' Services, and probes reach their ports."""
 
 from pathlib import Path
 

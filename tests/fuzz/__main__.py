@@ -1,7 +1,7 @@
 """Look for texts that mlgen cannot handle: `python tests/fuzz [TARGET…] [options]`.
 
 Texts are generated at random from the fixtures and the schema. With --coverage, atheris looks for
-texts that reach other lines of mlgen. Each finding is reduced and saved in `tests/fuzz/found`; move
+texts that reach other lines of mlgen. Each finding is reduced and saved in `tests/fuzz/found`. Move
 it to `fixtures/hostile` once it is fixed. Exits with 1 if there are findings.
 """
 

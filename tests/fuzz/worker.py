@@ -45,7 +45,7 @@ class Worker:
 
     Attributes:
         check: the check of the target.
-        current: the file with the current text; it remains if the process dies.
+        current: the file with the current text, which remains if the process dies.
         report: called with each finding.
         known: the signatures of the findings so far.
         cases: the number of texts so far.

@@ -396,7 +396,7 @@ def fields():
 
 
 def has_field(node, path, whole):
-    """True if a schema has a field at a path; kustomize descends into lists by itself."""
+    """True if a schema has a field at a path. kustomize descends into lists by itself."""
     while "$ref" in node or "items" in node or "allOf" in node:
         node = node.get("items") or node.get("allOf", [node])[0]
         if "$ref" in node:

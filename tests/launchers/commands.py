@@ -66,7 +66,7 @@ LAUNCHERS = (
         {"framework": "pytorch", "command": ["torchrun", PROGRAM], "options": {"nprocPerNode": 1}},
     ),
     Launcher(
-        # Without --multi_gpu, it starts each process by itself; the program uses the CPU.
+        # Without --multi_gpu, it starts each process by itself. The program uses the CPU.
         "accelerate",
         "torch:2",
         {

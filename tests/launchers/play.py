@@ -33,7 +33,7 @@ class Play:
     """Plays a death in a job with a launcher.
 
     Args:
-        namespace: the namespace of the job; other jobs may share it.
+        namespace: the namespace of the job, which other jobs may share.
         folder: the job's folder, which its pods mount.
         launcher: a Launcher.
         death: a Death.

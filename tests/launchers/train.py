@@ -2,7 +2,7 @@
 
     train.py BACKEND --checkpoints=FOLDER
 
-Each rank writes its steps to `log-RANK`, with the time; rank 0 writes a checkpoint after each step.
+Each rank writes its steps to `log-RANK`, with the time. Rank 0 writes a checkpoint after each step.
 If a rank is killed from outside, it holds all ranks at one step until they start again.
 """
 

@@ -61,7 +61,7 @@ class Plane:
         return re.search('https://([^"]+)', (self.folder / "kubeconfig").read_text())[1].split(":")
 
     def kubectl(self, *words, stdin=None):
-        """Run kubectl, which must succeed, and return its stdout; a busy API server is retried."""
+        """Run kubectl, which must succeed; return its stdout. Retries if the API server is busy."""
         options = {"input": stdin, "capture_output": True, "text": True, "env": self.environment}
         for _ in range(TRIES):
             done = subprocess.run(["kubectl", *words], check=False, **options)
@@ -73,7 +73,7 @@ class Plane:
         raise RuntimeError(f"kubectl {' '.join(words)}: {done.stderr[-2000:]}")
 
     def create(self, path, objects):
-        """Create objects of one kind; kubectl takes minutes for a thousand."""
+        """Create objects of one kind. kubectl would take minutes for a thousand."""
         config = (self.folder / "kubeconfig").read_text()
         context = ssl.create_default_context(cafile=self.folder / "pki/ca.crt")
         connection = http.client.HTTPSConnection(":".join(self.address), context=context)

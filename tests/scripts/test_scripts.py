@@ -279,7 +279,7 @@ def test_missing_peers_are_reported_once_a_minute_without_a_timeout(
 
 @pytest.fixture
 def deliver(run, tools, tmp_path):
-    """Run the script with a stub kubectl; each call prints the next of `answers`."""
+    """Run the script with a stub kubectl. Each call prints the next of `answers`."""
     target = tmp_path / "kube"
     target.mkdir()
 
