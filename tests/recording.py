@@ -15,7 +15,7 @@ COMMANDS = (
     "mlgen render job.yaml | kubectl apply -f -",
     "mlgen logs job.yaml --follow",
 )
-"""The commands of the page that the recording shows, each with the output below it."""
+"""The commands of the page in the recording, each with the output below it."""
 
 PATH = DOCS / "images/session.svg"
 

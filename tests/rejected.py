@@ -183,7 +183,7 @@ REJECTED = [
             "service.kubernetes.io/topology-aware-hints": "auto",
         },
     ),
-    # Roles, ConfigMaps, claims
+    # Roles, ConfigMaps, PersistentVolumeClaims
     ("Role", "rules/0/verbs", []),
     ("Role", "rules/0/apiGroups", []),
     ("Role", "rules/0/nonResourceURLs", ["/a"]),
@@ -446,7 +446,7 @@ REJECTED = [
         )
     ),
 ]
-"""A kind, the path of a value, and the value, which extends a mapping."""
+"""A kind, the path of a value, and the value. It extends an existing mapping."""
 
 
 def rejected():

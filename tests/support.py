@@ -31,7 +31,7 @@ every_file = pytest.mark.parametrize("file", FILES, ids=stem)
 
 @cache
 def golden(file):
-    """Return the golden of a job file; "" for a new file, which test_golden reports.
+    """Return the golden of a job file; "" for a new file (test_golden reports it).
 
     Custom resources have no golden. Their manifests are rendered.
     """

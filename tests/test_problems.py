@@ -1,4 +1,4 @@
-"""All problems are reported at once, each with its place and a hint. The output is a golden."""
+"""All problems are reported at once, each with its location and a hint. The output is a golden."""
 
 import ast
 import json

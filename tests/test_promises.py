@@ -82,7 +82,7 @@ WATCHED = ("ctypes", "open", "os.", "pty.", "shutil.", "socket.", "subprocess.",
 
 @pytest.fixture(scope="module")
 def audit():
-    """A list. Files and programs that the interpreter opens are added to its last item, a dict."""
+    """A list. Its last item, a dict, collects files and programs that the interpreter opens."""
     watching = []
 
     def hook(event, arguments):  # cannot be removed again

@@ -1,4 +1,4 @@
-"""Counts turns of phrase that make a reader stop, in a page: `python tests/words.py docs/*.md`.
+"""Counts phrases in a page that make a reader stop: `python tests/words.py docs/*.md`.
 
 Each line of output is a place and its pattern. The last line is the count per 10,000 words. Code
 blocks, inline code, addresses of links and comments are ignored.
@@ -35,7 +35,7 @@ _CODE = re.compile(r"^( *)(```|~~~).*?^\1\2$|<!--.*?-->|^---\n.*?\n---$", re.MUL
 
 
 def prose(text: str) -> str:
-    """Return a page's text with code, addresses and comments blanked, so that lines stay."""
+    """Return a page's text with code, addresses and comments blanked, on the same lines."""
 
     def blank(match: re.Match[str]) -> str:
         return re.sub(r"[^\n]", " ", match[0])

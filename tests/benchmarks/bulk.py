@@ -3,7 +3,7 @@
 The first table shows the jobs per second of `mlgen render`: from a folder of files, with
 `--jobs 2`, from a stream of documents, and from a List of PyTorchJobs as `kubectl get -o yaml`
 prints it. The second shows its peak memory for growing streams: 1x means constant memory. The third
-shows `verify` and `diff` in MB of manifests per second; `diff` reads two versions of each.
+shows `verify` and `diff` in MB of manifests per second. `diff` reads two versions of each.
 """
 
 import tempfile

@@ -1,7 +1,7 @@
 """Time to train: seconds from `kubectl apply` to the end of tiny jobs, and the waits of each pod.
 
 Usage: `python tests/benchmarks/first_step.py [--runs N] [--operators] [JOB...]`, in the cluster of
-KUBECONFIG, which has the images of tests/cluster.
+KUBECONFIG with the images of tests/cluster.
 
 Each job is a custom resource of an operator, which `mlgen render` turns into manifests before the
 clock starts. The timeline of its pods is read from a watch, so it shows when clients of the API

@@ -1,7 +1,7 @@
 """Helpers of the benchmarks: pairs of processes, ratios, tables, and a line about the machine.
 
-Elapsed time depends on what else a machine does, so processes are compared by CPU time, in turns
-(A B A B …), and by their medians. A ratio says more than a time, so tables start with ratios.
+Elapsed time depends on the load of a machine, so processes are compared by CPU time, in turns
+(A B A B …), and by their medians. Ratios are more portable than times, so tables start with ratios.
 """
 
 import argparse
@@ -34,9 +34,9 @@ class Cost(NamedTuple):
 
 
 def cost(command, stdin=None, **options):
-    """Return the Cost of a command, which must succeed and whose output is discarded.
+    """Return the Cost of a command, which must succeed. Discards its output.
 
-    `stdin` is a path or None; the options are those of `subprocess.Popen`.
+    `stdin` is a path or None. The options are passed to `subprocess.Popen`.
     """
     options = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL} | options
     with open(stdin or os.devnull, "rb") as source:  # noqa: PTH123 - None is no path
@@ -79,7 +79,7 @@ def number(value, digits=3):
 
 
 def table(columns, *rows):
-    """Print a table in Markdown; the first column is text, and the others are aligned right."""
+    """Print a Markdown table. The first column is text, and the others are aligned right."""
     cells = [[str(cell) for cell in row] for row in (columns, *rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]

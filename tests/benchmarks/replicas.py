@@ -2,7 +2,7 @@
 
 The chart is written as by hand: its template has `range` over the workers, around a Job with
 an init container that waits, labels, variables and security contexts, as `mlgen render` writes them
-for a worker with its own Job. Growth is measured from 1,000 to 10,000 workers; 10 is linear. All
+for a worker with its own Job. Growth is measured from 1,000 to 10,000 workers: 10 is linear. All
 figures are CPU seconds of whole processes, with Python's start and imports.
 """
 

@@ -1,6 +1,6 @@
 """Seconds without training after a rank is killed, compared with the Job controller alone.
 
-Runs on the only node of the cluster of KUBECONFIG, which has the images of tests/cluster.
+Runs on the only node of the cluster of KUBECONFIG, with the images of tests/cluster.
 
 The first figure is the time from the death of a rank until all ranks train again. It includes a
 back-off of 10 seconds, or 20 for the second restart. The second figure is the time in which the Job

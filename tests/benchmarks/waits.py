@@ -76,7 +76,7 @@ class Count(NamedTuple):
 
 
 def counted(command, *, comes=0, never="", seconds=3600, **variables):
-    """Return the Count of a shell's command. The servers start after `comes`; `never` never does."""
+    """Return the Count of a shell's command. The servers start after `comes`, except `never`."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for program, text in PROGRAMS.items():

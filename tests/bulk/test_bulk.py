@@ -53,7 +53,7 @@ def here(monkeypatch, tmp_path):
 
 
 def is_running(pid):
-    """Return True if the process runs; a zombie does not."""
+    """Return True if the process runs. Zombies do not count."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):

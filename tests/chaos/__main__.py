@@ -1,4 +1,4 @@
-"""Break a cluster while jobs train, and compare what happens with docs/how/supervisor.md.
+"""Break a cluster while jobs train, and compare the results with docs/how/supervisor.md.
 
 Each round runs a small job, next to a second job that must stay untouched. It kills the supervisor
 or a part of the cluster at a moment that the seed chooses: while the job starts, trains, restarts

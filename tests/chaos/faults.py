@@ -83,7 +83,7 @@ class Etcd(Killed):
 
 
 class Supervisor(Fault):
-    """The supervisor is killed; the Job controller starts another."""
+    """The supervisor is killed, and the Job controller starts another."""
 
     name = "supervisor"
     delay = 30

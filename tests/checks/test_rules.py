@@ -142,7 +142,7 @@ def test_there_is_exactly_one_deciding_job(objects):
 def test_one_headless_service_selects_every_pod(objects):
     (service,) = [o for o in objects if o["kind"] == "Service" and len(o["spec"]["selector"]) == 1]
 
-    # The launcher of an elastic job asks DNS which workers have started.
+    # The launcher of an elastic job finds started workers through DNS.
     discovers = any("discover_hosts.sh" in item.get("data", {}) for item in objects)
     assert service["spec"]["clusterIP"] == "None"
     assert service["spec"].get("publishNotReadyAddresses", False) is not discovers
@@ -240,7 +240,7 @@ def test_exit_codes_are_handled_by_the_job_and_not_by_the_kubelet(objects):
 
 @every_file
 def test_the_oldest_and_the_newest_version_render_the_same_manifests(file, render):
-    """The version decides which values are valid, and whether a gang avoids nodes."""
+    """The version only affects which values are valid, and whether a gang avoids nodes."""
     version = (1, 31) if FILES.index(file) % 2 else (1, 37)
 
     rendered = abridged(render(file, kube_version=version))

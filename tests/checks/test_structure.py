@@ -1,4 +1,4 @@
-"""`mlgen verify` finds what the API server rejects because of its structure."""
+"""`mlgen verify` finds objects that the API server rejects because of their structure."""
 
 import pytest
 from click.testing import CliRunner
@@ -42,7 +42,7 @@ def verify(text, *options):
 
 
 def test_each_violation_is_reported_once_with_its_place_and_object():
-    """A field that is missing, or a value of a wrong type, is not reported as malformed too."""
+    """A missing field, or a value of a wrong type, is not also reported as malformed."""
     lines = [line for line in verify(MANIFESTS) if "[malformed]" not in line]
 
     assert EXPECTED.splitlines() == lines

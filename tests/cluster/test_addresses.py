@@ -1,4 +1,4 @@
-"""Replicas are reachable by the names of the operators' Services; probes reach their ports."""
+"""Replicas are reachable by the names of the operators' Services, and probes reach their ports."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ RESOURCES = Path(__file__).parent / "resources"
 
 
 def test_names_of_the_operator_lead_to_replicas_of_merged_roles(namespace):
-    """The name alone, and with namespace and domain. The liveness probe finds the port by the user's name."""
+    """The name with and without namespace and domain, and a probe that uses the port's name."""
     namespace.apply(RESOURCES / "pytorchjob-names.yaml")
 
     for printed in namespace.completed("ddp-rank", 60):

@@ -210,7 +210,7 @@ def start(workflows):
     for name in ("deleted", "evicted", "lost", "stopped", "terminated", "by-hand"):
         clean = {"cleanPodPolicy": "None" if name == "stopped" else "Running"}
         job(name, f'{COUNT}; [ "$n" -gt 1 ] || {{ {HOLD}; }}', runPolicy=clean)
-        # Neither a disruption nor a step pod that is lost counts as a restart.
+        # Disruptions and lost step pods do not count as restarts.
         start(name, **{"backoff-limit": "0"})
     job("retried", f'{COUNT}; [ "$n" -gt 1 ] || exit 42', server=SERVER, worker=one)
     start("retried")

@@ -26,7 +26,7 @@ def lint(folder, environment):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Folder with the WorkflowTemplate; all objects in it have the same namespace."""
+    """Folder with the WorkflowTemplate. All objects in it have the same namespace."""
     monkeypatch.chdir(ROOT)
     template = yaml.safe_load((ROOT / "argo/workflow-template.yaml").read_text())
     put(tmp_path, "template", template)

@@ -1,4 +1,4 @@
-"""Killed jobs end as documented: some of the games of `python tests/launchers`.
+"""Killed jobs end as documented: some of the jobs of `python tests/launchers`.
 
 All run at once in one namespace, and do not affect each other.
 """

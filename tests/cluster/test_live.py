@@ -34,7 +34,7 @@ class Commands:
         return done.returncode, done.stdout, done.stderr
 
     def start(self, command, *words, jobs):
-        """Start a command, and read its output; kill it after five minutes."""
+        """Start a command, and read its output. Kills it after five minutes."""
         process = subprocess.Popen(
             [*self.words(command, *jobs), *words],
             stdout=subprocess.PIPE,

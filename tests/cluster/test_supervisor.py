@@ -1,4 +1,4 @@
-"""The supervisor starts roles in order, ends jobs as a whole, and records what happens.
+"""The supervisor starts roles in order, ends jobs as a whole, and records events.
 
 All jobs run at once in one namespace, and do not affect each other.
 """

@@ -79,7 +79,7 @@ class Session:
         path.write_text(text)
 
     def run_command(self, line, code, where=""):
-        """Run a command as a reader does; fail if its exit status differs."""
+        """Run a command as a reader does. Fails if its exit status differs."""
         if line.split()[0] in INSTALLS:
             return
         done = subprocess.run(

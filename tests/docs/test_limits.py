@@ -1,4 +1,4 @@
-"""The bounds in docs/limits.md are those of mlgen/bounds.py."""
+"""The bounds in docs/limits.md equal the bounds in mlgen/bounds.py."""
 
 import re
 from pathlib import Path

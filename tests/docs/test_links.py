@@ -1,4 +1,4 @@
-"""Links lead to existing pages, anchors and images; the menu contains every page."""
+"""Links lead to existing pages, anchors and images, and the menu contains every page."""
 
 import re
 

@@ -142,7 +142,7 @@ class Session:
         self.fail(block, f"expected:\n{block.text}\ngot:\n{printed[:3000]}")
 
     def yaml(self, block):
-        """Render a job file, or a fragment in a small job; parse everything else."""
+        """Render a job file, or a fragment in a small job. Parse everything else."""
         documents = load_all(block.text)
         if block.title and not all(isinstance(item, dict) for item in documents):
             return

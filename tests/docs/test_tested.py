@@ -1,4 +1,4 @@
-"""docs/tested.md lists what the tests run, in the versions that the project pins."""
+"""docs/tested.md lists the programs of the tests, in the versions that the project pins."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The planner: addresses, ports, waits, the deciding role, and what the job file overrides."""
+"""The planner: addresses, ports, waits, the deciding role, and overrides in the job file."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The rules for every framework: what is an error or a warning, where, and what to do."""
+"""The rules of every framework: errors and warnings, with location and fix."""
 
 from typing import get_args
 

@@ -1,8 +1,8 @@
 """Look for texts that mlgen cannot handle: `python tests/fuzz [TARGET…] [options]`.
 
-Texts are made at random from the fixtures and the schema; with --coverage, atheris looks for those
-that reach other lines of mlgen. Each finding is made small and saved in `tests/fuzz/found`; move it
-to `fixtures/hostile` once it is mended. Exits with 1 if there are findings.
+Texts are generated at random from the fixtures and the schema. With --coverage, atheris looks for
+texts that reach other lines of mlgen. Each finding is reduced and saved in `tests/fuzz/found`. Move
+it to `fixtures/hostile` once it is fixed. Exits with 1 if there are findings.
 """
 
 import argparse
@@ -26,7 +26,7 @@ sys.path[:1] = [str(FOLDER.parent)]
 
 
 def arguments() -> argparse.Namespace:
-    """Return what the command line asks for."""
+    """Return the arguments of the command line."""
     from fuzz.targets import TARGETS
 
     summary, _, rest = __doc__.partition("\n\n")
@@ -50,7 +50,7 @@ def arguments() -> argparse.Namespace:
 
 
 def worked(order: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Carry out an order in a process; yield its findings and figures, and its death."""
+    """Run an order in a process; yield its findings and figures, and its crash."""
     command = [sys.executable, str(FOLDER / "worker.py")]
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -80,7 +80,7 @@ def text_of(path: Path) -> str:
 
 
 def save(target: str, finding: dict[str, Any]) -> Path:
-    """Write a finding to files, and return that with the text."""
+    """Write a finding to files, and return it with the text."""
     FOUND.mkdir(exist_ok=True)
     data = finding["text"].encode("utf-8", "surrogatepass")
     path = FOUND / f"{target}-{sha256(data).hexdigest()[:8]}.yaml"
@@ -90,7 +90,7 @@ def save(target: str, finding: dict[str, Any]) -> Path:
 
 
 def main() -> int:
-    """Fuzz one target after the other; return the exit status."""
+    """Fuzz the targets one after the other; return the exit status."""
     asked = arguments()
     if asked.coverage and not find_spec("atheris"):
         print("skipped: atheris is not installed: pip install -e '.[fuzz]'")

@@ -1,8 +1,8 @@
-"""What the targets of the fuzzer have in common.
+"""Helpers of the fuzzer's targets.
 
-A target is a function with `@target`, which raises if mlgen does with a text what it must not do.
-Those in `of_documents` are for whole documents with changes (`shapes`), those in `of_texts` for
-texts with other characters, because a parser of its own reads them.
+A target is a function with `@target`, which raises if mlgen handles a text incorrectly. The targets
+in `of_documents` use whole documents with changes (`shapes`). The targets in `of_texts` use texts
+with changed characters, because each of these texts has its own parser.
 """
 
 import json
@@ -28,7 +28,7 @@ Check = Callable[[str], None]
 
 
 class Target(NamedTuple):
-    """A check, and the texts that are changed to get others; None for `shapes`."""
+    """A check, and the texts from which others are generated; None for `shapes`."""
 
     check: Check
     seeds: Callable[[], Sequence[str]] | None
@@ -48,17 +48,17 @@ def target(seeds: Callable[[], Sequence[str]] | None = None) -> Callable[[Check]
 
 
 class FlawError(AssertionError):
-    """mlgen does what it must not do."""
+    """mlgen handled a text incorrectly."""
 
 
 def require(ok: Any, *facts: Any) -> None:
-    """Raise with some facts unless a condition holds."""
+    """Raise a FlawError with some facts unless a condition holds."""
     if not ok:
         raise FlawError("; ".join(str(fact) for fact in facts))
 
 
 def run_flawless(command: Command, **how: Any) -> Outcome:
-    """Run a command line, require that nothing is wrong, and return the outcome."""
+    """Run a command line, require an outcome without flaws, and return it."""
     outcome = run(*command.words, **how)
     for found in flaws(command, outcome):
         raise FlawError(found)
@@ -66,9 +66,9 @@ def run_flawless(command: Command, **how: Any) -> Outcome:
 
 
 def flawless(name: str, text: str) -> tuple[int | None, str]:
-    """Run one of COMMANDS on a text, require that nothing is wrong, return the status and stdout.
+    """Run one of COMMANDS on a text, require no flaws, and return the status and stdout.
 
-    Half a surrogate pair is not UTF-8, and so is an error like other bytes.
+    Half a surrogate pair is not valid UTF-8, so it is an error like other invalid bytes.
     """
     outcome = run_on(name, text.encode("utf-8", "surrogatepass"))
     for found in flaws(COMMANDS[name], outcome):
@@ -93,7 +93,7 @@ def readable(text: str) -> list[Any] | None:
 
 
 def parsed(text: str) -> list[Any]:
-    """Return the documents of what mlgen has printed."""
+    """Return the documents of mlgen's output."""
     try:
         return load_all(text)
     except (yaml.YAMLError, ValueError) as error:
@@ -101,18 +101,18 @@ def parsed(text: str) -> list[Any]:
 
 
 def same(data: Any, other: Any) -> bool:
-    """Return whether two values are alike; NaN is like itself, 1 is not like true or 1.0."""
+    """Return True if two values are equal. NaN equals itself, 1 differs from true and 1.0."""
     return json.dumps(data, default=repr) == json.dumps(other, default=repr)
 
 
 def document_of(text: str) -> Document | None:
-    """Return a document of YAML; None if it is not one without a problem."""
+    """Return a YAML document; None if the text is not one document without problems."""
     document = read_document("job.yaml", 0, text)
     is_good = isinstance(document, Document) and not document.problems
     return document if is_good and isinstance(document, Document) else None
 
 
 def imported() -> None:
-    """Import what commands import late, so that it is not counted as the memory of a text."""
+    """Import the modules of all commands, so that they do not count as memory of a text."""
     for name in COMMANDS:
         run_on(name, JOB.encode())

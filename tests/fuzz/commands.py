@@ -1,4 +1,4 @@
-"""Runs command lines of mlgen in this process, and says what none of them may do."""
+"""Runs command lines of mlgen in this process, and checks rules for all of them."""
 
 import io
 import os
@@ -19,22 +19,22 @@ FILE = "job.yaml"
 CONTROLS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]"
 )
-"""Characters with which a text can do more to a terminal than to be read."""
+"""Characters that a terminal may interpret."""
 
 FAILURE = re.compile(rf"\[({'|'.join(get_args(Code))})\]$", re.MULTILINE)
-"""The end of a problem, which has the code of its kind."""
+"""The end of a problem: the problem code."""
 
 WARNINGS = re.compile(r"^[^\n]*: warning: [^\n]*$", re.MULTILINE)
 
 ERROR = '"severity": "error"'
-"""What `--problems json` prints for a problem."""
+"""The output of `--problems json` for a problem."""
 
 USAGE = re.compile(r"^Error: ", re.MULTILINE)
-"""The start of what click reports."""
+"""The start of click's messages."""
 
 
 class Outcome(NamedTuple):
-    """What a command line led to.
+    """The outcome of a command line.
 
     Attributes:
         status: the exit status; None if it ended with a traceback.
@@ -54,7 +54,7 @@ class Command(NamedTuple):
 
     Attributes:
         words: those after `mlgen`; FILE is the text.
-        stdin: returns what is piped in, given the text; None if the text is a file.
+        stdin: function from the text to the stdin; None if the text is a file.
         environment: variables of this command.
         statuses: its documented exit statuses.
         is_report: its output is for a terminal, not for a program.
@@ -70,7 +70,7 @@ class Command(NamedTuple):
 
 
 def as_items(text: bytes) -> bytes:
-    """Return a ResourceList with the documents of a text as its items, unless it is one itself."""
+    """Return a ResourceList with the documents of a text as items; a ResourceList is unchanged."""
     if b"kind: ResourceList" in text:
         return text
     head = b"apiVersion: config.kubernetes.io/v1\nkind: ResourceList\nitems:\n"
@@ -122,7 +122,7 @@ def run_on(name: str, text: bytes) -> Outcome:
 
 
 def flaws(command: Command, outcome: Outcome) -> Iterator[str]:
-    """Yield what is wrong with an outcome, whatever was read."""
+    """Yield the flaws of an outcome that no input may cause."""
     status, out, err, crash = outcome
     if crash:
         yield crash
@@ -159,12 +159,12 @@ def _streams(stdin: bytes):
         sys.stdin, sys.stdout, sys.stderr = before
         for stream in ours[1:]:
             stream.flush()
-            stream.detach()  # otherwise its end would close the bytes
+            stream.detach()  # otherwise its destructor would close the bytes
 
 
 @contextmanager
 def _variables(environment: Mapping[str, str]):
-    """Set variables of the environment for a while."""
+    """Set environment variables within the context."""
     before = {name: os.environ.get(name) for name in environment}
     os.environ.update(environment)
     try:

@@ -1,4 +1,4 @@
-"""Run every command on each file in `fixtures/hostile`, within limits, and print what they say.
+"""Run every command on each file in `fixtures/hostile`, within limits, and print their messages.
 
 `test_hostile.py` starts it. Its output is JSON: `{"flaws": […], "messages": "…"}`.
 """

@@ -1,4 +1,4 @@
-"""Job files at random that match the schema."""
+"""Random job files that match the schema."""
 
 import random
 
@@ -23,7 +23,7 @@ DELICATE = (
     "backoffLimitPerIndex",
     "maxFailedIndexes",
 )
-"""Fields that are rarely valid at random; a job has at most one of them."""
+"""Fields that are rarely valid at random. A job has at most one of them."""
 
 VALID = {
     "claims": [
@@ -39,7 +39,7 @@ VALID = {
     "serviceAccountName": ["trainer", "a b"],
     "tolerations": [[{"key": "gpu", "operator": "Exists"}], [{"value": "x"}], []],
 }
-"""Values of fields with rules that a schema cannot express; most of them are valid."""
+"""Values of fields with rules that a schema cannot express. Most of them are valid."""
 
 TEXTS = ["x", "a b", "1e-5", "größe", "$(RANK)", "x" * 70]
 
@@ -49,7 +49,7 @@ KNOWN = {
     name: [spec["roles"] for spec in JOBS_OF_FIXTURES if spec["framework"] == name]
     for name in frameworks.names()
 }
-"""The roles of the fixtures, by framework; random roles are rarely valid."""
+"""The roles of the fixtures, by framework. Random roles are rarely valid."""
 
 
 class Writer:
@@ -116,7 +116,7 @@ class Writer:
 
 
 def job(framework, seed):
-    """Return a job file that matches the schema; what is special has tests of its own."""
+    """Return a job file that matches the schema, without features that have their own tests."""
     writer = Writer(random.Random(f"{framework} {seed}"))
     shapes = dict(base()["properties"]["spec"]["properties"])
     special = {"framework", "matrix", "options", "roles", "template"}

@@ -38,9 +38,9 @@ def twice(text: str) -> None:
 
 @target()
 def verified(text: str) -> None:
-    """What is rendered passes the checks of rendered manifests."""
+    """Rendered manifests pass `mlgen verify`."""
     status, out = flawless("render", text)
-    if status or "mlgen.dev/job" in text:  # manifests that have been changed
+    if status or "mlgen.dev/job" in text:  # changed manifests
         return
     parsed(out)
     status, found = flawless("verify", out)
@@ -59,7 +59,7 @@ def converted(text: str) -> None:
 
 @target()
 def folder(text: str) -> None:
-    """Nothing is written if there is an error, and what is written is up to date."""
+    """After an error, no file is written. Written files are up to date."""
     shutil.rmtree("out", ignore_errors=True)
     Path("out").mkdir()
     Path(FILE).write_bytes(text.encode("utf-8", "surrogatepass"))
@@ -78,7 +78,7 @@ def krm_items(text: str) -> None:
 
 
 def _lists() -> list[str]:
-    """Return ResourceLists in the styles in which a list can be written."""
+    """Return ResourceLists in all YAML styles of a list."""
     texts = of_files(FILES, 12)
     blocks = [as_items(text.encode()).decode() for text in texts]
     objects = [json.dumps(yaml.safe_load(text.partition("\n---")[0])) for text in texts]
@@ -111,14 +111,14 @@ def _krm(text: str) -> None:
     (before,), (after,) = lists, parsed(outcome.out)
     kept = [item for item in before["items"] if not _is_job(item)]
     require(_is_within(kept, after["items"]), "an item has changed", outcome.out)
-    if "functionConfig" not in before:  # an item of its name is kustomize's copy
+    if "functionConfig" not in before:  # an item of this name is kustomize's copy
         again = run("krm", stdin=outcome.out.encode()).out
         require(not any(map(_is_job, after["items"])), "a job is left", outcome.out)
         require("results" in after or again == outcome.out, "is not done", again)
 
 
 def _is_job(item: Any) -> bool:
-    """Return whether mlgen renders an item of a ResourceList."""
+    """Return True if mlgen renders an item of a ResourceList."""
     annotations: Any = item
     for name in ("metadata", "annotations"):
         annotations = annotations.get(name) if isinstance(annotations, dict) else None
@@ -128,6 +128,6 @@ def _is_job(item: Any) -> bool:
 
 
 def _is_within(items: Sequence[Any], others: Sequence[Any]) -> bool:
-    """Return whether a list has the same values in the same order, maybe with others between."""
+    """Return True if the values are in a list in the same order, with or without others between."""
     rest: Iterator[Any] = iter(others)
     return all(any(same(item, other) for other in rest) for item in items)

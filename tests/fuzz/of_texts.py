@@ -37,13 +37,13 @@ from mlgen.shell import is_python, needs_shell, simple_commands, text_index
 
 @target(lambda: of_files(FILES, 6))
 def render_text(text: str) -> None:
-    """A text of any characters renders, or has a problem."""
+    """A text of any characters renders or causes a problem."""
     flawless("render", text)
 
 
 @target(lambda: [f"---\n# Source: a/b.yaml\n{text}" for text in of_files(FILES, 12)])
 def helm_text(text: str) -> None:
-    """A post-renderer reads a stream, and passes through what is no job."""
+    """The post-renderer reads a stream, and passes through everything except jobs."""
     status, out = flawless("helm-post-render", text)
     if not status and "Job" not in text and "\\" not in text:
         is_same = out.encode("utf-8", "surrogateescape") == text.encode("utf-8", "surrogatepass")
@@ -76,7 +76,7 @@ def _spelled(document: Document, path: ValuePath) -> Any:
 
 @target(lambda: of_files(FILES, 12))
 def documents(text: str) -> None:
-    """The documents of a stream add up to it, however it is split."""
+    """The documents of a stream, joined, are the stream again."""
     lines = re.findall(r"[^\n\r]*(?:\r\n|\n|\r)|[^\n\r]+", text)
     by_lines, by_text = list(chunks(lines)), list(split(text))
     require(by_lines == by_text, "is split in another way", by_lines)
@@ -96,7 +96,7 @@ def _items() -> list[str]:
 
 @target(_items)
 def lists(text: str) -> None:
-    """The items of a List of jobs are the same, read one by one or all at once."""
+    """The items of a List of jobs are the same, read one by one or together."""
     whole = document_of(text)
     if not whole or not isinstance(whole.data, dict):
         return
@@ -110,7 +110,7 @@ def lists(text: str) -> None:
 
 @target(lambda: ["a=1", "spec.roles.worker.args[0]=--lr", r"metadata.labels.a\.b/c=x", "args.lr=1"])
 def settings(text: str) -> None:
-    """A setting is applied, or it is a ValueError; a path is written as it is read."""
+    """A setting is applied or raises a ValueError. A path is written as it was read."""
     try:
         path, value = overrides.parse(text)
         document = document_of(JOB)
@@ -123,13 +123,13 @@ def settings(text: str) -> None:
 
 @target(lambda: ["args.lr=[1e-4, 1e-5]", "spec.roles.worker.replicas=[1, 2]", "spec.image={a: b}"])
 def matrices(text: str) -> None:
-    """A matrix of the command line renders, or is a problem."""
+    """A matrix on the command line renders or causes a problem."""
     _option("--matrix", text)
 
 
 @target(lambda: ["spec.image=b", "spec.roles.worker.replicas=8", "spec.env.A=x", "args.lr=2"])
 def set_options(text: str) -> None:
-    """A setting of the command line renders, or is a problem."""
+    """A setting on the command line renders or causes a problem."""
     _option("--set", text)
 
 
@@ -164,7 +164,7 @@ SITE = [
 
 @target(lambda: SITE)
 def site(text: str) -> None:
-    """The defaults of a site are a file of TOML."""
+    """The site defaults are a TOML file."""
     Path("mlgen.toml").write_bytes(text.encode("utf-8", "surrogatepass"))
     try:
         flawless("render", JOB)
@@ -174,7 +174,7 @@ def site(text: str) -> None:
 
 @target(lambda: [text.replace("\n", "  # c\n# d\n", 9) for text in of_files(RESOURCES, 3)])
 def comment_text(text: str) -> None:
-    """Comments move with their values, and change none of these."""
+    """Comments move with their values, and do not change them."""
     status, out = flawless("convert", text)
     if not status and readable(text):
         bare = "".join(row for row in out.splitlines(keepends=True) if row.lstrip()[:1] != "#")
@@ -186,7 +186,7 @@ def comment_text(text: str) -> None:
 
 @target(lambda: of_files(FIXTURES, 9))
 def writer(text: str) -> None:
-    """What is written is read again as it was, by every reader."""
+    """Every reader reads the same values that were written."""
     document = document_of(text)
     if document and isinstance(document.data, dict):
         out = yaml_text([document.data])
@@ -197,7 +197,7 @@ def writer(text: str) -> None:
 
 @target(lambda: ["torchrun --nproc-per-node=2 a.py", "cd /a && exec python -m b", 'a $(b) "c\'d"'])
 def shell(text: str) -> None:
-    """The text of a shell is split, however odd."""
+    """Any shell text can be split."""
     for words in simple_commands(text):
         text_index(words)
         is_python(words[0])
@@ -214,12 +214,12 @@ MOMENTS = {"waiting": "waiting", "restarted": "ddp", "restarting": "ddp", "oom":
 """The job file of some recordings of a cluster."""
 
 WORDS = ("message", "reason", "image", "note")
-"""Fields whose text programs choose that run in the cluster."""
+"""Fields with text from programs in the cluster."""
 
 
 @target(lambda: ["exit code 137", '{"phase": "Failed", "restarts": 1}', "a: b\nc", "1", "2026"])
 def cluster(text: str) -> None:
-    """What a cluster tells of a job can be printed."""
+    """Data from a cluster can be printed."""
     text = text.encode("utf-8", "replace").decode()
     for moment, job in MOMENTS.items():
         recorded = json.loads((LIVE / f"recorded/{moment}.json").read_text())
@@ -235,7 +235,7 @@ def cluster(text: str) -> None:
 
 
 def _worded(value: Any, text: str, name: str = "") -> Any:
-    """Return a value with a text in place of all that a stranger can choose."""
+    """Return a value with a text in all fields that programs in the cluster can set."""
     if isinstance(value, dict):
         chosen = name in ("data", "annotations")
         return {key: text if chosen else _worded(value[key], text, key) for key in value}

@@ -1,6 +1,6 @@
-"""Documents at random: parts of the fixtures and of the schema, put together in other ways.
+"""Random documents: parts of the fixtures and of the schema, combined in other ways.
 
-All chance comes from one `random.Random`.
+All randomness comes from one `random.Random`.
 """
 
 import json
@@ -38,13 +38,13 @@ HOSTILE = (
     *([], [None], [[]], [{}], {}, {"": None}, {"a": None}, {"name": {}}, {"$patch": "delete"}),
     *({"items": 1}, [{"name": "a"}, {"name": "a"}], {"apiVersion": []}, {"kind": {}}),
 )
-"""Values that are seldom what a program expects."""
+"""Values that programs rarely expect."""
 
 LONGEST = 20_000
-"""Characters of a text of which parts are taken."""
+"""The most characters of a text from which parts are taken."""
 
 KEYS = ("", "a\nb", "\x1b", "a b", "$patch", "__class__", "items", "data", "x" * 300, "1", "null")
-"""Keys that are seldom what a program expects."""
+"""Keys that programs rarely expect."""
 
 
 @cache
@@ -57,14 +57,14 @@ def sources() -> list[Any]:
         try:
             found = [data for data in load_all(text) if isinstance(data, dict)]
             json.dumps(found)
-        except (yaml.YAMLError, TypeError, ValueError):  # some are no YAML, or contain themselves
+        except (yaml.YAMLError, TypeError, ValueError):  # some are not YAML, or contain themselves
             continue
         documents += found
     return documents
 
 
 def holders(data: Any) -> Iterator[Any]:
-    """Yield every mapping and list that is not empty, the outermost first."""
+    """Yield every non-empty mapping and list, the outermost first."""
     if isinstance(data, (dict, list)) and data:
         yield data
         for value in data.values() if isinstance(data, dict) else data:
@@ -72,7 +72,7 @@ def holders(data: Any) -> Iterator[Any]:
 
 
 class Shaper:
-    """Writes documents at random."""
+    """Writes random documents."""
 
     def __init__(self, chance: Any) -> None:
         self.chance = chance
@@ -100,7 +100,7 @@ class Shaper:
         return data
 
     def value(self) -> Any:
-        """Return any value: an odd one, or a part of another document."""
+        """Return any value: an unusual one, or a part of another document."""
         kind = self.chance.random()
         if kind < 0.5:
             return deepcopy(self.chance.choice(HOSTILE))
@@ -110,7 +110,7 @@ class Shaper:
         return deepcopy(holder if kind < 0.7 else holder[self._slot(holder)])
 
     def text(self) -> str:
-        """Return a stream of documents, each in one of the ways in which YAML is written."""
+        """Return a stream of documents, each in a random YAML style."""
         texts = [self._written(self.document())]
         while self.chance.random() < 0.1:
             texts.append(self._written(self.document()))
@@ -121,7 +121,7 @@ class Shaper:
 
     def _written(self, data: Any) -> str:
         as_json = json.dumps(data) + "\n"
-        if self.chance.random() < 0.2 or "\\ud" in as_json:  # libyaml writes no half of a pair
+        if self.chance.random() < 0.2 or "\\ud" in as_json:  # libyaml cannot write half of a pair
             return as_json
         dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
         flow = self.chance.choice((None, False, False, True))
@@ -146,7 +146,7 @@ class Shaper:
             holder.insert(slot, value)
 
     def _wrap(self, holder: Any, slot: Any) -> None:
-        """Put a value into another one, or take it out of what is around it."""
+        """Put a value into another one, or replace its parent with it."""
         inner = holder[slot]
         if isinstance(inner, (dict, list)) and inner and self.chance.random() < 0.5:
             holder[slot] = inner[self._slot(inner)]

@@ -1,4 +1,4 @@
-"""The fuzzer notices what mlgen must not do, and makes it small."""
+"""The fuzzer detects flaws of mlgen, and reduces the text."""
 
 from random import Random
 
@@ -59,7 +59,7 @@ def test_documents_depend_on_the_seed_alone_and_many_are_valid(tmp_path, monkeyp
 
 @pytest.fixture
 def tried(tmp_path):
-    """Function that returns the findings of a check among texts at random."""
+    """Function that returns the findings of a check on random texts."""
 
     def tried(check, seeds):
         found = []

@@ -1,4 +1,4 @@
-"""Files that were made to hurt mlgen are rendered or rejected by every command, within limits."""
+"""Every command renders or rejects the hostile files, within limits."""
 
 import json
 import subprocess
@@ -9,7 +9,7 @@ PROGRAM = Path(__file__).parent / "hostile.py"
 
 
 def test_every_command_bears_every_hostile_file(message):
-    """The golden has what each command prints: find a new file there."""
+    """The golden contains the output of each command. Check a new file there."""
     command = [sys.executable, str(PROGRAM)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
 

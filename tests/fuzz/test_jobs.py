@@ -35,7 +35,7 @@ def test_a_random_job_is_rendered_or_rejected_with_problems(framework, seed):
 
 
 def test_enough_random_jobs_are_rendered():
-    """Otherwise the test above would prove little."""
+    """Otherwise, the test above would be weak."""
     manifests = [rendered(name, seed)[0] for name in frameworks.names() for seed in range(JOBS)]
 
     assert len(list(filter(None, manifests))) > len(manifests) / 10

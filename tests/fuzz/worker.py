@@ -1,4 +1,4 @@
-"""One target in a process of its own, with limits; `__main__` starts it and reads what it prints.
+"""Runs one target in its own process, with limits. `__main__` starts it and reads its output.
 
 Each line of its output is JSON: a finding `{"flaw": …, "text": …}`, and at the end the figures.
 """
@@ -19,24 +19,24 @@ from random import Random
 from typing import Any
 
 MEMORY = 1 << 30
-"""Bytes that a text may take, beyond what the program takes before it reads any."""
+"""Bytes that a text may use, in addition to the program before it reads a text."""
 
 SECONDS = 10.0
-"""Processor time that a text may take."""
+"""CPU seconds that a text may take."""
 
 ATTEMPTS = 600
 """How often a text is tried with a part left out."""
 
 ENDLESS = ("TooLong", "MemoryError", "RecursionError")
-"""What is raised somewhere in a function, so that the line does not tell one cause from another."""
+"""Exceptions that any line of a function can raise, so the line does not identify the cause."""
 
 
 class TooLong(BaseException):
-    """A text takes more than SECONDS."""
+    """A text takes longer than SECONDS."""
 
 
 def too_long(*_: Any) -> None:
-    """End what takes more than SECONDS."""
+    """Raise TooLong after SECONDS."""
     raise TooLong
 
 
@@ -44,9 +44,9 @@ class Worker:
     """Tries texts, and reports each new finding.
 
     Attributes:
-        check: of the target.
-        current: the file that holds the text that is tried; it is left behind by a death.
-        report: is called with each finding.
+        check: the check of the target.
+        current: the file with the current text, which remains if the process dies.
+        report: called with each finding.
         known: the signatures of the findings so far.
         cases: the number of texts so far.
         limit: the number of texts after which to stop.
@@ -72,7 +72,7 @@ class Worker:
         return self.cases >= self.limit or time.monotonic() >= self.end
 
     def attempt(self, text: str) -> str:
-        """Return the flaw that a text leads to, "" if there is none."""
+        """Return the flaw that a text causes, "" if there is none."""
         self.current.write_text(text, encoding="utf-8", errors="surrogatepass")
         signal.signal(signal.SIGVTALRM, too_long)
         signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
@@ -87,7 +87,7 @@ class Worker:
         return ""
 
     def case(self, text: str) -> None:
-        """Try a text; report the finding, in the fewest characters, if it is a new one."""
+        """Try a text. If it causes a new finding, reduce the text and report it."""
         if self.is_done:
             return
         self.cases += 1
@@ -105,7 +105,7 @@ def say(value: dict[str, Any]) -> None:
 
 
 def signature(flaw: str) -> str:
-    """Return what findings of the same cause have in common."""
+    """Return a key that is the same for findings with the same cause."""
     frames = re.findall(r'File "[^"]*/mlgen/([^"]+)", line (\d+)', flaw)
     if not frames:
         return re.split(r"[;:\d]", flaw)[0][:40]
@@ -114,7 +114,7 @@ def signature(flaw: str) -> str:
 
 
 def smaller(text: str, fails: Callable[[str], bool]) -> str:
-    """Return a part of a text that still fails: first without lines, then without characters."""
+    """Return a part of a text that still fails. Removes lines first, then characters."""
     left = ATTEMPTS
     for parts in (text.splitlines(keepends=True), None):
         pieces = list(text) if parts is None else parts
@@ -134,7 +134,7 @@ def smaller(text: str, fails: Callable[[str], bool]) -> str:
 
 
 def texts(chance: Any, seeds: list[str] | None) -> str:
-    """Return a text at random."""
+    """Return a random text."""
     from fuzz.shapes import Shaper
     from yaml_texts import damaged, text
 
@@ -147,9 +147,9 @@ def texts(chance: Any, seeds: list[str] | None) -> str:
 
 
 def at_random(worker: Worker, seeds: list[str] | None, seed: int) -> None:
-    """Try texts at random.
+    """Try random texts.
 
-    Those that hypothesis would choose are smaller, and only four in ten differ from all before.
+    Hypothesis would choose smaller texts, and only four in ten would be new.
     """
     for number in count():
         if worker.is_done:
@@ -203,7 +203,7 @@ def limited() -> None:
 
 
 def main(order: dict[str, Any]) -> None:
-    """Carry out an order of `__main__`."""
+    """Run an order of `__main__`."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # `__main__` ends this process
     folder = Path(order["folder"])
     os.chdir(folder)

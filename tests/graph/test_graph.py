@@ -170,7 +170,7 @@ HOSTILE = [
     'a"b', "back\\", "<b>bold</b>", "<", "\\N \\G \\l \\n", "&lt; & &amp; &#65;", "{a|b}", "]]>",
     '"];evil [label="x', "$(id) `id`", "--> <!-- -->", "漢字 é", "/* */ // #", "%%{init}%%", " ",
 ]  # fmt: skip
-"""Texts that Graphviz, XML or a shell would read as something else."""
+"""Texts with characters that are special in Graphviz, XML or a shell."""
 
 
 @pytest.mark.parametrize("text", [*HOSTILE, "a\nb", "\x1b[31m", "\u202ea"], ids=repr)
@@ -191,7 +191,7 @@ def test_texts_are_drawn_as_they_are(text, tool):
 
 
 def test_a_picture_has_colors_of_its_own(tool):
-    """A viewer without style sheets, or with a dark page, shows it as well."""
+    """It is also readable in a viewer without style sheets, and on a dark page."""
     tool("dot")
     (job,) = jobs("generic-order")
     text = drawing(job, "svg")

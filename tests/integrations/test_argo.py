@@ -1,4 +1,4 @@
-"""`mlgen argo`: the Workflow that runs a job, and the policies that it takes over from Jobs."""
+"""`mlgen argo`: the Workflow that runs a job, and the policies that it applies in place of Jobs."""
 
 import re
 import shlex
@@ -45,7 +45,7 @@ def run(*words):
 
 @cache
 def printed(path, form=None):
-    """The objects that the user applies, and those that the step applies, for one file."""
+    """The objects that the user applies, and the objects that the step applies, for one file."""
     text, _ = argo(texts((str(path),)), Options(workflow=True), form or Form())
     outer = load_all(text)
     inner = [
@@ -58,7 +58,7 @@ def printed(path, form=None):
 
 @pytest.mark.parametrize("image", ["{{=toJson(workflow)}}", "{{workflow.uid}}", "python:3\\n"])
 def test_no_image_is_an_expression_of_argo(image, tmp_path):
-    """Argo evaluates it with the rights of the Workflow."""
+    """Argo would evaluate it with the permissions of the Workflow."""
     path = job_file(tmp_path, f'  helpers: {{pythonImage: "{image}"}}\n')
 
     status, stdout, stderr = run(path)
@@ -195,7 +195,7 @@ def test_the_workflow_replaces_ttl_cleanup_and_supervisor(any_file):
 
 
 def test_the_program_can_read_the_manifests_and_the_plan(any_file):
-    """Its regular expression finds what PyYAML does, and a place for the owner of each object."""
+    """Its regular expressions find the same as PyYAML, and the place of each object's owner."""
     outer, inner = printed(any_file)
     (data,) = (o["data"] for o in outer if o["metadata"]["name"].endswith("-manifests"))
     documents = step.documents(data["manifests.yaml"])
@@ -465,7 +465,7 @@ def test_cron_template_and_no_workflow_are_mutually_exclusive(options):
 
 
 def test_a_config_map_too_large_for_kubectl_apply_is_warned_about(tmp_path, monkeypatch):
-    """Its last-applied annotation would be too large, as for any other object."""
+    """The last-applied annotation would be too large, as for any other object."""
     monkeypatch.chdir(tmp_path)
     spec = f"  volumes: {{one: {{mountPath: /one, files: {{text: {'x' * 300_000}}}}}}}\n"
     code, _, err = run(job_file(tmp_path, spec))

@@ -1,4 +1,4 @@
-"""What mlgen prints for Argo Workflows has no field that a newer version has removed.
+"""mlgen's output for Argo Workflows contains no field that a newer version has removed.
 
 Sources: https://argo-workflows.readthedocs.io/en/latest/upgrading/ (to 3.7, to 4.0) and
 https://argo-workflows.readthedocs.io/en/release-3.7/deprecations/.
@@ -22,7 +22,7 @@ JOBS = ("tensorflow-ps", "matrix/pytorch")
 
 
 def rendered(job, schedule=None):
-    """Return what `mlgen argo` prints for a fixture, with every option."""
+    """Return the output of `mlgen argo` for a fixture, with every option."""
     form = Form(schedule, backoff_seconds=30, retry_oom=True, parallelism=2, fail_fast=True)
     path = ROOT / "fixtures" / f"{job}.yaml"
     return argo(texts((str(path),)), Options(workflow=True), form)[0]
@@ -30,7 +30,7 @@ def rendered(job, schedule=None):
 
 @pytest.fixture(scope="module")
 def printed():
-    """What stands in `argo/`, and what `mlgen argo` prints for a job, and one with a matrix."""
+    """The objects in `argo/`, and the output of `mlgen argo` for jobs with and without a matrix."""
     own = [path.read_text() for path in FILES]
     return own + [rendered(job, schedule) for job in JOBS for schedule in (None, "0 2 * * 6")]
 

@@ -63,7 +63,7 @@ def put(folder, source, name="job.mlgen.yaml"):
 
 
 def environment(parameters=None, **variables):
-    """The environment that Argo CD sets; each parameter also has variables of its own."""
+    """The environment that Argo CD sets. Each parameter also has its own variables."""
     env = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     env |= ENVIRONMENT | variables
     if parameters is not None:
@@ -199,7 +199,7 @@ def test_invalid_parameters(case, app, message):
     ],
 )
 def test_characters_that_only_json_can_have(parameter, message):
-    """The variable has them as escapes, and neither a file nor a manifest can have them."""
+    """The variable contains them as escapes. Files and manifests cannot contain them."""
     with pytest.raises(MlgenError) as caught:
         read({"ARGOCD_APP_PARAMETERS": json.dumps([parameter])})
 
@@ -403,7 +403,7 @@ def test_the_plugin_configuration_is_valid():
         "argoproj.io/v1alpha1",
         "ConfigManagementPlugin",
     )
-    # With a version, Applications would have to name it too.
+    # With a version, Applications would also have to name it.
     assert set(PLUGIN["spec"]) == {"init", "generate", "discover", "parameters"}
     assert PLUGIN["metadata"] == {"name": "mlgen"}
 

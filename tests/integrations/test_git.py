@@ -204,7 +204,7 @@ def test_shellcheck_finds_nothing(name):
 
 
 def test_the_action_installs_mlgen_from_its_own_checkout(action, repository):
-    """A program instead of Python prints the folder; test_packaging.py tests the installation."""
+    """A program instead of Python prints the folder. test_packaging.py tests the installation."""
     program = repository / "python"
     program.write_text('#!/bin/sh\nfor word; do :; done; cd "$word" && pwd -P\n')
     program.chmod(0o755)

@@ -1,4 +1,4 @@
-"""`mlgen helm-post-render`: every job in a chart is rendered, and nothing else changes."""
+"""`mlgen helm-post-render`: every job in a chart is rendered, and all other text is unchanged."""
 
 import hashlib
 import json
@@ -315,7 +315,7 @@ import subprocess, sys
 command = [sys.executable, "-m", "mlgen", "helm-post-render", *sys.argv[1:]]
 sys.exit(subprocess.run(command, stderr=subprocess.DEVNULL).returncode)
 """
-"""Run the plugin as Helm 4 does, which discards its stderr."""
+"""Runs the plugin and discards its stderr, like Helm 4."""
 
 BAD = JOB.replace("main: {}", "main: {replica: 1}").encode()
 
@@ -359,7 +359,7 @@ def test_mlgen_log_names_the_file_with_the_last_failure(tmp_path):
 
 
 def test_the_file_with_the_last_failure_is_a_new_one_of_its_user(tmp_path):
-    """A link that is there is replaced, so that what it leads to stays as it is."""
+    """An existing link is replaced, so that its target stays unchanged."""
     log = tmp_path / "mlgen/last-error.txt"
     log.parent.mkdir()
     log.symlink_to(tmp_path / "precious")

@@ -1,4 +1,4 @@
-"""The container image: what is in it, and how tools run it."""
+"""The container image: its content, and how tools run it."""
 
 import re
 import shutil
@@ -54,7 +54,7 @@ def test_the_image_contains_everything_that_the_wheel_needs(tmp_path):
 
 
 def test_without_arguments_it_is_the_krm_function_as_nobody():
-    """kustomize and kpt pass no arguments; any other command is an argument of mlgen."""
+    """kustomize and kpt pass no arguments. All arguments are passed to mlgen."""
     assert [("ENTRYPOINT", '["mlgen"]'), ("CMD", '["krm"]')] == STEPS[-2:]
     assert ("USER", "65534:65534") in STEPS
 

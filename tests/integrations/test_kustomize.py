@@ -321,7 +321,7 @@ def test_the_same_other_object_twice_is_accepted():
     ],
 )
 def test_variables_come_after_those_that_they_refer_to(env, order):
-    """kustomize sorts keys, and Kubernetes only expands variables that are defined before."""
+    """kustomize sorts keys, and Kubernetes only expands variables that are defined earlier."""
     _, out, _ = krm(resource_list(item(f"{JOB}  env: {env}\n")))
 
     for entry in items(out):
@@ -387,7 +387,7 @@ def test_krm_needs_no_home_and_writes_no_files(tmp_path):
 
 
 def fields():
-    """The fields of a TrainingJob that the shipped configurations name."""
+    """The fields of a TrainingJob in the shipped configurations."""
     kinds = yaml.safe_load((INTEGRATION / "overlay/fields.yaml").read_text())
     references = yaml.safe_load((INTEGRATION / "overlay/name-references.yaml").read_text())
     specs = [spec for kind in kinds.values() for spec in kind]
@@ -396,7 +396,7 @@ def fields():
 
 
 def has_field(node, path, whole):
-    """True if a schema has a field at a path; kustomize descends into lists by itself."""
+    """True if a schema has a field at a path. kustomize descends into lists by itself."""
     while "$ref" in node or "items" in node or "allOf" in node:
         node = node.get("items") or node.get("allOf", [node])[0]
         if "$ref" in node:

@@ -1,4 +1,4 @@
-"""Host names in texts: which are those of replicas, and which belong to Services."""
+"""Host names in texts: names of replicas, and names of Services."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The schema of Kubernetes' API is that of the package, and says which version has a field."""
+"""The API schema equals the schema in the package, and contains the versions of each field."""
 
 import json
 from importlib.machinery import SourceFileLoader

@@ -1,4 +1,4 @@
-"""The resources of a pod: the sum of its containers, or what an init container needs beside."""
+"""The resources of a pod: its containers together, or an init container with its sidecars."""
 
 import pytest
 

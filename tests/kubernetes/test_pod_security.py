@@ -1,4 +1,4 @@
-"""The Pod Security Standard that a pod meets, and its violations of stricter ones."""
+"""The Pod Security level that a pod meets, and its violations of stricter levels."""
 
 import copy
 import re
@@ -35,7 +35,7 @@ SELINUX = "must be one of container_t, container_init_t, container_kvm_t, contai
 BOTH = "initContainers[wait], containers[main]"
 
 FIELDS = [
-    # field, a value that violates the rule, one that does not, level, message
+    # field, a value that violates the rule, a value that meets it, level, message
     ("spec.hostNetwork", True, False, "baseline", NOT_TRUE),
     ("spec.hostPID", True, False, "baseline", NOT_TRUE),
     ("spec.hostIPC", True, None, "baseline", NOT_TRUE),
@@ -87,7 +87,7 @@ FIELDS = [
 
 
 def changed(*changes):
-    """Return TEMPLATE with other values, by fields as in a violation."""
+    """Return TEMPLATE with other values, by field paths as in a violation."""
     template = copy.deepcopy(TEMPLATE)
     for field, value in changes:
         steps = re.findall(r"[^.\[\]]+\]?", field)
@@ -100,7 +100,7 @@ def changed(*changes):
 
 
 def item(items, name):
-    """Return the item of a name; it is added if it is missing."""
+    """Return the item with a name. Adds it if it is missing."""
     if all(other["name"] != name for other in items):
         items.append({"name": name})
     return next(other for other in items if other["name"] == name)

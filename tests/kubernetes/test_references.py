@@ -1,4 +1,4 @@
-"""The objects that a pod names: each field of a pod that holds such a name, once."""
+"""The objects that a pod refers to: each field with such a name, once."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The structure of a value is as strict as the API server, which has judged the same values."""
+"""Structure checks are as strict as the API server, which has checked the same values."""
 
 import json
 

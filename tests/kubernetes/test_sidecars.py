@@ -1,4 +1,4 @@
-"""Which containers do not end by themselves."""
+"""Containers that do not end by themselves."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which changes of an existing object the API server rejects."""
+"""Changes of an existing object that the API server rejects."""
 
 import pytest
 

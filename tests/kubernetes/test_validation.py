@@ -1,4 +1,4 @@
-"""Values that the API server rejects; tests/parts/kubernetes/test_admission.py asks a real one."""
+"""Values that the API server rejects. parts/kubernetes/test_admission.py compares a real one."""
 
 import pytest
 import yaml
@@ -54,7 +54,7 @@ def main(**fields):
 
 
 def restarts(*rules, policy="Never"):
-    """Return the fields of a container with restart rules: an action and exit codes each."""
+    """Return the fields of a container with restart rules, each with an action and exit codes."""
     codes = [{"operator": "In", "values": values} for _, values in rules]
     pairs = zip(rules, codes, strict=True)
     listed = [{"action": action, "exitCodes": code} for (action, _), code in pairs]

@@ -1,15 +1,15 @@
-"""Let jobs die in many ways under every launcher, and compare their ends with the documentation.
+"""Kill jobs in many ways under every launcher, and compare their ends with the documentation.
 
     python tests/launchers
 
-needs the cluster of KUBECONFIG on this machine, and its images. `--only torchrun "pod deleted"`
-plays the rows and columns of these names. The loss of a node needs two, in a cluster of their own:
+It needs the cluster of KUBECONFIG on this machine, and its images. `--only torchrun "pod deleted"`
+runs the rows and columns with these names. The loss of a node needs a private cluster of two nodes:
 
     python tests/parts/private.py --kubernetes 1.37 --nodes 2 -- python tests/launchers --nodes
 
-Each job has to end as documented, with all its steps,
-and with its restarts counted. Prints a line for each, and a Markdown table: restarts/disruptions,
-and the seconds from the death until all ranks train again.
+Each job must end as documented, with all its steps and the correct number of restarts. Prints a
+line for each job, and a Markdown table: restarts/disruptions, and the seconds from the death until
+all ranks train again.
 """
 
 import argparse
@@ -68,7 +68,7 @@ def main():
 
 
 def chosen(items, names):
-    """Return the items with these names; all if none has one."""
+    """Return the items with these names; all items if no name matches."""
     return [item for item in items if item.name in names] or [*items]
 
 

@@ -1,4 +1,4 @@
-"""What starts the ranks: for each launcher, the part of the job file that is its own."""
+"""The launchers that start ranks, and the part of the job file for each."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 PROGRAM = "/code/train.py"
 PYTHON = ["python3", PROGRAM]
 OWN_PROCESS = {"template": {"spec": {"shareProcessNamespace": True}}}
-"""Signals do not end the first process of a container, so Python is not the first."""
+"""Python is not the first process of the container, because signals do not end that one."""
 
 AGENT = "until ray job submit -- true; do sleep 1; done"
 """`ray job submit` fails with "No available agent" until all of the head runs, which takes time on
@@ -20,10 +20,10 @@ class Launcher:
     """A launcher.
 
     Attributes:
-        name: what the table shows.
-        image: without `mlgen.test/`.
-        spec: of the job file, beside what all jobs have.
-        roles: of the job file; rank 1 is in a `worker`.
+        name: the name in the table.
+        image: the image, without `mlgen.test/`.
+        spec: fields of the job file, in addition to the common ones.
+        roles: the roles of the job file. Rank 1 is in a `worker`.
     """
 
     name: str
@@ -31,22 +31,22 @@ class Launcher:
     spec: dict[str, Any]
     roles: dict[str, Any] = field(default_factory=lambda: {"worker": {"replicas": 2}})
     library: tuple[str, ...] = ()
-    """Packages that the image lacks."""
+    """Packages that are missing in the image."""
 
     aborts: bool = False
-    """A process that ends alone does so with SIGABRT, whatever its exit code was to be."""
+    """True if a process that ends alone ends with SIGABRT, regardless of its exit code."""
 
     memory: str = "1Gi"
-    """The limit of a worker that uses more than it may."""
+    """Memory limit of a worker that exceeds it."""
 
     @property
     def decider(self):
-        """The role whose end is that of the job."""
+        """The role whose end is the end of the job."""
         return next((name for name in ("launcher", "submitter") if name in self.roles), "worker")
 
     @property
     def serves(self):
-        """Whether its workers are pods of a StatefulSet."""
+        """True if its workers are pods of a StatefulSet."""
         return self.decider != "worker"
 
 
@@ -66,7 +66,7 @@ LAUNCHERS = (
         {"framework": "pytorch", "command": ["torchrun", PROGRAM], "options": {"nprocPerNode": 1}},
     ),
     Launcher(
-        # Without --multi_gpu, it starts each process by itself; the program uses the CPU.
+        # Without --multi_gpu, it starts each process by itself. The program uses the CPU.
         "accelerate",
         "torch:2",
         {

@@ -1,4 +1,4 @@
-"""What happens to a job, and how it has to end."""
+"""The deaths of jobs, and the expected end of each."""
 
 import json
 import secrets
@@ -19,23 +19,23 @@ SPREAD = {
         for key in ("node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready")
     ],
 }
-"""A worker on each of two nodes; its pod is told to end soon after its node is lost."""
+"""Fields for a worker on each of two nodes. A pod is deleted soon after its node is lost."""
 
 
 @dataclass(frozen=True, eq=False)
 class Death:
-    """What happens.
+    """A way in which a job dies.
 
     Attributes:
-        name: what the table shows.
-        how: what the program does to itself; "held" if it waits for what happens to it.
-        strike: what is done to the job when it waits, or to start with.
-        spec, worker, decider: what is set in the job file: for all of the job, for its workers, and
-            for the role that decides, which are often these.
-        end, restarts, disruptions: what the record has in the end.
-        attempts: how often the ranks begin to train.
-        in_place: a StatefulSet replaces its pod, maybe before that is seen.
-        nodes: how many it needs.
+        name: the name in the table.
+        how: how the program kills itself; "held" if it waits to be killed.
+        strike: function that kills the job when it waits, or prepares it at the start.
+        spec, worker, decider: fields of the job file: for the whole job, for its workers, and for
+            the role of the deciding Job, which is often the workers' role.
+        end, restarts, disruptions: the expected values in the record at the end.
+        attempts: how often the ranks start to train.
+        in_place: True if a StatefulSet replaces the pod, maybe before the failure is noticed.
+        nodes: the number of nodes that it needs.
     """
 
     name: str
@@ -69,7 +69,7 @@ def evict(play):
 def reject(play):
     """Give the node the second device when the kubelet has rejected a pod that needs it.
 
-    The pods have a `nodeName`, so the scheduler does not keep them from a node without room.
+    The pods have a `nodeName`, so the scheduler does not check the node's resources.
     """
     namespace = play.namespace
     device, node = f"mlgen.test/{secrets.token_hex(4)}", play.first_node()
@@ -101,7 +101,7 @@ def cannot_mount(play):
 
 
 def mount_late(play):
-    """Make the ConfigMap when the kubelet has looked for it."""
+    """Create the ConfigMap after the kubelet has reported it missing."""
     name = cannot_mount(play)
     play.until("the kubelet cannot mount", lambda: play.has_event("FailedMount"))
     play.mark()

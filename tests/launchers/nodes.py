@@ -1,4 +1,4 @@
-"""The second node of a private cluster, which is lost when all jobs wait for that."""
+"""The second node of a private cluster, which is lost when all jobs wait for the loss."""
 
 import os
 import subprocess
@@ -11,10 +11,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "chaos"))
 
 NAME = "node-1"
 UNTIL_ALL_WAIT = 1200
-"""Seconds, on a busy machine."""
+"""Time limit in seconds, for a busy machine."""
 
 AWAY = 240
-"""Seconds until a node that was cut off is back, and until one that is dead is deleted."""
+"""Seconds until a disconnected node is back, and until a dead node is deleted."""
 
 
 class SecondNode:
@@ -22,7 +22,7 @@ class SecondNode:
 
     Args:
         cluster: the folder of the private cluster.
-        jobs: how many wait for it.
+        jobs: the number of jobs that wait for its loss.
     """
 
     def __init__(self, cluster, jobs):
@@ -31,7 +31,7 @@ class SecondNode:
         self.back = None
 
     def lose(self, how):
-        """Wait for the other jobs, and lose the node; return when that was."""
+        """Wait for the other jobs, and lose the node; return the time of the loss."""
         self.how = how
         self.all_wait.wait(UNTIL_ALL_WAIT)
         return self.at
@@ -49,7 +49,7 @@ class SecondNode:
         self.later(subprocess.run, ["ip", "link", "set", NAME, "up"])
 
     def destroy(self):
-        """Kill all that runs there; later, it is deleted as by a cloud."""
+        """Kill all processes of the node. Later, the node is deleted as by a cloud."""
         from nodes import destroy
 
         destroy(self.folder)

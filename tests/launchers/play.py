@@ -1,4 +1,4 @@
-"""A job is played: it is applied, dies as it should, and has to end as documented."""
+"""Plays a job: it is applied and killed, and must end as documented."""
 
 import json
 import re
@@ -13,18 +13,18 @@ from launchers.commands import PROGRAM
 HERE = Path(__file__).parent
 STEPS = 20
 BOUND = 600
-"""Seconds in which a job comes to the next point, on a busy machine."""
+"""Time limit in seconds for each phase of a job, for a busy machine."""
 
 
 @dataclass
 class Result:
-    """What has happened: the record's numbers, and what is not as documented."""
+    """The result: the record's numbers, and the deviations from the documentation."""
 
     end: str
     restarts: int
     disruptions: int
     seconds: float | None
-    """From the death until all ranks train again."""
+    """Seconds from the death until all ranks train again."""
     took: float
     problems: list[str] = field(default_factory=list)
 
@@ -33,11 +33,11 @@ class Play:
     """Plays a death in a job with a launcher.
 
     Args:
-        namespace: for the job, and maybe for others.
-        folder: of the job, which its pods mount.
+        namespace: the namespace of the job, which other jobs may share.
+        folder: the job's folder, which its pods mount.
         launcher: a Launcher.
         death: a Death.
-        volumes: in addition.
+        volumes: additional volumes.
     """
 
     def __init__(self, namespace, folder, launcher, death, volumes=None):
@@ -73,7 +73,7 @@ class Play:
         self.node = None
 
     def run(self):
-        """Play it, and return the result."""
+        """Play the death, and return the result."""
         self.started = time.time()
         self.folder.mkdir(exist_ok=True)
         self.folder.chmod(0o777)
@@ -110,22 +110,22 @@ class Play:
         self.died = time.time()
 
     def lose(self, how):
-        """Lose the second node when all jobs wait for that."""
+        """Lose the second node when all jobs wait for the loss."""
         self.died = self.node.lose(how)
 
     def later(self, action):
-        """Run an action in the end."""
+        """Run an action at the end of the play."""
         self._later.append(action)
 
     def has(self, file):
         return (self.folder / file).exists()
 
     def until(self, what, poll):
-        """Poll seldom: kubectl needs much of a small machine."""
+        """Poll rarely, because kubectl needs much CPU on a small machine."""
         return self.namespace.until(f"{self.job}: {what}", slowly(poll), BOUND)
 
     def worker(self):
-        """Return the name of the pod of rank 1, or nearly: of the last worker."""
+        """Return the name of the last worker's pod, which runs rank 1 or a later rank."""
         selector = f"mlgen.dev/job={self.job},mlgen.dev/role=worker"
         pods = self.namespace.get("pods", "-l", selector)["items"]
         return max(pods, key=index)["metadata"]["name"]
@@ -147,7 +147,7 @@ class Play:
         return json.loads(text).get("data", {}) if text else {}
 
     def wait(self):
-        """Wait for the end of the supervisor, which is the last to end."""
+        """Wait for the end of the supervisor, which ends last."""
         words = ("wait", f"job/{self.job}-supervisor", "--for=condition=Complete")
         self.namespace.kubectl(*words, f"--timeout={BOUND}s", check=False)
 
@@ -175,7 +175,7 @@ class Play:
         return result
 
     def explained(self):
-        """Yield what a person would look at."""
+        """Yield information that helps to debug a deviation."""
         selector = ("-l", f"mlgen.dev/job={self.job}")
         yield self.namespace.kubectl("get", "pods,jobs,statefulsets", *selector, "-o", "wide")
         yield self.namespace.kubectl(
@@ -195,22 +195,22 @@ class Play:
         return max(min(times) for times in again) - self.died if all(again) else None
 
     def ranks(self):
-        """Return the numbers of the ranks that have trained, and of those that all jobs have."""
+        """Return the numbers of the ranks that have trained, and of the ranks in every job."""
         return range(max(2, len([*self.folder.glob("log-*")])))
 
     def lines(self, rank):
-        """Return word, step and time of each line that a rank wrote."""
+        """Return the word, step and time of each line that a rank wrote."""
         file = self.folder / f"log-{rank}"
         words = [line.split() for line in file.read_text().splitlines()] if file.exists() else []
         return [(word, int(step), float(at)) for word, step, at in words]
 
     def problems_of_steps(self):
-        """Yield what is wrong with the steps: a gap, one attempt too many, or an early end."""
+        """Yield the problems in the steps: a gap, one attempt too many, or an early end."""
         attempts, last = self.death.attempts, STEPS if self.death.end == "Succeeded" else None
         for rank in self.ranks():
             lines, at, found = self.lines(rank), 0, 0
             for word, step, _ in lines:
-                # The step before a death may be done again: its checkpoint came too late.
+                # The step before a death may run again, if its checkpoint was not written.
                 expected = (at - 1, at) if word == "start" else (at,)
                 found += word == "start"
                 if step not in expected and not (rank and word == "start"):
@@ -223,7 +223,7 @@ class Play:
 
 
 def merged(*parts):
-    """Return dicts that are merged into each other."""
+    """Return one dict that merges all."""
     whole = {}
     for part in parts:
         for key, value in part.items():
@@ -247,12 +247,12 @@ def slowly(poll):
 
 
 def prepare(namespace):
-    """Make the keys that launchers over ssh need."""
+    """Create the keys for launchers over ssh."""
     namespace.kubectl("apply", "-f", "-", stdin=namespace.mlgen("ssh-secret", "keys"))
 
 
 def tools(folder, launcher, python="3.11"):
-    """Install what the image of a launcher lacks; return the volumes."""
+    """Install the packages that are missing in the image of a launcher; return the volumes."""
     library = folder / "library"
     command = ["pip", "install", "-q", "--target", library, "--python-version", python]
     subprocess.run([*command, "--only-binary=:all:", *launcher.library], check=True)

@@ -1,4 +1,4 @@
-"""What can be tested without a cluster: the jobs, and how their steps are judged."""
+"""Tests without a cluster: the jobs, and the check of their steps."""
 
 import pytest
 from launchers.commands import BY_NAME as LAUNCHERS

@@ -1,9 +1,9 @@
-"""Trains for 20 steps, and dies once as `death.json` says.
+"""Trains for 20 steps, and dies once as described in `death.json`.
 
     train.py BACKEND --checkpoints=FOLDER
 
-Each rank writes its steps to `log-RANK`, with the time; rank 0 writes a checkpoint after each step.
-A rank that is to be hurt from outside holds all ranks at one step until they start again.
+Each rank writes its steps to `log-RANK`, with the time. Rank 0 writes a checkpoint after each step.
+If a rank is killed from outside, it holds all ranks at one step until they start again.
 """
 
 import argparse
@@ -31,14 +31,14 @@ def train(folder, rank, total):
     """Train.
 
     Args:
-        folder: of the checkpoint.
-        rank: of this process.
+        folder: the folder of the checkpoint.
+        rank: the rank of this process.
         total: function that returns the sum of a number over all ranks.
     """
     checkpoint, held = folder / "checkpoint", folder / "held"
     death, holds = json.loads((folder / "death.json").read_text()), not held.exists()
     first = int(checkpoint.read_text()) if checkpoint.exists() else 0
-    size = round(total(1))  # no rank goes on before all have read what is there
+    size = round(total(1))  # no rank continues before all have read the checkpoint
     write(folder, rank, "start", first)
     for step in range(first, STEPS):
         if rank == size - 1 and step == DIES_AT:
@@ -55,7 +55,7 @@ def train(folder, rank, total):
             (folder / "next").write_text(str(step + 1))
             (folder / "next").replace(checkpoint)
     total(0)  # no rank ends before the last checkpoint is written
-    # PyTorch 2.6 hangs for ever if Gloo is destroyed while its thread still has a tensor.
+    # PyTorch 2.6 hangs forever if Gloo is destroyed while its thread still has a tensor.
     time.sleep(1)
 
 
@@ -106,7 +106,7 @@ def over_accelerate(folder):
     import torch
     from accelerate import Accelerator, InitProcessGroupKwargs
 
-    backend = InitProcessGroupKwargs(backend="gloo")  # it would take MPI, which the image has
+    backend = InitProcessGroupKwargs(backend="gloo")  # MPI is in the image, and the default
     here = Accelerator(cpu=True, kwargs_handlers=[backend])
     train(
         folder,
@@ -121,7 +121,7 @@ def over_deepspeed(folder):
     import torch.distributed as dist
 
     ops = deepspeed.ops.__compatible_ops__
-    ops.update(dict.fromkeys(ops, False))  # the image has no compiler for them
+    ops.update(dict.fromkeys(ops, False))  # the image has no compiler to build them
     deepspeed.init_distributed(dist_backend="gloo")
     train(folder, dist.get_rank(), torch_total)
     dist.destroy_process_group()

@@ -1,7 +1,7 @@
 """A cluster that answers kubectl from recordings of a real one.
 
-A recording is a moment of a job: what `kubectl get` returned, without the fields that mlgen does
-not read; the warnings among the events; and when it was.
+A recording is a moment of a job: the output of `kubectl get` without the fields that mlgen does not
+read, the warnings among the events, and the time.
 """
 
 import json
@@ -23,26 +23,26 @@ def recording(name):
 
 
 def printed(objects):
-    """What kubectl prints of objects with `-o json`."""
+    """kubectl's output for objects with `-o json`."""
     return json.dumps({"kind": "List", "items": objects})
 
 
 class Cluster:
-    """Answers in place of kubectl; `calls` are its command lines, without the options of all."""
+    """Replaces kubectl. `calls` are its command lines, without the common options."""
 
     def __init__(self):
         self.objects, self.events, self.calls, self.deleted = [], [], [], []
         self.answers = {}
         """Objects, or an Outcome, by the first words of a command."""
         self.logs = {}
-        """Lines by pod and container; an item that is callable is called, and is no line."""
+        """Log lines by pod and container. A callable item is called instead of printed."""
         self.steps = []
-        """Recordings that follow, one at each `sleep`."""
+        """The next recordings, one for each `sleep`."""
         self.refused = set()
         """Verbs and resources that a review denies."""
 
     def show(self, name):
-        """Go to a recorded moment."""
+        """Switch to a recorded moment."""
         moment = recording(name)
         self.objects, self.events, self.now = moment["objects"], moment["events"], moment["now"]
 

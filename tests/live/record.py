@@ -1,6 +1,6 @@
 """Record a moment of a job: python record.py JOB NAMESPACE > recorded/NAME.json.
 
-It keeps what mlgen reads of the objects, and the warnings among the events. Names and UIDs stay
+It keeps the fields that mlgen reads, and the warnings among the events. Names and UIDs stay
 the same in all recordings of a job.
 """
 

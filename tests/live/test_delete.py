@@ -10,7 +10,7 @@ from mlgen.live.kubectl import Outcome
 
 @pytest.fixture
 def applied(cluster):
-    """Apply job files: the cluster has their objects."""
+    """Apply job files: the cluster contains their objects."""
 
     def applied(*files):
         for item in (item for file in files for item in render(file)):
@@ -153,7 +153,7 @@ WORKLOAD = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload"}
 
 @pytest.fixture
 def queued(applied, tmp_path):
-    """The file of a job that Kueue admits as a group, and that is in the cluster."""
+    """The file of a job in the cluster that Kueue admits as a group."""
     file = tmp_path / "job.yaml"
     file.write_text(QUEUED)
     applied(str(file))

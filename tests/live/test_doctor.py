@@ -1,4 +1,4 @@
-"""`mlgen doctor`: a cluster that has all that a job needs, and one that lacks it."""
+"""`mlgen doctor`: a cluster that meets all needs of a job, and clusters that do not."""
 
 import json
 import platform
@@ -33,7 +33,7 @@ def named(name, **fields):
 
 @pytest.fixture
 def healthy(cluster):
-    """A cluster that has everything; a test takes something away."""
+    """A cluster that meets all needs. Tests remove a part."""
     dns = named("dns", spec={"ports": [{"port": 53}]})
     served = [
         "secrets",

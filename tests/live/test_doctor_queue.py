@@ -1,4 +1,4 @@
-"""`mlgen doctor`: where Kueue's queue of a job leads."""
+"""`mlgen doctor`: the checks of a job's Kueue queue."""
 
 import pytest
 from live.test_doctor import FORBIDDEN, named, version

@@ -1,4 +1,4 @@
-"""How kubectl is run: its command line, and what its errors mean."""
+"""Calls of kubectl: its command line, and the meaning of its errors."""
 
 import os
 import stat
@@ -12,7 +12,7 @@ from mlgen.live.kubectl import Kubectl, KubectlError, Outcome, parsed
 
 @pytest.fixture
 def program(tmp_path, monkeypatch):
-    """Replace kubectl by a shell script."""
+    """Replace kubectl with a shell script."""
 
     def program(text):
         file = tmp_path / "kubectl"

@@ -1,4 +1,4 @@
-"""`mlgen logs`: which replica, which pod, and following it across restarts."""
+"""`mlgen logs`: the choice of replica and pod, and following it across restarts."""
 
 import json
 
@@ -13,7 +13,7 @@ from mlgen.problems import MlgenError
 
 
 def pod(cluster, role, index, *, newest=True):
-    """The name of a replica's newest pod, or of the one before it."""
+    """The name of a replica's newest pod, or of the previous pod."""
     pods = [
         item["metadata"]
         for item in cluster.objects
@@ -127,7 +127,7 @@ def test_one_of_several_jobs(cluster, run, tmp_path):
 
 
 def test_a_replica_with_a_stateful_set_of_its_own():
-    """Its pod has the index 0, whatever its own is."""
+    """Its pod has the index 0, regardless of the replica's index."""
     (job,) = validate(ROOT / "fixtures/mpi-host-network.yaml").jobs
     replica = replicas.by_index(job, "worker", 1)
     name, labels = replica.workload, {"app.kubernetes.io/instance": job.job.name}
@@ -281,14 +281,14 @@ def test_follow_leaves_a_pod_on_a_lost_node(cluster, run):
             lambda: cluster.show("succeeded"),
         ]
 
-    # None is what a stream yields while nothing comes.
+    # A stream yields None while there are no new lines.
     cluster.logs[name, "main"] = Stream([at(1, "a"), replaced, None, at(2, "never")])
 
     assert "a\nb\n" == run("logs", "ddp.yaml", "-f", "--rank", "1")[1]
 
 
 class Stream(list):
-    """Lines with times of silence."""
+    """Lines with pauses between them."""
 
 
 def test_follow_of_a_job_that_is_not_there(run):

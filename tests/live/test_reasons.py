@@ -1,4 +1,4 @@
-"""What keeps a pod, in a word and a line."""
+"""Why a pod does not run, in a word and a line."""
 
 import pytest
 

@@ -270,7 +270,7 @@ def test_without_a_terminal_watch_prints_a_line_per_change(cluster, run):
 
 
 def terminal(written):
-    """Return the lines that a terminal shows after some texts: those that are not erased."""
+    """Return the lines that a terminal shows after some texts: the lines that are not erased."""
     lines, text = [], re.sub(r"\x1b\[[0-9;]*m|\x1b\[\?25[lh]", "", written)
     for up, line in re.findall(r"(?:(?:\x1b\[(\d+)A)?\x1b\[J)?([^\n\x1b]*)\n", text):
         lines = lines[: len(lines) - int(up or 0)]

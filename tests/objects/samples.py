@@ -1,4 +1,4 @@
-"""Small jobs, roles and topologies, of which a test sets only the fields that matter to it."""
+"""Small jobs, roles and topologies. Tests set only the fields that matter to them."""
 
 from mlgen.jobfile.model import RoleSpec, TrainingJob
 from mlgen.topology import Order, Role, Topology
@@ -13,7 +13,7 @@ def role(name="worker", spec=(), **fields):
 
 
 LATER = role("later", orders=(Order("worker", "Complete"),))
-"""A role that starts when another has succeeded."""
+"""A role that starts after another has succeeded."""
 
 
 def topology(*roles, supervised=False, decides="one", files=(), **fields):

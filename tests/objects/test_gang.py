@@ -13,7 +13,7 @@ def container(**requests):
 
 
 def workload(*containers, init=()):
-    """A Job or StatefulSet, of which only the containers count."""
+    """A Job or StatefulSet in which only the containers matter."""
     spec = {"containers": list(containers)}
     if init:
         spec["initContainers"] = list(init)

@@ -1,4 +1,4 @@
-"""What Kueue needs of pods and Jobs, besides the labels of a group."""
+"""Fields of pods and Jobs that Kueue needs, except the labels of a group."""
 
 import pytest
 from objects.samples import role, topology
@@ -17,7 +17,7 @@ WHOLE = {
 
 
 def helper_of(scheduling, resources, *templates):
-    """The resources of the helper of a pod whose containers have such resources."""
+    """The resources of the helper in a pod with these resources of its containers."""
     waits = (Wait("ps", Hosts("mnist-ps-", 1, ".mnist")),)
     of = role(waits=waits, spec={"resources": resources, "templates": templates})
     [helper] = pod_template(topology(of, scheduling=scheduling), of)["spec"]["initContainers"]

@@ -1,4 +1,4 @@
-"""The ports of a training container: names of the user, and ports on the node."""
+"""The ports of a training container: the user's names, and ports on the node."""
 
 import pytest
 from objects.samples import role, topology

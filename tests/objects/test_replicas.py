@@ -1,4 +1,4 @@
-"""Replicas with Jobs of their own: copies of one, as if each had been built by itself."""
+"""Replicas with their own Jobs: copies of one Job, equal to Jobs that are built separately."""
 
 import pytest
 from objects.samples import at, role, topology
@@ -33,7 +33,7 @@ SPECS = {
 
 
 def built(topology):
-    """Return each workload, and how many of them have their volumes in common with another."""
+    """Return each workload, and the number of workloads that share their volumes with another."""
     manifests = [manifest for _, manifest in workloads(topology)]
     volumes = [id(item["spec"]["template"]["spec"].get("volumes")) for item in manifests]
     return manifests, len(volumes) - len(set(volumes))

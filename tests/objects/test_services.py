@@ -1,4 +1,4 @@
-"""The headless Service of a job, and those of single replicas."""
+"""The headless Service of a job, and Services of single replicas."""
 
 from dataclasses import replace
 

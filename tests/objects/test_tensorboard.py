@@ -1,4 +1,4 @@
-"""TensorBoard beside a job."""
+"""The TensorBoard of a job."""
 
 import pytest
 from objects.samples import role, topology

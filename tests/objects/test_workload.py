@@ -94,7 +94,7 @@ def test_kueue_unsuspends_a_single_job_of_its_queue():
     [([role("ps")], KUEUE), ([], Scheduling("volcano", queue="team"))],
 )
 def test_no_other_job_waits_for_kueue(others, scheduling):
-    """Kueue holds the pods of a group, and resumes no Job of it."""
+    """Kueue holds the pods of a group, and does not resume its Jobs."""
     policy = RunPolicy(suspend=scheduling is KUEUE)
     manifest = built(role(), *others, scheduling=scheduling, run_policy=policy)
 

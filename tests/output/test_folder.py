@@ -34,7 +34,7 @@ def run(*words):
 
 
 def state(path):
-    """Every file, and when it was written."""
+    """Every file with its modification time."""
     return {f: (f.read_bytes(), f.stat().st_mtime_ns, f.stat().st_ino) for f in path.rglob("*.*")}
 
 
@@ -43,7 +43,7 @@ def names(path):
 
 
 def job(name="mnist", roles="chief: {}, evaluator: {}", spec=""):
-    """A job whose roles have no addresses of each other."""
+    """A job whose roles do not contain each other's addresses."""
     return f"""apiVersion: mlgen.dev/v1alpha1
 kind: TrainingJob
 metadata: {{name: {name}}}
@@ -181,7 +181,7 @@ def test_unchanged_files_are_not_rewritten(here):
 
 @pytest.mark.parametrize("words", [[BERT, BAD], [BERT, "job.yaml"]])
 def test_nothing_is_written_if_there_is_an_error(words, here):
-    """The job file has an error, or one of the files was not written by mlgen."""
+    """The job file is invalid, or one of the files was not written by mlgen."""
     (here / "job.yaml").write_text(job())
     run("job.yaml", "-o", "out/")
     (here / "out/job_mnist-chief.yaml").write_text("mine\n")
@@ -283,6 +283,6 @@ def test_a_wrong_command_line(words, message, here):
 
 
 def test_an_empty_name_is_not_the_current_folder(here):
-    """For example from a shell variable that is not set."""
+    """An unset shell variable leads to an empty name."""
     assert 1 == run(TUNE, "-o", "")[0]
     assert [] == names(here)

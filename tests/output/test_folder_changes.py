@@ -150,7 +150,7 @@ def test_a_check_shows_nothing_of_a_secret_but_its_name(name, side):
 
 
 def test_a_link_in_the_folder_is_not_followed(tmp_path):
-    """It is another's file, even if it looks like one of mlgen's."""
+    """It is not mlgen's file, even if it looks like one."""
     (tmp_path / "else").write_text(f"{HEAD}kind: A\n")
     (tmp_path / "k8s").mkdir()
     (tmp_path / "k8s/configmap_a.yaml").symlink_to("../else")

@@ -1,4 +1,4 @@
-"""Objects that repeat an earlier one are written as if they were alone."""
+"""Objects that repeat an earlier one are written like single objects."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""Problems as text with source lines, JSON, SARIF and annotations of GitHub."""
+"""Problems as text with source lines, JSON, SARIF and GitHub annotations."""
 
 import json
 from pathlib import Path
@@ -186,7 +186,7 @@ def test_json_is_one_object_with_all_problems_and_totals(snapshot):
 
 
 def test_json_is_on_stderr_beside_manifests():
-    """And nothing else is, so that it can be read."""
+    """stderr contains only the JSON, so that programs can parse it."""
     _, manifests, _ = run("render", WARNED)
 
     status, out, err = run("render", WARNED, "-v", "--problems", "json")

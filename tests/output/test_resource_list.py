@@ -82,7 +82,7 @@ def test_results_of_earlier_functions_are_removed(with_results, without):
 
 
 def test_json_is_also_yaml():
-    """YAML takes these for ends of lines, or for no characters at all."""
+    """YAML treats these characters as line ends, or rejects them."""
     value = "\x7f\x85\u2028\ufeff\U0001f600"
 
     text = written(FLOW, {0: [{"a": value}]})
@@ -167,7 +167,7 @@ def composed(text):
 @settings(max_examples=200)
 @given(lists(), st.data())
 def test_a_list_in_any_spelling_is_what_it_should_be(text, data):
-    """What is replaced has the new values, and all other values are the same."""
+    """Replaced items have the new values, and all other values are unchanged."""
     source = read(Text("", text))
     old = {key[1]: value for key, value in composed(text)}
     new = data.draw(st.dictionaries(st.integers(0, len(old["items"])), st.just([NEW, MORE])))

@@ -58,7 +58,7 @@ def test_replicas_of_a_role_add_up_over_its_jobs():
 
 
 def test_the_first_line_has_what_the_pods_request_together():
-    """Devices come first; disk is left out, and what only init containers request."""
+    """Devices come first. Disk, and requests that only init containers make, are omitted."""
     options = {"settings": ((("spec", "resources"), {"ephemeral-storage": "1Gi"}),)}
     with_disk = rendered("tensorflow-single", **options)
 

@@ -1,4 +1,4 @@
-"""Nothing that a file says reaches a terminal as a command, whichever command prints it."""
+"""No command prints control characters from a file to a terminal."""
 
 import pytest
 from click.testing import CliRunner

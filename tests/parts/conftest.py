@@ -1,7 +1,7 @@
 """Real programs of other projects, started for these tests and ended after them.
 
-`pytest -m parts -n 0 tests/parts` runs what is built and costs little; with MLGEN_PARTS=all, what
-takes minutes or needs a long build, too. A test skips with one line if its program is missing.
+`pytest -m parts -n 0 tests/parts` runs the quick tests whose programs are built. MLGEN_PARTS=all
+adds tests that take minutes or need a long build. A test without its program skips with one line.
 """
 
 import os
@@ -34,14 +34,14 @@ def module():
 
 @pytest.fixture(scope="session")
 def started():
-    """Function that enters a context, which is left in the end; it skips as `available` does."""
+    """Function that enters a context until the end of the tests. It skips as `available` does."""
     with ExitStack() as stack:
         yield lambda context: available(stack.enter_context, context)
 
 
 @pytest.fixture(scope="session")
 def environment(started):
-    """Variables with which kubectl reaches a cluster here: that of KUBECONFIG, or a private one."""
+    """Variables with which kubectl reaches the cluster of KUBECONFIG, or a private one."""
     return dict(os.environ) if "KUBECONFIG" in os.environ else started(private()).environment
 
 

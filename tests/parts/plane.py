@@ -1,7 +1,7 @@
-"""A real control plane of any version, whose nodes and pods KWOK plays, and what it costs.
+"""A real control plane of any version, and its cost. KWOK simulates nodes and pods.
 
 Needs ../shared/parts (etcd, API server, controller manager, scheduler; no kubelet), and for nodes
-`kwok`, and `go` for the module that KWOK's stages are read from.
+`kwok`, and `go` for the module with KWOK's stages.
 """
 
 import http.client
@@ -29,11 +29,11 @@ from parts.programs import (
 
 KWOK = "sigs.k8s.io/kwok@v0.8.0"
 STAGES = ("node/fast/node-initialize", "pod/fast/pod-ready", "pod/fast/pod-delete")
-"""What KWOK does to nodes and pods: pods of Jobs run until they are deleted."""
+"""KWOK's stages of nodes and pods. Pods of Jobs run until they are deleted."""
 
 ROOM = {"cpu": "32", "memory": "256Gi", "pods": "110"}
 BACKGROUND = ("leases", "nodes", "csinodes")
-"""Resources of the nodes' heartbeats, which are there without a job."""
+"""Resources of the nodes' heartbeats, which exist without a job."""
 
 QUIET = "--node-monitor-grace-period=30m"
 """Nodes are alive without a heartbeat."""
@@ -61,7 +61,7 @@ class Plane:
         return re.search('https://([^"]+)', (self.folder / "kubeconfig").read_text())[1].split(":")
 
     def kubectl(self, *words, stdin=None):
-        """Run kubectl, which must succeed, and return its stdout; a busy API server is retried."""
+        """Run kubectl, which must succeed; return its stdout. Retries if the API server is busy."""
         options = {"input": stdin, "capture_output": True, "text": True, "env": self.environment}
         for _ in range(TRIES):
             done = subprocess.run(["kubectl", *words], check=False, **options)
@@ -73,7 +73,7 @@ class Plane:
         raise RuntimeError(f"kubectl {' '.join(words)}: {done.stderr[-2000:]}")
 
     def create(self, path, objects):
-        """Create objects of one kind; kubectl takes minutes for a thousand."""
+        """Create objects of one kind. kubectl would take minutes for a thousand."""
         config = (self.folder / "kubeconfig").read_text()
         context = ssl.create_default_context(cafile=self.folder / "pki/ca.crt")
         connection = http.client.HTTPSConnection(":".join(self.address), context=context)
@@ -104,7 +104,7 @@ class Plane:
         self.until(established, seconds=60)
 
     def count(self, path):
-        """Return how many objects there are of the resource at a path of the API."""
+        """Return the number of objects of the resource at an API path."""
         listed = json.loads(self.kubectl("get", "--raw", f"{path}?limit=1"))
         return len(listed["items"]) + listed["metadata"].get("remainingItemCount", 0)
 
@@ -145,7 +145,7 @@ class Plane:
         return found
 
     def megabytes(self, resource, verb):
-        """Return how many MB of answers about a resource the API server has sent so far."""
+        """Return the MB of responses about a resource that the API server has sent so far."""
         metrics = self._metric("apiserver_response_sizes_sum")
         own = [
             v for labels, v in metrics if (labels["resource"], labels["verb"]) == (resource, verb)
@@ -177,16 +177,16 @@ def memory(pid):
 
 @contextmanager
 def plane(version="1.34", **variables):
-    """Run a control plane on ports of its own, and stop and forget it in the end.
+    """Run a control plane on its own ports; stop it and delete its files at the end.
 
     Args:
-        version: of Kubernetes, one of `programs.KUBERNETES`.
-        variables: of ../shared/parts/control-plane, such as `MANAGER_ARGS` and `SCHEDULER`.
+        version: the version of Kubernetes, one of `programs.KUBERNETES`.
+        variables: variables of ../shared/parts/control-plane:  `MANAGER_ARGS` and `SCHEDULER`.
     """
     if not CONTROL_PLANE.exists():
         raise MissingError("there is no ../shared/parts/control-plane")
     lock = (HOME / "ports").open("w")
-    flock(lock, LOCK_EX)  # until they are in use: who starts at the same time gets others
+    flock(lock, LOCK_EX)  # until they are in use, so that parallel starts get other ports
     port = free_ports()
     variables = {
         **os.environ,
@@ -212,7 +212,7 @@ def plane(version="1.34", **variables):
 
 
 def free_ports():
-    """Return a port that is free with the two below it, which etcd gets."""
+    """Return a free port. The two ports below it, for etcd, are also free."""
     for port in range(26643, 29000, 3):
         with ExitStack() as sockets:
             try:
@@ -225,13 +225,13 @@ def free_ports():
 
 
 def play(created, nodes, room=ROOM, stages=STAGES):
-    """Let KWOK play so many nodes, `node-0` and so on, and their pods, and wait for the nodes.
+    """Let KWOK simulate the nodes `node-0` and so on, and their pods; wait for the nodes.
 
     Args:
         created: a Plane.
-        nodes: how many.
+        nodes: the number of nodes.
         room: the allocatable resources of each.
-        stages: files that say what happens to nodes and pods, KWOK's own by name.
+        stages: files with the stages of nodes and pods; KWOK's own files by name.
     """
     kwok = part("kwok")
     files = [
@@ -250,7 +250,7 @@ def play(created, nodes, room=ROOM, stages=STAGES):
 
 
 def node(index, room=ROOM):
-    """Return a Node that KWOK plays; its host name is its label, by which pods are spread."""
+    """Return a Node for KWOK. Pods are spread by its host name label."""
     name = f"node-{index}"
     labels = {"kubernetes.io/hostname": name}
     metadata = {"name": name, "labels": labels, "annotations": {"kwok.x-k8s.io/node": "fake"}}

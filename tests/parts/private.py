@@ -2,10 +2,10 @@
 
     python tests/parts/private.py --kubernetes 1.37 -- pytest -n 0 -m cluster tests/cluster
 
-It is the cluster of ../shared/cluster, which must have been built, in network, mount and PID
-namespaces of its own: it starts within a minute, takes next to no space, as its images are hard
-links, and touches neither that cluster nor the machine. The command runs in the namespaces, with
-KUBECONFIG and PATH. There is no network but that of the cluster. Needs root.
+It is the cluster of ../shared/cluster, which must have been built, in its own network, mount and
+PID namespaces. It starts within a minute, takes little disk space because its images are hard
+links, and does not affect that cluster or the machine. The command runs in the namespaces, with
+KUBECONFIG and PATH. It has no other network than the cluster's. Needs root.
 """
 
 import argparse
@@ -27,17 +27,17 @@ UP = SHARED / "cluster/up"
 HERE = Path(__file__).parent
 NODE = HERE / "node.sh"
 PRIVATE = CLUSTER.with_name("mlgen-private")
-"""How the folders of private clusters begin. They are beside that of the images, for hard links."""
+"""Prefix of the folders of private clusters. They are next to the images, for hard links."""
 
 CGROUPS = Path("/sys/fs/cgroup")
 KINDS = ("--mount", "--net", "--uts", "--pid")
-"""Of namespaces."""
+"""Options of nsenter and unshare: the kinds of namespaces."""
 
 BOLTS = (
     "io.containerd.metadata.v1.bolt/meta.db",
     "io.containerd.snapshotter.v1.overlayfs/metadata.db",
 )
-"""Containerd's lists of what it has; to be copied before what they list."""
+"""Containerd's lists of its content. They must be copied before the content."""
 
 CONTENTS = (
     "io.containerd.content.v1.content/blobs",
@@ -58,15 +58,15 @@ echo $! >"$1/run/containerd.pid"
 until ctr -a /run/mlgen-cluster/containerd.sock version >/dev/null 2>&1; do sleep 0.2; done
 exec "$2"
 """
-"""`../shared/cluster/down` removes the containers that the lists still have."""
+"""`../shared/cluster/down` removes the containers that the lists still contain."""
 
 
 class Private:
     """A private cluster.
 
     Attributes:
-        folder: its state: `log/`, `run/NAME.pid`, `kubeconfig`, as ../shared/cluster/up makes it.
-        environment: for commands out of its namespaces: there, `kubectl` enters them.
+        folder: its state: `log/`, `run/NAME.pid`, `kubeconfig`, as ../shared/cluster/up creates it.
+        environment: for commands outside of its namespaces. `kubectl` enters the namespaces.
     """
 
     def __init__(self, folder, init):
@@ -86,11 +86,11 @@ class Private:
 
     @property
     def enter(self):
-        """Command line that runs the words after it in the namespaces."""
+        """Prefix of a command line that runs in the namespaces."""
         return ["nsenter", f"--target={self.init}", *KINDS]
 
     def node(self, number):
-        """Start another node, `node-NUMBER`, or what has ended of it; see node.sh."""
+        """Start another node, `node-NUMBER`, or restart its dead programs; see node.sh."""
         images = self.folder / f"node-{number}/containerd"
         if not images.exists():
             share(self.folder / "containerd", images)
@@ -104,12 +104,12 @@ class Private:
 
 @contextmanager
 def private(version="1.34", nodes=1, programs=None):
-    """Run a private cluster, and end it and remove all that it has made.
+    """Run a private cluster; stop it and remove its files at the end.
 
     Args:
-        version: of Kubernetes, one of `programs.KUBERNETES`.
-        nodes: how many; each after the first has a network namespace of its own.
-        programs: paths of programs by name, which run in place of those of the cluster, such as
+        version: the version of Kubernetes, one of `programs.KUBERNETES`.
+        nodes: the number of nodes. Each after the first has its own network namespace.
+        programs: paths of programs by name that replace programs of the cluster, such as
             `{"workflow-controller": …}`.
     """
     if not (CLUSTER / "containerd").exists():
@@ -136,7 +136,7 @@ def private(version="1.34", nodes=1, programs=None):
 
 
 def install(folder, links):
-    """Make the folder of a cluster, in which `up` finds nothing to build."""
+    """Create the folder of a cluster, in which `up` finds everything already built."""
     for name in ("bin", "outside"):
         (folder / name).mkdir(parents=True)
     for name, file in links.items():
@@ -148,19 +148,19 @@ def install(folder, links):
 
 
 def share(source, target):
-    """Give a containerd the images of another one, which may run: as hard links."""
+    """Copy the images of another containerd, which may run, as hard links."""
     for bolt in BOLTS:
         (target / bolt).parent.mkdir(parents=True)
         copy(source / bolt, target / bolt)
     for content in CONTENTS:
         (target / content).parent.mkdir(parents=True, exist_ok=True)
-        # What a container of the other one writes and removes meanwhile is of no interest.
+        # Files that a container of the other one writes or removes meanwhile do not matter.
         command = ["cp", "-al", source / content, target / content]
         subprocess.run(command, check=False, stderr=subprocess.DEVNULL)
 
 
 def copy(source, target):
-    """Copy a file while nobody writes to it."""
+    """Copy a file while no process writes to it."""
     while True:
         before = source.stat().st_mtime_ns
         shutil.copyfile(source, target)
@@ -170,7 +170,7 @@ def copy(source, target):
 
 @contextmanager
 def namespaces():
-    """Make namespaces, yield the process that holds them, and end all that runs there."""
+    """Create namespaces, and yield the process that holds them. Kills all processes at the end."""
     new = ["unshare", *KINDS, "--fork", "--mount-proc", "--kill-child"]
     pipe = subprocess.PIPE
     with subprocess.Popen([*new, HERE / "namespaces.sh"], stdin=pipe, stdout=pipe) as process:
@@ -184,13 +184,13 @@ def namespaces():
 
 
 def start(created):
-    """Start the cluster, without the containers that its images came with."""
+    """Start the cluster, without the containers that were copied with its images."""
     folder = created.folder
     for name in ("etc", "log", "run"):
         (folder / name).mkdir()
     (folder / "etc/images.toml").write_text(WITHOUT_PODS.format(folder=folder))
     created.run("bash", "-c", FORGET, "-", folder, UP.with_name("down"))
-    for _ in range(3):  # on a busy machine, a request may take too long; what is up stays up
+    for _ in range(3):  # on a busy machine, a request may time out; started programs keep running
         if not created.run(UP, check=False, stdout=subprocess.DEVNULL).returncode:
             break
     else:
@@ -205,7 +205,7 @@ def start(created):
 
 
 def give_pods_addresses(folder):
-    """Leave addresses for the pods of other nodes, and show all nodes those of the first."""
+    """Reserve addresses for the pods of other nodes, and route the first node's to all nodes."""
     file = folder / "etc/cni/10-bridge.conflist"
     text = file.read_text().replace("10.244.0.0/16", "10.244.0.0/24")
     file.write_text(text.replace('"ipMasq": true', '"ipMasq": false'))
@@ -221,7 +221,7 @@ def remove(folder):
 
 
 def sweep():
-    """Remove what a process left behind that was killed; its cluster has ended with it."""
+    """Remove the files of a killed process. Its cluster has ended with it."""
     for folder in PRIVATE.parent.glob(f"{PRIVATE.name}-*-*"):
         if not Path("/proc", folder.name.split("-")[-2]).exists():
             remove(folder)

@@ -1,4 +1,4 @@
-"""Where the programs of other projects are: built by `../shared/parts/build`, or on the PATH."""
+"""Paths of programs of other projects: built by `../shared/parts/build`, or on the PATH."""
 
 import json
 import os
@@ -16,14 +16,14 @@ KUBERNETES = {"1.34": CLUSTER / "bin", "1.37": HOME / "bin/kube-1.37"}
 
 
 class MissingError(Exception):
-    """Something cannot run here; the text says what is missing, in one line."""
+    """A program is missing. The text names it, in one line."""
 
 
 def program(name, hint):
-    """Return the path of a program: of MLGEN_TOOLS, of the parts that are built, or of the PATH.
+    """Return the path of a program: in MLGEN_TOOLS, in the built parts, or on the PATH.
 
     Raises:
-        MissingError: there is none; the hint says how to get it.
+        MissingError: there is none; the hint describes how to get it.
     """
     folders = (os.environ.get("MLGEN_TOOLS"), HOME / "bin", CLUSTER / "bin", None)
     for folder in folders:
@@ -39,7 +39,7 @@ def part(name, part=None):
 
 
 def kubernetes(version):
-    """Return the folder with the programs of a control plane of a version, such as "1.37"."""
+    """Return the folder with a control plane's programs for a version, such as "1.37"."""
     folder = KUBERNETES[version]
     if not (folder / "kube-apiserver").exists():
         build = "cluster/up" if version == "1.34" else f"parts/build kubernetes-{version}"

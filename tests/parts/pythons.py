@@ -1,4 +1,4 @@
-"""Folders with an old Python and old packages, which no image has, and which pods mount.
+"""Folders with an old Python and old packages, for pods to mount. No image contains them.
 
 Each is a copy of a Python of pyenv, in ~/.cache/mlgen-parts/pythons.
 """
@@ -33,15 +33,15 @@ def settings(python, folders=()):
 
 
 def installed(name, version, *packages):
-    """Return the folder of a Python with packages; the first time takes minutes.
+    """Return the folder of a Python with packages. The first call takes minutes.
 
     Args:
-        name: of the folder.
-        version: of Python, such as "3.6".
-        packages: requirements, with the versions that fit together.
+        name: the name of the folder.
+        version: the version of Python, such as "3.6".
+        packages: requirements with compatible versions.
 
     Raises:
-        MissingError: there is no such Python, or a package cannot be had.
+        MissingError: the Python or a package is not available.
     """
     folder = HOME / "pythons" / name
     if folder.exists():
@@ -56,7 +56,7 @@ def installed(name, version, *packages):
     shutil.rmtree(new, ignore_errors=True)
     without = shutil.ignore_patterns("test", "__pycache__", "*.a")
     shutil.copytree(prefix.stdout.decode().strip(), new, symlinks=True, ignore=without)
-    # The pip that Python 3.6 brings knows no newer wheels, and pip 22 has left that Python.
+    # The pip of Python 3.6 does not support newer wheels, and pip 22 does not support Python 3.6.
     for words in (["--upgrade", "pip<22"], packages):
         command = ["nice", new / "bin/python3", "-m", "pip", "install", "-q"]
         done = subprocess.run([*command, *words], check=False, capture_output=True, text=True)

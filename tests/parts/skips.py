@@ -1,11 +1,11 @@
-"""What a test needs and cannot have skips it, with one line."""
+"""Skips tests whose programs are missing, with one line."""
 
 import pytest
 from parts.programs import MissingError
 
 
 def available(find, *names):
-    """Return what `find` finds; skip the test with what is missing otherwise."""
+    """Return the result of `find`; skip the test if it raises a MissingError."""
     try:
         return find(*names)
     except MissingError as missing:

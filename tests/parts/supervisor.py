@@ -1,4 +1,4 @@
-"""The supervisor of a rendered job, beside a control plane without kubelets; and pods that fail."""
+"""The supervisor of a rendered job, on a control plane without kubelets, and failing pods."""
 
 import json
 import sys
@@ -23,7 +23,7 @@ sys.exit(supervise.guarded(supervise.main))
 
 
 def kill(created, pod):
-    """Let the first container of a pod exit with 137, as its kubelet would report it."""
+    """Report the exit of a pod's first container with 137, as a kubelet would."""
     container = created.get("pod", pod)["status"]["containerStatuses"][0]
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     end = {"exitCode": 137, "reason": "Error", "finishedAt": now}
@@ -38,7 +38,7 @@ class Supervisor:
     Args:
         created: a Plane.
         job: its name.
-        manifests: as rendered, of which it runs the program with the rights.
+        manifests: the rendered manifests, with its program and permissions.
     """
 
     def __init__(self, created, job, manifests):

@@ -35,7 +35,7 @@ SHORT = {
     "Document": "object",
     "Combination": "object",
 }
-"""Types as the page writes them. `object` is a class that is not public."""
+"""Types in the form of the page. `object` is a class that is not public."""
 
 INTRO = """\
 # Python API
@@ -61,7 +61,7 @@ A *Source* is a [job](../glossary.md#job) in one of these forms:
 
 
 def sections(item):
-    """Return the text of a docstring, and its sections: entries by name, or a text."""
+    """Return the text of a docstring, and its sections: a mapping of entries, or a text."""
     text = inspect.cleandoc(item.__doc__ or "") + "\n"
     parts = {name: textwrap.dedent(body) for name, body in SECTION.findall(text)}
     entries = {
@@ -79,7 +79,7 @@ def _joined(text):
 
 
 def _type(annotation):
-    """Return a type as the page writes it."""
+    """Return a type in the form of the page."""
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
     text = re.sub(r"(?:typing\.)?Literal\[.*?\]", "str", text)
     text = re.sub(r"\b(?:typing|collections\.abc|mlgen(?:\.\w+)*)\.(?=\w)", "", text)

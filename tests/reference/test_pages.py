@@ -40,7 +40,7 @@ def test_every_code_says_what_it_means_and_what_to_do():
 
 @pytest.mark.parametrize("name", mlgen.__all__)
 def test_every_name_of_the_python_api_is_described(name):
-    """Each function and class, each parameter and field, and each return value and exception."""
+    """It covers each function, class, parameter, field, return value and exception."""
     item = getattr(mlgen, name)
     text, entries, returns = sections(item)
 

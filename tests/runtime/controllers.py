@@ -15,7 +15,7 @@ FIRST_BACKOFF, MAX_BACKOFF = 10.0, 600.0
 
 
 def intervals(indexes):
-    """Return indexes as `status.completedIndexes` has them: 0,1,3-5."""
+    """Return indexes in the form of `status.completedIndexes`: 0,1,3-5."""
     runs = []
     for index in sorted(indexes):
         if runs and index == runs[-1][1] + 1:
@@ -60,7 +60,7 @@ def exit_code(pod):
 
 
 def finished_at(pod):
-    """Return when a pod has ended by its own account (getFinishedTime in backoff_utils.go)."""
+    """Return the end time of a pod from its status (getFinishedTime in backoff_utils.go)."""
     ends = [each["state"].get("terminated") for each in pod["status"].get("containerStatuses", ())]
     if ends and all(end and end["finishedAt"] for end in ends):
         return max(seconds(end["finishedAt"]) for end in ends)
@@ -126,9 +126,9 @@ class Controllers:
 
     @staticmethod
     def is_failed(job, pod):
-        """Return whether a Job takes a pod for failed (isPodFailed).
+        """Return True if a Job treats a pod as failed (isPodFailed).
 
-        With a podFailurePolicy, a pod that is deleted is so only when it has ended
+        With a podFailurePolicy, a deleted pod is failed only after it has ended
         (onlyReplaceFailedPods).
         """
         phase = pod["status"]["phase"]
@@ -137,8 +137,8 @@ class Controllers:
 
     @staticmethod
     def delayed(job, failed, active, done):
-        """Return the failed pods, by index, that stay until they are replaced, and are not counted
-        before (getPodsWithDelayedDeletionPerIndex)."""
+        """Return the failed pods, by index, that stay uncounted until they are replaced
+        (getPodsWithDelayedDeletionPerIndex)."""
         if not job["spec"].get("backoffLimitPerIndex"):
             return {}
         settled = {pod["index"] for pod in active} | done
@@ -147,12 +147,12 @@ class Controllers:
 
     @staticmethod
     def counts(job, pod):
-        """Return whether a failure counts (matchPodFailurePolicy, with the rules of mlgen)."""
+        """Return True if a failure counts (matchPodFailurePolicy, with the rules of mlgen)."""
         policy = job["spec"].get("podFailurePolicy")
         return not policy or not find(pod["status"]["conditions"], "DisruptionTarget")
 
     def note_failures(self, job, new):
-        """Start the back-off of a Job over, or go on with it (newBackoffRecord)."""
+        """Reset or continue the back-off of a Job (newBackoffRecord)."""
         failed = [pod for pod in new if self.is_failed(job, pod)]
         done = [pod for pod in new if pod["status"]["phase"] == "Succeeded"]
         since = max(map(finished_at, done), default=None)
@@ -188,7 +188,7 @@ class Controllers:
         size, parallelism = spec.get("completions", 1), spec.get("parallelism", 1)
         wanted = 0 if spec.get("suspend") else max(0, min(size - len(done), parallelism))
         if len(active) > wanted:
-            # Those of indexes that no longer exist are the first (activePodsForRemoval).
+            # Pods with indexes that no longer exist are deleted first (activePodsForRemoval).
             active = sorted(active, key=lambda pod: pod["index"], reverse=True)
             for pod in active[: len(active) - wanted]:
                 self.delete_pod(pod, by_controller=True)
@@ -212,7 +212,7 @@ class Controllers:
                 self.create_pod(job, index, count)
 
     def count(self, job, pods, delayed, end):
-        """Count the pods that have ended, and let go of them (trackJobStatusAndRemoveFinalizers).
+        """Count the ended pods, and remove their finalizers (trackJobStatusAndRemoveFinalizers).
 
         The API server may show the UIDs of pods for a moment before their number.
         """
@@ -223,7 +223,7 @@ class Controllers:
                 continue
             if not succeeded and not failed and not end:
                 continue
-            lost = end and end["type"] == "FailureTarget"  # all that has not ended has then failed
+            lost = end and end["type"] == "FailureTarget"  # fails all unfinished indexes
             if pod["index"] < spec.get("completions", 1) and not succeeded and (failed or lost):
                 job.setdefault("uncounted", []).append(int(self.counts(job, pod)))
             self.let_go(pod)
@@ -252,7 +252,7 @@ class Controllers:
             if pod["index"] >= size or is_final(pod):
                 self.delete_pod(pod, by_controller=True)
         for index in range(size):
-            # Names are those of the indexes: a pod is replaced when it is gone.
+            # Names contain the index, so a pod is replaced after it is deleted.
             if ("Pod", f"{body['metadata']['name']}-{index}") not in self.objects:
                 self.create_pod(body, index)
         pods = self.pods(body)

@@ -1,4 +1,4 @@
-"""What goes wrong in a history: how a gang fails, and what comes from outside."""
+"""The faults in a history: failures of the gang, and accidents from outside."""
 
 from runtime.controllers import is_deleted, is_final
 from runtime.ledger import DISRUPTION, EXIT, KILLED, Fact
@@ -23,12 +23,12 @@ KINDS = {
 }
 SERVER = Workload("StatefulSet", "mnist-ps", "ps", retryable="any")
 START = (1.0, 20.0)
-"""How long a program runs that cannot start."""
+"""The shortest and longest run of a program that cannot start, in seconds."""
 FOREVER = 1e9
 
 
 class Faults:
-    """The part of a `History` that lets things go wrong."""
+    """The part of a `History` that causes faults."""
 
     def choose(self, jobs, pods):
         kinds = ["exit"] * 4 + ["kill"] * 3 + ["drain", "delete", "force", "node", "node", "reboot"]
@@ -38,14 +38,14 @@ class Faults:
         return self.random.choice(kinds)
 
     def fail_gang(self, session, kind):
-        """Let a gang that trains fail, if nothing else has stopped it; its peers exit, or hang."""
+        """Let a training gang fail, unless it is already stopped. The peers exit or hang."""
         pods = session["pods"]
         pods[:] = [pod for pod in pods if self.shape != "elastic" or self.is_up(pod)]
         together = all(map(self.is_up, pods)) and session["goes on"] and pods
         if not together or self.ledger.is_stopping:
             self.failures_left += 1
             return
-        # A pod that is replaced before any supervisor has seen it is not noticed.
+        # The loss of a pod that no supervisor has seen is not noticed.
         members = self.state().get("members", "").split()
         seen = all(member(pod["metadata"]["uid"]) in members for pod in pods)
         if kind in ("drain", "delete", "force") and not seen:
@@ -65,10 +65,10 @@ class Faults:
                     self.world.after(self.random.uniform(0.1, 10), self.fail_peer, pod, 1)
 
     def is_quiet_loss(self):
-        """Return whether a loss may not show unless the peers exit.
+        """Return True if a loss may be visible only when the peers exit.
 
-        A Job is complete when its last replica exits with 0, also if it was told to; and what a
-        user has scaled away is not missed. That the peers hang is a stall, which is left out.
+        A Job is complete when its last replica exits with 0, also after SIGTERM. Replicas that a
+        user has scaled away are not missed. Hanging peers are a stall, which is left out.
         """
         return self.shape == "elastic" or 0 in self.world.on_sigterm
 
@@ -89,7 +89,7 @@ class Faults:
         return [victim]
 
     def fail_late(self, kind, _, jobs):
-        """Let one pod succeed, and another fail later."""
+        """Let one pod succeed, and another one fail later."""
         if len(jobs) < 2:
             return self.fail_program(kind, None, jobs)
         done, victim = self.random.sample(jobs, 2)
@@ -104,7 +104,7 @@ class Faults:
         self.fact(victim, name, code)
 
     def cut_off(self, _, pods, __):
-        """Let a node be cut off for some time, on which all programs fail."""
+        """Disconnect a node for some time. All programs on it fail."""
         node = self.random.choice(pods)["spec"]["nodeName"]
         seconds = self.random.choice((30.0, 70.0, 150.0, 600.0))
         gone = [pod for pod in pods if pod["spec"]["nodeName"] == node]
@@ -119,13 +119,13 @@ class Faults:
     def lose_node(self, kind, pods, _):
         node = self.random.choice(pods)["spec"]["nodeName"]
         gone = [pod for pod in pods if pod["spec"]["nodeName"] == node]
-        # A StatefulSet replaces a pod only when somebody has deleted its node.
+        # A StatefulSet replaces a pod only after its node was deleted.
         served = any(self.owner(pod) == SERVER.name for pod in gone)
         fate = self.random.choice(("is deleted", "is deleted" if served else "stays"))
         for pod in gone:
             self.fact(pod, DISRUPTION, is_sure=kind == "node")
             if kind == "reboot":
-                # In a pod that is deleted meanwhile, nobody can tell why it has ended.
+                # If the pod is deleted meanwhile, the cause of its end is unknown.
                 self.fact(pod, KILLED, 137, tells=False)
         self.world.kill_node(node, "reboots" if kind == "reboot" else fate)
         for pod in gone:
@@ -152,7 +152,7 @@ class Faults:
     # Accidents from outside
 
     def accidents(self):
-        """Plan what comes from outside."""
+        """Plan the accidents from outside."""
         random, world = self.random, self.world
         accidents = [
             (0.06, 100, self.delete_by_hand),
@@ -209,7 +209,7 @@ class Faults:
             self.world.on_write = self.check_write
 
     def fall_silent(self):
-        """Let a node be silent for a while, whose pods go on."""
+        """Let a node be silent for a while. Its pods continue."""
         node, seconds = self.random.choice(sorted(NODES)), self.random.choice((30.0, 80.0, 300.0))
         if not self.world.is_silenced(node) and not self.ended():
             self.world.faults["a kubelet is silent and comes back, while its pods go on"] += 1
@@ -217,7 +217,7 @@ class Faults:
             self.widen(node)
 
     def widen(self, node):
-        """Let a silent node be a reason why others fail, as long as it is silent."""
+        """Accept a silent node as the cause of other failures, as long as it is silent."""
         if self.world.is_silenced(node):
             fact = Fact(DISRUPTION, is_sure=False, tells=False)
             if fact not in self.ledger.facts[self.ledger.attempt]:
@@ -225,7 +225,7 @@ class Faults:
             self.world.after(0.5, self.widen, node)
 
     def widen_now(self, job):
-        """Another client resumes a Job: a supervisor may only see that its pods were deleted."""
+        """Another client has resumed a Job. A supervisor may only notice deleted pods."""
         if job["metadata"]["name"] in self.gang:
             self.meddled = True
             self.ledger.add(Fact(DISRUPTION, is_sure=False))
@@ -244,7 +244,7 @@ class Faults:
             self.world.touch(body)
 
     def pause(self):
-        """Let the user suspend all Jobs that run, and resume them later."""
+        """Let the user suspend all running Jobs, and resume them later."""
         jobs = [body for body in self.workloads(self.gang) if body["kind"] == "Job"]
         jobs = [body for body in jobs if not body["spec"]["suspend"]]
         if self.ended() or self.ledger.is_stopping or not jobs:
@@ -259,7 +259,7 @@ class Faults:
     def resume_after(self, seconds, jobs):
         start, end = self.world.outage
         if seconds < 60 or start < self.world.now + seconds < end + 60:
-            # A supervisor that does not see this only sees that pods were deleted.
+            # A supervisor that misses this only notices deleted pods.
             self.ledger.add(Fact(DISRUPTION, is_sure=False))
         self.world.after(seconds, self.go_on, jobs)
 
@@ -267,11 +267,11 @@ class Faults:
         self.meddled = True
         gang = [pod for pod in self.world.all("Pod") if self.owner(pod) in self.gang]
         if any(is_deleted(pod) and not is_final(pod) for pod in gang):
-            # Pods of the run before are still there, as after a deletion.
+            # Pods of the previous run still exist, as after a deletion.
             self.ledger.add(Fact(DISRUPTION, is_sure=False))
         for pod in self.world.all("Pod"):
             if self.owner(pod) == SERVER.name:
-                pod.pop("session", None)  # serves whoever comes
+                pod.pop("session", None)  # serves the new workers
         for body in jobs:
             if self.world.objects.get(("Job", body["metadata"]["name"])) is body:
                 self.world.change(body, {"spec": {"suspend": False}})
@@ -286,7 +286,7 @@ class Faults:
             size = self.random.choice((1, 2, 3, 5))
             known = self.state().get("members", "").split()
             if len(known) != job["spec"]["completions"]:
-                # Whose pod is gone then, only its index would tell.
+                # Only the index of a missing pod would identify it.
                 self.ledger.add(Fact(DISRUPTION, is_sure=False))
             self.world.change(job, {"spec": {"completions": size, "parallelism": size}})
             self.world.touch(job)

@@ -1,4 +1,4 @@
-"""One random history of one job, and what must hold in it and after it."""
+"""One random history of one job, and the invariants during and after it."""
 
 import json
 from dataclasses import replace
@@ -19,13 +19,13 @@ from mlgen.runtime.supervise import Supervisor
 HOUR, DAY = 3600.0, 86400.0
 
 LIMIT = 24 * HOUR
-"""The bound on the virtual time of a history; of a long one, 120 days."""
+"""The limit of a history in virtual seconds. The limit of a long history is 120 days."""
 
 PHASES = ("BackingOff", "Starting", "Running", "Stopping", "Ended")
-"""In the order of one attempt: a new one begins with BackingOff."""
+"""In the order of one attempt. A new attempt starts with BackingOff."""
 
 PACES = ((0.5, 50), (0.5, 50), (66, 300), (1.1 * HOUR, 2.5 * HOUR), START)
-"""For how many seconds a gang trains until it fails, or succeeds."""
+"""The shortest and longest training of a gang until its end, in seconds."""
 
 FATES = {
     "reject": "the kubelet rejects a pod",
@@ -38,31 +38,31 @@ SHAPES = ("worker", "worker", "elastic", "master", "server", "initializer", "rea
 WORKER = Workload("Job", "mnist-worker", "worker")
 MASTER = Workload("Job", "mnist-master", "master")
 STRANGERS = ("other", "mnist-x")
-"""Services of another job; one has a name that is in the plan."""
+"""Services of another job. One has a name from the plan."""
 INITIALIZER = Workload("Job", "mnist-initializer", "initializer")
 LOST = 60.0
-"""So long after its grace period, a pod is taken for lost."""
+"""Seconds after its grace period from which a pod counts as lost."""
 PATIENCE = 1800.0
-"""For so long a replica waits for its peers."""
+"""Seconds for which a replica waits for its peers."""
 HIGH = 2**31 - 1
 
 CLOCK = "supervisor whose own clock is two minutes wrong"
 
 
 class Calm(NamedTuple):
-    """A history in which nothing but the gang fails."""
+    """A history without faults except failures of the gang."""
 
     pace: tuple[float, float]
-    """For how many seconds it trains until it fails, or succeeds."""
+    """The shortest and longest training until its end, in seconds."""
     failures: int
     limit: int
     """The backoffLimit."""
     code: int | None = None
-    """With which the program always fails; None if it does in many ways."""
+    """The exit code of all failures; None for several codes."""
 
 
 class Watch:
-    """Tells a supervisor of each change of a pod: at once, late, or never."""
+    """Reports each change of a pod to a supervisor: at once, late, or never."""
 
     def __init__(self, world, late, pods, ring):
         self.world, self.late, self.pods, self.ring = world, late, pods, ring
@@ -83,7 +83,7 @@ class Watch:
 
 
 class History(Faults):
-    """A job, what goes wrong with it and with its supervisors, and how it has to end."""
+    """A job, the faults of it and its supervisors, and its expected end."""
 
     def __init__(self, seed, calm=None):
         self.random = random = Random(seed)
@@ -99,14 +99,14 @@ class History(Faults):
         self.failures_left = random.choice((0, 0, 1, 1, 2, 3, 4, 6))
         self.pace = random.choice(PACES)
         self.code = random.choice((None, None, 1, 42, 137))
-        """With which a program always fails."""
+        """The exit code of all failures; None for several codes."""
         if calm:
             self.failures_left, self.pace, self.code = calm.failures, calm.pace, calm.code
         elif self.pace == START:
             self.code, self.failures_left = self.code or 1, 9
         self.broken = []
         self.allowed_ends = {}
-        """Reasons for an end that was caused from outside, and why."""
+        """Accepted reasons of an end that was caused from outside, with the cause."""
         self.ran_since = None
         self.ran = 0.0
         self.status_seen = []
@@ -116,7 +116,7 @@ class History(Faults):
         self.crashed = 0
         self.forgot = False
         self.meddled = False
-        """Somebody else has changed the Jobs since the gang last ran."""
+        """True if another client has changed the Jobs since the gang last ran."""
         self.lost_bells = 0.0 if calm else random.choice((0.0, 0.3, 1.0))
         self.rate = 0.0 if calm else random.choice((0.0, 0.02, 0.1, 0.25))
         self.make_cluster()
@@ -241,7 +241,7 @@ class History(Faults):
                     del spec["backoffLimitPerIndex"]
                     spec.update(backoffLimit=self.limit, podFailurePolicy=True)
                 name = item.name if job == "mnist" else "other-worker"
-                # A deadline that two clocks disagree on may end the job before it all exists.
+                # If clocks differ, a deadline may end the job before all its objects exist.
                 late = job == "mnist" and plan.deadline_seconds != 40
                 at = self.random.choice((0.0, 0.0, 2.0)) if late else 0.0
                 world.after(at, self.apply, item.kind, name, metadata, spec)
@@ -249,7 +249,7 @@ class History(Faults):
     def apply(self, kind, name, metadata, spec):
         self.world.put(kind, name, metadata=metadata, spec=spec)
 
-    # What pods do
+    # The pods
 
     def state(self):
         """Return the state that is stored for this run."""
@@ -276,7 +276,7 @@ class History(Faults):
             self.created_after += 1
         if owner not in self.gang:
             return
-        # What others start while the gang stops belongs to no attempt, or to the next.
+        # Pods that other clients start while the gang stops belong to no attempt, or to the next.
         pod["attempt"] = self.ledger.attempt + (self.meddled and self.ledger.is_stopping)
         avoid = set() if self.forgot else {*self.state().get("avoid", "").split()}
         avoid &= {pod["spec"]["nodeName"]} if NODES - self.world.tainted - avoid else set()
@@ -299,7 +299,7 @@ class History(Faults):
             pod["fate"] = self.random.choice(fates)
 
     def may_run(self, pod):
-        """Return whether a pod may run, as far as one who is outside of its node can know."""
+        """Return True if a pod may run, according to information outside of its node."""
         end = pod["metadata"].get("deletionTimestamp")
         is_lost = end and self.world.now > seconds(end) + LOST
         return not is_final(pod) and not is_lost and not self.world.is_silent(pod)
@@ -316,7 +316,7 @@ class History(Faults):
             self.fact(pod, DISRUPTION, is_sure=False)
 
     def pod_failed(self, pod):
-        """Note that a pod has failed before it trained."""
+        """Record that a pod has failed before it trained."""
         fate = pod["fate"]
         self.world.faults[FATES[fate]] += 1
         kinds = {"reject": (REJECTION, 0), "init": (EXIT, 1), "start error": (KILLED, 128)}
@@ -342,7 +342,7 @@ class History(Faults):
                 world.after(PATIENCE, self.give_up, pod)
 
     def give_up(self, pod):
-        """Let a pod fail that has waited for its peers in vain."""
+        """Let a pod fail after it has waited too long for its peers."""
         if self.is_up(pod) and "session" not in pod:
             self.fail_peer(pod, 1)
 
@@ -400,7 +400,7 @@ class History(Faults):
         self.world.after(seconds, self.world.end_pod, pod, code)
 
     def session_starts(self, pods):
-        """Let the gang train; then it succeeds, or one pod is the first to fail."""
+        """Let the gang train. Then it succeeds, or one pod fails first."""
         world, random = self.world, self.random
         session = {"pods": list(pods), "goes on": True, "succeeds": not self.failures_left}
         self.note_run()
@@ -467,11 +467,11 @@ class History(Faults):
         if each["self"].exit_code is not None:
             each["done"] = True
         if delay > 50 and self.pace[1] > HOUR:
-            delay *= 60 if self.calm else 6  # nothing happens for long: it looks more seldom
+            delay *= 60 if self.calm else 6  # long training: it polls less often
         each["at"] = world.now + max(delay, 0.01)
 
     def log(self, line):
-        """Record nothing; replaced to read a history."""
+        """Discard a line of the log. Debugging sessions replace this method."""
 
     def check_write(self, verb, kind, name, body):
         plan = self.plan
@@ -493,7 +493,7 @@ class History(Faults):
             self.check_switch(body.get("spec", {}))
 
     def check_switch(self, spec):
-        """Note that a part of the gang is stopped."""
+        """Record that a part of the gang is stopped."""
         stops = spec.get("suspend") is True or spec.get("replicas") == 0
         if stops and not self.ledger.is_stopping:
             self.ledger.stop()
@@ -501,7 +501,7 @@ class History(Faults):
             self.meddled = False
 
     def note_run(self):
-        """Note for how long the whole gang has run in this attempt."""
+        """Record the running time of the whole gang in this attempt."""
         if self.ran_since is not None:
             self.ran = max(self.ran, self.world.now - self.ran_since)
 
@@ -530,7 +530,7 @@ class History(Faults):
             self.broken += self.ledger.start(*counts, self.ran, again=self.forgot)
             self.ran, self.ran_since = 0.0, None
         elif phase == "Running" and self.forgot:
-            self.ledger.is_stopping = False  # nobody knows any more that it was to stop
+            self.ledger.is_stopping = False  # the decision to stop is lost
         if phase == "Ended" and self.over_at is None:
             self.over_at = self.world.now
             if state["reason"] == "RestartRefused" and not self.is_refusable():
@@ -542,7 +542,7 @@ class History(Faults):
     # The end
 
     def run(self):
-        """Play the history; return what is broken."""
+        """Play the history; return the broken invariants."""
         self.accidents()
         world = self.world
         limit = 120 * DAY if self.calm else LIMIT
@@ -594,7 +594,7 @@ class History(Faults):
             self.broken.append(f"the Role does not allow {refused}")
 
     def check_reason(self, reason, code):
-        """Check that a job which could go on has not ended."""
+        """Check that a job has not ended while it could continue."""
         if not code or not self.gang or reason in self.allowed_ends or self.ledger.excuse:
             return
         if reason == "DeadlineExceeded":
@@ -603,7 +603,7 @@ class History(Faults):
             return
         alone = [item.name for item in self.plan.gang if item.retryable == "alone"]
         if any(self.world.ends.get(name) is False for name in alone):
-            return  # whose replicas Kubernetes restarts and counts
+            return  # Kubernetes restarts and counts their replicas
         if reason == "EndedEarly":
             told = "disruption" in self.ledger.verdicts() and 0 in self.world.on_sigterm
             if not told or not all(self.world.ends.get(name) for name in self.plan.deciding):
@@ -614,18 +614,18 @@ class History(Faults):
             self.broken.append(f"ended: {wrong}")
 
     def is_refusable(self):
-        """Return whether an index 0 has succeeded, which no Job runs again."""
+        """Return True if an index 0 has succeeded, because no Job runs it again."""
         jobs = [body for body in self.workloads(self.gang & self.trains) if body["kind"] == "Job"]
         done = [indexes_of(body["status"].get("completedIndexes", "")) for body in jobs]
         return any(0 in indexes for indexes in done)
 
     def requests(self):
-        """Return the rights that the supervisors have used."""
+        """Return the permissions that the supervisors have used."""
         used = {request for each in self.supervisors for request in each["client"].requests}
         return used.union(rights.watched(self.plan))
 
     def check_cleaned(self):
-        """Check that the whole set is deleted, or will be with the supervisor's Job."""
+        """Check that all objects are deleted, or owned by the supervisor's Job."""
         world, plan = self.world, self.plan
         kinds = ("Job", "StatefulSet", "Service")
         left = {name for kind, name in world.objects if kind in kinds}
@@ -644,7 +644,7 @@ class History(Faults):
                 self.broken.append(f"{owned} are owned, not {expected}")
 
     def check_jobs(self, reason, code):
-        """Check the end against those of the Jobs, for which no single truth is planned."""
+        """Check that the end is consistent with the ends of the Jobs."""
         ends = [self.world.ends.get(name) for name in self.plan.deciding]
         if code == 0 and not (any if self.plan.decides == "any" else all)(ends):
             self.broken.append(f"succeeded, but the Jobs ended {self.world.ends}")

@@ -1,4 +1,4 @@
-"""What has really happened to a gang, and what the documented rules make of it.
+"""The real failures of a gang, and the verdicts that the documented rules allow.
 
 It shares no code with the supervisor. See "Restarts" in docs/, and `giveUpAfter` in the job file.
 """
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 EXIT, KILLED, REJECTION, DISRUPTION = "exit", "killed", "rejection", "disruption"
 MARGIN = 3.0
-"""Seconds by which a time may be off: clocks are rounded."""
+"""Tolerance of times in seconds, because clocks are rounded."""
 
 
 class Fact(NamedTuple):
@@ -17,22 +17,22 @@ class Fact(NamedTuple):
     kind: str
     code: int = 0
     ran: float = 0.0
-    """For how many seconds its container ran."""
+    """Seconds for which its container ran."""
     reason: str = ""
     rule: object = "any"
     """The codes after which the gang restarts, as in the plan."""
     is_init: bool = False
     prepares: bool = False
-    """The Job of a role that the others wait for may replace the pod, and be complete."""
+    """True for a role that others wait for. Its Job may replace the pod, and be complete."""
     is_sure: bool = True
-    """The supervisor has to see a disruption; else it may be over before."""
+    """True if the supervisor must notice the disruption; False if it can be too short."""
     tells: bool = True
-    """It stops the gang. A node whose kubelet is silent may only explain why another pod failed,
-    and so may what happens while the gang stops."""
+    """True if it stops the gang. A silent kubelet, and failures while the gang stops, can only
+    explain the failure of another pod."""
 
 
 class Ledger:
-    """The attempts of a gang, and why each has ended."""
+    """The attempts of a gang, and the causes of their ends."""
 
     def __init__(self, plan):
         self.plan = plan
@@ -43,12 +43,12 @@ class Ledger:
         """The restarts since the gang last ran for long."""
         self.restarts = self.disruptions = 0
         self.judged = []
-        """The last attempts that counted: their number."""
+        """The numbers of the last attempts that counted."""
         self.excuse = ""
-        """Why the gang may be restarted for another reason than a failure, or not be noticed."""
+        """Why the gang may restart without a failure, or miss a failure; "" if it may not."""
 
         self.is_unclear = False
-        """Somebody else has changed the Jobs, too, so that pods were deleted."""
+        """True if another client has also changed the Jobs, so that pods were deleted."""
 
     def add(self, *facts):
         for fact in facts:
@@ -56,7 +56,7 @@ class Ledger:
             self.facts[self.attempt].append(fact._replace(tells=tells))
 
     def is_retryable(self, fact):
-        """Return whether the restart policy restarts after a failure, or None if it may do both."""
+        """Return True if the restart policy restarts after a failure; None if both are allowed."""
         rule = fact.rule
         if rule == "any" or fact.kind == REJECTION:
             return True
@@ -69,12 +69,12 @@ class Ledger:
         return fact.code >= 128 if rule else None if fact.code >= 128 else False
 
     def verdicts(self, attempt=None):
-        """Return what may follow on an attempt: `restart`, `disruption`, `end`, or none of them."""
+        """Return the allowed verdicts on an attempt, from `restart`, `disruption` and `end`."""
         facts = self.facts[self.attempt if attempt is None else attempt]
         return self.follows(facts) | self.follows([fact for fact in facts if not fact.prepares])
 
     def follows(self, facts):
-        """Return what may follow on these facts."""
+        """Return the allowed verdicts on these facts."""
         telling = [fact for fact in facts if fact.tells]
         disruptions = [fact for fact in facts if fact.kind == DISRUPTION]
         found = set()
@@ -94,10 +94,10 @@ class Ledger:
         return found
 
     def cannot_start(self):
-        """Return whether the last failures are those of a program that cannot start: True, False or
-        None if both may be said."""
+        """Return True if the last failures show that the program cannot start; None if both
+        verdicts are allowed."""
         wanted = self.plan.start_failures
-        # A rejection is not the program's.
+        # A rejection is not a failure of the program.
         own = [a for a in self.judged if all(f.kind != REJECTION for f in self.facts[a])]
         any_own = [a for a in self.judged if any(f.kind != REJECTION for f in self.facts[a])]
         common = any(self.codes(attempts[-wanted:], wanted) for attempts in (own, any_own))
@@ -111,7 +111,7 @@ class Ledger:
         return True if is_pure and is_row and len(quick) == len(facts) else None
 
     def codes(self, attempts, wanted):
-        """Return the exit codes of quick failures that all of these attempts have."""
+        """Return the exit codes of quick failures that occur in all of these attempts."""
         found = [
             {f.code for f in self.facts[a] if f.code and f.ran < self.plan.start_seconds + MARGIN}
             for a in attempts
@@ -119,16 +119,16 @@ class Ledger:
         return set.intersection(*found) if wanted and len(found) == wanted else set()
 
     def stop(self):
-        """Note that the supervisor stops the gang."""
+        """Record that the supervisor stops the gang."""
         self.is_stopping = True
 
     def start(self, restarts, disruptions, ran, *, again):
-        """Note that the supervisor starts the gang again; return what is wrong with that.
+        """Record that the supervisor starts the gang again; yield the violated rules.
 
         Args:
-            restarts: as the status counts them.
-            disruptions: as the status counts them.
-            ran: for how long all replicas ran in the attempt before.
+            restarts: the number in the status.
+            disruptions: the number in the status.
+            ran: the seconds for which all replicas ran in the previous attempt.
             again: True if the status was lost, so that an attempt may be started twice.
         """
         more = (restarts - self.restarts, disruptions - self.disruptions)
@@ -157,7 +157,7 @@ class Ledger:
                 yield "restarted a program that cannot start"
 
     def why_wrong(self, reason, code, ran):
-        """Return why the job must not have ended so; "" if it may."""
+        """Return the reason why this end is not allowed; "" if it is."""
         allowed = self.verdicts()
         fits = code in {fact.code for fact in self.facts[self.attempt]} or code == 143
         if reason == "BackoffLimitExceeded":

@@ -5,7 +5,7 @@ from mlgen.runtime import supervise
 
 
 def request(method, kind, second="", *rest):
-    """Return the right that a call of `mlgen.runtime.api.Api` needs."""
+    """Return the permission that a call of `mlgen.runtime.api.Api` needs."""
     subresource = rest[1] if method == "patch" and len(rest) > 1 else ""
     name = second if method in ("get", "patch", "delete") else ""
     return method, resource(kind, subresource), name
@@ -16,14 +16,14 @@ def resource(kind, subresource=""):
 
 
 def watched(plan):
-    """Return the rights that the watches of a supervisor need."""
+    """Return the permissions that the watches of a supervisor need."""
     for kind, selectors in supervise.watches(plan):
         name = selectors.get("fieldSelector", "").removeprefix("metadata.name=")
         yield from ((verb, resource(kind), name) for verb in ("list", "watch"))
 
 
 def granted(plan):
-    """Return the rights that the Role of a supervisor with this plan gives."""
+    """Return the permissions in the Role of a supervisor with this plan."""
     document = {
         "job": plan.job,
         "workloads": [{"kind": item.kind, "name": item.name} for item in plan.workloads],
@@ -53,7 +53,7 @@ def missing(requests, plan):
 def unused(requests, plan):
     """Return the verbs and resources that no request has used.
 
-    To set an owner, admission may require the right to delete: see `rules`.
+    To set an owner, admission may require the permission to delete: see `rules`.
     """
     owns = plan.ttl_seconds is not None and plan.clean_pod_policy != "All"
     pairs = {right[:2] for right in granted(plan)} - {each[:2] for each in requests}

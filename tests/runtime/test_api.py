@@ -1,4 +1,4 @@
-"""The client against an HTTP server on localhost that answers what a test says."""
+"""The client, with an HTTP server on localhost whose answers a test sets."""
 
 import http.client
 import json
@@ -226,7 +226,7 @@ def test_a_broken_answer_is_tried_again(client, server, broken):
 
 @pytest.fixture(scope="session")
 def certificates(tmp_path_factory):
-    """A folder with a CA and a certificate that it has signed, and a foreign CA of the same name.
+    """A folder with a CA, a certificate signed by it, and a foreign CA with the same name.
 
     As on EKS, the CAs have basic constraints only, and there are no key identifiers.
     """
@@ -259,7 +259,7 @@ authorityKeyIdentifier = none
 
 @pytest.fixture
 def port(server, certificates, account, monkeypatch):
-    """The port of an API server with TLS, whose CA is that of the account."""
+    """The port of an API server with TLS. The service account contains its CA."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificates / "leaf.crt", certificates / "leaf.key")
     server.socket = context.wrap_socket(server.socket, server_side=True)
@@ -416,7 +416,7 @@ def test_an_answer_without_a_date_keeps_the_clock(date, client, server, clock):
 
 
 def changes(client, kind, **selectors):
-    """Yield the types of what a watch yields."""
+    """Yield the types of a watch's events."""
     return (change for change, _ in client.watch(kind, len, **selectors))
 
 

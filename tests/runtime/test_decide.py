@@ -1,4 +1,4 @@
-"""What is decided, case by case: a gang of two workers and a server, unless a case says other."""
+"""Decisions, case by case, for a gang of two workers and a server unless stated otherwise."""
 
 from dataclasses import replace
 
@@ -70,7 +70,7 @@ def server(replicas=1, ready=1, generation=1):
 def pod(  # noqa: PLR0913
     name="w-0", owner="mnist-worker", phase="Running", *, code=None, at=0, age=60, **more
 ):
-    """Return a pod; `code` and `at` are of its training container, in seconds from now."""
+    """Return a pod whose training container ended with `code`, `at` seconds from now."""
     state = {"running": {}}
     if code is not None:
         state = {"terminated": {"exitCode": code, "finishedAt": stamp(NOW + at)}}
@@ -122,9 +122,9 @@ def pod(  # noqa: PLR0913
 
 
 def seen(*pods, state=RUNNING, worker=(), **workloads):
-    """Return what is observed: a running worker and server, unless given.
+    """Return the observed state: a running worker and server by default.
 
-    The supervisor has suspended a worker that is, unless the job runs.
+    The supervisor has suspended a suspended worker, unless the job runs.
     """
     fields = dict(worker)
     if fields.get("suspend") and state.phase != "Running":
@@ -135,7 +135,7 @@ def seen(*pods, state=RUNNING, worker=(), **workloads):
 
 
 def taken(owner):
-    """Return what is observed if the worker's name belongs to somebody else."""
+    """Return the observed state if the worker's name belongs to another job."""
     return replace(seen(worker={}, ps=None), taken={"mnist-worker": owner})
 
 
@@ -729,7 +729,7 @@ def test_a_job_is_suspended_where_it_is():
 
 
 def settled(what, plan=GANG, now=NOW):
-    """Return what is observed after all that is to be stored has been stored."""
+    """Return the observed state after all changes have been stored."""
     for _ in range(9):
         decision = decide(plan, what, now)
         if not decision.status:
@@ -843,7 +843,7 @@ def test_a_role_that_is_restarted_alone_stops_the_gang_only_if_it_is_disrupted()
 
 @pytest.mark.parametrize("phase", ["Pending", "Running"])
 def test_the_pod_that_failed_first_is_kept_with_its_log(phase):
-    """Suspended earlier, its Job deletes it, since to the kubelet it is still running."""
+    """If suspended earlier, the Job would delete the pod, which still runs for the kubelet."""
     exited = pod(phase=phase, code=137)
     state = after(GANG, seen(exited))
     later = seen(pod(phase="Failed", code=137), state=state)

@@ -22,7 +22,7 @@ PLAN = Plan(
     clean_pod_policy="Running",
 )
 REQUESTS = 150
-"""More than a supervisor makes in the scene."""
+"""More requests than a supervisor makes in the scene."""
 
 
 class Client:
@@ -53,7 +53,7 @@ class Client:
 
 
 class Scene:
-    """A gang whose first worker is killed once; later, both succeed."""
+    """A gang whose first worker is killed once. Later, both succeed."""
 
     def __init__(self):
         self.world = world = World(Random(3))
@@ -81,7 +81,7 @@ class Scene:
         return Supervisor(PLAN, client, lambda _: None)
 
     def play(self, supervisor, seconds):
-        """Run one supervisor for a while, which looks at least every five seconds."""
+        """Run one supervisor for a while. It polls at least every five seconds."""
         end = self.world.now + seconds
         while supervisor.exit_code is None and self.world.now < end:
             delay = supervisor.step()

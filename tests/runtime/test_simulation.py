@@ -1,7 +1,7 @@
-"""Thousands of random histories; `MLGEN_HISTORIES=5000 MLGEN_SEED=7` plays more, and others.
+"""Random histories. `MLGEN_HISTORIES=5000 MLGEN_SEED=7` plays more and different ones.
 
-`pytest -s` prints what was injected, in how many histories, and in how many of them an invariant of
-`history` was broken.
+`pytest -s` prints each fault, the number of histories with it, and the number of these in which an
+invariant of `history` was broken.
 """
 
 import os
@@ -16,7 +16,7 @@ from runtime.world import EPOCH
 HISTORIES = int(os.environ.get("MLGEN_HISTORIES", "300"))
 SEED = int(os.environ.get("MLGEN_SEED", "0"))
 ROLES = 6
-"""Kinds of Roles: with a StatefulSet or without; the set is kept, deleted or owned."""
+"""Kinds of Roles: with or without a StatefulSet; the objects are kept, deleted or owned."""
 
 
 def test_every_history_ends_as_the_documented_rules_say():
@@ -41,7 +41,7 @@ def test_every_history_ends_as_the_documented_rules_say():
 
 
 def report(histories):
-    """Print a table of what has happened, each with its histories."""
+    """Print a table of the faults, with their histories."""
     print(f"\n{len(histories)} histories, seeds {SEED} to {SEED + HISTORIES - 1}\n")
     print("| what | times | histories | broken |\n|---|---|---|---|")
     for part in (0, 1):
@@ -67,7 +67,7 @@ def test_a_job_that_trains_for_months_outlasts_more_faults_than_its_backoff_limi
     last = history.state()
     assert "JobSucceeded" == last["reason"]
     assert last["ended"] - EPOCH > 80 * DAY
-    # One or two of the eleven faults do not stop the gang, such as a node that comes back in time.
+    # One or two of the eleven faults do not stop the gang, such as a node that returns in time.
     assert last["restarts"] + last["disruptions"] > 2 * MONTHS.limit
 
 

@@ -1,4 +1,4 @@
-"""The step of an Argo workflow: its judgement, case by case, and attempts in a model cluster."""
+"""The step of an Argo Workflow: its verdicts, case by case, and attempts in a model cluster."""
 
 import json
 import re
@@ -52,7 +52,7 @@ BY_CODE = rule(">=128")
 RUNNING = State(UID, uid="mnist-worker", first=NOW - 60, started=NOW - 60)
 
 
-# The judgement of an attempt
+# The verdict on an attempt
 
 
 def job(name="mnist-worker", *, end="", reason="BackoffLimitExceeded", suspend=False, **counts):
@@ -77,7 +77,7 @@ def server(replicas=1):
 
 
 def pod(name, code=None, at=-1, phase="Failed", owner="mnist-worker", **more):
-    """Return a pod whose container ended `at`, and that was told to end at the time `told`."""
+    """Return a pod whose container ended `at`, and that was deleted at the time `told`."""
     state = {"running": {}}
     if code is not None:
         ended = {"exitCode": code, "startedAt": stamp(NOW - 3000), "finishedAt": stamp(NOW + at)}
@@ -117,7 +117,7 @@ def seen(*pods, worker=None, evaluator=None, state=RUNNING):
 
 
 def judged(what, plan=PLAN, now=NOW):
-    """Return the verdict of an attempt, its exit code, and why."""
+    """Return the verdict on an attempt, its exit code, and the reason."""
     for _ in range(3):
         decision = attempt(plan, what, now)
         if decision.status is None:
@@ -377,7 +377,7 @@ def test_a_stopped_job_stops_running(policy):
 
 
 def test_a_suspended_job_that_is_stopped_stays_suspended():
-    """Kueue would suspend it again, for ever."""
+    """Kueue would suspend it again, forever."""
     what = seen(worker=job(suspend=True), evaluator=job("mnist-evaluator", suspend=True))
     what.workloads["mnist-ps"] = None
     first = last(PLAN, what, NOW, "Failed")
@@ -442,7 +442,7 @@ SMALL = replace(PLAN, workloads=PLAN.workloads[:2])
 
 
 class Cluster(World):
-    """A model of a cluster in which workers fail as often as `failures` says."""
+    """A model of a cluster in which workers fail `failures` times."""
 
     def __init__(self, *codes):
         super().__init__(Random(3))
@@ -501,7 +501,7 @@ class Cluster(World):
 
 @pytest.fixture(autouse=True)
 def quiet(monkeypatch):
-    """Collect what is logged."""
+    """Collect the logged lines."""
     lines = []
     monkeypatch.setattr(step, "log_line", lines.append)
     return lines
@@ -627,7 +627,7 @@ def test_the_first_attempt_after_argo_retry_trains_again(phase):
 
 
 def test_the_attempt_after_the_exit_hook_trains_again():
-    """It is that of `argo retry` whose first step pod was lost before it started."""
+    """It is an attempt of `argo retry` whose first step pod was lost before it started."""
     cluster = Cluster()
     submission(cluster).submit(MANIFESTS)
     cluster.data()["state"] = replace(cluster.state(), phase="Ended", code=42, ended=1.0).text()
@@ -693,7 +693,7 @@ def test_a_step_that_is_killed_at_a_request_is_replaced(at):
 
 
 class Recorder(Client):
-    """A client that records which rights are used."""
+    """A client that records the permissions that it uses."""
 
     def __init__(self, cluster):
         super().__init__(cluster)
@@ -701,7 +701,7 @@ class Recorder(Client):
 
     def __getattr__(self, name):
         def call(*arguments, **selectors):
-            if name == "apply":  # which creates what does not exist
+            if name == "apply":  # which creates the object if it does not exist
                 self.used |= {(verb, rights.resource(arguments[1])) for verb in ("create", "patch")}
             else:
                 self.used.add(rights.request(name, *arguments)[:2])
@@ -912,7 +912,7 @@ def test_a_workload_that_is_being_deleted_is_waited_for():
 
 @pytest.fixture
 def program(monkeypatch, tmp_path):
-    """Function that runs the program; returns its exit code, and what it tells Argo."""
+    """Function that runs the program; returns its exit code and its outputs for Argo."""
     worker = {"kind": "Job", "name": "mnist-worker", "role": "worker", "replicas": 2}
     workloads = [worker | {"retryable": "any"}]
     job_plan = {"job": "mnist", "deciding": ["mnist-worker"], "workloads": workloads}
@@ -924,7 +924,7 @@ def program(monkeypatch, tmp_path):
             wait = staticmethod(cluster.sleep)
 
             def clear(self):
-                """Do nothing: time passes in the model only."""
+                """Do not sleep. Time passes only in the model."""
 
         monkeypatch.setattr(api, "in_cluster", lambda *_: Client(cluster))
         monkeypatch.setattr(step, "TERMINATION_LOG", tmp_path / "log")

@@ -1,4 +1,4 @@
-"""The loop: what is left over by the simulation."""
+"""The loop: cases that the simulation does not cover."""
 
 import ast
 import json
@@ -354,7 +354,7 @@ MOVED = Action("Job", "mnist-worker", {"spec": {"suspend": False}}, more={"templ
 
 
 class Frozen(World):
-    """An API server that refuses to change the template of a Job, with a status."""
+    """An API server that rejects changes of a Job's template with a status."""
 
     status = 422
 
@@ -416,7 +416,7 @@ class Counting(World):
 
 @pytest.fixture
 def told():
-    """A supervisor of a job with one replica that runs, which a watch has told of; and its pod."""
+    """The supervisor of a job with one running replica, which a watch has reported, and the pod."""
     world = Counting(Random(1))
     labels = {"labels": {"mlgen.dev/job": "mnist"}}
     spec = {"completions": 1, "parallelism": 1, "backoffLimit": 9}
@@ -656,7 +656,7 @@ def test_a_supervisor_leaves_the_next_run_of_the_job_alone(world):
 
 
 class Terminating(World):
-    """A namespace that is being deleted, where somebody else writes at the same time."""
+    """A namespace that is being deleted, in which another client writes at the same time."""
 
     text = "unable to create new content in namespace a because it is being terminated"
     conflicts = 1

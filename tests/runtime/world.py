@@ -1,8 +1,8 @@
-"""A model of a cluster: API server, controllers, kubelets, nodes, and what goes wrong.
+"""A model of a cluster: API server, controllers, kubelets, nodes, and faults.
 
-It has the interface of `mlgen.runtime.api.Api`, no sockets and a clock of its own. All chance comes
-from one seed. Left out: quotas and priorities, RBAC (see `rights`), the caches of the controllers,
-and clients that write old objects without their resource version.
+It implements the interface of `mlgen.runtime.api.Api` without sockets, with a simulated clock. All
+randomness comes from one seed. Left out: quotas and priorities, RBAC (see `rights`), the caches of
+the controllers, and clients that write old objects without their resource version.
 """
 
 import heapq
@@ -30,30 +30,30 @@ FAULTS = {
 }
 
 NODES = {"a", "b", "c", "d"}
-"""One more than are avoided."""
+"""One more than the number of avoided nodes."""
 
 NOT_READY, EVICTED, COLLECTED = 50.0, 350.0, 900.0
-"""After so many seconds without its kubelet, the pods of a node are not ready
-(--node-monitor-grace-period), and are deleted (tolerationSeconds of 300); and then somebody may
-delete the node."""
+"""Seconds without a kubelet after which the pods of a node are not ready
+(--node-monitor-grace-period), the pods are deleted (tolerationSeconds of 300), and the node may be
+deleted."""
 
 CALM = 7200.0
-"""After so many seconds, few requests fail."""
+"""Seconds after which few requests fail."""
 
 REPAIRED = 5400.0
-"""After so many seconds, there is a node of that name again."""
+"""Seconds after which a node with the same name exists again."""
 
 REJECTIONS = ("OutOfcpu", "TopologyAffinityError", "UnexpectedAdmissionError")
 NEVER = "1970-01-01T00:00:00Z"
 UNKNOWN = {"exitCode": 137, "reason": "ContainerStatusUnknown"}
 UNKNOWN |= {"startedAt": None, "finishedAt": None}
-"""The end of a container of which the kubelet knows nothing (kubelet/status/status_manager.go)."""
+"""The end of a container that the kubelet does not know (kubelet/status/status_manager.go)."""
 
 INDEXES = {
     "Job": "batch.kubernetes.io/job-completion-index",
     "StatefulSet": "apps.kubernetes.io/pod-index",
 }
-"""The labels of a pod with its index."""
+"""The labels of a pod that contain its index."""
 
 
 def avoided(owner):
@@ -87,7 +87,7 @@ class Killed(BaseException):
 
 
 class World(Controllers):
-    """The objects of one namespace, and what acts on them."""
+    """The objects of one namespace, and the controllers and kubelets that change them."""
 
     namespace = "team"
 
@@ -114,19 +114,19 @@ class World(Controllers):
         self.on_pod_created = lambda *_: None
         self.on_write = self.on_resumed = self.on_evicted = lambda *_: None
         self.on_pod_failed = lambda *_: None
-        """Called with a pod that fails before it runs, as its `fate` says."""
+        """Called with a pod that fails before it runs, according to its `fate`."""
         self.skews = dict.fromkeys(NODES, 0.0)
-        """How far the clocks of the nodes are ahead."""
+        """Seconds by which the clocks of the nodes are ahead."""
         self.dead, self.away, self.tainted = set(), {}, set()
-        """Nodes that are lost, whose kubelet is silent, and until when, and that get no pods."""
+        """Lost nodes; nodes with a silent kubelet, and until when; nodes that get no new pods."""
         self.silent_since = {}
         self.sidecar = self.fetches = False
-        """Whether pods have a native sidecar, and an init container that ends."""
+        """True if pods have a native sidecar; True if they have an init container that ends."""
         self.on_sigterm = (143, 143, 1, 137)
-        """With which codes programs end when they are told to."""
+        """Exit codes of programs after SIGTERM."""
         self.outage = self.webhook = self.resumer = (0.0, 0.0)
-        """When the API server does not answer, an admission webhook refuses to change Jobs, and
-        another client resumes Jobs."""
+        """Start and end of three faults: the API server is down, an admission webhook rejects
+        changes of Jobs, another client resumes Jobs."""
 
     # The API server
 
@@ -158,7 +158,7 @@ class World(Controllers):
             bell()
 
     def awake(self):
-        """Let the controllers look again."""
+        """Let the controllers act again."""
         self.dirty = True
 
     def all(self, kind):
@@ -204,7 +204,7 @@ class World(Controllers):
         return copied(target)
 
     def change(self, target, body):
-        """Apply a merge patch; return whether it changes anything."""
+        """Apply a merge patch; return True if it changes the object."""
         before = json.dumps([target.get(key) for key in body])
         spec = json.dumps(target.get("spec"))
         target.setdefault("data", {})
@@ -214,7 +214,7 @@ class World(Controllers):
         return changed
 
     def admit(self, target, body):
-        """Refuse what the API server refuses (pkg/apis/batch/validation/validation.go)."""
+        """Reject changes like the API server (pkg/apis/batch/validation/validation.go)."""
         start, end = self.webhook
         if target["kind"] == "Job" and start <= self.now < end:
             self.faults["change of a Job that a webhook refuses"] += 1
@@ -228,9 +228,9 @@ class World(Controllers):
             raise ApiError("spec.completions: only in tandem with spec.parallelism", INVALID)
 
     def may_move(self, job):
-        """Return whether a Job may get another node affinity (pkg/registry/batch/job/strategy.go).
+        """Return True if a Job may get another node affinity (pkg/registry/batch/job/strategy.go).
 
-        Before Kubernetes 1.36, none may that has run.
+        Before Kubernetes 1.36, a Job that has run may not.
         """
         suspended = {"type": "Suspended", "status": "True"} in job["status"].get("conditions", [])
         return self.moves and job["spec"]["suspend"] and suspended and not job["status"]["active"]
@@ -259,7 +259,7 @@ class World(Controllers):
         return min([*times, self.tick_at] if self.dirty else times, default=self.now + 60)
 
     def advance(self, until):
-        """Let time pass, with all that happens meanwhile."""
+        """Let time pass, and run all events meanwhile."""
         while self.next_time() <= until:
             self.now = max(self.now, self.next_time())
             while self.events and self.events[0][0] <= self.now:
@@ -275,7 +275,7 @@ class World(Controllers):
         self.now = max(self.now, until)
 
     def resume_again(self):
-        """Let another client resume what is suspended."""
+        """Let another client resume suspended Jobs."""
         start, end = self.resumer
         for job in self.all("Job") if start <= self.now < end else ():
             if job["spec"].get("suspend") and not job.get("resumed"):
@@ -337,11 +337,11 @@ class World(Controllers):
         return pod["spec"]["nodeName"] in self.dead
 
     def clock(self, pod, ago=0.0):
-        """Return a time as the node of a pod tells it."""
+        """Return a time by the clock of the pod's node."""
         return stamp(self.now + self.skews[pod["spec"]["nodeName"]] - ago)
 
     def waits_for_kubelet(self, pod, what, *arguments):
-        """Return whether nothing can be done now on the node of a pod; it is, when it is back."""
+        """Return True if the kubelet of a pod cannot act now. Repeats the call when it is back."""
         until = self.away.get(pod["spec"]["nodeName"], 0.0)
         if self.now < until and self.exists(pod):
             self.after(until - self.now + self.random.uniform(0.0, 1.0), what, *arguments)
@@ -423,7 +423,7 @@ class World(Controllers):
         return {"terminated": end}
 
     def end_pod(self, pod, code, reason=""):
-        """Let the training container exit; its kubelet reports that a moment later."""
+        """Let the training container exit. Its kubelet reports the exit a moment later."""
         if self.is_running(pod) and not pod.get("exiting"):
             pod["exiting"] = True
             delay = self.random.choice((0.05, 0.1, 1.0, 2.5))
@@ -470,7 +470,7 @@ class World(Controllers):
                 self.touch(pod)
 
     def delete_pod(self, pod, *, disrupted="", by_controller=False):
-        """Delete a pod gracefully; on a lost node, it stays."""
+        """Delete a pod gracefully. On a lost node, it stays."""
         if not self.exists(pod) or is_deleted(pod):
             return
         if disrupted:
@@ -495,7 +495,7 @@ class World(Controllers):
             self.remove_pod(pod)
 
     def terminate(self, pod):
-        """Let the kubelet end a pod that is deleted."""
+        """Let the kubelet end a deleted pod."""
         if self.waits_for_kubelet(pod, self.terminate, pod):
             return
         if pod["status"]["phase"] == "Running":
@@ -514,7 +514,7 @@ class World(Controllers):
         self.after(self.random.uniform(0.0, 1.0), self.remove_pod, pod)
 
     def remove_pod(self, pod):
-        """Remove a pod when nobody holds it (finalizers)."""
+        """Remove a pod unless a finalizer holds it."""
         if not self.exists(pod):
             return
         if not is_deleted(pod):
@@ -526,7 +526,7 @@ class World(Controllers):
         self.touch(pod)
 
     def let_go(self, pod):
-        """Remove the finalizer of a pod, and the pod if it has waited for that."""
+        """Remove the finalizer of a pod, and the pod if it is deleted."""
         if pod["metadata"].pop("finalizers", None):
             if pod.get("ended"):
                 self.remove_pod(pod)
@@ -539,11 +539,11 @@ class World(Controllers):
         return [pod for pod in self.all("Pod") if pod["spec"]["nodeName"] == node]
 
     def kill_node(self, node, fate):
-        """Let a node die; its pods are not ready, then deleted, and stay until its `fate`.
+        """Let a node die. Its pods become not ready, are deleted, and stay until its `fate`.
 
         Args:
             node: its name.
-            fate: whether it `reboots`, `is deleted`, or `stays` as it is until it is repaired.
+            fate: `reboots`, `is deleted`, or `stays` until it is repaired.
         """
         self.dead.add(node)
         self.watch_node(node)
@@ -557,13 +557,13 @@ class World(Controllers):
         self.after(REPAIRED, self.reboot, node)
 
     def silence(self, node, seconds):
-        """Let the kubelet of a node be silent for a while; its pods go on."""
+        """Silence the kubelet of a node for a while. Its pods continue."""
         self.away[node] = self.now + seconds
         self.watch_node(node)
         self.after(seconds, self.revive, node)
 
     def watch_node(self, node):
-        """Let the controllers act on a node that does not answer any more."""
+        """Let the controllers act on a node that no longer answers."""
         self.silent_since[node] = self.now
         self.after(NOT_READY, self.mark_not_ready, node, self.now)
         self.after(EVICTED, self.evict, node, self.now)
@@ -572,7 +572,7 @@ class World(Controllers):
         return node in self.dead or self.away.get(node, 0.0) > self.now
 
     def is_silent(self, pod):
-        """Return whether nobody answers for a pod, or its node has died while it ran."""
+        """Return True if the kubelet of a pod is silent, or its node has died while it ran."""
         return pod.get("cut off") or self.is_silenced(pod["spec"]["nodeName"])
 
     def mark_not_ready(self, node, since):
@@ -620,7 +620,7 @@ class World(Controllers):
                 self.run_pod(pod)
 
     def collect(self, node):
-        """Delete the pods of a node that does not exist any more (pkg/controller/podgc)."""
+        """Delete the pods of a node that no longer exists (pkg/controller/podgc)."""
         for pod in self.on(node):
             if not is_final(pod):
                 target = {"type": "DisruptionTarget", "status": "True"}
@@ -632,7 +632,7 @@ class World(Controllers):
 
 
 class Client:
-    """The API server as one supervisor reaches it: with faults, and others acting in between."""
+    """The API server as one supervisor sees it: with faults, and changes between its requests."""
 
     namespace = "team"
 
@@ -640,14 +640,14 @@ class Client:
         self.world, self.random, self.rate, self.between = world, random, rate, between
         self.requests = set()
         self.skew = 0.0
-        """How far the clock of its machine is ahead."""
+        """Seconds by which the clock of its machine is ahead."""
         self.forget()
 
     def forget(self):
-        """Be that of a new process."""
+        """Reset to the state of a new process."""
         self.answered, self._offset, self._latest = False, None, 0.0
         self.doomed = False
-        """The process dies at its next request."""
+        """True if the process dies at its next request."""
 
     def now(self):
         """Return the time as `Api.now` does: by the last answer, in whole seconds."""
@@ -668,7 +668,7 @@ class Client:
             self.world.faults["request while the API server is away for 300 s"] += 1
             raise ApiError("nobody answers")
         self.answered, self._offset = True, int(self.world.now) - self.world.now
-        # A supervisor that dies every few seconds for days does not get anywhere.
+        # A supervisor that dies every few seconds for days makes no progress.
         if self.random.random() >= (self.rate if self.world.now < EPOCH + CALM else self.rate / 20):
             return method(*arguments, **selectors)
         kind = self.random.choice(("before", "after", "409", "429", "killed", "killed after"))

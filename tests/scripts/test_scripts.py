@@ -210,7 +210,7 @@ def test_a_peer_pattern_is_not_expanded_to_file_names(wait, tmp_path, monkeypatc
 
 @pytest.mark.skipif(not SHELLS["dash"][0], reason="busybox runs its own nc, not the test's")
 def test_only_one_missing_peer_is_tried_until_there_is_something_to_report(tools, tmp_path):
-    """Nobody sleeps, and the first peer is reachable when it is tried for the fourth time."""
+    """Sleeps return at once, and the first peer is reachable at the fourth try."""
     program(tools / "sleep", "")
     program(
         tools / "nc",
@@ -254,7 +254,7 @@ def test_the_script_waits_for_a_peer_that_listens_late(start):
 def test_missing_peers_are_reported_once_a_minute_without_a_timeout(
     script, peers, missing, tools, tmp_path
 ):
-    """The clock gains 25 s whenever it is read, and nobody sleeps."""
+    """The clock gains 25 s at each read, and sleeps return at once."""
     program(
         tools / "date",
         f'cd "{tmp_path}"; echo >>reads; echo $(($(wc -l <reads) * 25))\n'
@@ -279,7 +279,7 @@ def test_missing_peers_are_reported_once_a_minute_without_a_timeout(
 
 @pytest.fixture
 def deliver(run, tools, tmp_path):
-    """Run the script with a stub kubectl; each call prints the next of `answers`."""
+    """Run the script with a stub kubectl. Each call prints the next of `answers`."""
     target = tmp_path / "kube"
     target.mkdir()
 
@@ -438,7 +438,7 @@ needs_ssh = pytest.mark.skipif(not shutil.which("ssh"), reason="there is no ssh 
 
 
 def options_of(home, host):
-    """Return what ssh reads from the configuration for a host."""
+    """Return the options that ssh reads from the configuration for a host."""
     command = ["ssh", "-G", "-F", str(home / "config"), host]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     return dict(line.split(" ", 1) for line in lines)
@@ -545,7 +545,7 @@ def test_the_agent_reports_a_worker_that_never_starts(agent):
 
 @pytest.mark.skipif(not SHELLS["dash"][0], reason="busybox runs its own date, not the test's")
 def test_the_agent_reports_a_missing_worker_once_a_minute(tools, tmp_path):
-    """The clock gains 5 s whenever it is read, and nobody sleeps."""
+    """The clock gains 5 s at each read, and sleeps return at once."""
     program(
         tools / "date",
         f'cd "{tmp_path}"; echo >>reads; echo $((1000 + $(wc -l <reads) * 5))\n'
@@ -678,7 +678,7 @@ def test_nothing_in_a_repository_or_revision_is_run(url, revision, sync, reposit
 
 
 def test_what_the_training_container_left_in_git_is_not_run(sync, repository, tmp_path):
-    """The volume remains when the init containers run again, and the keys are beside them then."""
+    """The volume remains when the init containers run again, and then the keys are mounted."""
     sync(repository)
     git, ran = tmp_path / "code/.git", tmp_path / "ran"
     for name in ("post-checkout", "post-index-change", "reference-transaction"):

@@ -1,4 +1,4 @@
-"""Variables of a container as the kubelet makes them."""
+"""Variables of a container, expanded like by the kubelet."""
 
 import pytest
 
@@ -86,7 +86,7 @@ def test_sources_of_a_value(origin, value, where):
 
 
 def test_a_pod_of_an_indexed_job_has_its_index():
-    """Seen in the pods of a cluster, as all other variables here."""
+    """Observed in pods of a real cluster, like all variables in this file."""
     added = with_job_index({"env": [{"name": "A", "value": "x"}]})
 
     assert [item["name"] for item in added["env"]] == ["A", "JOB_COMPLETION_INDEX"]

@@ -1,4 +1,4 @@
-"""`mlgen show`: pages as a person reads them, one replica, and the job file with its defaults."""
+"""`mlgen show`: pages for people, one replica, and the job file with its defaults."""
 
 from dataclasses import replace
 

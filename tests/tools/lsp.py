@@ -6,7 +6,7 @@ from itertools import count
 
 
 class Editor:
-    """An editor of YAML files, whose language server runs in their folder."""
+    """An editor of YAML files. Its language server runs in their folder."""
 
     def __init__(self, server, folder):
         self.process = subprocess.Popen(
@@ -41,14 +41,14 @@ class Editor:
                 return sorted((p["range"]["start"]["line"] + 1, p["message"]) for p in problems)
 
     def completions(self, text):
-        """Return what the editor offers at `|` in a text, by label."""
+        """Return the completions at `|` in a text, by label."""
         before, _, after = text.partition("|")
         self.open(before + after)
         answer = self.request("textDocument/completion", **self.position(before))
         return {item["label"]: item for item in answer["items"]}
 
     def hover(self, text):
-        """Return the text that is shown for what is at `|` in a text."""
+        """Return the hover text at `|` in a text."""
         before, _, after = text.partition("|")
         self.open(before + after)
         answer = self.request("textDocument/hover", **self.position(before))
@@ -60,7 +60,7 @@ class Editor:
         return {"textDocument": {"uri": self.uri}, "position": position}
 
     def request(self, method, **params):
-        """Send a request, and return the result; answer what the server asks meanwhile."""
+        """Send a request, and return the result. Answers the server's requests meanwhile."""
         number = next(self.numbers)
         self.send(id=number, method=method, params=params)
         while True:
@@ -77,7 +77,7 @@ class Editor:
         self.process.stdin.flush()
 
     def read(self):
-        """Return the next message; a request of the server gets an empty answer."""
+        """Return the next message. Answers requests of the server with an empty result."""
         length = 0
         while line := self.process.stdout.readline().strip():
             if line.lower().startswith(b"content-length:"):

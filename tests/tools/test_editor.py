@@ -1,4 +1,4 @@
-"""What an editor completes, shows and reports with the schema: yaml-language-server, from npm."""
+"""Completions, hovers and problems in an editor with the schema and yaml-language-server."""
 
 import re
 import shutil
@@ -44,7 +44,7 @@ def test_an_empty_file_offers_a_job_of_each_framework(editor):
         item = offered[f"TrainingJob: {name}"]
         assert item["documentation"] == frameworks.get(name).summary
         text = PLACEHOLDER.sub(r"\1", item["insertText"])
-        # ElasticDL's master cannot do without its rights.
+        # ElasticDL's master needs these permissions.
         assert {"rights"} >= {warning.code for warning in validate(f"{text}\n").warnings}
         assert editor.open(f"{MODELINE}\n{text}\n") == []
 

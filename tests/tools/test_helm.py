@@ -20,7 +20,7 @@ CALL = {
 
 @pytest.fixture(scope="module", params=CALL)
 def helm(request, tool, environment, tmp_path_factory):
-    """Run `helm template shop CHART` with or without the post-renderer; results are cached."""
+    """Run `helm template shop CHART` with or without the post-renderer. Results are cached."""
     program, folder = tool(request.param), tmp_path_factory.mktemp(request.param)
     homes = {f"HELM_{name}_HOME": str(folder / name) for name in ("CACHE", "CONFIG", "DATA")}
     env = environment | homes | {"XDG_CACHE_HOME": str(folder)}
@@ -144,7 +144,7 @@ def test_a_chart_that_renders_nothing_is_an_error(helm):
 
 
 def test_a_job_as_a_hook_is_not_rendered(helm):
-    """Helm 3 does not pass hooks to post-renderers; with Helm 4, the hooks would deadlock."""
+    """Helm 3 does not pass hooks to post-renderers. With Helm 4, the hooks would deadlock."""
     result = helm(hook="true")
 
     if helm.name == "helm3":

@@ -21,7 +21,7 @@ OWN_NAME = "elasticdl-elasticaijob-v1alpha1"
 
 FILES = [path for path in (*FIXTURES, *RESOURCES) if path.stem != OWN_NAME]
 NAMES = {path: f"j{number}" for number, path in enumerate(FILES)}
-"""A unique name for each job, as all are in one kustomization."""
+"""A unique name for each job, because all are in one kustomization."""
 
 FUNCTION = """\
 apiVersion: v1
@@ -136,7 +136,7 @@ def test_a_namespace_can_be_set_on_generated_jobs(kustomize, tmp_path):
 
 
 def test_a_prefix_applied_after_the_function_does_not_change_addresses(kustomize, tmp_path):
-    """The mistake that the docs on kustomize warn of; only configured references are updated."""
+    """The docs on kustomize warn about this mistake. Only configured references are updated."""
     references = (INTEGRATION / "overlay/name-references.yaml").read_text()
     job = generator(ROOT / "fixtures/tensorflow-ps.yaml", "mnist")
     kustomization = "generators: [job.yaml]\nnamePrefix: dev-\nconfigurations: [references.yaml]\n"

@@ -2,7 +2,7 @@
 
 docs/guides/security.md explains each finding in one of two tables: findings about objects that
 mlgen adds, and findings that a job file can avoid. A finding that is missing there, or obsolete,
-fails.
+fails the test.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What Microsoft's validator, which knows the schema and GitHub's rules, says of SARIF."""
+"""SARIF output, checked by Microsoft's validator against the schema and GitHub's rules."""
 
 import json
 import subprocess
@@ -27,6 +27,6 @@ def test_the_log_is_valid(file, tool, tmp_path, monkeypatch):
     )
 
     (run,) = json.loads((tmp_path / "found").read_text(encoding="utf-8-sig"))["runs"]
-    # mlgen has no site that informationUri could name. Of a log that it cannot read, the validator
-    # says nothing at all.
+    # mlgen has no site for informationUri. The validator reports no errors for a log that it cannot
+    # read.
     assert ["SARIF2005"] == [result["ruleId"] for result in run["results"]]

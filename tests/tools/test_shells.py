@@ -1,4 +1,4 @@
-"""Completion in real shells, and manual pages as mandoc reads them."""
+"""Completion in real shells, and manual pages in mandoc."""
 
 import os
 import pty
@@ -68,7 +68,7 @@ def test_zsh(tool, env):
 
 
 def _read_until(terminal, text, seconds=30):
-    """Return what a terminal shows until it shows a text, or the time is over."""
+    """Return the output of a terminal up to a text or a timeout."""
     shown, end = "", time.monotonic() + seconds
     while text not in shown and time.monotonic() < end:
         if select.select([terminal], [], [], 1)[0]:
@@ -77,7 +77,7 @@ def _read_until(terminal, text, seconds=30):
 
 
 MISSING_DATE = 'WARNING: missing date, using "": TH'
-"""mlgen has no date of its release; the page says its version."""
+"""mlgen has no release date. The page contains the version instead."""
 
 
 @pytest.mark.parametrize("name", ["", *COMMANDS])

@@ -1,4 +1,4 @@
-"""The site is built without a warning, needs no network, fits screens, and its search finds pages."""
+"""The site builds without warnings, needs no network, fits screens, and its search finds pages."""
 
 import shutil
 import subprocess
@@ -75,7 +75,7 @@ def address(site):
 
 @pytest.fixture(scope="module")
 def page(address):
-    """The start page in a browser that reaches nothing but the site."""
+    """The start page in a browser that can reach only the site."""
     playwright = pytest.importorskip("playwright.sync_api", reason="searching needs playwright")
     names = ("chromium", "chromium-browser", "google-chrome")
     program = next(filter(None, map(shutil.which, names)), None)
@@ -135,7 +135,7 @@ LONGEST = """() => {
     }
     return longest;
 }"""
-"""The longest line of text on the page, outside tables and code."""
+"""Return the longest line of text on the page, outside tables and code."""
 
 
 @pytest.mark.parametrize("name", ["index", "guides/troubleshooting", "reference/fields"])

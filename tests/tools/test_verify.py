@@ -70,7 +70,7 @@ def test_every_job_renamed_by_kustomize_is_reported(name, verify, tmp_path):
 
 
 def test_a_name_reference_for_the_subdomain_alone_is_not_enough(verify, tmp_path):
-    """Pods then have DNS names under the renamed Service, but peers still use the old names."""
+    """Pods then have DNS names under the renamed Service, but their peers use the old names."""
     (tmp_path / "names.yaml").write_text(
         "nameReference:\n- kind: Service\n  version: v1\n  fieldSpecs:\n"
         "  - {group: batch, kind: Job, path: spec/template/spec/subdomain}\n"

@@ -1,4 +1,4 @@
-"""A private cluster whose Argo Workflows is the one that `build` makes."""
+"""A private cluster with the Argo Workflows that `build` makes."""
 
 import shutil
 import subprocess
@@ -16,7 +16,7 @@ CONTROLLER = f"""#!/bin/sh
 until kubectl get workflows -A >/dev/null 2>&1; do sleep 1; done
 exec {PROGRAMS}/workflow-controller "$@" --executor-image {IMAGE}
 """
-"""It exits where its resources are not served yet. The last `--executor-image` counts."""
+"""It exits if its resources are not served yet. The last `--executor-image` takes effect."""
 
 IMPORT = f"""
 python3 {SHARED}/cluster/image.py "$1" --tag {IMAGE} --entrypoint argoexec |

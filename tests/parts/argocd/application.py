@@ -1,4 +1,4 @@
-"""An Application, as its users see it: its state, and what they do to it."""
+"""An Application as its users see it: its state and their actions."""
 
 import json
 import time
@@ -11,7 +11,7 @@ EXAMPLE = ROOT / "integrations/argocd/application.yaml"
 
 
 class Application:
-    """The Application of the example, with a repository and a namespace of its own."""
+    """The Application of the example, with its own repository and namespace."""
 
     def __init__(self, argocd, name, repository, namespace, **source):
         self.argocd, self.name, self.repository = argocd, name, repository
@@ -26,7 +26,7 @@ class Application:
         return json.loads(text)["status"]
 
     def until(self, sync="Synced", health="Healthy"):
-        """Wait until the Application has synced the last commit and is healthy, or as said.
+        """Wait until the Application has synced the last commit and reached a state.
 
         Returns:
             its status.
@@ -46,7 +46,7 @@ class Application:
             assert time.monotonic() < deadline, (found, state)
 
     def out_of_sync(self):
-        """Return the names of the objects that are not as in Git."""
+        """Return the names of the objects that differ from Git."""
         resources = self.state("--refresh")["resources"]
         return {item["name"] for item in resources if item["status"] != "Synced"}
 

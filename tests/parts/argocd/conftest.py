@@ -1,4 +1,4 @@
-"""Argo CD on a control plane of its own, which manages a namespace of the real cluster."""
+"""Argo CD on its own control plane, which manages a namespace of the real cluster."""
 
 import json
 import subprocess
@@ -37,7 +37,7 @@ def repository(tmp_path):
 
 @pytest.fixture
 def application(argocd, repository, namespace):
-    """Function that creates an Application of the repository, which is deleted in the end."""
+    """Function that creates an Application of the repository, and deletes it after the test."""
     created = []
 
     def application(name, repository=repository, **source):

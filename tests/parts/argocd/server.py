@@ -1,4 +1,4 @@
-"""Argo CD's programs, as processes beside a control plane that has its objects.
+"""Argo CD's programs, as processes next to a control plane with its objects.
 
 https://argo-cd.readthedocs.io/en/stable/operator-manual/architecture/: an API server, a repo
 server with mlgen's plugin as its sidecar, an application controller, and Redis.
@@ -24,7 +24,7 @@ class ArgoCD:
     """A running Argo CD, and its command line.
 
     Attributes:
-        folder: for what its programs write.
+        folder: the folder of its programs' files.
     """
 
     def __init__(self, plane):
@@ -39,7 +39,7 @@ class ArgoCD:
         self.plugin(PLUGIN)
         flags = ["--disable-tls", "--client-ca-path", "", "--port", repo]
         self.start("repo-server", *cache_flags, *flags, "--metrics-port", metrics[0])
-        # selfHeal acts at once, and not later and later.
+        # selfHeal acts at once, without growing delays.
         flags = ["--self-heal-backoff-timeout-seconds", "1", "--self-heal-backoff-factor", "1"]
         self.start("application-controller", *repo_flags, *flags, "--metrics-port", metrics[1])
         flags = ["--insecure", "--disable-auth", "--port", server]
@@ -47,7 +47,7 @@ class ArgoCD:
         plane.until(lambda: not self._cli("cluster", "list").returncode, seconds=60)
 
     def _install(self, sources):
-        """Create Argo CD's objects as they are in its module, and the folders of its programs."""
+        """Create Argo CD's objects from its module, and the folders of its programs."""
         for name in ("bin", "plugins", "ssh", "tls", "tmp"):
             (self.folder / name).mkdir(parents=True)
         (self.folder / "ssh/ssh_known_hosts").touch()
@@ -62,7 +62,7 @@ class ArgoCD:
         self.plane.kubectl("apply", "--kustomize", f"{sources}/manifests/base/config")
 
     def plugin(self, folder):
-        """Start the sidecar that runs the plugin of a folder with `plugin.yaml`."""
+        """Start the sidecar that runs the plugin in a folder with `plugin.yaml`."""
         self.start("cmp-server", "--config-dir-path", str(folder))
 
     def start(self, name, *flags):
@@ -82,7 +82,7 @@ class ArgoCD:
         self.plane.run(f"argocd-{name}", ["nice", self._program, *flags], env=environment)
 
     def cli(self, *words):
-        """Run `argocd`, which must succeed; return what it prints."""
+        """Run `argocd`, which must succeed; return its output."""
         done = self._cli(*words)
         if done.returncode:
             raise AssertionError(f"argocd {' '.join(words)}: {done.stderr}")
@@ -125,7 +125,7 @@ class ArgoCD:
 
 
 def free_ports(count):
-    """Return the numbers of so many free ports."""
+    """Return the numbers of `count` free ports."""
     with ExitStack() as stack:
         sockets = [
             stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)

@@ -1,4 +1,4 @@
-"""Argo CD undoes what people change in the cluster, and not what the supervisor changes."""
+"""Argo CD reverts changes by people in the cluster, but not changes by the supervisor."""
 
 import pytest
 from parts.gitops.repository import job

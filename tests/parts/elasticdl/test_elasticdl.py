@@ -24,7 +24,7 @@ def namespace(environment):
 
 @pytest.mark.parametrize("go", ["true", "false"])
 def test_the_master_trains_with_what_it_creates(go, namespace):
-    """Longer than 30 seconds, after which parameter servers stop that do not find their master."""
+    """Takes over 30 seconds, after which parameter servers stop unless they find their master."""
     python = available(installed, "elasticdl", "3.6", *PACKAGES)
     folders = {"/zoo": HERE / "zoo", "/root/.bashrc_elasticdl": HERE / "bashrc"}
     words = (*settings(python, folders), "--set", f"spec.options.arguments.use_go_ps={go}")
@@ -43,7 +43,7 @@ def test_the_master_trains_with_what_it_creates(go, namespace):
     losses = [float(loss) for loss in re.findall(r"Loss = (\S+),", logs)]
     assert losses[-1] < losses[0] / 10
 
-    # What the master has created goes with it.
+    # The objects that the master created are deleted with it.
     namespace.kubectl("delete", "job", "elasticdl-line-master")
     own = ("pods,services", "-l", "elasticdl-job-name=line", "-o", "name")
     namespace.until("all has gone", lambda: not namespace.kubectl("get", *own))

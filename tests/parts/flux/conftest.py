@@ -1,4 +1,4 @@
-"""Flux on a control plane of its own, which manages a namespace of the real cluster."""
+"""Flux on its own control plane, which manages a namespace of the real cluster."""
 
 import subprocess
 
@@ -38,7 +38,7 @@ def repository(tmp_path, namespace):
 
 @pytest.fixture
 def kustomization(flux, repository, namespace):
-    """Function that creates a Kustomization of the repository, which is deleted in the end."""
+    """Function that creates a Kustomization of the repository, and deletes it after the test."""
     created = []
 
     def kustomization(name, **fields):

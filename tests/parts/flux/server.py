@@ -1,7 +1,7 @@
-"""Flux's kustomize-controller, as a process beside a control plane that has its objects.
+"""Flux's kustomize-controller, as a process next to a control plane with its objects.
 
-Its source-controller cannot be had as a Go module, so `Flux.push` does what that does: it serves a
-commit as a tar.gz, and says so in the status of a GitRepository
+Its source-controller is not available as a Go module, so `Flux.push` replaces it: it serves a
+commit as a tar.gz, and reports it in the status of a GitRepository
 (https://fluxcd.io/flux/components/source/gitrepositories/#artifact).
 """
 
@@ -24,7 +24,7 @@ NAMESPACE = "flux-system"
 
 
 class Flux:
-    """A running kustomize-controller, and what its users do."""
+    """A running kustomize-controller, and the actions of its users."""
 
     def __init__(self, plane, kubeconfig):
         self.plane, self.folder = plane, plane.folder / "artifacts"
@@ -41,7 +41,7 @@ class Flux:
         plane.run("kustomize-controller", ["nice", program, *flags], env=environment)
 
     def create(self, version, kind, name, **fields):
-        """Create an object in Flux's namespace, or change it."""
+        """Create or change an object in Flux's namespace."""
         body = {"apiVersion": version, "kind": kind, "metadata": {"name": name}, **fields}
         self.plane.kubectl("-n", NAMESPACE, "apply", "-f", "-", stdin=json.dumps(body))
 
@@ -53,7 +53,7 @@ class Flux:
         return self.plane.get("-n", NAMESPACE, kind, name)
 
     def serve(self):
-        """Serve the artifacts, until the server that is returned is shut down."""
+        """Serve the artifacts; return the server, which the caller shuts down."""
         handler = functools.partial(Quiet, directory=self.folder)
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self.port = server.server_port
@@ -61,7 +61,7 @@ class Flux:
         return server
 
     def push(self, name, repository):
-        """Let Flux see the last commit of a repository; return the revision."""
+        """Publish the last commit of a repository to Flux; return the revision."""
         content, revision = repository.archive(), f"main@sha1:{repository.head}"
         file = f"{name}-{repository.head}.tar.gz"
         (self.folder / file).write_bytes(content)
@@ -114,7 +114,7 @@ class Kustomization:
         self.revision = self.flux.push(self.name, self.repository)
 
     def reconcile(self):
-        """As `flux reconcile kustomization`; wait until it has been done."""
+        """Reconcile like `flux reconcile kustomization`, and wait for the end."""
         now = datetime.now(timezone.utc).isoformat()
         annotations = {"reconcile.fluxcd.io/requestedAt": now}
         self.flux.patch("kustomization", self.name, {"metadata": {"annotations": annotations}})

@@ -1,4 +1,4 @@
-"""Flux undoes what people change in the cluster, and not what the supervisor changes."""
+"""Flux reverts changes by people in the cluster, but not changes by the supervisor."""
 
 import pytest
 from parts.gitops.repository import job

@@ -1,4 +1,4 @@
-"""With `wait: true`, a Kustomization is ready when its jobs have been trained."""
+"""With `wait: true`, a Kustomization is ready when its jobs have succeeded."""
 
 import pytest
 from parts.gitops.repository import job

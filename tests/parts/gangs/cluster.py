@@ -1,4 +1,4 @@
-"""A cluster with a gang scheduler, and nodes of one GPU each, which KWOK plays with their pods."""
+"""A cluster with a gang scheduler, and nodes with one GPU each. KWOK simulates nodes and pods."""
 
 import json
 from contextlib import contextmanager
@@ -18,11 +18,11 @@ ROOM = {"cpu": "8", "memory": "64Gi", "pods": "110", "nvidia.com/gpu": "1"}
 NODES = 4
 
 VERSIONS = {"kubernetes": "1.37", "coscheduling": "1.34"}
-"""Of Kubernetes, by gang scheduler."""
+"""The Kubernetes version for each gang scheduler."""
 
 AGAIN = "--pod-max-in-unschedulable-pods-duration=5s"
-"""The time after which coscheduling looks again at a gang that did not fit, by default 5 minutes.
-It does not hear of room that returns (EventsToRegister in pkg/coscheduling/coscheduling.go)."""
+"""The time after which coscheduling retries a gang that did not fit, by default 5 minutes.
+Freed resources do not trigger a retry (EventsToRegister in pkg/coscheduling/coscheduling.go)."""
 
 KINDS = "jobs,statefulsets,services,configmaps,serviceaccounts,roles,rolebindings"
 POD_GROUPS = {
@@ -51,7 +51,7 @@ def native():
 
 
 def start_coscheduling(created):
-    """Start scheduler-plugins beside a control plane, as its second scheduler."""
+    """Start scheduler-plugins as the second scheduler of a control plane."""
     scheduler = part("coscheduling-scheduler", "coscheduling")
     controller = part("coscheduling-controller", "coscheduling")
     created.define(str(module(MODULE) / "manifests/coscheduling/crd.yaml"))
@@ -80,10 +80,10 @@ class Cluster:
         """Apply a job whose replicas need a GPU each.
 
         Args:
-            name: of the job.
-            roles: as in a job file; the first decides.
-            lasts: after this time its pods succeed; "" if they run until they are deleted.
-            supervisor: whether the job has one, which is then run.
+            name: the name of the job.
+            roles: as in a job file; the first is the role of the deciding Job.
+            lasts: the time after which its pods succeed; "" if they run until they are deleted.
+            supervisor: True to render and run a supervisor.
             spec: more fields of the job file.
         """
         annotations = {"metadata": {"annotations": {"test/lasts": lasts}}} if lasts else {}
@@ -109,7 +109,7 @@ class Cluster:
             self.supervisors[-1].start()
 
     def apply(self, objects):
-        """Apply objects, as `kubectl apply --server-side` does."""
+        """Apply objects with `kubectl apply --server-side`."""
         items = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
         self.plane.kubectl("apply", "--server-side", "-f", "-", stdin=items)
 
@@ -133,7 +133,7 @@ class Cluster:
         return {pod["metadata"]["uid"]: pod["metadata"]["name"] for pod in running}
 
     def until_running(self, name, count):
-        """Wait until so many pods of a job run."""
+        """Wait until a number of pods of a job run."""
         self.plane.until(lambda: len(self.running(name)) == count, seconds=120)
 
     def until_complete(self, *names):
@@ -145,7 +145,7 @@ class Cluster:
         return bool(phases) and set(phases) == {"Succeeded"}
 
     def until_refused(self, name):
-        """Wait until the scheduler has tried to place a pod of a job, and found no room."""
+        """Wait until the scheduler has tried to place a pod of a job, but no node fits."""
 
         def refused():
             conditions = (c for p in self.pods(name) for c in p["status"].get("conditions", ()))

@@ -1,4 +1,4 @@
-"""The cluster of each gang scheduler, which a test leaves as it was."""
+"""The cluster of each gang scheduler, which is cleaned after each test."""
 
 from contextlib import ExitStack
 

@@ -1,4 +1,4 @@
-"""What mlgen renders starts together or not at all, by each gang scheduler."""
+"""Rendered gangs start together or not at all, under each gang scheduler."""
 
 import pytest
 from parts.supervisor import kill
@@ -21,7 +21,7 @@ def test_a_gang_that_does_not_fit_starts_nothing_until_a_node_is_added(gangs):
     gangs.submit("a", FIVE_PODS, supervisor=True)
     gangs.until_refused("a")
 
-    # The supervisor is not in the gang, and others use the room meanwhile.
+    # The supervisor is not in the gang, and other pods use the GPUs meanwhile.
     supervisor = ("get", "job", "a-supervisor", "-o", "jsonpath={.status.ready}")
     gangs.plane.until(lambda: gangs.plane.kubectl(*supervisor) == "1", seconds=60)
     gangs.submit("b", {"worker": {}}, lasts="1s", scheduling={"gang": "none"})
@@ -99,7 +99,7 @@ def test_a_pod_waits_if_others_of_the_gang_have_succeeded(gangs):
         lambda: gangs.phases("a") == ["Pending", *["Running"] * 2, "Succeeded"], seconds=60
     )
 
-    # There is room for it.
+    # A node with enough resources is free.
     gangs.submit("b", {"worker": {}}, lasts="1s", scheduling={"gang": "none"})
     gangs.until_complete("b")
     assert gangs.bound("a") == 3

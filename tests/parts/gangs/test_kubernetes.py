@@ -12,7 +12,7 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture(scope="module")
 def without_gate():
-    """A control plane of 1.37 as it is by default, without nodes."""
+    """A control plane of 1.37 with default settings, without nodes."""
     try:
         with plane("1.37") as created:
             yield Cluster(created, "kubernetes")

@@ -1,4 +1,4 @@
-"""A Git repository on disk, with a job whose end a test decides."""
+"""A Git repository on disk, with a job that a test can end."""
 
 import os
 import subprocess
@@ -30,8 +30,8 @@ class Repository:
     """A repository with the branch `main`.
 
     Attributes:
-        folder: of the files.
-        url: of the repository.
+        folder: the folder of the files.
+        url: the URL of the repository.
         head: the hash of its last commit.
     """
 
@@ -68,7 +68,7 @@ class Repository:
 
 
 class Rendered(Repository):
-    """A repository with job files, and in `manifests` with what CI renders of them for a tool."""
+    """A repository with job files, and with the manifests that CI renders for a tool."""
 
     def __init__(self, folder, namespace, tool):
         super().__init__(folder)
@@ -87,7 +87,7 @@ class Rendered(Repository):
         super().commit("committed", name)
 
     def settings(self):
-        """Return the settings of the tool that the summary of the job asks for."""
+        """Return the settings of the tool that the summary of the job requires."""
         for file in (self.folder / "manifests").glob("job_*.yaml"):
             lines = [line.removeprefix("# ") for line in file.read_text().splitlines()]
             start = [n for n, line in enumerate(lines) if "needs in the" in line]

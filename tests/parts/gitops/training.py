@@ -1,7 +1,7 @@
-"""What a user sees of a job in the cluster, and how a test lets its replicas end."""
+"""A job in the cluster, as its user sees it. Tests can end its replicas."""
 
 SECONDS = 600
-"""How long a test waits at most. A busy machine takes minutes to start a pod."""
+"""Time limit of a wait in seconds. A busy machine takes minutes to start a pod."""
 
 
 class Training:
@@ -11,7 +11,7 @@ class Training:
         self.namespace, self.name = namespace, name
 
     def uids(self):
-        """Return the UID of each Job by role; the supervisor is one."""
+        """Return the UID of each Job by role, including the supervisor's."""
         jobs = self.namespace.get("jobs", "-l", f"mlgen.dev/job={self.name},mlgen.dev/role")
         return {
             each["metadata"]["labels"]["mlgen.dev/role"]: each["metadata"]["uid"]
@@ -19,7 +19,7 @@ class Training:
         }
 
     def runs(self, **replicas):
-        """Wait until so many pods of each role run."""
+        """Wait until the given number of pods of each role run."""
         replicas = replicas or {"trainer": 1, "server": 2, "worker": 2}
 
         def running():
@@ -41,12 +41,12 @@ class Training:
         return set(self.namespace.kubectl(*words).split())
 
     def ends(self, role, code):
-        """Let one pod of a role end with an exit code."""
+        """End one pod of a role with an exit code."""
         pod = min(self.pods(role))
         self.namespace.kubectl("exec", pod, "--", "sh", "-c", f"echo {code} > /tmp/code")
 
     def ended(self):
-        """Wait until the supervisor has ended, and the pods that it stops are gone."""
+        """Wait until the supervisor has ended, and the pods that it stops are deleted."""
         self.namespace.ended(f"{self.name}-supervisor", SECONDS)
         self.stops()
 

@@ -1,4 +1,4 @@
-"""What an API server and its controllers decide, in each version of Kubernetes, without a node."""
+"""An API server and its controllers without nodes, in each version of Kubernetes."""
 
 import pytest
 from admission import Server
@@ -15,7 +15,7 @@ CRDS = {
 
 @pytest.fixture(scope="session")
 def version(control_plane):
-    """The version of Kubernetes that runs."""
+    """The running version of Kubernetes."""
     return versions.parse(control_plane.version)
 
 
@@ -48,5 +48,5 @@ def namespace(environment):
 
 @pytest.fixture(scope="module")
 def server(environment, shared_namespace):
-    """The API server, which is asked about objects in a namespace."""
+    """The API server, which checks objects in a namespace."""
     return Server(environment["KUBECONFIG"], shared_namespace.name)

@@ -1,4 +1,4 @@
-"""Objects, edits of them, and what `mlgen diff` and an API server say of each edit."""
+"""Objects, edits of them, and the results of `mlgen diff` and an API server for each edit."""
 
 import copy
 
@@ -277,7 +277,7 @@ FIELDS_OF_ERRORS = {
     ("PersistentVolumeClaim claim", "spec.resources.requests"): "spec",
     ("StatefulSet set", "spec.updateStrategy.type"): "spec.updateStrategy.rollingUpdate",
 }
-"""Where the API server names another field: one that it has defaulted, or the whole spec.
+"""Edits for which the API server names another field: a defaulted field, or the whole spec.
 
 It names the `spec` of a suspended Job's template since Kubernetes 1.36.
 """

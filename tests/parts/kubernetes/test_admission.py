@@ -1,7 +1,7 @@
-"""What mlgen accepts, a real API server accepts, and what the one refuses, the other does too.
+"""mlgen and a real API server accept and reject the same objects.
 
 `MLGEN_MUTANTS=50000 MLGEN_SEED=any pytest -m parts -n 0 -s tests/parts/kubernetes -k same_objects`
-tries more mutants than the suite does, with other random numbers.
+tries more mutants than the suite, with other random numbers.
 """
 
 import json
@@ -32,7 +32,7 @@ KINDS = {
     "Service": 12,
     "Deployment": 8,
 }
-"""How often the kinds are changed that have most rules; all others, less often."""
+"""The number of changes for the kinds with most rules. Other kinds are changed less often."""
 
 OURS = {
     "a reference to an image that no container runtime can pull": "not a valid image reference",
@@ -42,7 +42,7 @@ OURS = {
     "a name of which no pod, label or address can be made": r"\[(bad-name|name-too-long)\]",
     "a field that the API's schema requires": r'field "[\w.]+" is missing \[missing-field\]',
 }
-"""Why mlgen rejects what the API server accepts, each with the messages."""
+"""Reasons why mlgen rejects objects that the API server accepts, each with the messages."""
 
 
 def refused(server, sets):
@@ -113,7 +113,7 @@ def test_mlgen_and_the_api_server_reject_the_same_objects(server, version):
 
 
 def reason(message, item, version):
-    """Return why mlgen rejects what the API server accepts."""
+    """Return the reason why mlgen rejects an object that the API server accepts."""
     if not refusal(without_dropped(item), version):
         return "a field that Kubernetes 1.34 drops without a word"
     for text, pattern in OURS.items():

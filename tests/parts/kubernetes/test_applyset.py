@@ -1,4 +1,4 @@
-"""`kubectl apply --prune --applyset` prunes what is gone from a folder, as the docs on Git say."""
+"""`kubectl apply --prune --applyset` prunes objects removed from a folder, as in the Git docs."""
 
 import json
 
@@ -15,7 +15,7 @@ spec:
   runPolicy: {{suspend: true, cleanPodPolicy: Running}}
   roles: {{chief: {{}}, ps: {{}}}}
 """
-"""Its name changes with its image, and it renders every kind except Deployment."""
+"""A job whose name changes with its image. It renders every kind except Deployment."""
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_reapplying_the_same_folder_changes_nothing(apply, namespace):
 
 
 def test_kubectl_rejects_applyset_metadata_of_other_tools(apply, namespace):
-    """So mlgen writes neither the label nor the parent's annotation."""
+    """So mlgen does not write the label or the parent's annotation."""
     label, tooling = "applyset.kubernetes.io/part-of", "applyset.kubernetes.io/tooling"
     namespace.kubectl("create", "configmap", "training")
     namespace.kubectl("annotate", "configmap", "training", f"{tooling}=mlgen/v1")

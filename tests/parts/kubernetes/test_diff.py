@@ -1,4 +1,4 @@
-"""What `mlgen diff` reports for each change, compared with the answer of a real API server."""
+"""The result of `mlgen diff` for each change, compared with a real API server."""
 
 import json
 import re
@@ -60,7 +60,7 @@ def saved(there, tmp_path_factory):
 def refused(there, tmp_path_factory):
     """Function that returns the fields for which the API server rejects a change.
 
-    One kubectl checks all changes, each in a file of its own, as an error names the file.
+    One kubectl checks all changes, each in its own file, because errors name the file.
     """
     folder = tmp_path_factory.mktemp("asked")
     cases = [*ACCEPTED, *REJECTED, *UNSURE, *(("Job waiting", edits) for edits in SCHEDULING)]
@@ -93,7 +93,7 @@ def changed(there):
 
 @pytest.fixture
 def diff(tmp_path, monkeypatch, environment, version):
-    """Run `mlgen diff`; return the exit status and the first line of what it prints."""
+    """Run `mlgen diff`; return the exit status and the first line of its output."""
     for name in ("PATH", "KUBECONFIG"):
         monkeypatch.setenv(name, environment[name])
 

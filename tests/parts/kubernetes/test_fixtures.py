@@ -1,4 +1,4 @@
-"""What is rendered of every fixture, an API server accepts, at the PodSecurity level shown."""
+"""An API server accepts the manifests of every fixture, at the displayed PodSecurity level."""
 
 import re
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("pod_groups")
 
 @pytest.fixture(scope="module")
 def levels(environment):
-    """The API server in a namespace for each PodSecurity level, which warns of what violates it."""
+    """The API server in a namespace for each PodSecurity level, which warns about violations."""
     with temporary_namespace(environment) as first, temporary_namespace(environment) as second:
         servers = {}
         for level, namespace in zip(LEVELS[1:], (first, second), strict=True):
@@ -60,7 +60,7 @@ def test_what_is_rendered_by_default_is_accepted_by_newer_versions(file, server,
     ],
 )
 def test_the_pod_groups_of_a_gang_keep_all_fields(name, group, fields, server, version):
-    """The API server prunes unknown fields, so each field that it keeps is in the CRD."""
+    """The API server prunes unknown fields, so the CRD contains each field that it keeps."""
     (file,) = (path for path in FIXTURES if path.stem == name)
     (item,) = (
         item

@@ -1,4 +1,4 @@
-"""Kueue beside a control plane, with its webhooks and without; and teams that use it."""
+"""Kueue on a control plane, with and without its webhooks, and teams that use it."""
 
 from itertools import count
 
@@ -23,15 +23,15 @@ def served(version, *, webhooks):
 
 @pytest.fixture(scope="package", params=["1.34", "1.37"])
 def with_webhooks(request):
-    """Kueue as it is installed, on each version of Kubernetes."""
+    """Kueue as installed, on each version of Kubernetes."""
     yield from served(request.param, webhooks=True)
 
 
 @pytest.fixture(scope="package", params=[True, False], ids=["webhooks", "plain"])
 def with_or_without(request):
-    """Kueue as it is installed, and if the API server calls none of its webhooks.
+    """Kueue as installed, and Kueue without its webhooks.
 
-    Without them, only Jobs with its label are queued.
+    Without webhooks, only Jobs with Kueue's label are queued.
     """
     yield from served("1.34", webhooks=request.param)
 
@@ -60,5 +60,5 @@ def team(with_webhooks):
 
 @pytest.fixture
 def any_team(with_or_without):
-    """As `team`, with webhooks and without."""
+    """Like `team`, with and without webhooks."""
     yield from tenants(with_or_without)

@@ -1,4 +1,4 @@
-"""Kueue on a control plane of its own, whose nodes and pods KWOK plays."""
+"""Kueue on its own control plane. KWOK simulates nodes and pods."""
 
 import base64
 import json
@@ -13,10 +13,10 @@ MODULE = "sigs.k8s.io/kueue@v0.19.2"
 HERE = ROOT / "tests/parts/kueue"
 STAGES = ("node/fast/node-initialize", "pod/fast/pod-ready", HERE / "stages.yaml")
 GATES = "VisibilityOnDemand=false"
-"""The list of pending workloads is an API server of its own, which needs a Service."""
+"""The list of pending workloads is a separate API server, which needs a Service."""
 
 KINDS = ("clusterqueues", "cohorts", "localqueues", "resourceflavors", "topologies", "workloads")
-"""Some of those that Kueue asks for at once, and ends without."""
+"""CRDs that Kueue requests at its start, and without which it exits."""
 
 IN_NAMESPACE = 'mount --bind "$0" /etc && exec "$@"'
 
@@ -26,16 +26,16 @@ def start(created, *, webhooks, nodes=8, **settings):
 
     Args:
         created: a Plane.
-        webhooks: whether the API server asks Kueue about Jobs, pods and StatefulSets.
-        nodes: how many nodes KWOK plays.
-        settings: of Kueue, in place of those of `configuration.yaml`.
+        webhooks: True if the API server calls Kueue's webhooks.
+        nodes: the number of nodes that KWOK simulates.
+        settings: Kueue's settings that override `configuration.yaml`.
     """
     kueue, components = part("kueue"), module(MODULE) / "config/components"
     play(created, nodes, {"cpu": "8", "memory": "64Gi", "pods": "110"}, STAGES)
     created.define(str(components / "crd/bases"))
     created.until(lambda: all(kind in resources(created) for kind in KINDS), seconds=60)
     port, etc = free_port(), created.folder / "etc"
-    # Kueue reads the certificate of its metrics at this path alone.
+    # Kueue reads the certificate of its metrics only from this path.
     for folder in (etc / "webhook", etc / "kueue/metrics/certs"):
         folder.mkdir(parents=True)
         shutil.copy(created.folder / "pki/api.crt", folder / "tls.crt")
@@ -62,7 +62,7 @@ def resources(created):
 
 
 def called_at(port, authority, configuration):
-    """Return a webhook configuration that finds Kueue on this machine instead of by a Service."""
+    """Return a webhook configuration that calls Kueue on this machine instead of a Service."""
     for webhook in configuration["webhooks"]:
         path = webhook["clientConfig"].pop("service")["path"]
         webhook["clientConfig"] = {"url": f"https://127.0.0.1:{port}{path}", "caBundle": authority}
@@ -70,17 +70,17 @@ def called_at(port, authority, configuration):
 
 
 def certificate(created):
-    """Return the certificate of a Plane's authority, which has signed that of 127.0.0.1."""
+    """Return the CA certificate of a Plane, which has signed the certificate of 127.0.0.1."""
     return base64.b64encode((created.folder / "pki/ca.crt").read_bytes()).decode()
 
 
 def free_port():
-    """Return a port that nobody listens on."""
+    """Return a free port."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         return server.getsockname()[1]
 
 
 def is_open(port):
-    """Return whether somebody listens on a port."""
+    """Return True if a program listens on a port."""
     with socket.socket() as client:
         return not client.connect_ex(("127.0.0.1", port))

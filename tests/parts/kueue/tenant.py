@@ -9,7 +9,7 @@ MLGEN = [sys.executable, "-m", "mlgen"]
 
 
 class Tenant:
-    """A namespace with the LocalQueue `research`, whose ClusterQueue has the namespace's name."""
+    """A namespace with the LocalQueue `research`. Its ClusterQueue has the namespace's name."""
 
     def __init__(self, created, name, quota, flavor="any", **fields):
         self.created, self.name = created, name
@@ -29,7 +29,7 @@ class Tenant:
         self.created.kubectl("apply", "-f", "-", stdin=json.dumps(item | fields))
 
     def clear(self):
-        """Delete all jobs, and wait until their pods are gone from the nodes."""
+        """Delete all jobs, and wait until their pods are deleted from the nodes."""
         self.kubectl("delete", "jobs,statefulsets", "--all")
         self.kubectl("delete", "workloads", "--all", "--wait=false")
         self.until(lambda: not self.listed("pods"))
@@ -43,7 +43,7 @@ class Tenant:
         return json.loads(self.kubectl("get", *words, "-o", "json"))["items"]
 
     def mlgen(self, *words, job):
-        """Run mlgen on a job file, and return what it prints."""
+        """Run mlgen on a job file, and return its output."""
         document = job.replace("namespace: team", f"namespace: {self.name}")
         options = {"input": document, "capture_output": True, "text": True}
         command, environment = [*MLGEN, words[0], "-", *words[1:]], self.created.environment
@@ -51,7 +51,7 @@ class Tenant:
         return done.stdout + (done.stderr if done.returncode else "")
 
     def doctor(self, job):
-        """Return what `mlgen doctor` says of a job, with single spaces."""
+        """Return the output of `mlgen doctor` for a job, with single spaces."""
         return " ".join(self.mlgen("doctor", job=job).split())
 
     def apply(self, job):
@@ -61,7 +61,7 @@ class Tenant:
         return manifests
 
     def pods(self, job):
-        """Return the pods of a job that have not been told to end."""
+        """Return the pods of a job that are not being deleted."""
         pods = self.listed("pods", "-l", f"mlgen.dev/job={job}")
         return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
 
@@ -74,11 +74,11 @@ class Tenant:
         self.created.until(condition, seconds=600)
 
     def until_running(self, job, pods):
-        """Wait until so many pods of a job run."""
+        """Wait until a number of pods of a job run."""
         self.until(lambda: self.phases(job).count("Running") == pods)
 
     def finish(self, job, phase="Succeeded", code=0, role=""):
-        """End the running pods of a job, or of its role, as their kubelets report it."""
+        """End the running pods of a job or role, with the status that a kubelet reports."""
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         state = {"terminated": {"exitCode": code, "reason": "Completed", "finishedAt": now}}
         for pod in self.pods(job):
@@ -90,24 +90,24 @@ class Tenant:
                 self.kubectl(*words, "--type=merge", "-p", json.dumps({"status": status}))
 
     def reserved(self, resource="cpu"):
-        """Return how much of a resource is reserved of the quota."""
+        """Return the reserved amount of a resource in the quota."""
         queue = self.created.get("clusterqueue", self.name)
         usage = queue.get("status", {}).get("flavorsReservation") or []
         amounts = [each for flavor in usage for each in flavor["resources"]]
         return sum(int(each["total"]) for each in amounts if each["name"] == resource)
 
     def until_reserved(self, amount, resource="cpu"):
-        """Wait until so much of a resource is reserved."""
+        """Wait until this amount of a resource is reserved."""
         self.until(lambda: self.reserved(resource) == amount)
 
     def conditions(self, workload):
-        """Return the messages of a Workload by type and status of condition, if there is one."""
+        """Return the messages of a Workload by condition type and status; {} if there is none."""
         items = self.listed("workloads")
         own = [item for item in items if item["metadata"]["name"].startswith(workload)]
         conditions = [each for item in own for each in item.get("status", {}).get("conditions", ())]
         return {(each["type"], each["status"]): each["message"] for each in conditions}
 
     def until_waiting(self, workload, text):
-        """Wait until Kueue says why a Workload has no quota."""
+        """Wait until Kueue reports why a Workload has no quota."""
         pending = ("QuotaReserved", "False")
         self.until(lambda: text in self.conditions(workload).get(pending, ""))

@@ -1,4 +1,4 @@
-"""Jobs of several workloads, whose pods Kueue admits as one group of plain pods."""
+"""Jobs with several workloads, whose pods Kueue admits as one group of plain pods."""
 
 import json
 
@@ -119,7 +119,7 @@ def test_a_gang_that_is_preempted_runs_again(teams, job):
     team.until(lambda: team.phases("patient") == ["Pending"] * size)
 
     end(team, "urgent")
-    # docs/guides/scheduling.md: Kueue may take a job with a StatefulSet for finished.
+    # docs/guides/scheduling.md: Kueue may treat a job with a StatefulSet as finished.
     if "ps" in job and ("Finished", "True") in team.conditions("patient"):
         team.kubectl("delete", "workload", "patient")
     team.until_running("patient", size)
@@ -159,7 +159,7 @@ def test_two_gangs_never_block_each_other(teams):
 
 
 def runs(team):
-    """Return a function that says whether all pods of a job run."""
+    """Return a function that is True if all pods of a job run."""
     return lambda job: team.phases(job) == ["Running"] * (4 if job.startswith("b") else 3)
 
 

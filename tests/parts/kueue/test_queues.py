@@ -1,4 +1,4 @@
-"""What a queue must cover, and how pods are placed."""
+"""The resources that a queue must cover, and the placement of pods."""
 
 import pytest
 
@@ -66,7 +66,7 @@ def test_a_single_job_that_kueue_stops_runs_again(any_team):
 
 @pytest.fixture
 def racks(with_webhooks, team):
-    """A Tenant whose queue knows the racks of the nodes: two of four nodes each."""
+    """A Tenant whose queue uses the racks of the nodes: two racks of four nodes."""
     for index in range(8):
         labels = (f"rack=rack-{index // 4}", "kind=training")
         with_webhooks.kubectl("label", "node", f"node-{index}", *labels, "--overwrite")

@@ -1,4 +1,4 @@
-"""A cluster with two nodes, each with a network of its own, and jobs of which each has a part."""
+"""A cluster with two nodes, each with its own network, and jobs that run on both."""
 
 import json
 from pathlib import Path
@@ -25,7 +25,7 @@ def namespace(cluster):
 
 @pytest.fixture(scope="module")
 def moved(cluster, tmp_path_factory):
-    """A namespace in which the jobs `moved` and `gang` run, each with something on node-1."""
+    """A namespace in which the jobs `moved` and `gang` run, each with pods on node-1."""
     folder = tmp_path_factory.mktemp("data")
     volume = json.dumps({"mountPath": "/data", "hostPath": str(folder)})
     with temporary_namespace(cluster.environment) as namespace:

@@ -1,4 +1,4 @@
-"""Where the pods of a job are."""
+"""The nodes of a job's pods."""
 
 
 def pods_of(namespace, workload):
@@ -13,7 +13,7 @@ def pods_of(namespace, workload):
 
 
 def running(namespace, workload, count):
-    """Wait until so many pods of a workload run that were not told to end; return them."""
+    """Wait until a number of pods of a workload run and are not being deleted; return them."""
 
     def pods():
         found = [pod for pod in pods_of(namespace, workload) if is_running(pod)]
@@ -27,6 +27,6 @@ def is_running(pod):
 
 
 def at(namespace, workload):
-    """Return the node of each running pod of a workload that was not told to end, sorted."""
+    """Return the sorted nodes of a workload's running pods that are not being deleted."""
     pods = pods_of(namespace, workload)
     return sorted(pod["spec"]["nodeName"] for pod in pods if is_running(pod))

@@ -1,4 +1,4 @@
-"""A node on which every program fails: what docs/how/supervisor.md says of avoided nodes."""
+"""A node on which every program fails is avoided, as in docs/how/supervisor.md."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A node is drained: what it ran goes on elsewhere, and nothing counts as a failure."""
+"""A node is drained: its pods continue on another node, and no failure is counted."""
 
 import pytest
 from parts.nodes.places import at, running

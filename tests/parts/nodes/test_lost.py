@@ -1,4 +1,4 @@
-"""A node loses its network for ever, and is deleted: docs/how/supervisor.md says what happens."""
+"""A node loses its network forever, and is deleted: tests of docs/how/supervisor.md."""
 
 import pytest
 from parts.nodes.places import at, pods_of, running
@@ -28,7 +28,7 @@ def lost(cluster, moved):
 
 @pytest.fixture(scope="module")
 def deleted(lost):
-    """The same after the node was deleted, as a cloud does."""
+    """The same namespace after the node was deleted, as a cloud does."""
     lost.kubectl("delete", "node", "node-1")
     return lost
 

@@ -1,4 +1,4 @@
-"""Pods are placed as `scheduling` says."""
+"""Pods are placed according to `scheduling`."""
 
 from pathlib import Path
 

@@ -16,7 +16,7 @@ PASSWD = "root:x:0:0::/root:/bin/sh\nmpiuser:x:1000:1000::/home/mpiuser:/bin/sh\
 
 @pytest.fixture
 def train(namespace):
-    """Function that runs a job on both nodes, and returns the lines of the Jobs that decide."""
+    """Function that runs a job on both nodes, and returns the lines of the deciding Jobs."""
 
     def train(file, job, *words):
         namespace.apply(JOBS / file, *SPREAD, *words)
@@ -32,7 +32,7 @@ def train(namespace):
 
 @pytest.fixture
 def ssh(namespace):
-    """What a job over SSH needs, without the profile that the host network is not allowed in."""
+    """Arguments for a job over SSH, without the profile that forbids the host network."""
     namespace.kubectl("create", "configmap", "passwd", f"--from-literal=passwd={PASSWD}")
     namespace.kubectl("apply", "-f", "-", stdin=namespace.mlgen("ssh-secret", "cfd-ssh"))
     return "--set", "spec.security={runAsUser: 1000, runAsGroup: 1000}"
@@ -59,13 +59,13 @@ def test_mpi_trains_over_kubectl_exec(train):
     lines, _ = train("mpi.yaml", "pi")
 
     workers = ["pi-worker-0", "pi-worker-0", "pi-worker-1", "pi-worker-1"]
-    ranks = sorted(line for line in lines if line.startswith("rank"))  # it may say that it waits
+    ranks = sorted(line for line in lines if line.startswith("rank"))  # others report waits
     assert ranks == [f"rank {rank} sum 10 on {on}" for rank, on in enumerate(workers)]
 
 
 @pytest.mark.parametrize("network", [(), ON_HOSTS], ids=["pods", "hosts"])
 def test_mpi_trains_over_ssh(train, ssh, network):
-    """On the host network, an SSH server listens on a port of its node alone."""
+    """On the host network, an SSH server listens on a port of its node."""
     lines, _ = train("mpi-ssh.yaml", "cfd", *ssh, *network)
 
     words = [line.split()[:4] for line in lines if line.startswith("rank")]

@@ -34,12 +34,12 @@ PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 class Gang:
-    """Four replicas on two nodes, which KWOK plays, and their supervisor.
+    """Four replicas on two nodes, which KWOK simulates, and their supervisor.
 
     Attributes:
         plane: their control plane.
-        manifests: of the job, for Kubernetes 1.37.
-        nodes: of the pods of the last attempt.
+        manifests: the job's manifests for Kubernetes 1.37.
+        nodes: the nodes of the last attempt's pods.
     """
 
     def __init__(self, created):
@@ -54,7 +54,7 @@ class Gang:
         self.plane.kubectl("apply", *flags, "-f", "-", stdin=self.manifests)
 
     def pods(self):
-        """Return the pods that run, and were not known when all of them ran the last time."""
+        """Return the running pods that are new since the last time when all ran."""
         pods = self.plane.get(
             "pods", "-l", "mlgen.dev/job=ddp", "--field-selector=status.phase=Running"
         )["items"]
@@ -67,7 +67,7 @@ class Gang:
         self.known |= {pod["metadata"]["uid"] for pod in self.last}
 
     def restart(self, node):
-        """Let a pod on a node fail, and wait for the next attempt."""
+        """Fail a pod on a node, and wait for the next attempt."""
         pod = next(pod for pod in self.last if pod["spec"]["nodeName"] == node)
         kill(self.plane, pod["metadata"]["name"])
         self.until_all_run()

@@ -1,4 +1,4 @@
-"""The tests of tests/cluster that train, on the newest Kubernetes with its own kubelet."""
+"""The training tests of tests/cluster, on the newest Kubernetes with its own kubelet."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""A model zoo with one model, y = 3 x, whose data takes a minute: longer than ps look away."""
+"""A model zoo with one model, y = 3 x. Its data takes a minute, so that ps check their master."""
 
 import time
 
@@ -10,7 +10,7 @@ SECONDS = 0.04
 
 
 class Line(AbstractDataReader):
-    """Numbers from 0 to 1; a worker needs some time for each."""
+    """Numbers from 0 to 1. Each takes a worker some time."""
 
     def read_records(self, task):
         for index in range(task.start, task.end):
