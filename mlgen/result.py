@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options:
-    """Options of a rendering, as of the command line. Immutable.
+    """Options for rendering, the same as on the command line. Immutable.
 
     Use `dataclasses.replace` to change an option.
 
@@ -28,8 +28,8 @@ class Options:
             `--kube-version`.
         namespace: namespace of every job. Overrides the job file. As `--namespace`.
         settings: values to override in every job file, as pairs of path and value:
-            `((("spec", "env", "LR"), "0.1"),)`. For a custom resource, paths of the equivalent job
-            file. As `--set`.
+            `((("spec", "env", "LR"), "0.1"),)`. For a custom resource, use paths of the equivalent
+            job file. As `--set`.
         matrix: paths with their values, as pairs. Every job is rendered once for each combination.
             A path replaces the same path of `spec.matrix`. As `--matrix`.
         supervisor: False renders jobs without a supervisor. As `--no-supervisor`.

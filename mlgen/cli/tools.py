@@ -62,7 +62,7 @@ def krm(**values: Any) -> None:
 
     Read a ResourceList from stdin, and print it with every job replaced by its manifests. If its
     functionConfig is a job, add the manifests of that job. A ConfigMap as functionConfig sets these
-    options: for, kube-version, namespace, set and supervisor.
+    options: for, kube-version, namespace, only-jobs, set and supervisor.
 
     \b
     Examples:

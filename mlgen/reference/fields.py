@@ -113,6 +113,8 @@ class Field:
         schema = _resolved(self.schema.get("items", self.schema))
         native = _native_fields(self.kind)
         required = {*schema.get("required", ()), *(n for n, (_, need) in native.items() if need)}
+        if self.kind.endswith("PodSpec"):  # a patch can omit the containers
+            required.discard("containers")
         properties = {name: _resolved(part) for name, part in schema.get("properties", {}).items()}
         if schema.get("additionalProperties") is not False:
             properties |= {name: {} for name in sorted(native.keys() - properties.keys())}

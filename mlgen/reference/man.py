@@ -57,14 +57,11 @@ class Manual:
 
     @property
     def shared_sets(self) -> dict[str, list[str]]:
-        """The shared options, by the title of their set. [] for a complete set."""
-        sets = {
-            title: [k for k in keys if k in self.shared] for title, keys in option_sets().items()
-        }
+        """The shared options that the command has, by the title of their set."""
         return {
-            title: [] if keys == option_sets()[title] else [self.shared[key][0] for key in keys]
-            for title, keys in sets.items()
-            if keys
+            title: shared
+            for title, keys in option_sets().items()
+            if (shared := [self.shared[key][0] for key in keys if key in self.shared])
         }
 
     def grouped(self, groups: Mapping[str, Collection[str]]) -> dict[str, list["Manual"]]:

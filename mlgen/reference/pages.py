@@ -72,7 +72,22 @@ def fields_page() -> str:
     (spec,) = fields.root().child("spec")
     shared = [child.name for child in spec.children() if fields.shared_with_roles(child)]
     objects = [fields.root(), *filter(_listed, fields.every())]
-    return _filled("fields.md", objects=objects, shared=shared)
+    return _filled("fields.md", objects=objects, shared=shared, names=_names(objects, shared))
+
+
+def _names(objects: Collection[Field], shared: Collection[str]) -> dict[str, list[Field]]:
+    """Return the fields inside these objects that have an anchor in `docs/`, by name, in order.
+
+    Args:
+        objects: the fields with a section of their own.
+        shared: names of the fields that roles share with `spec`. Only those of `spec` are included.
+    """
+    found: dict[str, list[Field]] = {}
+    for field in (child for parent in objects for child in _listed(parent)):
+        repeated = field.path[:-1] == ("spec", "roles", "<role>") and field.name in shared
+        if field.name[0] != "<" and field.path[:3] != ("spec", "template", "spec") and not repeated:
+            found.setdefault(field.name, []).append(field)
+    return {name: found[name] for name in sorted(found, key=str.lower)}
 
 
 def _id(field: Field) -> str:

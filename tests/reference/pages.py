@@ -64,7 +64,8 @@ def _formats():
         with TemporaryDirectory() as folder:
             path = Path(folder) / "job.yaml"
             path.write_text(example.files["job.yaml"])
-            output = CliRunner().invoke(main, ["validate", *words, str(path)]).output
+            result = CliRunner().invoke(main, ["validate", *words, str(path)])
+            output = result.stdout if name == "json" else result.output
             printed[name] = output.replace(str(path), path.name)
     return {"yaml": example.files["job.yaml"], **{n: unstyle(t) for n, t in printed.items()}}
 
