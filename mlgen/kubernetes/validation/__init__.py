@@ -1,13 +1,14 @@
 """The API server's own validation: an object → the rules that it breaks.
 
-The schema (mlgen/kubernetes/schema.py) checks the structure of an object; these rules check its
-values. References between objects have checks of their own (mlgen/checks/references.py).
+The schema (mlgen/kubernetes/schema.py) checks the structure of an object. These rules check its
+values. mlgen/checks/references.py checks references between objects.
 https://kubernetes.io/docs/reference/kubernetes-api/
 
-`schemas/kubernetes/rules.json` has the rules as rows. After `at`, a row has the name and the first
-argument of one of `syntax.RULES`, or `check`: a function of a module of this room, for what no row
-can express. The other columns are those of `rows.Row`, or arguments of the rule. `unchecked` lists
-fields within which no value is checked: the API server may drop them, or sets them.
+`schemas/kubernetes/rules.json` lists the rules as rows. After `at`, a row contains the name and the
+first argument of one of `syntax.RULES`. Rules that no row can express are functions of this
+package, and their rows contain `check` with the name of the function. The other columns are
+attributes of `rows.Row`, or arguments of the rule. `unchecked` lists fields whose values are not
+checked, because the API server may drop or set them.
 """
 
 from collections.abc import Iterator
