@@ -1,14 +1,13 @@
-"""The API server's own validation: an object → the rules that it breaks.
+"""The API server's validation: an object → the rules that it breaks.
 
 The schema (mlgen/kubernetes/schema.py) checks the structure of an object. These rules check its
 values. mlgen/checks/references.py checks references between objects.
 https://kubernetes.io/docs/reference/kubernetes-api/
 
-`schemas/kubernetes/rules.json` lists the rules as rows. After `at`, a row contains the name and the
-first argument of one of `syntax.RULES`. Rules that no row can express are functions of this
-package, and their rows contain `check` with the name of the function. The other columns are
-attributes of `rows.Row`, or arguments of the rule. `unchecked` lists fields whose values are not
-checked, because the API server may drop or set them.
+`schemas/kubernetes/rules.json` contains the rules as rows. After `at`, a row contains the name and
+the first argument of a rule in `syntax.RULES`, or `check`: a function in this package, for rules
+that no row can express. The other columns are attributes of `rows.Row`, or arguments of the rule.
+`unchecked` lists fields whose content is not checked: the API server may drop or set them.
 """
 
 from collections.abc import Iterator
@@ -29,11 +28,11 @@ COLUMNS = ("when", "unless", "since", "until", "empty", "omitted", "of")
 
 
 def broken_rules(item: Object, version: KubeVersion) -> Iterator[Problem]:
-    """Return the rules that an object breaks, except for the syntax and length of its name.
+    """Yield the problems of an object, except for the syntax and length of its name.
 
     Args:
         item: the object. A value of the wrong type counts as omitted.
-        version: of the cluster.
+        version: the version of the cluster.
     """
     kind, meta = str(item.get("kind")), mapping(item, "metadata")
     plans, spot = _plans(version), Spot((), item, kind, version)
