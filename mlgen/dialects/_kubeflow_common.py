@@ -146,8 +146,8 @@ def _container_name(builder: Builder, template: SourceValue, rules: Rules) -> st
 def require_one(builder: Builder, replica_type: SourceValue, name: str) -> bool:
     """Return True if a replica type has one replica. Report an error if it has another number.
 
-    The webhook of the training operator 1.8 and later also rejects a Master without `replicas`. Everywhere
-    else, the default is 1.
+    The webhook of the training operator 1.8 and later also rejects a Master without `replicas`. In
+    all other cases, the default is 1.
     """
     replicas = replica_type.get("replicas")
     if replicas.value not in (None, 1):
