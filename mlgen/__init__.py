@@ -78,10 +78,10 @@ def render(
         options: options of the rendering. Default: the same as `mlgen render` without flags.
 
     Returns:
-        The Kubernetes objects, in the order of applying. You can change them: they share no data.
+        The Kubernetes objects, in the order in which to apply them. You can change them: they share no data.
 
     Raises:
-        MlgenError: the input is invalid. The exception contains all problems with their places.
+        MlgenError: the input is invalid. The exception contains all problems, with their locations.
     """
     import logging
 
@@ -103,7 +103,7 @@ def validate(job: "Source | Iterable[Source]", options: "Options | None" = None)
         data.
 
     Raises:
-        MlgenError: the input is invalid. The exception contains all problems with their places.
+        MlgenError: the input is invalid. The exception contains all problems, with their locations.
     """
     from mlgen import pipeline
     from mlgen.result import Options
@@ -122,7 +122,7 @@ def convert(resource: "Source | Iterable[Source]") -> "tuple[str, tuple[Problem,
         The job file as YAML text, and the warnings.
 
     Raises:
-        MlgenError: the input is invalid. The exception contains all problems with their places.
+        MlgenError: the input is invalid. The exception contains all problems, with their locations.
     """
     from mlgen import conversion
 
@@ -139,7 +139,7 @@ def site_options(folder: "str | Path" = ".") -> "Options":
         Options with these defaults. To set further options, use `dataclasses.replace`.
 
     Raises:
-        MlgenError: the file is invalid. The exception contains all problems with their places.
+        MlgenError: the file is invalid. The exception contains all problems, with their locations.
     """
     from pathlib import Path
 

@@ -65,7 +65,7 @@ class Rendered:
             policies that a workflow or a GitOps tool takes over.
         kube_version: Kubernetes version of the objects.
         topology: the replicas with their addresses and waits. Internal.
-        objects: Kubernetes objects, in the order of applying.
+        objects: Kubernetes objects, in the order in which to apply them.
         prerequisites: objects that the job refers to, but that the input does not contain. Empty
             for tools that see only a part of the manifests.
         settings: lines to add to the configuration of the GitOps tool.
@@ -135,5 +135,5 @@ class Result:
 
     @property
     def objects(self) -> list[Object]:
-        """All Kubernetes objects, in the order of applying."""
+        """All Kubernetes objects, in the order in which to apply them."""
         return [item for part in self.parts for item in part.objects]

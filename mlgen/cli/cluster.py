@@ -148,8 +148,8 @@ def logs(  # noqa: PLR0913 - one for each option
     """Print the logs of a replica.
 
     Default: rank 0, or the replica that determines the outcome, such as the chief, the launcher or
-    worker-0. --rank is the rank of a pod. With torchrun, its logs contain the output of all of its
-    processes.
+    worker-0. --rank selects a pod by its rank. With torchrun, the logs of a pod contain the output
+    of all its processes.
 
     \b
     Examples:

@@ -132,9 +132,9 @@ def argo(
     """Render the jobs in FILES for Argo Workflows.
 
     Print two objects for each job: a ConfigMap with its manifests, its policies and the program
-    that applies them, and a Workflow that calls the WorkflowTemplate mlgen-train. Print objects
-    that the workflow is not allowed to create before them. One Workflow runs all combinations of a
-    matrix. All other objects in FILES pass through unchanged.
+    that applies them, and a Workflow that calls the WorkflowTemplate mlgen-train. Before
+    them, print the objects that the workflow is not allowed to create. One Workflow runs all
+    combinations of a matrix. All other objects in FILES pass through unchanged.
 
     \b
     Examples:
