@@ -1,4 +1,4 @@
-"""The site is built without a warning, needs no network, fits screens, and its search finds pages."""
+"""The site builds without a warning, loads nothing, fits screens, and its search finds pages."""
 
 import shutil
 import subprocess
