@@ -20,24 +20,31 @@
     return short !== word && /([bdgmnprt])\1$/.test(short) ? short.slice(0, -1) : short;
   }
 
-  /** Return each stem of the site with the words that have it. */
+  /** Return each stem of the site with its words, and with words of which it is a part, as in backoffLimit. */
   function vocabulary({ config, docs }) {
-    const forms = new Map(), words = new Set();
+    const forms = new Map(), parts = new Map(), words = new Set();
+    const add = (map, key, word) => map.set(key, (map.get(key) || new Set()).add(word));
     for (const { title, text } of docs)
-      for (const word of `${title} ${text.replace(/<[^>]*>/g, " ")}`.toLowerCase()
-        .split(new RegExp(config.separator))) words.add(word);
-    for (const word of words) forms.set(stem(word), [...forms.get(stem(word)) || [], word]);
-    return forms;
+      for (const word of `${title} ${text.replace(/<[^>]*>/g, " ")}`.split(new RegExp(config.separator)))
+        words.add(word);
+    for (const word of words) {
+      add(forms, stem(word.toLowerCase()), word.toLowerCase());
+      const pieces = word.split(/(?<=[a-z])(?=[A-Z])/).map(piece => piece.toLowerCase());
+      for (const piece of pieces.length > 1 ? pieces : [])
+        if (piece.length > 3 && !STOP.has(piece)) add(parts, stem(piece), word.toLowerCase());
+    }
+    return { forms, parts };
   }
 
   /** Return the words that count, each with its terms in the language of the search. */
-  function parse(text, forms, separator) {
+  function parse(text, { forms, parts }, separator) {
     if (/["+~^*]|(^|\s)-/.test(text)) return null;
     const typed = text.toLowerCase().split(separator).map(word => word.replace(/[?;'~^*+:]/g, "")).filter(Boolean);
     const kept = typed.filter(word => !STOP.has(word));
     return (kept.length ? kept : typed).map((word, index, { length }) => {
-      const known = (forms.get(stem(word)) || similar(word, forms)).filter(form => /^[\w.]+$/.test(form));
-      return { word, known, prefix: index === length - 1 || !known.length }; // the last may be half a word
+      const plain = words => [...words || []].filter(form => /^[\w.]+$/.test(form));
+      const known = plain(forms.get(stem(word)) || similar(word, forms)), part = plain(parts.get(stem(word)));
+      return { word, known, part, prefix: index === length - 1 || !known.length }; // the last may be half a word
     });
   }
 
@@ -50,12 +57,15 @@
     return /^(re|un|de|non)/.test(word) && forms.get(stem(word.replace(/^(re|un|de|non)/, ""))) || [];
   }
 
-  const language = ({ word, known, prefix }) =>
-    [...known.map(form => `${form}^${form === word ? 10 : 8}`), ...prefix ? [`${word}*^1`] : []].join(" ");
+  const language = ({ word, known, part, prefix }) => [
+    ...known.map(form => `${form}^${form === word ? 10 : 8}`),
+    ...part.map(form => `${form}^4`),
+    ...prefix ? [`${word}*^${word.length > 5 ? 4 : 1}`] : []
+  ].join(" ");
 
   /** Sort the results by the share of the words that they contain, a page's own text a little first. */
   function sort(items, words) {
-    const has = (item, { word, known }) => [word, ...known].some(term => item.terms[term]);
+    const has = (item, { word, known, part }) => [word, ...known, ...part].some(term => item.terms[term]);
     const rank = group => {
       let best = 0;
       for (const item of group) {
@@ -77,7 +87,7 @@
     if (message?.type === SETUP && message.data?.docs && !engines.has(this)) {
       const { search } = JSON.parse(document.getElementById("__config").textContent);
       const engine = { worker: new Worker(search), queries: [],
-        forms: vocabulary(message.data), separator: new RegExp(message.data.config.separator) };
+        words: vocabulary(message.data), separator: new RegExp(message.data.config.separator) };
       engine.worker.onmessage = ({ data }) => {
         const words = data.type === RESULT && engine.queries.shift();
         if (words) sort(data.data.items, words);
@@ -89,7 +99,7 @@
     const engine = engines.get(this);
     if (!engine) return post.call(this, message, ...rest);
     if (message?.type === QUERY) {
-      const words = parse(message.data, engine.forms, engine.separator);
+      const words = parse(message.data, engine.words, engine.separator);
       engine.queries.push(words);
       if (words) message = { ...message, data: words.map(language).join(" ") };
     }

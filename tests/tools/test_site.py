@@ -1,4 +1,4 @@
-"""The site builds without warnings, needs no network, fits screens, and its search finds pages."""
+"""The site builds without a warning, loads nothing, fits screens, and its search finds pages."""
 
 import shutil
 import subprocess
