@@ -1,4 +1,4 @@
-"""Rules that hold for the manifests of every fixture, whatever its golden contains."""
+"""Rules for the manifests of every fixture, independent of its golden."""
 
 import json
 import re

@@ -495,7 +495,7 @@ class Proxy:
 
 
 def test_a_restarted_controller_resumes_the_workflow(workflows, environment, tmp_path):
-    """Uses a controller of its own, so that no other test's Workflows are interrupted."""
+    """Uses a separate controller, to not interrupt the Workflows of other tests."""
     program = shutil.which("workflow-controller", path=environment["PATH"])
     if not program:
         pytest.skip("there is no workflow-controller to start")

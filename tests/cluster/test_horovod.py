@@ -56,7 +56,7 @@ class Elastic:
         return re.findall(r"^\[\d+\]<stdout>:(.+)$", text, re.MULTILINE)
 
     def has(self, size, after=0):
-        """Wait for more than so many lines, the last with this size; return how many there are."""
+        """Wait for more than `after` lines, the last with this size; return their number."""
 
         def last():
             lines = self.lines()

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # node.sh FOLDER NUMBER: starts another node of the cluster that ../shared/cluster/up made in FOLDER,
-# or what has ended of it, in a network namespace of its own, where node-1 has the address 10.123.0.2
-# and pods in 10.244.1.0/24.
-# It has the images of the first node, and its settings; pids, logs and state are in FOLDER/node-1.
-# Run it in the namespaces of private.py, and end the node by ending these.
+# or restarts its dead programs, in a separate network namespace, where node-1 has the address
+# 10.123.0.2 and pods in 10.244.1.0/24.
+# It has the images and settings of the first node. Its pids, logs and state are in FOLDER/node-1.
+# Run it in the namespaces of private.py, and stop the node by ending these.
 set -euo pipefail
 cluster=$1 number=$2
 name=node-$number address=10.123.0.$((number + 1)) first=10.123.0.1

@@ -37,7 +37,7 @@ def verify(tool, tmp_path):
 
 
 def jobs():
-    """Return one job per name, without those that set a namespace or need a cluster domain."""
+    """Return one job per name, except jobs that set a namespace or need a cluster domain."""
     by_name = {}
     for path in FIXTURES:
         for job in pipeline.render(texts((str(path),)), Options()).jobs:

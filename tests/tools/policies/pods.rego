@@ -1,4 +1,4 @@
-# Rules such as platform teams write for conftest (https://www.conftest.dev). Each finding begins with
+# Rules such as platform teams write for conftest (https://www.conftest.dev). Each finding starts with
 # the name of its rule.
 package main
 
