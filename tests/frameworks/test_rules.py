@@ -154,9 +154,7 @@ def test_a_limit_of_the_wait_needs_somebody_who_waits(fields):
 
 
 def test_a_job_with_another_manager_is_an_error():
-    message = (
-        "another controller manages a Job with managedBy, so Kubernetes does not run it"
-    )
+    message = "another controller manages a Job with managedBy, so Kubernetes does not run it"
 
     assert reported(run_policy=RunPolicy(managed_by="a.b/c")) == [("runPolicy.managedBy", message)]
 
@@ -180,7 +178,7 @@ def test_pods_that_nothing_stops_are_a_warning_with_their_roles(
 ):
     problems = reported(*roles, run_policy=RunPolicy(policy), supervised=supervised)
 
-    message = f"without the supervisor, {remaining} are not stopped when training ends"
+    message = f"without the supervisor, pods keep running after training ends: {remaining}"
     assert problems == ([("runPolicy.cleanPodPolicy", message)] if remaining else [])
 
 
@@ -443,7 +441,7 @@ def test_a_gang_has_at_most_as_many_members_as_there_are_pods():
 
     assert paths(*roles, scheduling=Scheduling("volcano", min_member=5)) == []
     assert reported(*roles, scheduling=Scheduling("volcano", min_member=6)) == [
-        ("scheduling.minMember", "minMember is 6, but the job has only 5 pods")
+        ("scheduling.minMember", "minMember: 6 exceeds the number of pods, 5")
     ]
 
 
