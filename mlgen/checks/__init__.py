@@ -142,13 +142,13 @@ def invalid_names(objects: Sequence[Object], kube_version: KubeVersion) -> Itera
         if not (DNS_1035 if strict else DNS_1123).match(name):
             first = "starting with a letter" if strict else "starting with a letter or digit"
             message = f'"{name}" is not a valid name for a {kind}'
-            hint = f"use lower-case letters, digits and dashes, {first} and not ending with a dash"
+            hint = f"use lowercase letters, digits and dashes, {first} and not ending with a dash"
             invalid.append(Located(item, NAME, Problem(NAME, message, "bad-name", hint)))
     yield from invalid[:1]
     if too_long:
         excess, reason, number = max(too_long)
         message = f"the name is too long: {reason}"
-        hint = f"shorten it by {excess} character{'s' if excess > 1 else ''}"
+        hint = f"shorten the name by {excess} character{'s' if excess > 1 else ''}"
         yield Located(objects[number], NAME, Problem(NAME, message, "name-too-long", hint))
 
 

@@ -10,7 +10,10 @@ from mlgen.problems import Problem
 from mlgen.resources import table
 
 OPERATORS = table("checks/operators")
-OTHER = {"runs": "its operator", "else": "without it, write a job file: see mlgen frameworks"}
+OTHER = {
+    "runs": "its operator",
+    "else": "to run without an operator, write a job file: see mlgen frameworks",
+}
 """The row of a kind that is not in the table."""
 
 
@@ -40,7 +43,7 @@ def trainings(document: Document) -> Trainings:
         is_job = kind.endswith("Job") and not is_built_in(str(item.get("apiVersion")))
         row = OPERATORS.get(name, OTHER if is_job else {})
         if row:
-            message = f"mlgen passes this {kind} through unchanged; only {row['runs']} can run it"
+            message = f"mlgen passes the {kind} through unchanged; only {row['runs']} can run it"
             problem = Problem((*path, "kind"), message, "not-run", row["else"], warning=True)
             warnings.append((name, document.located(problem)))
     return Trainings(tuple(warnings), tuple(defined))

@@ -198,8 +198,10 @@ class Directory:
         return next(self.job.selected(selector), None)
 
 
-def _unknown(name: str, reason: str, hint: str = "name a replica that exists") -> Problem:
-    message = f'names the peer "{name}"{{more}}, but {reason}'
+def _unknown(
+    name: str, reason: str, hint: str = "use the name of a replica that exists"
+) -> Problem:
+    message = f'refers to the peer "{name}"{{more}}, but {reason}'
     return Problem((), message, "no-such-peer", hint)
 
 

@@ -64,7 +64,7 @@ def _services(job: Objects) -> Iterator[Located]:
     for name in (name for name in services if name in without_pods):
         labels = ", ".join(label for label in SELECTOR_LABELS if label in selectors[name])
         message = f"{title(services[name])} selects no pods"
-        hint = f"do not override the labels {labels} in templates"
+        hint = f"in templates, do not override these labels: {labels}"
         yield broken(services[name], ("spec", "selector"), message, hint, "selector")
     for pods in job.distinct_pods:
         path, subdomain = pods.subdomain

@@ -166,7 +166,7 @@ def _commands(container: dict[str, Any]) -> Doubts:
     rest = index + 2 if name in PLACEHOLDERS or is_shell(name) else index + 1
     if rest < len(texts):
         path, word = words[rest]
-        message = f'the shell ignores "{_shown(word)}": its command is "{_shown(texts[index])}"'
+        message = f'the shell runs only "{_shown(texts[index])}", and ignores "{_shown(word)}"'
         hint = f'write one string, "{_shown(" ".join([texts[index], *texts[rest:]]))}"'
         yield path, Problem(path, message, "no-effect", hint, warning=True)
 
@@ -215,7 +215,7 @@ def _unreplaced_in_env(container: dict[str, Any]) -> Doubts:
             if name in before:
                 continue
             if last.get(name, -1) > number:
-                reason = f"env defines {name} after it"
+                reason = f"env defines {name} only later"
                 yield at, _warning(path, name, reason, f"define {name} first")
             elif not container.get("envFrom") and _is_variable(name):
                 yield at, _undefined(path, name, last)
@@ -250,8 +250,11 @@ def _references(text: str) -> Iterator[str]:
 def _undefined(path: ValuePath, name: str, names: Iterable[str]) -> Problem:
     if path == ("env", name):
         hint = "write the complete value; variables of the image are not available"
-        return _warning(path, name, f"env does not define {name} before", hint)
-    hint = did_you_mean(name, names) or "define it there; variables of the image are not available"
+        return _warning(path, name, f"no earlier item of env defines {name}", hint)
+    hint = (
+        did_you_mean(name, names)
+        or f"define {name} in env; variables of the image are not available"
+    )
     return _warning(path, name, f"env does not define {name}", hint)
 
 

@@ -163,7 +163,7 @@ def _not_applicable(document: Document, path: ValuePath, data: Any) -> Iterator[
     version, kind = str(data.get("apiVersion")), str(data.get("kind"))
     if not dialects.is_foreign(version, kind):
         hint = "run mlgen render - before mlgen verify -"
-        yield Problem((), f"this {kind} is not rendered yet", "not-rendered", hint, place=place)
+        yield Problem((), f"the {kind} is not rendered yet", "not-rendered", hint, place=place)
 
 
 def _without_duplicates(parts: Sequence[_Part], collector: Collector) -> list[_Part]:
@@ -175,7 +175,7 @@ def _without_duplicates(parts: Sequence[_Part], collector: Collector) -> list[_P
         job = part.job or first.job
         if first is not part and job:
             message = f"duplicate {title(part.data)}; first defined at {first.place()}"
-            hint = "remove one of the two"
+            hint = "remove one of them"
             if part.job and first.job not in (part.job, None):
                 message += f", by the job {first.job}"
                 hint = "choose another name for one of the jobs, or its role"

@@ -165,7 +165,7 @@ def logs(  # noqa: PLR0913 - one for each option
     if rank is not None and (role or index is not None):
         raise click.UsageError("--rank and --role are mutually exclusive")
     if index is not None and not role:
-        raise click.UsageError("--index needs --role")
+        raise click.UsageError("--index requires --role")
     if follow and previous:
         raise click.UsageError("--follow and --previous are mutually exclusive")
     jobs = _jobs([file], values)

@@ -58,7 +58,7 @@ def render(
         return
     folder = Path(output if check is None else check)
     if form != "yaml":
-        raise click.UsageError("a folder is written as YAML files; omit --format")
+        raise click.UsageError("--format has no effect on a folder, which gets YAML files; omit it")
     if folder.resolve() in [Path(name).resolve() for name in files]:
         raise click.UsageError(
             f"{folder} is both input and output; use another folder for the output"

@@ -32,7 +32,7 @@ from mlgen.kubernetes.quantity import natural
 FACTS = read("mpi_operator.json")
 
 DISTRIBUTIONS: dict[str, str] = FACTS["distributions"]
-"""The job file's `implementation`, by `mpiDistribution`. Older versions use lower-case names."""
+"""The job file's `implementation`, by `mpiDistribution`. Older versions use lowercase names."""
 
 DISCOVER_HOSTS = "/etc/mpi/discover_hosts.sh"
 

@@ -202,8 +202,8 @@ class _Reader:
             message = f"the document is larger than {DOCUMENT_BYTES >> 20} MiB"
             self._refuse(message, "put data into a volume instead", 0, "too-large")
         if line := OF_KUBECTL.search(text):
-            message = f'kubectl starts a document at "{line[0]}", but YAML does not'
-            self._refuse(message, 'write "---" on a line of its own', line.start())
+            message = f'kubectl reads "{line[0]}" as the start of a document, but YAML does not'
+            self._refuse(message, 'write "---" on a separate line', line.start())
         if directive := DIRECTIVE.match(text):
             message = "directives other than %YAML 1.2 are not supported"
             self._refuse(message, "remove the line", directive.end() - 1)
@@ -453,7 +453,7 @@ class _Reader:
             text = PAIR.sub(_character, text)
             if not SURROGATE.search(text):
                 return text
-        message = "an escape sequence is only half of a character (a lone surrogate)"
+        message = "an escape sequence is a lone surrogate, which is not a character"
         self._note(message, "write the character itself", place)
         return SURROGATE.sub("?", text)
 
@@ -479,7 +479,7 @@ class _Reader:
         try:
             return read(text), text
         except ValueError:
-            message = f"{text[:60]} is not {description} in JSON"
+            message = f"expected {description}, got {text[:60]}"
             self._note(message, hint, place)
             return text, None
 

@@ -53,7 +53,7 @@ WORDS: frozenset[ValuePath] = frozenset(
 LENGTH = 5
 """The length of the longest path in WORDS within the list: an annotation of an item."""
 
-HINT = "run this as a function of kustomize or kpt, or pass manifests to mlgen render -"
+HINT = "run mlgen krm from kustomize or kpt; for manifests, run mlgen render -"
 
 ITEM = 2
 """The number of lists and mappings around an item."""

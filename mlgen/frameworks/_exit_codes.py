@@ -26,7 +26,7 @@ OWN_STATUS = (
 )
 """Parts of a script that can make its exit status differ from its last command's status."""
 
-OTHERWISE = "write restartPolicy: OnFailure, or a policy without exit codes"
+OTHERWISE = "write a restartPolicy that does not depend on exit codes, such as OnFailure"
 """The fix in a custom resource, whose operator may have other fields."""
 
 
@@ -77,7 +77,7 @@ def _hidden(spec: RoleSpec, role: Role, retryable: frozenset[int]) -> Iterator[H
             # deepspeed/launcher/launch.py: sys.exit(process.returncode), -n after signal n.
             seen = {_as_negative(code) for code in retryable}
             codes = ", ".join(map(str, sorted(seen)))
-            why = "deepspeed exits with 256 - n after signal n has ended one of its processes"
+            why = "after signal n ends a process, deepspeed exits with 256 - n"
             yield Hidden(("retryableExitCodes",), why, seen, f"write [{codes}]")
 
 
@@ -127,12 +127,12 @@ def _by_shell(spec: RoleSpec) -> Iterator[Hidden]:
         if not trains(words) or later - {"", operator}:
             continue
         if operator == "|" and name in COMMANDS["filters"] and not pipes:
-            why = f"the shell exits with the status of {name}"
+            why = f"the shell exits with the status of the last command of a pipe, {name}"
             hint = "run the script with bash -o pipefail -c"
             yield Hidden(path, why, (), hint)
         elif operator == "||" and name in (*COMMANDS["trailing"], "exit"):
             code = after[1] if name == "exit" and after[1:] else "0"
-            why = f"the shell exits with the status of {' '.join(after[:2])}"
+            why = f"after a failure, the shell runs {' '.join(after[:2])}"
             if code.isdecimal():
                 yield Hidden(path, why, (int(code),), f"remove || {' '.join(after)}")
     lists = (index for index, (_, operator) in enumerate(commands, 1) if operator == ";")

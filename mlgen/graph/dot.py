@@ -39,7 +39,7 @@ def svg(picture: Picture) -> str:
     """
     graph = dot(picture)
     if len(graph) > LONGEST:
-        raise GraphvizError(f"the picture is too large to draw; {ELSE}")
+        raise GraphvizError(f"the graph is too large to draw; {ELSE}")
     try:
         process = subprocess.run(
             ["dot", "-Tsvg"],  # noqa: S607 - dot from the user's PATH

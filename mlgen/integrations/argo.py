@@ -236,7 +236,7 @@ def _problems(run: Sequence[Rendered], form: Form, objects: Sequence[Object]) ->
     cut = len(job.name) - CRON_WORKFLOW_MAX
     if form.schedule is not None and cut > 0:
         limit = f"has at most {CRON_WORKFLOW_MAX} characters, got {len(job.name)}"
-        hint = f"remove {cut} character{'s' if cut > 1 else ''}"
+        hint = f"shorten the name by {cut} character{'s' if cut > 1 else ''}"
         yield Problem(checks.NAME, f"the name of a CronWorkflow {limit}", "name-too-long", hint)
     policies = [each.job.run_policy for each in run]
     times = {policy.ttl_seconds_after_finished for policy in policies}
@@ -254,7 +254,7 @@ def _problems(run: Sequence[Rendered], form: Form, objects: Sequence[Object]) ->
         yield _policy("ttlSecondsAfterFinished", IGNORED, hint, warning=True)
 
 
-DIFFERS = "the combinations differ in it, but one Workflow runs all of them"
+DIFFERS = "this field differs between combinations, but one Workflow runs all of them"
 IGNORED = "ignored, because it applies to the Workflow that calls the step"
 
 

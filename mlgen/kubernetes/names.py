@@ -28,6 +28,6 @@ def namespace(text: str) -> str:
     if DNS_1123.match(text) and len(text) <= LABEL_MAX:
         return text
     raise ValueError(
-        f'"{text}" is not a valid namespace; use at most {LABEL_MAX} lower-case letters, digits and'
+        f'"{text}" is not a valid namespace; use at most {LABEL_MAX} lowercase letters, digits and'
         " dashes, with a letter or digit at both ends"
     )

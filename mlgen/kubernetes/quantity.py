@@ -107,7 +107,7 @@ def _read(quantity: Quantity) -> tuple[Decimal, bool]:
     """Return a quantity as a number, and whether its suffix is binary."""
     match = _QUANTITY.match(str(quantity))
     if not match:
-        hint = cure(str(quantity)) or "write it as in 8, 0.5, 500m or 16Gi"
+        hint = cure(str(quantity)) or "write a quantity such as 8, 0.5, 500m or 16Gi"
         raise ValueError(f'"{quantity}" is not a quantity; {hint}')
     number, binary, exponent, suffix = match.groups()
     if binary:

@@ -249,7 +249,7 @@ def _malformed(kind: str, value: Any) -> tuple[str, str]:
             message, _, hint = str(error).partition("; ")
             return message, hint
     elif kind == "time" and not TIME.fullmatch(value):
-        return f"{shown(value)} is not a time", "write it as in 2026-01-31T12:00:00Z"
+        return f"{shown(value)} is not a time", "write a time such as 2026-01-31T12:00:00Z"
     elif kind == "bytes" and not BYTES.fullmatch(value):
         return "expected text in base64", ""
     return "", ""

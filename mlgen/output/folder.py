@@ -76,7 +76,7 @@ def file_name(item: Object) -> str | None:
     """Return the name of an object's file: `[NAMESPACE_]KIND[.GROUP]_NAME.yaml`.
 
     The name depends only on the object, and is unique to it, even on file systems that ignore case.
-    The kind is in lower case. Elsewhere, every byte other than a lower-case letter, digit, `.` or
+    The kind is in lower case. Elsewhere, every byte other than a lowercase letter, digit, `.` or
     `-` is escaped as `%` and two hex digits.
 
     Returns:
@@ -105,17 +105,23 @@ def _problem(item: Object, name: str | None) -> Problem:
     """Return the error of an object without a name, or with a name that is too long."""
     kind = item["kind"]
     if name is None:
-        message = f"this {kind} needs a metadata.name, because its file is named after it"
-        hint = "write its items as documents" if kind.endswith("List") else "add metadata.name"
+        message = f"the {kind} has no metadata.name, which its file name requires"
+        hint = (
+            "write the items of the list as documents"
+            if kind.endswith("List")
+            else "add metadata.name"
+        )
         return Problem((), message, "no-name", hint)
-    message = f"its file name would have {len(name)} characters; the limit is {NAME_MAX}"
-    return Problem(NAME, message, "name-too-long", f"shorten it by {len(name) - NAME_MAX}")
+    message = f"the file name would have {len(name)} characters, the limit is {NAME_MAX}"
+    return Problem(
+        NAME, message, "name-too-long", f"shorten the name by {len(name) - NAME_MAX} characters"
+    )
 
 
 def clash(name: str) -> Problem:
     """Return the error of two objects with the same file name."""
     message = f"two objects would be written to {name}"
-    return Problem(NAME, message, "name-collision", "rename one of them")
+    return Problem(NAME, message, "name-collision", "rename one of the objects")
 
 
 def changes(folder: Path, rendered: Mapping[str, str]) -> Changes:

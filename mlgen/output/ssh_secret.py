@@ -21,7 +21,7 @@ def secret(name: str, namespace: str | None) -> str:
         RuntimeError: ssh-keygen is not installed, or failed; the message contains the fix.
     """
     if not is_subdomain(name):
-        message = f'"{name}" is not a valid name; use lower-case letters, digits, dashes and dots'
+        message = f'"{name}" is not a valid name; use lowercase letters, digits, dashes and dots'
         raise ValueError(message)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "key"

@@ -116,7 +116,7 @@ def parse(text: str) -> tuple[ValuePath, tuple[Any, ...]]:
     values = tuple(_plain(path, document, (number,)) for number in range(len(document.data)))
     for value, count in Counter(map(flags.text, values)).items():
         if count > 1:
-            raise ValueError(f"{name} has the value {value} more than once")
+            raise ValueError(f"{name}: duplicate value {value}")
     return path, values
 
 
@@ -456,7 +456,7 @@ def _label_key(step: str | int) -> str:
 
 
 def _slug(text: str) -> str:
-    """Convert a text to lower-case letters, digits and single dashes. -1 becomes `minus-1`."""
+    """Convert a text to lowercase letters, digits and single dashes. -1 becomes `minus-1`."""
     signed = re.sub(r"^-(?=\.?\d)", "minus-", text.lower())
     return re.sub(r"[^a-z0-9]+", "-", signed).strip("-")
 

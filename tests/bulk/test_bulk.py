@@ -126,7 +126,9 @@ def test_two_objects_with_a_file_of_the_same_name_are_an_error():
 
     status, _, stderr = run("render", "-", "-o", "out/", stdin=events)
 
-    message = "two objects would be written to event_a.yaml; rename one of them [name-collision]"
+    message = (
+        "two objects would be written to event_a.yaml; rename one of the objects [name-collision]"
+    )
     assert (1, f"<stdin>:8:18: metadata.name: {message}") == (status, stderr.splitlines()[0])
 
 

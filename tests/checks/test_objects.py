@@ -10,7 +10,7 @@ KIB = 1 << 10
 NO_JOB = "so that they share a Job"
 TOO_LONG = "the name is too long: pod of the Job"
 NAME_HINT = (
-    "use lower-case letters, digits and dashes, "
+    "use lowercase letters, digits and dashes, "
     "starting with a letter or digit and not ending with a dash"
 )
 
@@ -119,13 +119,13 @@ def test_the_size_for_kubectl_is_that_of_its_annotation(metadata, characters):
             "a" * 61,
             11,
             f'{TOO_LONG} "{"a" * 61}-10" has 64 characters, the limit is 63',
-            "shorten it by 1 character",
+            "shorten the name by 1 character",
         ),
         (
             "a" * 63,
             1,
             f'{TOO_LONG} "{"a" * 63}-0" has 65 characters, the limit is 63',
-            "shorten it by 2 characters",
+            "shorten the name by 2 characters",
         ),
         (
             "-a",

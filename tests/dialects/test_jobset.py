@@ -375,7 +375,7 @@ def test_failjob_with_a_limit_per_index_is_a_warning():
     policy = {"rules": [on_exit("FailJob", 1)]}
     resource = jobset(replicated(job={"podFailurePolicy": policy, "backoffLimitPerIndex": 1}))
 
-    message = "with mlgen and backoffLimitPerIndex, FailJob fails only the index"
+    message = "with backoffLimitPerIndex, JobSet fails the Job; mlgen fails only the index"
     assert messages(resource) == [message]
 
 
@@ -414,7 +414,7 @@ def test_of_several_containers_a_rule_must_name_the_one_that_counts(container, e
         (
             jobset(replicated(job={"selector": {}})),
             "replicatedJobs[0].template.spec.selector",
-            "mlgen sets the selector of each Job",
+            "the selector of a Job cannot be set: mlgen sets it",
         ),
         (
             jobset(replicated(pod={"restartPolicy": "Always"})),
@@ -426,11 +426,11 @@ def test_of_several_containers_a_rule_must_name_the_one_that_counts(container, e
             "replicatedJobs[0].template.spec.backoffLimitPerIndex",
             "backoffLimitPerIndex requires restartPolicy: Never, got OnFailure",
         ),
-        (jobset(replicated(replicas=0)), "replicatedJobs", "none of these Jobs has a pod"),
+        (jobset(replicated(replicas=0)), "replicatedJobs", "these Jobs have no pods"),
         (
             jobset(replicated(job={"completions": 0})),
             "replicatedJobs",
-            "none of these Jobs has a pod",
+            "these Jobs have no pods",
         ),
         (
             jobset(replicated(), coordinator={"replicatedJob": "worker", "jobIndex": 1}),
@@ -828,7 +828,9 @@ def test_labels_and_annotations_of_a_job_are_a_warning(field):
     resource["spec"]["replicatedJobs"][0]["template"]["metadata"] = {field: {"a": "1"}}
 
     at = f"spec.replicatedJobs[0].template.metadata.{field}"
-    assert convert(resource)[1] == [(at, f"{field} of a single Job are not rendered")]
+    assert convert(resource)[1] == [
+        (at, f"mlgen does not render {field} of a single replicated Job")
+    ]
 
 
 def test_a_pod_group_of_kubernetes_is_a_warning_and_not_in_the_pod():

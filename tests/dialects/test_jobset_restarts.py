@@ -248,7 +248,7 @@ def test_a_job_with_retries_keeps_them_among_others_that_restart_together():
         (
             failing(job(), rules=[rule(RESTART, onJobFailureMessagePatterns=["a"])]),
             "failurePolicy.rules[0].onJobFailureMessagePatterns",
-            "mlgen does not compare the messages of failed Jobs, and ignores this rule",
+            "mlgen ignores this rule, because it cannot match the messages of failed Jobs",
         ),
         (
             failing(job(), job("b"), rules=[rule(UNCOUNTED, "b")]),
@@ -263,7 +263,7 @@ def test_a_job_with_retries_keeps_them_among_others_that_restart_together():
         (
             failing(job(more={"activeDeadlineSeconds": 9})),
             "replicatedJobs[0].template.spec.activeDeadlineSeconds",
-            "JobSet restarts after this deadline; with mlgen, the job fails",
+            "after activeDeadlineSeconds, JobSet restarts all Jobs; with mlgen, the job fails",
         ),
         (
             failing(job(), job("b"), rules=[rule(ALONE, "b")]),
@@ -297,17 +297,17 @@ def test_a_job_with_retries_keeps_them_among_others_that_restart_together():
         (
             failing(job(), per_index("b"), rules=[rule(FAIL, "b")]),
             "failurePolicy.rules[0]",
-            "JobSet also restarts b; mlgen does not, because of backoffLimitPerIndex",
+            "JobSet also restarts b; mlgen does not, because b has backoffLimitPerIndex",
         ),
         (
             failing(per_index("b")),
             "failurePolicy",
-            "JobSet also restarts b; mlgen does not, because of backoffLimitPerIndex",
+            "JobSet also restarts b; mlgen does not, because b has backoffLimitPerIndex",
         ),
         (
             failing(job(), metadata={"name": "llm", **QUEUE}),
             "failurePolicy",
-            "only Kueue may suspend and resume the Jobs, so mlgen replaces a failed pod alone",
+            "with Kueue, mlgen replaces only the failed pod, because only Kueue may suspend the Jobs",
         ),
         (
             failing(job(rules=[IGNORED_DISRUPTION])),
@@ -372,4 +372,4 @@ def test_the_number_of_a_restart_is_not_in_the_labels(restarts, count):
     found = warnings(failing(job(container=env), restarts=restarts))
 
     at = "replicatedJobs[0].template.spec.template"
-    assert found == [(at, f"mlgen always sets {label} to 0")] * count
+    assert found == [(at, f"the restart attempt in {label} is always 0 with mlgen")] * count

@@ -183,7 +183,7 @@ def test_replicas_that_never_restart_have_the_limit_of_kubernetes():
         (
             job("PyTorchJob", {"Worker": {}}),
             "spec.pytorchReplicaSpecs",
-            "a PyTorchJob of KubeDL requires a Master",
+            "a Master is required",
         ),
         (
             job("PyTorchJob", {"Master": {"replicas": 2}}),
@@ -203,7 +203,7 @@ def test_replicas_that_never_restart_have_the_limit_of_kubernetes():
         (
             job("MPIJob", {"Launcher": {}, "Worker": {}}),
             "spec.mpiReplicaSpecs.Worker",
-            "a Worker requires a number of replicas",
+            "replicas is required for Worker",
         ),
         (
             job("MPIJob", {"Launcher": {}}, gpus=8),
@@ -351,7 +351,7 @@ def test_a_cache_of_zero_percent_is_the_default():
 def test_the_host_of_a_marsjob_is_a_warning():
     _, warnings = convert(job("MarsJob", {"Worker": {}}, webHost="mars.example"))
 
-    message = "KubeDL creates an Ingress for mars.example; none is rendered"
+    message = "KubeDL creates an Ingress for mars.example; mlgen does not"
     assert warnings == [("spec.webHost", message)]
 
 
@@ -432,7 +432,7 @@ def test_on_the_host_network_mpirun_starts_no_processes_in_the_launcher():
     document, warnings = convert(job("MPIJob", roles, {NETWORK: "host"}))
 
     assert "options" not in document["spec"]
-    message = "with host networking, mpirun starts no processes in the launcher"
+    message = "KubeDL also starts processes in the launcher; mlgen does not with host networking"
     assert warnings == [(f"metadata.annotations.{NETWORK}", message)]
 
 
@@ -478,7 +478,7 @@ def test_some_spot_pods_are_a_warning(number, count):
 
     document, warnings = convert(job("TFJob", {"Worker": {"replicas": 2, "spotReplicaSpec": spot}}))
 
-    message = "KubeDL makes only the last 1 of 2 replicas spot pods; mlgen makes none"
+    message = "KubeDL runs the last 1 of 2 replicas as spot pods; mlgen does not"
     assert "template" not in document["spec"]["roles"]["worker"]
     assert warnings == [("spec.tfReplicaSpecs.Worker.spotReplicaSpec", message)] * count
 
@@ -499,17 +499,17 @@ def test_some_spot_pods_are_a_warning(number, count):
         (
             {"modelVersion": {"storage": {"AWSEfs": {}}}},
             "spec.modelVersion",
-            "this storage is not mounted, and no image of the model is built",
+            "KubeDL mounts this storage and builds an image of the model; mlgen does neither",
         ),
         (
             {"modelVersion": {"storage": {"nfs": {"path": "/models"}}}},
             "spec.modelVersion",
-            "this storage is not mounted, and no image of the model is built",
+            "KubeDL mounts this storage and builds an image of the model; mlgen does neither",
         ),
         (
             {"modelVersion": {"storage": {"localStorage": {"mountPath": "/m"}}}},
             "spec.modelVersion",
-            "this storage is not mounted, and no image of the model is built",
+            "KubeDL mounts this storage and builds an image of the model; mlgen does neither",
         ),
     ],
 )
@@ -697,7 +697,7 @@ def test_tensorboard_reads_the_volume_that_is_nearest_to_the_logs(log_dir, mount
 def test_without_a_shared_volume_no_tensorboard_is_rendered(log_dir, role):
     document, warnings = convert(with_config(TENSORBOARD, {"logDir": log_dir}, {"Worker": role}))
 
-    message = "/logs is not on a volume that TensorBoard can share; TensorBoard is not rendered"
+    message = "TensorBoard is not rendered, because /logs is not on a volume that it can share"
     assert "tensorboard" not in document["spec"]
     assert warnings == [(f"metadata.annotations.{TENSORBOARD}.logDir", message)]
 
@@ -716,7 +716,7 @@ def test_a_volume_that_tensorboard_reads_is_mounted_in_all_roles():
 
     document, warnings = convert(with_config(TENSORBOARD, {"logDir": "/logs"}, roles))
 
-    message = "TensorBoard has the volumes of all roles, so v0 is also mounted in ps"
+    message = "mlgen mounts the volume v0 of TensorBoard also in ps"
     assert document["spec"]["volumes"] == {"v0": {"mountPath": "/logs", "pvc": "logs"}}
     assert warnings == [(f"metadata.annotations.{TENSORBOARD}.logDir", message)]
 
@@ -738,7 +738,7 @@ def test_a_volume_of_the_same_name_in_another_role_stays():
             0,
             "KubeDL deletes TensorBoard 0 s after training; mlgen keeps it",
         ),
-        ("ingressSpec", {}, "no Ingress is rendered for TensorBoard"),
+        ("ingressSpec", {}, "KubeDL creates an Ingress for TensorBoard; mlgen does not"),
     ],
 )
 def test_parts_of_tensorboard_that_are_not_rendered_are_warnings(field, value, message):

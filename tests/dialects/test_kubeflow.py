@@ -67,7 +67,7 @@ def test_the_same_replica_type_in_another_case_is_rejected(reported):
     assert reported(resource("TFJob", types)) == [
         (
             "spec.tfReplicaSpecs.worker",
-            "duplicate replica type Worker: its name is case-insensitive",
+            "duplicate replica type Worker; upper and lower case are not distinguished",
         )
     ]
 
@@ -272,7 +272,7 @@ def test_names_of_replicas_are_no_differences(text, reported):
 def test_a_variable_that_the_operator_overwrites_is_removed(job, reported):
     env = [{"name": "PROCESS_ID", "value": "7"}, {"name": "A", "value": "b"}]
     custom_resource = resource("JAXJob", {"Worker": replica_type("JAXJob", 2, env=env)})
-    message = "the operator overwrites PROCESS_ID, and mlgen does the same"
+    message = "PROCESS_ID has no effect: the operator and mlgen overwrite it"
 
     assert job(custom_resource)["spec"]["roles"]["worker"]["env"] == {"A": "b"}
     assert [text for _, text in reported(custom_resource)] == [message]
@@ -349,7 +349,7 @@ def test_only_a_pytorch_job_of_v1_needs_no_master(kind, version, reported):
     messages = [message for _, message in reported(workers(kind, version=version))]
     needs = (kind, version) != ("PyTorchJob", "v1")
 
-    assert messages == ["a job of this kind and version needs a Master"] * needs
+    assert messages == ["a Master is required"] * needs
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,7 @@ def test_v2beta1_requires_the_number_of_workers(replicas, path, reported):
     assert reported(custom_resource) == [
         (
             f"spec.mpiReplicaSpecs.Worker{path}",
-            "the Worker must have at least one replica, set explicitly",
+            "the Worker requires replicas, at least 1",
         )
     ]
 
@@ -398,7 +398,9 @@ def test_v1alpha1_requires_a_multiple_of_the_units_per_node(gpus, valid, reporte
 
 @pytest.mark.parametrize(("units", "most"), [("gpus", 8), ("processingUnits", 1)])
 def test_v1alpha1_reports_the_units_per_node_that_are_assumed(units, most, reported):
-    message = f"the number of {units} per node is an option of the operator; {most} is assumed"
+    message = (
+        f"the operator's configuration sets the number of {units} per node; mlgen assumes {most}"
+    )
 
     assert reported(units_job(**{units: 8})) == [(f"spec.{units}", message)]
 

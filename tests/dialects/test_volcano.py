@@ -434,25 +434,25 @@ def test_hcclrank_is_not_rendered():
         (
             {"ssh": ["--ssh-prt=1"]},
             "spec.plugins.ssh.0",
-            "unknown argument --ssh-prt=1: ssh ignores it and all after it",
+            "unknown argument --ssh-prt=1: plugin ssh ignores this argument and all that follow",
             'did you mean "--ssh-port"?',
         ),
         (
             {"mpi": ["--x"]},
             "spec.plugins.mpi.0",
-            "unknown argument --x: mpi ignores it and all after it",
+            "unknown argument --x: plugin mpi ignores this argument and all that follow",
             "use one of: --master, --worker, --port",
         ),
         (
             {"env": ["--x"]},
             "spec.plugins.env.0",
-            "unknown argument --x: env ignores it and all after it",
+            "unknown argument --x: plugin env ignores this argument and all that follow",
             "remove it: this plugin has no arguments",
         ),
         (
             {"ssh": ["ssh-port=1"]},
             "spec.plugins.ssh.0",
-            "unknown argument ssh-port=1: ssh ignores it and all after it",
+            "unknown argument ssh-port=1: plugin ssh ignores this argument and all that follow",
             'did you mean "--ssh-port"?',
         ),
         (
@@ -477,7 +477,7 @@ def test_hcclrank_is_not_rendered():
             {"tensorflow": [], "pytorch": []},
             "spec.plugins.pytorch",
             "tensorflow and pytorch are mutually exclusive",
-            "remove one of the two plugins",
+            "remove one of the plugins",
         ),
         (
             {"mpi": ["--master=worker", "--worker=wrker"]},
@@ -507,7 +507,7 @@ def test_a_task_without_a_role_is_an_error(tasks):
         (
             "spec.tasks.0",
             f"the plugin tensorflow has no role for the task board, only for {ROLES}",
-            "move it to a separate job, or remove the plugin",
+            "move the task to a separate job, or remove the plugin",
         )
     ]
 
@@ -521,14 +521,14 @@ def test_a_task_without_a_role_is_an_error(tasks):
         (
             [{"action": "AbortJob"}],
             "0",
-            "expected either events or an exit code, got neither",
-            "write event, events or exitCode",
+            "expected either an event or an exit code, got neither",
+            "write only one of event, events and exitCode",
         ),
         (
             [{"event": "PodFailed", "exitCode": 1, "action": "AbortJob"}],
             "0",
-            "expected either events or an exit code, got both",
-            "write event, events or exitCode",
+            "expected either an event or an exit code, got both",
+            "write only one of event, events and exitCode",
         ),
         (
             [
@@ -572,7 +572,9 @@ def test_invalid_policies_of_jobs_and_tasks_are_errors(policies, path, message, 
     ]
 
 
-NAME_HINT = "use lower-case letters, digits and dashes, a letter first and no dash at the end"
+NAME_HINT = (
+    "use lowercase letters, digits and dashes; start with a letter, and do not end with a dash"
+)
 RESERVED = "is reserved: peers find a pod by its hostname and subdomain"
 
 
@@ -623,7 +625,7 @@ RESERVED = "is reserved: peers find a pod by its hostname and subdomain"
             {"dependsOn": {"name": ["worker"]}},
             "dependsOn",
             "these tasks wait for each other: worker → worker",
-            "remove one of these dependencies",
+            "remove one of the dependencies",
         ),
     ],
 )
@@ -654,7 +656,7 @@ def test_a_cycle_is_reported_at_its_first_task():
         (
             "spec.tasks.0.dependsOn",
             "these tasks wait for each other: a → c → b → a",
-            "remove one of these dependencies",
+            "remove one of the dependencies",
         )
     ]
 
@@ -774,7 +776,7 @@ def test_the_scheduler_of_a_template_forms_the_gang():
             {"schedulerName": "volcano"},
             (
                 "spec.schedulerName",
-                "the pods stay pending unless the scheduler volcano is installed",
+                "without the scheduler volcano, the pods stay Pending",
                 "if it is not, pass --set 'spec.scheduling={gang: none}'",
             ),
         ),
@@ -782,7 +784,7 @@ def test_the_scheduler_of_a_template_forms_the_gang():
             {"queue": "q", "priorityClassName": "p"},
             (
                 "spec.queue",
-                "the pods stay pending unless the scheduler volcano is installed",
+                "without the scheduler volcano, the pods stay Pending",
                 "if it is not, pass --set 'spec.scheduling={gang: none, priorityClassName: p}'",
             ),
         ),
@@ -1015,7 +1017,7 @@ def test_pytorch_decides_by_its_master():
     assert "successPolicy" not in data["spec"]
     assert (
         "spec.tasks.1.policies.0",
-        "Volcano completes the job when worker completes; mlgen when master does",
+        "Volcano completes the job when worker completes; mlgen completes it when master does",
         "move this policy to the task head",
     ) in texts(warnings)
 
@@ -1044,8 +1046,8 @@ def test_the_decider_does_not_restart_after_success(restart, policy, warned):
     assert texts(warnings) == [
         (
             "spec.tasks.0.template.spec.restartPolicy",
-            "Volcano restarts worker even after success; a Job does not",
-            "write OnFailure, which mlgen renders",
+            "Volcano restarts worker even after success; mlgen does not",
+            "write restartPolicy: OnFailure",
         )
     ] * int(warned)
 
@@ -1081,7 +1083,7 @@ def test_min_success_counts_replicas_of_the_decider():
     assert warnings_of(*tasks, minSuccess=2) == [
         (
             "spec.minSuccess",
-            "Volcano counts successful pods of all tasks; mlgen counts those of worker only",
+            "Volcano counts successful pods of all tasks; mlgen counts only pods of worker",
             "",
         )
     ]
@@ -1666,7 +1668,7 @@ def test_a_policy_of_the_job_that_tasks_override_is_not_reported():
     [
         (
             on("PodFailed") | {"timeout": "1m"},
-            ["Volcano restarts the pod after 1m; mlgen acts immediately"],
+            ["Volcano restarts the pod after 1m; mlgen does so immediately"],
         ),
         ({"exitCode": 3, "action": "RestartPod", "timeout": "1m"}, []),
         (on("PodPending", "AbortJob") | {"timeout": "1m"}, []),
@@ -1735,7 +1737,7 @@ def test_a_task_waits_for_all_of_its_dependencies(names, iteration, count):
         (
             "spec.tasks.2.dependsOn.iteration",
             "Volcano waits for any one of these tasks; mlgen waits for all of them",
-            "keep the one that starts first",
+            "list only the task that starts first",
         )
     ]
 

@@ -102,7 +102,7 @@ def test_every_version_of_a_resource_list_is_accepted(version):
 
 
 EXPECTED = "expected a config.kubernetes.io/v1 ResourceList, got"
-HINT = "run this as a function of kustomize or kpt, or pass manifests to mlgen render -"
+HINT = "run mlgen krm from kustomize or kpt; for manifests, run mlgen render -"
 
 
 @pytest.mark.parametrize(

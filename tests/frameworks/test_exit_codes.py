@@ -98,7 +98,7 @@ SHELLS = {
 def test_shells_that_exit_with_the_status_of_another_command(text):
     status, hint = SHELLS[text]
 
-    message = f"the shell exits with the status of {status}, which hides the program's exit codes"
+    message = f"after a failure, the shell runs {status}, which hides the program's exit codes"
     assert warnings(sh(text)) == [("command", f"{message} 128 to 255", hint)]
 
 

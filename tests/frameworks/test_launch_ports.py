@@ -144,11 +144,11 @@ def test_host_keys_are_checked_only_if_they_are_known(topology, worker, hosts):
 @pytest.mark.parametrize(
     ("launcher", "worker", "message"),
     [
-        ("mpirun a", f"{OWN} -p 22", "according to the command, sshd listens on port 22, not 2222"),
+        ("mpirun a", f"{OWN} -p 22", "in the command, sshd listens on port 22, not 2222"),
         (
             "horovodrun -p 22 a",
             OWN,
-            "according to the command, the launcher connects to port 22, not 2222",
+            "in the command, the launcher connects to port 22, not 2222",
         ),
         ("horovodrun -p 2222 a", f"{OWN} -p 2222", None),
     ],

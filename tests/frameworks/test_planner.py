@@ -157,7 +157,7 @@ def test_an_elastic_role_starts_within_its_range(minimum, maximum, is_valid):
     plan.between("worker", minimum, maximum)
 
     message = f"3 is not between minReplicas {minimum} and maxReplicas {maximum}"
-    wrong = [("roles.worker.replicas", message, "change one of the three")]
+    wrong = [("roles.worker.replicas", message, "change replicas, minReplicas or maxReplicas")]
     assert reported(plan) == ([] if is_valid else wrong)
 
 

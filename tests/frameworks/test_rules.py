@@ -178,7 +178,7 @@ def test_pods_that_nothing_stops_are_a_warning_with_their_roles(
 ):
     problems = reported(*roles, run_policy=RunPolicy(policy), supervised=supervised)
 
-    message = f"without the supervisor, {remaining} are not stopped when training ends"
+    message = f"without the supervisor, pods keep running after training ends: {remaining}"
     assert problems == ([("runPolicy.cleanPodPolicy", message)] if remaining else [])
 
 
@@ -441,7 +441,7 @@ def test_a_gang_has_at_most_as_many_members_as_there_are_pods():
 
     assert paths(*roles, scheduling=Scheduling("volcano", min_member=5)) == []
     assert reported(*roles, scheduling=Scheduling("volcano", min_member=6)) == [
-        ("scheduling.minMember", "minMember is 6, but the job has only 5 pods")
+        ("scheduling.minMember", "minMember: 6 exceeds the number of pods, 5")
     ]
 
 

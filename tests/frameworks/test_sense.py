@@ -68,7 +68,7 @@ def main(**fields):
             {"master": {}, **workers()},
             {"command": torchrun("--nnodes", "2")},
             "command",
-            "with --nnodes=2, 1 of the 3 replicas do not take part",
+            "--nnodes=2 leaves 1 of the 3 replicas unused",
             False,
         ),
         (
@@ -106,14 +106,14 @@ def main(**fields):
             workers(template=main(resources={"limits": {"amd.com/gpu": "2"}})),
             {"command": TORCHRUN, "options": {"nprocPerNode": 8}},
             "options.nprocPerNode",
-            "nprocPerNode: 8 is more than the GPUs of a pod, 2",
+            "nprocPerNode: 8 exceeds the number of GPUs per pod, 2",
             False,
         ),
         (
             workers(gpus=4),
             {"command": torchrun("--nproc-per-node=8")},
             "command",
-            "--nproc_per_node=8 starts more processes than the pod has GPUs, 4",
+            "--nproc_per_node=8 exceeds the number of GPUs per pod, 4",
             False,
         ),
         (
@@ -227,7 +227,7 @@ SAME = "{} is the same in {} replicas, which need different values"
             "pytorch",
             workers(),
             {"WORLD_SIZE": "3"},
-            ['WORLD_SIZE is "3", but for this job it is 2'],
+            ['WORLD_SIZE is "3", but in this job, it must be 2'],
         ),
         (
             "jax",
@@ -235,7 +235,7 @@ SAME = "{} is the same in {} replicas, which need different values"
             {"PROCESS_ID": "0", "JAX_NUM_PROCESSES": "2"},
             [
                 SAME.format("PROCESS_ID", 3),
-                'JAX_NUM_PROCESSES is "2", but for this job it is 3',
+                'JAX_NUM_PROCESSES is "2", but in this job, it must be 3',
             ],
         ),
         ("tensorflow", {"ps": {}, **workers()}, {"TF_CONFIG": "{}"}, [SAME.format("TF_CONFIG", 3)]),
@@ -247,7 +247,7 @@ SAME = "{} is the same in {} replicas, which need different values"
             {"scheduler": {}, "server": {}, **workers()},
             {"DMLC_WORKER_ID": "0", "DMLC_NUM_SERVER": "2"},
             [
-                'DMLC_NUM_SERVER is "2", but for this job it is 1',
+                'DMLC_NUM_SERVER is "2", but in this job, it must be 1',
                 SAME.format("DMLC_WORKER_ID", 2),
             ],
         ),
@@ -336,7 +336,7 @@ REFUSED = "mpirun refuses to start {} processes: the job has {} slots, {} on eac
             "mpirun -n 8 python train.py",
             workers(gpus=1),
             {"slotsPerWorker": 4},
-            [("4 slots per worker, but each has 1 GPU", False)],
+            [("each worker has 4 slots, but only 1 GPU", False)],
         ),
         ("mpirun -n 8 lmp", workers(gpus=1), {"slotsPerWorker": 4}, []),
     ],
@@ -385,7 +385,7 @@ def test_variables_that_place_processes():
             "horovod",
             "horovodrun -np 5 --host-discovery-script d a.py",
             ELASTIC,
-            ["horovodrun waits for 5 slots, but can discover only 4, 1 on each of 4 hosts"],
+            ["horovodrun waits for 5 slots, but discovers at most 4, 1 on each of 4 hosts"],
         ),
         ("deepspeed", "deepspeed --num_nodes=2 a.py", {}, []),
         ("deepspeed", "deepspeed --hostfile h --num_nodes=3 a.py", {}, []),
@@ -408,14 +408,19 @@ def test_horovodrun_and_deepspeed(framework, command, options, messages):
 @pytest.mark.parametrize(
     ("framework", "command", "options", "messages"),
     [
-        ("deepspeed", "deepspeed a.py", {}, ["deepspeed connects to the workers through ssh"]),
+        (
+            "deepspeed",
+            "deepspeed a.py",
+            {},
+            ["deepspeed connects to the workers over ssh, but transport is kubectl-exec"],
+        ),
         ("deepspeed", "deepspeed --launcher openmpi a.py", {}, []),
         ("horovod", "horovodrun -np 2 --hostfile /etc/mpi/hostfile a.py", {}, []),
         (
             "horovod",
             "horovodrun -np 2 --hostfile /etc/mpi/hostfile a.py",
             {"implementation": "MPICH"},
-            ["horovodrun connects to the workers through ssh"],
+            ["horovodrun connects to the workers over ssh, but transport is kubectl-exec"],
         ),
         ("horovod", "mpirun -np 2 a.py", {}, []),
     ],
@@ -435,7 +440,7 @@ def test_python_with_switches_is_one_process():
 
 
 def test_python_has_no_rank_in_an_elastic_job():
-    message = "elasticPolicy requires torchrun; python starts train.py without a rank"
+    message = "elasticPolicy requires torchrun, but the command starts train.py with python"
 
     assert reported("pytorch", workers(), command=PYTHON, options=ELASTIC) == [
         ("command", message, False)
@@ -500,7 +505,7 @@ NOT_SUBMITTED = "the submitter does not submit a job to the cluster"
         ("ray start --address=head:6379", NOT_SUBMITTED),
         (
             "ray job submit --no-wait -- python train.py",
-            "with --no-wait the job is complete before the training has ended",
+            "with --no-wait, the job succeeds before training ends",
         ),
     ],
 )

@@ -142,7 +142,7 @@ def test_without_graphviz_one_line_says_what_to_install(monkeypatch, tmp_path):
     [
         ("echo oops >&2; exit 3", "dot failed: oops; use --format mermaid or dot"),
         ("kill -9 $$", "dot failed: status -9; use --format mermaid or dot"),
-        ("exec sleep 20", "dot has not drawn it in 0 seconds; use --format mermaid or dot"),
+        ("exec sleep 20", "dot did not finish within 0 seconds; use --format mermaid or dot"),
     ],
 )
 def test_a_program_that_fails_is_reported(program, message, monkeypatch, tmp_path):
@@ -163,7 +163,7 @@ def test_a_picture_too_large_to_draw_is_refused(monkeypatch):
     result = run(ROOT / "fixtures/tensorflow-ps.yaml", "--format", "svg")
 
     assert result.exit_code == 1
-    assert "the picture is too large to draw; use --format mermaid or dot" in result.stderr
+    assert "the graph is too large to draw; use --format mermaid or dot" in result.stderr
 
 
 HOSTILE = [

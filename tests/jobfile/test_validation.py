@@ -10,7 +10,7 @@ from mlgen.jobfile.validation import invalid_fields, require_valid
 from mlgen.problems import MAX_SHOWN, MlgenError, Place
 
 LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
-LABEL_HINT = "use lower-case letters, digits and dashes, starting and ending with a letter or digit"
+LABEL_HINT = "use lowercase letters, digits and dashes, starting and ending with a letter or digit"
 
 
 def document(text):

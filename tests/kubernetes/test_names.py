@@ -14,7 +14,7 @@ def test_a_valid_namespace_is_returned(name):
 
 @pytest.mark.parametrize("name", [*BAD, "a" * 64])
 def test_a_name_that_is_not_a_dns_label_is_not_a_namespace(name):
-    message = f'"{name}" is not a valid namespace; use at most 63 lower-case letters, digits'
+    message = f'"{name}" is not a valid namespace; use at most 63 lowercase letters, digits'
     with pytest.raises(ValueError, match=message):
         namespace(name)
 

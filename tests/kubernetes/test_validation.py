@@ -152,7 +152,7 @@ def test_a_reference_to_an_image(reference):
 @pytest.mark.parametrize(
     ("reference", "hint"),
     [
-        ("A/b/C", "use lower-case letters in the name"),
+        ("A/b/C", "use lowercase letters in the name"),
         ("f" * 64, "write NAME@sha256:DIGEST"),
         ("http://a/b", "remove http://"),
         ("a:$TAG", "mlgen does not fill in placeholders"),

@@ -33,15 +33,15 @@ LONGEST = "a" * (245 - len("configmap_.yaml"))
     [
         (
             foreign(None),
-            "this ConfigMap needs a metadata.name, because its file is named after it; add",
+            "the ConfigMap has no metadata.name, which its file name requires; add",
         ),
         (foreign(None, "PodList"), "this PodList needs a metadata.name, because its file is"),
-        (foreign(None, "PodList"), "write its items as documents [no-name]"),
+        (foreign(None, "PodList"), "write the items of the list as documents [no-name]"),
         (
             foreign(LONGEST + "aa"),
             (
-                "metadata.name: its file name would have 247 characters; the limit is 245; "
-                "shorten it by 2 [name-too-long]"
+                "metadata.name: the file name would have 247 characters, the limit is 245; "
+                "shorten the name by 2 characters [name-too-long]"
             ),
         ),
     ],

@@ -37,7 +37,7 @@ def test_every_secret_has_another_key():
 def test_a_name_that_kubernetes_rejects_is_an_error(name, monkeypatch):
     monkeypatch.setenv("PATH", "")  # before ssh-keygen runs
 
-    with pytest.raises(ValueError, match="is not a valid name; use lower-case"):
+    with pytest.raises(ValueError, match="is not a valid name; use lowercase"):
         secret(name, None)
 
 

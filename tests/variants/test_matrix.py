@@ -271,7 +271,7 @@ def test_combinations_share_claims():
         ("args.lr=1e-4,1e-5", "expected a list: --matrix 'args.lr=[1e-4,1e-5]'"),
         ("args.lr=[]", "args.lr has no values"),
         ("args.lr=[~]", 'expected a value for args.lr, got nothing; write ""'),
-        ("args.lr=[1, 2, '1']", "args.lr has the value 1 more than once"),
+        ("args.lr=[1, 2, '1']", "args.lr: duplicate value 1"),
         ("a..b=[1]", '"a..b" is not a path such as spec.roles.worker.args[0]'),
         ("metadata.name=[a]", "metadata.name cannot be set"),
         (

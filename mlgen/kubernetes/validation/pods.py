@@ -83,7 +83,7 @@ def volume(path: ValuePath, volume: Object, _: Spot) -> Iterator[Problem]:
     kinds = _sources(volume)
     if len(kinds) > 1:
         message = f"the volume {text(volume, 'name')} has several sources: {', '.join(kinds)}"
-        yield Problem(path, message, "volume", "keep one of them, or rename your volume")
+        yield Problem(path, message, "volume", "keep one source, or rename your volume")
 
 
 def projected(path: ValuePath, source: Object, _: Spot) -> Iterator[Problem]:
@@ -243,14 +243,14 @@ def label_keys(at: ValuePath, term: Object, _: Spot) -> Iterator[Problem]:
     unwanted = [key for key in values(term, "mismatchLabelKeys") if isinstance(key, str)]
     for key in sorted(set(wanted) & set(unwanted)):
         message = f"{key} is in both matchLabelKeys and mismatchLabelKeys"
-        yield conflict((*at, "matchLabelKeys"), message, "keep one of the two")
+        yield conflict((*at, "matchLabelKeys"), message, "remove one of them")
     rules = mapping(term, "labelSelector")
     seen = set(mapping(rules, "matchLabels"))
     for _number, rule in items(rules, "matchExpressions"):
         key = text(rule, "key")
         if key in wanted and key in seen:
             message = f"{key} is in both matchLabelKeys and labelSelector"
-            yield conflict((*at, "matchLabelKeys"), message, "keep one of the two")
+            yield conflict((*at, "matchLabelKeys"), message, "remove one of them")
         seen.add(key)
 
 

@@ -45,7 +45,7 @@ def quantity(at: ValuePath, value: Any, _: Spot | None = None) -> Iterator[Probl
     """Yield a problem if a value is not a quantity, or is negative."""
     amount = amount_of(value)
     if amount is None:
-        yield invalid(at, value, "quantity", "write it as in 8, 0.5, 500m or 16Gi")
+        yield invalid(at, value, "quantity", "write a quantity such as 8, 0.5, 500m or 16Gi")
     elif amount < 0:
         yield Problem(at, f"expected at least 0, got {value}", "bad-value")
 
@@ -62,7 +62,7 @@ def requirements(at: ValuePath, value: Object, name_rule: Any) -> Iterator[Probl
         yield from _against_limit(at, name, requests, limits)
     names = {*requests, *limits}
     if any(name.startswith(HUGE_PAGES) for name in names) and not names & COMPUTE:
-        yield conflict(at, "huge pages require cpu or memory", "also set cpu or memory")
+        yield conflict(at, "huge pages require cpu or memory", "set cpu or memory")
 
 
 def _amount(path: ValuePath, name: str, value: Any) -> Iterator[Problem]:
@@ -72,7 +72,7 @@ def _amount(path: ValuePath, name: str, value: Any) -> Iterator[Problem]:
     if amount is None or amount < 0:
         return
     if is_device(name) and _rounded(amount) != _rounded(amount).to_integral_value():
-        message = f"{name} is counted in whole units, got {value}"
+        message = f"expected an integer number of {name}, got {value}"
         yield Problem(path, message, "bad-value", "write an integer")
     if name.startswith(HUGE_PAGES):
         size = amount_of(name.removeprefix(HUGE_PAGES))
@@ -103,10 +103,10 @@ def _against_limit(
         return
     difference = _rounded(request) - _rounded(limit)
     if exact and difference:
-        message = f"the request of {name}, {requests[name]}, differs from its limit, {limits[name]}"
+        message = f"the {name} request, {requests[name]}, differs from the limit, {limits[name]}"
         yield conflict(path, message, "write the same amount in both")
     elif difference > 0:
-        message = f"the request of {name}, {requests[name]}, exceeds its limit, {limits[name]}"
+        message = f"the {name} request, {requests[name]}, exceeds the limit, {limits[name]}"
         yield conflict(path, message, "lower the request, or raise the limit")
 
 
@@ -134,7 +134,7 @@ def container_resource(path: ValuePath, name: str) -> Iterator[Problem]:
 def _with_domain(name: str) -> str:
     """Return the hint for a name without a domain."""
     full = "nvidia.com/gpu" if "gpu" in name.lower() or "nvidia" in name.lower() else f"…/{name}"
-    return f"write the name of a device with its domain, as in {full}"
+    return f"write the resource with its domain, as in {full}"
 
 
 def _claims(at: ValuePath, value: Object, spot: Spot) -> Iterator[Problem]:
@@ -148,7 +148,7 @@ def _claims(at: ValuePath, value: Object, spot: Spot) -> Iterator[Problem]:
             continue
         others = {part for used, part in seen if used == name}
         if request in others or "" in others or (others and not request):
-            yield conflict(path, f"duplicate claim {name}", "keep one of the two")
+            yield conflict(path, f"duplicate claim {name}", "remove one of them")
         seen.add((name, request))
         if name not in known:
             hint = did_you_mean(name, known) or "add it to resourceClaims of the pod"
@@ -189,15 +189,16 @@ def _consistency(at: ValuePath, spec: Object) -> Iterator[Problem]:
     for name, value in mapping(pod, "requests").items():
         needed, amount = _needed(spec, "requests", name), amount_of(value)
         if amount is not None and needed > amount:
-            total = f"{needed.normalize():f} of {name} in total"
-            message = f"the containers request {total}, but the pod requests {value}"
+            total = f"{needed.normalize():f} in total"
+            requests = f"the {name} requests of the containers, {total}"
+            message = f"{requests}, exceed the request of the pod, {value}"
             yield conflict((*at, "requests", name), message, "raise the request of the pod")
     for name, value in mapping(pod, "limits").items():
         amount = amount_of(value)
         if amount is None:
             continue
         if name.startswith(HUGE_PAGES) and _needed(spec, "limits", name) > amount:
-            message = f"the containers' {name} limits exceed the limit of the pod, {value}"
+            message = f"the {name} limits of the containers exceed the limit of the pod, {value}"
             yield conflict((*at, "limits", name), message, "raise the limit of the pod")
         for _, container in items(spec, "containers"):
             limit = amount_of(mapping(container, "resources", "limits").get(name))

@@ -23,9 +23,9 @@ _QUALIFIED = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]\Z")
 _DATA_KEY = r"[-._a-zA-Z0-9]+\Z"
 _PORT_NAME = re.compile(r"(?=.*[a-z])[a-z0-9]+(-[a-z0-9]+)*\Z")
 
-LABEL_HINT = "use lower-case letters, digits and dashes, starting and ending with a letter or digit"
+LABEL_HINT = "use lowercase letters, digits and dashes, starting and ending with a letter or digit"
 SUBDOMAIN_HINT = (
-    "use lower-case letters, digits, dashes and dots, starting and ending with a letter or digit"
+    "use lowercase letters, digits, dashes and dots, starting and ending with a letter or digit"
 )
 QUALIFIED_HINT = (
     "use at most 63 letters, digits, dashes, underscores and dots, starting and ending with a"
@@ -125,7 +125,7 @@ data_key = valid(_is_data_key, "key", f"{KEY_HINT}; do not start with two dots")
 port_name = valid(
     lambda value: len(value) <= PORT_NAME_MAX and bool(_PORT_NAME.match(value)),
     "port name",
-    f"use at most {PORT_NAME_MAX} lower-case letters, digits and single dashes, with at least one"
+    f"use at most {PORT_NAME_MAX} lowercase letters, digits and single dashes, with at least one"
     " letter; start and end with a letter or digit",
 )
 """The rules of IsValidPortName."""
@@ -260,7 +260,7 @@ def only(names: Sequence[str], message: str) -> Rule:
 def unique(
     keys: Mapping[str, Any],
     what: str = "",
-    hint: str = "remove one of the two",
+    hint: str = "remove one of them",
     message: str = "",
     *,
     item: bool = False,
@@ -395,8 +395,8 @@ def _reason(reference: str, name: str) -> str:
     if reference != reference.strip() or " " in reference:
         return "remove the spaces"
     if name != name.lower():
-        return "use lower-case letters in the name"
-    return "write it as in registry.example.com/team/train:1.2"
+        return "use lowercase letters in the name"
+    return "write a reference such as registry.example.com/team/train:1.2"
 
 
 def _split(reference: str) -> tuple[str | None, str]:

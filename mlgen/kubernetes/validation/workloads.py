@@ -31,7 +31,7 @@ from mlgen.problems import Problem, ValuePath
 def controllers(at: ValuePath, owners: Any, _: Spot) -> Iterator[Problem]:
     """The rules of ValidateOwnerReferences, for several owners."""
     if sum(isinstance(owner, dict) and owner.get("controller") is True for owner in owners) > 1:
-        message = "an object has only one owner with controller: true"
+        message = "only one owner can have controller: true"
         yield conflict(at, message, "keep one of them")
 
 
@@ -139,7 +139,7 @@ def exit_codes(at: ValuePath, rule: Object, spot: Spot) -> Iterator[Problem]:
         yield Problem((*at, "containerName"), message, "reference", "use one of its names")
     whole = [code for code in values(rule, "values", 0) if isinstance(code, int)]
     if whole != sorted(set(whole)):
-        message = "exit codes must increase"
+        message = "exit codes must be in increasing order"
         yield conflict((*at, "values"), message, "sort them, without duplicates")
 
 
@@ -210,7 +210,7 @@ def config_map(at: ValuePath, item: Object, _: Spot) -> Iterator[Problem]:
     data, binary = mapping(item, "data"), mapping(item, "binaryData")
     for key in sorted(set(data) & set(binary)):
         message = f"{key} is in both data and binaryData"
-        yield conflict((*at, "data", key), message, "keep one of the two")
+        yield conflict((*at, "data", key), message, "remove one of them")
 
 
 TOPOLOGY_MODES = (
@@ -240,7 +240,7 @@ def topology_modes(at: ValuePath, pairs: Object, _: Spot) -> Iterator[Problem]:
     """The rules of ValidateService, for annotations."""
     if len({pairs[key] for key in TOPOLOGY_MODES if key in pairs}) > 1:
         message = f"{TOPOLOGY_MODES[0]} and {TOPOLOGY_MODES[1]} differ"
-        yield conflict((*at, TOPOLOGY_MODES[0]), message, "remove the second")
+        yield conflict((*at, TOPOLOGY_MODES[0]), message, "remove the second annotation")
 
 
 def external_name(at: ValuePath, name: Any, _: Spot) -> Iterator[Problem]:
