@@ -636,8 +636,8 @@ def test_any_job_decides_but_the_others_may_fail():
         (
             "spec.successPolicy.operator",
             (
-                "JobSet fails with the first Job that fails;"
-                " mlgen fails when all of these Jobs have failed"
+                "the JobSet fails when any of these Jobs fails;"
+                " with mlgen, the job fails when all of them have failed"
             ),
         )
     ]

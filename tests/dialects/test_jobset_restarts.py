@@ -307,7 +307,7 @@ def test_a_job_with_retries_keeps_them_among_others_that_restart_together():
         (
             failing(job(), metadata={"name": "llm", **QUEUE}),
             "failurePolicy",
-            "with Kueue, mlgen replaces only the failed pod, because only Kueue may suspend the Jobs",
+            "with Kueue, mlgen replaces only the failed pod, as only Kueue may suspend the Jobs",
         ),
         (
             failing(job(rules=[IGNORED_DISRUPTION])),

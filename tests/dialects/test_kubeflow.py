@@ -423,7 +423,7 @@ class TestElasticPolicy:
         types = {"Master": replica_type("PyTorchJob"), "Worker": replica_type("PyTorchJob", 2)}
         custom_resource = resource("PyTorchJob", types, elasticPolicy=policy)
         message = (
-            "the operator does not count the Master, so one of 3 replicas would wait;"
+            "the operator does not count the Master in maxReplicas, so one replica would wait;"
             " mlgen sets maxReplicas to 3"
         )
 

@@ -537,7 +537,7 @@ def test_a_task_without_a_role_is_an_error(tasks):
             ],
             "1",
             "duplicate policy for PodFailed",
-            "keep one of the two",
+            "remove one of them",
         ),
         (
             [{"events": ["*", "PodFailed"], "action": "AbortJob"}],
@@ -561,7 +561,7 @@ def test_a_task_without_a_role_is_an_error(tasks):
             [{"exitCode": 3, "action": "AbortJob"}, {"exitCode": 3, "action": "RestartJob"}],
             "1.exitCode",
             "duplicate policy for exit code 3",
-            "keep one of the two",
+            "remove one of them",
         ),
     ],
 )
@@ -777,7 +777,7 @@ def test_the_scheduler_of_a_template_forms_the_gang():
             (
                 "spec.schedulerName",
                 "without the scheduler volcano, the pods stay Pending",
-                "if it is not, pass --set 'spec.scheduling={gang: none}'",
+                "if it is not installed, pass --set 'spec.scheduling={gang: none}'",
             ),
         ),
         (
@@ -785,7 +785,7 @@ def test_the_scheduler_of_a_template_forms_the_gang():
             (
                 "spec.queue",
                 "without the scheduler volcano, the pods stay Pending",
-                "if it is not, pass --set 'spec.scheduling={gang: none, priorityClassName: p}'",
+                "if it is not installed, pass --set 'spec.scheduling={gang: none, priorityClassName: p}'",
             ),
         ),
         (
@@ -971,7 +971,7 @@ def test_several_tasks_that_are_guessed():
     (warning,) = warnings_of(*tasks)
 
     assert warning[1].endswith("mlgen ends it when a and b have")
-    assert warning[2].endswith("to the task that determines the outcome")
+    assert warning[2].endswith("to the deciding task")
     assert warnings_of(*tasks[:2], minSuccess=1)[0][2] == warning[2]
 
 
@@ -1109,14 +1109,12 @@ def test_min_available_tolerates_failures_in_a_job_of_one_task(fields, spec, exp
 
 
 def test_tolerated_failures_fail_the_job_in_the_end():
-    completes = (
-        "Volcano completes the job when 2 of 3 pods have succeeded and the others have failed"
-    )
-    at_once = "to complete it, and stop the other pods, as soon as 2 have succeeded"
+    completes = "Volcano completes the job when 2 of 3 pods have succeeded, even if the others fail"
+    at_once = "to complete the job as soon as 2 pods have succeeded"
     assert warnings_of(task(replicas=3), minAvailable=2) == [
         (
             "spec.minAvailable",
-            f"{completes}; a Job with a failed replica fails at its end",
+            f"{completes}; with mlgen, a failed replica fails the job",
             f"{at_once}, pass --set spec.successPolicy.replicas=2",
         )
     ]

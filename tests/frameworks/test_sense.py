@@ -11,10 +11,7 @@ TORCHRUN, PYTHON = ["torchrun", "train.py"], ["python", "train.py"]
 ELASTIC = {"elasticPolicy": {"minReplicas": 2, "maxReplicas": 4}}
 
 ONE_PROCESS = "python starts one process in each replica, but nprocPerNode: 8 sets WORLD_SIZE to 16"
-IDLE = (
-    "1 worker of 2 would run no process: the other workers have enough slots for 4 processes,"
-    " 4 each"
-)
+IDLE = "1 worker of 2 would stay idle: 4 processes fill only the other workers, with 4 slots each"
 
 
 def torchrun(*options):
