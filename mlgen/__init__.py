@@ -78,7 +78,8 @@ def render(
         options: options of the rendering. Default: the same as `mlgen render` without flags.
 
     Returns:
-        The Kubernetes objects, in the order in which to apply them. You can change them: they share no data.
+        The Kubernetes objects, in the order in which to apply them. You can change them, because
+        they share no data.
 
     Raises:
         MlgenError: the input is invalid. The exception contains all problems, with their locations.
