@@ -785,8 +785,10 @@ def test_the_scheduler_of_a_template_forms_the_gang():
             (
                 "spec.queue",
                 "without the scheduler volcano, the pods stay Pending",
-                "if it is not installed, pass"
-                " --set 'spec.scheduling={gang: none, priorityClassName: p}'",
+                (
+                    "if it is not installed, pass"
+                    " --set 'spec.scheduling={gang: none, priorityClassName: p}'"
+                ),
             ),
         ),
         (
