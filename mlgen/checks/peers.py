@@ -180,7 +180,7 @@ class Directory:
         if svc == "svc" and namespace != (self.namespace or namespace):
             own = self.namespace
             message = (
-                f'names "{host}"{{more}} in the namespace {namespace}, but the job is in {own}'
+                f'refers to "{host}"{{more}} in the namespace {namespace}, but the job is in {own}'
             )
             return Problem((), message, "namespace", f"use the namespace {own}")
         together, count = pods.together or 0, pods.count or 0

@@ -51,7 +51,7 @@ def svg(picture: Picture) -> str:
     except OSError as error:
         raise GraphvizError(f"dot cannot be run: {error.strerror}; {INSTALL}") from None
     except subprocess.TimeoutExpired:
-        raise GraphvizError(f"dot has not drawn it in {SECONDS:.0f} seconds; {ELSE}") from None
+        raise GraphvizError(f"dot did not finish within {SECONDS:.0f} seconds; {ELSE}") from None
     if process.returncode:
         reason = safe(process.stderr.decode(errors="replace").strip())
         raise GraphvizError(f"dot failed: {reason or f'status {process.returncode}'}; {ELSE}")

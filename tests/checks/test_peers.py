@@ -53,52 +53,52 @@ def test_correct_addresses_and_other_texts_are_accepted(value):
         (
             "a-worker-3.a",
             "no-such-peer",
-            'PEERS names the peer "a-worker-3", but this pod does not exist',
+            'PEERS refers to the peer "a-worker-3", but this pod does not exist',
         ),
         (
             "a-worker-[0-3].a",
             "no-such-peer",
-            'PEERS names the peer "a-worker-3", but this pod does not',
+            'PEERS refers to the peer "a-worker-3", but this pod does not',
         ),
         (
             "a-worker-3",
             "no-such-peer",
-            'PEERS names the peer "a-worker-3", but this pod does not exist',
+            'PEERS refers to the peer "a-worker-3", but this pod does not exist',
         ),
         (
             "a-server-0.a",
             "no-such-peer",
-            'PEERS names the peer "a-server-0", but this pod does not exist',
+            'PEERS refers to the peer "a-server-0", but this pod does not exist',
         ),
         (
             "a-worker-0:80",
             "no-such-peer",
-            'PEERS names the peer "a-worker-0", but a Service with this',
+            'PEERS refers to the peer "a-worker-0", but a Service with this',
         ),
         (
             "a-worker-0",
             "no-such-peer",
-            'PEERS names the peer "a-worker-0", but a Service with this name does not exist',
+            'PEERS refers to the peer "a-worker-0", but a Service with this name does not exist',
         ),
         (
             "a-worker-0.y.svc:80",
             "no-such-peer",
-            'PEERS names the peer "a-worker-0.y.svc", but a Service with this name does not exist',
+            'PEERS refers to the peer "a-worker-0.y.svc", but a Service with this',
         ),
         (
             "a-master-0:80",
             "no-such-peer",
-            'PEERS names the peer "a-master-0", but this pod does not exist',
+            'PEERS refers to the peer "a-master-0", but this pod does not exist',
         ),
         (
             "a-worker-0.a.x.svc",
             "namespace",
-            'PEERS names "a-worker-0" in the namespace x, but the job is in y',
+            'PEERS refers to "a-worker-0" in the namespace x, but the job is in y',
         ),
         (
             "a-worker-3.a a-worker-4.a a-worker-4.a",
             "no-such-peer",
-            'PEERS names the peer "a-worker-3" (and 1 more), but this pod does not exist',
+            'PEERS refers to the peer "a-worker-3" (and 1 more), but this pod does not exist',
         ),
     ],
 )

@@ -785,8 +785,10 @@ def test_the_scheduler_of_a_template_forms_the_gang():
             (
                 "spec.queue",
                 "without the scheduler volcano, the pods stay Pending",
-                "if it is not installed, pass"
-                " --set 'spec.scheduling={gang: none, priorityClassName: p}'",
+                (
+                    "if it is not installed, pass"
+                    " --set 'spec.scheduling={gang: none, priorityClassName: p}'"
+                ),
             ),
         ),
         (
@@ -997,8 +999,8 @@ def test_a_guessed_decider_is_a_warning(tasks, spec, decider):
         "spec.tasks",
         f"Volcano ends the job when all tasks have finished; mlgen ends it when {decider} has",
         (
-            "add policies: [{event: TaskCompleted, action: CompleteJob}] to the task that"
-            " determines the outcome, or, if all tasks complete, pass"
+            "add policies: [{event: TaskCompleted, action: CompleteJob}] to the deciding task,"
+            " or, if all tasks complete, pass"
             " --set 'spec.successPolicy={roles: [a, worker]}'"
         ),
     )

@@ -157,11 +157,11 @@ def test_a_reference_to_an_image(reference):
         ("http://a/b", "remove http://"),
         ("a:$TAG", "mlgen does not fill in placeholders"),
         ("a b", "remove the spaces"),
-        ("a:", "write it as in"),
-        ("a..b", "write it as in"),
-        ("a@b", "write it as in"),
-        ("a/" + "b" * 254, "write it as in"),
-        ("-a.b/c", "write it as in"),
+        ("a:", "write a reference such as"),
+        ("a..b", "write a reference such as"),
+        ("a@b", "write a reference such as"),
+        ("a/" + "b" * 254, "write a reference such as"),
+        ("-a.b/c", "write a reference such as"),
     ],
 )
 def test_what_is_no_reference_to_an_image(reference, hint):

@@ -35,7 +35,7 @@ LONGEST = "a" * (245 - len("configmap_.yaml"))
             foreign(None),
             "the ConfigMap has no metadata.name, which its file name requires; add",
         ),
-        (foreign(None, "PodList"), "this PodList needs a metadata.name, because its file is"),
+        (foreign(None, "PodList"), "the PodList has no metadata.name, which its file name"),
         (foreign(None, "PodList"), "write the items of the list as documents [no-name]"),
         (
             foreign(LONGEST + "aa"),

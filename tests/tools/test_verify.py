@@ -82,4 +82,4 @@ def test_a_name_reference_for_the_subdomain_alone_is_not_enough(verify, tmp_path
 
     assert 1 == result.returncode
     assert b"have names under the Service" not in result.stdout
-    assert b'names the peer "mnist-ps-0"' in result.stdout
+    assert b'refers to the peer "mnist-ps-0"' in result.stdout
