@@ -321,7 +321,7 @@ def test_lines_of_a_text_are_no_keys(repository):
 def test_a_value_of_the_site_that_a_job_cannot_have_is_reported_there(repository):
     (repository / "mlgen.toml").write_text('\n[helpers]\nwait-image = "A:B"\n')
 
-    with pytest.raises(MlgenError, match=r"^mlgen.toml:3:1: spec.helpers.waitImage: .*lower-case"):
+    with pytest.raises(MlgenError, match=r"^mlgen.toml:3:1: spec.helpers.waitImage: .*lowercase"):
         rendered(repository)
 
 

@@ -18,17 +18,29 @@ def warnings(*texts):
 @pytest.mark.parametrize(
     ("version", "kind", "text"),
     [
-        ("ray.io/v1", "RayJob", "KubeRay can run it; without it, write a job file with framework"),
+        (
+            "ray.io/v1",
+            "RayJob",
+            "KubeRay can run it; to run without an operator, write a job file with framework",
+        ),
         ("sparkoperator.k8s.io/v1beta2", "SparkApplication", "the Spark operator can run it [not-"),
         ("sparkoperator.k8s.io/v1beta2", "ScheduledSparkApplication", "the Spark operator can"),
-        ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "without it, write a JobSet, or a job"),
-        ("example.com/v1", "DreamJob", "only its operator can run it; without it, write a job fil"),
+        (
+            "leaderworkerset.x-k8s.io/v1",
+            "LeaderWorkerSet",
+            "to run without an operator, write a JobSet, or a job",
+        ),
+        (
+            "example.com/v1",
+            "DreamJob",
+            "only its operator can run it; to run without an operator, write a job fil",
+        ),
     ],
 )
 def test_a_kind_that_trains_is_warned_of(version, kind, text):
     (warning,) = warnings(item(version, kind))
 
-    assert warning.startswith(f"<text>:2:7: warning: kind: mlgen passes this {kind} through")
+    assert warning.startswith(f"<text>:2:7: warning: kind: mlgen passes the {kind} through")
     assert text in warning
 
 
@@ -55,7 +67,7 @@ def test_the_items_of_a_list_are_looked_at():
 
     (warning,) = warnings(text)
 
-    assert warning.startswith("<text>:5:33: warning: items[1].kind: mlgen passes this RayJob")
+    assert warning.startswith("<text>:5:33: warning: items[1].kind: mlgen passes the RayJob")
 
 
 @pytest.mark.parametrize(

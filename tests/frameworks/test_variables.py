@@ -266,7 +266,7 @@ def test_elasticdl_leaves_a_cluster_spec_to_the_user(topology):
     (role,), (warning,) = laid_out.roles, laid_out.warnings
     assert role.args[role.args.index("--cluster_spec") + 1] == "own.py"
     assert not role.mounts
-    assert "no pod elasticdl-ctr-master" in warning.message
+    assert "the pod elasticdl-ctr-master does not exist" in warning.message
 
 
 @pytest.mark.parametrize(

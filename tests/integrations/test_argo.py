@@ -137,7 +137,7 @@ def test_policies_of_the_workflow_cannot_differ():
     code, _, err = run("fixtures/pytorch-torchrun.yaml", "--matrix", matrix)
 
     assert code == 1
-    assert "spec.runPolicy.suspend: the combinations differ in it" in err
+    assert "spec.runPolicy.suspend: this field differs between combinations" in err
 
 
 def test_options_of_a_matrix_without_one_are_a_warning():
@@ -513,4 +513,4 @@ def test_the_name_of_a_cron_workflow_has_at_most_52_characters(length, hint, tmp
     code, _, err = run(path, "--cron", "@daily")
 
     assert code == (1 if hint else 0)
-    assert (f"; remove {hint} [name-too-long]" in err) == bool(hint)
+    assert (f"; shorten the name by {hint} [name-too-long]" in err) == bool(hint)

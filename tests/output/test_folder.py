@@ -267,8 +267,14 @@ def test_a_check_with_an_error_exits_with_1_not_3():
     ("words", "message"),
     [
         (["job.yaml", "-o", "out/", "--check", "out"], "mutually exclusive"),
-        (["job.yaml", "-o", "out/", "--format", "json"], "is written as YAML files"),
-        (["job.yaml", "--check", "out", "--format", "json"], "is written as YAML files"),
+        (
+            ["job.yaml", "-o", "out/", "--format", "json"],
+            "has no effect on a folder, which gets YAML files",
+        ),
+        (
+            ["job.yaml", "--check", "out", "--format", "json"],
+            "has no effect on a folder, which gets YAML files",
+        ),
         (["job.yaml", ".", "-o", "./"], "is both input and output"),
     ],
 )
