@@ -76,7 +76,7 @@ def test_values_are_completed_with_what_they_mean(editor):
     head = HEAD.partition("framework:")[0]
 
     assert list(offered) == ["None", "Running", "All"]
-    assert offered["Running"]["documentation"] == "Stop the pods that are still running."
+    assert offered["Running"]["documentation"] == "Stop the running pods."
     assert list(editor.completions(f"{head}framework: |")) == frameworks.names()
 
 
@@ -85,7 +85,7 @@ def test_values_are_completed_with_what_they_mean(editor):
     [
         ("  roles:\n    worker: {repl|icas: 2}\n", "Number of replicas of the role."),
         ("  shm|Size: 1Gi\n", "/dev/shm"),
-        ("  options: {nproc|PerNode: 8}\n", "number of processes that torchrun starts"),
+        ("  options: {nproc|PerNode: 8}\n", "processes that torchrun starts"),
     ],
 )
 def test_a_field_is_explained(text, shown, editor):

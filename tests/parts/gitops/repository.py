@@ -90,7 +90,7 @@ class Rendered(Repository):
         """Return the settings of the tool that the summary of the job requires."""
         for file in (self.folder / "manifests").glob("job_*.yaml"):
             lines = [line.removeprefix("# ") for line in file.read_text().splitlines()]
-            start = [n for n, line in enumerate(lines) if "needs in the" in line]
+            start = [n for n, line in enumerate(lines) if "add to the" in line]
             if start:
                 rest = lines[start[0] + 1 :]
                 end = next(n for n, line in enumerate(rest) if not line.startswith("    "))
