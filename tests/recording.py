@@ -22,7 +22,7 @@ PATH = DOCS / "images/session.svg"
 WIDTH, LINE, CHARACTER, MARGIN = 78, 18, 7.8, 16
 """The number of columns, and in pixels: height of a line, width of a character, margin."""
 
-SECONDS = {"command": 1.6, "output": 0.25, "end": 5.0}
+SECONDS = {"command": 0.8, "output": 0.1, "end": 10.0}
 """Pauses after a command, after a line of output, and at the end."""
 
 STYLE = """\
