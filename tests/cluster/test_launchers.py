@@ -49,7 +49,7 @@ def readme(namespace, folder):
     """Return the README's job without GPUs, with an existing image and a rank that is killed."""
     play = Play(namespace, folder, LAUNCHERS["torchrun"], DEATHS["SIGKILL"])
     text = re.search(
-        r"```yaml title=\"job.yaml\"\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL
+        r"```yaml title=\"bert.yaml\"\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL
     )
     document = YAML(typ="safe").load(text[1])
     play.job, code = document["metadata"]["name"], play.spec["volumes"]["code"]
