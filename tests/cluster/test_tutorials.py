@@ -23,6 +23,7 @@ TUTORIALS = {
     "laptop": {
         "python:3.12-slim": "mlgen.test/ml:1",
         "pip install -qq jax && exec python ": "PYTHONPATH=/opt/jax exec python3 ",
+        "time.sleep(1)": "time.sleep(0.2)",  # three runs of a minute or two otherwise
     },
     "migrate": {"pytorch/pytorch:2.8.0-cuda12.8-cudnn9-runtime": "mlgen.test/ml:1"},
     "sweep": {"python:3.12-slim": PYTHON_IMAGE},
