@@ -127,9 +127,9 @@ def with_hints(
         if roles:  # editors do not complete names from propertyNames
             roles["properties"] = dict.fromkeys(roles["propertyNames"]["enum"], ROLE)
     for node in _nodes(schema):
-        meanings = _meanings(node.get("description", ""), node.get("enum", ()))
-        if any(meanings):
-            node["enumDescriptions"] = meanings
+        texts = meanings(node.get("description", ""), node.get("enum", ()))
+        if any(texts):
+            node["enumDescriptions"] = texts
     properties = schema["properties"]
     properties["apiVersion"]["default"], properties["kind"]["default"] = API_VERSION, KIND
     framework = properties["spec"]["properties"]["framework"]
@@ -149,11 +149,11 @@ def _nodes(schema: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             yield from _nodes(node)
 
 
-def _meanings(description: str, values: Any) -> list[str]:
+def meanings(description: str, values: Any) -> list[str]:
     """Return the part of a description for each value: `None: keep everything. All: delete`."""
     if not values:
         return []
     parts = re.split(rf"(?:^|(?<=[.] ))({'|'.join(map(re.escape, values))}): ", description)
     texts = dict(zip(parts[1::2], parts[2::2], strict=True))
-    meanings = [texts.get(value, "").strip() for value in values]
-    return [f"{text[:1].upper()}{text[1:]}" for text in meanings]
+    stripped = [texts.get(value, "").strip() for value in values]
+    return [f"{text[:1].upper()}{text[1:]}" for text in stripped]

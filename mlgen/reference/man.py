@@ -82,7 +82,6 @@ def manual(command: click.Command, context: click.Context) -> Manual:
     options = [item for item in command.get_params(context) if isinstance(item, click.Option)]
     pairs = [(option, option.get_help_record(context)) for option in options]
     records = [(option, record) for option, record in pairs if record]
-    name = context.command_path.partition(" ")[2]
     return Manual(
         name=context.command_path,
         usage=" ".join((context.command_path, *command.collect_usage_pieces(context))),
@@ -91,7 +90,7 @@ def manual(command: click.Command, context: click.Context) -> Manual:
         examples="\n".join(map(inspect.cleandoc, examples)),
         options=tuple(record for _, record in records),
         commands=tuple(_subcommands(command, context)),
-        shared=dict(_shared(name, records)),
+        shared=dict(_shared(records)),
     )
 
 
@@ -113,16 +112,14 @@ def option_sets() -> dict[str, list[str]]:
 
 
 def _shared(
-    command: str, options: Iterable[tuple[click.Option, tuple[str, str]]]
+    options: Iterable[tuple[click.Option, tuple[str, str]]],
 ) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield the options that a command shares: name in `commands.json`, synopsis and help."""
-    rows = table("commands")
-    items = [item for item in rows["commands"].get(command, ()) if isinstance(item, str)]
-    keys = [key for item in items for key in rows["sets"].get(item, [item])]
-    for key in keys:
-        for option, record in options:
-            if rows["shared"][key]["names"][0].partition("/")[0] in option.opts:
-                yield key, record
+    """Yield the options with a shared help: name in `commands.json`, synopsis and help."""
+    rows = table("commands")["shared"]
+    names = {row["help"]: name for name, row in rows.items() if "help" in row}
+    for option, record in options:
+        if option.help in names:
+            yield names[option.help], record
 
 
 def _subcommands(command: click.Command, context: click.Context) -> Iterator[Manual]:

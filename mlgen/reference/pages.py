@@ -13,6 +13,7 @@ from typing import Any
 
 from mlgen import frameworks
 from mlgen.flow import flow
+from mlgen.jobfile.schema import meanings
 from mlgen.output import pages
 from mlgen.output.yaml import yaml_text
 from mlgen.problems import did_you_mean
@@ -133,11 +134,10 @@ def _filled(template: str, **values: Any) -> str:
     """Return a page from a template and its values. The template can call these functions."""
     functions = {
         "anchor": _anchor,
-        "cell": _cell,
-        "cells": lambda texts: ", ".join(map(_cell, texts)),
+        "cell": cell,
+        "cells": lambda texts: ", ".join(map(cell, texts)),
         "help": _help,
         "id": _id,
-        "sets": option_sets(),
         "command": problem_codes.COMMAND,
         "example": lambda field: "\n".join(_example(field)),
         "explained": _explained,
@@ -187,15 +187,14 @@ def _example(field: Field) -> Iterator[str]:
 
 def _explained(field: Field) -> list[str]:
     """Return the values of a field if its description explains all: `None: keep everything.`."""
-    every = all(f". {value}: " in field.description for value in field.values)
-    return field.values if every else []
+    return field.values if all(meanings(field.description, field.values)) else []
 
 
 def _valued(field: Field) -> str:
     """Return the description of a field for a table cell, with a line per explained value."""
     text = _markdown(field.description)
     for value in _explained(field):
-        text = text.replace(f". {value}: ", f".<br>{_cell(value)}: ", 1)
+        text = text.replace(f". {value}: ", f".<br>{cell(value)}: ", 1)
     return text
 
 
@@ -209,7 +208,7 @@ def _anchor(heading: str) -> str:
     return "".join(c for c in heading.lower().replace(" ", "-") if c.isalnum() or c in "-_")
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
     """Return code for a table cell, with `|` escaped."""
     if "|" not in text:
         return f"`{text}`"
@@ -221,9 +220,9 @@ def _help(text: str) -> str:
     text = re.sub(r"\s+\[x>=(\d+)\]$", r" Minimum: \1.", text.replace("; x>=0]", "]"))
     text, _, default = text.removesuffix("]").partition("  [default: ")
     words = CODE.split(escape(text, quote=False))
-    words[1::2] = map(_cell, CODE.findall(text))
+    words[1::2] = map(cell, CODE.findall(text))
     shown = "".join(words)
-    return f"{shown} Default: {_cell(default)}." if default else shown
+    return f"{shown} Default: {cell(default)}." if default else shown
 
 
 def _markdown(text: str) -> str:

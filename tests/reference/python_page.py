@@ -3,7 +3,6 @@
 Docstrings contain the sections Args, Attributes, Returns and Raises (Google style).
 """
 
-import dataclasses
 import inspect
 import json
 import re
@@ -12,7 +11,10 @@ import textwrap
 import mlgen
 from mlgen.checks.prerequisites import Prerequisite
 from mlgen.problems import Place
+from mlgen.reference.pages import cell
 from mlgen.result import Foreign, Rendered
+
+MISSING = inspect.Parameter.empty
 
 SECTION = re.compile(r"^(Args|Attributes|Returns|Raises):\n((?:    .*\n|\n)+)", re.MULTILINE)
 ENTRY = re.compile(r"^(\**\w+): (.*(?:\n {4,}.*)*)", re.MULTILINE)
@@ -89,11 +91,6 @@ def _type(annotation):
     return text
 
 
-def _code(text):
-    """Return code for a table cell, with `|` escaped."""
-    return f"<code>{text.replace('|', '&vert;')}</code>" if "|" in text else f"`{text}`"
-
-
 def _row(*cells):
     return f"| {' | '.join(cells)} |"
 
@@ -105,27 +102,13 @@ def described(item):
     """
     _, entries, _ = sections(item)
     texts = entries.get("Args", {}) | entries.get("Attributes", {})
-    if dataclasses.is_dataclass(item):
-        rows = [(each.name, each.type, each.default) for each in dataclasses.fields(item)]
-        missing = dataclasses.MISSING
-    elif inspect.isclass(item) and issubclass(item, tuple):
-        rows = [
-            (
-                name,
-                item.__annotations__[name],
-                item._field_defaults.get(name, inspect.Parameter.empty),
-            )
-            for name in item._fields
-        ]
-        missing = inspect.Parameter.empty
-    elif inspect.isfunction(item):
+    if inspect.isclass(item) and issubclass(item, Exception):
+        rows = [(name, "tuple[Problem, ...]", MISSING) for name in texts]
+    else:
         parameters = inspect.signature(item).parameters.values()
         rows = [(each.name, each.annotation, each.default) for each in parameters]
-        missing = inspect.Parameter.empty
-    else:  # an exception
-        rows, missing = [(name, "tuple[Problem, ...]", None) for name in texts], None
     return [
-        (name, _type(of), "" if default is missing else _default(default), _sentence(texts, name))
+        (name, _type(of), "" if default is MISSING else _default(default), _sentence(texts, name))
         for name, of, default in rows
     ]
 
@@ -157,12 +140,7 @@ def function(name):
     item = getattr(mlgen, name)
     prose, entries, returns = sections(item)
     signature = ", ".join(
-        parameter.name
-        + (
-            ""
-            if parameter.default is inspect.Parameter.empty
-            else f"={_default(parameter.default)}"
-        )
+        parameter.name + ("" if parameter.default is MISSING else f"={_default(parameter.default)}")
         for parameter in inspect.signature(item).parameters.values()
     )
     kind = _type(inspect.signature(item).return_annotation)
@@ -170,8 +148,8 @@ def function(name):
     lines += ["", "| Parameter | Type | Description |", "| --- | --- | --- |"]
     for parameter, of, default, text in described(item):
         end = f" Default: `{default}`." if default and "Default" not in text else ""
-        lines.append(_row(f"`{parameter}`", _code(of), text + end))
-    lines += ["", f"**Returns** {_code(kind)}: {returns}", ""]
+        lines.append(_row(f"`{parameter}`", cell(of), text + end))
+    lines += ["", f"**Returns** {cell(kind)}: {returns}", ""]
     raised = entries.get("Raises", {})
     lines += [f"**Raises** `{error}`: {_sentence(raised, error)}" for error in raised]
     return "\n".join([*lines, ""])
@@ -183,9 +161,8 @@ def klass(item, name):
     lines = [f"### {name}", "", _joined(prose), ""]
     lines += ["| Field | Type | Default | Description |", "| --- | --- | --- | --- |"]
     for field, of, default, text in described(item):
-        shown = "" if item.__name__ == "MlgenError" or not default else _code(default)
-        lines.append(_row(f"`{field}`", _code(of), shown, text))
-    lines += [_row(f"`{field}`", _code(of), "", text) for field, of, text in properties(item)]
+        lines.append(_row(f"`{field}`", cell(of), default and cell(default), text))
+    lines += [_row(f"`{field}`", cell(of), "", text) for field, of, text in properties(item)]
     return "\n".join([*lines, ""])
 
 
