@@ -156,6 +156,7 @@ def site_options(folder: "str | Path" = ".") -> "Options":
         supervisor=site.supervisor is not False,
         site=site,
         only_jobs=bool(site.only_jobs),
+        strict=bool(site.strict),
     )
 
 

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mlgen import checks, dialects, frameworks, objects
 from mlgen.bounds import OBJECTS_AT_ONCE
 from mlgen.checks import prerequisites
-from mlgen.checks.passthrough import Trainings, not_run, trainings
+from mlgen.checks.passthrough import Trainings, across, shared, trainings
 from mlgen.checks.prerequisites import Prerequisite
 from mlgen.documents.document import Document
 from mlgen.documents.files import Text
+from mlgen.jobfile.excuses import invalid_excuses, unexcused
 from mlgen.jobfile.model import TrainingJob
 from mlgen.jobfile.parser import training_job
 from mlgen.kubernetes.objects import Identities, Key, Object, keys
-from mlgen.problems import Collector, MlgenError, Problem, ValuePath
+from mlgen.problems import Collector, MlgenError, Problem, ValuePath, severe
 from mlgen.result import Foreign, Options, Rendered, Result
 from mlgen.topology import Topology
 
@@ -39,7 +40,7 @@ def render(texts: Iterable[Text], options: Options) -> Result:
 
 def attempt(texts: Iterable[Text], options: Options) -> Result:
     """Render all valid jobs, and return them with all problems."""
-    walk = Walk()
+    walk = Walk(strict=options.strict)
     parts: list[Part] = []
     for text in texts:
         parts += render_documents(text.name, dialects.documents(text), options, walk)
@@ -114,7 +115,9 @@ def outcome(
     try:
         parts, problems = render_document(name, document, options)
     except MlgenError as error:
-        return Outcome(error.problems, invalid=True)
+        return Outcome(severe(error.problems, strict=options.strict), invalid=True)
+    if problems and options.strict:
+        return Outcome(severe(problems, strict=True), invalid=True)
     return Outcome(problems, [_part(each, content(each), needs=needs) for each in parts])
 
 
@@ -126,7 +129,8 @@ def _part(part: Rendered | Foreign, content: Any, *, needs: bool) -> Part:
         kind, part_trainings = part.document.data["kind"], trainings(part.document)
         return Part(kind, identities, brought, (), part_trainings, content)
     named = prerequisites.named(part.objects) if needs else ()
-    return Part("", identities, brought, named, Trainings(), content)
+    claims = shared(part.job.name, part.objects, part.document)
+    return Part("", identities, brought, named, claims, content)
 
 
 class Walk:
@@ -134,6 +138,7 @@ class Walk:
 
     Args:
         limit: the maximum number of objects that one command renders.
+        strict: True if warnings are errors.
 
     Attributes:
         problems: the problems in the order of reporting.
@@ -142,8 +147,9 @@ class Walk:
         others: the kind of each other object.
     """
 
-    def __init__(self, limit: int | None = None) -> None:
+    def __init__(self, limit: int | None = None, *, strict: bool = False) -> None:
         self._limit = limit or OBJECTS_AT_ONCE
+        self._strict = strict
         self.problems: list[Problem] = []
         self.jobs = self.invalid = self._objects = 0
         self.others: list[str] = []
@@ -174,7 +180,8 @@ class Walk:
         self.problems += outcome.problems
         errors: list[Problem] = []
         for part in outcome.parts:
-            errors += checks.collisions(part.keys, self._taken)
+            fix = ("rename this object, because a job has an object of this name",)
+            errors += checks.collisions(part.keys, self._taken, *(fix if part.kind else ()))
             self._taken.update(part.keys)
             self._objects += len(part.keys)
         if self.is_full:
@@ -196,7 +203,7 @@ class Walk:
 
     def finish(self) -> None:
         """Add the problems that depend on all documents."""
-        self.problems += not_run(self._trainings)
+        self.problems += severe(across(self._trainings), strict=self._strict)
 
     def missing(self, needs: Iterable[Prerequisite]) -> tuple[Prerequisite, ...]:
         """Return the prerequisites of a job that no part provides."""
@@ -230,7 +237,7 @@ def render_document(
             raise MlgenError([document.located(checks.foreign(document.data["kind"]))])
         return [Foreign(document)], []
     rendered, more = _render_jobs(name, native, options)
-    return rendered, warnings + more
+    return rendered, [*unexcused(native, warnings), *more]
 
 
 def _render_jobs(
@@ -295,9 +302,9 @@ def _render_job(
     job = frameworks.without_idle_gpus(job)
     if combination:
         job = replace(job, part_of=combination.base)
-    try:
-        job, topology, manifests = _built(job, options)
-        collector = Collector(topology.warnings)
+    collector = Collector(invalid_excuses(document))
+    with collector.catch():
+        job, topology, manifests = _built(job, options, collector)
         settings: list[str] = []
         if options.target:
             from mlgen.variants import gitops
@@ -306,13 +313,14 @@ def _render_job(
             manifests = gitops.adapted(topology, manifests, options.target)
             settings = gitops.settings(topology, manifests, options.target)
         job_problems = checks.job_problems(job.name, manifests, options.kube_version, document.data)
-        collector.extend(job_problems)
+        collector.extend(_independent(job_problems, topology.problems))
         if job.security.profile:
             profile = job.security.profile
             collector.extend(checks.profile(profile, manifests, options.kube_version))
-        collector.raise_errors()
-    except MlgenError as error:
-        raise MlgenError(deprecations + _located(document, error.problems)) from None
+    collector = Collector(
+        unexcused(document, deprecations + _located(document, collector.problems))
+    )
+    collector.raise_errors()
     rendered = Rendered(
         name,
         document,
@@ -323,7 +331,22 @@ def _render_job(
         settings=tuple(settings),
         combination=combination,
     )
-    return rendered, deprecations + _located(document, collector.problems)
+    return rendered, [*collector.problems]
+
+
+def _independent(problems: Iterable[Problem], earlier: Iterable[Problem]) -> list[Problem]:
+    """Return the problems of objects that are not only consequences of earlier errors.
+
+    A contradiction between fields can make the objects inconsistent. Only problems of other values
+    that the job file contains are then reported. Errors in command lines do not change objects.
+    """
+    wrong = [each.path for each in earlier if not each.warning and each.code != "launch"]
+
+    def is_independent(path: ValuePath) -> bool:
+        of_role = len(path) <= len(ROLES) + 1 and path[: len(ROLES)] == ROLES
+        return not (of_role or any(path[: len(p)] == p or p[: len(path)] == path for p in wrong))
+
+    return [each for each in problems if not wrong or is_independent(each.path)]
 
 
 def _overridden(document: Document, options: Options) -> Document:
@@ -340,8 +363,14 @@ def _overridden(document: Document, options: Options) -> Document:
     return document
 
 
-def _built(job: TrainingJob, options: Options) -> tuple[TrainingJob, Topology, list[Object]]:
-    """Return the job under its final name, its topology and its objects."""
+def _built(
+    job: TrainingJob, options: Options, collector: Collector
+) -> tuple[TrainingJob, Topology, list[Object]]:
+    """Return the job under its final name, its topology and its objects.
+
+    Problems of the topology are added to the collector, and its objects are built nevertheless, so
+    that their problems are reported as well.
+    """
     if job.name_suffix is not None:
         from mlgen.variants import name_hash
 
@@ -349,6 +378,9 @@ def _built(job: TrainingJob, options: Options) -> tuple[TrainingJob, Topology, l
         plain = _topology(job, replace(options, workflow=False))
         job = name_hash.renamed(plain, objects.build(plain, options.kube_version))
     topology = _topology(job, options)
+    collector.extend(topology.problems)
+    if not any(role.decides for role in topology.roles):
+        collector.raise_errors()  # there is no complete set of roles
     manifests = objects.build(topology, options.kube_version)
     if job.part_of:
         from mlgen.variants import name_hash
@@ -384,6 +416,10 @@ def _in_file(document: Document, problem: Problem) -> Problem:
     """
     path = problem.path
     everyone = (*path[:1], *path[3:])
+    if path and isinstance(path[-1], int):
+        # The items of a list that --set has written have no places.
+        whole = _in_file(document, replace(problem, path=path[:-1])).path
+        return problem if path in document.places else replace(problem, path=(*whole, path[-1]))
     if path[:2] == ROLES and path not in document.places and everyone in document.places:
         return replace(problem, path=everyone if len(path) > len(ROLES) + 1 else path)
     if path[:2] == ROLES and path[:3] not in document.places:

@@ -5,7 +5,7 @@ Every package reports problems as these values. Only the command line prints the
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Literal, NamedTuple
 
@@ -168,6 +168,11 @@ def bounded(problems: Iterable[Problem]) -> Iterator[Problem]:
         yield problem
 
 
+def severe(problems: Iterable[Problem], *, strict: bool) -> list[Problem]:
+    """Return problems, in which warnings are errors if `strict`."""
+    return [replace(each, warning=each.warning and not strict) for each in problems]
+
+
 class Collector:
     """Gathers problems over several steps, so that all of them are reported at once."""
 
@@ -240,7 +245,8 @@ def choice(name: str, allowed: Sequence[str]) -> str:
 
 
 def one_of(allowed: Sequence[str]) -> str:
-    """Return `use one of: …`, or `use …` if there is only one."""
+    """Return `use one of: …`, or `use …` if there is only one. "" is not listed."""
+    allowed = [name for name in allowed if name]
     return f"use {allowed[0]}" if len(allowed) == 1 else f"use one of: {', '.join(allowed)}"
 
 

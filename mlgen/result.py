@@ -39,6 +39,7 @@ class Options:
         default_namespace: namespace of jobs that have none.
         site: defaults from `mlgen.toml`. `site_options` sets it.
         only_jobs: True rejects every object that is not a job. As `--only-jobs`.
+        strict: True reports warnings as errors. As `--strict`.
     """
 
     kube_version: KubeVersion = DEFAULT
@@ -51,6 +52,7 @@ class Options:
     default_namespace: str | None = None
     site: "Site | None" = None
     only_jobs: bool = False
+    strict: bool = False
 
 
 @dataclass(frozen=True)

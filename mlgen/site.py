@@ -54,6 +54,7 @@ class Site:
         kube_version: the cluster's Kubernetes version; None if the file does not set it.
         supervisor: True if jobs may have a supervisor; None if the file does not set it.
         only_jobs: True if other objects are an error; None if the file does not set it.
+        strict: True if warnings are errors; None if the file does not set it.
         enforced: the keys whose values job files cannot change.
     """
 
@@ -62,6 +63,7 @@ class Site:
     kube_version: KubeVersion | None = None
     supervisor: bool | None = None
     only_jobs: bool | None = None
+    strict: bool | None = None
     enforced: tuple[str, ...] = ()
 
     def without_namespace(self) -> "Site":
@@ -270,6 +272,7 @@ def _site(document: Document) -> Site:
         version,
         data.get("supervisor"),
         data.get("only-jobs"),
+        data.get("strict"),
         tuple(data.get("enforce", ())),
     )
 

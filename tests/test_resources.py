@@ -1,5 +1,7 @@
 """Schemas, templates and scripts are found wherever mlgen is installed."""
 
+import json
+
 import pytest
 
 from mlgen.resources import folder, program, script
@@ -26,3 +28,15 @@ def test_only_the_program_of_a_workflow_has_its_step():
     assert {"attempt.py", "step.py"} == set(program(step=True)) - set(program())
     assert "supervise.py" in program()
     assert "__init__.py" not in program()
+
+
+@pytest.mark.parametrize("file", sorted(folder("schemas").rglob("*.json")), ids=lambda f: f.name)
+def test_no_table_has_two_rows_of_one_name(file):
+    """JSON would keep only the last one."""
+
+    def unique(pairs):
+        names = [name for name, _ in pairs]
+        assert [] == [name for name in names if names.count(name) > 1]
+        return dict(pairs)
+
+    json.loads(file.read_text(), object_pairs_hook=unique)

@@ -35,6 +35,7 @@ namespace = "training"
 pod-security = "baseline"
 supervisor = false
 only-jobs = true
+strict = true
 enforce = ["pod-security"]
 image-pull-secrets = ["registry"]
 

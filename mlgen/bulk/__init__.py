@@ -55,7 +55,7 @@ def gather(
     Raises:
         ChildProcessError: a worker process has died.
     """
-    gathered = Gathered(with_lines=lines)
+    gathered = Gathered(with_lines=lines, strict=options.strict)
     work = partial(outcomes, options=options, form=form, lines=lines)
     if jobs == 1:
         results = ((text, work(text)) for text in texts)
@@ -103,7 +103,7 @@ def _all_problems(outcome: Outcome) -> Iterator[Problem]:
     """Yield all problems of a document, including problems that are reported conditionally."""
     yield from outcome.problems
     for part in outcome.parts:
-        yield from (warning for _, warning in part.trainings.warnings)
+        yield from (warning for _, warning in part.trainings.warnings + part.trainings.shared)
         yield from (item for item in part.content if isinstance(item, Problem))
 
 
@@ -125,8 +125,8 @@ class Gathered(Walk):
         lines: the lines with problems, each as a text; empty without `with_lines`.
     """
 
-    def __init__(self, *, with_lines: bool = False) -> None:
-        super().__init__(OBJECTS)
+    def __init__(self, *, with_lines: bool = False, strict: bool = False) -> None:
+        super().__init__(OBJECTS, strict=strict)
         self._with_lines = with_lines
         self.misplaced: list[Problem] = []
         self.lines: list[Text] = []

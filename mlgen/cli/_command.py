@@ -17,7 +17,7 @@ from mlgen.problems import MlgenError, Place, Problem
 from mlgen.resources import table
 from mlgen.site import find
 
-SITE = ("kube_version", "supervisor", "only_jobs")
+SITE = ("kube_version", "supervisor", "only_jobs", "strict")
 """Options with a default that `mlgen.toml` can set."""
 
 

@@ -52,6 +52,10 @@ def render(
         raise click.UsageError("--output and --check are mutually exclusive")
     if check is None and not (output.endswith("/") or (output and Path(output).is_dir())):
         refuse_inputs([output], files)
+        if output != "-" and not Path(output).suffix and not Path(output).exists():
+            raise click.UsageError(
+                f"--output {output}: write {output}/ for a folder, or {output}.yaml for a file"
+            )
         result = _rendered(files, values, form, jobs)
         write(output, joined(result.texts(), form))
         _say_what_is_next(result, files, output)

@@ -77,7 +77,8 @@ def graph(file: str, form: "Format | None", output: str, **values: Any) -> None:
 
     A box is a role with its replicas. An arrow points to the role that it waits for. The picture
     also shows the deciding Job, the headless Service, the supervisor, and the
-    PersistentVolumeClaims, Secrets and ConfigMaps that the roles use. FILE must contain one job.
+    PersistentVolumeClaims, Secrets and ConfigMaps that the roles use. FILE must contain one job. Of
+    a matrix, the first combination is drawn.
 
     \b
     Examples:
@@ -96,6 +97,9 @@ def graph(file: str, form: "Format | None", output: str, **values: Any) -> None:
         )
     chosen = form or SUFFIXES.get(ending, "mermaid")
     jobs = rendered((file,), values, totals=False).jobs
+    first = jobs[0].combination if jobs else None
+    if first and all(job.combination and job.combination.base is first.base for job in jobs):
+        jobs = jobs[:1]
     if len(jobs) != 1:
         raise click.UsageError(f"expected one job in {file}, got {len(jobs)}")
     try:

@@ -62,7 +62,7 @@ def krm(**values: Any) -> None:
 
     Read a ResourceList from stdin, and print it with every job replaced by its manifests. If its
     functionConfig is a job, add the manifests of that job. A ConfigMap as functionConfig sets these
-    options: for, kube-version, namespace, only-jobs, set and supervisor.
+    options: for, kube-version, namespace, only-jobs, set, strict and supervisor.
 
     \b
     Examples:
@@ -96,7 +96,7 @@ def argocd() -> None:
 
 
 @argocd.command("init", params=parameters("argocd init"))
-def init(*, only_jobs: bool) -> None:
+def init(*, only_jobs: bool, strict: bool) -> None:
     """Check that generate can succeed.
 
     Check the parameters, the Kubernetes version of the cluster and the file names, but not the
@@ -104,11 +104,14 @@ def init(*, only_jobs: bool) -> None:
     """
     from mlgen.integrations import argocd
 
-    checked(lambda: argocd.init(os.environ, only_jobs=only_jobs), lambda warnings: warnings)
+    checked(
+        lambda: argocd.init(os.environ, only_jobs=only_jobs, strict=strict),
+        lambda warnings: warnings,
+    )
 
 
 @argocd.command("generate", params=parameters("argocd generate"))
-def generate(*, only_jobs: bool) -> None:
+def generate(*, only_jobs: bool, strict: bool) -> None:
     """Print the manifests of the folder.
 
     The output equals mlgen render --for argocd. A folder without a job is an error, because Argo CD
@@ -117,7 +120,8 @@ def generate(*, only_jobs: bool) -> None:
     from mlgen.integrations import argocd
 
     text, _ = checked(
-        lambda: argocd.generate(os.environ, only_jobs=only_jobs), lambda result: result[1]
+        lambda: argocd.generate(os.environ, only_jobs=only_jobs, strict=strict),
+        lambda result: result[1],
     )
     write("-", text)
 

@@ -24,6 +24,21 @@ def has_gpus(resources: Resources, templates: Templates) -> bool:
     return any(map(is_gpu, limits))
 
 
+def has_devices(spec: RoleSpec) -> bool:
+    """Return True if a container of a role requests a device of any kind.
+
+    Devices are extended resources, such as `aliyun.com/gpu-mem`, and resource claims.
+    """
+    pods: list[Mapping[str, Any]] = [template.get("spec") or {} for template in spec.templates]
+    containers = [container for template in spec.templates for container in containers_of(template)]
+    resources = [spec.resources, *(container.get("resources") or {} for container in containers)]
+    claims = any(each.get("claims") for each in resources) or any(
+        pod.get("resourceClaims") for pod in pods
+    )
+    amounts = [each.get(kind) or {} for each in resources for kind in ("limits", "requests")]
+    return claims or any("/" in name for by_name in amounts for name in by_name)
+
+
 def count(spec: RoleSpec) -> int:
     """Return the number of GPUs of the training container; 0 for none, or for parts of GPUs.
 

@@ -186,7 +186,9 @@ def for_field(job: JobFile, path: ValuePath, name: str, value: Any, known: Seque
     longer = [other for other in known if name[2:] and other.startswith(name)]
     here = did_you_mean(name, longer, 0) or did_you_mean(name, known, SURE)
     there = _elsewhere(job, path, normalized(name), value) or _of_other_frameworks(job, name)
-    hint = there or here if len(path) <= 1 or is_role else here or there
+    is_listed = any(normalized(name) in names.split() for names in texts("fields").values())
+    there_first = len(path) <= 1 or is_role or (path == SPEC and is_listed)
+    hint = there or here if there_first else here or there
     close = "" if hint else similar(normalized(name), job.targets, SURE)
     return hint or _elsewhere(job, path, close, value) or choice(name, known)
 
@@ -223,6 +225,8 @@ def _elsewhere(job: JobFile, path: ValuePath, name: str, value: Any) -> str:
         value = {"replicas": value} if type(value) is int else None
     elif target.startswith("spec.") and target in texts("fields") and isinstance(value, dict):
         value = None  # its fields also have other names
+    if isinstance(value, str) and target.startswith(".") and ": " not in target:
+        value = _meant(value, "values") or value
     if target.startswith("."):
         target = target[1:] if path == SPEC or is_role else f"spec{target}"
     role = _mapping(job.data, *path) if is_role else {}
@@ -292,6 +296,8 @@ def for_type(path: ValuePath, types: Sequence[str], value: Any, text: str | None
 
 def _for_scalar(path: ValuePath, types: Sequence[str], value: Any, text: str | None) -> str:
     """Return a hint to write a number, a boolean or null as another type."""
+    if value is None and text and isinstance(path[-1], str) and "string" in types:
+        return "remove it" if "number" in types else "write '' for an empty string, or remove it"
     if text is not None and "string" in types:
         return f"quote it: '{text}'" if text else "write '' for an empty string"
     if "object" in types:
@@ -307,6 +313,8 @@ def _for_list(path: ValuePath, types: Sequence[str], value: list[Any]) -> str:
     """Return a hint to write a list as a string or a mapping."""
     if "string" in types and len(value) == 1 and isinstance(value[0], str):
         return f"write {flow(value[0])}"
+    if path[-1] == "volumes" and all(isinstance(item, str) for item in value):
+        return "write {NAME: {mountPath: …, pvc: …}}, or another source instead of pvc"
     by_name = _by_name(path, value) if "object" in types else {}
     return f"write {_short(by_name)}" if by_name else ""
 
@@ -318,9 +326,33 @@ def _for_string(path: ValuePath, types: Sequence[str], value: str) -> str:
         return "remove the quotes"
     if word:
         return f"write {word}"
+    if "integer" in types:
+        return _for_integer(value)
+    if "object" in types and path[-2:-1] and path[-2] in ITEMS:
+        return f"write {ITEMS[path[-2]].replace('NAME', flow(value))}"
     if "array" in types and value and path[-1] in WORD_LISTS:
         return f"write {words(value, command=path[-1] == 'command')}"
     return f"write [{flow(value)}]" if "array" in types and len(value) < MAX_FLOW else ""
+
+
+ITEMS: Mapping[str | int, str] = {
+    "envFrom": "{secretRef: {name: NAME}}",
+    "imagePullSecrets": "{name: NAME}",
+    "waitFor": "{role: NAME}",
+}
+"""The items of lists in which a string may be meant as a name."""
+
+SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def _for_integer(value: str) -> str:
+    """Return a hint for a string that means an integer: a duration, or a mapping of ports."""
+    if re.search(r"[$]|\{\{|<.+>", value):
+        return "mlgen does not fill in placeholders; write the number, or pass it with --set"
+    if match := re.fullmatch(r"(\d+)([smhd])", value):
+        return f"write {int(match[1]) * SECONDS[match[2]]}"
+    match = re.fullmatch(r"\d+:(\d+)", value)
+    return f"write {match[1]}" if match else ""
 
 
 def _for_mapping(path: ValuePath, value: Mapping[str, Any]) -> str:

@@ -49,7 +49,9 @@ class RoleSpec:
 
     Attributes:
         env: strings, or {"valueFrom": …}, by variable name.
+        env_from: entries of `envFrom` of a container.
         volumes: entries of `volumes` in the job file, by name.
+        init_containers: each overrides fields of the training container.
         shm_size: size of /dev/shm as a quantity; "0" keeps the container runtime's default.
         restart_scope: `Replica` if a failed replica restarts alone, regardless of the job's scope.
         wait_for: None for the framework's default.
@@ -67,12 +69,15 @@ class RoleSpec:
     args: tuple[str, ...] = ()
     working_dir: str | None = None
     env: Mapping[str, Any] = field(default_factory=dict)
+    env_from: tuple[Mapping[str, Any], ...] = ()
     resources: Resources = field(default_factory=dict)
+    image_pull_secrets: tuple[Mapping[str, str], ...] = ()
     service_account_name: str | None = None
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[Mapping[str, Any], ...] = ()
     affinity: Mapping[str, Any] = field(default_factory=dict)
     volumes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    init_containers: tuple[Mapping[str, Any], ...] = ()
     shm_size: str | None = None
     port: int | None = None
     main_container: str = "main"
@@ -326,6 +331,7 @@ class TrainingJob:
     hashed: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
+    empty_roles: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     run_policy: RunPolicy = field(default_factory=RunPolicy)
     success_policy: SuccessPolicy = field(default_factory=SuccessPolicy)

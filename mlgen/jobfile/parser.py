@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
+from mlgen.jobfile.excuses import PREFIX
 from mlgen.jobfile.gpus import has_gpus
 from mlgen.jobfile.model import (
     GiveUpAfter,
@@ -48,6 +49,7 @@ def training_job(
         | {
             "name": metadata["name"],
             "roles": {name: role for name, role in roles.items() if role.replicas},
+            "empty_roles": tuple(name for name, role in roles.items() if not role.replicas),
             "namespace": namespace or metadata.get("namespace"),
             "name_suffix": metadata.get("nameSuffix"),
             "labels": metadata.get("labels", {}),
@@ -62,11 +64,11 @@ JOB_FIELDS = frozenset(field.name for field in fields(TrainingJob))
 
 
 def _object_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
-    """Drop annotations of kustomize and kpt that track the job file itself."""
+    """Drop annotations that concern only the job file: of kustomize and kpt, and excuses."""
     return {
         name: value
         for name, value in annotations.items()
-        if not name.startswith(TRACKING_PREFIXES) or name in OBJECT_ANNOTATIONS
+        if not name.startswith((*TRACKING_PREFIXES, PREFIX)) or name in OBJECT_ANNOTATIONS
     }
 
 

@@ -14,8 +14,10 @@ from typing import Any
 from mlgen import bounds
 from mlgen.documents import flags, overrides
 from mlgen.documents.document import Document
+from mlgen.flow import flow
 from mlgen.jobfile import hints
 from mlgen.jobfile.hints import JobFile, Owners
+from mlgen.jobfile.schema import base
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.problems import (
     Code,
@@ -288,6 +290,7 @@ def _missing_fields(
     for name in schema["required"]:
         if name not in value:
             field = schema.get("properties", {}).get(name, {})
+            field = base()["definitions"].get(field.get("$ref", "").rpartition("/")[2], field)
             examples = [field["const"]] if "const" in field else field.get("examples", [])
             hint = f"for example {name}: {json.dumps(examples[0])}" if examples else ""
             message = f'field "{name}" is missing'
@@ -335,7 +338,11 @@ def _bad_value(error: Any, text: str | None, job: JobFile) -> tuple[str, str, Co
         fields = [name for alternative in limit for name in alternative["required"]]
         return *_bad_alternative(fields, value), "bad-value"
     code: Code = "too-large" if (rule, limit) in BOUNDS else "bad-value"
-    return *_bad_amount(rule, limit, value, repeated), code
+    message, hint = _bad_amount(rule, limit, value, repeated)
+    if rule in ("minItems", "minProperties") and not value and not hint:
+        examples = [flow(example) for example in error.schema.get("examples", [])[:1]]
+        hint = f"use a value such as {examples[0]}" if examples else "add one, or remove the field"
+    return message, hint, code
 
 
 def _pattern_hint(pattern: str, schema: Mapping[str, Any]) -> str:
@@ -370,8 +377,14 @@ def _bad_amount(rule: str, limit: Any, value: Any, shown: str) -> tuple[str, str
     return message, hint
 
 
-KINDS = {"template": "PodTemplateSpec", "affinity": "Affinity"}
+KINDS = {"template": "PodTemplateSpec", "affinity": "Affinity", "initContainers": "[Container]"}
 """The API types of a role's fields. A template is a patch."""
+
+IN_FIELDS = (
+    ("volumes", "ephemeral", "PersistentVolumeClaimSpec"),
+    ("env", "valueFrom", "EnvVarSource"),
+)
+"""The API types of fields in the items of a role's mappings: mapping, field, type."""
 
 LATER_SOURCES = {"fileKeyRef"}
 """The sources of variables that only some supported versions have."""
@@ -457,17 +470,18 @@ def _structure(
 def _kubernetes_values(fields: Mapping[str, Any]) -> Iterator[tuple[ValuePath, str, Any]]:
     """Yield the path, the API type and the value of each part of a role to check."""
     for name, kind in KINDS.items():
-        if isinstance(fields.get(name), dict):
+        if isinstance(fields.get(name), list if kind[0] == "[" else dict):
             yield (name,), kind, fields[name]
     claims = fields.get("claims")
     for name, claim in claims.items() if isinstance(claims, dict) else ():
         if isinstance(claim, dict):
             yield ("claims", name), "PersistentVolumeClaimSpec", claim
-    variables = fields.get("env")
-    for name, variable in variables.items() if isinstance(variables, dict) else ():
-        source = variable.get("valueFrom") if isinstance(variable, dict) else None
-        if isinstance(source, dict) and LATER_SOURCES & source.keys():
-            yield ("env", name, "valueFrom"), "EnvVarSource", source
+    for field, key, kind in IN_FIELDS:
+        items = fields.get(field)
+        for name, item in items.items() if isinstance(items, dict) else ():
+            value = item.get(key) if isinstance(item, dict) else None
+            if isinstance(value, dict) and (key != "valueFrom" or LATER_SOURCES & value.keys()):
+                yield (field, name, key), kind, value
 
 
 def _amounts(document: Document, path: ValuePath, fields: Mapping[str, Any]) -> Iterator[Problem]:

@@ -1,14 +1,16 @@
 """An invalid value or an unknown field → a hint with the fix."""
 
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from mlgen.flow import flow, words
 from mlgen.kubernetes.definitions import definition, element, is_definition
 from mlgen.kubernetes.versions import KubeVersion
-from mlgen.problems import SURE, did_you_mean, one_of
+from mlgen.problems import SURE, choice, did_you_mean, one_of
+from mlgen.resources import table
 
 FEW = 6
 """A hint lists all fields of an object that has at most this many."""
@@ -39,7 +41,8 @@ def for_field(name: str, kind: str, owner: str, root: str, version: KubeVersion 
     fields, near = _fields(kind, version), _near(kind, owner, root, version)
     amounts = "write amounts under requests or limits" if kind == "ResourceRequirements" else ""
     return (
-        did_you_mean(name, fields, SURE)
+        table("hints")["pod fields"].get(f"{kind}.{name}")
+        or did_you_mean(name, fields, SURE)
         or amounts
         or _move(name, near, version)
         or _move(name, _places(root, version), version)
@@ -47,6 +50,12 @@ def for_field(name: str, kind: str, owner: str, root: str, version: KubeVersion 
         or _similar(name, near, version)
         or (one_of(list(fields)) if len(fields) <= FEW else "remove it")
     )
+
+
+def for_missing(name: str, kind: str) -> str:
+    """Return the hint for a missing field of an object; "" if its value is not clear."""
+    hint: str = table("hints")["pod fields"].get(f"{kind}.{name}", "")
+    return hint
 
 
 def move(name: str, kind: str, owner: str, root: str, version: KubeVersion | None) -> str:
@@ -67,6 +76,15 @@ def _similar(name: str, near: Places, version: KubeVersion | None) -> str:
         if similar:
             return f"{similar.removesuffix('?')} in {path}?"
     return ""
+
+
+def for_choice(value: str, allowed: Sequence[str]) -> str:
+    """Return the hint for a string that is not one of the allowed values."""
+    for pattern, hint in table("hints")["strings"].items():
+        if match := re.fullmatch(pattern, value):
+            text: str = hint
+            return text.format(value, *match.groups())
+    return choice(value, allowed)
 
 
 def for_list(

@@ -53,17 +53,20 @@ def stored_bytes(value: Any) -> int:
     return sum(map(stored_bytes, value)) if isinstance(value, list) else 0
 
 
-def overlong(path: ValuePath, name: str, text: str) -> Iterator[Problem]:
+def overlong(
+    path: ValuePath, name: str, text: str, hint: str = "use fewer replicas"
+) -> Iterator[Problem]:
     """Yield a problem if a variable or an argument is too long for Linux to start a process.
 
     Args:
         path: the path of the problem.
         name: the name of the variable. The limit applies to `NAME=text` with its NUL byte.
         text: the value.
+        hint: the hint.
     """
     if 4 * len(text) + len(name) + 2 <= ENV_MAX:  # a character has at most four bytes in UTF-8
         return
     size = len(text.encode())
     if size + len(name) + 2 > ENV_MAX:
-        message = f"{name} has {size} bytes; Linux allows {ENV_MAX} for the name and the value"
-        yield Problem(path, message, "too-large", "use fewer replicas")
+        message = f"{name} has {size} bytes; Linux allows {ENV_MAX}"
+        yield Problem(path, message, "too-large", hint)

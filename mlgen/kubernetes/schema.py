@@ -186,7 +186,8 @@ class _Check:
             required = () if "$patch" in value or not spot.key else (spot.key,)
         for name in required:
             if value.get(name) is None:
-                yield Problem(spot.path, f'field "{name}" is missing', "missing-field")
+                hint = hints.for_missing(name, kind)
+                yield Problem(spot.path, f'field "{name}" is missing', "missing-field", hint)
 
     def _directive(self, name: str, value: Any, spot: _Spot) -> Iterator[Problem]:
         """Yield the problem of a directive of a strategic merge patch."""

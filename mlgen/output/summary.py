@@ -1,6 +1,7 @@
 """A rendered job → a short summary for reviewers."""
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from mlgen.checks.prerequisites import Prerequisite
 from mlgen.checks.totals import totals
@@ -64,10 +65,11 @@ def summary(rendered: Rendered) -> str:
     topology = rendered.topology
     job = topology.job
     lines = [f"{job.name}: {job.framework}, {', '.join(_sizes(rendered))}. Made by mlgen."]
+    counts = replicas_by_role(topology.roles)
     rows: dict[tuple[str, str, str], int] = {}
     for role in topology.roles:
         kind = f"{'StatefulSet' if role.serves else 'Job'}{'' if role.index is None else 's'}"
-        key = (role.name, kind, _purpose(topology, role))
+        key = (role.name, kind, _purpose(topology, role, counts))
         rows[key] = rows.get(key, 0) + role.replicas
     if job.tensorboard:
         rows["tensorboard", "Deployment", ""] = 1
@@ -88,7 +90,7 @@ def summary(rendered: Rendered) -> str:
     return "\n".join([*lines, *(f"  {line}" for line in rendered.settings)])
 
 
-def _purpose(topology: Topology, role: Role) -> str:
+def _purpose(topology: Topology, role: Role, counts: Mapping[str, int]) -> str:
     """Return a role's part in the outcome, its waits, and whether it keeps running, as text."""
     parts = []
     if role.decides:
@@ -100,7 +102,7 @@ def _purpose(topology: Topology, role: Role) -> str:
     if role.spec.without_gpus:
         parts.append("gets no GPUs from spec.resources")
     waits = [w for w in role.waits if w.role != role.name or role.replicas > 1]
-    peers = dict.fromkeys(_peers(topology, wait) for wait in waits)
+    peers = dict.fromkeys(awaited(wait, counts, " to ") for wait in waits)
     if peers:
         parts.append(f"waits for {', '.join(peers)}")
     if topology.cleanup and (role.serves or role.endless):
@@ -108,13 +110,31 @@ def _purpose(topology: Topology, role: Role) -> str:
     return ", ".join(parts)
 
 
-def _peers(topology: Topology, wait: Wait) -> str:
-    """Return the replicas of a wait: `ps` for a whole role, else `worker-0` or `ps-1 to 3`."""
-    total = sum(role.replicas for role in topology.roles if role.name == wait.role)
+def awaited(wait: Wait, counts: Mapping[str, int], between: str = "…") -> str:
+    """Return the replicas that a role waits for: `ps` for all of a role, else `worker-0`.
+
+    Args:
+        wait: the condition.
+        counts: the number of replicas of each role.
+        between: separator of the first and the last index of a range.
+    """
     first, count = wait.hosts.first, wait.hosts.count
-    if count >= total:
-        return wait.role
-    return f"{wait.role}-{first}{f' to {first + count - 1}' if count > 1 else ''}"
+    if wait.started or (first == 0 and count == counts.get(wait.role)):
+        return f"{wait.role}-0" if wait.started and counts.get(wait.role, 1) > 1 else wait.role
+    return f"{wait.role}-{span(first, first + count - 1, between)}"
+
+
+def replicas_by_role(roles: Sequence[Role]) -> dict[str, int]:
+    """Return the number of replicas of each role, by name."""
+    counts: Counter[str] = Counter()
+    for role in roles:
+        counts[role.name] += role.replicas
+    return counts
+
+
+def span(first: int, last: int, between: str = "…") -> str:
+    """Return a range of indexes: `0`, `0…3`."""
+    return str(first) if first == last else f"{first}{between}{last}"
 
 
 def _supervision(topology: Topology) -> str:

@@ -373,6 +373,23 @@ def test_only_jobs_refuses_every_other_object():
         assert 0 == run(command, "-", "--only-jobs", stdin=text)[0]
 
 
+def test_strict_makes_warnings_errors(tmp_path, monkeypatch):
+    text = (ROOT / GOOD).read_text()
+    text = text.replace("spec:\n", "spec:\n  env: {HUB_TOKEN: hf_0123456789abcdef}\n", 1)
+
+    for command in ("render", "validate", "argo"):
+        assert 0 == run(command, "-", stdin=text)[0]
+        status, out, err = run(command, "-", "--strict", "--quiet", stdin=text)
+        assert 1 == status
+        assert "kind: Job" not in out
+        assert "[secret-in-env]" in out + err
+        assert "warning" not in out + err
+    (tmp_path / "mlgen.toml").write_text("strict = true\n")
+    monkeypatch.chdir(tmp_path)
+    assert 1 == run("render", "-", stdin=text)[0]
+    assert 0 == run("render", "-", "--no-config", stdin=text)[0]
+
+
 def test_an_input_in_the_folder_of_the_output_is_not_removed(tmp_path):
     assert 0 == run("render", GOOD, "-o", tmp_path)[0]
     service, renamed = tmp_path / "service_tune.yaml", tmp_path / "service_other.yaml"

@@ -47,7 +47,7 @@ def test_every_field_of_a_pod_has_its_place_in_the_template(path):
 
     hints = {name: hint(name, {}, path) for name in names - elsewhere}
 
-    assert {"imagePullSecrets", "priorityClassName", "containers"} <= hints.keys()
+    assert {"hostAliases", "priorityClassName", "containers"} <= hints.keys()
     assert hints == {name: f"move it to template.spec.{name}" for name in hints}
 
 
@@ -57,7 +57,7 @@ def test_every_field_of_a_container_has_its_place_in_the_template():
 
     hints = {name: hint(name, mainContainer="torch") for name in names - elsewhere}
 
-    assert {"livenessProbe", "envFrom", "stdin"} <= hints.keys()
+    assert {"livenessProbe", "lifecycle", "stdin"} <= hints.keys()
     assert hints == {
         name: f"write template: {{spec: {{containers: [{{name: torch, {name}: …}}]}}}}"
         for name in hints
@@ -95,7 +95,13 @@ def test_a_number_of_nodes_is_that_of_replicas(name, path, expected):
         ("gpus", 8, "write resources: {nvidia.com/gpu: 8}"),
         ("memory", "64Gi", "write resources: {memory: 64Gi}"),
         ("gpu", {"count": 8}, "write resources: {nvidia.com/gpu: …}"),
-        ("imagePullSecret", "hub", "write template.spec.imagePullSecrets: [{name: hub}]"),
+        ("restart", "unless-stopped", "write restartPolicy: Always"),
+        ("restart", "on-failure", "write restartPolicy: OnFailure"),
+        ("run", "torchrun train.py", "write command: [torchrun, train.py]"),
+        ("depends_on", ["redis"], "write waitFor: [{role: …}]"),
+        ("envs", {"LR": "0.1"}, 'write env: {LR: "0.1"}'),
+        ("minAvailable", 3, "write spec.scheduling.minMember: 3"),
+        ("imagePullSecret", "hub", "write imagePullSecrets: [{name: hub}]"),
         ("worker", {"replicas": 2}, "move it to spec.roles.worker"),
         ("Worker", 2, "write spec.roles.worker: {replicas: 2}"),
         ("xgbReplicaSpecs", {}, "write spec.roles: {master: …, worker: …}"),

@@ -104,6 +104,7 @@ def test_unknown_fields_are_invalid_except_in_specs_of_kubernetes():
     names = ("template/properties/spec", "container", "volume")
     extensible = [f"definitions/{name}" for name in names]
     extensible.append("properties/spec/properties/claims/additionalProperties")
+    extensible += ["definitions/shortVolume/properties/ephemeral", "definitions/storageSize"]
     accepting = {
         name
         for name, node in ALL.items()

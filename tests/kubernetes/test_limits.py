@@ -19,7 +19,7 @@ def test_a_variable_within_the_limit_of_linux_is_accepted(text):
 )
 def test_a_longer_variable_is_an_error(text):
     size = len(text.encode())
-    message = f"ENV has {size} bytes; Linux allows 131072 for the name and the value"
+    message = f"ENV has {size} bytes; Linux allows 131072"
 
     assert [Problem(PATH, message, "too-large", "use fewer replicas")] == list(
         overlong(PATH, "ENV", text)

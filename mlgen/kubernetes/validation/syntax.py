@@ -10,10 +10,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from mlgen.kubernetes import _hints as hints
 from mlgen.kubernetes.limits import PORT_MAX
 from mlgen.kubernetes.names import DNS_1123, LABEL_MAX
 from mlgen.kubernetes.validation.rows import Rule, Spot, missing, values
-from mlgen.problems import Code, Problem, ValuePath, choice
+from mlgen.problems import Code, Problem, ValuePath
 
 SUBDOMAIN_MAX = 253
 PORT_NAME_MAX = 15
@@ -157,7 +158,7 @@ def one_of(allowed: Sequence[str]) -> Rule:
 
     def check(at: ValuePath, value: str) -> Iterator[Problem]:
         if value not in allowed:
-            hint = choice(value, allowed)
+            hint = hints.for_choice(value, allowed)
             yield Problem(at, f'unknown value "{value}"', "unknown-value", hint)
 
     return texts(check)
