@@ -89,10 +89,12 @@ def job_file(choices: Choices, file: str) -> str:
     ]
     text = "\n".join([MODELINE, *parts] if choices.schema else parts) + "\n"
     try:
-        pipeline.render([Text(file, text)], Options())
+        (rendered,) = pipeline.render([Text(file, text)], Options()).jobs
     except MlgenError as error:  # the file does not exist yet, so problems have no location
         raise MlgenError(replace(problem, place=None) for problem in error.problems) from None
-    return text
+    commands = [need.command for need in rendered.prerequisites if need.command]
+    shown = f"# mlgen show {quote(file)}"
+    return text.replace(shown, "\n".join([*(f"# First: {each}" for each in commands), shown]), 1)
 
 
 def editor_schema(version: KubeVersion) -> str:

@@ -20,8 +20,8 @@ https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-e
 """
 
 RESERVED = ("config", "manifests", "status", "supervisor", "tensorboard")
-"""Suffixes of the names of mlgen's own objects, such as `mnist-status`. A role or a volume of files
-cannot have one of these names."""
+"""Suffixes of the names of mlgen's own objects, such as `mnist.status` and `mnist-supervisor`. A
+role or a volume of files cannot have one of these names."""
 
 PEERS = "peers"
 """The name of `Role.port` in a pod's ports, in a Service and in `Role.host_ports`."""
@@ -142,11 +142,16 @@ class ConfigFiles:
 
 @dataclass(frozen=True)
 class Mount:
-    """A volume that is mounted into a container at a path."""
+    """A volume that is mounted into a container at a path.
+
+    Attributes:
+        file: the name of the only file to mount, which a helper has written; "" for all files.
+    """
 
     volume: Scratch | SecretFiles | ConfigFiles
     path: str
     read_only: bool = True
+    file: str = ""
 
 
 @dataclass(frozen=True)
@@ -229,6 +234,7 @@ class Role:
         env: variables of the main container; variables in the job file override them.
         command: the command of the main container if the job file has neither command nor args.
         args: the arguments for `command`.
+        wrapper: words before the command of the job file, which they run.
         waits: conditions for the start of a replica.
         orders: conditions for the start of the role.
         helpers: init containers that run before the main container.
@@ -263,6 +269,7 @@ class Role:
     env: Env = field(default_factory=dict)
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
+    wrapper: tuple[str, ...] = ()
     waits: tuple[Wait, ...] = ()
     orders: tuple[Order, ...] = ()
     helpers: tuple[Helper, ...] = ()
@@ -296,7 +303,7 @@ class Topology:
         decides: whether `one` role determines the outcome, or `all` or `any` of several roles.
         files: contents of generated files, by name. Other files that a role mounts are scripts of
             `templates/scripts`.
-        warnings: problems that do not prevent rendering.
+        problems: the problems of the job so far, including errors.
         cleanup: the command that deletes the pods that keep running after training ends; "" if
             there are no such pods, or if the job itself stops them.
         only_ready: True if the names of replicas resolve only while they are ready.
@@ -307,6 +314,6 @@ class Topology:
     supervised: bool = False
     decides: Literal["one", "all", "any"] = "one"
     files: Mapping[str, str] = field(default_factory=dict)
-    warnings: tuple[Problem, ...] = ()
+    problems: tuple[Problem, ...] = ()
     cleanup: str = ""
     only_ready: bool = False

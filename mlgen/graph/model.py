@@ -12,10 +12,11 @@ from typing import Any, Literal
 
 from mlgen.kubernetes import pod_resources
 from mlgen.kubernetes.pod_resources import GPU
+from mlgen.objects.labels import config_name
 from mlgen.output.pages import page
-from mlgen.output.summary import required
+from mlgen.output.summary import replicas_by_role, required, span
 from mlgen.result import Rendered
-from mlgen.show.groups import Group, groups, ranked, referred, replicas_by_role, span, stored
+from mlgen.show.groups import Group, groups, ranked, referred, stored
 from mlgen.topology import Wait
 
 Shape = Literal["Job", "StatefulSet", "supervisor", "service", "storage"]
@@ -249,7 +250,7 @@ def _stores(rows: Sequence[Group]) -> Iterator[tuple[Box, Collection[int]]]:
 def _used(group: Group) -> Iterator[tuple[str, str, str]]:
     """Yield the kind, name and mount path of a pod's storage; the path is "" for variables."""
     mounts = {mount["name"]: mount["mountPath"] for mount in group.main.get("volumeMounts") or ()}
-    own = ("ConfigMap", f"{group.pod.get('subdomain')}-config")
+    own = ("ConfigMap", config_name(str(group.pod.get("subdomain"))))
     for volume in group.pod.get("volumes") or ():
         path = mounts.get(volume["name"])
         kind, name = stored(volume)

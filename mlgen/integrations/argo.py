@@ -19,11 +19,11 @@ from mlgen.documents.files import Text
 from mlgen.jobfile.model import TrainingJob
 from mlgen.kubernetes.objects import Key, Object, keys
 from mlgen.objects import supervisor
-from mlgen.objects.labels import JOB, labels, metadata, status_name
+from mlgen.objects.labels import JOB, config_name, labels, metadata, status_name
 from mlgen.objects.skeleton import filled
 from mlgen.output.summary import heading
 from mlgen.output.yaml import verbatim, yaml_text
-from mlgen.problems import Collector, Problem
+from mlgen.problems import Collector, Problem, severe
 from mlgen.result import Foreign, Options, Rendered
 from mlgen.variants import matrix
 
@@ -98,7 +98,8 @@ def argo(texts: Iterable[Text], options: Options, form: Form) -> tuple[str, tupl
         ]
         in_cluster = keys([*applied, *by_step])
         problems = [*_problems(run, form, applied), *checks.collisions(in_cluster, taken)]
-        collector.extend(map(run[0].document.located, problems))
+        located = map(run[0].document.located, problems)
+        collector.extend(severe(located, strict=options.strict))
         taken.update(in_cluster)
         manifests += map(yaml_text, objects, map(heading, run))
     if form.retry_oom:
@@ -149,12 +150,17 @@ def _objects_of_user(job: Rendered) -> Iterator[Object]:
 
 def _config(job: Rendered) -> Object:
     """Return the ConfigMap with the step's manifests, plan and program."""
-    meta = metadata(job.job, f"{job.job.name}-manifests", "manifests")
+    meta = metadata(job.job, _manifests(job.job.name), "manifests")
     meta["labels"].pop(JOB)
     objects = list(filter(_is_applied_by_step, job.objects))
     job_plan = supervisor.plan(job.topology, objects)
     files = supervisor.files(job.job.helpers, job_plan, step=True)
     return filled("configmap", metadata=meta, data={FILE: yaml_text(objects), **files})
+
+
+def _manifests(job: str) -> str:
+    """Return the name of the ConfigMap with the manifests of the job of this name."""
+    return config_name(job, "manifests")
 
 
 def _status(job: Rendered) -> Object:
@@ -175,7 +181,7 @@ def _step(run: Sequence[Rendered], form: Form) -> Object:
     items: dict[str, Any] = {}
     if run[0].combination:
         differing = [name for name in parameters if len({one[name] for one in each}) > 1]
-        named = {"job": "{{item}}", "manifests": "{{item}}-manifests"}
+        named = {"job": "{{item}}", "manifests": _manifests("{{item}}")}
         if set(differing) <= named.keys():
             items = {"withItems": [one["job"] for one in each]}
         else:
@@ -195,7 +201,7 @@ def _parameters(job: Rendered, form: Form) -> dict[str, str]:
     """Return a job's parameters for the template."""
     return {
         "job": job.job.name,
-        "manifests": f"{job.job.name}-manifests",
+        "manifests": _manifests(job.job.name),
         "backoff-limit": str(job.job.run_policy.retries),
         **({} if form.backoff_seconds is None else {"backoff-seconds": str(form.backoff_seconds)}),
         "image": supervisor.image(job.job.helpers),

@@ -63,13 +63,16 @@ class Application:
     warnings: tuple[Problem, ...] = ()
 
 
-def read(environment: Mapping[str, str], *, only_jobs: bool = False) -> Application:
+def read(
+    environment: Mapping[str, str], *, only_jobs: bool = False, strict: bool = False
+) -> Application:
     """Return the settings of an Application from its environment, without reading its files.
 
     Args:
         environment: the environment. The author of the Application controls its parameters, so
             they are untrusted.
         only_jobs: as in `Options.only_jobs`. True if this argument or the site sets it.
+        strict: as in `Options.strict`. True if this argument or the site sets it.
 
     Raises:
         MlgenError: the parameters, the site's file or the cluster's version have errors; lists all
@@ -107,18 +110,21 @@ def read(environment: Mapping[str, str], *, only_jobs: bool = False) -> Applicat
         default_namespace=namespace,
         site=site,
         only_jobs=only_jobs or bool(site and site.only_jobs),
+        strict=strict or bool(site and site.strict),
     )
     apis = tuple(name for name in environment.get(APIS, "").split(",") if name)
     return Application(files, options, apis, collector.problems)
 
 
-def init(environment: Mapping[str, str], *, only_jobs: bool = False) -> tuple[Problem, ...]:
+def init(
+    environment: Mapping[str, str], *, only_jobs: bool = False, strict: bool = False
+) -> tuple[Problem, ...]:
     """Check the parameters, the cluster's version and the names of files, and return warnings.
 
     Raises:
         MlgenError: a parameter or the version is invalid, or a file cannot be read.
     """
-    application = read(environment, only_jobs=only_jobs)
+    application = read(environment, only_jobs=only_jobs, strict=strict)
     problems = [text.problem for text in texts(application.files) if text.problem]
     if problems:
         raise MlgenError(problems)
@@ -126,7 +132,7 @@ def init(environment: Mapping[str, str], *, only_jobs: bool = False) -> tuple[Pr
 
 
 def generate(
-    environment: Mapping[str, str], *, only_jobs: bool = False
+    environment: Mapping[str, str], *, only_jobs: bool = False, strict: bool = False
 ) -> tuple[str, tuple[Problem, ...]]:
     """Return the manifests of the folder as YAML, which is never empty, and all warnings.
 
@@ -135,7 +141,7 @@ def generate(
     Raises:
         MlgenError: there are errors or no jobs; lists all problems with their locations.
     """
-    application = read(environment, only_jobs=only_jobs)
+    application = read(environment, only_jobs=only_jobs, strict=strict)
     result = pipeline.render(texts(application.files), application.options)
     warnings = (*application.warnings, *result.warnings)
     problems = [problem for job in result.jobs for problem in _missing_apis(job, application.apis)]

@@ -81,7 +81,7 @@ def post_render(lines: Iterable[bytes], options: Options) -> tuple[IO[bytes], tu
     if options.site:  # the release has a namespace
         options = replace(options, site=options.site.without_namespace())
     output = tempfile.SpooledTemporaryFile(SPOOL_BYTES)  # noqa: SIM115 - the caller reads it
-    walk = Walk()
+    walk = Walk(strict=options.strict)
     empty = True
     for line, chunk in chunks(lines):
         empty = empty and is_blank(chunk)

@@ -20,7 +20,7 @@ from mlgen.problems import Collector, MlgenError, Place, Problem, choice, dotted
 from mlgen.result import Options
 from mlgen.variants import gitops
 
-OPTIONS = ("for", "kube-version", "namespace", "only-jobs", "set", "supervisor")
+OPTIONS = ("for", "kube-version", "namespace", "only-jobs", "set", "strict", "supervisor")
 """The command line options that the data of a ConfigMap can set."""
 
 Problems = list[tuple[Item, Problem]]
@@ -159,13 +159,16 @@ def _with(options: Options, name: str, text: str) -> Options:
     if name == "set":
         lines = filter(None, map(str.strip, text.splitlines()))
         return replace(options, settings=(*options.settings, *map(overrides.parse, lines)))
-    if name not in ("supervisor", "only-jobs"):
+    if name not in ("supervisor", "only-jobs", "strict"):
         raise KeyError(name)
     if text not in ("true", "false"):
         raise ValueError(f'expected true or false, got "{text}"')
-    if name == "only-jobs":  # the list cannot allow objects that the caller rejects
-        return replace(options, only_jobs=options.only_jobs or text == "true")
-    return replace(options, supervisor=text == "true")
+    if name == "supervisor":
+        return replace(options, supervisor=text == "true")
+    # The list cannot allow what the caller rejects.
+    only_jobs = options.only_jobs or (name == "only-jobs" and text == "true")
+    strict = options.strict or (name == "strict" and text == "true")
+    return replace(options, only_jobs=only_jobs, strict=strict)
 
 
 def _result(item: Item, problem: Problem) -> Object:

@@ -82,7 +82,7 @@ class Snapshot:
     Attributes:
         rendered: the job.
         plan: the supervisor's plan, with the UID of the supervisor's Job as its run.
-        seen: workloads, pods, and the data of the ConfigMap `<job>-status`.
+        seen: workloads, pods, and the data of the ConfigMap `<job>.status`.
         supervisor: the supervisor's Job, if it exists.
         pods: pods of the workloads and of the supervisor, the newest last.
         namespace: of the objects; "" if there are none.

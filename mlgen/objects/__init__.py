@@ -70,7 +70,9 @@ def _config_map(topology: Topology) -> Iterator[dict[str, Any]]:
     mounted = {name for role in topology.roles for name in scripts(job, role)}
     data = {name: topology.files.get(name) or script(name) for name in sorted(mounted)}
     if data:
-        yield filled("configmap", metadata=metadata(job, config_name(job), "config"), data=data)
+        yield filled(
+            "configmap", metadata=metadata(job, config_name(job.name), "config"), data=data
+        )
 
 
 def _role_access(job: TrainingJob, role: Role) -> Iterator[dict[str, Any]]:

@@ -1,5 +1,6 @@
 """Names, labels and selectors of a job's objects."""
 
+import re
 from typing import Any
 
 from mlgen.jobfile.model import TrainingJob
@@ -62,6 +63,21 @@ def labels(job: TrainingJob, component: str, role: Role | None = None) -> dict[s
     return app_labels(job, component) | _own_labels(job, role)
 
 
+TOOLS = r"[^/]*(mlgen\.dev|kubernetes\.io|k8s\.io|helm\.sh|volcano\.sh|argoproj\.io|fluxcd\.io)/.*"
+"""Labels with which a tool or controller finds the objects that it manages.
+
+A pod must not have them: it would be managed on its own, for example by Kueue. And pod templates
+cannot change, so an upgrade of a Helm chart, which is in `helm.sh/chart`, would be rejected.
+"""
+
+
+def pod_labels(job: TrainingJob, role: Role) -> dict[str, str]:
+    """Return the labels of a role's pods, with the user's labels, for example for cost reports."""
+    own = labels(job, role.name, role)
+    users = {name: value for name, value in job.labels.items() if not re.fullmatch(TOOLS, name)}
+    return own | users
+
+
 def app_labels(job: TrainingJob, component: str) -> dict[str, str]:
     """Return Kubernetes' recommended labels for an object: name, instance and component.
 
@@ -101,14 +117,23 @@ def workload_name(job: TrainingJob, role: Role) -> str:
     return role.workload or f"{job.name}-{role.name}{index}"
 
 
-def config_name(job: TrainingJob) -> str:
-    """Return the name of the ConfigMap with the job's scripts and files."""
-    return f"{job.name}-config"
+def config_name(job: str, part: str = "config") -> str:
+    """Return the name of a job's ConfigMap: `<job>.<part>`.
+
+    The name of a job contains no dot. So the part before the dot is the job, and the ConfigMaps of
+    two jobs never have the same name.
+
+    Args:
+        job: the name of the job.
+        part: `config` for its scripts and framework files, `status` for its conditions,
+            `supervisor`, `manifests`, or the name of a volume with `files`.
+    """
+    return f"{job}.{part}"
 
 
 def status_name(job: str) -> str:
     """Return the name of the ConfigMap with the conditions of the job of this name."""
-    return f"{job}-status"
+    return config_name(job, "status")
 
 
 INDEX_FORMS = rf"\d+|\[\d+-\d+\]|\$\({INDEX_NAME}\)"

@@ -14,7 +14,7 @@ from mlgen.kubernetes.merge import merged
 from mlgen.kubernetes.sidecars import is_sidecar
 from mlgen.objects import network, placement, security, storage
 from mlgen.objects.errors import template_error
-from mlgen.objects.labels import index_label, labels, workload_name
+from mlgen.objects.labels import index_label, pod_labels, workload_name
 from mlgen.objects.security import RESTRICTED
 from mlgen.objects.skeleton import filled
 from mlgen.objects.storage import pod_volumes, volume_mount
@@ -63,7 +63,7 @@ def pod_template(topology: Topology, role: Role) -> dict[str, Any]:
         mounting = {"name": container, "volumeMounts": [volume_mount(memory)]}
         volumes = pod_volumes(job, [memory])
         pod = merged(pod, {"spec": {"containers": [mounting], "volumes": volumes}})
-    spec = _waiting_last(helpers, pod["spec"])
+    spec = _waiting_last(helpers, _with_init_containers(role, pod))
     spec = network.with_dns_policy(with_native_sidecars(role, spec))
     spec = security.without_token(with_index_variable(role, spec))
     spec = placement.with_modest_helpers(topology, spec, RESOURCES)
@@ -86,11 +86,12 @@ def _plain_pod(job: TrainingJob, role: Role, helpers: list[Helper]) -> dict[str,
         mounts.append(SCRIPT_MOUNT)
     return filled(
         "pod",
-        labels=labels(job, role.name, role),
+        labels=pod_labels(job, role),
         hostname=None if role.index is None else workload_name(job, role),
         subdomain=job.name,
         restart_policy=_restart_policy(role),
         service_account=service_account(job, role),
+        pull_secrets=list(role.spec.image_pull_secrets) or None,
         helpers=[helper_container(job, role, helper) for helper in helpers] or None,
         main=training_container(role),
         volumes=pod_volumes(job, mounts) or None,
@@ -121,6 +122,30 @@ def _training_container_of(role: Role, pod: dict[str, Any]) -> dict[str, Any]:
     message = f'the template removes the training container "{name}"'
     hint = "keep it, or set mainContainer to the name of another container"
     raise template_error(role, message, "combination", hint)
+
+
+SHARED_FIELDS = (
+    "image",
+    "imagePullPolicy",
+    "workingDir",
+    "env",
+    "envFrom",
+    "resources",
+    "securityContext",
+    "volumeMounts",
+)
+"""The fields of the training container that `initContainers` of the job file have by default."""
+
+
+def _with_init_containers(role: Role, pod: dict[str, Any]) -> dict[str, Any]:
+    """Return the pod spec with the role's init containers, after those of templates."""
+    spec: dict[str, Any] = pod["spec"]
+    if not role.spec.init_containers:
+        return spec
+    main = _training_container_of(role, pod)
+    shared = {name: main[name] for name in SHARED_FIELDS if name in main}
+    own = [{"name": each["name"], **merged(shared, each)} for each in role.spec.init_containers]
+    return spec | {"initContainers": [*(spec.get("initContainers") or ()), *own]}
 
 
 def _waiting_last(helpers: list[Helper], spec: dict[str, Any]) -> dict[str, Any]:
@@ -171,10 +196,11 @@ def training_container(role: Role) -> dict[str, Any]:
         "name": spec.main_container,
         "image": spec.image,
         "imagePullPolicy": spec.image_pull_policy,
-        "command": list(role.command if use_default else spec.command),
+        "command": list(role.command if use_default else (*role.wrapper, *spec.command)),
         "args": list(role.args if use_default else spec.args),
         "workingDir": spec.working_dir,
         "env": main_env(role),
+        "envFrom": list(spec.env_from),
         "ports": container_ports(role),
         "resources": spec.resources,
         "volumeMounts": [volume_mount(mount) for mount in role.mounts],

@@ -59,11 +59,14 @@ NAMES = {
 def _pod_volume(job: TrainingJob, name: str, short_form: Mapping[str, Any]) -> dict[str, Any]:
     """Return an item of a pod's volumes."""
     if "files" in short_form:
-        return {"name": name, "configMap": {"name": f"{job.name}-{name}"}}
+        return {"name": name, "configMap": {"name": config_name(job.name, name)}}
     for key, (source, field) in NAMES.items():
         if key in short_form:
             return {"name": name, source: {field: short_form[key]}}
-    whole = {key: dict(short_form[key]) for key in ("nfs", "emptyDir") if key in short_form}
+    if "ephemeral" in short_form:
+        claim = {"accessModes": ["ReadWriteOnce"]} | dict(short_form["ephemeral"])
+        return {"name": name, "ephemeral": {"volumeClaimTemplate": {"spec": claim}}}
+    whole = {key: dict(short_form[key]) for key in ("nfs", "csi", "emptyDir") if key in short_form}
     return {"name": name, **whole}
 
 
@@ -80,7 +83,7 @@ def config_maps(topology: Topology) -> Iterator[dict[str, Any]]:
         if "files" in short_form
     }
     for name, files in volumes.items():
-        config_metadata = metadata(job, f"{job.name}-{name}", "config")
+        config_metadata = metadata(job, config_name(job.name, name), "config")
         yield filled("configmap", metadata=config_metadata, data=dict(files) or None)
 
 
@@ -108,6 +111,9 @@ def sync_helpers(job: TrainingJob, role: Role) -> Iterator[Helper]:
             "MLGEN_FOLDER": path,
             "MLGEN_TIMEOUT": str(job.wait.timeout_seconds or FETCH_TIMEOUT),
         }
+        for option in ("submodules", "lfs"):
+            if git.get(option):
+                env[f"MLGEN_{option.upper()}"] = "true"
         mounts = [Mount(Scratch(name), path, read_only=False)]
         if "secret" in git:
             mounts.append(Mount(SecretFiles(f"{name}-secret", git["secret"], {}), GIT_KEYS))
@@ -151,7 +157,8 @@ def volume_mount(mount: Mount) -> dict[str, Any]:
     """Return a mount as an item of a container's volumeMounts."""
     # Kubernetes mounts ConfigMaps and Secrets read-only anyway.
     read_only = {"readOnly": True} if mount.read_only and isinstance(mount.volume, Scratch) else {}
-    return {"name": mount.volume.name, "mountPath": mount.path, **read_only}
+    file = {"subPath": mount.file} if mount.file else {}
+    return {"name": mount.volume.name, "mountPath": mount.path, **file, **read_only}
 
 
 def pod_volumes(job: TrainingJob, mounts: Iterable[Mount]) -> list[dict[str, Any]]:
@@ -171,7 +178,7 @@ def _volume_of(job: TrainingJob, volume: Scratch | ConfigFiles | SecretFiles) ->
     elif isinstance(volume, ConfigFiles):
         items = [{"key": name, "path": name} for name in volume.files]
         mode = RUN if any(name.endswith(".sh") for name in volume.files) else None
-        files = {"name": config_name(job), "items": items or None, "defaultMode": mode}
+        files = {"name": config_name(job.name), "items": items or None, "defaultMode": mode}
         source = {"configMap": files}
     else:
         items = [{"key": key, "path": path} for key, path in volume.keys.items()]

@@ -1,6 +1,6 @@
 """The supervisor: a Job that starts, restarts and cleans up the job's other workloads.
 
-Its program is `mlgen/runtime`. The ConfigMap `<job>-supervisor` contains the program and the plan,
+Its program is `mlgen/runtime`. The ConfigMap `<job>.supervisor` contains the program and the plan,
 which describes the job to the program. The step of an Argo workflow runs the same program.
 """
 
@@ -18,6 +18,7 @@ from mlgen.objects.labels import (
     JOB,
     ROLE,
     app_labels,
+    config_name,
     metadata,
     status_name,
     workload_name,
@@ -175,12 +176,17 @@ def _others(job: TrainingJob, objects: Sequence[Object]) -> list[tuple[str, str]
         if item["kind"] in OTHERS and item["metadata"]["labels"][COMPONENT] != services.BOARD
     ]
     # Only a TTL deletes its own ConfigMap, with its Job. Until then, a replacement pod may need it.
-    return others if policy.clean_pod_policy == "All" else [*others, ("ConfigMap", own_name(job))]
+    return others if policy.clean_pod_policy == "All" else [*others, ("ConfigMap", files_name(job))]
 
 
 def own_name(job: TrainingJob) -> str:
-    """Return the name of the supervisor's objects."""
+    """Return the name of the supervisor's Job and of its ServiceAccount, Role and RoleBinding."""
     return f"{job.name}-{NAME}"
+
+
+def files_name(job: TrainingJob) -> str:
+    """Return the name of the ConfigMap with the supervisor's program and plan."""
+    return config_name(job.name, NAME)
 
 
 def supervisor_objects(
@@ -206,7 +212,8 @@ def supervisor_objects(
     yield from access(job, metadata(job, name, NAME), name, list(rules(job_plan)))
     # It is rendered empty, so that the supervisor does not need permission to create it.
     yield filled("configmap", metadata=status)
-    yield filled("configmap", metadata=metadata(job, name, NAME), data=files(job.helpers, job_plan))
+    program_metadata = metadata(job, files_name(job), NAME)
+    yield filled("configmap", metadata=program_metadata, data=files(job.helpers, job_plan))
     # If the training fails, the supervisor's Job fails without retries.
     exit_codes = {"containerName": NAME, "operator": "In", "values": [FAILED]}
     yield filled(
@@ -274,6 +281,7 @@ def _pod_template(topology: Topology, name: str, objects: Sequence[Object]) -> O
         labels=app_labels(job, NAME) | {ROLE: NAME} | mesh["labels"],
         annotations=mesh["annotations"] | scrape,
         name=name,
+        files=files_name(job),
         tolerations=pod_spec.get("tolerations"),
         imagePullSecrets=pod_spec.get("imagePullSecrets"),
         image=image(job.helpers),

@@ -16,7 +16,7 @@ from mlgen.documents.reader import read_documents
 from mlgen.jobfile import schema
 from mlgen.jobfile.model import GANG_BOUNDS
 from mlgen.output.yaml import yaml_text
-from mlgen.problems import MlgenError, ValuePath
+from mlgen.problems import ValuePath
 from mlgen.result import Rendered
 
 Values = dict[str, Any]
@@ -132,11 +132,8 @@ def _of_spec(rendered: Rendered, spec: Values) -> Iterator[tuple[ValuePath, Any,
 def _applies(rendered: Rendered, name: str, value: Any) -> bool:
     """Return True if an option's default is valid with the job's other options."""
     job = replace(rendered.topology.job, options={**rendered.job.options, name: value})
-    try:
-        frameworks.get(job.framework).topology(job)
-    except MlgenError:
-        return False
-    return True
+    problems = frameworks.get(job.framework).topology(job).problems
+    return all(problem.warning for problem in problems)
 
 
 def _of_object(

@@ -10,8 +10,9 @@ from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.pod_resources import GPU
 from mlgen.objects.labels import workload_name
 from mlgen.output.columns import columns
+from mlgen.output.summary import span
 from mlgen.result import Rendered
-from mlgen.topology import Role, Wait
+from mlgen.topology import Role
 
 REFERENCES = {
     "secretKeyRef": "Secret",
@@ -105,32 +106,6 @@ def groups(rendered: Rendered) -> list[Group]:
         )
         for roles in alike.values()
     ]
-
-
-def awaited(wait: Wait, totals: dict[str, int]) -> str:
-    """Return the replicas that a role waits for: `ps` for all of a role, else `worker-0`.
-
-    Args:
-        wait: the condition.
-        totals: the number of replicas of each role.
-    """
-    first, count = wait.hosts.first, wait.hosts.count
-    if wait.started or (first == 0 and count == totals.get(wait.role)):
-        return f"{wait.role}-0" if wait.started and totals.get(wait.role, 1) > 1 else wait.role
-    return f"{wait.role}-{span(first, first + count - 1)}"
-
-
-def replicas_by_role(roles: Sequence[Role]) -> dict[str, int]:
-    """Return the number of replicas of each role, by name."""
-    totals: Counter[str] = Counter()
-    for role in roles:
-        totals[role.name] += role.replicas
-    return totals
-
-
-def span(first: int, last: int) -> str:
-    """Return a range of indexes: `0`, `0…3`."""
-    return str(first) if first == last else f"{first}…{last}"
 
 
 def spans(numbers: Sequence[int], between: str = "…") -> str:

@@ -14,10 +14,10 @@ from mlgen.objects import supervisor
 from mlgen.objects.labels import COMPONENT, DECIDES, status_name
 from mlgen.output import pages
 from mlgen.output.columns import named, some
-from mlgen.output.summary import required
+from mlgen.output.summary import awaited, replicas_by_role, required
 from mlgen.result import Rendered
 from mlgen.show.exits import bounds, endings
-from mlgen.show.groups import Group, awaited, groups, ranked, replicas_by_role, table_text
+from mlgen.show.groups import Group, groups, ranked, table_text
 from mlgen.topology import Role, Topology
 
 MAX_USERS = 6

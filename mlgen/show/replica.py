@@ -21,8 +21,9 @@ from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.quantity import natural, parse
 from mlgen.objects.labels import workload_name
 from mlgen.output import pages
+from mlgen.output.summary import span
 from mlgen.result import Rendered
-from mlgen.show.groups import referred, span, stored, table_text
+from mlgen.show.groups import referred, stored, table_text
 from mlgen.topology import Role
 
 RANDOM = "<random>"

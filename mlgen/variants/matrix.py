@@ -111,7 +111,8 @@ def parse(text: str) -> tuple[ValuePath, tuple[Any, ...]]:
     if document.data == []:
         raise ValueError(f"{name} has no values")
     if not isinstance(document.data, list):
-        message = f"expected a list: --matrix '{name}=[{listed}]'"
+        example = "1e-4, 1e-5" if "(" in listed else listed
+        message = f"expected a list: --matrix '{name}=[{example}]'"
         raise ValueError(message)  # noqa: TRY004 - an invalid option, not a wrong type in code
     values = tuple(_plain(path, document, (number,)) for number in range(len(document.data)))
     for value, count in Counter(map(flags.text, values)).items():

@@ -36,8 +36,8 @@ def with_workflow_restarts(topology: Topology) -> Topology:
         replace(role, restart="Workflow") if _restarted_by_workflow(role) else role
         for role in topology.roles
     ]
-    warnings = (*topology.warnings, *_contradictions(topology), *_ignored(topology))
-    return replace(topology, roles=tuple(roles), warnings=warnings)
+    problems = (*topology.problems, *_contradictions(topology), *_ignored(topology))
+    return replace(topology, roles=tuple(roles), problems=problems)
 
 
 def _own_limit(role: Role) -> str | None:

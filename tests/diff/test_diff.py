@@ -202,7 +202,7 @@ def test_another_version_of_the_supervisor_s_program_is_one_line(rendered):
 
     assert (3, "") == (result.exit_code, result.stderr)
     assert result.stdout == (
-        "ConfigMap mnist-supervisor: changed\n"
+        "ConfigMap mnist.supervisor: changed\n"
         "  data: the supervisor's program, from another version of mlgen\n"
         "  Job mnist-supervisor sees the change only after its containers restart\n"
         "no change will be rejected: 1 changed\n"

@@ -51,7 +51,7 @@ def printed(path, form=None):
     inner = [
         load_all(item["data"]["manifests.yaml"])
         for item in outer
-        if item["metadata"]["name"].endswith("-manifests")
+        if item["metadata"]["name"].endswith(".manifests")
     ]
     return outer, [item for items in inner for item in items]
 
@@ -120,7 +120,7 @@ def test_combinations_with_other_parameters_are_items_with_these():
     job = step["name"]
     assert step["withItems"][0] == {
         "job": f"{job}-backofflimit-1",
-        "manifests": f"{job}-backofflimit-1-manifests",
+        "manifests": f"{job}-backofflimit-1.manifests",
         "backoff-limit": "1",
     }
 
@@ -162,7 +162,7 @@ def test_the_step_applies_everything_except_permissions_and_tensorboard(any_file
     names = [
         (item["kind"], item["metadata"]["name"])
         for item in rendered
-        if not item["metadata"]["name"].endswith(("-supervisor", "-status"))
+        if not item["metadata"]["name"].endswith(("-supervisor", ".supervisor", ".status"))
     ]
     beside, workflow = outer[:-2], outer[-1]
 
@@ -191,13 +191,13 @@ def test_the_workflow_replaces_ttl_cleanup_and_supervisor(any_file):
     assert specs
     assert not [spec for spec in specs if "ttlSecondsAfterFinished" in spec]
     assert 0 not in [spec["replicas"] for spec in specs if "replicas" in spec]
-    assert not [item for item in inner if item["metadata"]["name"].endswith("-supervisor")]
+    assert not [item for item in inner if item["metadata"]["name"].endswith("supervisor")]
 
 
 def test_the_program_can_read_the_manifests_and_the_plan(any_file):
     """Its regular expressions find the same as PyYAML, and the place of each object's owner."""
     outer, inner = printed(any_file)
-    (data,) = (o["data"] for o in outer if o["metadata"]["name"].endswith("-manifests"))
+    (data,) = (o["data"] for o in outer if o["metadata"]["name"].endswith(".manifests"))
     documents = step.documents(data["manifests.yaml"])
 
     assert [step.head(text) for text in documents] == [
@@ -247,7 +247,7 @@ def test_workers_of_dynamic_training_retry_by_themselves():
 
 def plan(outer):
     """Return the plan of the step, as its program reads it."""
-    (config,) = (item for item in outer if item["metadata"]["name"].endswith("-manifests"))
+    (config,) = (item for item in outer if item["metadata"]["name"].endswith(".manifests"))
     return load(config["data"]["plan.json"], "uid")
 
 
@@ -267,7 +267,7 @@ def test_policies_of_the_job_become_parameters_and_a_plan(tmp_path):
 
     assert parameters(outer[-1]) == {
         "job": "job",
-        "manifests": "job-manifests",
+        "manifests": "job.manifests",
         "backoff-limit": "2",
         "image": "registry.example/python:1",
     }
@@ -403,7 +403,7 @@ def test_a_config_map_over_1_mib_is_refused(tmp_path, monkeypatch):
 
     assert (1, "") == (code, text)
     assert re.search(
-        r"spec.roles: ConfigMap job-manifests has \d+ KiB, the limit is 1024 KiB;", err
+        r"spec.roles: ConfigMap job.manifests has \d+ KiB, the limit is 1024 KiB;", err
     )
     assert "use fewer replicas [too-large]" in err
 
@@ -471,7 +471,7 @@ def test_a_config_map_too_large_for_kubectl_apply_is_warned_about(tmp_path, monk
     code, _, err = run(job_file(tmp_path, spec))
 
     assert code == 0
-    assert "ConfigMap job-manifests has" in err
+    assert "ConfigMap job.manifests has" in err
     assert "kubectl apply --server-side" in err
 
 

@@ -476,3 +476,23 @@ def test_a_newer_version_is_a_warning(version):
 
     assert application.options.kube_version == SUPPORTED[-1]
     assert [(p.warning, p.code) for p in application.warnings] == [(True, "bad-value")]
+
+
+@pytest.mark.parametrize("by", ["option", "site"])
+def test_strict_makes_warnings_errors(by, app, monkeypatch):
+    monkeypatch.chdir(app)
+    put(app, JOB)
+    job = app / "job.mlgen.yaml"
+    job.write_text(
+        job.read_text().replace("spec:\n", "spec:\n  env: {A_TOKEN: hf_0123456789}\n", 1)
+    )
+    assert len(generate({})[1]) == 1
+    if by == "site":
+        (app / "mlgen.toml").write_text("strict = true\n")
+
+    with pytest.raises(MlgenError) as caught:
+        generate({}, strict=by == "option")
+
+    assert [(each.code, each.warning) for each in caught.value.problems] == [
+        ("secret-in-env", False)
+    ]

@@ -447,3 +447,17 @@ def test_a_text_that_is_not_a_resource_list_has_no_output():
     text, problems = kustomize.krm(Text("<stdin>", "kind: ConfigMap\n"), Options())
 
     assert ("", ["resource-list"]) == (text, [problem.code for problem in problems])
+
+
+@pytest.mark.parametrize("by", ["option", "config"])
+def test_strict_makes_warnings_errors(by):
+    job = JOB.replace("spec:\n", "spec:\n  env: {HUB_TOKEN: hf_0123456789abcdef}\n", 1)
+    data = {"strict": "true" if by == "config" else "false"}
+    rest = f"functionConfig: {{apiVersion: v1, kind: ConfigMap, data: {json.dumps(data)}}}\n"
+
+    assert krm(resource_list(item(job)))[0] == 0
+    status, out, err = krm(
+        resource_list(item(job), rest=rest), *(["--strict"] if by == "option" else [])
+    )
+
+    assert (status, "severity: error" in out, "warning" in err) == (1, True, False)

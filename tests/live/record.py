@@ -81,7 +81,7 @@ def trimmed(item):
 def main(job, namespace):
     kinds = "jobs.batch,statefulsets.apps,pods,configmaps"
     found = get(namespace, kinds, "-l", f"{INSTANCE}={job}")
-    scripts = (f"{job}-config", f"{job}-supervisor")
+    scripts = (f"{job}.config", f"{job}.supervisor")
     objects = [
         trimmed(item)
         for item in found

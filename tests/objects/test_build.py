@@ -53,9 +53,9 @@ def test_objects_are_applied_before_the_pods_that_need_them():
         ("Role", "mnist-supervisor"),
         ("RoleBinding", "mnist-supervisor"),
         ("Job", "mnist-supervisor"),
-        ("ConfigMap", "mnist-conf"),
-        ("ConfigMap", "mnist-status"),
-        ("ConfigMap", "mnist-supervisor"),
+        ("ConfigMap", "mnist.conf"),
+        ("ConfigMap", "mnist.status"),
+        ("ConfigMap", "mnist.supervisor"),
     ]
 
 
@@ -89,7 +89,7 @@ def test_the_config_map_has_files_of_the_framework_and_scripts_by_name():
     objects = build(topology(of, files={"hostfile": "mnist-0\n", "unused": "x"}))
 
     config = one(of_kind("ConfigMap", objects))
-    assert config["metadata"]["name"] == "mnist-config"
+    assert config["metadata"]["name"] == "mnist.config"
     assert config["metadata"]["labels"]["app.kubernetes.io/component"] == "config"
     assert list(config["data"]) == ["hostfile", "wait-for-peers.sh"]
     assert config["data"]["hostfile"] == "mnist-0\n"

@@ -68,8 +68,8 @@ def test_a_pod_beside_the_job_has_all_labels_but_the_job():
 
 
 def test_metadata_of_a_job_without_namespace_and_annotations_has_neither():
-    assert names.metadata(job(), "mnist-config", "worker") == {
-        "name": "mnist-config",
+    assert names.metadata(job(), "mnist.config", "worker") == {
+        "name": "mnist.config",
         "labels": COMMON | MANAGED,
     }
 
@@ -114,8 +114,9 @@ def test_the_name_of_a_workload(fields, name):
 
 
 def test_the_names_of_the_config_maps():
-    assert names.config_name(job()) == "mnist-config"
-    assert names.status_name("mnist") == "mnist-status"
+    assert names.config_name("mnist") == "mnist.config"
+    assert names.config_name("mnist", "settings") == "mnist.settings"
+    assert names.status_name("mnist") == "mnist.status"
 
 
 @pytest.mark.parametrize("index", ["0", "12", "[0-3]", "$(MLGEN_REPLICA_INDEX)"])

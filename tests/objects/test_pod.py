@@ -100,7 +100,7 @@ def test_helpers_are_init_containers_that_share_the_volume_of_scripts():
         "mlgen-scripts",
         "mlgen-shm",
     ]
-    assert spec["volumes"][2] == {"name": "mlgen-scripts", "configMap": {"name": "mnist-config"}}
+    assert spec["volumes"][2] == {"name": "mlgen-scripts", "configMap": {"name": "mnist.config"}}
 
 
 def test_waiting_comes_after_the_init_containers_of_the_templates():

@@ -23,7 +23,7 @@ def of_supervisor(*roles, policy="Running", decides="one", **fields):
     laid_out = topology(
         *(roles or ROLES), supervised=True, decides=decides, run_policy=run_policy, **fields
     )
-    names = {"mnist-supervisor": "", "mnist-status": "Status"}
+    names = {"mnist-supervisor": "", "mnist.supervisor": "", "mnist.status": "Status"}
     return {
         names[item["metadata"]["name"]] or item["kind"]: item
         for item in build(laid_out)
@@ -134,7 +134,7 @@ def test_its_pod():
     assert pod["spec"] == {
         "restartPolicy": "Never",
         "serviceAccountName": "mnist-supervisor",
-        "volumes": [{"name": "supervisor", "configMap": {"name": "mnist-supervisor"}}],
+        "volumes": [{"name": "supervisor", "configMap": {"name": "mnist.supervisor"}}],
     }
     assert (container["name"], container["image"]) == ("supervisor", "my/python")
     assert container["command"] == ["python3", "-m", "mlgen.runtime.supervise"]
@@ -226,7 +226,7 @@ def test_the_plan_has_order_bounds_and_deadline():
     assert "crashes" not in document
 
 
-SERVICE, CONFIG = ["Service", "mnist"], ["ConfigMap", "mnist-config"]
+SERVICE, CONFIG = ["Service", "mnist"], ["ConfigMap", "mnist.config"]
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ SERVICE, CONFIG = ["Service", "mnist"], ["ConfigMap", "mnist-config"]
         ("Running", None, None),
         ("All", None, [SERVICE, CONFIG]),
         ("All", 5, [SERVICE, CONFIG]),
-        ("None", 0, [SERVICE, CONFIG, ["ConfigMap", "mnist-supervisor"]]),
+        ("None", 0, [SERVICE, CONFIG, ["ConfigMap", "mnist.supervisor"]]),
     ],
 )
 def test_the_plan_lists_what_is_deleted_but_not_tensorboard(policy, ttl, objects):
@@ -339,7 +339,7 @@ def test_it_may_change_the_objects_of_the_job_by_name_and_read_pods(policy, more
         ("apps", "statefulsets", ["mnist-ps"], ["get", *more]),
         ("apps", "statefulsets/scale", ["mnist-ps"], ["patch"]),
         *deleted,
-        ("", "configmaps", ["mnist-status"], ["get", "patch"]),
+        ("", "configmaps", ["mnist.status"], ["get", "patch"]),
         ("", "pods", None, ["list", "watch"]),
         ("", "events", None, ["create"]),
     ]
@@ -364,7 +364,7 @@ def test_its_role_is_bound_to_its_own_account():
 def test_the_status_is_empty_and_is_not_deleted_by_the_label_of_the_job():
     status = of_supervisor()["Status"]
 
-    assert status["metadata"]["name"] == "mnist-status"
+    assert status["metadata"]["name"] == "mnist.status"
     assert status["metadata"]["labels"]["app.kubernetes.io/component"] == "status"
     assert "mlgen.dev/job" not in status["metadata"]["labels"]
     assert not status.get("data")

@@ -17,7 +17,7 @@ from mlgen.topology import ConfigFiles, Mount, Scratch, SecretFiles
             ConfigFiles("v", ("a.sh", "b")),
             {
                 "configMap": {
-                    "name": "mnist-config",
+                    "name": "mnist.config",
                     "items": [{"key": "a.sh", "path": "a.sh"}, {"key": "b", "path": "b"}],
                     "defaultMode": 0o555,
                 }
@@ -25,9 +25,9 @@ from mlgen.topology import ConfigFiles, Mount, Scratch, SecretFiles
         ),
         (
             ConfigFiles("v", ("b",)),
-            {"configMap": {"name": "mnist-config", "items": [{"key": "b", "path": "b"}]}},
+            {"configMap": {"name": "mnist.config", "items": [{"key": "b", "path": "b"}]}},
         ),
-        (ConfigFiles("v"), {"configMap": {"name": "mnist-config"}}),
+        (ConfigFiles("v"), {"configMap": {"name": "mnist.config"}}),
         (SecretFiles("v", "keys", {}), {"secret": {"secretName": "keys"}}),
         (
             SecretFiles("v", "keys", {"ssh-publickey": "key.pub"}),

@@ -68,7 +68,7 @@ def test_each_object_is_written_to_a_file_as_it_is_printed(any_file):
 def test_what_a_folder_holds(here, manifest):
     assert (0, "", "") == run(BERT, "-n", "team-a", "-o", "k8s/bert/")
 
-    objects = ["configmap_bert-config", "job_bert-rank", "service_bert-rank-0", "service_bert"]
+    objects = ["configmap_bert.config", "job_bert-rank", "service_bert-rank-0", "service_bert"]
     assert [f"team-a_{name}.yaml" for name in objects] == names(here / "k8s/bert")
     assert (here / "k8s/bert/team-a_job_bert-rank.yaml").read_text() == manifest
 

@@ -23,9 +23,9 @@ def test_a_job_of_one_pod():
 def test_roles_with_their_replicas_objects_and_peers():
     assert [
         "mnist: tensorflow, 7 pods. Made by mlgen.",
-        "  chief       1 in Job          determines the outcome",
+        "  chief       1 in Job          determines the outcome, waits for ps",
         "  ps          2 in StatefulSet",
-        "  worker      4 in Job",
+        "  worker      4 in Job          waits for ps",
         "  supervisor  1 in Job",
         "  the supervisor ends the job if a role fails, stops the other roles after training",
         (

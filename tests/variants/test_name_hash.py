@@ -50,6 +50,7 @@ def test_only_names_and_addresses_differ(any_file, render, tmp_path):
         (("spec", "roles", "ps", "replicas"), 3),
         (("spec", "volumes"), {"conf": {"mountPath": "/c", "files": {"a": "b"}}}),
         (("metadata", "name"), "avazu"),
+        (("metadata", "labels"), {"team": "ads"}),
     ],
 )
 def test_a_change_of_what_pods_run_changes_the_suffix(path, value, render):
@@ -59,7 +60,7 @@ def test_a_change_of_what_pods_run_changes_the_suffix(path, value, render):
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        (("metadata", "labels"), {"team": "ads"}),
+        (("metadata", "labels"), {"helm.sh/chart": "criteo-1.2.0"}),
         (("metadata", "annotations"), {"commit": "8a67666"}),
         (("metadata", "namespace"), "ads"),
         (("spec", "runPolicy", "backoffLimit"), 9),
@@ -176,18 +177,18 @@ def test_a_different_object_gives_a_different_hash(before, after):
             manifest("Job", "job-supervisor", spec=JOB_SPEC | {"template": OTHER_TEMPLATE}),
         ),
         (
-            manifest("ConfigMap", "job-config", data={"wait.sh": "1"}),
-            manifest("ConfigMap", "job-config", data={"wait.sh": "2"}),
+            manifest("ConfigMap", "job.config", data={"wait.sh": "1"}),
+            manifest("ConfigMap", "job.config", data={"wait.sh": "2"}),
         ),
         (
-            manifest("ConfigMap", "job-supervisor", data={"plan.json": "{}", "decide.py": "1"}),
-            manifest("ConfigMap", "job-supervisor", data={"plan.json": "[]", "decide.py": "2"}),
+            manifest("ConfigMap", "job.supervisor", data={"plan.json": "{}", "decide.py": "1"}),
+            manifest("ConfigMap", "job.supervisor", data={"plan.json": "[]", "decide.py": "2"}),
         ),
         (
-            manifest("ConfigMap", "job-supervisor", data={"plan.json": "{}"}),
-            manifest("ConfigMap", "job-status", data={}),
+            manifest("ConfigMap", "job.supervisor", data={"plan.json": "{}"}),
+            manifest("ConfigMap", "job.status", data={}),
         ),
-        (manifest("ConfigMap", "job-status"), manifest("ConfigMap", "job-other")),
+        (manifest("ConfigMap", "job.status"), manifest("ConfigMap", "job-other")),
         (manifest("Service", "job", spec={"a": 1}), manifest("Service", "job", spec={"a": 2})),
     ],
 )
@@ -257,7 +258,7 @@ def test_names_of_services_get_the_suffix_where_they_are_dialled(before, after):
 
 def test_the_program_of_the_supervisor_is_not_changed():
     job = TrainingJob("job-x", "generic", {}, part_of="job")
-    program = manifest("ConfigMap", "job-x-supervisor", data={"a.py": "# job-worker-0.job"})
+    program = manifest("ConfigMap", "job-x.supervisor", data={"a.py": "# job-worker-0.job"})
 
     assert in_addresses(topology("worker", job=job), [program]) == [program]
 
@@ -269,7 +270,7 @@ def test_the_plan_of_the_supervisor_has_the_names_with_the_suffix(render):
     plan = json.loads(text)
 
     assert {(each["kind"], each["name"]) for each in plan["workloads"]} < names
-    assert ("ConfigMap", f"{plan['job']}-status") in names
+    assert ("ConfigMap", f"{plan['job']}.status") in names
     assert plan["job"] != "criteo"
 
 

@@ -26,7 +26,7 @@ def restart_after(item):
 
 
 def warnings(*roles, **fields):
-    return workflow.with_workflow_restarts(topology(*roles, **fields)).warnings
+    return workflow.with_workflow_restarts(topology(*roles, **fields)).problems
 
 
 def test_the_workflow_takes_over_cleanup_time_to_live_and_suspend():
@@ -47,7 +47,7 @@ def test_the_cleanup_still_decides_whether_rank_0_ends_the_others(clean, success
     laid_out = frameworks.get("pytorch").topology(workflow.without_policies(job))
 
     assert [item.success for item in laid_out.roles] == [success]
-    assert (laid_out.supervised, laid_out.warnings) == (False, ())
+    assert (laid_out.supervised, laid_out.problems) == (False, ())
 
 
 @pytest.mark.parametrize(
@@ -151,9 +151,9 @@ def test_a_role_that_does_not_contradict_the_workflow_has_no_warning(fields, lim
 
 def test_the_warnings_of_the_framework_are_kept():
     earlier = Problem(("spec",), "earlier", "combination", warning=True)
-    jobs = replace(topology(role(restart="OnFailure")), warnings=(earlier,))
+    jobs = replace(topology(role(restart="OnFailure")), problems=(earlier,))
 
-    first, second = workflow.with_workflow_restarts(jobs).warnings
+    first, second = workflow.with_workflow_restarts(jobs).problems
 
     assert first == earlier
     assert second.path == ("spec", "roles", "worker", "restartPolicy")
