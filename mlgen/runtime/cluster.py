@@ -66,7 +66,7 @@ class Seen:
     """By name; None if the workload does not exist."""
     pods: list[Object]
     status: dict[str, str]
-    """The data of the ConfigMap `<job>-status`."""
+    """The data of the ConfigMap `<job>.status`."""
     taken: dict[str, str] = field(default_factory=dict)
     """By name of a workload that belongs to another job or application: the owner."""
     refused: dict[str, str] = field(default_factory=dict)
@@ -112,11 +112,6 @@ def seconds(timestamp: str) -> float:
         return float(calendar.timegm(tuple(map(int, fields))))
     except ValueError:
         return 0.0
-
-
-def volume_of(observed: Object) -> str:
-    """Return the job that uses a ConfigMap as a volume; "" for a status ConfigMap."""
-    return str((observed["metadata"].get("labels") or {}).get(JOB, ""))
 
 
 def stranger(observed: Object, job: str) -> str:

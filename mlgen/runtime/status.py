@@ -1,4 +1,4 @@
-"""The status of a job: the data of the ConfigMap `<job>-status`, its Events and its metrics.
+"""The status of a job: the data of the ConfigMap `<job>.status`, its Events and its metrics.
 
 The key `state` contains the supervisor's state as JSON. The other keys are for users: TFJob's
 conditions (Created, Running, Restarting, Succeeded, Failed) as `STATUS TIME REASON: MESSAGE`, the
@@ -13,7 +13,15 @@ import time
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from mlgen.runtime.cluster import Object, Seen, seconds
+from mlgen.runtime.cluster import (
+    Object,
+    Seen,
+    counts,
+    is_suspended,
+    pods_of,
+    seconds,
+    unfinished,
+)
 from mlgen.runtime.failures import Failure
 
 if TYPE_CHECKING:
@@ -212,9 +220,10 @@ def changes(plan: Plan, seen: Seen, state: State, now: float) -> dict[str, str |
         after["avoidedNodes"] = state.avoid
     if state.ended:
         after["completionTime"] = stamp(state.ended)
-    _set(after, "Created", f"JobCreated: {plan.job} is created", now)
+    if all(seen.workloads[item.name] for item in plan.workloads):
+        _set(after, "Created", f"JobCreated: {plan.job} is created", now)
     if state.phase == "Ended":
-        if "Running" not in after and _is_running(plan, seen):
+        if "Running" not in after and _has_run(plan, seen):
             _set(after, "Running", f"JobRunning: {plan.job} was running", now)  # not observed
         kind = "Failed" if state.code else "Succeeded"
         _set(after, kind, f"{state.reason}: {state.message}", now)
@@ -222,6 +231,8 @@ def changes(plan: Plan, seen: Seen, state: State, now: float) -> dict[str, str |
         _set(after, "Restarting", f"JobRestarting: {why(state)}", now)
     elif state.phase == "Running" and _is_running(plan, seen):
         _set(after, "Running", f"JobRunning: {plan.job} is running", now)
+    elif state.phase == "Running" and (role := _restarting(plan, seen)):
+        _set(after, "Restarting", f"JobRestarting: a replica of {role} failed and restarts", now)
     changed: dict[str, str | None] = {k: v for k, v in after.items() if seen.status.get(k) != v}
     return {**changed, **{key: None for key in seen.status if key not in after}}
 
@@ -249,6 +260,25 @@ def _set(data: dict[str, str], name: str, text: str, now: float) -> None:
 
 
 def _is_running(plan: Plan, seen: Seen) -> bool:
+    """Return whether all replicas of all workloads are ready or have succeeded."""
+    found = [seen.workloads[item.name] for item in plan.workloads if item.replicas]
+    totals = [(1, 0, 0) if not each or is_suspended(each) else counts(each) for each in found]
+    return all(ready >= wanted > 0 for wanted, _, ready in totals)
+
+
+def _restarting(plan: Plan, seen: Seen) -> str:
+    """Return the role with a failed replica that its controller restarts alone; "" if none."""
+    for item, observed in unfinished(plan.workloads, seen):
+        wanted, _, ready = counts(observed)
+        if ready < wanted and item not in plan.gang and not is_suspended(observed):
+            pods = [pod["status"] for _, pod in pods_of((item,), seen)]
+            again = [c for pod in pods for c in pod.get("containerStatuses") or ()]
+            if observed["status"].get("failed") or any(c.get("restartCount") for c in again):
+                return item.role
+    return ""
+
+
+def _has_run(plan: Plan, seen: Seen) -> bool:
     """Return whether a replica of a deciding Job is ready, or has been."""
     found = [seen.workloads[name] or {"status": {}} for name in plan.deciding]
     return any(bool(each["status"].get(key)) for each in found for key in ("ready", "succeeded"))

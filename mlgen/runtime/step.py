@@ -46,7 +46,6 @@ from mlgen.runtime.cluster import (
     is_live,
     stranger,
     trimmed,
-    volume_of,
 )
 from mlgen.runtime.gang import MAX_DELAY as LONGEST
 from mlgen.runtime.status import State
@@ -144,12 +143,10 @@ class Step:
 
     def _claimed(self) -> dict[str, str]:
         """Create or adopt the status, which is deleted with the Workflow, and return its data."""
-        name = f"{self._plan.job}-status"
+        name = f"{self._plan.job}.status"
         labels = {"app.kubernetes.io/part-of": self._plan.job}
         metadata = {"labels": labels, "ownerReferences": self._owners}
         found = api.find(self._client, "ConfigMap", name)
-        if found and (owner := volume_of(found)):
-            raise Impossible(f"ConfigMap {name} is a volume of the job {owner}; rename one of them")
         if found:
             with _may_be_gone():
                 found = self._client.patch("ConfigMap", name, {"metadata": metadata})
@@ -162,9 +159,7 @@ class Step:
         data = self._ask(self._claimed)
         nothing = Seen(dict.fromkeys(item.name for item in self._plan.workloads), [], data)
         changed = status.changes(self._plan, nothing, state, self._clock())
-        if state.code:
-            changed.pop("Created", None)
-        name = f"{self._plan.job}-status"
+        name = f"{self._plan.job}.status"
         self._ask(lambda: self._client.patch("ConfigMap", name, {"data": changed}))
 
     def _workloads(self, kind: str) -> list[Object]:

@@ -33,7 +33,6 @@ from mlgen.runtime.cluster import (
     trimmed,
     trimmed_workload,
     unfinished,
-    volume_of,
 )
 from mlgen.runtime.decide import Action, Decision, decide, fail
 from mlgen.runtime.memory import Changes, Pods
@@ -86,7 +85,7 @@ class Supervisor:
         self._log = log
         self._problems = 0
         self._reported: set[str] | None = set()
-        self._status = f"{plan.job}-status"
+        self._status = f"{plan.job}.status"
         self._changes = Changes()
         self.exit_code: int | None = None
         self.data: dict[str, str] = {}
@@ -151,11 +150,6 @@ class Supervisor:
         labels = {"app.kubernetes.io/part-of": self._plan.job}
         body = {"metadata": {"name": self._status, "labels": labels}}
         found = self._found("ConfigMap", self._status)
-        if found and (owner := volume_of(found)):
-            self._log(
-                f"ConfigMap {self._status} is a volume of the job {owner}; rename one of them"
-            )
-            sys.exit(OWN_FAILURE)
         try:
             found = found or self._client.create("ConfigMap", body)
         except ApiError as problem:

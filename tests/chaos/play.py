@@ -156,7 +156,7 @@ class Play:
         return {"Complete", "SuccessCriteriaMet", "Failed", "FailureTarget"} & found
 
     def record(self, job):
-        return self.get("configmap", f"{job.name}-status").get("data") or {}
+        return self.get("configmap", f"{job.name}.status").get("data") or {}
 
     def watch(self):
         """Return the record, and add its changes to the history."""
@@ -226,7 +226,7 @@ class Play:
         """Add the information that helps to debug a deviation to the history."""
         for words in (
             ("get", "pods,jobs,statefulsets", "-o", "wide"),
-            ("get", "configmap", f"{self.job.name}-status", "-o", "jsonpath={.data}"),
+            ("get", "configmap", f"{self.job.name}.status", "-o", "jsonpath={.data}"),
             ("logs", f"job/{self.job.name}-supervisor", "--tail=40"),
             ("get", "events", "--sort-by=.lastTimestamp"),
         ):

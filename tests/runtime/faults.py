@@ -237,7 +237,7 @@ class Faults:
                 self.world.faults["the status is lost, and all supervisors die"] += 1
                 for each in self.supervisors:
                     each["client"].doomed = True
-            body = self.world.objects["ConfigMap", "mnist-status"]
+            body = self.world.objects["ConfigMap", "mnist.status"]
             body["data"] = {}
             self.forgot = True
             self.status_seen.clear()

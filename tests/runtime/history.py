@@ -216,9 +216,9 @@ class History(Faults):
         held = {order.role for order in plan.order}
         stale = {"state": json.dumps({"run": "run-1", "phase": "Ended", "ended": 1.0, "code": 0})}
         data = self.random.choice(({}, {**stale, "Succeeded": "True 2026-01-01T00:00:00Z A: b"}))
-        world.put("ConfigMap", "mnist-status", data=data)
+        world.put("ConfigMap", "mnist.status", data=data)
         world.put("Service", "mnist")
-        world.put("ConfigMap", "other-status", data={})
+        world.put("ConfigMap", "other.status", data={})
         for name in STRANGERS:
             world.put("Service", name, metadata={"labels": {"mlgen.dev/job": "other"}})
         for job, items in (("mnist", plan.workloads), ("other", (WORKER,))):
@@ -253,7 +253,7 @@ class History(Faults):
 
     def state(self):
         """Return the state that is stored for this run."""
-        data = self.world.objects["ConfigMap", "mnist-status"].get("data", {})
+        data = self.world.objects["ConfigMap", "mnist.status"].get("data", {})
         state = json.loads(data.get("state", "{}"))
         return state if state.get("run") == self.plan.run else {}
 
@@ -476,7 +476,7 @@ class History(Faults):
     def check_write(self, verb, kind, name, body):
         plan = self.plan
         named = {(item.kind, item.name) for item in plan.workloads}
-        if (kind, name) == ("ConfigMap", "mnist-status") and verb in ("patch", "create"):
+        if (kind, name) == ("ConfigMap", "mnist.status") and verb in ("patch", "create"):
             state = (body.get("data") or {}).get("state")
             if state:
                 self.check_status(json.loads(state))

@@ -988,6 +988,43 @@ def test_conditions_exclude_each_other_and_keep_their_time():
     assert "active 2, succeeded 0, failed 0" == running.status["replicas.worker"]
 
 
+CONDITION_CASES = {
+    "all replicas are ready": ({}, {}, "Running"),
+    "one of two is ready": ({"ready": 1}, {}, None),
+    "the server is not ready": ({}, {"ready": 0}, None),
+    "one has succeeded": ({"ready": 1, "active": 1, "succeeded": 1}, {}, "Running"),
+    "its Job replaces a failed one": ({"ready": 1, "failed": 1}, {}, "Restarting"),
+    "all run again": ({"failed": 1}, {}, "Running"),
+}
+
+
+@pytest.mark.parametrize("case", CONDITION_CASES)
+def test_running_holds_for_all_replicas_and_restarting_for_one(case):
+    worker, ps, expected = CONDITION_CASES[case]
+    state = replace(RUNNING, uid="mnist-worker")
+    what = seen(state=state, worker=worker, ps=server(**ps))
+
+    status = settled(what, REPLICA).status
+
+    conditions = [name for name in ("Running", "Restarting") if name in status]
+    assert conditions == ([expected] if expected else [])
+
+
+def test_a_container_that_its_kubelet_restarts_is_restarting():
+    crashed = pod(owner="mnist-ps")
+    crashed["status"]["containerStatuses"][0]["restartCount"] = 1
+
+    status = settled(seen(crashed, ps=server(ready=0)), REPLICA).status
+
+    assert status["Restarting"].endswith("JobRestarting: a replica of ps failed and restarts")
+
+
+def test_a_job_is_created_when_all_its_workloads_are():
+    created = [settled(seen(ps=ps), REPLICA).status for ps in (None, server())]
+
+    assert ["Created" in status for status in created] == [False, True]
+
+
 def test_the_status_as_metrics():
     ended = settled(seen(worker=done("Complete", succeeded=2), state=replace(RUNNING, restarts=3)))
 

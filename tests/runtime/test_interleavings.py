@@ -59,7 +59,7 @@ class Scene:
         self.world = world = World(Random(3))
         labels = {"labels": {"mlgen.dev/job": "mnist"}}
         job = {"completions": 2, "parallelism": 2, "backoffLimit": 2**31 - 1}
-        world.put("ConfigMap", "mnist-status")
+        world.put("ConfigMap", "mnist.status")
         world.put("Job", "mnist-worker", metadata=dict(labels), spec=job)
         world.put("StatefulSet", "mnist-ps", metadata=dict(labels), spec={"replicas": 1})
         self.kills = 1
@@ -88,7 +88,7 @@ class Scene:
             self.world.advance(self.world.now + min(delay, 5.0))
 
     def check(self):
-        data = self.world.get("ConfigMap", "mnist-status")["data"]
+        data = self.world.get("ConfigMap", "mnist.status")["data"]
         state = status.load(data, "r")
         starts = sum(
             verb == "patch" and name == "mnist-worker" and body["spec"].get("suspend") is False

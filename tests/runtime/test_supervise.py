@@ -163,19 +163,8 @@ def test_a_status_that_is_missing_is_created(world):
     while supervisor.exit_code is None:
         supervisor.step()
 
-    assert "JobSucceeded" in world.get("ConfigMap", "mnist-status")["data"]["Succeeded"]
+    assert "JobSucceeded" in world.get("ConfigMap", "mnist.status")["data"]["Succeeded"]
     assert ("Job", "mnist-worker") not in world.objects
-
-
-def test_a_volume_of_another_job_is_no_status(world):
-    labels, lines = {"labels": {"mlgen.dev/job": "m"}}, []
-    world.put("ConfigMap", "mnist-status", metadata=labels, data={"a": "b"})
-    supervisor = Supervisor(plan.load(json.dumps(PLAN), "r"), At(world), log=lines.append)
-
-    with pytest.raises(SystemExit, match="200"):
-        supervisor.step()
-    assert ["ConfigMap mnist-status is a volume of the job m; rename one of them"] == lines
-    assert world.get("ConfigMap", "mnist-status")["data"] == {"a": "b"}
 
 
 def test_a_job_of_another_set_does_not_exist(world):
@@ -185,7 +174,7 @@ def test_a_job_of_another_set_does_not_exist(world):
     for value, phase in (("a", "Running"), ("b", "Ended")):
         found["spec"]["template"] = {"metadata": {"annotations": {"mlgen.dev/set": value}}}
         supervisor.step()
-        state = json.loads(world.get("ConfigMap", "mnist-status")["data"]["state"])
+        state = json.loads(world.get("ConfigMap", "mnist.status")["data"]["state"])
         assert phase == state.get("phase", "Running")
 
 
@@ -200,7 +189,7 @@ def test_a_workload_of_another_job_ends_the_job_and_is_not_touched():
         supervisor.step()
 
     text = "NameCollision: mnist-worker exists, and belongs to the job mnist-a; choose another name"
-    assert world.get("ConfigMap", "mnist-status")["data"]["Failed"].endswith(text)
+    assert world.get("ConfigMap", "mnist.status")["data"]["Failed"].endswith(text)
     assert ("StatefulSet", "mnist-ps") not in world.objects
     assert before == world.get("Job", "mnist-worker")
 
@@ -210,7 +199,7 @@ def running():
     world = World(Random(1))
     labels = {"labels": {"mlgen.dev/job": "mnist"}}
     spec = {"completions": 1, "parallelism": 1, "backoffLimit": 9}
-    world.put("ConfigMap", "mnist-status")
+    world.put("ConfigMap", "mnist.status")
     world.put("Job", "mnist-worker", metadata=labels, spec=spec)
     document = {**PLAN, "workloads": PLAN["workloads"][:1], "order": [], "cleanPodPolicy": "None"}
     world.lines = []
@@ -223,7 +212,7 @@ def play(world, supervisor, until):
     for _ in range(2000):
         delay = supervisor.step()
         world.advance(world.now + max(delay, 0.1))
-        state = status.load(world.get("ConfigMap", "mnist-status").get("data") or {}, "r")
+        state = status.load(world.get("ConfigMap", "mnist.status").get("data") or {}, "r")
         if until(state):
             return state
     raise AssertionError(state)
@@ -240,11 +229,11 @@ def restarted(world, supervisor):
 def test_a_status_that_has_lost_its_data_is_restored():
     world, supervisor, _ = running()
     before = restarted(world, supervisor)
-    world.objects["ConfigMap", "mnist-status"].pop("data")
+    world.objects["ConfigMap", "mnist.status"].pop("data")
 
     after = play(world, supervisor, lambda state: state.restarts)
 
-    assert "mnist-status has lost its data; restoring it" in world.lines
+    assert "mnist.status has lost its data; restoring it" in world.lines
     assert (after.restarts, after.uid, after.mark) == (1, before.uid, before.mark)
 
 
@@ -256,7 +245,7 @@ def test_a_status_that_was_lost_with_its_supervisor_is_restored_from_the_jobs(ph
         (pod,) = [each for each in world.all("Pod") if world.is_running(each)]
         world.end_pod(pod, 143)
         play(world, supervisor, lambda state: state.phase == "BackingOff")
-    world.objects["ConfigMap", "mnist-status"].pop("data")
+    world.objects["ConfigMap", "mnist.status"].pop("data")
 
     other = Supervisor(job, At(world), world.lines.append)
     after = play(world, other, lambda state: state.members)
@@ -267,7 +256,7 @@ def test_a_status_that_was_lost_with_its_supervisor_is_restored_from_the_jobs(ph
 def test_a_status_that_was_deleted_and_may_not_be_created_is_kept_in_memory():
     world, supervisor, _ = running()
     restarted(world, supervisor)
-    del world.objects["ConfigMap", "mnist-status"]
+    del world.objects["ConfigMap", "mnist.status"]
 
     def create(kind, body):
         if kind == "ConfigMap":
@@ -433,7 +422,7 @@ def told():
 
 
 def phase(world):
-    state = json.loads(world.get("ConfigMap", "mnist-status")["data"]["state"])
+    state = json.loads(world.get("ConfigMap", "mnist.status")["data"]["state"])
     return state.get("phase", "Running"), state.get("members", "").split()
 
 
@@ -529,20 +518,20 @@ def test_a_state_is_read_as_it_was_written(values):
 )  # fmt: skip
 def test_what_somebody_else_writes_into_the_status_is_no_state(world, text):
     data = {"state": text, "Created": "True", "Running": "True x", "Failed": "True never A: b"}
-    world.put("ConfigMap", "mnist-status", data=data)
+    world.put("ConfigMap", "mnist.status", data=data)
     job = plan.load(json.dumps({**PLAN, "workloads": PLAN["workloads"][:1], "order": []}), "r")
     supervisor = Supervisor(job, At(world), lambda _: None)
 
     while supervisor.exit_code is None:
         supervisor.step()
 
-    assert "JobSucceeded" in world.get("ConfigMap", "mnist-status")["data"]["Succeeded"]
+    assert "JobSucceeded" in world.get("ConfigMap", "mnist.status")["data"]["Succeeded"]
 
 
 def test_spoilt_conditions_of_a_good_state_are_written_again(world):
     spoilt = {"Created": "True", "Running": "True x", "Failed": "True never A: b"}
     data = {"state": json.dumps({"run": "r"}), **spoilt}
-    world.put("ConfigMap", "mnist-status", data=data)
+    world.put("ConfigMap", "mnist.status", data=data)
     job = plan.load(json.dumps({**PLAN, "workloads": PLAN["workloads"][:1], "order": []}), "r")
     supervisor = Supervisor(job, At(world), lambda _: None)
 
@@ -550,7 +539,7 @@ def test_spoilt_conditions_of_a_good_state_are_written_again(world):
         supervisor.step()
 
     assert (
-        "JobCreated: mnist is created" in world.get("ConfigMap", "mnist-status")["data"]["Created"]
+        "JobCreated: mnist is created" in world.get("ConfigMap", "mnist.status")["data"]["Created"]
     )
 
 
@@ -699,7 +688,7 @@ def test_jobs_do_not_end_with_the_pod_of_their_supervisor(world):
 def test_an_event_that_cannot_be_created_because_the_namespace_ends():
     world = Terminating(Random(1))
     complete(world)
-    world.put("ConfigMap", "mnist-status", data={"Created": "True 2026-01-01T00:00:00Z A: b"})
+    world.put("ConfigMap", "mnist.status", data={"Created": "True 2026-01-01T00:00:00Z A: b"})
     supervisor = Supervisor(plan.load(json.dumps(PLAN), "r"), At(world), log=lambda _: None)
 
     with pytest.raises(SystemExit, match="200"):
