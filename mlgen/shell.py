@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh", "ksh"))
 
-OPERATORS = r"[|&;<>`\n]|\$[\w({]|^\s*cd "
+OPERATORS = r"[|&;<>`\n]|\$[\w({]|(^|\s)~/|^\s*(cd|export|set|source|ulimit|\.) "
 """A pattern of syntax that only a shell interprets."""
 
 OPTION = r"[-+][a-zA-Z]+|--\w[\w-]*"
@@ -23,7 +23,8 @@ TOKEN = rf"\\\n|[ \t\r]+|\#[^\n]*|(?P<end>[;&|()<>\n]+)|(?P<word>{WORD})"
 QUOTED = r"""'([^']*)'|"((?:\\.|[^"\\])*)"|\\(.)"""
 """These patterns are not compiled at import, because few jobs need them."""
 
-OPERATORS_BETWEEN = {";": ";", "|": "|", "|&": "|", "&&": "&&", "||": "||"}
+HERE_DOCUMENT = r"""(?<!<)<<-?[ \t]*['"\\]?([A-Za-z_]\w*)['"]?"""
+OPERATORS_BETWEEN = {"&": "&", ";": ";", "|": "|", "|&": "|", "&&": "&&", "||": "||"}
 REDIRECTION = r"&?>[>|]?|<&?|>&|<>"
 
 
@@ -63,13 +64,30 @@ def text_index(words: Sequence[str], start: int = 0) -> int | None:
     return index if runs_text and index < len(words) else None
 
 
+def without_documents(text: str) -> str:
+    """Return a shell script without its here-documents: `<<END`, the lines after it, and `END`."""
+    lines, kept, end = text.split("\n"), [], ""
+    ends = {line.strip() for line in lines} if "<<" in text else set()
+    for line in lines:
+        found = re.search(HERE_DOCUMENT, line) if ends and not end else None
+        if end:
+            end = "" if line.strip() == end else end
+        elif found and found[1] in ends:
+            end = found[1]
+            kept.append(line[: found.start()] + line[found.end() :])
+        else:
+            kept.append(line)
+    return "\n".join(kept)
+
+
 def simple_commands(text: str) -> list[list[str]]:
     """Return the words of each simple command in a shell script, without quotes.
 
     At a quote or `${` without an end, which a shell rejects, the rest of the script is omitted.
+    Here-documents are omitted.
     """
     commands: list[list[str]] = [[]]
-    position = 0
+    text, position = without_documents(text), 0
     for token in re.finditer(TOKEN, text, re.DOTALL):
         if token.start() != position:
             break
@@ -81,16 +99,44 @@ def simple_commands(text: str) -> list[list[str]]:
     return [words for words in commands if words]
 
 
+def cut(text: str) -> str | None:
+    """Return the first word of a line that a line break cuts off the command before it.
+
+    That is an option, an operator such as `&&`, or a word after a backslash that does not end its
+    line. None if there is no such line, or in a script with `case`, whose patterns look alike.
+    """
+    text, position, at_start, in_array = without_documents(text), 0, False, False
+    before = ""
+    for token in re.finditer(TOKEN, text, re.DOTALL):
+        if token.start() != position or re.search(r"\besac\b", text):
+            return None
+        position, word, end = token.end(), token["word"] or "", token["end"] or ""
+        if not (word or end):
+            continue
+        if end.startswith("(") and before.endswith("="):
+            in_array = True
+        goes_on = at_start and re.match(r"--?[a-zA-Z]", word)
+        operator = re.search(r"\n(&&|\|)", f"\n{end}" if at_start else end)
+        if before and not in_array and (goes_on or operator):
+            return word or end.strip()
+        if re.match(r"\\[ \t]", word):
+            return word[1:].strip() or next(iter(text[position:].split()), "")
+        in_array = in_array and ")" not in end
+        at_start = end.endswith("\n") and not re.match(r"[&|(]", end)
+        before = word or end
+    return None
+
+
 def sequence(text: str) -> list[tuple[list[str], str]] | None:
     """Return each simple command in a shell script, with the operator after it or "".
 
-    Operators are `|`, `&&`, `||` and `;`. The end of a line counts as `;`. Redirections are
-    omitted, except for numbers before them. None if the script contains other operators, such as
-    `&` or parentheses, or is incomplete.
+    Operators are `|`, `&&`, `||`, `&` and `;`. The end of a line counts as `;`. Redirections are
+    omitted, except for numbers before them, and here-documents. None if the script contains other
+    operators, such as parentheses, or is incomplete.
     """
     commands: list[tuple[list[str], str]] = []
     words: list[str] = []
-    position, target = 0, False
+    text, position, target = without_documents(text), 0, False
     for token in re.finditer(TOKEN, text, re.DOTALL):
         if token.start() != position:
             return None

@@ -20,7 +20,7 @@ from mlgen.jobfile.model import TrainingJob
 from mlgen.jobfile.schema import Extension, extended, with_kubernetes
 from mlgen.jobfile.validation import invalid_kubernetes_fields, require_valid
 from mlgen.kubernetes.versions import SUPPORTED, KubeVersion
-from mlgen.problems import Collector, Problem
+from mlgen.problems import Collector, MlgenError, Problem
 from mlgen.resources import table
 from mlgen.topology import Topology
 
@@ -57,10 +57,10 @@ class Framework:
         return None if self.rules is None else tuple(self.rules)
 
     def topology(self, job: TrainingJob) -> Topology:
-        """Lay out a job that matches the schema.
+        """Lay out a job that matches the schema. The topology contains the job's problems.
 
         Raises:
-            MlgenError: the job has errors; lists all of them.
+            MlgenError: the job lacks required roles, or is too large; lists all problems.
         """
         from mlgen.frameworks._planner import Planner  # imported late, as few commands need it
 
@@ -68,8 +68,9 @@ class Framework:
         planner = Planner(job, {name: row["port"] for name, row in rules.items() if "port" in row})
         planner.require(*(name for name, row in rules.items() if "required" in row))
         planner.single(*(name for name, row in rules.items() if "single" in row))
-        if all(name in job.roles for name, row in rules.items() if "required" in row):
-            import_module(f"{__name__}.{self.name}").lay_out(planner)
+        if any(name not in job.roles for name, row in rules.items() if "required" in row):
+            raise MlgenError(planner.topology().problems)
+        import_module(f"{__name__}.{self.name}").lay_out(planner)
         return planner.topology()
 
     def example(self, replicas: int, gpus: int) -> dict[str, Any]:

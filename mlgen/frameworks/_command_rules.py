@@ -9,24 +9,50 @@ its variables in other ways, so most of these contradictions are warnings.
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from itertools import dropwhile
-from typing import Any
+from dataclasses import dataclass, replace
+from itertools import dropwhile, pairwise
 
 from mlgen.bounds import NUMBER_DIGITS
-from mlgen.frameworks._launch import Launch, launches_of, words_of
+from mlgen.frameworks._address_rules import Expected, address_problem, first_address
+from mlgen.frameworks._launch import (
+    HOSTFILES,
+    LAUNCHERS,
+    MEETING_BACKENDS,
+    Launch,
+    commands_of,
+    files_of,
+    launches_of,
+    scripts_of,
+    words_of,
+)
+from mlgen.frameworks._settings import (
+    DIFFERENT,
+    entries,
+    expanded,
+    missing_in,
+    roles_of,
+    settings_of,
+    text_of_value,
+    values_of,
+    variables_of,
+)
 from mlgen.frameworks._tables import COMMANDS, problem
 from mlgen.jobfile import gpus
-from mlgen.jobfile.model import RoleSpec
+from mlgen.jobfile.model import RoleSpec, TrainingJob
 from mlgen.kubernetes.quantity import natural
 from mlgen.problems import Problem, ValuePath
-from mlgen.shell import is_python, is_shell, simple_commands, text_index
+from mlgen.shell import is_python, is_shell, program, simple_commands, text_index
 from mlgen.topology import INDEX, INDEX_NAME, Role, Topology
+
+VARIABLES = COMMANDS["variables"]
 
 PROCESSES = "PET_NPROC_PER_NODE"
 
-NODES = "PET_NNODES"
-"""The variable with torchrun's number of replicas. Frameworks that set it assign ranks."""
+NODES = ("PET_NNODES", "PADDLE_NNODES")
+"""The variables with a launcher's number of replicas. Frameworks that set one assign ranks."""
+
+RANKS = ("RANK", "PADDLE_RANK", INDEX_NAME)
+"""The variables with the rank of a replica, the preferred one first."""
 
 
 @dataclass(frozen=True)
@@ -36,19 +62,50 @@ class Launched:
     Attributes:
         topology: the job's topology.
         spec: the role in the job file.
-        launch: the launcher and its options.
+        launch: the launcher and its options, with the values of variables.
         env: the role's variables from the framework.
+        written: the options as written, for messages.
+        values: the value of each variable; see `values_of`.
     """
 
     topology: Topology
     spec: RoleSpec
     launch: Launch
     env: Mapping[str, object]
+    written: Mapping[str, str]
+    values: Mapping[str, str]
+
+    @property
+    def ranked(self) -> bool:
+        """True if the framework assigns ranks to all replicas of the job."""
+        return not self.env.keys().isdisjoint(NODES)
 
     @property
     def replicas(self) -> int:
-        """The number of replicas that train together."""
-        return self.topology.job.replicas if NODES in self.env else self.spec.replicas
+        """The number of replicas that train together.
+
+        Without ranks, these are the replicas of the roles that run the same launcher, or a program
+        in the image, which may run it.
+        """
+        roles = self.topology.job.roles.values()
+        program = self.launch.program
+        together = [
+            spec.replicas
+            for spec in roles
+            if self.ranked
+            or not words_of(spec)
+            or (is_shell(words_of(spec)[0]) and not scripts_of(spec))
+            or any(launch.program == program for launch in launches_of(spec))
+        ]
+        return sum(together)
+
+    @property
+    def expects_others(self) -> bool:
+        """True if the launcher waits for other pods, or starts processes there."""
+        row, nodes = self.launch.launcher, self.launch.options.get(self.launch.launcher.nodes)
+        if "standalone" in self.launch.options or nodes in ("1", "1:1"):
+            return False
+        return self.replicas > 1 and bool(self.ranked or nodes or not row.in_each_pod)
 
     @property
     def is_static(self) -> bool:
@@ -58,7 +115,7 @@ class Launched:
 
     def problem(self, rule: str, **values: object) -> Problem:
         """Return a problem of the command line; see `_tables.problem`."""
-        return problem(rule, ("roles", self.spec.name, *self.launch.path), **values)
+        return at_flag(self.launch, rule, self.spec.name, **values)
 
     def alone(self, flag: str, hint: str = "") -> Problem:
         """Return a warning of replicas that train separately. Default hint: remove the flag."""
@@ -66,9 +123,16 @@ class Launched:
         return self.problem("all-alone", flag=flag, replicas=self.replicas, hint=hint)
 
 
-def roles_of(topology: Topology, name: str) -> list[Role]:
-    """Return the topology's roles for a role of the job file."""
-    return [role for role in topology.roles if name in (role.spec.name, *role.merged)]
+def at_flag(launch: Launch, rule: str, role: str, /, **values: object) -> Problem:
+    """Return a problem of a launcher in a role, at the first option that its texts name."""
+    found = problem(rule, launch=launch, **values)
+    place = launch.place(f"{found.message} {found.hint}")
+    hint = found.hint
+    if place[:1] == ("volumes",):
+        # Kubernetes replaces $(NAME) in commands only. Options override a configuration file.
+        is_script = place == launch.path
+        hint = re.sub(r"\$\((\w+)\)", r"$\1", hint) if is_script else hint.replace("write", "pass")
+    return replace(found, path=(*found.path, "roles", role, *place), hint=hint)
 
 
 def launch_problems(topology: Topology) -> Iterator[Problem]:
@@ -76,30 +140,53 @@ def launch_problems(topology: Topology) -> Iterator[Problem]:
     for name, spec in topology.job.roles.items():
         roles = roles_of(topology, name)
         env = roles[0].env if roles else {}
+        same_as = {variable: row.get("same_as", "") for variable, row in VARIABLES.items()}
+        values = values_of(spec, roles, same_as)
         for launch in launches_of(spec):
-            launched = Launched(topology, spec, launch, env)
-            checks = IN_EACH_POD if launch.launcher.in_each_pod else (_reach,)
-            for check in checks:
+            written = _configured(launch, spec)
+            options = {key: expanded(text, values) for key, text in written.options.items()}
+            launched = Launched(
+                topology, spec, replace(written, options=options), env, written.options, values
+            )
+            for check in IN_EACH_POD if launch.launcher.in_each_pod else IN_ONE_POD:
                 yield from check(launched)
         yield from _processes_option(spec, env)
+        yield from _unset(topology, spec, values)
+        yield from _arguments(topology, spec, values)
+        yield from _address_variables(topology, spec, values)
     yield from _variables(topology)
+    yield from _shared(topology)
+
+
+def _configured(launch: Launch, spec: RoleSpec) -> Launch:
+    """Return a launcher with the options of its inline configuration file, if it has one."""
+    file = launch.literal(launch.launcher.config)
+    for at, text, path in files_of(spec) if file else ():
+        if at == file or at.endswith(f"/{file}"):
+            options = {**dict(entries(text)), **launch.options}
+            del options[launch.launcher.config]
+            paths = {**dict.fromkeys(options, path), **launch.paths}
+            return replace(launch, options=options, paths=paths)
+    return launch
 
 
 def _nodes(launched: Launched) -> Iterator[Problem]:
     """Compare the number of nodes of a launcher with the replicas."""
     launch, replicas, option = launched.launch, launched.replicas, launched.launch.launcher.nodes
-    text, ranked = launch.literal(option) or "", NODES in launched.env
+    text, ranked = launch.literal(option) or "", launched.ranked
     # A number that is cut off here is still too large.
     bounds = [int(number[:NUMBER_DIGITS]) for number in re.findall(r"\d+", text)]
     if ranked and "standalone" in launch.options and replicas > 1:
         yield launched.alone("--standalone")
     elif bounds:
-        flag = f"--{option}={text}"
+        flag = f"--{option}={launched.written[option]}"
         most = max(*bounds, 0)
-        scaled_to = int(str(launched.env.get(NODES, 0)).rpartition(":")[2])
-        everyone = max(launched.topology.job.replicas, scaled_to)
+        scaled_to = int(str(launched.env.get("PET_NNODES", 0)).rpartition(":")[2])
+        everyone = max(replicas, scaled_to)
         values = {"flag": flag, "option": option, "replicas": replicas}
-        if min(bounds) > everyone:
+        if bounds[0] > bounds[-1]:
+            yield launched.problem("not-ordered", first=flag, second=f"its maximum, {bounds[-1]}")
+        elif min(bounds) > everyone:
             rule = "never-enough-nodes" if ranked else "too-many-nodes"
             yield launched.problem(rule, **values, least=min(bounds), everyone=everyone)
         elif ranked and most == 1 < replicas:
@@ -111,14 +198,13 @@ def _nodes(launched: Launched) -> Iterator[Problem]:
 def _node_rank(launched: Launched) -> Iterator[Problem]:
     """Report a rank that several replicas share, so that the rendezvous never completes."""
     launch, replicas = launched.launch, launched.spec.replicas
-    row, ranked = launch.launcher, NODES in launched.env
+    row, ranked = launch.launcher, launched.ranked
     rank = launch.number(row.rank)
-    alone = launch.literal(row.nodes) in ("1", "1:1")
-    alone = alone or (row.nodes not in launch.options and not ranked)
-    if rank is None or alone or "standalone" in launch.options or not launched.is_static:
+    if rank is None or not launched.expects_others or not launched.is_static:
         return
     own_rank = _own_rank(launched) if ranked else None
-    values = {"row": row, "rank": rank, "variable": "RANK" if ranked else INDEX_NAME}
+    variable = next(name for name in RANKS if name in launched.env or name == INDEX_NAME)
+    values = {"row": row, "rank": launched.written[row.rank], "variable": variable}
     if replicas > 1:
         yield launched.problem("same-rank", **values, replicas=replicas)
     elif own_rank not in (None, rank):
@@ -139,7 +225,7 @@ def _processes(launched: Launched) -> Iterator[Problem]:
     launch, job = launched.launch, launched.topology.job
     name = launch.launcher.processes
     number, count = launch.number(name), gpus.count(launched.spec)
-    option = job.options.get("nprocPerNode") if NODES in launched.env else None
+    option = job.options.get("nprocPerNode") if launched.ranked else None
     if number and isinstance(option, int) and option != number:
         yield launched.problem("overrides-option", name=name, number=number, option=option)
     if number and 0 < count < number:
@@ -147,13 +233,31 @@ def _processes(launched: Launched) -> Iterator[Problem]:
 
 
 def _all_processes(launched: Launched) -> Iterator[Problem]:
-    """Compare the total number of processes of a launcher with the GPUs of all pods."""
+    """Compare the total number of processes of a launcher with the GPUs of all pods.
+
+    The number of GPUs of one pod is probably meant for each pod, unless it is one process for each.
+    """
     launch, name = launched.launch, launched.launch.launcher.all_processes
     total, machines = launch.number(name), launch.number(launch.launcher.nodes) or 1
     count = gpus.count(launched.spec)
-    if total and 0 < count * machines < total and "cpu" not in launch.options:
-        values = {"total": total, "count": count, "machines": machines, "most": count * machines}
+    values = {"total": total, "count": count, "machines": machines, "most": count * machines}
+    if not total or not count or "cpu" in launch.options:
+        return
+    if total > count * machines:
         yield launched.problem("more-than-gpus-of-job", name=name, **values)
+    elif total == count and machines > 1 and total != machines:
+        yield launched.problem("gpus-left-out", name=name, **values)
+
+
+def _ordered(launched: Launched) -> Iterator[Problem]:
+    """Report a minimum that exceeds a maximum."""
+    launch = launched.launch
+    numbers = {name: launch.number(name) for name in launch.launcher.ordered}
+    known = [name for name, number in numbers.items() if number is not None]
+    for less, more in pairwise(known):
+        if (numbers[less] or 0) > (numbers[more] or 0):
+            first, second = (f"--{name.replace('_', '-')} {numbers[name]}" for name in (less, more))
+            yield launched.problem("not-ordered", first=first, second=second)
 
 
 def _reach(launched: Launched) -> Iterator[Problem]:
@@ -164,15 +268,31 @@ def _reach(launched: Launched) -> Iterator[Problem]:
     """
     launch, reaches = launched.launch, launched.launch.launcher.reaches
     alone = reaches and not set(reaches) & set(launch.options)
-    if alone and NODES in launched.env and launched.replicas > 1:
+    if alone and launched.ranked and launched.replicas > 1:
         hint = f"write torchrun instead, or use framework: {launch.program}"
         yield launched.alone(f"the {launch.program} launcher", hint)
 
 
+def _without_options(launched: Launched) -> Iterator[Problem]:
+    """Warn of a launcher that starts one process, without ranks, unless it has options."""
+    launch = launched.launch
+    alone = launch.launcher.alone_without_options and not launch.options
+    if alone and launched.ranked and launched.replicas > 1:
+        hint = f"add --{launch.launcher.nodes}={launched.replicas}"
+        yield launched.alone(f"{launch.program} without options of torchrun", hint)
+
+
 def _processes_option(spec: RoleSpec, env: Mapping[str, object]) -> Iterator[Problem]:
     """Compare `nprocPerNode` with the GPUs, and with a script that runs in one process."""
-    if "PET_RDZV_ENDPOINT" in env and (script := _lone_script(spec)):
-        yield problem("elastic-python", spec=spec, script=script)
+    if "PET_RDZV_BACKEND" in env:
+        starts = {"python": _lone_script(spec)} | {
+            launch.program: " ".join(launch.script[:1])
+            for launch in launches_of(spec)
+            if launch.launcher.elastic not in ("", *launch.options)
+        }
+        for program, script in starts.items():
+            if script:
+                yield problem("elastic-python", spec=spec, script=script, program=program)
     value = str(env.get(PROCESSES, ""))
     processes, count = natural(value) or 0, gpus.count(spec)
     if processes in (0, 1) or PROCESSES in spec.env:
@@ -210,20 +330,13 @@ def _scripts(command: list[str]) -> Iterator[str]:
         yield script
 
 
-IN_EACH_POD: tuple[Callable[[Launched], Iterator[Problem]], ...] = (
-    _nodes,
-    _node_rank,
-    _processes,
-    _all_processes,
-)
-"""The rules for a launcher that each pod runs."""
-
 PREFIX = r"(?s)exec|nohup|time|[A-Za-z_]\w*=.*"
 """A word before a program: a wrapper that runs it, or a variable for it."""
 
-SEVERAL = (
-    r"nproc|gpu|device|process|spawn|launch|strategy|xargs|parallel|(?<!&)&(?!&)|\b(for|while)\b"
-)
+LOOPS = r"xargs|parallel|(?<!&)&(?!&)|\b(for|while)\b"
+"""A pattern of scripts that may start several processes."""
+
+SEVERAL = rf"nproc|gpu|device|process|spawn|launch|strategy|{LOOPS}"
 """Words of a command line that may start several processes."""
 
 
@@ -242,16 +355,16 @@ def _variables(topology: Topology) -> Iterator[Problem]:
         name
         for role in topology.roles
         for name, value in role.env.items()
-        if isinstance(value, str) and INDEX in value
+        if isinstance(value, str) and (INDEX in value or "differs" in VARIABLES.get(name, {}))
     }
     constants = {name: _constants(spec) for name, spec in job.roles.items()}
     for role_name, values in constants.items():
         roles = roles_of(topology, role_name)
         for name, (path, value) in values.items():
-            row = COMMANDS["variables"].get(name, {})
+            row = VARIABLES.get(name, {})
             same_as = name if name in ranks else row.get("same_as", "")
             size = _sharing(topology, constants, name, same_as, value) if same_as in ranks else 0
-            own = _other_size(roles, name, value)
+            own = _other_size(job.roles[role_name], roles, name, value)
             if not (size or own) or _is_unused(job.roles[role_name], name):
                 continue
             rule = "same-variable" if size else "other-size"
@@ -262,15 +375,9 @@ def _variables(topology: Topology) -> Iterator[Problem]:
 
 def _constants(spec: RoleSpec) -> Constants:
     """Return the literal variables of a role's training container."""
-    values: dict[str, tuple[ValuePath, Any]] = {
-        name: (("env", name), value) for name, value in spec.env.items()
-    }
-    for patch in spec.container_patches:
-        for item in patch.get("env") or []:
-            values[item["name"]] = (("template",), item.get("value"))
     return {
         name: (path, value)
-        for name, (path, value) in values.items()
+        for name, (path, value) in variables_of(spec).items()
         if isinstance(value, str) and "$(" not in value
     }
 
@@ -307,14 +414,18 @@ def _sharing(
     return size if len(needed) > 1 else 0
 
 
-def _other_size(roles: list[Role], name: str, value: str) -> int | None:
-    """Return the framework's number if a constant contradicts it; else None."""
-    counted = COMMANDS["variables"].get(name, {}).get("counts")
+def _other_size(spec: RoleSpec, roles: list[Role], name: str, value: str) -> int | None:
+    """Return the framework's number if a constant contradicts it; else None.
+
+    A program may start several processes in each pod, but not a single script run by python.
+    """
+    counted = VARIABLES.get(name, {}).get("counts")
     own = natural(str(roles[0].env.get(name, ""))) if roles and counted else None
     size = natural(value)
     if not own or size is None:
         return None
-    fits = size > 0 and size % own == 0 if counted == "processes" else value == str(own)
+    several = counted == "processes" or (counted == "ranks" and not _lone_script(spec))
+    fits = size > 0 and size % own == 0 if several else value == str(own)
     return None if fits else own
 
 
@@ -323,42 +434,236 @@ def _is_unused(spec: RoleSpec, name: str) -> bool:
     launches = [launch for launch in launches_of(spec) if launch.launcher.in_each_pod]
     if not launches or re.search(rf"\$[({{]?{name}\b", " ".join(words_of(spec))):
         return False
-    options = COMMANDS["variables"].get(name, {}).get("options")
+    options = VARIABLES.get(name, {}).get("options")
     return options is None or all(set(options) & set(launch.options) for launch in launches)
 
 
-LOCALHOST = ("localhost", "127.0.0.1", "::1", "[::1]")
+READS = r"\b(source|eval)\b|^\s*\. "
+"""A pattern of scripts that may set any variable."""
 
 
-def localhost_problems(topology: Topology) -> Iterator[Problem]:
-    """Report a rendezvous at localhost in a job of several pods: each pod reaches only itself.
-
-    A launcher without a number of nodes expects only its own pod.
-    """
-    if sum(role.replicas for role in topology.roles) <= 1:
+def _addresses(launched: Launched) -> Iterator[Problem]:
+    """Report an address of rank 0 at which a launcher does not reach it."""
+    launch, row = launched.launch, launched.launch.launcher
+    topology, spec = launched.topology, launched.spec
+    alone = launched.ranked or topology.job.replicas - spec.replicas == 1
+    has_head = any(each.script[:1] == ("start",) for each in launches_of(spec))
+    if (
+        not launched.expects_others
+        or (row.reaches and alone)
+        or (launch.script[:2] == ("job", "submit") and has_head)
+    ):
         return
-    for role in topology.roles:
-        path = ("roles", role.spec.name)
-        for name, value in role.spec.env.items():
-            is_address = "is_address" in COMMANDS["variables"].get(name, {})
-            if name in role.env and is_address and _is_elsewhere(role, value):
-                hint = "remove it: mlgen sets the address"
-                yield problem("localhost", (*path, "env", name), name=name, hint=hint)
-        for launch in launches_of(role.spec):
-            row = launch.launcher
-            sets_nodes = row.in_each_pod and row.nodes in launch.options
-            nodes = launch.literal(row.nodes) if sets_nodes else role.env.get(NODES, "1")
-            for name in row.addresses if nodes not in ("1", "1:1") else ():
-                value = launch.literal(name)
-                if value and _is_elsewhere(role, value):
-                    first = f"{topology.job.name}-{topology.roles[0].name}-0.{topology.job.name}"
-                    address = "$(MASTER_ADDR)" if "MASTER_ADDR" in role.env else first
-                    hint = f"use the address of rank 0, {address}"
-                    yield problem("localhost", (*path, *launch.path), name=f"--{name}", hint=hint)
+    is_first = launched.is_static and not (row.reaches or row.meets_anywhere)
+    meets = launch.literal("rdzv_backend") in MEETING_BACKENDS
+    expected = Expected(alone=not row.reaches, meets=meets, first=is_first)
+    for name in row.addresses:
+        found = address_problem(topology, spec, launch.options.get(name, ""), expected)
+        if found:
+            rule, values = found
+            hint = f"write --{name}={values['address']}"
+            hint = f"remove --{name}" if row.reaches else hint
+            yield launched.problem(rule, name=f"--{name}", host=values["host"], hint=hint)
 
 
-def _is_elsewhere(role: Role, address: object) -> bool:
-    """Return True if an address is localhost, and rank 0 is not the role's only replica."""
-    text = str(address).rpartition("//")[2]
-    host = text if text in LOCALHOST else text.rpartition(":")[0]
-    return host in LOCALHOST and (role.replicas > 1 or not role.decides or bool(role.index))
+def _different(launched: Launched) -> Iterator[Problem]:
+    """Report an option that must be the same in all pods, but differs in each."""
+    row = launched.launch.launcher
+    for name in row.shared if launched.expects_others else ():
+        value = launched.launch.options.get(name, "")
+        if name not in row.addresses and re.search(DIFFERENT, value):
+            flag = f"--{name}={launched.written[name]}"
+            hint = f"write --{name}={launched.topology.job.name}"
+            yield launched.problem("different-value", flag=flag, hint=hint)
+
+
+def _hostfile(launched: Launched) -> Iterator[Problem]:
+    """Report names of hosts that are not in mlgen's hostfile (deepspeed/launcher/runner.py)."""
+    launch, files = launched.launch, launched.topology.files
+    lines = files.get("hostfile", "").splitlines()
+    hosts = {line.split()[0].partition(".")[0]: line.split()[0] for line in lines}
+    own = launch.options.get("hostfile") in HOSTFILES
+    for name in launch.launcher.hosts if hosts and own else ():
+        value = launch.literal(name) or ""
+        for host in (part.partition(":")[0] for part in value.split("@") if part):
+            if host not in hosts.values():
+                right = hosts.get(host.partition(".")[0])
+                fixed = re.sub(r"[^@:]+(?=[:@]|$)", lambda m: hosts.get(m[0], m[0]), value)
+                hint = (
+                    f"write --{name}={fixed}"
+                    if right
+                    else f"use a name of the hostfile, such as {min(hosts.values())}"
+                )
+                yield launched.problem("not-in-hostfile", name=name, host=host, hint=hint)
+                break
+
+
+def _missing(launched: Launched) -> Iterator[Problem]:
+    """Report a missing option that the launcher needs for several pods."""
+    row, options = launched.launch.launcher, launched.written
+    most = (launched.launch.literal(row.nodes) or "1").rpartition(":")[2]
+    needs = row.required if most != "1" and row.config not in options else ()
+    for name in needs:
+        if name not in options:
+            variable = next((each for each in row.required[name] if each in launched.env), "")
+            hint = f"add --{name}=$({variable})" if variable else f"add --{name}"
+            yield launched.problem(
+                "needs-option", flag=f"--{row.nodes}={most}", name=name, hint=hint
+            )
+
+
+def _unset(topology: Topology, spec: RoleSpec, values: Mapping[str, str]) -> Iterator[Problem]:
+    """Report variables in scripts that a framework or an operator sets, but not in this job."""
+    roles = roles_of(topology, spec.name)
+    if not _is_unset(spec) or not roles:
+        return
+    for words in commands_of(spec):
+        texts = [word for word, _ in words]
+        if not any(is_python(text) or program(text) in LAUNCHERS for text in texts):
+            continue
+        for index, (text, path) in enumerate(words):
+            for name in missing_in(text, values) if " " not in text else ():
+                hints = COMMANDS["operator_variables"].items()
+                hint = next((hint for key, hint in hints if re.fullmatch(key, name)), "")
+                if not (hint or name in VARIABLES):
+                    continue
+                flag = text if text.startswith("-") else texts[index - 1]
+                option = flag.partition("=")[0].lstrip("-").replace("-", "_")
+                own = f"PET_{option.upper()}"
+                hint = f"remove --{option}: mlgen sets {own}" if own in roles[0].env else hint
+                hint = hint or _definition(topology, spec, name)
+                where = f"--{option}" if flag.startswith("-") else text
+                at = ("roles", spec.name, *path)
+                yield problem("unset-variable", at, where=where, name=name, hint=hint)
+
+
+def _definition(topology: Topology, spec: RoleSpec, name: str) -> str:
+    """Return a hint that replaces or defines a variable that is not set."""
+    row = VARIABLES[name]
+    if row.get("same_as", "") in roles_of(topology, spec.name)[0].env:
+        return f"write ${row['same_as']}"
+    if row.get("is_address"):
+        return f"set {name}: {first_address(topology, spec, '')} in env"
+    is_rank = re.search("RANK|_ID$", name)
+    return f"set {name}: {INDEX} in env" if is_rank else f"set {name} in env"
+
+
+def _is_unset(spec: RoleSpec) -> bool:
+    """Return True if a variable that neither mlgen nor the job file sets is empty in scripts."""
+    scripts = scripts_of(spec)
+    reads = any(re.search(READS, script.text, re.MULTILINE) for script in scripts)
+    return bool(scripts) and not reads and not any("envFrom" in p for p in spec.container_patches)
+
+
+def _arguments(topology: Topology, spec: RoleSpec, values: Mapping[str, str]) -> Iterator[Problem]:
+    """Report arguments and entries of configuration files that contradict the job."""
+    job, rows = topology.job, COMMANDS["arguments"]
+    settings = {setting.name: setting for setting in settings_of(spec)}
+    for name in sorted(settings.keys() & rows.keys()):
+        row, setting = rows[name], settings[name]
+        if job.framework not in row["frameworks"] or row.get("with", name) not in settings:
+            continue
+        value = expanded(setting.value, values)
+        path = ("roles", spec.name, *setting.path)
+        own = job.replicas
+        if value in row.get("alone", ()) and spec.replicas > 1:
+            flag = f"{setting.text}={value}"
+            values_of_rule = {"flag": flag, "replicas": spec.replicas, "hint": row["hint"]}
+            yield problem("all-alone", path, **values_of_rule)
+        if "same_as" in row and natural(value) is not None and spec.replicas > 1:
+            hint = f"write $({row['same_as']})"
+            yield problem("same-variable", path, name=setting.text, size=spec.replicas, hint=hint)
+        hosts = value.split(",") if "hosts" in row else [value] if "is_address" in row else []
+        if row.get("hosts"):
+            own = job.roles[row["hosts"]].replicas if row["hosts"] in job.roles else 0
+        size = natural(value) if "counts" in row else len(hosts) if "hosts" in row else own
+        if row.get("counts") == "ranks" and any(
+            re.search(LOOPS, script.text) for script in scripts_of(spec)
+        ):
+            own = size or own
+        if size not in (own, None) and "$" not in value:
+            noun = f"{own} hosts" if "hosts" in row else str(own)
+            named = {"name": setting.text, "value": value}
+            yield problem("other-size", path, **named, own=noun, hint=f"write {noun}")
+        expected = Expected(alone="hosts" not in row, first="first" in row)
+        problems = (address_problem(topology, spec, host, expected) for host in hosts)
+        found = next(filter(None, problems), None)
+        if found and job.replicas > 1:
+            rule, texts = found
+            texts["hint"] = f"write {_hosts(job, row.get('hosts', ''), hosts) or texts['address']}"
+            yield problem(rule, path, name=setting.text, **texts)
+
+
+def _hosts(job: TrainingJob, role: str, hosts: list[str]) -> str:
+    """Return the addresses of a role's replicas, with the ports of these hosts; "" for no role."""
+    ports = [host.rpartition(":")[2] for host in hosts] * job.replicas
+    count = job.roles[role].replicas if role in job.roles else 0
+    return ",".join(f"{job.name}-{role}-{i}.{job.name}:{ports[i]}" for i in range(count))
+
+
+def _address_variables(
+    topology: Topology, spec: RoleSpec, values: Mapping[str, str]
+) -> Iterator[Problem]:
+    """Report a variable with an address of rank 0 at which the role does not reach it."""
+    roles, framework = roles_of(topology, spec.name), topology.job.framework
+    if topology.job.replicas <= 1 or not roles:
+        return
+    for name, (path, value) in variables_of(spec).items():
+        row = VARIABLES.get(name, {})
+        is_set = name in roles[0].env
+        if not row.get("is_address") or not (is_set or framework in row.get("frameworks", ())):
+            continue
+        text = expanded(text_of_value(value), values)
+        expected = Expected(meets=is_set, first="first" in row)
+        found = address_problem(topology, spec, text, expected)
+        if found:
+            rule, texts = found
+            texts["hint"] = row.get("hint", "remove it: mlgen sets the address")
+            yield problem(rule, ("roles", spec.name, *path), name=name, **texts)
+
+
+def _shared(topology: Topology) -> Iterator[Problem]:
+    """Report a port or an identifier that differs between roles that train together."""
+    seen: dict[str, tuple[str, str]] = {}
+    for role, spec in topology.job.roles.items():
+        roles = roles_of(topology, role)
+        if not roles or roles[0].env.keys().isdisjoint(NODES) or topology.job.network.on_host:
+            continue
+        settings: list[tuple[str, str, ValuePath]] = [
+            (f"--{option}", launch.literal(option) or "", launch.place(f"--{option}"))
+            for launch in launches_of(spec)
+            for option in launch.launcher.shared
+        ]
+        constants = _constants(spec)
+        settings += [
+            (name, *reversed(constants.get(name, (("env",), str(roles[0].env[name])))))
+            for name, row in VARIABLES.items()
+            if "shared" in row and name in roles[0].env and not _is_unused(spec, name)
+        ]
+        for name, text, path in settings:
+            value = text.rpartition(":")[2]
+            other, first = seen.setdefault(name, (value, role)) if value else ("", "")
+            if value != other:
+                texts = {"name": name, "value": value, "other": other, "role": first}
+                yield problem("differs-between-roles", ("roles", role, *path), **texts)
+
+
+IN_EACH_POD: tuple[Callable[[Launched], Iterator[Problem]], ...] = (
+    _nodes,
+    _node_rank,
+    _processes,
+    _all_processes,
+    _without_options,
+    _addresses,
+    _different,
+    _missing,
+)
+"""The rules for a launcher that each pod runs."""
+
+IN_ONE_POD: tuple[Callable[[Launched], Iterator[Problem]], ...] = (
+    _reach,
+    _ordered,
+    _addresses,
+    _hostfile,
+)
+"""The rules for a launcher that one pod runs for all."""

@@ -1,4 +1,4 @@
-"""Check whether a launcher or a shell hides the exit codes that restartPolicy ExitCode retries.
+"""Check whether a launcher or a shell hides the end, the failure or the exit codes of training.
 
 Kubernetes sees only the exit code of the container's first process.
 """
@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from mlgen.frameworks._command_rules import roles_of
-from mlgen.frameworks._launch import Launch, launches_of, text_of, trains
+from mlgen.frameworks._launch import Launch, Script, launches_of, scripts_of, trains
+from mlgen.frameworks._settings import roles_of
 from mlgen.frameworks._tables import COMMANDS, problem
-from mlgen.jobfile.model import PERMANENT_EXIT_CODES, RoleSpec
+from mlgen.jobfile.model import KILLED_EXIT_CODES, PERMANENT_EXIT_CODES, RoleSpec
 from mlgen.problems import Problem, ValuePath
 from mlgen.shell import program, sequence
 from mlgen.topology import Role, Topology
@@ -25,6 +25,9 @@ OWN_STATUS = (
     r"\$\?|PIPESTATUS|\b(if|while|until|for|case|function|trap|wait)\b|(^|[\s;&|])[{}]([\s;]|$)"
 )
 """Parts of a script that can make its exit status differ from its last command's status."""
+
+FOREVER = r"(\S*/)?(sleep (inf|\d+d|\d{6,})|tail (\S+ )*(-f|--follow|-F)\b)"
+"""A command that does not end by itself."""
 
 OTHERWISE = "write a restartPolicy that does not depend on exit codes, such as OnFailure"
 """The fix in a custom resource, whose operator may have other fields."""
@@ -48,16 +51,27 @@ class Hidden:
 
 
 def hidden_exit_codes(topology: Topology) -> Iterator[Problem]:
-    """Return a warning for each role whose retryable exit codes are all hidden."""
+    """Report scripts that do not end with their training, and hide its failure or exit codes.
+
+    Retryable exit codes are reported only if all of them are hidden.
+    """
     for name, spec in topology.job.roles.items():
-        roles = [role for role in roles_of(topology, name) if role.restart == "ExitCode"]
+        roles = roles_of(topology, name)
         if not roles or roles[0].serves:
             continue
+        for script in scripts_of(spec):
+            yield from _endless(script, ("roles", name, *script.path))
+        coded = next((role for role in roles if role.restart == "ExitCode"), None)
         retryable = frozenset(spec.retryable_exit_codes) or SIGNALS
-        hidden = next(_hidden(spec, roles[0], retryable), None)
-        if hidden and not retryable & set(hidden.seen):
+        reasons = _hidden(spec, coded, retryable) if coded else _by_shell(spec)
+        hidden = next(reasons, None)
+        if hidden is None:
+            continue
+        path, hint = ("roles", name, *hidden.path), hidden.hint
+        if not coded and {*hidden.seen} <= {0}:
+            yield problem("hidden-failure", path, why=hidden.why, hint=hint)
+        elif coded and not retryable & set(hidden.seen):
             codes = ", ".join(map(str, sorted(retryable))) if retryable != SIGNALS else "128 to 255"
-            path, hint = ("roles", name, *hidden.path), hidden.hint
             values = {"why": hidden.why, "codes": f"{'s' if len(retryable) > 1 else ''} {codes}"}
             if topology.job.converted:
                 hint = OTHERWISE if 1 in hidden.seen else hint
@@ -66,13 +80,32 @@ def hidden_exit_codes(topology: Topology) -> Iterator[Problem]:
                 yield problem("hidden-exit-codes", path, hint=hint, **values)
 
 
+def _endless(script: Script, path: ValuePath) -> Iterator[Problem]:
+    """Report a script that ends before its training, or never."""
+    commands = [] if re.search(OWN_STATUS, script.text) else sequence(script.text) or []
+    for index, (words, operator) in enumerate(commands):
+        rest = [after for after, _ in commands[index + 1 :]]
+        waits = next((each for each in rest if re.match(FOREVER, " ".join(each))), None)
+        alone = all(_succeeds(each) or each is waits for each in rest)
+        if not trains(words) or not alone:
+            continue
+        if waits and operator in ("&", ";", "&&"):
+            yield problem("never-done", path, command=" ".join(waits))
+        elif operator == "&":
+            names = (word for word in map(program, words) if word not in COMMANDS["wrappers"])
+            hint = "remove the & after it, or end the script with wait"
+            yield problem("not-awaited", path, command=next(names), hint=hint)
+
+
 def _hidden(spec: RoleSpec, role: Role, retryable: frozenset[int]) -> Iterator[Hidden]:
     """Yield the reasons why a role's exit codes are hidden, the outermost first."""
     yield from _by_shell(spec)
     for launch in launches_of(spec):
         if _exits_with_1(launch):
             why = f"{launch.program} exits with 1 after any failure of its processes"
-            yield Hidden((_fields(spec)[0],), why, (1,), _without_codes(spec, role))
+            # Signals from outside also end the launcher. Own codes may be of another program.
+            seen = {1, *(KILLED_EXIT_CODES if retryable - SIGNALS else ())}
+            yield Hidden((_fields(spec)[0],), why, seen, _without_codes(spec, role))
         elif launch.program == "deepspeed":
             # deepspeed/launcher/launch.py: sys.exit(process.returncode), -n after signal n.
             seen = {_as_negative(code) for code in retryable}
@@ -114,11 +147,14 @@ def _by_shell(spec: RoleSpec) -> Iterator[Hidden]:
 
     Complex scripts are skipped, because a wrong warning is worse than none.
     """
-    script = text_of(spec)
-    if not script or re.search(OWN_STATUS, script[0]):
-        return
-    text, options, path = script
-    commands = sequence(text) or []
+    for script in scripts_of(spec):
+        if not re.search(OWN_STATUS, script.text):
+            yield from _by_script(script)
+
+
+def _by_script(script: Script) -> Iterator[Hidden]:
+    """Yield the reasons in one script."""
+    commands, options, path = sequence(script.text) or [], script.options, script.path
     settings = [*options, *(word for words, _ in commands if words[0] == "set" for word in words)]
     pipes = any("pipefail" in word for word in settings)
     ends = "errexit" in settings or any(re.fullmatch(r"-\w*e\w*", word) for word in settings)
@@ -130,6 +166,8 @@ def _by_shell(spec: RoleSpec) -> Iterator[Hidden]:
             why = f"the shell exits with the status of the last command of a pipe, {name}"
             hint = "run the script with bash -o pipefail -c"
             yield Hidden(path, why, (), hint)
+        elif re.match(FOREVER, " ".join(after)):
+            continue
         elif operator == "||" and name in (*COMMANDS["trailing"], "exit"):
             code = after[1] if name == "exit" and after[1:] else "0"
             why = f"after a failure, the shell runs {' '.join(after[:2])}"
@@ -138,7 +176,9 @@ def _by_shell(spec: RoleSpec) -> Iterator[Hidden]:
     lists = (index for index, (_, operator) in enumerate(commands, 1) if operator == ";")
     last = [words for words, _ in commands[max(lists, default=0) :]]
     trained = any(trains(words) for words, _ in commands)
-    if trained and not ends and last and all(map(_succeeds, last)):
+    forever = any(re.match(FOREVER, " ".join(words)) for words in last)
+    awaited = not any(trains(words) and operator == "&" for words, operator in commands)
+    if trained and awaited and not (ends or forever) and last and all(map(_succeeds, last)):
         why = f"the shell exits with the status of its last command, {program(last[-1][0])}"
         yield Hidden(path, why, (), "start the script with set -e")
 

@@ -1,14 +1,17 @@
 """A role's command line → the launcher that it runs, with the launcher's options.
 
 `schemas/frameworks/commands.json` lists the launchers. mlgen looks for them in `command` and
-`args`, including the script of `sh -c`. It splits the script as a shell does, but expands no
-variables. A port that contains a variable, such as `$MASTER_PORT`, is the port that mlgen sets.
+`args`, including the script of `sh -c`, and in the scripts of the job's `files` that these run. It
+splits a script as a shell does, but expands no variables. A port that contains a variable, such as
+`$MASTER_PORT`, is the port that mlgen sets.
 """
 
+import posixpath
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 from mlgen.frameworks._tables import COMMANDS
@@ -16,7 +19,7 @@ from mlgen.jobfile.model import RoleSpec
 from mlgen.kubernetes.merge import merged
 from mlgen.kubernetes.quantity import natural
 from mlgen.problems import ValuePath
-from mlgen.shell import is_python, is_shell, program, simple_commands, text_index
+from mlgen.shell import OPTION, is_python, is_shell, program, simple_commands, text_index
 
 
 @dataclass(frozen=True)
@@ -41,14 +44,32 @@ class Launcher:
         processes: the option for the number of processes in each pod.
         all_processes: the option for the number of processes in all pods together.
         addresses: the options for the rendezvous address.
+        meets_anywhere: True if the rendezvous address may be any replica, not only rank 0.
+        shared: the options that must have the same value in all pods. Of an address, its port.
+        ordered: the options whose numbers must not decrease in this order.
+        config: the option for a file in which its other options have defaults.
+        required: the options that it needs for several pods, with variables that have their values.
         port: the option for the rendezvous port.
         ssh_port: the option for the port of sshd in other pods.
+        hosts: the options whose names of hosts must be in the hostfile.
         reaches: the options that make it start processes in other pods.
         placement: the options that override the slots of mlgen's hostfile.
+        orders: options that change the order of the hosts, but not the number of slots, with the
+            values for which this is true.
         placement_variables: parts of the names of variables that do the same.
+        elastic: the option without which it ignores torchrun's variables of an elastic rendezvous.
+        like: the launcher whose columns apply, except for those of its own row.
+        alone_without_options: True if it starts one process, without ranks, unless it has options.
         exits_with_1: set if it exits with 1 after any failure of its processes; else None. If the
             value has `options` or `arguments`, it does so only with one of these options, or if
             its script begins with these arguments.
+        flags: the other options, which have a value; () if they are not all listed.
+        separators: the characters that may separate the words of an option.
+        runs_python: True if it runs its program with python, unless an option says otherwise.
+        may_start: the launchers that its program may be.
+        only: the options, without aliases, that only one implementation has.
+        needs: `option=value` → the program without which it fails, and which pods lack.
+        without_program: the options with which it needs no program.
     """
 
     source: str
@@ -64,15 +85,41 @@ class Launcher:
     processes: str = ""
     all_processes: str = ""
     addresses: Sequence[str] = ()
+    meets_anywhere: bool = False
+    shared: Sequence[str] = ()
+    ordered: Sequence[str] = ()
+    config: str = ""
+    required: Mapping[str, Sequence[str]] = field(default_factory=dict)
     port: str = ""
     ssh_port: str = ""
+    hosts: Sequence[str] = ()
     reaches: Sequence[str] = ()
     placement: Sequence[str] = ()
+    orders: Mapping[str, Sequence[str]] = field(default_factory=dict)
     placement_variables: Sequence[str] = ()
+    elastic: str = ""
+    like: str = ""
+    alone_without_options: bool = False
     exits_with_1: Mapping[str, Any] | None = None
+    flags: Sequence[str] = ()
+    separators: str = "-_"
+    runs_python: bool = False
+    may_start: Sequence[str] = ()
+    only: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    needs: Mapping[str, str] = field(default_factory=dict)
+    without_program: Sequence[str] = ()
+
+    @property
+    def known(self) -> set[str]:
+        """All options; empty if the row does not list them."""
+        meanings = (self.nodes, self.rank, self.processes, self.all_processes, self.port)
+        others = (self.switches, self.pairs, self.ranges, self.addresses, self.placement)
+        names = {*self.flags, *chain(*others, *self.only.values()), *chain(*self.aliases.items())}
+        return {*names, *filter(None, (*meanings, self.ssh_port))} if self.flags else set()
 
 
-LAUNCHERS = {name: Launcher(**row) for name, row in COMMANDS["launchers"].items()}
+_ROWS = COMMANDS["launchers"]
+LAUNCHERS = {name: Launcher(**_ROWS.get(row.get("like"), {}) | row) for name, row in _ROWS.items()}
 """The supported launchers. The rules about command lines read the columns of this table."""
 
 PROGRAMS = {tuple(words.split()): name for name, row in LAUNCHERS.items() for words in row.programs}
@@ -85,8 +132,17 @@ c10d_rendezvous_backend.py, DEFAULT_PORT."""
 MEETING_BACKENDS = (None, "static", "c10d")
 """Rendezvous backends whose endpoint is one of the replicas. Others need a separate server."""
 
+HOSTFILES = (None, "/etc/mpi/hostfile", "/job/hostfile")
+"""The values of --hostfile that mean mlgen's own hostfile; None: the option is not used."""
+
 SSH_ARGUMENTS = "OMPI_MCA_plm_rsh_args"
 """The variable with Open MPI's ssh arguments; `--mca plm_rsh_args` on mpirun's command line."""
+
+SHEBANG = r"#!.*sh\b"
+"""The first line of a file that a shell runs."""
+
+TRAINING = r"^(\S*(train|tune)\S*|\S+ train)( |$)|^(python|pypy)\S* (-\S+ )*-m \S*(train|tune)"
+"""A command line of a program that trains: `train.sh`, `axolotl train`, `python -m a.train`."""
 
 SSH_PORT = r"""(?:^|\s)(?:-p\s*|-o\s*["']?Port[\s=]\s*)(\d{1,9}\b)"""
 SSHD_PORT = rf"\bsshd\b[^;&|\n]*?{SSH_PORT}"
@@ -103,18 +159,42 @@ class Launch:
             A switch has the value "". `-n` and similar options are `np`: see `Launcher.aliases`.
         script: the words after the launcher's own options. For ray, they begin with the
             subcommand: ("start",) or ("job", "submit", "python", "train.py").
-        path: the field below the role that contains the options: command, args or template.
+        path: the path below the role of the launcher's name; see `Placed`.
+        paths: the path of each option.
+        written: the spelling of each option, with its dashes.
+        dashed: True if `--` ends the options.
     """
 
     program: str
     options: Mapping[str, str]
     script: tuple[str, ...] = ()
     path: ValuePath = ("command",)
+    paths: Mapping[str, ValuePath] = field(default_factory=dict)
+    written: Mapping[str, str] = field(default_factory=dict)
+    dashed: bool = False
 
     @property
     def launcher(self) -> Launcher:
         """The meaning of its options."""
         return LAUNCHERS[self.program]
+
+    @property
+    def inner(self) -> str | None:
+        """The launcher that it starts; None if it starts another program."""
+        if "module" in self.options:
+            return MODULES.get(self.script[0]) if self.script else None
+        start = _start(self.script)
+        named = None if start is None else _launcher(self.script, start)
+        return named[0] if named else None
+
+    def place(self, text: str) -> ValuePath:
+        """Return the path of the first option that a message names, else of the launcher."""
+        flags = (flag.replace("-", "_") for flag in re.findall(r"(?<!\S)--?([\w-]+)", text))
+        names = [self.launcher.aliases.get(flag, flag) for flag in flags]
+        pairs = tuple(f"{name}_" for name in names if name in self.launcher.pairs)
+        named = (at for name, at in self.paths.items() if pairs and name.startswith(pairs))
+        first = next(named, self.path)
+        return next((self.paths[name] for name in names if name in self.paths), first)
 
     def literal(self, name: str) -> str | None:
         """Return the value of an option; None if it is absent, or known only at run time.
@@ -131,7 +211,27 @@ class Launch:
 
 
 Placed = tuple[tuple[str, ValuePath], ...]
-"""The words of a command line, each with the field below the role that contains it."""
+"""The words of a command, each with its path below the role: an item of command or args,
+`template`, or the file of a volume that contains it."""
+
+
+@dataclass(frozen=True)
+class Script:
+    """A shell script that a role runs.
+
+    Attributes:
+        text: the script.
+        options: the shell's options.
+        path: the field below the role that contains the script.
+    """
+
+    text: str
+    options: tuple[str, ...]
+    path: ValuePath
+
+
+Files = tuple[tuple[str, str, ValuePath], ...]
+"""The files of a job file: absolute path in the container, content, and path below the role."""
 
 
 def words_of(spec: RoleSpec) -> tuple[str, ...]:
@@ -141,65 +241,121 @@ def words_of(spec: RoleSpec) -> tuple[str, ...]:
 
 def launches_of(spec: RoleSpec) -> tuple[Launch, ...]:
     """Return all launchers that a role runs, in the order of its command line."""
-    return _launches(_placed(spec))
+    return tuple(launch for words in commands_of(spec) for launch in launches_in(words))
+
+
+def commands_of(spec: RoleSpec) -> tuple[Placed, ...]:
+    """Return the simple commands that a role runs, without the shells that run them."""
+    return _read(spec)[0]
+
+
+def scripts_of(spec: RoleSpec) -> tuple[Script, ...]:
+    """Return the shell scripts that a role runs: of `sh -c`, and of the job's `files`."""
+    return _read(spec)[1]
+
+
+def files_of(spec: RoleSpec) -> Files:
+    """Return the files that a role's volumes contain according to the job file."""
+    return tuple(
+        (posixpath.join(volume["mountPath"], file), text, ("volumes", name, "files", file))
+        for name, volume in spec.volumes.items()
+        for file, text in (volume.get("files") or {}).items()
+        if "subPath" not in volume
+    )
+
+
+def working_dir_of(spec: RoleSpec) -> str:
+    """Return the working directory of a role's training container; "" for the image's."""
+    folders = (patch.get("workingDir") for patch in reversed(spec.container_patches))
+    return next(filter(None, folders), spec.working_dir) or ""
 
 
 def _placed(spec: RoleSpec) -> Placed:
     """Return the words of a role's command and args, as `objects.pod` merges its templates."""
     container: dict[str, Any] = {"command": [*spec.command], "args": [*spec.args]}
-    fields = {name: (name,) for name in container}
+    patched: set[str] = set()
     for patch in spec.container_patches:
-        patched = {name: patch[name] for name in fields if name in patch}
-        fields |= dict.fromkeys(patched, ("template",))
-        container = merged(container, patched)
+        patches = {name: patch[name] for name in container if name in patch}
+        patched |= patches.keys()
+        container = merged(container, patches)
     return tuple(
-        (str(word), field) for name, field in fields.items() for word in container.get(name) or []
+        (str(word), ("template",) if name in patched else (name, index))
+        for name in ("command", "args")
+        for index, word in enumerate(container.get(name) or [])
     )
 
 
+def _read(spec: RoleSpec) -> tuple[tuple[Placed, ...], tuple[Script, ...]]:
+    """Return the simple commands and the scripts of a role."""
+    return _commands(_placed(spec), files_of(spec), working_dir_of(spec))
+
+
+@lru_cache
+def _commands(
+    placed: Placed, files: Files, folder: str
+) -> tuple[tuple[Placed, ...], tuple[Script, ...]]:
+    """Return the simple commands and the scripts that a command runs.
+
+    Cached, because several checks need them.
+
+    Args:
+        placed: the words of the command.
+        files: the files that may be scripts, and are not yet read.
+        folder: the working directory.
+    """
+    words = [word for word, _ in placed]
+    start = _start(words)
+    if start is None:
+        return ((placed,) if placed else ()), ()
+    index = text_index(words, start)
+    if index is not None:
+        text, path = placed[index]
+    else:
+        # `source FILE` and `sh -e FILE` read a file, and so does a command that is one.
+        reads = is_shell(words[start]) or words[start] in ("source", ".")
+        rest = range(start + 1, len(words)) if reads else (start,)
+        index = next((at for at in rest if not re.fullmatch(OPTION, words[at])), start)
+        name = posixpath.normpath(posixpath.join(folder, words[index]))
+        found = next((file for file in files if file[0] == name), None)
+        if found is None or not (reads or re.match(SHEBANG, found[1])):
+            return (placed,), ()
+        files = tuple(file for file in files if file is not found)
+        _, text, path = found
+    first = text.partition("\n")[0].split()[1:] if text.startswith("#!") else []
+    options = (*words[start + 1 : index], *first)
+    commands: list[Placed] = []
+    scripts = [Script(text, options, path)]
+    for command in simple_commands(text):
+        if command[0] == "cd":
+            folder = posixpath.join(folder, *command[1:2])
+        inner = _commands(tuple((word, path) for word in command), files, folder)
+        commands += inner[0]
+        scripts += inner[1]
+    return tuple(commands), tuple(scripts)
+
+
 def trains(words: Sequence[str]) -> bool:
-    """Return True if a simple shell command runs a launcher, or a script with python."""
+    """Return True if a simple shell command runs a launcher, or a script with python.
+
+    Also for other programs and modules that are named after training.
+    """
     start = _start(words)
     if start is None:
         return False
     scripts = any(word.endswith(".py") for word in words[start + 1 :])
-    return bool(_launcher(words, start)) or (is_python(words[start]) and scripts)
+    named = re.search(TRAINING, " ".join((program(words[start]), *words[start + 1 :])))
+    return bool(_launcher(words, start) or named) or (is_python(words[start]) and scripts)
 
 
-def text_of(spec: RoleSpec) -> tuple[str, tuple[str, ...], ValuePath] | None:
-    """Return a role's shell script, the shell's options, and the field that contains the script.
-
-    None if the role runs a program without a shell.
-    """
-    placed = _placed(spec)
+def launches_in(placed: Placed) -> tuple[Launch, ...]:
+    """Return the launcher of a simple command, if any."""
     words = [word for word, _ in placed]
     start = _start(words)
-    index = None if start is None else text_index(words, start)
-    if start is None or index is None:
-        return None
-    return words[index], tuple(words[start + 1 : index]), placed[index][1]
-
-
-@lru_cache
-def _launches(placed: Placed) -> tuple[Launch, ...]:
-    """Return the launchers of a command line or a simple shell command.
-
-    Cached, because several checks need the launchers of each role.
-    """
-    words = [word for word, _ in placed]
-    start = _start(words)
-    if start is None:
-        return ()
-    text = text_index(words, start)
-    if text is not None:
-        at = placed[text][1]
-        commands = (tuple((word, at) for word in each) for each in simple_commands(words[text]))
-        return tuple(launch for command in commands for launch in _launches(command))
-    named = _launcher(words, start)
+    named = None if start is None else _launcher(words, start)
     if not named:
         return ()
     launcher, after = named
-    return (_parsed(launcher, words[after:], placed[min(after, len(words) - 1)][1]),)
+    return (_parsed(launcher, placed[after:], placed[after - 1][1]),)
 
 
 def _start(words: Sequence[str]) -> int | None:
@@ -249,16 +405,19 @@ def _python(words: Sequence[str], start: int) -> tuple[str, int] | None:
     return None
 
 
-def _parsed(launcher: str, words: Sequence[str], path: ValuePath) -> Launch:
+def _parsed(launcher: str, placed: Placed, path: ValuePath) -> Launch:
     """Return a launcher with the words after its name parsed."""
-    row, queue, options = LAUNCHERS[launcher], list(words), dict[str, str]()
+    row, options, paths = LAUNCHERS[launcher], dict[str, str](), dict[str, ValuePath]()
+    written, dashed = dict[str, str](), False
+    queue = [word for word, _ in placed]
     subcommand: list[str] = []
     if launcher == "ray":
         size = 2 if queue[:1] == ["job"] else 1
         subcommand, queue = queue[:size], queue[size:]
     while queue and queue[0].startswith("-") and queue[0] != "-":
+        at = placed[-len(queue)][1]
         word = queue.pop(0)
-        if word == "--":
+        if dashed := word == "--":
             break
         text, equals, value = word.lstrip("-").partition("=")
         name = text.replace("-", "_")
@@ -268,8 +427,10 @@ def _parsed(launcher: str, words: Sequence[str], path: ValuePath) -> Launch:
             value = queue.pop(0)
             if name in row.ranges and _is_value(queue):
                 queue.pop(0)
-        options[row.aliases.get(name, name)] = value
-    return Launch(launcher, options, (*subcommand, *queue), path)
+        name = row.aliases.get(name, name)
+        options[name], paths[name], written[name] = value, at, word.partition("=")[0]
+    script = (*subcommand, *queue)
+    return Launch(launcher, options, script, path, paths, written, dashed)
 
 
 def _is_value(queue: Sequence[str]) -> bool:
@@ -290,7 +451,7 @@ def rendezvous_port(*specs: RoleSpec) -> int | None:
 
 
 def _rendezvous_port(launch: Launch) -> int | None:
-    if launch.program != "torchrun":
+    if "rdzv_endpoint" not in launch.launcher.addresses:
         return launch.number(launch.launcher.port)
     if "standalone" in launch.options:
         return None

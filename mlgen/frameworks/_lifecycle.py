@@ -9,16 +9,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
+from mlgen.frameworks._launch import scripts_of, trains, words_of
 from mlgen.frameworks._tables import problem
 from mlgen.jobfile.model import (
     GANG_BOUNDS,
     GiveUpAfter,
+    RoleSpec,
     RunPolicy,
     SuccessPolicy,
     TrainingJob,
     written,
 )
 from mlgen.problems import Problem, did_you_mean
+from mlgen.shell import is_shell, program, sequence
 from mlgen.topology import Role, Success, Topology
 
 FIRST = Success(indexes="0")
@@ -95,10 +98,11 @@ def _decider(role: Role) -> Role:
 
 
 def supervision_problems(job: TrainingJob, roles: Sequence[Role]) -> Iterator[Problem]:
-    """Yield errors of policies that need a supervisor, and warnings if the job has none."""
+    """Yield the problems of the lifecycle: policies that need a supervisor, and lost signals."""
     yield from _deciders(job, roles)
     yield from _gang(job, roles)
     yield from _orders(job, roles)
+    yield from _signals(roles)
     if not job.watched:
         yield from _undecided(job)
 
@@ -129,6 +133,43 @@ def _gang(job: TrainingJob, roles: Sequence[Role]) -> Iterator[Problem]:
         limits = OWN_LIMITS if role.restarts_together else ()
         for name in (name for name in limits if name in written(role.spec)):
             yield problem("limit-in-gang", role=role, name=name)
+
+
+DEFAULT_GRACE = 30
+"""terminationGracePeriodSeconds of pods that do not set it."""
+
+
+def _signals(roles: Sequence[Role]) -> Iterator[Problem]:
+    """Warn of a shell that keeps SIGTERM from a program for which the job file prepares it.
+
+    The shell is process 1, and the kernel discards signals for which process 1 has no handler
+    (pid_namespaces(7)). So the program gets only SIGKILL, after the grace period. bash replaces
+    itself with the last command of its script, unless that has a redirection. dash and busybox
+    do not.
+    """
+    for spec in (role.spec for role in roles if not role.endless):
+        script = next(iter(scripts_of(spec)), None)
+        if script is None or not _relies_on_sigterm(spec):
+            continue
+        text, path = script.text, script.path
+        commands = [words for words, _ in sequence(text) or ()]
+        last = commands[-1] if commands else []
+        shell = next((word for word in words_of(spec) if is_shell(word)), "sh")
+        replaces_itself = program(shell) == "bash" and ">" not in text
+        if trains(last) and not replaces_itself and not {"exec", "trap"} & {c[0] for c in commands}:
+            command = " ".join(last[:2])
+            yield problem("no-sigterm", ("roles", spec.name, *path), shell=shell, command=command)
+
+
+def _relies_on_sigterm(spec: RoleSpec) -> bool:
+    """Return True if a role has more than the default time to end, or a file handles SIGTERM."""
+    hooks = [(patch.get("lifecycle") or {}).get("preStop") for patch in spec.container_patches]
+    pods = [template.get("spec") or {} for template in spec.templates]
+    grace = [pod.get("terminationGracePeriodSeconds") or 0 for pod in pods]
+    files = [text for volume in spec.volumes.values() for text in volume.get("files", {}).values()]
+    return not any(hooks) and (
+        max(grace, default=0) > DEFAULT_GRACE or any("signal.SIGTERM" in text for text in files)
+    )
 
 
 def unknown_roles(

@@ -13,7 +13,8 @@ from mlgen.frameworks import _lifecycle, _rules
 from mlgen.frameworks._addresses import with_aliases
 from mlgen.frameworks._capacity import HostPortAllocation, Size
 from mlgen.frameworks._launch import rendezvous_port
-from mlgen.frameworks._tables import problem
+from mlgen.frameworks._tables import problem, variables
+from mlgen.jobfile.gpus import has_devices
 from mlgen.jobfile.model import RoleSpec, TrainingJob, WaitFor
 from mlgen.problems import Collector, ValuePath, did_you_mean
 from mlgen.topology import (
@@ -61,6 +62,31 @@ def _with_ready_names(roles: Sequence[Role]) -> list[Role]:
     ]
 
 
+def _without_visible_gpus(roles: Sequence[Role]) -> list[Role]:
+    """Return the roles, of which those without GPUs get variables that hide the GPUs of others.
+
+    On nodes whose default container runtime is nvidia, an image with NVIDIA_VISIBLE_DEVICES=all,
+    such as the images of CUDA, otherwise sees all GPUs of its node, which other pods use:
+    https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/docker-specialized.html
+    The variables of a user who sets one of them take precedence.
+    """
+    hide = variables("no-gpu")
+    if not any(role.spec.gpus for role in roles):
+        return list(roles)
+    return [
+        role
+        if role.spec.gpus or has_devices(role.spec) or set(hide) & _env_names(role.spec)
+        else replace(role, env={**role.env, **hide})
+        for role in roles
+    ]
+
+
+def _env_names(spec: RoleSpec) -> set[str]:
+    """Return the names of the variables that the job file sets in a role's training container."""
+    patched = (variable for patch in spec.container_patches for variable in patch.get("env") or ())
+    return {*spec.env, *(str(variable.get("name")) for variable in patched)}
+
+
 class Planner:
     """Builds the topology of one job, and collects its problems to report all of them at once.
 
@@ -104,7 +130,8 @@ class Planner:
         """Report each of these roles that the job lacks."""
         for name in names:
             if name not in self.job.roles:
-                self.report("required-role", framework=self.job.framework, name=name)
+                rule = "empty-role" if name in self.job.empty_roles else "required-role"
+                self.report(rule, framework=self.job.framework, name=name)
 
     def single(self, *names: str) -> None:
         """Report each of these roles that has more than one replica."""
@@ -117,7 +144,9 @@ class Planner:
         replicas = self.job.roles[name].replicas if count is None else count
         if not minimum <= replicas <= maximum:
             values = {"replicas": replicas, "minimum": minimum, "maximum": maximum}
-            self.report("out-of-range", name=name, **values)
+            written = {"minReplicas", "maxReplicas"} <= {*self.job.options.get("elasticPolicy", ())}
+            rule = "range-reversed" if written and minimum > maximum else "out-of-range"
+            self.report(rule, name=name, **values)
 
     def specs(self, *names: str) -> list[RoleSpec]:
         """Return the roles of these names that the job has."""
@@ -213,6 +242,13 @@ class Planner:
             until = "port" if self.is_split(spec) else "name"
         port = self.peer_port(spec) if until == "port" else None
         return Wait(spec.name, self.hosts(spec, count), port)
+
+    def waits_for_names(self, *specs: RoleSpec) -> tuple[Wait, ...]:
+        """Return waits for the names of all replicas of these roles.
+
+        () for the roles of a job on the host network, because names of Services resolve at once.
+        """
+        return tuple(self.wait(spec, until="name") for spec in specs if not self.is_split(spec))
 
     def wait_for_start(self, spec: RoleSpec) -> Wait:
         """Return a wait until a role's first replica runs.
@@ -408,13 +444,9 @@ class Planner:
         return Wait(first.name, self.hosts(spec, count, first.index or 0), port)
 
     def topology(self) -> Topology:
-        """Return the finished topology.
-
-        Raises:
-            MlgenError: errors were reported; lists all of them.
-        """
+        """Return the finished topology, with all problems of the job."""
         roles = _lifecycle.with_deciders(self.job, _with_ready_names(self._with_waits()))
-        self.roles = with_aliases(self.job, roles)
+        self.roles = _without_visible_gpus(with_aliases(self.job, roles))
         topology = Topology(
             job=self.job,
             roles=tuple(self.roles),
@@ -425,6 +457,5 @@ class Planner:
         )
         self.collector.extend(_lifecycle.supervision_problems(self.job, roles))
         self.collector.extend(_rules.contradictions(topology))
-        self.collector.raise_errors()
         cleanup = _lifecycle.cleanup(topology)
-        return replace(topology, warnings=self.collector.problems, cleanup=cleanup)
+        return replace(topology, problems=self.collector.problems, cleanup=cleanup)

@@ -9,15 +9,16 @@ from functools import reduce
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from mlgen.frameworks._command_rules import launch_problems, localhost_problems
+from mlgen.frameworks._command_rules import launch_problems
 from mlgen.frameworks._exit_codes import hidden_exit_codes
 from mlgen.frameworks._lifecycle import OWN_LIMITS, clean_pod_policy, gang_bounds, ttl
+from mlgen.frameworks._shell_rules import command_problems
 from mlgen.frameworks._tables import problem
 from mlgen.jobfile.model import RoleSpec, containers_of, written
 from mlgen.kubernetes.limits import EPHEMERAL_PORTS, NODE_PORTS, PORT_MAX
 from mlgen.kubernetes.merge import merged
 from mlgen.kubernetes.sidecars import is_sidecar, may_be_sidecar
-from mlgen.problems import Problem, ValuePath, bounded
+from mlgen.problems import Problem, ValuePath, bounded, listed
 from mlgen.resources import table
 from mlgen.topology import RESERVED, Role, Topology
 
@@ -232,7 +233,7 @@ def _scheduling(topology: Topology) -> Iterator[Problem]:
     for name in written(scheduling):
         gangs = [f"gang: {gang}" for gang, names in fields.items() if name in names]
         if gangs and name not in fields[scheduling.gang]:
-            used = " or ".join(gangs)
+            used = listed(gangs, "or")
             yield problem("gang-field-unused", scheduling=scheduling, name=name, gangs=used)
     if scheduling.gang == "kueue" and not scheduling.queue:
         yield problem("kueue-without-queue")
@@ -281,7 +282,7 @@ def _role_names(topology: Topology) -> Iterator[Problem]:
 def _files(topology: Topology) -> Iterator[Problem]:
     """Report volumes of the same name with different files: both would be one ConfigMap.
 
-    The ConfigMap's name is `<job>-<volume>`.
+    The ConfigMap's name is `<job>.<volume>`.
     """
     job = topology.job
     definitions: dict[str, tuple[str, Any]] = {}
@@ -297,10 +298,14 @@ def _files(topology: Topology) -> Iterator[Problem]:
 
 
 CONFIDENTIAL = (
-    r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|(API|ACCESS|PRIVATE|SIGNING)_?KEY)(_|$)"
+    r"(^|_)(?<!(?:BOS|EOS|PAD|UNK|SEP|CLS)_)(?<!(?:MASK|STOP)_)(TOKEN|SECRET|PASSWORD|PASSWD"
+    r"|CREDENTIALS?|(API|ACCESS|PRIVATE|SIGNING)_?KEY)(?!_(NAME|FILE|PATH|DIR|TYPE|URL)$)(_|$)"
 )
-HARMLESS = r"|[\d.]+|(?i:true|false|none)|/.*|.*\$\(.*"
-"""Values that are not secrets: a number, a switch, a path, a reference to another variable."""
+"""Names of secrets. A special token of a tokenizer, and the name of a Secret or file, are none."""
+
+HARMLESS = r"|[\d.]+|(?i:true|false|none)|/.*|.*\$\(.*|<.*>|\[.*\]"
+"""Values that are not secrets: a number, a switch, a path, a reference to another variable, a
+special token or a placeholder."""
 
 
 def _secrets(topology: Topology) -> Iterator[Problem]:
@@ -326,9 +331,22 @@ def _literal_env(role: Role) -> Iterator[tuple[tuple[str, ...], str, str]]:
                     yield ("template",), variable["name"], variable["value"]
 
 
+def _idle_gpus(topology: Topology) -> Iterator[Problem]:
+    """Warn of GPUs in a role that does not compute, if the roles that compute have none."""
+    from mlgen import frameworks  # imported late, because it imports this module
+
+    job = topology.job
+    idle = frameworks.get(job.framework).idle_roles(job)
+    computing = [spec for name, spec in job.roles.items() if name not in idle]
+    for spec in (spec for name, spec in job.roles.items() if name in idle and spec.gpus):
+        if computing and not any(other.gpus for other in computing):
+            yield problem("idle-gpus", spec=spec, other=computing[-1])
+
+
 CHECKS: tuple[Callable[[Topology], Iterator[Problem]], ...] = (
     _cycles,
     launch_problems,
+    command_problems,
     _exit_codes,
     hidden_exit_codes,
     _limits,
@@ -338,7 +356,6 @@ CHECKS: tuple[Callable[[Topology], Iterator[Problem]], ...] = (
     clean_pod_policy,
     ttl,
     _sidecars,
-    localhost_problems,
     _fields,
     _host_ports,
     _rdma,
@@ -348,4 +365,5 @@ CHECKS: tuple[Callable[[Topology], Iterator[Problem]], ...] = (
     _role_names,
     _files,
     _secrets,
+    _idle_gpus,
 )

@@ -3,15 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from mlgen.frameworks._launch import Launch, launches_of
+from mlgen.frameworks._command_rules import at_flag
+from mlgen.frameworks._launch import HOSTFILES, Launch, launches_of
 from mlgen.frameworks._tables import problem
 from mlgen.jobfile import gpus
 from mlgen.jobfile.model import RoleSpec, TrainingJob
 from mlgen.problems import Problem
 from mlgen.shell import is_python
-
-HOSTFILES = (None, "/etc/mpi/hostfile", "/job/hostfile")
-"""The values of --hostfile that mean mlgen's own hostfile; None: the option is not used."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +60,10 @@ def slot_problems(job: TrainingJob) -> Iterator[Problem]:
         if _needs_ssh(job, launch) and job.options.get("transport") != "ssh" and not job.converted:
             yield _problem("needs-ssh", launch)
         processes = _processes(job, launch)
+        # Another order, such as one process per host, can use hosts that would be idle.
+        alone = len(launches) == 1 and launch.launcher.orders.keys().isdisjoint(launch.options)
         if processes:
-            yield from _compared(job, launch, processes, places, alone=len(launches) == 1)
+            yield from _compared(job, launch, processes, places, alone=alone)
         if _uses_gpus(launch) and 0 < places.gpus < places.each:
             counted = _counted(places.gpus, "GPU")
             yield problem("more-slots-than-gpus", places=places, gpus=counted)
@@ -149,7 +149,10 @@ def _compared(
 
 def _is_placed(launcher: RoleSpec, launch: Launch) -> bool:
     """Return True if the user's options or variables place the processes on the hosts."""
-    options, row = set(launch.options), launch.launcher
+    row = launch.launcher
+    options = {
+        name for name, value in launch.options.items() if value not in row.orders.get(name, ())
+    }
     return (
         not options.isdisjoint(row.placement)
         or any(name.startswith(("mca_rmaps", "mca_orte", "prtemca_")) for name in options)
@@ -185,4 +188,4 @@ def _nodes_and_gpus(launch: Launch, places: Slots) -> Iterator[Problem]:
 
 def _problem(rule: str, launch: Launch, **values: object) -> Problem:
     """Return a problem of the launcher's command line; see `_tables.problem`."""
-    return problem(rule, ("roles", "launcher", *launch.path), launch=launch, **values)
+    return at_flag(launch, rule, "launcher", **values)

@@ -12,6 +12,8 @@ COMMANDS: Any = table("frameworks/commands")
 `_launch.Launcher` describes the column `launchers`. The other columns:
 
     wrappers: words before a program: programs that run another program, and shell keywords.
+    batch_systems: the beginning of the names of variables → the system that sets them.
+    batch_meanings: parts of the names of these variables → mlgen's variable with that meaning.
     installers: words that package names follow. A package may have the name of a launcher.
     filters: programs that copy their input, and succeed however the input ends.
     trailing: commands after training that succeed independent of the training.

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from math import ceil
 from typing import Any
 
+from mlgen.frameworks._launch import words_of
 from mlgen.frameworks._planner import Planner
 from mlgen.frameworks._tables import variables
 from mlgen.jobfile.model import RoleSpec, TrainingJob, written
@@ -46,6 +47,9 @@ def lay_out(planner: Planner) -> None:
     planner.decider("master", ["master"])
     for spec in planner.specs("ps", "worker"):
         _check(planner, job.roles["master"], spec)
+    arguments = job.options.get("arguments", {})
+    if arguments and "model_def" not in arguments and not words_of(job.roles["master"]):
+        planner.report("elasticdl-no-model")
     if planner.collector.problems:
         return
     workload = f"elasticdl-{job.name}-master"
@@ -90,7 +94,7 @@ def _check(planner: Planner, master: RoleSpec, spec: RoleSpec) -> None:
 
 
 def _cluster_spec(job: TrainingJob) -> object:
-    """Return the user's `--cluster_spec`; None if the job uses mlgen's."""
+    """Return the user's `--cluster_spec`; None or "" (ElasticDL's default) for mlgen's."""
     return job.options.get("arguments", {}).get("cluster_spec")
 
 
@@ -100,7 +104,7 @@ def _check_cluster_spec(planner: Planner, stand_in: str) -> None:
     words = " ".join((*master.command, *master.args))
     if _cluster_spec(planner.job) and ps:
         planner.report("elasticdl-own-pods", pod=stand_in)
-    elif words and not re.search("cluster_spec|Local|AllreduceStrategy", words):
+    elif words and not re.search(r"cluster_spec[ =]+[^\s'\"-]|Local|AllreduceStrategy", words):
         path = ("roles", "master", "args" if master.args else "command")
         planner.report("elasticdl-no-pods", path, pod=stand_in, file=CLUSTER_SPEC)
 
@@ -123,8 +127,8 @@ def _arguments(job: TrainingJob) -> tuple[str, ...]:
         values["volume"] = ";".join(map(_volume, volumes.values()))
     if env:
         values["envs"] = ",".join(f"{name}={value}" for name, value in env.items())
-    values["cluster_spec"] = CLUSTER_SPEC
     values |= options.get("arguments", {})
+    values["cluster_spec"] = _cluster_spec(job) or CLUSTER_SPEC
     return tuple(word for name, value in values.items() for word in (f"--{name}", str(value)))
 
 

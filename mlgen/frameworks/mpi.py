@@ -13,7 +13,7 @@ from mlgen.frameworks._launch import launches_of, ssh_port, sshd_port, words_of
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer
 from mlgen.frameworks._slots import per_worker, slot_problems
 from mlgen.frameworks._tables import variables
-from mlgen.jobfile.model import TrainingJob
+from mlgen.jobfile.model import RoleSpec, TrainingJob
 from mlgen.topology import (
     ConfigFiles,
     Helper,
@@ -38,6 +38,18 @@ CONFIG = "/etc/mpi"
 
 KUBECTL = "/opt/kube"
 """The folder in which the launcher finds kubectl."""
+
+SSH = "/mlgen/ssh-auth"
+"""The folder of the keys and the configuration of ssh and sshd, which every user can enter."""
+
+SSHD_SCRIPTS = ("start-sshd.sh", "ssh-session.sh")
+"""The scripts of the workers over ssh: the first is their default command."""
+
+START_SSHD = f"{CONFIG}/{SSHD_SCRIPTS[0]}"
+
+SYSTEM_FILES = {"config": "/etc/ssh/ssh_config", "passwd": "/etc/passwd"}
+"""The files of `SSH` that programs read elsewhere. ssh looks for its own configuration in the home
+folder in /etc/passwd, not in $HOME, so only the system-wide configuration is at a known path."""
 
 
 def lay_out(
@@ -69,7 +81,7 @@ def lay_out(
     of_launcher, of_worker = _ssh(planner) if ssh else _kubectl_exec(planner, most)
     of_launcher["mounts"] += config
     if not (launcher.gpus or job.options.get("runLauncherAsWorker")):
-        of_launcher["env"] |= variables("mpi-no-gpu")
+        of_launcher["env"] |= variables("no-gpu")
     planner.add(
         launcher,
         decides=True,
@@ -161,6 +173,17 @@ def _ssh_folder(job: TrainingJob) -> str:
     return str(job.options.get("sshAuthMountPath", "/root/.ssh"))
 
 
+def _reads_our_configuration(job: TrainingJob) -> bool:
+    """Return True if the workers' command starts sshd with mlgen's configuration."""
+    words = words_of(job.roles["worker"])
+    line = " ".join(words)
+    return not words or any(text in line for text in (START_SSHD, *_our_configurations(job)))
+
+
+def _our_configurations(job: TrainingJob) -> tuple[str, ...]:
+    return f"{_ssh_folder(job)}/sshd_config", f"{SSH}/sshd_config"
+
+
 def _ssh_ports(job: TrainingJob) -> dict[str, int]:
     """Return the port of sshd by role; {} if only the image configures it.
 
@@ -169,9 +192,8 @@ def _ssh_ports(job: TrainingJob) -> dict[str, int]:
     both sides: in its sshd_config and in its ssh_config.
     """
     launcher, worker = job.roles["launcher"], job.roles["worker"]
-    words = words_of(worker)
     port = sshd_port(worker) or ssh_port(launcher)
-    if not port and (not words or f"{_ssh_folder(job)}/sshd_config" in " ".join(words)):
+    if not port and _reads_our_configuration(job):
         port = SSH_PORT
     return {"worker": port} if port else {}
 
@@ -182,7 +204,8 @@ def _has_our_host_key(job: TrainingJob) -> bool:
     That is so if sshd reads mlgen's configuration directly, not a copy that the command changes.
     """
     words = words_of(job.roles["worker"])
-    return not words or f"-f {_ssh_folder(job)}/sshd_config" in " ".join(words)
+    starts = (START_SSHD, *(f"-f {file}" for file in _our_configurations(job)))
+    return not words or any(start in " ".join(words) for start in starts)
 
 
 def _check_ssh_ports(planner: Planner) -> None:
@@ -200,39 +223,66 @@ def _ssh(planner: Planner) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the role fields of launcher and workers for ssh."""
     job = planner.job
     _check_ssh_ports(planner)
-    folder = _ssh_folder(job)
     keys = Scratch("ssh-auth", memory=True)
     secret = SecretFiles(
         "ssh-secret",
         job.options.get("sshSecret", f"{job.name}-ssh"),
         {"ssh-privatekey": "id_rsa", "ssh-publickey": "id_rsa.pub"},
     )
-    worker = job.roles["worker"]
-    mounts = (Mount(secret, "/mlgen/ssh"), Mount(keys, folder, read_only=False))
+    launcher, worker = job.roles["launcher"], job.roles["worker"]
+    auth = Mount(keys, SSH, read_only=False)
     port = planner.peer_port(worker)
     attempts = ATTEMPTS if port else LONG_ATTEMPTS
 
     def setup(viewer: Viewer) -> RoleFields:
         """Return the helper that writes the keys and configurations of ssh and sshd."""
-        env = {"MLGEN_SSH_FOLDER": folder, "MLGEN_SSH_ATTEMPTS": attempts}
+        env = {"MLGEN_SSH_FOLDER": SSH, "MLGEN_SSH_ATTEMPTS": attempts}
         if port:
             own_port = planner.own_port(worker, viewer)
             env |= {"MLGEN_SSH_PORT": str(port), "MLGEN_SSHD_PORT": str(own_port)}
         if _has_our_host_key(job):
             env["MLGEN_SSH_HOSTS"] = f"{job.name}-worker-*"
+        mounts = (Mount(secret, "/mlgen/ssh"), auth)
         helper = Helper("ssh-setup", "setup-ssh.sh", image="main", env=env, mounts=mounts)
         return {"helpers": (helper,)}
 
-    auth = Mount(keys, folder)
+    def mounts_of(spec: RoleSpec) -> tuple[Mount, ...]:
+        """Return the mounts of a main container. Mounts of the user take precedence."""
+        used = _mount_paths(spec)
+        names = ("config", "passwd") if _runs_as_user(job, spec) else ("config",)
+        files = {name: SYSTEM_FILES[name] for name in names}
+        own = (
+            Mount(keys, path, file=name)
+            for name, path in files.items()
+            if not any(f"{path}/".startswith(f"{other}/") for other in used)
+        )
+        return (auth, Mount(keys, _ssh_folder(job)), *own)
+
+    scripts = Mount(ConfigFiles("mpi-config", SSHD_SCRIPTS), CONFIG)
     # mpirun and pdsh fail if a single worker refuses the connection.
     until: Until = "port" if port else "name"
     return {
         "env": _env(job, attempts),
         **setup(None),
-        "mounts": (auth,),
+        "mounts": mounts_of(launcher),
         "waits": (planner.wait(worker, until=until, count=planner.minimums["worker"]),),
     }, {
-        "command": ("/usr/sbin/sshd", "-De", "-f", f"{folder}/sshd_config"),
+        "command": (START_SSHD,),
         "each": setup,
-        "mounts": (auth,),
+        "mounts": mounts_of(worker) + ((scripts,) if _reads_our_configuration(job) else ()),
     }
+
+
+def _mount_paths(spec: RoleSpec) -> list[str]:
+    """Return the paths at which the job file mounts volumes into a role's training container."""
+    mounts = [*spec.volumes.values()]
+    for patch in spec.container_patches:
+        mounts += patch.get("volumeMounts") or []
+    return [str(mount["mountPath"]).rstrip("/") for mount in mounts]
+
+
+def _runs_as_user(job: TrainingJob, spec: RoleSpec) -> bool:
+    """Return True if the job file runs a role as another user than root."""
+    pods = (template.get("spec") or {} for template in spec.templates)
+    contexts = (each.get("securityContext") or {} for each in (*pods, *spec.container_patches))
+    return any([job.security.run_as_user, *(context.get("runAsUser") for context in contexts)])

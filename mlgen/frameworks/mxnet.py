@@ -6,8 +6,9 @@ and DMLC_*, which ps-lite reads
 Scheduler and servers exit when the workers have finished, so all three roles are Jobs. The tuner's
 tracker and servers do not exit. A single worker needs no scheduler and no servers.
 
-Servers and workers do not wait before they start: ps-lite keeps trying to connect to the scheduler
-without a time limit, even while its name does not resolve.
+ps-lite keeps trying to connect to the scheduler without a time limit, even while its name does not
+resolve, but prints nothing meanwhile. So servers wait for the scheduler's name, and workers also
+for the servers' names.
 """
 
 from functools import partial
@@ -38,15 +39,15 @@ def lay_out(planner: Planner) -> None:
     decider = planner.decider("tuner" if tuner_roles else first, candidates)
     if planner.collector.problems:
         return
-    # The tuner's clients retry until the tracker listens, but its name must resolve.
-    waits = (planner.wait(job.roles[first], until="name"),) if tuner_roles else ()
-    for name in names:
+    for index, name in enumerate(names):
+        # The tuner's clients retry until the tracker listens, but its name must resolve.
+        peers = names[: min(index, 1)] if tuner_roles else names[:index]
         planner.add(
             job.roles[name],
             serves=name in SERVING,
             decides=name == decider,
             each=partial(_env, planner, name),
-            waits=() if name == first else waits,
+            waits=planner.waits_for_names(*planner.specs(*peers)),
         )
 
 

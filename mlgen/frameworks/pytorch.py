@@ -5,7 +5,7 @@ so on for `init_process_group("env://")`, and PET_*, which torchrun reads as its
 (https://pytorch.org/docs/stable/elastic/run.html).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -14,6 +14,7 @@ from mlgen.frameworks._lifecycle import ANY
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer
 from mlgen.frameworks._ranks import ROLES, ranked
 from mlgen.frameworks._tables import variables
+from mlgen.jobfile import gpus
 from mlgen.jobfile.model import RoleSpec
 from mlgen.topology import Env
 
@@ -36,7 +37,8 @@ def lay_out(planner: Planner) -> None:
     elif "elasticPolicy" in job.options:
         _elastic(planner)
     else:
-        env = partial(_static_env, job.options.get("nprocPerNode"), _c10d_env(specs))
+        rows = ("pytorch", *_rows_of(planner, specs))
+        env = partial(_static_env, job.options.get("nprocPerNode"), rows)
         # Like _elastic: a program may pass MASTER_ADDR to torchrun as the endpoint.
         ranked(planner, env, by_own_name=True)
 
@@ -52,20 +54,29 @@ def _check_host_ports(planner: Planner, specs: list[RoleSpec]) -> None:
     for spec in specs:
         port = rendezvous_port(spec)
         if port:
-            path = ("roles", spec.name, *launches_of(spec)[0].path)
-            planner.report("pytorch-port-on-host", path, port=port)
+            place = launches_of(spec)[0].place("--rdzv-endpoint --master-port --main-process-port")
+            planner.report("pytorch-port-on-host", ("roles", spec.name, *place), port=port)
 
 
-def _c10d_env(specs: list[RoleSpec]) -> dict[str, str]:
-    """Return the settings of the c10d rendezvous, if torchrun's flags choose it."""
-    launches = (launch for spec in specs for launch in launches_of(spec))
-    chosen = any(launch.literal("rdzv_backend") == "c10d" for launch in launches)
-    return {"PET_RDZV_CONF": f"read_timeout={PATIENCE}"} if chosen else {}
+def _rows_of(planner: Planner, specs: list[RoleSpec]) -> Iterator[str]:
+    """Yield the rows of variables that depend on the launchers and the number of processes.
+
+    `schemas/frameworks/variables.json` describes the rows.
+    """
+    launches = [launch for spec in specs for launch in launches_of(spec)]
+    if any(launch.literal("rdzv_backend") == "c10d" for launch in launches):
+        yield "pytorch-c10d"
+    if any(launch.program == "tune" for launch in launches):
+        yield "pytorch-tune"
+    alone = planner.job.options.get("nprocPerNode", 1) in (1, "auto", "gpu")
+    alone = alone and all(gpus.count(spec) == 1 or not spec.gpus for spec in specs)
+    if alone and planner.job.replicas > 1:
+        yield "pytorch-one-process"
 
 
 def _static_env(
     processes: int | str | None,
-    c10d_env: Mapping[str, str],
+    rows: tuple[str, ...],
     *,
     rank: str,
     hosts: tuple[str, ...],
@@ -74,16 +85,16 @@ def _static_env(
 ) -> Env:
     """Return the variables of a replica with a fixed rank; see `ranked`."""
     size = len(hosts)
-    static = variables(
-        "pytorch",
-        port=leader_port,
-        host=hosts[0],
-        world=size * processes if isinstance(processes, int) else size,
-        rank=rank,
-        processes=processes or "auto",
-        size=size,
-    )
-    return {**static, **c10d_env}
+    values = {
+        "port": leader_port,
+        "host": hosts[0],
+        "world": size * processes if isinstance(processes, int) else size,
+        "rank": rank,
+        "processes": processes or "auto",
+        "size": size,
+        "patience": PATIENCE,
+    }
+    return {name: text for row in rows for name, text in variables(row, **values).items()}
 
 
 def _elastic(planner: Planner) -> None:

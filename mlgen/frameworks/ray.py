@@ -10,17 +10,27 @@ https://docs.ray.io/en/latest/cluster/cli.html
 from collections.abc import Iterator
 from functools import partial
 
+from mlgen.frameworks._command_rules import at_flag
 from mlgen.frameworks._launch import Launch, launches_of, words_of
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer
 from mlgen.frameworks._tables import problem
 from mlgen.jobfile.model import RoleSpec, TrainingJob
 from mlgen.problems import Problem
 from mlgen.shell import is_python
-from mlgen.topology import Wait
+from mlgen.topology import ConfigFiles, Mount, PodField, Wait
 
 DASHBOARD, CLIENT = 8265, 10001
 """Default ports of the head: the dashboard with the job API, and Ray clients. The head also has the
 port of the cluster's control store."""
+
+SCRIPTS, SUBMIT = "/mlgen/ray", "submit-ray.sh"
+"""The folder in which the submitter finds the script that runs its command."""
+
+JOB_UID = PodField("metadata.labels['batch.kubernetes.io/controller-uid']")
+
+OWN_SUBMISSION = {"submission_id", "job_id", "no_wait", "address", "headers", "verify"}
+"""Options of `ray job submit` with which mlgen does not set the ID of the submission: options that
+set it, and options that the other commands about the submission would also need."""
 
 
 def lay_out(planner: Planner) -> None:
@@ -46,12 +56,32 @@ def lay_out(planner: Planner) -> None:
         )
     for submitter in planner.specs("submitter"):
         planner.collector.extend(_submission(submitter))
+        once = _submits_once(submitter)
         planner.add(
             submitter,
             decides=True,
-            env={"RAY_ADDRESS": f"http://{planner.first_host(head)}:{dashboard}"},
+            env={"RAY_ADDRESS": f"http://{planner.first_host(head)}:{dashboard}"}
+            | ({"MLGEN_SUBMISSION": JOB_UID} if once else {}),
+            wrapper=("sh", f"{SCRIPTS}/{SUBMIT}") if once else (),
+            mounts=(Mount(ConfigFiles("ray-submit", (SUBMIT,)), SCRIPTS),) if once else (),
             waits=(_wait(planner, "dashboard_port", dashboard),),
         )
+
+
+def _submits_once(submitter: RoleSpec) -> bool:
+    """Return True if the command is `ray job submit`, without options about the submission itself.
+
+    A new pod of the Job, for example after a drain, would submit the training a second time. With
+    the ID of the first submission, it follows that one. Ray only rejects an ID that exists:
+    https://github.com/ray-project/kuberay/issues/2154
+    """
+    launches = launches_of(submitter) if submitter.command else ()
+    patched = any("command" in patch for patch in submitter.container_patches)
+    return (
+        words_of(submitter)[:3] == ("ray", "job", "submit")
+        and not patched
+        and not OWN_SUBMISSION & set(launches[0].options)
+    )
 
 
 def _submission(submitter: RoleSpec) -> Iterator[Problem]:
@@ -70,7 +100,7 @@ def _submission(submitter: RoleSpec) -> Iterator[Problem]:
         yield problem("ray-no-submission", words=trains)
     for launch in launches:
         if launch.script[:2] == ("job", "submit") and "no_wait" in launch.options:
-            yield problem("ray-no-wait", ("roles", "submitter", *launch.path))
+            yield at_flag(launch, "ray-no-wait", "submitter")
 
 
 def _start(job: TrainingJob) -> Launch:

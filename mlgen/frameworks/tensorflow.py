@@ -5,9 +5,16 @@ TensorFlow 1. Jobs with only workers use MultiWorkerMirroredStrategy. The conten
 https://www.tensorflow.org/guide/distributed_training#setting_up_the_tf_config_environment_variable.
 Its format matches Kubeflow's training operator (pkg/controller.v1/tensorflow).
 
-Replicas do not wait before they start: TensorFlow waits for its peers while their names do not
-resolve or their ports refuse connections. Servers and sessions wait forever, and all-reduce waits
-for an hour (tsl/distributed_runtime/coordination/coordination_service_agent.cc).
+The evaluator is not a part of the training cluster, as in tf-operator v1.0
+(pkg/controller.v1/tensorflow/tensorflow.go, genClusterSpec) and in TensorFlow
+(python/distribute/multi_worker_util.py, worker_count: "in its own cluster or its own partition").
+Only the evaluator's own TF_CONFIG lists it: ParameterServerStrategy of TensorFlow 2.16 and later
+connects to every task in its cluster, so a chief would wait for the evaluator forever. The
+training operator 1.7 lists it everywhere.
+
+TensorFlow itself waits for late peers. Servers and sessions wait forever, but all-reduce fails
+after an hour (tsl/distributed_runtime/coordination/coordination_service_agent.cc), and retries can
+be two minutes apart. So replicas wait until the names that they connect to resolve.
 """
 
 from functools import partial
@@ -29,6 +36,10 @@ def lay_out(planner: Planner) -> None:
     sparse = job.options.get("enableDynamicWorker", False)
     leader = next((name for name in ("chief", "master") if name in job.roles), "worker")
     decider = planner.decider(leader, [name for name in job.roles if name != "ps"])
+    # Chief and workers connect to the parameter servers. Without any, they connect to each other.
+    others = [] if sparse else planner.specs("chief", "master", "worker")
+    peers = planner.specs("ps") or (others if sum(spec.replicas for spec in others) > 1 else [])
+    waits = planner.waits_for_names(*peers)
     for spec in planner.specs("chief", "master", "ps", "worker", "evaluator"):
         is_worker = spec.name == "worker"
         planner.add(
@@ -38,6 +49,7 @@ def lay_out(planner: Planner) -> None:
             success=FIRST if is_worker else None,
             tolerates_failure=sparse and is_worker,
             each=partial(_env, planner, spec.name, sparse),
+            waits=() if spec.name in ("ps", "evaluator") else waits,
         )
 
 
@@ -50,7 +62,8 @@ def _env(planner: Planner, name: str, sparse: bool, viewer: Viewer) -> RoleField
     if sparse:
         value: dict[str, Any] = {"cluster": _sparse_cluster(planner, name, viewer), "task": task}
     else:
-        cluster = {role: planner.addresses(roles[role], viewer) for role in sorted(roles)}
+        names = sorted(role for role in roles if role != "evaluator" or name == role)
+        cluster = {role: planner.addresses(roles[role], viewer) for role in names}
         value = {"cluster": cluster, "task": task, "environment": "cloud"}
     return {"env": {"TF_CONFIG": config(value)}}
 

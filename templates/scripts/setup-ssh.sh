@@ -1,12 +1,15 @@
 #!/bin/sh
-# Creates the .ssh directory of the image's user. Copies the keys instead of mounting them, because
-# ssh rejects a private key that others can read, and only the owner of a file can change its mode.
+# Creates the files of ssh and sshd. Copies the keys instead of mounting them, because ssh rejects a
+# private key that others can read, and only the owner of a file can change its mode.
 #
-#   MLGEN_SSH_FOLDER    the .ssh directory
+# The main container mounts `config` as /etc/ssh/ssh_config, which ssh reads for every user, and
+# `passwd` as /etc/passwd if the job sets a user: ssh and sshd reject users without an entry.
+#
+#   MLGEN_SSH_FOLDER    the folder of the files
 #   MLGEN_SSH_ATTEMPTS  attempts of ssh to connect, one per second
 #   MLGEN_SSH_PORT      port on which ssh connects to the workers; not set: the port in the image's
 #                       ssh configuration
-#   MLGEN_SSHD_PORT     port of an sshd that reads the sshd_config of this directory
+#   MLGEN_SSHD_PORT     port of an sshd that reads the sshd_config of this folder
 #   MLGEN_SSH_HOSTS     pattern of the hosts that run this sshd; not set: the image provides the
 #                       host keys of the workers
 set -eu
@@ -38,8 +41,15 @@ ${MLGEN_SSH_PORT:+  Port $MLGEN_SSH_PORT}
   UserKnownHostsFile /dev/null
   LogLevel ERROR
 EOF
+# The image's own settings apply to all other options.
+if [ -r /etc/ssh/ssh_config ]; then cat /etc/ssh/ssh_config >>config; fi
 
-# Works in a pod under PodSecurity "restricted": no root, no PAM, no files outside this directory.
+uid=$(id -u)
+cat /etc/passwd >passwd
+cut -d: -f3 passwd | grep -qx "$uid" || echo "mlgen:x:$uid:$(id -g)::/:/bin/sh" >>passwd
+chmod 644 config passwd
+
+# Works in a pod under PodSecurity "restricted": no root, no PAM, no files outside this folder.
 cat >sshd_config <<EOF
 Port ${MLGEN_SSHD_PORT:-2222}
 HostKey $MLGEN_SSH_FOLDER/id_rsa
@@ -50,4 +60,5 @@ UsePAM no
 PasswordAuthentication no
 KbdInteractiveAuthentication no
 PermitRootLogin prohibit-password
+ForceCommand sh /etc/mpi/ssh-session.sh $MLGEN_SSH_FOLDER
 EOF

@@ -5,6 +5,8 @@
 #   MLGEN_REVISION    branch, tag or commit; HEAD is the default branch
 #   MLGEN_FOLDER      target directory
 #   MLGEN_TIMEOUT     seconds to keep trying
+#   MLGEN_SUBMODULES  if set, also clone the submodules
+#   MLGEN_LFS         if set, also download the files in Git LFS
 #
 # Reads credentials from /mlgen/git if a Secret is mounted there: ssh-privatekey and known_hosts, or
 # username and password. Exits with 75 (EX_TEMPFAIL in sysexits.h) on timeout.
@@ -13,7 +15,8 @@ keys=/mlgen/git
 
 # git rejects a directory that another user owns, such as the volume. The transport
 # "ext" runs the command in a URL.
-export GIT_CONFIG_COUNT=3 GIT_TERMINAL_PROMPT=0
+# Git LFS files stay pointer files until the last step, whatever the image configures.
+export GIT_CONFIG_COUNT=3 GIT_TERMINAL_PROMPT=0 GIT_LFS_SKIP_SMUDGE=1
 export GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0='*'
 export GIT_CONFIG_KEY_1=protocol.ext.allow GIT_CONFIG_VALUE_1=never
 export GIT_CONFIG_KEY_2=credential.helper GIT_CONFIG_VALUE_2=''
@@ -40,16 +43,36 @@ rm -rf "$index" || exit
 rm -rf .git || exit
 git init -q . || exit
 [ ! -f "$index" ] || mv "$index" .git/index || exit
+# Submodules with relative URLs, and Git LFS, look for the URL here.
+git config remote.origin.url "$MLGEN_REPOSITORY" || exit
 deadline=$(($(date +%s) + MLGEN_TIMEOUT)) pause=1
-while :; do
-  left=$((deadline - $(date +%s)))
-  if [ "$left" -le 0 ]; then
-    echo "timed out after ${MLGEN_TIMEOUT}s fetching $MLGEN_REVISION from $MLGEN_REPOSITORY" >&2
-    exit 75
-  fi
-  timeout "$left" git fetch -q --depth 1 -- "$MLGEN_REPOSITORY" "$MLGEN_REVISION" && break
-  sleep "$pause"
-  [ "$pause" -ge 5 ] || pause=$((pause + 1))
-done
+attempt() {  # NAME COMMAND...: repeats it until it succeeds or the time is over
+  what=$1
+  shift
+  while :; do
+    left=$((deadline - $(date +%s)))
+    if [ "$left" -le 0 ]; then
+      echo "timed out after ${MLGEN_TIMEOUT}s fetching $what from $MLGEN_REPOSITORY" >&2
+      exit 75
+    fi
+    timeout "$left" "$@" && break
+    sleep "$pause"
+    [ "$pause" -ge 5 ] || pause=$((pause + 1))
+  done
+}
+attempt "$MLGEN_REVISION" git fetch -q --depth 1 -- "$MLGEN_REPOSITORY" "$MLGEN_REVISION"
 git checkout -q --force --detach FETCH_HEAD || exit
+if [ -n "${MLGEN_SUBMODULES-}" ]; then
+  # The training container may have replaced a submodule of an earlier run, too.
+  git ls-files --stage | sed -n 's/^160000 [0-9a-f]* 0.//p' | while read -r path; do rm -rf "$path"; done
+  attempt submodules git submodule --quiet update --init --recursive --force --depth 1
+fi
+if [ -n "${MLGEN_LFS-}" ]; then
+  command -v git-lfs >/dev/null || {
+    echo "git-lfs not found; set spec.helpers.gitImage to an image that includes git-lfs" >&2
+    exit 127
+  }
+  attempt "Git LFS files" git lfs pull origin
+  [ -z "${MLGEN_SUBMODULES-}" ] || git submodule --quiet foreach --recursive "git lfs pull" || exit
+fi
 git log -1 --format='%H %s'

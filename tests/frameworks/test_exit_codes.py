@@ -114,7 +114,7 @@ def test_shells_that_exit_with_the_status_of_another_command(text):
     reason, hint = SHELLS[text]
 
     message = f"{reason}, which hides the program's exit codes 128 to 255"
-    assert warnings(sh(text)) == [("command", message, hint)]
+    assert warnings(sh(text)) == [(2, message, hint)]
 
 
 SEEN = [

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlgen.frameworks._launch import LAUNCHERS, launches_of, words_of
+from mlgen.frameworks._launch import LAUNCHERS, launches_of, scripts_of, words_of
 from mlgen.jobfile.model import RoleSpec
 
 COMMANDS = {
@@ -26,6 +26,11 @@ COMMANDS = {
         "torchrun",
         {"nnodes": "2:4"},
         "a.py",
+    ),
+    "tune run --nproc-per-node 2 full_finetune_distributed --config llama3": (
+        "tune",
+        {"nproc_per_node": "2"},
+        "full_finetune_distributed --config llama3",
     ),
     "python /usr/bin/torchrun a.py": ("torchrun", {}, "a.py"),
     "accelerate launch --multi_gpu --main_process_port 29501 -m a": (
@@ -126,7 +131,7 @@ def test_other_programs_are_no_launchers(line):
 def test_launchers_in_the_text_of_a_shell(shell, text, programs):
     launches = launches_of(RoleSpec("worker", command=shell, args=(text,)))
     assert [launch.program for launch in launches] == programs
-    assert all(launch.path == ("args",) for launch in launches)
+    assert all(launch.path == ("args", 0) for launch in launches)
     if "nnodes" in text:
         assert launches[0].number("nnodes") == 2
 
@@ -149,13 +154,55 @@ def test_a_template_replaces_command_or_args():
     )
     assert words_of(spec) == ("torchrun", "--nnodes=3", "a")
     (launch,) = launches_of(spec)
-    assert (launch.number("nnodes"), launch.path) == (3, ("template",))
+    assert (launch.number("nnodes"), launch.place("--nnodes")) == (3, ("template",))
     removed = RoleSpec(
         "w",
         args=("a",),
         templates=({"spec": {"containers": [{"name": "main", "args": None, "command": ["b"]}]}},),
     )
     assert words_of(removed) == ("b",)
+
+
+FILES = {
+    "run.sh": "cat <<END\ntorchrun old.py\nEND\nsource ./env.sh\ntorchrun --nnodes=2 a.py\n",
+    "env.sh": "sleep 1; deepspeed b.py",
+    "start": "#!/bin/bash -e\nsource env.sh\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("words", "folder", "programs"),
+    [
+        (("bash", "/scripts/run.sh", "x"), "/scripts", ["deepspeed", "torchrun"]),
+        (("bash", "-e", "run.sh"), "/scripts", ["deepspeed", "torchrun"]),
+        (("sh", "-c", "cd /scripts && exec sh run.sh"), None, ["deepspeed", "torchrun"]),
+        (("/scripts/start",), "/scripts", ["deepspeed"]),
+        (("/scripts/run.sh",), None, []),
+        (("bash", "run.sh"), None, []),
+        (("bash", "/scripts/other.sh"), None, []),
+        (("python", "/scripts/run.sh"), "/scripts", []),
+    ],
+)
+def test_launchers_in_the_scripts_of_the_job_file(words, folder, programs):
+    volumes = {"code": {"mountPath": "/scripts/", "files": FILES}}
+    spec = RoleSpec("worker", command=words, working_dir=folder, volumes=volumes)
+    launches = launches_of(spec)
+    assert [launch.program for launch in launches] == programs
+    assert {launch.path[:3] for launch in launches} <= {("volumes", "code", "files")}
+
+
+def test_scripts_that_run_each_other_are_read_once():
+    volumes = {"v": {"mountPath": "/", "files": {"a": "sh /b; sh /a", "b": "sh /a"}}}
+    spec = RoleSpec("worker", command=("sh", "/a"), volumes=volumes)
+    assert [script.text for script in scripts_of(spec)] == ["sh /b; sh /a", "sh /a"]
+
+
+def test_the_place_of_the_first_option_that_a_text_names():
+    words = ("mpirun", "-n", "2", "--hostfile=h", "a")
+    (launch,) = launches_of(RoleSpec("launcher", command=words[:1], args=words[1:]))
+    assert launch.place("write -np 4, not --hostfile") == ("args", 0)
+    assert launch.place("--hostfile=h is wrong") == ("args", 2)
+    assert launch.place("write --host") == ("command", 0)
 
 
 @pytest.mark.parametrize(("name", "row"), LAUNCHERS.items())

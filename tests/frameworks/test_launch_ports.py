@@ -88,10 +88,10 @@ def test_pytorch_meets_at_the_port_of_the_flags(topology):
 def test_flags_with_a_port_are_reported_with_host_networking(topology):
     roles = {"worker": spec("worker", "torchrun --master_port=7 a.py", replicas=2)}
 
-    (problem,) = topology("pytorch", roles, host=True).warnings
+    (problem,) = topology("pytorch", roles, host=True).problems
 
-    assert (problem.path, problem.code) == (("spec", "roles", "worker", "command"), "launch")
-    assert not topology("pytorch", roles).warnings
+    assert (problem.path, problem.code) == (("spec", "roles", "worker", "command", 1), "launch")
+    assert not topology("pytorch", roles).problems
 
 
 OWN = "/usr/sbin/sshd -De"
@@ -159,7 +159,7 @@ def test_a_port_that_a_command_contradicts_is_reported(topology, launcher, worke
         "worker": spec("worker", worker, port=2222),
     }
 
-    problems = topology("mpi", roles, transport="ssh").warnings
+    problems = topology("mpi", roles, transport="ssh").problems
 
     assert [problem.message for problem in problems if problem.code == "launch"] == (
         [message] if message else []
@@ -185,8 +185,8 @@ def test_an_elastic_job_waits_for_its_minimum(topology, transport, waits):
     [
         ("", [6379, 8265], "8265"),
         ("ray start --head --block", [6379, 8265], "8265"),
-        ("ray start --head --port=1 --dashboard-port 2", [1, 2], "2"),
-        ("ray start --head --port=$P --dashboard-port=2", [None, 2], "2"),
+        ("ray start --head --block --port=1 --dashboard-port 2", [1, 2], "2"),
+        ("ray start --head --block --port=$P --dashboard-port=2", [None, 2], "2"),
         ("python a.py", [None, None], "8265"),
     ],
 )

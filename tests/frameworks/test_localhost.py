@@ -1,5 +1,7 @@
 """A rendezvous at localhost: a warning, unless a replica can only connect to itself."""
 
+import re
+
 import pytest
 
 from mlgen import frameworks
@@ -9,8 +11,8 @@ from mlgen.jobfile.model import RoleSpec, TrainingJob
 def warned(framework, *specs, **options):
     """The paths of the warnings of a job."""
     job = TrainingJob("m", framework, {spec.name: spec for spec in specs}, options=options)
-    warnings = frameworks.get(framework).topology(job).warnings
-    return [".".join(map(str, p.path)) for p in warnings if "localhost" in p.message]
+    warnings = frameworks.get(framework).topology(job).problems
+    return [".".join(map(str, p.path)) for p in warnings if "connects only to itself" in p.message]
 
 
 def worker(replicas=2, **fields):
@@ -60,4 +62,34 @@ def test_a_variable_with_the_address_of_rank_0_names_another_pod(framework, spec
 def test_a_launcher_for_several_pods_meets_at_one_of_them(framework, command, count):
     words = tuple(command.split())
 
-    assert ["spec.roles.worker.command"] * count == warned(framework, worker(command=words))
+    index = next(at for at, word in enumerate(words) if re.search("endpoint|master_addr|_ip", word))
+    paths = [f"spec.roles.worker.command.{index}"] * count
+    assert paths == warned(framework, worker(command=words))
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (
+            "torchrun --nnodes=2 --master_addr=$(hostname) t.py",
+            "is a different address in each pod",
+        ),
+        ("torchrun --nnodes=2 --master_addr=10.42.0.17 t.py", "is the IP address 10.42.0.17"),
+        ("torchrun --nnodes=2 --master_addr=master t.py", "is not a replica of this job"),
+        ("torchrun --nnodes=2 --master_addr=m-worker-1.m t.py", "is not rank 0 of this job"),
+        (
+            "torchrun --nnodes=2 --rdzv-id=$RANDOM t.py",
+            "--rdzv_id=$RANDOM is different in each pod",
+        ),
+        ("torchrun --nnodes=2 --master_addr=$MASTER_ADDR t.py", None),
+        ("torchrun --nnodes=2 --master_addr=${MASTER_ADDR:-localhost} t.py", None),
+        ("torchrun --rdzv_backend=etcd-v2 --rdzv_endpoint=10.0.0.5:2379 t.py", None),
+    ],
+)
+def test_an_address_that_is_not_rank_0(command, message):
+    spec = worker(command=("bash", "-c", command))
+    job = TrainingJob("m", "pytorch", {"worker": spec}, options={})
+    problems = frameworks.get("pytorch").topology(job).problems
+    found = [p.message for p in problems if p.code == "launch"]
+    assert len(found) == (message is not None)
+    assert all(message in text for text in found)

@@ -487,7 +487,7 @@ def test_files_of_one_volume_name_are_the_same_in_all_roles():
 
 @pytest.mark.parametrize("name", RESERVED)
 def test_the_names_of_mlgens_own_objects_are_reserved(name):
-    files_of_mlgen = f"the ConfigMap ctr-{name} is reserved for mlgen's own files"
+    files_of_mlgen = f"the ConfigMap ctr.{name} is reserved for mlgen's own files"
     objects_of_mlgen = f"the name ctr-{name} is reserved for mlgen's own objects"
 
     assert reported(role(spec=files({}, name))) == [
@@ -534,3 +534,45 @@ def test_a_problem_of_several_replicas_is_reported_once():
     replicas = [role(spec={"backoff_limit_per_index": 1}, index=i) for i in range(3)]
 
     assert len(reported(*replicas)) == 1
+
+
+LONG = {"spec": {"terminationGracePeriodSeconds": 120}}
+SAVES = {"code": {"mountPath": "/code", "files": {"a.py": "signal.signal(signal.SIGTERM, save)"}}}
+HOOKED = {"containers": [{"name": "main", "lifecycle": {"preStop": {"exec": {"command": ["a"]}}}}]}
+
+
+@pytest.mark.parametrize(
+    ("command", "spec", "message"),
+    [
+        (
+            ("sh", "-c", "cd /code && torchrun train.py"),
+            {"templates": (LONG,)},
+            "sh does not pass SIGTERM to torchrun train.py",
+        ),
+        (
+            ("/bin/sh", "-ec", "pip install a\npython a.py\n"),
+            {"volumes": SAVES},
+            "/bin/sh does not pass SIGTERM to python a.py",
+        ),
+        (
+            ("bash", "-c", "python a.py > log"),
+            {"templates": (LONG,)},
+            "bash does not pass SIGTERM to python a.py",
+        ),
+        (("sh", "-c", "cd /code && exec torchrun train.py"), {"templates": (LONG,)}, None),
+        (("sh", "-c", "trap 'kill $!' TERM; python a.py"), {"templates": (LONG,)}, None),
+        (("bash", "-c", "cd /code && python a.py"), {"templates": (LONG,)}, None),
+        (("python", "a.py"), {"templates": (LONG,)}, None),
+        (("sh", "-c", "python a.py"), {}, None),
+        (("sh", "-c", "python a.py"), {"templates": ({"spec": LONG["spec"] | HOOKED},)}, None),
+        (("sh", "-c", "python a.py"), {"templates": ({"spec": {}},), "volumes": {"a": {}}}, None),
+    ],
+)
+def test_a_shell_that_keeps_a_signal_which_the_job_prepares_for(command, spec, message):
+    job = TrainingJob("ctr", "generic", {})
+    worker = role(spec={"command": command} | spec, decides=True)
+    (*problems,) = _lifecycle.supervision_problems(job, [worker])
+
+    consequence = ", so it is killed before it can save its state"
+    assert [p.message for p in problems] == ([message + consequence] if message else [])
+    assert all(problem.warning and problem.hint.startswith("write exec") for problem in problems)

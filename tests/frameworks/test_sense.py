@@ -57,28 +57,28 @@ def main(**fields):
         (
             workers(),
             {"command": torchrun("--nnodes=3")},
-            "command",
+            "command.1",
             "--nnodes=3 waits for 3 pods, but the job has 2",
             True,
         ),
         (
             {"master": {}, **workers()},
             {"command": torchrun("--nnodes", "2")},
-            "command",
+            "command.1",
             "--nnodes=2 leaves 1 of the 3 replicas unused",
             False,
         ),
         (
             workers(),
             {"command": ["sh", "-c", "exec torchrun --standalone train.py"]},
-            "command",
+            "command.2",
             "with --standalone, each of the 2 replicas trains alone",
             False,
         ),
         (
             workers(args=["--node_rank=0", "train.py"]),
             {"command": ["torchrun"], "args": ["train.py"]},
-            "roles.worker.args",
+            "roles.worker.args.0",
             "--node_rank=0 is the same in all 2 replicas, which need different ranks",
             True,
         ),
@@ -88,14 +88,14 @@ def main(**fields):
                 "worker": {"command": torchrun("--node_rank=0")},
             },
             {},
-            "roles.worker.command",
+            "roles.worker.command.1",
             "--node_rank=0, but the rank of this replica is 1",
             False,
         ),
         (
             {"master": {"env": {"A": "b"}}, "worker": {"command": torchrun("--node_rank=3")}},
             {},
-            "roles.worker.command",
+            "roles.worker.command.1",
             "--node_rank=3, but the rank of this replica is 1",
             False,
         ),
@@ -109,14 +109,14 @@ def main(**fields):
         (
             workers(gpus=4),
             {"command": torchrun("--nproc-per-node=8")},
-            "command",
+            "command.1",
             "--nproc_per_node=8 exceeds the number of GPUs per pod, 4",
             False,
         ),
         (
             workers(gpus=8),
             {"command": torchrun("--nproc_per_node=4"), "options": {"nprocPerNode": 8}},
-            "command",
+            "command.1",
             "--nproc_per_node=4 overrides nprocPerNode: 8",
             False,
         ),
@@ -133,9 +133,23 @@ def main(**fields):
         (
             workers(),
             {"command": ["deepspeed", "--num_gpus=2", "train.py"]},
-            "command",
+            "command.0",
             "with the deepspeed launcher, each of the 2 replicas trains alone",
             False,
+        ),
+        (
+            workers(),
+            {"command": ["tune", "run", "full_finetune_distributed", "--config", "llama3"]},
+            "command.1",
+            "with tune without options of torchrun, each of the 2 replicas trains alone",
+            False,
+        ),
+        (
+            workers(),
+            {"command": ["sh", "-c", "tune run --nnodes=3 full_finetune_distributed"]},
+            "command.2",
+            "--nnodes=3 waits for 3 pods, but the job has 2",
+            True,
         ),
     ],
 )
@@ -180,12 +194,21 @@ def test_a_command_line_that_contradicts_a_pytorch_job(roles, spec, path, messag
                 "options": {"nprocPerNode": 2},
             },
         ),
+        (workers(), {"command": ["tune", "run", "--nproc_per_node=8", "lora", "--config", "a"]}),
+        (workers(1), {"command": ["tune", "run", "lora_single_device", "--config", "a"]}),
+        (workers(), {"command": ["tune", "download", "meta-llama/Llama-3.1-8B"]}),
         (workers(), {"command": ["deepspeed", "--no_ssh", "--node_rank=$(RANK)", "train.py"]}),
         (
             workers(gpus=8),
             {
-                "command": ["sh", "-c", "accelerate launch --num_machines 2 --machine_rank $RANK"],
-                "args": ["--num_processes", "16", "train.py"],
+                "command": [
+                    "sh",
+                    "-c",
+                    (
+                        "accelerate launch --num_machines 2 --machine_rank $RANK"
+                        " --main_process_ip $MASTER_ADDR --num_processes 16 train.py"
+                    ),
+                ],
             },
         ),
     ],
@@ -306,6 +329,14 @@ REFUSED = "mpirun refuses to start {} processes: the job has {} slots, {} on eac
         ("mpirun -n 3 --oversubscribe solve", workers(), {}, []),
         ("mpirun -n 3 --mca rmaps_base_oversubscribe 1 solve", workers(), {}, []),
         ("mpirun -n 3 -H a:3 solve", workers(), {}, []),
+        ("mpirun -n 3 -map-by slot solve", workers(), {}, [(REFUSED.format(3, 2, 1, 2), True)]),
+        ("mpirun -n 3 --map-by=node solve", workers(), {}, [(REFUSED.format(3, 2, 1, 2), True)]),
+        ("mpirun -n 3 --bynode solve", workers(), {}, [(REFUSED.format(3, 2, 1, 2), True)]),
+        ("mpirun -n 2 --map-by slot solve", workers(), {}, []),
+        ("mpirun -n 2 --map-by node solve", workers(gpus=4), {}, []),
+        ("mpirun -n 3 --map-by slot:OVERSUBSCRIBE solve", workers(), {}, []),
+        ("mpirun -n 3 --map-by slot:PE=2 solve", workers(), {}, []),
+        ("mpirun -n 3 --map-by slot --oversubscribe solve", workers(), {}, []),
         ("mpirun -n 3 --hostfile mine solve", workers(), {}, []),
         ("mpirun -n $N solve", workers(), {}, []),
         ("mpirun solve", workers(), {}, []),
@@ -356,31 +387,31 @@ def test_variables_that_place_processes():
 @pytest.mark.parametrize(
     ("framework", "command", "options", "messages"),
     [
-        ("horovod", "horovodrun -np 2 --hostfile /etc/mpi/hostfile a.py", {}, []),
-        ("horovod", "horovodrun -np 4 -H a:2,b:2 a.py", {}, []),
+        ("horovod", "horovodrun -np 2 --hostfile /etc/mpi/hostfile ./a.py", {}, []),
+        ("horovod", "horovodrun -np 4 -H a:2,b:2 ./a.py", {}, []),
         ("horovod", "horovodrun --check-build", {}, []),
         (
             "horovod",
-            "horovodrun -np 3 --hostfile /etc/mpi/hostfile a.py",
+            "horovodrun -np 3 --hostfile /etc/mpi/hostfile ./a.py",
             {},
             ["horovodrun refuses to start 3 processes: the job has 2 slots, 1 on each of 2 hosts"],
         ),
         (
             "horovod",
-            "horovodrun -np 2 a.py",
+            "horovodrun -np 2 ./a.py",
             {},
             ["horovodrun starts all processes in the launcher, not in the workers"],
         ),
         (
             "horovod",
-            "mpirun -H localhost:2 -np 2 a.py",
+            "mpirun -H localhost:2 -np 2 ./a.py",
             {},
             ["mpirun starts all processes in the launcher, not in the workers"],
         ),
-        ("horovod", "horovodrun -np 4 --min-np 2 --host-discovery-script d a.py", ELASTIC, []),
+        ("horovod", "horovodrun -np 4 --min-np 2 --host-discovery-script d ./a.py", ELASTIC, []),
         (
             "horovod",
-            "horovodrun -np 5 --host-discovery-script d a.py",
+            "horovodrun -np 5 --host-discovery-script d ./a.py",
             ELASTIC,
             ["horovodrun waits for 5 slots, but discovers at most 4, 1 on each of 4 hosts"],
         ),
@@ -412,14 +443,14 @@ def test_horovodrun_and_deepspeed(framework, command, options, messages):
             ["deepspeed connects to the workers over ssh, but transport is kubectl-exec"],
         ),
         ("deepspeed", "deepspeed --launcher openmpi a.py", {}, []),
-        ("horovod", "horovodrun -np 2 --hostfile /etc/mpi/hostfile a.py", {}, []),
+        ("horovod", "horovodrun -np 2 --hostfile /etc/mpi/hostfile ./a.py", {}, []),
         (
             "horovod",
-            "horovodrun -np 2 --hostfile /etc/mpi/hostfile a.py",
+            "horovodrun -np 2 --hostfile /etc/mpi/hostfile ./a.py",
             {"implementation": "MPICH"},
             ["horovodrun connects to the workers over ssh, but transport is kubectl-exec"],
         ),
-        ("horovod", "mpirun -np 2 a.py", {}, []),
+        ("horovod", "mpirun -np 2 ./a.py", {}, []),
     ],
 )
 def test_launchers_that_need_ssh(framework, command, options, messages):
@@ -436,12 +467,21 @@ def test_python_with_switches_is_one_process():
     assert reported("pytorch", workers(), **spec) == [("command", ONE_PROCESS, False)]
 
 
-def test_python_has_no_rank_in_an_elastic_job():
-    message = "elasticPolicy requires torchrun, but the command starts train.py with python"
+@pytest.mark.parametrize("launcher", ["python", "accelerate launch --use_fsdp"])
+def test_programs_without_ranks_in_an_elastic_job(launcher):
+    name = launcher.split()[0]
+    message = f"elasticPolicy requires torchrun, but the command starts train.py with {name}"
+    command = [*launcher.split(), "train.py"]
 
-    assert reported("pytorch", workers(), command=PYTHON, options=ELASTIC) == [
+    assert reported("pytorch", workers(), command=command, options=ELASTIC) == [
         ("command", message, False)
     ]
+
+
+def test_accelerate_with_the_rendezvous_of_an_elastic_job():
+    command = ["accelerate", "launch", "--use_fsdp", "--rdzv_backend=c10d", "train.py"]
+
+    assert reported("pytorch", workers(), command=command, options=ELASTIC) == []
 
 
 MPIJOB = """
@@ -485,7 +525,7 @@ def test_deepspeed_with_more_gpus_than_a_worker_has():
     launcher = {"command": ["deepspeed", "--num_gpus", "8", "train.py"]}
 
     assert reported("deepspeed", {"launcher": launcher, **workers(gpus=4)}) == [
-        ("roles.launcher.command", "--num_gpus=8, but each worker has 4 GPUs", False)
+        ("roles.launcher.command.1", "--num_gpus=8, but each worker has 4 GPUs", False)
     ]
 
 
@@ -499,7 +539,7 @@ NOT_SUBMITTED = "the submitter does not submit a job to the cluster"
         ("python submit.py", None),
         ("./run", None),
         ("python train.py", NOT_SUBMITTED),
-        ("ray start --address=head:6379", NOT_SUBMITTED),
+        ("ray start --block --address=$RAY_ADDRESS", NOT_SUBMITTED),
         (
             "ray job submit --no-wait -- python train.py",
             "with --no-wait, the job succeeds before training ends",

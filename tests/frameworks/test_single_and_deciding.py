@@ -63,10 +63,10 @@ def job(framework, **replicas):
 def problems(training_job):
     """Return the paths of the errors of a job; empty if the job is valid."""
     try:
-        frameworks.get(training_job.framework).topology(training_job)
+        found = frameworks.get(training_job.framework).topology(training_job).problems
     except MlgenError as error:
-        return [problem.path for problem in error.problems if not problem.warning]
-    return []
+        found = error.problems
+    return [problem.path for problem in found if not problem.warning]
 
 
 @pytest.mark.parametrize("framework", JOBS)

@@ -17,6 +17,21 @@ VARIABLES = {
             '"environment":"cloud"}'
         },
     ),
+    "tensorflow-chief-without-the-evaluator": (
+        ("tensorflow", "chief", {"chief": 1, "evaluator": 1, "ps": 1}),
+        {
+            "TF_CONFIG": '{"cluster":{"chief":["ctr-chief-0.ctr:2222"],"ps":["ctr-ps-0.ctr:2222"]},'
+            '"task":{"type":"chief","index":$(MLGEN_REPLICA_INDEX)},"environment":"cloud"}'
+        },
+    ),
+    "tensorflow-evaluator": (
+        ("tensorflow", "evaluator", {"chief": 1, "evaluator": 1}),
+        {
+            "TF_CONFIG": '{"cluster":{"chief":["ctr-chief-0.ctr:2222"],'
+            '"evaluator":["ctr-evaluator-0.ctr:2222"]},'
+            '"task":{"type":"evaluator","index":$(MLGEN_REPLICA_INDEX)},"environment":"cloud"}'
+        },
+    ),
     "tensorflow-sparse-worker": (
         ("tensorflow", "worker", {"ps": 1, "worker": 2}, {"enableDynamicWorker": True}),
         {
@@ -79,6 +94,9 @@ VARIABLES = {
             "OMPI_MCA_plm_rsh_agent": "/etc/mpi/kubexec.sh",
             "OMPI_MCA_orte_default_hostfile": "/etc/mpi/hostfile",
             "OMPI_MCA_plm_rsh_no_tree_spawn": "1",
+            "PRTE_MCA_plm_ssh_agent": "$(OMPI_MCA_plm_rsh_agent)",
+            "PRTE_MCA_prte_default_hostfile": "$(OMPI_MCA_orte_default_hostfile)",
+            "PRTE_MCA_plm_ssh_no_tree_spawn": "$(OMPI_MCA_plm_rsh_no_tree_spawn)",
             "NVIDIA_VISIBLE_DEVICES": "",
             "NVIDIA_DRIVER_CAPABILITIES": "",
         },
@@ -186,6 +204,44 @@ def test_variables(topology, job, variables):
     assert next(r.env for r in layout.roles if r.name == role) == variables
 
 
+@pytest.mark.parametrize(
+    ("role", "options", "is_set"),
+    [
+        ({"command": ("accelerate", "launch", "train.py")}, {}, True),
+        ({"resources": {"limits": {"nvidia.com/gpu": "1"}}, "gpus": True}, {}, True),
+        ({}, {"nprocPerNode": 1}, True),
+        ({}, {"nprocPerNode": 2}, False),
+        ({}, {"nprocPerNode": "cpu"}, False),
+        ({"resources": {"limits": {"nvidia.com/gpu": "8"}}, "gpus": True}, {}, False),
+        ({"resources": {"limits": {"nvidia.com/mig-1g.5gb": "2"}}, "gpus": True}, {}, False),
+        ({"replicas": 1}, {}, False),
+        ({}, {"elasticPolicy": {}}, False),
+    ],
+)
+def test_the_only_process_of_a_pod_has_a_local_rank(topology, role, options, is_set):
+    worker = RoleSpec("worker", **{"replicas": 2, **role})
+
+    (layout,) = topology("pytorch", {"worker": worker}, **options).roles
+
+    assert layout.env.get("LOCAL_RANK") == ("0" if is_set else None)
+
+
+@pytest.mark.parametrize(
+    ("command", "endpoint"),
+    [
+        ("tune run --nproc_per_node=8 lora --config a", "ctr-worker-0:23456"),
+        ("tune run --nnodes=2 --rdzv-endpoint=$(MASTER_ADDR):29500 lora", "ctr-worker-0:29500"),
+        ("torchrun train.py", None),
+    ],
+)
+def test_torchtune_has_an_endpoint(topology, command, endpoint):
+    worker = RoleSpec("worker", 2, command=tuple(command.split()))
+
+    (layout,) = topology("pytorch", {"worker": worker}).roles
+
+    assert layout.env.get("PET_RDZV_ENDPOINT") == endpoint
+
+
 def test_mars_workers_know_their_resources_and_stores(topology):
     resources = {"requests": {"cpu": "1500m"}, "limits": {"cpu": "9", "memory": "1Gi"}}
     worker = RoleSpec("worker", 1, resources=resources)
@@ -236,7 +292,7 @@ def test_elasticdl_passes_ps_and_workers_to_the_master(topology):
         {"master": 1, "ps": 1, "worker": worker},
         distributionStrategy="ParameterServerStrategy",
         podPriority={"worker": "high=0.5"},
-        arguments={"use_async": True},
+        arguments={"use_async": True, "model_def": "a.model"},
     ).roles
 
     arguments = dict(zip(role.args[::2], role.args[1::2], strict=True))
@@ -253,6 +309,7 @@ def test_elasticdl_passes_ps_and_workers_to_the_master(topology):
         "--envs": "A=b",
         "--cluster_spec": "elasticdl_pods.py",
         "--use_async": "True",
+        "--model_def": "a.model",
     }
     assert role.workload == "elasticdl-ctr-master"
     rights = {(right.resource, *right.names) for right in role.rights}
@@ -260,10 +317,25 @@ def test_elasticdl_passes_ps_and_workers_to_the_master(topology):
     assert rights == {("pods",), ("services",), ("pods", stand_in), ("pods/status", stand_in)}
 
 
-def test_elasticdl_leaves_a_cluster_spec_to_the_user(topology):
-    laid_out = topology("elasticdl", {"master": 1, "ps": 1}, arguments={"cluster_spec": "own.py"})
+@pytest.mark.parametrize("given", [{}, {"cluster_spec": ""}])
+def test_elasticdl_s_cluster_spec_is_mlgen_s_if_it_is_empty(topology, given):
+    arguments = {"model_def": "a.model", **given}
+    laid_out = topology("elasticdl", {"master": 1, "ps": 1}, arguments=arguments)
 
-    (role,), (warning,) = laid_out.roles, laid_out.warnings
+    (role,) = laid_out.roles
+    assert role.args[role.args.index("--cluster_spec") + 1] == "elasticdl_pods.py"
+    assert role.mounts
+    assert not laid_out.problems
+
+
+def test_elasticdl_leaves_a_cluster_spec_to_the_user(topology):
+    laid_out = topology(
+        "elasticdl",
+        {"master": 1, "ps": 1},
+        arguments={"cluster_spec": "own.py", "model_def": "a.model"},
+    )
+
+    (role,), (warning,) = laid_out.roles, laid_out.problems
     assert role.args[role.args.index("--cluster_spec") + 1] == "own.py"
     assert not role.mounts
     assert "the pod elasticdl-ctr-master does not exist" in warning.message
@@ -278,5 +350,52 @@ def test_elasticdl_warns_of_a_command_without_a_cluster_spec(args, warnings, top
 
     laid_out = topology("elasticdl", {"master": master})
 
-    assert len(laid_out.warnings) == warnings
+    assert len(laid_out.problems) == warnings
     assert laid_out.roles[0].mounts
+
+
+GPU = RoleSpec("worker", 2, resources={"limits": {"nvidia.com/gpu": "1"}}, gpus=True)
+MIG = RoleSpec("ps", resources={"limits": {"example.com/accelerator": "1"}})
+CLAIMED = RoleSpec("ps", templates=({"spec": {"resourceClaims": [{"name": "gpu"}]}},))
+OWN = RoleSpec("ps", env={"NVIDIA_VISIBLE_DEVICES": "all"})
+OWN_IN_TEMPLATE = RoleSpec(
+    "ps",
+    templates=(
+        {"spec": {"containers": [{"name": "main", "env": [{"name": "NVIDIA_VISIBLE_DEVICES"}]}]}},
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("worker", "ps", "hidden"),
+    [
+        (GPU, RoleSpec("ps"), ["chief", "ps"]),
+        (GPU, MIG, ["chief"]),
+        (GPU, CLAIMED, ["chief"]),
+        (GPU, OWN, ["chief"]),
+        (GPU, OWN_IN_TEMPLATE, ["chief"]),
+        (RoleSpec("worker", 2), RoleSpec("ps"), []),
+    ],
+)
+def test_gpus_are_hidden_from_roles_without_any(topology, worker, ps, hidden):
+    roles = topology("tensorflow", {"chief": 1, "ps": ps, "worker": worker}).roles
+
+    assert [role.name for role in roles if "NVIDIA_VISIBLE_DEVICES" in role.env] == hidden
+
+
+@pytest.mark.parametrize(
+    ("command", "wrapped"),
+    [
+        (("ray", "job", "submit", "--", "python", "train.py"), True),
+        (("ray", "job", "submit", "--working-dir", ".", "--", "python", "train.py"), True),
+        (("ray", "job", "submit", "--submission-id=a", "--", "python", "train.py"), False),
+        (("ray", "job", "submit", "--address", "http://a:1", "--", "python", "train.py"), False),
+        (("sh", "-c", "ray job submit -- python train.py"), False),
+    ],
+)
+def test_a_new_submitter_follows_the_first_submission(topology, command, wrapped):
+    submitter = RoleSpec("submitter", command=command)
+    role = topology("ray", {"head": 1, "worker": 1, "submitter": submitter}).roles[-1]
+
+    assert role.wrapper == (("sh", "/mlgen/ray/submit-ray.sh") if wrapped else ())
+    assert ("MLGEN_SUBMISSION" in role.env) == wrapped == bool(role.mounts)

@@ -2,7 +2,6 @@
 
 import pytest
 
-from mlgen import MlgenError
 from mlgen.frameworks._planner import Planner
 from mlgen.jobfile.model import Network, RoleSpec, TrainingJob, WaitFor
 from mlgen.topology import Hosts, Wait
@@ -61,10 +60,8 @@ def test_a_wait_for_split_replicas_is_for_all_of_them():
     ],
 )
 def test_a_wait_that_cannot_be_satisfied(spec, message, hint):
-    with pytest.raises(MlgenError) as caught:
-        laid_out(PS, RoleSpec("a"), spec)
+    (problem,) = laid_out(PS, RoleSpec("a"), spec).problems
 
-    (problem,) = caught.value.problems
     assert problem.path == ("spec", "roles", "worker", "waitFor")
     assert (problem.message, problem.hint) == (message, hint)
 
@@ -81,10 +78,8 @@ def test_a_wait_that_cannot_be_satisfied(spec, message, hint):
     ],
 )
 def test_roles_that_wait_for_each_others_ports(specs, cycle):
-    with pytest.raises(MlgenError) as caught:
-        laid_out(*specs)
+    (problem,) = laid_out(*specs).problems
 
-    (problem,) = caught.value.problems
     assert problem.code == "wait-cycle"
     names = problem.message.partition(": ")[2].split(" → ")
     first = cycle.index(names[0])  # a cycle is reported from any of its roles

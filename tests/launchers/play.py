@@ -142,7 +142,7 @@ class Play:
         return any(record.get(key, "").startswith("True ") for key in ("Succeeded", "Failed"))
 
     def record(self):
-        words = ("get", "configmap", f"{self.job}-status", "-o", "json")
+        words = ("get", "configmap", f"{self.job}.status", "-o", "json")
         text = self.namespace.kubectl(*words, check=False)
         return json.loads(text).get("data", {}) if text else {}
 

@@ -1,5 +1,6 @@
 """Run the scripts of templates/scripts unmodified in dash and busybox, with real sockets."""
 
+import json
 import os
 import shutil
 import socket
@@ -392,7 +393,11 @@ def ssh(run, tmp_path):
     (keys / "id_rsa.pub").write_text("public\n")
     for key in keys.iterdir():
         key.chmod(0o444)
-    script = relocated("setup-ssh.sh", tmp_path, **{"/mlgen/ssh": keys})
+    own, passwd = tmp_path / "ssh_config", tmp_path / "passwd"
+    passwd.write_text("root:x:0:0::/root:/bin/sh\nmpi:x:1000:1000::/home/mpi:/bin/sh\n")
+    paths = {"cat /etc/passwd": f"cat {passwd}", "/mlgen/ssh/": f"{keys}/"}
+    paths |= {f"{test} /etc/ssh/ssh_config": f"{test} {own}" for test in ("-r", "cat")}
+    script = relocated("setup-ssh.sh", tmp_path, **paths)
 
     def ssh(**ports):
         result = run(script, MLGEN_SSH_FOLDER=str(home), **ATTEMPTS, **(ports or PORTS))
@@ -408,7 +413,11 @@ def test_copied_keys_are_accessible_only_to_their_owner(ssh):
     assert {"id_rsa": "private\n", "id_rsa.pub": "public\n", "authorized_keys": "public\n"} == {
         name: (home / name).read_text() for name in ("id_rsa", "id_rsa.pub", "authorized_keys")
     }
-    assert {0o600} == {stat.S_IMODE(path.stat().st_mode) for path in home.iterdir()}
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in home.iterdir()}
+    assert {name: modes.pop(name) for name in ("config", "passwd")} == dict.fromkeys(
+        ("config", "passwd"), 0o644
+    )
+    assert {0o600} == set(modes.values())
 
 
 def test_the_ssh_configuration_sets_the_port_and_the_key(ssh):
@@ -423,8 +432,77 @@ def test_without_a_port_that_of_the_image_applies(ssh):
     result, home = ssh(MLGEN_SSH_PORT="")
 
     assert (0, "", "") == result
-    assert "Port" not in (home / "config").read_text()
+    assert "Host *\n\n  ConnectionAttempts" in (home / "config").read_text()
     assert "Port 2222\n" in (home / "sshd_config").read_text()
+
+
+def test_the_ssh_configuration_of_the_image_sets_other_options(ssh, tmp_path):
+    (tmp_path / "ssh_config").write_text("Port 22\nCompression yes\n")
+    _, home = ssh()
+
+    assert (home / "config").read_text().endswith("  LogLevel ERROR\nPort 22\nCompression yes\n")
+
+
+@pytest.mark.parametrize(("uid", "entries"), [(1000, 0), (1234, 1)])
+def test_a_user_without_an_entry_in_passwd_gets_one(uid, entries, ssh, tools):
+    """ssh and sshd reject users without an entry. 1000 has one in the image."""
+    program(tools / "id", f"echo {uid}")
+    _, home = ssh()
+
+    added = (home / "passwd").read_text().splitlines()[2:]
+    assert added == [f"mlgen:x:{uid}:{uid}::/:/bin/sh"] * entries
+
+
+VALUES = {
+    "NCCL_DEBUG": "INFO",
+    "TOKEN": "a 'quoted' \"$value\" `id` \\ =\nsecond line",
+    "command": "the name of a variable that a script could use",
+    "PATH": os.environ["PATH"],
+}
+
+
+@pytest.fixture
+def session(run, tmp_path):
+    """Function that runs a command as in a session of a worker's sshd."""
+    program(tmp_path / "sshd", f'echo "$@" >{tmp_path}/started')
+    script = relocated("start-sshd.sh", tmp_path, **{"/usr/sbin/sshd": tmp_path / "sshd"})
+    (tmp_path / "environment").write_text("export STALE=1\n")
+    (tmp_path / "environment").chmod(0o600)
+
+    def session(command, *, started=True):
+        if started:
+            assert run(script, MLGEN_SSH_FOLDER=str(tmp_path), **VALUES) == (0, "", "")
+        else:
+            (tmp_path / "environment").unlink()
+        return run(
+            ROOT / "templates/scripts/ssh-session.sh",
+            str(tmp_path),
+            SSH_ORIGINAL_COMMAND=command,
+            SHELL="/bin/sh",
+            NCCL_DEBUG="of the session",
+        )
+
+    return session
+
+
+def test_a_session_has_the_variables_of_the_container(session, tmp_path):
+    read = f"{sys.executable} -c 'import json, os; print(json.dumps(dict(os.environ)))'"
+    status, out, err = session(read)
+
+    variables = json.loads(out)
+    assert (0, "") == (status, err)
+    assert VALUES == {name: variables.get(name) for name in VALUES}
+    assert {"STALE", "SSH_ORIGINAL_COMMAND"}.isdisjoint(variables)
+    assert f"-De -f {tmp_path}/sshd_config\n" == (tmp_path / "started").read_text()
+    assert 0o600 == stat.S_IMODE((tmp_path / "environment").stat().st_mode)
+
+
+def test_the_command_of_a_session_takes_precedence(session):
+    assert (3, "WARN\n", "") == session("export NCCL_DEBUG=WARN; echo $NCCL_DEBUG; exit 3")
+
+
+def test_a_session_of_another_sshd_keeps_its_variables(session):
+    assert (0, "of the session\n", "") == session("echo $NCCL_DEBUG", started=False)
 
 
 def test_ssh_setup_can_be_repeated(ssh):
@@ -622,6 +700,56 @@ def test_syncing_again_overwrites_local_changes(sync, repository, tmp_path):
     assert "2\n" == (tmp_path / "code/new").read_text()
 
 
+@pytest.fixture
+def nested(repository, tmp_path, monkeypatch):
+    """A repository with the first one as a submodule, and a file in Git LFS."""
+    monkeypatch.setenv("GIT_ALLOW_PROTOCOL", "file")
+    folder = tmp_path / "nested"
+    folder.mkdir()
+
+    def git(*words):
+        author = "-c", "user.name=t", "-c", "user.email=t@example.com"
+        subprocess.run(["git", *author, *words], cwd=folder, check=True, capture_output=True)
+
+    git("init", "-q", "-b", "main")
+    git("submodule", "add", f"../{repository.name}", "lib")
+    if shutil.which("git-lfs"):
+        git("lfs", "install", "--local")
+        git("lfs", "track", "*.bin")
+        (folder / "weights.bin").write_text("0.5 0.25")
+        git("add", ".")
+    git("commit", "-m", "first")
+    return folder
+
+
+def test_submodules_are_cloned_on_request(sync, nested, tmp_path):
+    url = f"file://{nested}"
+
+    assert 0 == sync(url)[0]
+    assert not list((tmp_path / "code/lib").iterdir())
+    status, _, err, _ = sync(url, MLGEN_SUBMODULES="true", GIT_ALLOW_PROTOCOL="file")
+
+    assert (0, "2\n") == (status, (tmp_path / "code/lib/new").read_text()), err
+    # The training container cannot leave a repository with hooks in place of the submodule.
+    shutil.rmtree(tmp_path / "code/lib")
+    subprocess.run(["git", "init", "-q", tmp_path / "code/lib"], check=True)
+    ran = tmp_path / "ran"
+    program(tmp_path / "code/lib/.git/hooks/post-checkout", f"touch {ran}")
+    status, _, err, _ = sync(url, MLGEN_SUBMODULES="true", GIT_ALLOW_PROTOCOL="file")
+    assert (0, False) == (status, ran.exists()), err
+
+
+@pytest.mark.skipif(not shutil.which("git-lfs"), reason="needs git-lfs")
+def test_files_in_git_lfs_are_downloaded_on_request(sync, nested, tmp_path):
+    url, weights = f"file://{nested}", tmp_path / "code/weights.bin"
+
+    assert 0 == sync(url)[0]
+    assert weights.read_text().startswith("version https://git-lfs.github.com/spec")
+    status, _, err, _ = sync(url, MLGEN_LFS="true")
+
+    assert (0, "0.5 0.25") == (status, weights.read_text()), err
+
+
 def test_a_repository_that_cannot_be_fetched_is_reported(sync, tmp_path):
     status, out, err, files = sync(tmp_path / "nowhere", "main", timeout=1)
 
@@ -709,3 +837,56 @@ def test_a_password_is_passed_to_git_and_not_printed_on_stderr(sync, tools):
 
     assert {"username=ci", f"password={password}"} <= set(out.splitlines())
     assert "hunter" not in err
+
+
+RAY = """#!/bin/sh
+# Pretends to be Ray: the state of each submission is a file. Logs end when training ends.
+cd "$STATES" || exit 9
+echo "$*" >>calls
+case "$2 $3" in
+  "submit --submission-id")
+    [ ! -e "$4" ] || exit 1
+    echo "$NEXT" >"$4"
+    [ "$NEXT" = succeeded ]
+    ;;
+  status*)
+    case $(cat "$3" 2>&1) in
+      RUNNING) echo "Status for job '$3': RUNNING" ;;
+      succeeded) echo "Job '$3' succeeded" ;;
+      failed) echo "Job '$3' failed" ;;
+      *) exit 1 ;;
+    esac
+    ;;
+  logs*) echo "$NEXT" >"$4" ;;
+  delete*) rm "$3" ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "calls"),
+    [
+        (None, "succeeded", "submit"),
+        (None, "failed", "submit status delete"),
+        ("RUNNING", "succeeded", "submit status logs status"),
+        ("RUNNING", "failed", "submit status logs status delete"),
+        ("succeeded", "failed", "submit status"),
+        ("failed", "succeeded", "submit status delete"),
+    ],
+)
+def test_a_ray_job_is_submitted_once(run, tmp_path, before, after, calls):
+    tools = tmp_path / "tools"
+    program(tools / "ray", RAY)
+    states = tmp_path / "states"
+    states.mkdir()
+    if before:
+        (states / "uid").write_text(before)
+    script = ROOT / "templates/scripts/submit-ray.sh"
+    words = ("ray", "job", "submit", "--", "python", "train.py")
+
+    status, _, _ = run(script, *words, MLGEN_SUBMISSION="uid", STATES=str(states), NEXT=after)
+
+    lines = (states / "calls").read_text().splitlines()
+    assert " ".join(line.split()[1] for line in lines) == calls
+    assert status == ("delete" in calls)
+    assert lines[0] == "job submit --submission-id uid -- python train.py"
