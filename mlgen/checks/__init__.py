@@ -13,9 +13,11 @@ from itertools import chain
 from typing import Any
 
 from mlgen.checks import references
+from mlgen.checks.cluster import cluster_problems
 from mlgen.checks.job_file import path_in_job_file
 from mlgen.checks.pods import ROLES, WORKLOADS, Located, Objects, pods_of, role_path, texts, title
 from mlgen.checks.sense import doubtful_values
+from mlgen.checks.storage import storage_problems
 from mlgen.kubernetes import limits, validation
 from mlgen.kubernetes.names import DNS_1035, DNS_1123, LABEL_MAX, STATEFUL_SET_MAX
 from mlgen.kubernetes.objects import Key, Object
@@ -54,6 +56,8 @@ def job_problems(
     problems = chain(
         map(in_job_file, located(job, kube_version, job_file)),
         doubtful_values(job, job_file),
+        cluster_problems(job, kube_version, job_file),
+        storage_problems(job, job_file),
         references.unused_claims(job),
         references.far_reaching_rights(job),
     )
@@ -114,15 +118,20 @@ def rejected_values(
 
 
 def _other_container(item: Object, problem: Problem) -> str:
-    """Return a hint to use the only container with an image as the training container, or ""."""
-    if problem.code != "missing-image" or problem.path[-2:] != ("containers", 0):
+    """Return a hint for a container without an image, or "".
+
+    Users may mean the training container by the name of another one, or the other way round.
+    """
+    if problem.code != "missing-image" or problem.path[-2:-1] != ("containers",):
         return ""
-    containers = item["spec"]["template"]["spec"]["containers"][1:]
+    main, *containers = item["spec"]["template"]["spec"]["containers"]
+    if problem.path[-1] != 0:
+        return f", or write name: {main['name']} to change the training container"
     others = [container["name"] for container in containers if container.get("image")]
     return f", or write mainContainer: {others[0]}" if len(others) == 1 else ""
 
 
-NAMED_BY_USERS = ("PersistentVolumeClaim",)
+WITH_DOTS = ("ConfigMap", "PersistentVolumeClaim")
 """Kinds whose names may contain dots, because no pod name or address is derived from them."""
 
 
@@ -136,7 +145,7 @@ def invalid_names(objects: Sequence[Object], kube_version: KubeVersion) -> Itera
             if len(text) > limit:
                 reason = f'{owner} "{text}" has {len(text)} characters, the limit is {limit}'
                 too_long.append((len(text) - limit, reason, number))
-        if kind in NAMED_BY_USERS and is_subdomain(name):
+        if kind in WITH_DOTS and is_subdomain(name):
             continue
         strict = kind == "Service" and kube_version < RELAXED_SERVICE_NAMES
         if not (DNS_1035 if strict else DNS_1123).match(name):
@@ -160,18 +169,21 @@ def _limited_names(item: Object) -> Iterator[tuple[str, str, int]]:
         yield "pod", f"{name}-{max(spec.get('replicas', 1), 1) - 1}", LABEL_MAX
     elif kind == "Job" and spec.get("completionMode") == "Indexed":
         yield "pod of the Job", f"{name}-{spec.get('completions', 1) - 1}", LABEL_MAX
-    elif kind in NAMED_BY_USERS:
+    elif kind in WITH_DOTS:
         yield kind, name, SUBDOMAIN_MAX
     else:
         yield kind, name, LABEL_MAX
 
 
-def collisions(identities: Iterable[Key], taken: Container[Key]) -> list[Problem]:
+def collisions(
+    identities: Iterable[Key], taken: Container[Key], hint: str = "rename the job or its roles"
+) -> list[Problem]:
     """Return at most one problem: the objects that are rendered twice.
 
     Args:
         identities: the identities of the objects of one job.
-        taken: the identities of the objects of earlier jobs.
+        taken: the identities of the objects of earlier jobs, and of other objects of the input.
+        hint: the fix.
     """
     counts = Counter(identities)
     duplicates = [key for key in counts if counts[key] > 1 or key in taken]
@@ -180,7 +192,7 @@ def collisions(identities: Iterable[Key], taken: Container[Key]) -> list[Problem
     _, kind, _, name = duplicates[0]
     more = f" (and {len(duplicates) - 1} more)" if len(duplicates) > 1 else ""
     message = f"{kind} {name} would be rendered twice{more}"
-    return [Problem(NAME, message, "name-collision", "rename the job or its roles")]
+    return [Problem(NAME, message, "name-collision", hint)]
 
 
 def foreign(kind: str) -> Problem:
@@ -244,8 +256,12 @@ def _sizes(job: Objects) -> Iterator[Located]:
         for problem in sizes(item, hint):
             yield Located(item, (), problem)
     for text in texts(job.distinct_pods):
-        for problem in limits.overlong(role_path(text.item), text.label, text.text):
+        for problem in limits.overlong(role_path(text.item), text.label, text.text, IN_FILE):
             yield Located(text.item, text.path, problem)
+
+
+IN_FILE = "put the text into a file: volumes: {NAME: {mountPath: …, files: {…}}}"
+"""The hint for a variable or an argument that is too long."""
 
 
 def _size(item: Object) -> int:

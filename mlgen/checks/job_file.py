@@ -6,7 +6,7 @@ from typing import Any
 from mlgen.checks.pods import ROLES, TEMPLATE, has, value_at
 from mlgen.kubernetes.merge import KEYS
 from mlgen.kubernetes.objects import Object
-from mlgen.objects.labels import ROLE
+from mlgen.objects.labels import ROLE, config_name
 from mlgen.problems import ValuePath
 
 SPEC: ValuePath = ("spec",)
@@ -63,7 +63,7 @@ def _of_the_job(job_file: Mapping[str, Any], item: Object, path: ValuePath) -> V
     if inner[:1] == ("metadata",) and _written(job_file, inner) == inner:
         return inner
     if item["kind"] == "ConfigMap" and path[:1] == ("data",):
-        prefix = f"{job_file['metadata']['name']}-"
+        prefix = config_name(job_file["metadata"]["name"], "")
         volume = item["metadata"]["name"].removeprefix(prefix)
         roles = [(*ROLES, role) for role in value_at(job_file, ROLES) or {}]
         files = ((*start, "volumes", volume, "files", *path[1:]) for start in (SPEC, *roles))
@@ -161,6 +161,8 @@ def _source(steps: ValuePath) -> ValuePath:
     """Return the path of a volume's source in its short form, which may be only a name."""
     if steps[:1] == ("persistentVolumeClaim",):
         steps = ("pvc", *steps[1:])
+    if steps[:3] == ("ephemeral", "volumeClaimTemplate", "spec"):
+        steps = ("ephemeral", *steps[3:])
     is_name = steps[:1] != ("nfs",) and len(steps) > 1 and steps[1] in NAMES
     return steps[:1] if is_name else steps
 

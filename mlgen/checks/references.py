@@ -6,6 +6,7 @@ or name changes in one place only, the API server accepts the manifests and the 
 
 import json
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
@@ -26,7 +27,16 @@ from mlgen.kubernetes.groups import group_of
 from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.versions import POD_GROUPS, KubeVersion
-from mlgen.objects.labels import COMPONENT, JOB, MAX_REPLICAS, REPLICA_INDEX, ROLE, SET, status_name
+from mlgen.objects.labels import (
+    COMPONENT,
+    JOB,
+    MAX_REPLICAS,
+    REPLICA_INDEX,
+    ROLE,
+    SET,
+    config_name,
+    status_name,
+)
 from mlgen.objects.pod import SCRIPTS
 from mlgen.problems import Problem, ValuePath, did_you_mean
 
@@ -110,7 +120,7 @@ def _replica_service(job: Objects, service: Object) -> Iterator[Located]:
 
 def _config_maps(job: Objects) -> Iterator[Located]:
     """Check that mlgen's ConfigMaps exist, contain the keys that pods use, and are used."""
-    maps, own = job.of_kind("ConfigMap"), f"{job.name}-config"
+    maps, own = job.of_kind("ConfigMap"), config_name(job.name)
     keys = {name: {*o.get("data", {}), *o.get("binaryData", {})} for name, o in maps.items()}
     # The status ConfigMap lacks this label, and no pod mounts it.
     used = {name for name, item in maps.items() if JOB not in item["metadata"]["labels"]}
@@ -307,6 +317,8 @@ GROUP: tuple[ValuePath, ...] = (
 )
 """The paths of the PodGroup's name in a pod template, one for each gang scheduler."""
 
+DEFAULT_SCHEDULER = "default-scheduler"
+
 GANG: ValuePath = ("spec", "scheduling", "gang")
 
 
@@ -332,8 +344,11 @@ def unschedulable_groups(job: Objects, kube_version: KubeVersion) -> Iterator[Lo
             message = f"Kubernetes {kube_version} does not support PodGroup {item['apiVersion']}"
             hint = f"set --kube-version {POD_GROUPS}, or use another gang scheduler"
             yield Located(item, ("apiVersion",), Problem(GANG, message, "combination", hint))
+        distinct = [pods for pods in job.distinct_pods if _group(pods) == name]
         if is_native:
-            yield from _differences(item, [p for p in job.distinct_pods if _group(p) == name])
+            yield from _differences(item, distinct)
+        else:
+            yield from _other_schedulers(distinct, members, least)
     groups = set(map(_group, job.pods))
     yield from _unused(job, "PodGroup", groups, "no pod belongs to")
 
@@ -361,6 +376,32 @@ def _differences(group: Object, members: list[Pods]) -> Iterator[Located]:
                 message = f"{title(pods.item)} {difference}"
                 hint = f"write scheduling.{field}, which applies to all pods of the gang"
                 yield broken(pods.item, (*POD, field), message, hint, "combination")
+
+
+def _other_schedulers(distinct: list[Pods], members: list[Pods], least: int) -> Iterator[Located]:
+    """Yield a problem for pods of another scheduler, if the gang's scheduler lacks them.
+
+    A gang scheduler counts only its own pods.
+
+    Args:
+        distinct: one of each role's equal pods.
+        members: all pods of the group.
+        least: the number of pods that must start together.
+    """
+    counts: Counter[str] = Counter()
+    for pods in members:
+        counts[_scheduler(pods)] += pods.count or 0
+    gang = max(counts, key=lambda name: (name != DEFAULT_SCHEDULER, counts[name]), default="")
+    for pods in distinct if counts[gang] < least else ():
+        if _scheduler(pods) != gang:
+            message = f"{title(pods.item)} has schedulerName {_scheduler(pods)}, but {gang} starts "
+            message += f"its gang, and waits for {least} pods"
+            hint = f"remove schedulerName from the template, or write {gang}"
+            yield broken(pods.item, (*POD, "schedulerName"), message, hint, "combination")
+
+
+def _scheduler(pods: Pods) -> str:
+    return str(pods.template["spec"].get("schedulerName") or DEFAULT_SCHEDULER)
 
 
 def unused_claims(job: Objects) -> Iterator[Problem]:

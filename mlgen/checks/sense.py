@@ -4,7 +4,8 @@ Examples: 64 bytes of memory, a command in one word, a reference to an undefined
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -13,8 +14,8 @@ from mlgen import flow
 from mlgen.checks.job_file import path_in_job_file
 from mlgen.checks.pods import Objects, Pods, role_path
 from mlgen.kubernetes.quantity import parse
-from mlgen.problems import Problem, ValuePath, did_you_mean
-from mlgen.shell import is_shell, program, text_index
+from mlgen.problems import Problem, ValuePath, did_you_mean, from_row
+from mlgen.shell import is_python, is_shell, program, text_index
 
 MIN_BYTES = 1 << 20
 """Container runtimes need a few MiB of memory to start a container."""
@@ -46,6 +47,8 @@ def doubtful_values(job: Objects, job_file: Mapping[str, Any] | None = None) -> 
                 _amounts(container),
                 _memory_volumes(container, volumes),
                 _commands(container),
+                _unshelled(container),
+                _repeated(container),
                 _unreplaced_in_env(container),
                 _unreplaced_in_command(container),
             )
@@ -74,21 +77,39 @@ def _amounts(container: dict[str, Any]) -> Doubts:
     resources = container.get("resources") or {}
     for name in ("memory", "ephemeral-storage"):
         for kind in ("limits", "requests"):
-            text = (resources.get(kind) or {}).get(name)
-            amount = _bytes(text)
-            if amount is None or not 0 < amount < MIN_BYTES:
-                continue
-            path = ("resources", kind, name)
-            message = f"{text} is {amount:g} byte{'s' if amount > 1 else ''} of {name}"
-            if str(text).endswith("m"):
-                message += ", because m means thousandths"
-            meant = str(text).rstrip("munkKi")
-            hint = f"write {meant}Gi or {meant}Mi"
-            yield path, Problem(path, message, "bad-value", hint, warning=kind == "requests")
-            break
+            values = few_bytes((resources.get(kind) or {}).get(name))
+            if values:
+                path = ("resources", kind, name)
+                few = from_row(FEW_BYTES, path, "bad-value", name=name, **values)
+                cpu = str((resources.get(kind) or {}).get("cpu"))
+                if name == "memory" and cpu.endswith("i"):
+                    few = replace(
+                        few, hint=f"swap the amounts: write cpu: {values['text']}, memory: {cpu}"
+                    )
+                yield path, replace(few, warning=kind == "requests")
+                break
 
 
-def _bytes(text: Any) -> float | None:
+FEW_BYTES = {
+    "message": "{text} is {amount} of {name}{because}",
+    "hint": "write {meant}Gi or {meant}Mi",
+}
+
+
+def few_bytes(text: Any) -> dict[str, str]:
+    """Return the values of the message about an amount of a few bytes; {} for other amounts."""
+    amount = bytes_of(text)
+    if amount is None or not 0 < amount < MIN_BYTES:
+        return {}
+    return {
+        "text": str(text),
+        "amount": f"{amount:g} byte{'s' if amount > 1 else ''}",
+        "because": ", because m means thousandths" if str(text).endswith("m") else "",
+        "meant": str(text).rstrip("munkKi"),
+    }
+
+
+def bytes_of(text: Any) -> float | None:
     """Return a quantity as a number; None if it is missing or invalid."""
     try:
         return None if text is None else float(parse(text))
@@ -109,13 +130,13 @@ def _memory_volumes(
         volumes: the path and the `emptyDir` of each volume of the pod, by name.
     """
     memory = ((container.get("resources") or {}).get("limits") or {}).get("memory")
-    limit = _bytes(memory)
+    limit = bytes_of(memory)
     if limit is None or limit < MIN_BYTES:
         return
     for mount in container.get("volumeMounts") or []:
         at, volume = volumes.get(mount["name"], ((), {}))
         text = volume.get("sizeLimit")
-        size = _bytes(text) if volume.get("medium") == "Memory" else None
+        size = bytes_of(text) if volume.get("medium") == "Memory" else None
         if size is None or size <= limit:
             continue
         path = ("volumes", mount["name"], "emptyDir", "sizeLimit")
@@ -142,7 +163,7 @@ PLACEHOLDERS = ("--", "-", "_")
 
 
 def _commands(container: dict[str, Any]) -> Doubts:
-    """Report a program with spaces in its name, and words that a shell ignores.
+    """Report a program with spaces in its name, shells without a script, and words they ignore.
 
     The words after the script of `sh -c` are its parameters $0, $1 and so on:
     https://pubs.opengroup.org/onlinepubs/9699919799/utilities/sh.html
@@ -152,23 +173,138 @@ def _commands(container: dict[str, Any]) -> Doubts:
     if container.get("command") and re.search(r"\s", texts[0]):
         # The name of a file may have spaces.
         path, word = words[0]
-        message = f'the container would look for a program named "{_shown(word)}"'
-        line = flow.words(word, command=True)
-        hint = f"write {line}" if word.strip() else "write the name of a program"
-        is_file = word.startswith(("/", "."))
-        yield path, Problem(path, message, "bad-value", hint, warning=is_file)
-    wraps = (program(word) in WRAPPERS or word.startswith("-") for word in texts)
-    start = next((number for number, wrap in enumerate(wraps) if not wrap), len(texts))
+        is_file = word.startswith(("/", ".")) and not re.search(r"\s-|python|\.\w+(\s|$)", word)
+        if not is_file:
+            message = f'the container would look for a program named "{_shown(word)}"'
+            line = flow.words(word, command=True)
+            hint = f"write {line}" if word.strip() else "write the name of a program"
+            yield path, Problem(path, message, "bad-value", hint)
+    start = _start(texts)
+    rest = texts[start + 1 :]
+    if start < len(texts) and is_shell(texts[start]) and not container.get("stdin"):
+        path, word = words[-1]
+        joined = next((each for each in rest if re.match(r"-\w*c\s", each)), "")
+        if joined:
+            path = words[texts.index(joined)][0]
+            message = f'"{_shown(joined)}" is one word, which {program(texts[start])} rejects'
+            option, script = joined.split(maxsplit=1)
+            hint = f"write two words: {option}, {flow.flow(script)}"
+            yield path, Problem(path, message, "bad-value", hint)
+        elif not rest or (re.fullmatch(r"-\w*c", rest[-1]) and container.get("command")):
+            message = f"{program(texts[start])} has no script to run"
+            yield path, Problem(path, message, "bad-value", "write the script as the next word")
     index = text_index(texts, start)
     if index is None or index + 1 >= len(texts) or re.search(PARAMETERS, texts[index]):
         return
     name = texts[index + 1]
-    rest = index + 2 if name in PLACEHOLDERS or is_shell(name) else index + 1
-    if rest < len(texts):
-        path, word = words[rest]
+    rest_index = index + 2 if name in PLACEHOLDERS or is_shell(name) else index + 1
+    if rest_index < len(texts):
+        path, word = words[rest_index]
         message = f'the shell runs only "{_shown(texts[index])}", and ignores "{_shown(word)}"'
-        hint = f'write one string, "{_shown(" ".join([texts[index], *texts[rest:]]))}"'
+        hint = f'write one string, "{_shown(" ".join([texts[index], *texts[rest_index:]]))}"'
         yield path, Problem(path, message, "no-effect", hint, warning=True)
+
+
+def _start(texts: Sequence[str]) -> int:
+    """Return the index of the program that wrappers run."""
+    wraps = (program(word) in WRAPPERS or word.startswith("-") for word in texts)
+    return next((number for number, wrap in enumerate(wraps) if not wrap), len(texts))
+
+
+OPERATOR_WORD = r"&&|\|\|?|;|&|\d?>>?|\d?>&\d|&>>?|<|\d?&?>>?(/\S*|[\w.-]+\.(log|txt|out|err))"
+"""A word that only a shell interprets. After an option, it may be a value."""
+
+SURE_OPERATOR = r"&&|\|\||>>|\d>&\d|&>>?|\d>>?"
+"""An operator that is hardly a value."""
+
+SHELL_WORDS = r"cd|source|\.|export|set|ulimit|eval|exec|trap|wait|if|for|while|until|[{(!]|\[\["
+"""Commands and keywords that only a shell has."""
+
+VARIABLE_IN_WORD = r"(?:(?<=^)|(?<=[=/:,]))\$(?:([A-Z_][A-Z0-9_]+)\b|\{([A-Z_][A-Z0-9_]+)\})"
+"""`$NAME` or `${NAME}`. Other uses of `$` are syntax of programs: `${oc.env:X}`, `^a$`."""
+
+INTERPRETERS = (
+    r"[gm]?awk|sed|perl|find|xargs|parallel|[jy]q|e?grep|envsubst|expr|test|\[|ssh|su|watch|script"
+    r"|ray|deepspeed|pdsh|make|node|julia|Rscript|pwsh|.*\.sh|.*entrypoint.*"
+)
+"""Programs that interpret such words themselves, or may pass them to a shell."""
+
+
+def _unshelled(container: dict[str, Any]) -> Doubts:
+    """Report words of a command without a shell that only a shell interprets.
+
+    Without `command`, the image's entrypoint runs the words, which may be a script. So only
+    operators are reported, and variables of `env`.
+    """
+    words = _words(container)
+    texts = [text for _, text in words]
+    ends = (at for at, word in enumerate(texts) if is_shell(word) or word in ("-c", "-e"))
+    end, start = next(ends, None), _start(texts)
+    names = [program(word) for word in (*texts[:1], *texts[start : start + 1])]
+    interprets = any(re.fullmatch(INTERPRETERS, name) for name in names)
+    if interprets or not texts or re.search(r"\s", texts[0]):
+        return
+    has_command = bool(container.get("command"))
+    first = texts[0]
+    line = " ".join(word if _is_syntax(word) else shlex.quote(word) for word in texts)
+    several = re.search(r"[|&;<>]", line) or re.fullmatch(SHELL_WORDS, first)
+    prefix = "" if several else "exec "
+    shell = f"write command: {flow.words(prefix + line, command=True)}"
+    assigned = re.fullmatch(r"([A-Za-z_]\w*)=(.*)", first, re.DOTALL)
+    if (
+        has_command
+        and end != 0
+        and (assigned or re.fullmatch(SHELL_WORDS, first) or first.startswith("~/"))
+    ):
+        message = f'the container would look for a program named "{_shown(first)}"'
+        rest = f" and command: {flow.flow(texts[1:])}"
+        hint = f"write env: {flow.flow({assigned[1]: assigned[2]})}{rest}" if assigned else shell
+        yield words[0][0], Problem(words[0][0], message, "bad-value", hint)
+        return
+    env = {item["name"] for item in container.get("env") or []}
+    for number, (path, word) in enumerate(words[:end]):
+        before = texts[number - 1] if number else ""
+        is_value = before.startswith("-") and "=" not in before
+        found = re.search(VARIABLE_IN_WORD, word)
+        name = (found[1] or found[2]) if found else ""
+        sure = re.fullmatch(SURE_OPERATOR, word)
+        if number and (sure or (re.fullmatch(OPERATOR_WORD, word) and not is_value)):
+            message = f'no shell runs the command, so "{word}" is an argument of {_shown(first)}'
+            yield path, Problem(path, message, "launch", shell, warning=True)
+            return
+        if name in env or (name and has_command):
+            message = f"no shell runs the command, so {found and found[0]} is not replaced"
+            known = re.sub(VARIABLE_IN_WORD, lambda match: f"$({match[1] or match[2]})", word)
+            hint = f"write {known}" if name in env else shell
+            yield path, Problem(path, message, "launch", hint, warning=True)
+        elif number and has_command and re.match("~/", word):
+            message = "no shell runs the command, so ~ is not replaced"
+            yield path, Problem(path, message, "launch", "write the complete path", warning=True)
+        elif not is_value and re.fullmatch(r"--[a-zA-Z][\w-]*[ \t]+[^\n]+", word):
+            message = f'"{_shown(word)}" is one argument, not an option and its value'
+            hint = f"write separate words: {flow.words(word, command=False)[1:-1]}"
+            yield path, Problem(path, message, "launch", hint, warning=True)
+        elif not is_value and number and re.fullmatch(r"\S+\.(py|sh)[ \t]+-[^\n]+", word):
+            message = f'{_shown(first)} would look for a file named "{_shown(word)}"'
+            hint = f"write separate words: {flow.words(word, command=False)[1:-1]}"
+            yield path, Problem(path, message, "launch", hint)
+
+
+def _is_syntax(word: str) -> bool:
+    """Return True for a word that a shell must interpret, and that needs no quotes."""
+    return bool(re.search(rf"^({OPERATOR_WORD}|~/\S*)$|{VARIABLE_IN_WORD}", word))
+
+
+def _repeated(container: dict[str, Any]) -> Doubts:
+    """Report args that repeat the command, although Kubernetes appends them to it."""
+    command, args = container.get("command") or [], container.get("args") or []
+    name = str(command[0]) if command else ""
+    is_program = is_shell(name) or is_python(name) or len(command) > 1
+    if is_program and args[: len(command)] == command:
+        message = f'args repeats the command, "{_shown(" ".join(map(str, command)))}"'
+        rest = [str(word) for word in args[len(command) :]]
+        hint = f"write args: {flow.flow(rest)}" if rest else "remove args"
+        yield ("args", 0), Problem(("args", 0), message, "launch", hint)
 
 
 def _words(container: dict[str, Any]) -> list[tuple[ValuePath, str]]:

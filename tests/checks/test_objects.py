@@ -1,9 +1,11 @@
 """Names, sizes and identities of the objects of a job."""
 
 import pytest
+from click.testing import CliRunner
 
 from mlgen.checks import collisions, located, sizes
 from mlgen.checks.pods import Objects
+from mlgen.cli import main
 from mlgen.kubernetes.objects import keys
 
 KIB = 1 << 10
@@ -166,3 +168,44 @@ def test_the_name_of_a_service_may_start_with_a_digit_since_1_36(version, count)
     problems = [each.problem for each in located(Objects("a", objects), version)]
 
     assert count == sum(problem.code == "bad-name" for problem in problems)
+
+
+PAIR = """\
+apiVersion: mlgen.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: a}
+spec:
+  framework: pytorch
+  image: example/m:1
+  volumes:
+    b-supervisor: {mountPath: /files, files: {x: y}}
+    mine: {mountPath: /mine, configMap: USER}
+  roles: {worker: {replicas: 2}}
+---
+apiVersion: mlgen.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: a-b}
+spec: {framework: pytorch, image: "example/m:1", roles: {worker: {replicas: 2}}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: USER}
+data: {key: value}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("a-config", []),
+        ("a-status", []),
+        ("a.config", ["ConfigMap a.config would be rendered twice"]),
+    ],
+)
+def test_config_maps_of_jobs_and_users_have_different_names(name, expected):
+    given = PAIR.replace("USER", name)
+    result = CliRunner().invoke(main, ["render", "-"], input=given, catch_exceptions=False)
+
+    assert result.exit_code == bool(expected)
+    assert all(text in result.stderr for text in expected)
+    assert ("rename this object" in result.stderr) == bool(expected)

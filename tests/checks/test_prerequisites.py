@@ -74,7 +74,7 @@ def test_the_command_that_creates_it(spec, command):
 
 def test_the_keys_of_mpi_come_from_mlgen():
     text = job("options: {transport: ssh}", role="replicas: 2").replace("jax", "mpi")
-    text = text.replace("roles: {", "roles: {launcher: {command: [mpirun]}, ")
+    text = text.replace("roles: {", "roles: {launcher: {command: [mpirun, ./cfd]}, ")
 
     ((title, roles, command),) = listed(text, namespace="cfd")
 

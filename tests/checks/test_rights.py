@@ -14,10 +14,10 @@ metadata: {{name: cfd}}
 spec:
   framework: mpi
   image: example/cfd:1
-  command: [mpirun, -np, "2", ./cfd]
+  imagePullPolicy: Always
   {account}
   options: {{transport: {transport}}}
-  roles: {{launcher: {{}}, worker: {{replicas: 2}}}}
+  roles: {{launcher: {{command: [mpirun, -np, "2", ./cfd]}}, worker: {{replicas: 2}}}}
 """
 
 

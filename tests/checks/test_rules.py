@@ -111,7 +111,7 @@ def test_every_object_has_the_recommended_labels_and_that_of_its_job(objects):
         recommended = {k.rpartition("/")[2] for k in labels if k.startswith("app.kubernetes.io/")}
 
         assert recommended - {"part-of"} == {"name", "instance", "component", "managed-by"}
-        status = f"{labels['app.kubernetes.io/instance']}-status" == item["metadata"]["name"]
+        status = f"{labels['app.kubernetes.io/instance']}.status" == item["metadata"]["name"]
         is_kept = status or item["kind"] == "PersistentVolumeClaim"
         assert labels.get("mlgen.dev/job") == (
             None if is_kept else labels["app.kubernetes.io/instance"]
@@ -412,7 +412,7 @@ def test_the_role_of_the_supervisor_allows_exactly_what_it_does(objects):
         for resource, its_verbs in verbs[kind].items()
         for verb in its_verbs
     }
-    needed |= {(f"configmaps/{job}-status", verb) for verb in ("get", "patch")}
+    needed |= {(f"configmaps/{job}.status", verb) for verb in ("get", "patch")}
     needed |= {("pods/*", "list"), ("pods/*", "watch"), ("events/*", "create")}
 
     assert allowed == needed

@@ -82,7 +82,7 @@ def test_a_volume_in_memory_counts_against_the_memory_limit(limit, exceeds, name
         (["python "], "write [python]", False),
         (["python '"], 'write [python, "\'"]', False),
         (["cd /app && python a.py"], 'write [sh, -c, "cd /app && python a.py"]', False),
-        (["/opt/my app/run"], "write [/opt/my, app/run]", True),
+        (["/opt/my app/run"], None, None),
         ([" "], "write the name of a program", False),
         (["python", "my train.py"], None, None),
     ],
@@ -111,7 +111,7 @@ def test_a_command_in_one_word(command, hint, warning):
         (["bash", "-c", "train", "bash"], [], None),
         (["bash", "train.sh", "-c", "a", "b"], [], None),
         (["python", "-c", "print()", "a"], [], None),
-        (["sh", "-c"], [], None),
+        (["sh", "-c"], [], "command.1"),
         (["env"], [], None),
     ],
 )
@@ -119,6 +119,52 @@ def test_words_that_a_shell_ignores(command, args, path):
     found = reported(command=command, args=args)
 
     assert [at for at, _, _ in found] == [path] * bool(path)
+
+
+@pytest.mark.parametrize(
+    ("command", "args", "path", "hint"),
+    [
+        (
+            ["a", "b.py", ">", "/x/log"],
+            [],
+            "command.2",
+            'write command: [sh, -c, "a b.py > /x/log"]',
+        ),
+        ([], ["a", "b", "2>&1", "|", "tee"], "args.2", 'write command: [sh, -c, "a b 2>&1 | tee"]'),
+        (["cd", "/a", "&&", "b"], [], "command.0", 'write command: [sh, -c, "cd /a && b"]'),
+        (["~/b", "c"], [], "command.0", 'write command: [sh, -c, "exec ~/b c"]'),
+        (["A=1", "b"], [], "command.0", 'write env: {A: "1"} and command: [b]'),
+        (["a", "--b=$HOME/c"], [], "command.1", 'write command: [sh, -c, "exec a --b=$HOME/c"]'),
+        (["a", "~/c"], [], "command.1", "write the complete path"),
+        (["python", "a.py -l 1"], [], "command.1", 'write separate words: a.py, -l, "1"'),
+        (["a", "b", "--lr 1"], [], "command.2", 'write separate words: --lr, "1"'),
+        (["sh", "-c a"], [], "command.1", "write two words: -c, a"),
+        (["python", "a"], ["python", "a", "-b"], "args.0", "write args: [-b]"),
+    ],
+)
+def test_words_for_a_shell_that_does_not_run(command, args, path, hint):
+    found = problems(job({"name": "main", "command": command, "args": args}))
+
+    assert [(".".join(map(str, p.path[3:])), p.hint) for p in found] == [(path, hint)]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["a", "p=${oc.env:X}", "+x=1", "~model.dropout"],
+        ["a", "--text", "a & b | c > d", "--sep", "|", "--op", ">", "--end", ";"],
+        ["a", "--regex", "^a|b$", "http://x/?a=1&b=2", '{"a": "$HOME"}', "--eos=<|end|>"],
+        ["python", "-c", "print(1 > 0)", ">"],
+        ["awk", '{print $1 > "x"}', "|"],
+        ["bash", "run.sh", "$X", "--lr 1"],
+        ["mpirun", "bash", "-c", "a > b"],
+        ["a", "--train-args", "--lr 1 --bs 2", "--prompt=a dog"],
+        ["./entrypoint.sh", "a", "&&", "b"],
+        ["find", ".", "-exec", "a", "{}", ";"],
+    ],
+)
+def test_words_that_are_not_for_a_shell(words):
+    assert reported(command=words, args=[]) == []
 
 
 NOT_REPLACED = "Kubernetes does not replace "

@@ -17,7 +17,7 @@ spec:
 ---
 apiVersion: v1
 kind: ConfigMap
-metadata: {name: a-config, labels: {mlgen.dev/job: a}}
+metadata: {name: a.config, labels: {mlgen.dev/job: a}}
 data: {port: 2222}
 ---
 apiVersion: example.com/v1
@@ -31,7 +31,7 @@ EXPECTED = """\
 <stdin>:5:3: a: StatefulSet a-ps: spec: field "selector" is missing [missing-field]
 <stdin>:7:39: a: StatefulSet a-ps: spec.template.spec.containers[0].imag: unknown field "imag"; \
 did you mean "image"? [unknown-field]
-<stdin>:12:14: a: ConfigMap a-config: data.port: expected a string, got the number 2222; \
+<stdin>:12:14: a: ConfigMap a.config: data.port: expected a string, got the number 2222; \
 quote it: '2222' [wrong-type]
 """
 

@@ -26,10 +26,10 @@ EDITS = {
     "addresses-have-another-index": ("tensorflow-ps", "mnist-ps-1.", "mnist-ps-7."),
     "addresses-have-another-service": ("tensorflow-ps", "mnist-ps-1.mnist:", "mnist-ps-1.other:"),
     "address-of-another-namespace": ("generic-actors", "namespace: games", "namespace: prod"),
-    "config-map-is-renamed": ("mpi-ssh", "name: cfd-config\n  labels", "name: c\n  labels"),
+    "config-map-is-renamed": ("mpi-ssh", "name: cfd.config\n  labels", "name: c\n  labels"),
     "config-map-is-taken-from-another": (
         "generic-files",
-        "configMap: {name: beam-settings}",
+        "configMap: {name: beam.settings}",
         "configMap: {name: settings}",
     ),
     "config-map-lacks-a-key": ("mpi-kubectl-exec", "  hostfile: |", "  hosts: |"),
@@ -55,8 +55,8 @@ EDITS = {
     "name-is-too-long": ("mpi-ssh", "name: cfd-worker\n", f"name: {'x' * 62}\n"),
     "namespace-of-one-object": (
         "mpi-kubectl-exec",
-        "  name: pi-config\n  labels",
-        "  name: pi-config\n  namespace: prod\n  labels",
+        "  name: pi.config\n  labels",
+        "  name: pi.config\n  namespace: prod\n  labels",
     ),
     "number-in-the-place-of-a-text": ("mpi-ssh", "value: '10'", "value: 10"),
     "object-stands-twice": (
@@ -118,7 +118,7 @@ EDITS = {
         "matchLabels: {env: prod, ",
     ),
     "spec-is-gone": ("generic-limits", "  template:", "  tmplate:"),
-    "status-is-renamed": ("tensorflow-ps", "  name: mnist-status", "  name: dev-mnist-status"),
+    "status-is-renamed": ("tensorflow-ps", "  name: mnist.status", "  name: dev-mnist.status"),
     "subdomain-is-gone": ("tensorflow-ps", "      subdomain: mnist\n", ""),
     "plan-is-no-json": ("tensorflow-ps", '"job": "mnist"', '"job"'),
     "plan-is-no-plan": ("tensorflow-ps", '"workloads": [', '"work": ['),
@@ -167,7 +167,7 @@ def test_unchanged_manifests_are_verified(render):
     status, out, err = run("-", stdin=stream)
 
     assert (0, "") == (status, err)
-    assert out == "mnist: verified, 10 objects, 7 pods\nvision/gan: verified, 14 objects, 3 pods\n"
+    assert out == "mnist: verified, 11 objects, 7 pods\nvision/gan: verified, 14 objects, 3 pods\n"
 
 
 @pytest.mark.parametrize("form", ["yaml", "json"])
@@ -178,7 +178,7 @@ def test_the_order_of_objects_lists_and_other_objects_do_not_matter(form, render
     text = yaml_text(items) if form == "yaml" else json.dumps(whole)
     (tmp_path / f"all.{form}").write_text(text)
 
-    assert (0, "mnist: verified, 10 objects, 7 pods\n", "") == run(tmp_path)
+    assert (0, "mnist: verified, 11 objects, 7 pods\n", "") == run(tmp_path)
 
 
 def test_the_objects_of_a_job_may_be_in_mfiles(render, tmp_path):
@@ -191,8 +191,8 @@ def test_the_objects_of_a_job_may_be_in_mfiles(render, tmp_path):
 def test_a_problem_names_file_and_line_of_the_value(render, tmp_path, monkeypatch):
     lines = render(fixture("mpi-kubectl-exec")).splitlines()
     monkeypatch.chdir(tmp_path)
-    at = lines.index("  name: pi-config")
-    lines[at] = "  name: dev-pi-config"
+    at = lines.index("  name: pi.config")
+    lines[at] = "  name: dev-pi.config"
     (tmp_path / "all.yaml").write_text("\n".join(lines))
 
     _, out, _ = run("all.yaml")
@@ -201,7 +201,7 @@ def test_a_problem_names_file_and_line_of_the_value(render, tmp_path, monkeypatc
     assert places == sorted(places, key=lambda place: int(place.split(":")[1]))
     for place in places:
         _, line, column = place.split(":")
-        assert "name: pi-config" in "\n".join(lines[int(line) - 1 : int(line) + 1])
+        assert "name: pi.config" in "\n".join(lines[int(line) - 1 : int(line) + 1])
         assert int(column) > 1
 
 

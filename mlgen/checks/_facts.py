@@ -1,0 +1,56 @@
+"""The facts about nodes, devices and storage, and the problems with them.
+
+`schemas/checks/cluster.json` contains the facts and the messages. Its columns:
+
+    rows, doubts: rules of single values, in the form of `schemas/kubernetes/rules.json`. Those of
+        doubts are warnings.
+    system, scratch, file: patterns of paths that images need, of paths that programs write to, and
+        of names that are files.
+    amounts: the largest amount of each resource on one node.
+    devices: the device resources of each vendor.
+    accelerators: a pattern of resources, of which a node has those of one vendor.
+    visible: variables that select devices, each with the resource.
+    own_files: files of mlgen, with how a job gets them.
+    vendors: labels of nodes, each with the start of the resources that these nodes have.
+    instances, tpu: the devices of machine types and TPU hosts.
+    writes, checkpoints: patterns of options and variables with a directory.
+    search_paths, shell_variables: patterns of variables that only a shell would expand.
+    scripts: a pattern of variables whose value a shell runs.
+    labels: a pattern of labels that only the pods of a job have.
+    git: patterns of addresses that git cannot clone.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from mlgen.checks.job_file import path_in_job_file
+from mlgen.checks.pods import Located, Pods, role_path, value_at
+from mlgen.problems import Problem, ValuePath, from_row
+from mlgen.resources import table
+
+FACTS: Any = table("checks/cluster")
+
+
+def problem(rule: str, path: ValuePath, /, **values: object) -> Problem:
+    """Return the problem of a row of `problems`; see `problems.from_row`."""
+    return from_row(FACTS["problems"][rule], path, "combination", **values)
+
+
+def at_pod(pods: Pods, path: ValuePath, rule: str, /, **values: object) -> Located:
+    """Return the problem of a value in a pod, by default at the role in the job file."""
+    return Located(pods.item, path, problem(rule, role_path(pods.item), **values))
+
+
+def in_job_file(found: Located, job_file: Mapping[str, Any]) -> Problem:
+    """Return the problem of a value in an object, with its path in the job file."""
+    written = path_in_job_file(job_file, found.item, found.path) if found.path else None
+    return replace(found.problem, path=written or found.problem.path)
+
+
+def holders(job_file: Mapping[str, Any]) -> Iterator[tuple[ValuePath, Mapping[str, Any], Any]]:
+    """Yield the path, the volumes and the template of all roles together, and of each role."""
+    spec = job_file.get("spec") or {}
+    for path in (("spec",), *(("spec", "roles", name) for name in spec.get("roles") or ())):
+        holder = value_at(job_file, path) or {}
+        yield path, holder.get("volumes") or {}, holder.get("template")

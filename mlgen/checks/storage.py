@@ -1,0 +1,335 @@
+"""Objects of a job → problems with mounts, files and claims.
+
+The API server accepts these values, but the volume cannot be mounted, or the program does not find
+its files.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import Any
+
+from mlgen.checks._facts import FACTS, at_pod, holders, in_job_file, problem
+from mlgen.checks.cluster import node_count, own_terms
+from mlgen.checks.pods import Located, Objects, Pods, role_path, value_at
+from mlgen.checks.sense import few_bytes
+from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.validation.rows import mapping
+from mlgen.objects.labels import ROLE
+from mlgen.problems import Problem, ValuePath, did_you_mean
+from mlgen.shell import is_shell
+
+READ_ONLY = ("configMap", "secret", "projected", "downwardAPI", "image")
+"""Volumes that are always mounted read-only."""
+
+
+def storage_problems(job: Objects, job_file: Mapping[str, Any] | None = None) -> Iterator[Problem]:
+    """Yield the problems of a job's objects, with their paths in the job file.
+
+    Args:
+        job: the objects of the job.
+        job_file: the data of the job file; None if there is none.
+    """
+    checks = (_few_bytes, _mounts, _uses, _checkpoints)
+    each = (check(job, pods) for pods in job.distinct_pods for check in checks)
+    for found in chain(_claims(job), *each):
+        yield in_job_file(found, job_file or {})
+    # An image of the user's own may contain keys.
+    own_image = value_at(job_file or {}, ("spec", "helpers", "gitImage"))
+    for path, volumes, _ in holders(job_file or {}):
+        for name, volume in volumes.items():
+            if isinstance(volume.get("git"), dict):
+                git = {"secret": own_image, **volume["git"]}
+                yield from _git((*path, "volumes", name, "git"), git)
+
+
+Mount = tuple[ValuePath, Object, Object]
+"""A mount of a container: its path in the object, the mount, and the volume."""
+
+
+def _mounts_of(pods: Pods, path: ValuePath, container: Object) -> list[Mount]:
+    volumes = {volume["name"]: volume for _, volume in pods.volumes()}
+    return [
+        ((*path, "volumeMounts", number), mount, volumes[mount["name"]])
+        for number, mount in enumerate(container.get("volumeMounts") or [])
+        if mount.get("name") in volumes and mount.get("mountPath")
+    ]
+
+
+def _holder(mounts: list[Mount], path: str) -> Mount | None:
+    """Return the mount that contains a path, if any."""
+    holders = [
+        each for each in mounts if f"{path}/".startswith(each[1]["mountPath"].rstrip("/") + "/")
+    ]
+    return max(holders, key=lambda each: len(each[1]["mountPath"]), default=None)
+
+
+def _source(volume: Object) -> str:
+    """Return the source of a volume: `configMap`. The default is emptyDir."""
+    return next(
+        (kind for kind in volume if kind != "name" and volume[kind] is not None), "emptyDir"
+    )
+
+
+def _is_read_only(mount: Object, volume: Object) -> bool:
+    kind = _source(volume)
+    return kind in READ_ONLY or bool(
+        mount.get("readOnly") or (volume.get(kind) or {}).get("readOnly")
+    )
+
+
+def _mounts(job: Objects, pods: Pods) -> Iterator[Located]:
+    """Report mounts that replace files of the image, or that the container runtime cannot make."""
+    for path, container in pods.containers():
+        mounts = _mounts_of(pods, path, container)
+        for at, mount, volume in mounts:
+            folder, name = mount["mountPath"], volume["name"]
+            file = folder.rstrip("/").rpartition("/")[2]
+            whole = not (mount.get("subPath") or mount.get("subPathExpr"))
+            whole = whole and _source(volume) != "hostPath"
+            values = {"path": folder, "volume": name}
+            outer = _holder([each for each in mounts if each[1]["mountPath"] != folder], folder)
+            if whole and re.fullmatch(FACTS["system"], folder):
+                yield at_pod(pods, (*at, "mountPath"), "system", **values)
+            elif whole and re.fullmatch(FACTS["file"], file):
+                yield at_pod(pods, (*at, "mountPath"), "directory", name=file)
+            if _is_read_only(mount, volume) and re.fullmatch(FACTS["scratch"], folder):
+                found = {**values, "label": "the program", "hint": WRITABLE}
+                yield at_pod(pods, (*at, "mountPath"), "read-only", **found)
+            if (
+                outer
+                and _source(outer[2]) in READ_ONLY
+                and file not in (_files(job, outer[2]) or ())
+            ):
+                values["volume"] = outer[2]["name"]
+                yield at_pod(pods, (*at, "mountPath"), "nested", **values)
+
+
+def _uses(job: Objects, pods: Pods) -> Iterator[Located]:
+    """Report paths of the command line that the mounts do not contain, or that are read-only."""
+    for path, container in pods.containers():
+        mounts, words = _mounts_of(pods, path, container), _words(path, container)
+        for at, mount, volume in mounts:
+            folder, name = mount["mountPath"], str(mount.get("subPath") or "").rpartition("/")[2]
+            below = next((text for _, text in words if text.startswith(f"{folder}/")), None)
+            if below and _source(volume) in READ_ONLY and re.fullmatch(FACTS["file"], name):
+                values = {"sub": mount["subPath"], "mount": folder, "path": below, "name": name}
+                yield at_pod(pods, at, "not-directory", **values)
+        yield from _missing_files(job, pods, container, mounts, words)
+        for at, label, folder in _writes(path, container, words):
+            holder = _holder(mounts, folder)
+            values = {"label": label, "path": folder}
+            if holder and _is_read_only(*holder[1:]):
+                kind, name = _source(holder[2]), holder[2]["name"]
+                hint = f"mount a writable volume, because a {kind} is read-only"
+                hint = hint if kind in READ_ONLY else WRITABLE
+                yield at_pod(pods, at, "read-only", **values, volume=name, hint=hint)
+            elif not holder and value_at(container, ("securityContext", "readOnlyRootFilesystem")):
+                yield at_pod(pods, at, "read-only-root", **values)
+
+
+WRITABLE = "remove readOnly, or mount another volume there"
+
+LONGEST = 100
+"""The length of an option. Longer words are not options."""
+
+
+def _words(path: ValuePath, container: Object) -> list[tuple[ValuePath, str]]:
+    """Return the words of the command line and of shell scripts in it, with their paths."""
+    return [
+        ((*path, field, number), word)
+        for field in ("command", "args")
+        for number, text in enumerate(container.get(field) or [])
+        for word in re.findall(r"""[^\s"'`;|&()]+""", str(text))
+    ]
+
+
+def _writes(
+    path: ValuePath, container: Object, words: list[tuple[ValuePath, str]]
+) -> Iterator[tuple[ValuePath, str, str]]:
+    """Yield the directories that a program writes to: path in the object, option, directory."""
+    patterns = FACTS["writes"]
+    if any(re.fullmatch(patterns["readers"], text.rpartition("/")[2]) for _, text in words):
+        return
+    following = [text for _, text in words[1:]] + [""]
+    for (at, text), after in zip(words, following, strict=False):
+        option, equals, value = text.partition("=")
+        is_short = len(option) < LONGEST and (equals or option[0] == "-")
+        is_option = is_short and re.fullmatch(patterns["options"], option)
+        redirects = re.fullmatch(r"\d?>>?", text) or text == "tee"
+        folder = value if equals else after
+        reads = not redirects and re.search(patterns["reads"], option)
+        if (is_option or redirects) and not reads and re.match("/(?!dev/)", folder):
+            yield at, text if redirects else option, folder
+    for number, item in enumerate(container.get("env") or []):
+        value = str(item.get("value") or "")
+        if re.fullmatch(patterns["variables"], item["name"]) and value.startswith("/"):
+            yield (*path, "env", number, "value"), item["name"], value
+
+
+def _missing_files(
+    job: Objects,
+    pods: Pods,
+    container: Object,
+    mounts: list[Mount],
+    words: list[tuple[ValuePath, str]],
+) -> Iterator[Located]:
+    """Report files that are not among the job's own files, or that an empty volume hides.
+
+    A script may create or test for files, so only other command lines are compared.
+    """
+    for at, mount, volume in mounts:
+        files, file = _files(job, volume), str(mount.get("subPath") or "")
+        if files and file and file not in files:
+            yield at_pod(pods, (*at, "subPath"), "no-file", **_missing(file, file, volume, files))
+    program = [str(text) for field in ("command", "args") for text in container.get(field) or ()]
+    if any(map(is_shell, program)) and re.search(CREATES, " ".join(program)):
+        return
+    filled = {
+        mount["name"]
+        for path, each in pods.containers()
+        for mount in each.get("volumeMounts") or ()
+        if each is not container
+    }
+    directory = str(container.get("workingDir") or "")
+    is_script = (bool(re.search(r"[^/]\.(py|sh)$", text)) for _, text in words)
+    script = next((number for number, found in enumerate(is_script) if found), None)
+    for number, (at, text) in enumerate(words):
+        path = text.rpartition("=")[2]
+        if number == script and path[0] not in "/$~-" and directory.startswith("/"):
+            path = f"{directory.rstrip('/')}/{path.removeprefix('./')}"
+        holder = _holder(mounts, path) if re.fullmatch(r"/[\w./-]+\.\w+", path) else None
+        if holder is None or ".." in path or holder[1].get("subPath"):
+            continue
+        files = _files(job, holder[2])
+        file = path.removeprefix(holder[1]["mountPath"].rstrip("/")).lstrip("/")
+        if files and file not in files:
+            yield at_pod(pods, at, "no-file", **_missing(path, file, holder[2], files))
+        elif (
+            number == script
+            and _source(holder[2]) == "emptyDir"
+            and holder[2]["name"] not in filled
+        ):
+            values = {"path": path, "volume": holder[2]["name"], "mount": holder[1]["mountPath"]}
+            yield at_pod(pods, at, "hidden", **values)
+
+
+CREATES = r"\b(if|test|cp|mv|git|curl|wget|tar|unzip|rsync|aws|gsutil|mkdir|pip|tee)\b|\[|>"
+"""Parts of a shell script that test for a file, or may create it."""
+
+
+def _files(job: Objects, volume: Object) -> list[str] | None:
+    """Return the files of a ConfigMap volume; None if the set does not contain the ConfigMap."""
+    source = volume.get("configMap") or {}
+    item = job.of_kind("ConfigMap").get(source.get("name", ""))
+    if item is None:
+        return None
+    keys = [*(item.get("data") or ()), *(item.get("binaryData") or ())]
+    return [each["path"] for each in source.get("items") or ()] or keys
+
+
+def _missing(path: str, file: str, volume: Object, files: list[str]) -> dict[str, str]:
+    hint = FACTS["own_files"].get(file) or did_you_mean(file, files) or f"add {file} to the files"
+    return {"path": path, "volume": volume["name"], "files": ", ".join(files), "hint": hint}
+
+
+def _checkpoints(_: Objects, pods: Pods) -> Iterator[Located]:
+    """Report an evaluator that reads checkpoints from a directory that no other pod writes to."""
+    if pods.template["metadata"]["labels"].get(ROLE) != "evaluator":
+        return
+    for path, container in pods.containers():
+        words = _words(path, container)
+        mounts = _mounts_of(pods, path, container)
+        for number, (at, text) in enumerate(words):
+            option, equals, value = text.partition("=")
+            following = words[number + 1][1] if number + 1 < len(words) else ""
+            folder = value if equals else following
+            if not re.fullmatch(FACTS["checkpoints"], option) or not folder.startswith("/"):
+                continue
+            holder = _holder(mounts, folder)
+            kind = _source(holder[2]) if holder else ""
+            if kind in ("", "emptyDir", "ephemeral"):
+                own = f"is in its own {kind} volume" if kind else "is on no volume"
+                yield at_pod(pods, at, "own-checkpoints", path=folder, kind=own)
+
+
+def _claims(job: Objects) -> Iterator[Located]:
+    """Report claims of one node or one pod that several pods use."""
+    for name, item in job.of_kind("PersistentVolumeClaim").items():
+        for rule, count in shared_by(job, name, item):
+            path = ("spec", "claims", name, "accessModes")
+            yield Located(item, (), problem(rule, path, count=count, claim=name))
+
+
+def shared_claims(job: Objects) -> Iterator[tuple[str, Located]]:
+    """Yield the existing claims that several pods use, each with its name and a problem.
+
+    They are problems if the input contains the claim, and its access mode allows only one node.
+    """
+    path = ("persistentVolumeClaim", "claimName")
+    used: dict[str, tuple[Pods, ValuePath]] = {}
+    for pods in job.distinct_pods:
+        for at, volume in pods.volumes():
+            used.setdefault(value_at(volume, path) or "", (pods, (*at, *path)))
+    for name in used.keys() - job.of_kind("PersistentVolumeClaim").keys() - {""}:
+        for rule, count in shared_by(job, name, {"spec": {"accessModes": ["ReadWriteOnce"]}}):
+            yield name, at_pod(*used[name], rule, count=count, claim=name)
+
+
+def shared_by(job: Objects, name: str, claim: Object) -> Iterator[tuple[str, int]]:
+    """Yield the rule that a claim breaks, and the number of pods that use it."""
+    spec = mapping(claim, "spec")
+    modes = spec.get("accessModes")
+    path = ("persistentVolumeClaim", "claimName")
+    users = [
+        pods
+        for pods in job.pods
+        if pods.item["kind"] != "Deployment"
+        and any(value_at(volume, path) == name for _, volume in pods.volumes())
+    ]
+    count = sum(pods.count or 1 for pods in users)
+    if count < 2 or not modes:  # noqa: PLR2004
+        return
+    if modes == ["ReadWriteOncePod"]:
+        yield "one-pod", count
+    # A volume that exists, for example on NFS, may accept more than its access modes say.
+    elif (
+        modes == ["ReadWriteOnce"]
+        and not (spec.get("volumeName") or spec.get("selector"))
+        and any(node_count(pods) != 1 and not own_terms(pods, "podAffinity") for pods in users)
+    ):
+        yield "one-node", count
+
+
+STORAGE: ValuePath = ("resources", "requests", "storage")
+
+
+def _few_bytes(job: Objects, pods: Pods) -> Iterator[Located]:
+    """Report volumes of a few bytes."""
+    sizes: tuple[ValuePath, ...] = (
+        ("emptyDir", "sizeLimit"),
+        ("ephemeral", "volumeClaimTemplate", "spec", *STORAGE),
+    )
+    memory = (value_at(each, ("resources", "limits", "memory")) for _, each in pods.containers())
+    has_few_bytes = any(few_bytes(text) for text in memory)
+    for path, volume in pods.volumes():
+        default = ("shmSize",) if volume["name"] == "mlgen-shm" else ()
+        if default and has_few_bytes:  # its size is half of the memory, which is reported
+            continue
+        for steps in sizes:
+            if values := few_bytes(value_at(volume, steps)):
+                found = problem("few-bytes", (*role_path(pods.item), *default), **values)
+                yield Located(pods.item, (*path, *steps), found)
+    for name, item in job.of_kind("PersistentVolumeClaim").items():
+        if values := few_bytes(value_at(item, ("spec", *STORAGE))):
+            found = problem("few-bytes", ("spec", "claims", name, *STORAGE), **values)
+            yield Located(item, (), found)
+
+
+def _git(path: ValuePath, git: Object) -> Iterator[Problem]:
+    value = str(git.get("repository", ""))
+    for row in FACTS["git"]:
+        if re.fullmatch(row["like"], value) and not git.get(row.get("without", "")):
+            repository = re.sub(r"(/-)?/(tree|blob|raw|commits?|pull|src)/.*", "", value)
+            shown = {"value": value, "repository": repository}
+            yield problem(row["problem"], (*path, "repository"), **shown)
