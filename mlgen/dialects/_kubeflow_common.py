@@ -19,6 +19,10 @@ RETRYABLE_EXIT_CODES = [130, 137, 138, 143]
 """The exit codes that ExitCode retries: in Kubeflow before v1, and in KubeDL."""
 
 
+EARLIER_NAMES = {"eval": "evaluator"}
+"""Earlier names of replica types, in the design of kubeflow.org/v1alpha2."""
+
+
 @dataclass(frozen=True)
 class Rules:
     """The names and defaults of one kind in one version: a row of `jobs` in common.json.
@@ -81,7 +85,7 @@ def replica_types(builder: Builder, rules: Rules) -> dict[str, SourceValue]:
     canonical = {name.lower(): name for name in rules.roles}
     by_role: dict[str, SourceValue] = {}
     for name, replica_type in builder.spec.get(rules.replica_field).fields():
-        role = name.lower()
+        role = EARLIER_NAMES.get(name.lower(), name.lower())
         if role not in canonical:
             message = f'unknown replica type "{name}"'
             builder.refuse(replica_type, message, choice(name, rules.roles))
@@ -126,6 +130,10 @@ def write_roles(builder: Builder, rules: Rules) -> dict[str, SourceValue]:
             restart = replica_type.get("restartPolicy")
             policy = restart.value or rules.restarts.get(role, rules.restart)
             builder.put((*path, "restartPolicy"), restart, policy)
+            in_template = template.get("spec", "restartPolicy")
+            # The operators overwrite it: SetRestartPolicy in pkg/controller.v1/common/util.go.
+            if in_template.value not in (None, "Never" if policy == "ExitCode" else policy):
+                builder.report("template-restart", in_template, policy=policy)
             if rules.old and policy == "ExitCode":
                 builder.put((*path, "retryableExitCodes"), restart, RETRYABLE_EXIT_CODES)
     return by_role

@@ -154,7 +154,10 @@ def _full_name(builder: Builder, name: str, source: SourceValue) -> str:
     if name in longer or len(longer) == 1:
         return name if name in longer else longer[0]
     hint = did_you_mean(name, ARGUMENTS) or "see elasticdl train --help"
-    builder.refuse(source, f"unknown argument --{name}", hint)
+    if longer:  # argparse rejects the abbreviation of several arguments
+        builder.refuse(source, f"unknown argument --{name}", hint)
+    else:
+        builder.report("ignored-argument", SourceValue(name, source.path), hint=hint)
     return ""
 
 

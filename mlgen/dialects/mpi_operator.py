@@ -71,6 +71,9 @@ def write_job(builder: Builder, rules: Rules) -> None:
         launcher_works = SourceValue(has_gpus(launcher), launcher.path)
     else:
         _write_launcher_restarts(builder, restart)
+        worker_restart = worker.get("restartPolicy") if worker else NOTHING
+        if rules.transport != "ssh" and worker_restart.value in ("Never", "ExitCode"):
+            builder.report("always-restarted", worker_restart)
     for name in ("mpiDistribution", "mpiImplementation"):
         source = builder.spec.get(name)
         implementation = DISTRIBUTIONS.get(source.value, source.value)
@@ -115,6 +118,9 @@ def _write_roles(builder: Builder, rules: Rules) -> dict[str, SourceValue]:
     for role, replica_type in replica_types.items():
         template = replica_type.get("template")
         main = _main_container(builder, role, template)
+        if main.get("command").value and not any(main.get("command").value):
+            # The operator's example leaves the worker's command empty in this way.
+            main = _without_fields(main, "command")
         command, args = main.get("command"), main.get("args")
         runs_sleep = role == "worker" and rules.transport != "ssh" and not command.value
         if runs_sleep and args.value:

@@ -55,7 +55,7 @@ def test_arguments_are_passed_to_the_master(words, passed, arguments):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--nonsense=1"], "unknown argument --nonsense"),
+        (["--nonsense=1"], "unknown argument --nonsense, which ElasticDL logs and ignores"),
         (["--num_=1"], "unknown argument --num_"),
         (["--loss"], "argument --loss has no value"),
         (["--loss", "--use_async"], "argument --loss has no value"),

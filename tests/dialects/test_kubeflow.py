@@ -55,6 +55,37 @@ def test_a_restart_policy_is_kept(restart, job):
     assert job(custom_resource)["spec"]["roles"]["worker"]["restartPolicy"] == restart
 
 
+@pytest.mark.parametrize(
+    ("restart", "in_template", "applies"),
+    [
+        (None, "OnFailure", "Never"),
+        ("ExitCode", "OnFailure", "ExitCode"),
+        (None, "Never", None),
+        ("OnFailure", "OnFailure", None),
+        ("ExitCode", "Never", None),
+        ("OnFailure", None, None),
+    ],
+)
+def test_a_restart_policy_of_a_template_that_differs_is_reported(
+    restart, in_template, applies, reported
+):
+    pod = {"restartPolicy": in_template} if in_template else {}
+    worker = replica_type("TFJob", 1, restart, pod)
+
+    messages = [text for _, text in reported(resource("TFJob", {"Worker": worker}))]
+
+    expected = f"the operator ignores restartPolicy in a pod template; {applies} of the replica"
+    assert len(messages) == bool(applies)
+    assert all(text.startswith(expected) for text in messages)
+
+
+@pytest.mark.parametrize("name", ["Eval", "eval", "Evaluator"])
+def test_eval_is_an_earlier_name_of_the_evaluator(name, job):
+    types = {"Chief": replica_type("TFJob", 1), name: replica_type("TFJob", 1)}
+
+    assert list(job(resource("TFJob", types))["spec"]["roles"]) == ["chief", "evaluator"]
+
+
 def test_replica_types_are_in_the_operator_s_order_in_any_case(job):
     types = {name: replica_type("TFJob", 1) for name in ("worker", "PS", "CHIEF")}
 

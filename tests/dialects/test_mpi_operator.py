@@ -246,6 +246,27 @@ def test_a_worker_without_a_command_ignores_its_args(job, reported):
     ]
 
 
+@pytest.mark.parametrize("version", ["v1", "v1alpha2"])
+@pytest.mark.parametrize("command", [[], [""]])
+def test_a_worker_with_an_empty_command_has_none(version, command, job, reported):
+    """The operator's first example writes command: [""]."""
+    custom_resource = mpi_job(version, worker=replica_type(2, command=command))
+
+    assert "command" not in job(custom_resource)["spec"]["roles"]["worker"]
+    assert reported(custom_resource) == []
+
+
+@pytest.mark.parametrize(
+    ("restart", "count"),
+    [(None, 0), ("Always", 0), ("OnFailure", 0), ("Never", 1), ("ExitCode", 1)],
+)
+def test_workers_of_v1alpha2_always_restart(restart, count, reported):
+    problems = reported(mpi_job("v1alpha2", worker=replica_type(2, restart)))
+
+    message = "a failed worker restarts, because mpirun needs all workers"
+    assert problems == [("spec.mpiReplicaSpecs.Worker.restartPolicy", message)] * count
+
+
 def test_a_worker_with_a_command_keeps_its_args(job):
     worker = replica_type(2, command=["a"], args=["b"])
 

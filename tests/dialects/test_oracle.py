@@ -13,7 +13,7 @@ from mlgen.cli import main
 ORACLE = ROOT.parent / "shared" / "oracle"
 CASES = sorted((ORACLE / "cases").glob("*.json"))
 
-SSHD = "command is ['/usr/sbin/sshd', '-De', '-f', '/root/.ssh/sshd_config']"
+SSHD = "command is ['/etc/mpi/start-sshd.sh']"
 """mlgen's command for a worker without one; see docs/reference/custom-resources.md."""
 
 

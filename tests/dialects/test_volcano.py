@@ -241,7 +241,7 @@ def test_ssh_mounts_keys_and_a_client_configuration(arguments, folder, mode, por
     config = [{"key": "config", "path": ".ssh/config"}]
     sources = [
         {"secret": {"name": "job-ssh", "items": items}},
-        {"configMap": {"name": "job-ssh-config", "items": config}},
+        {"configMap": {"name": "job.ssh-config", "items": config}},
     ]
     projected = {"sources": sources, "defaultMode": mode}
     assert spec["template"]["spec"]["volumes"] == [{"name": "ssh-keys", "projected": projected}]
@@ -345,7 +345,31 @@ def test_mpi_names_the_workers_and_waits_for_them():
     assert master["env"] == {"MPI_HOST": "job-worker-0.job,job-worker-1.job"}
     assert master["waitFor"] == [{"role": "worker"}]
     assert (worker["port"], worker.get("env"), worker.get("waitFor")) == (2222, None, None)
-    assert set(spec["volumes"]) == {"svc", "ssh-config"}
+    assert set(spec["volumes"]) == {"svc", "ssh-config", "mpi-hostfile"}
+
+
+@pytest.mark.parametrize(
+    ("container", "text"),
+    [
+        ({}, "job-worker-0.job\njob-worker-1.job\n"),
+        (
+            {"resources": {"limits": {"nvidia.com/gpu": 4}}},
+            "job-worker-0.job slots=4\njob-worker-1.job slots=4\n",
+        ),
+        ({"volumeMounts": [{"name": "own", "mountPath": "/etc/mpi"}]}, None),
+    ],
+)
+def test_mpi_adds_open_mpi_s_default_hostfile_unless_the_user_has_one(container, text):
+    worker = task("worker", 2)
+    worker["template"]["spec"]["containers"][0].update(container)
+
+    spec = spec_of(task("master"), worker, plugins={"mpi": []})
+
+    files = spec["volumes"].get("mpi-hostfile", {}).get("files", {})
+    assert files.get("hostfile") == text
+    path = spec["env"].get("OMPI_MCA_orte_default_hostfile")
+    assert path == spec["env"].get("PRTE_MCA_prte_default_hostfile")
+    assert path == ("/etc/mpi/hostfile" if text else None)
 
 
 def test_ray_starts_a_head_and_workers_that_wait_for_it():
@@ -429,7 +453,7 @@ def test_hcclrank_is_not_rendered():
             {"x": []},
             "spec.plugins.x",
             'unknown plugin "x"',
-            "use one of: env, svc, ssh, tensorflow, pytorch, mpi, ray, hcclrank",
+            "use one of: env, svc, ssh, tensorflow, pytorch, mxnet, mpi, ray, hcclrank",
         ),
         (
             {"ssh": ["--ssh-prt=1"]},

@@ -144,6 +144,8 @@ def _rendezvous(builder: Builder, elastic: SourceValue) -> None:
     worker = builder.roles["worker"]
     drop_overwritten(builder, ELASTIC_ENV)
     backend, host, port = (elastic.get(f"rdzv{name}") for name in ("Backend", "Host", "Port"))
+    if str(backend.value).startswith("etcd") and not host:
+        builder.report("etcd-without-host", backend)
     env: dict[str, tuple[SourceValue, str]] = {}
     if host and str(host.value).partition(".")[0] != f"{builder.name}-worker-0":
         number = port.value or worker.get("port", PYTORCH_PORT)

@@ -24,9 +24,13 @@ from mlgen.dialects.volcano.job import (
     restart_as_jobs,
 )
 from mlgen.dialects.volcano.lifecycle import write_lifecycle
+from mlgen.kubernetes.pod_resources import GPU
 from mlgen.topology import INDEX
 
 VOLCANO, DEFAULT = "volcano", "default-scheduler"
+
+HOSTFILE_FOLDER = "/etc/mpi"
+"""The folder of the hostfile that the plugin mpi adds to all pods."""
 
 NUMA_POLICY = "volcano.sh/numa-topology-policy"
 """The pods' annotation with the `topologyPolicy` of their task."""
@@ -121,6 +125,8 @@ def write_additions(job: VolcanoJob) -> PodAdditions:
         additions.env.update({"VK_TASK_INDEX": INDEX, "VC_TASK_INDEX": INDEX})
     if "ssh" in job.sources:
         _write_ssh(job, additions)
+    if "mpi" in job.sources:
+        _write_hostfile(job, additions)
     if "hcclrank" in job.sources:
         job.report("hcclrank", job.sources["hcclrank"], index=INDEX)
     source = job.spec.get("plugins")
@@ -185,7 +191,9 @@ def _write_ssh(job: VolcanoJob, additions: PodAdditions) -> None:
     job.put(("spec", "volumes", "ssh-config"), source, volume)
     items = TABLES["sshFiles"]
     keys = {"secret": {"name": secret, "items": items["secret"]}}
-    config_map = {"configMap": {"name": f"{secret}-config", "items": items["configMap"]}}
+    config_map = {
+        "configMap": {"name": f"{job.builder.name}.ssh-config", "items": items["configMap"]}
+    }
     mode = 0o600 if folder.value == PLUGINS["ssh"]["ssh-key-file-path"] else 0o644
     projected = {"sources": [keys, config_map], "defaultMode": mode}
     additions.volumes.append({"name": "ssh-keys", "projected": projected})
@@ -196,6 +204,28 @@ def _write_ssh(job: VolcanoJob, additions: PodAdditions) -> None:
     first_key = next((key for key in written if key.value), None)
     problem = "given-keys" if first_key else "no-keys"
     job.report(problem, first_key or source, secret=secret, name=quote(secret), option=option)
+
+
+def _write_hostfile(job: VolcanoJob, additions: PodAdditions) -> None:
+    """Write Open MPI's default hostfile with the workers, for mpirun without a list of hosts.
+
+    Released versions of Volcano only set MPI_HOST, for `mpirun -H`. The hostfile is in the design
+    of its plugin mpi. A line has slots only if the workers have GPUs: by default, Open MPI counts
+    the cores.
+    """
+    worker = next(task for task in job.tasks if task.name == job.argument("mpi", "worker").value)
+    containers = [item for task in job.tasks for item in task.pod.get("containers").items()]
+    mounts = [mount for item in containers for mount in item.get("volumeMounts").items()]
+    if any(mount.value.get("mountPath") == HOSTFILE_FOLDER for mount in mounts):
+        return
+    limits = worker.pod.get("containers", 0, "resources", "limits").value or {}
+    gpus = next((amount for name, amount in limits.items() if name.endswith(GPU)), 0)
+    slots = f" slots={gpus}" if gpus else ""
+    text = "".join(f"{host}{slots}\n" for host in job.hosts(worker))
+    volume = {"mountPath": HOSTFILE_FOLDER, "files": {"hostfile": text}}
+    job.put(("spec", "volumes", "mpi-hostfile"), job.sources["mpi"], volume)
+    additions.mounts.append({"name": "mpi-hostfile", "mountPath": HOSTFILE_FOLDER})
+    additions.env.update(dict.fromkeys(TABLES["hostfileVariables"], f"{HOSTFILE_FOLDER}/hostfile"))
 
 
 def write_role(job: VolcanoJob, task: Task, additions: PodAdditions) -> None:

@@ -395,6 +395,11 @@ def assign_roles(job: VolcanoJob) -> None:
     roles = {job.argument(framework, argument).value: argument for argument in arguments}
     without_role = [task for task in job.tasks if task.name not in roles]
     if without_role and not _has_effect(job, framework):
+        master = job.argument(framework, "master")
+        is_written = master and master.path != job.sources[framework].path
+        if is_written and sum(task.replicas for task in job.tasks) > 1:
+            hint = _known(master, [task.name for task in job.tasks])
+            job.report("plugin-without-effect", master, plugin=framework, hint=hint)
         return
     job.framework = framework
     for task in without_role:
