@@ -13,6 +13,7 @@ from typing import Any
 
 from mlgen import frameworks
 from mlgen.flow import flow
+from mlgen.jobfile.excuses import EXCUSABLE_ERRORS
 from mlgen.jobfile.schema import meanings
 from mlgen.output import pages
 from mlgen.output.yaml import yaml_text
@@ -21,11 +22,15 @@ from mlgen.reference import fields, problem_codes
 from mlgen.reference.facts import facts
 from mlgen.reference.fields import Field
 from mlgen.reference.man import Manual, option_sets
+from mlgen.resources import table
 from mlgen.topology import INDEX
 
 WIDTH = 100
 MARGIN = 4
 """Columns of the margin of sections. `WIDTH` is the columns of a page."""
+
+MENTIONS = 8
+"""A word that more fields mention is a usual word, or a misspelled name."""
 
 LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
 
@@ -61,11 +66,29 @@ def page(topic: str = "", *, recursive: bool = False) -> str:
     except LookupError as error:
         names = [*frameworks.names(), *problem_codes.names()]
         hint = did_you_mean(topic, names, cutoff=0.75)
+        mentions = "" if "." in topic else _mentions(topic)
+        if mentions:
+            return mentions
         if "." in topic or not hint:
             raise
         message = f'there is no field, framework or problem code "{topic}"; {hint}'
         raise LookupError(message) from error
     return "\n".join(_filled("field.txt", field=field, recursive=recursive) for field in found)
+
+
+def _mentions(word: str) -> str:
+    """Return the page of a word in descriptions of fields, or of a variable; "" if unknown."""
+    whole = re.compile(rf"\b{re.escape(word)}\b", re.IGNORECASE)
+    named = [field for field in fields.every() if whole.search(field.description)]
+    setters = [
+        row.partition("-")[0]
+        for row, variables in table("frameworks/variables").items()
+        if isinstance(variables, dict) and word in variables
+    ]
+    owners = [name for name in dict.fromkeys(setters) if name in frameworks.names()]
+    if not owners and not 0 < len(named) <= MENTIONS:
+        return ""
+    return _filled("word.txt", word=word, named=named, owners=owners)
 
 
 def fields_page() -> str:
@@ -121,7 +144,7 @@ def problems_page(formats: Mapping[str, str]) -> str:
         formats: the same problem in each format, by name. `yaml` is the job file.
     """
     codes = [problem_codes.explanation(name) for name in problem_codes.names()]
-    return _filled("problems.md", codes=codes, formats=formats)
+    return _filled("problems.md", codes=codes, formats=formats, excusable_errors=EXCUSABLE_ERRORS)
 
 
 def framework_block(name: str) -> str:

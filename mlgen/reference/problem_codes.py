@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
+from mlgen.jobfile.excuses import EXCUSABLE_ERRORS
 from mlgen.problems import Code
 
 FOLDER = Path(__file__).parent / "codes"
@@ -50,6 +51,11 @@ class Explanation:
     remedy: str
     wrong: Example
     right: Example
+
+    @property
+    def excusable(self) -> bool:
+        """True if a job can excuse problems of the code: errors about programs, and warnings."""
+        return self.code in EXCUSABLE_ERRORS or "warning" in self.meaning.lower()
 
 
 def names() -> tuple[str, ...]:
