@@ -89,8 +89,8 @@ class Namespace:
         return self.until(f"Job {job} ended", terminal, seconds)
 
     def record(self, job):
-        """Return the supervisor's record of a job: the data of the ConfigMap `<job>-status`."""
-        return self.get("configmap", f"{job}-status").get("data", {})
+        """Return the supervisor's record of a job: the data of the ConfigMap `<job>.status`."""
+        return self.get("configmap", f"{job}.status").get("data", {})
 
     def conditions(self, job):
         """Return the status, time, and reason with message of each condition in the record."""

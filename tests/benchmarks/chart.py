@@ -174,7 +174,7 @@ spec:
 apiVersion: v1
 kind: ConfigMap
 metadata:
-  name: {{ .Release.Name }}-status
+  name: {{ .Release.Name }}.status
 ---
 apiVersion: v1
 kind: ConfigMap

@@ -17,6 +17,9 @@ from support import ROOT
 UP = ROOT.parent / "shared" / "cluster" / "up"
 IMAGE = "mlgen.test/ml:1"
 
+MORE_IMAGES = {"torch": ("torch:2", "torch2")}
+"""Images whose version is not 1: their tags, and their names in more-images."""
+
 
 @pytest.fixture(scope="session")
 def environment():
@@ -147,10 +150,11 @@ def launch(namespace, jobs):
     passwd = "root:x:0:0::/root:/bin/sh\nmpiuser:x:1000:1000::/home/mpiuser:/bin/sh\n"
 
     def launch(file, image, *settings):
-        skip_without(f"mlgen.test/{image}:1", image, namespace.environment)
+        tag, name = MORE_IMAGES.get(image, (f"{image}:1", image))
+        skip_without(f"mlgen.test/{tag}", name, namespace.environment)
         namespace.kubectl("create", "configmap", "passwd", f"--from-literal=passwd={passwd}")
         namespace.kubectl("apply", "-f", "-", stdin=namespace.mlgen("ssh-secret", "keys"))
-        settings = (f"spec.image=mlgen.test/{image}:1", "spec.options.sshSecret=keys", *settings)
+        settings = (f"spec.image=mlgen.test/{tag}", "spec.options.sshSecret=keys", *settings)
         words = (word for setting in settings for word in ("--set", setting))
         namespace.apply(jobs / file, *words)
 

@@ -73,7 +73,7 @@ class Workflows:
         workflow = yaml.safe_load(example)
         workflow["metadata"] = {"name": name, "labels": labels or {}}
         workflow["spec"] |= spec or {}
-        arguments = {"job": job or name, "manifests": f"{job or name}-manifests"}
+        arguments = {"job": job or name, "manifests": f"{job or name}.manifests"}
         arguments |= {
             "image": self.namespace.python_image,
             "backoff-seconds": "2",
@@ -127,7 +127,7 @@ class Workflows:
         return node["outputs"]["exitCode"], node.get("message", "")
 
     def recorded(self, job):
-        return self.namespace.get("configmap", f"{job}-status")["data"]
+        return self.namespace.get("configmap", f"{job}.status")["data"]
 
     def conditions(self, job):
         """Return the conditions with their status, in the order of their last transition."""
@@ -652,7 +652,7 @@ def test_a_submission_error_is_reported_and_not_retried(workflows):
 
     code, message = workflows.only_attempt("missing")
     assert code == "1"
-    assert "training permanent: ConfigMap missing-manifests not found" in message
+    assert "training permanent: ConfigMap missing.manifests not found" in message
     assert "nodeSelectr" in workflows.only_attempt("broken")[1]
     rights = workflows.only_attempt("rights")[1]
     assert 'cannot list resource "jobs" in API group "batch"' in rights

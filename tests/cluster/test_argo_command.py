@@ -131,7 +131,7 @@ def test_a_custom_resource_runs_to_completion_and_is_cleaned_up(running):
 
     namespace.until("the Workflow ended", ended)
     assert namespace.get("workflow", "mnist")["status"]["phase"] == "Succeeded"
-    status = namespace.get("configmap", "mnist-status")["data"]
+    status = namespace.get("configmap", "mnist.status")["data"]
     assert status["Succeeded"].startswith("True ")
     assert status["replicas.worker"] == "active 0, succeeded 0, failed 0"
 
@@ -139,7 +139,7 @@ def test_a_custom_resource_runs_to_completion_and_is_cleaned_up(running):
     namespace.kubectl("delete", "workflow", "mnist")
     own = ("jobs,statefulsets,services,pods", "-l", "mlgen.dev/job=mnist", "-o", "name")
     namespace.until("all has gone", lambda: not namespace.kubectl("get", *own))
-    assert namespace.get("configmap", "mnist-manifests")
+    assert namespace.get("configmap", "mnist.manifests")
 
 
 def test_a_workflow_runs_two_combinations_at_a_time_and_all_of_them(running):

@@ -27,16 +27,46 @@ def test_the_launcher_can_run_as_a_worker(namespace, launch):
     assert sorted(lines) == ranks(["pi-launcher-0", "pi-worker-0", "pi-worker-1"])
 
 
-@LONG
-def test_mpi_over_ssh_trains_in_a_restricted_namespace(namespace, launch):
+ROOT = (
+    "spec.security={runAsUser: 0}",
+    'spec.env.OMPI_ALLOW_RUN_AS_ROOT="1"',
+    'spec.env.OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1"',
+)
+
+
+@pytest.mark.parametrize(
+    ("image", "transport", "user"),
+    [
+        ("torch", "ssh", 1000),
+        ("torch", "kubectl-exec", 1000),
+        pytest.param("torch", "ssh", 0, marks=LONG),
+        pytest.param("torch", "kubectl-exec", 0, marks=LONG),
+        pytest.param("ml", "ssh", 1000, marks=LONG),
+        pytest.param("ml", "ssh", 0, marks=LONG),
+    ],
+)
+def test_open_mpi_4_and_5_run_the_same_job(namespace, launch, image, transport, user):
+    """The image torch contains Open MPI 5, ml contains Open MPI 4."""
     label = "pod-security.kubernetes.io/enforce=restricted"
-    namespace.kubectl("label", "namespace", namespace.name, label)
-    launch("mpi-ssh.yaml", "ml")
+    if user:
+        namespace.kubectl("label", "namespace", namespace.name, label)
+    launch("mpi-ssh.yaml", image, f"spec.options.transport={transport}", *(() if user else ROOT))
 
     (lines,) = namespace.completed("cfd-launcher")
 
+    variables = "ssh-ed25519 two words, a 'quote' and $dollar"
     expected = ranks(["cfd-worker-0", "cfd-worker-1"])
-    assert sorted(lines) == [f"{line} uid 1000" for line in expected]
+    printed = sorted(line for line in lines if line.startswith("rank"))
+    assert printed == [f"{line} uid {user} {variables}" for line in expected]
+
+
+def test_the_deepspeed_command_trains_with_the_variables_of_the_workers(namespace, launch):
+    launch("deepspeed-ssh.yaml", "torch")
+
+    (lines,) = namespace.completed("zero-launcher", 300)
+
+    found = [line.partition("world ")[2] for line in lines if "world " in line]
+    assert found == ["2 sum 3.0 key ssh-ed25519 note two words"] * 2
 
 
 def test_mpi_over_ssh_trains_on_the_host_network(namespace, launch):

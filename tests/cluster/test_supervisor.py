@@ -175,7 +175,7 @@ def test_the_whole_job_expires(namespace, claim):
         names = namespace.kubectl("get", kinds, "-o", "name").split()
         return [name for name in names if "/expires" in name]
 
-    namespace.until("all is deleted", lambda: objects() == ["configmap/expires-status"])
+    namespace.until("all is deleted", lambda: objects() == ["configmap/expires.status"])
     assert statuses(namespace, "expires")["Succeeded"] == "True"
     is_kept(namespace, claim / "expires")
 
@@ -265,13 +265,13 @@ def test_a_supervisor_has_no_other_rights(namespace):
 
     for words in (
         ("patch", "jobs/ends-worker"),
-        ("patch", "configmaps/ends-status"),
+        ("patch", "configmaps/ends.status"),
         ("list", "pods"),
     ):
         assert can(*words) == "yes", words
     for words in (
         ("patch", "jobs/ends-not-worker"),
-        ("patch", "configmaps/ends-supervisor"),
+        ("patch", "configmaps/ends.supervisor"),
         ("delete", "jobs/ends-worker"),
         ("list", "jobs"),
         ("create", "configmaps"),

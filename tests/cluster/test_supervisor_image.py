@@ -33,7 +33,7 @@ def test_the_supervisor_of_an_image_starts_the_next_role(shared_namespace, here,
     options = ("--set", f"spec.helpers.supervisorImage={PYTHON_IMAGE}", "--format", "json")
     manifests = json.loads(shared_namespace.render(tmp_path / "job.yaml", *options))
     objects = {(item["kind"], item["metadata"]["name"]): item for item in manifests["items"]}
-    assert ["plan.json"] == list(objects["ConfigMap", "imaged-supervisor"]["data"])
+    assert ["plan.json"] == list(objects["ConfigMap", "imaged.supervisor"]["data"])
     # No image of the test cluster contains mlgen. The pods mount mlgen from this machine.
     pod = objects["Job", "imaged-supervisor"]["spec"]["template"]["spec"]
     pod["volumes"].append({"name": "mlgen", "hostPath": {"path": str(ROOT / "mlgen")}})

@@ -28,6 +28,8 @@ def test_parameter_servers_train(namespace, jobs):
 
     assert only_line(lines, "workers 2 total 200.0 on /job:ps/replica:0/task:0/")
     assert near_three(lines)
+    (evaluated,) = namespace.completed("mnist-evaluator")
+    assert only_line(evaluated, "evaluates on /job:")
 
 
 def test_a_worker_can_be_added_to_a_parameter_server_job(namespace, jobs):
@@ -259,7 +261,7 @@ def test_parameter_servers_train_on_the_host_network(namespace, jobs):
 
     assert only_line(lines, "workers 2 total 200.0 on /job:ps/replica:0/task:0/")
     assert near_three(lines)
-    assert len(set(ports)) == 4
+    assert len(set(ports)) == 5
 
 
 def test_ranks_train_on_the_host_network(namespace, jobs):

@@ -80,7 +80,7 @@ def test_a_rank_waits_until_rank_0_has_room(namespace, jobs):
 
 @pytest.fixture(scope="module")
 def late(shared_namespace):
-    """A namespace with jobs that wait without mlgen, each with one late replica."""
+    """A namespace with jobs, each of which has one late replica."""
     folder, namespace = Path(__file__).parent / "jobs", shared_namespace
     files = ("tensorflow-ps", "tensorflow-allreduce", "mxnet", "mpi")
     for file in files:
@@ -95,19 +95,24 @@ def late(shared_namespace):
 
 
 @pytest.mark.parametrize(
-    ("job", "words"),
+    ("job", "words", "waits"),
     [
-        ("mnist-chief", "workers 2 total 200.0"),
-        ("resnet-worker", "sum 3.0"),
-        ("cifar-worker", "workers 2 weight 1.0"),
-        ("pi-launcher", "rank 3 sum 10 on pi-worker-1"),
+        ("mnist-chief", "workers 2 total 200.0", "mnist-ps-0"),
+        ("resnet-worker", "sum 3.0", "resnet-worker-0"),
+        ("cifar-worker", "workers 2 weight 1.0", "cifar-scheduler-0"),
+        ("pi-launcher", "rank 3 sum 10 on pi-worker-1", None),  # its agents wait
     ],
 )
-def test_what_waits_itself_trains_with_a_peer_that_comes_late(late, job, words):
+def test_a_job_trains_with_a_peer_that_comes_late(late, job, words, waits):
     printed = late.completed(job, 300)
 
     assert all(any(line.startswith(words) for line in lines) for lines in printed)
-    assert "wait-for-peers" not in json.dumps(late.pods(job))
+    if waits:
+        logs = [late.log(pod, "wait-for-peers") for pod in late.pods(job)]
+        assert any(waits in log for log in logs)
+        assert all(log.endswith("all peers are reachable\n") for log in logs)
+    else:
+        assert "wait-for-peers" not in json.dumps(late.pods(job))
 
 
 def test_mpirun_reaches_an_sshd_with_the_configuration_of_the_image(namespace):

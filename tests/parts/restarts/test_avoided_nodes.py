@@ -76,7 +76,7 @@ class Gang:
         return self.plane.get("job", "ddp-worker")["spec"]["template"]["spec"]["affinity"]
 
     def restarts(self):
-        data = self.plane.get("configmap", "ddp-status")["data"]
+        data = self.plane.get("configmap", "ddp.status")["data"]
         return data["restarts"], data.get("avoidedNodes")
 
 
