@@ -89,11 +89,11 @@ def library(here, tmp_path_factory):  # noqa: ARG001 - pods mount folders of thi
         if done.returncode:
             pytest.skip(f"{words[-1]} cannot be had: {done.stderr[-500:]}")
 
-    def library(*packages, source=()):
+    def library(*packages, source=(), python="3.11"):
         key = (*packages, *source)
         if key not in folders:
             folder = tmp_path_factory.mktemp(re.sub(r"\W.*", "", key[-1]))
-            install(folder, "--python-version", "3.11", "--only-binary=:all:", *packages)
+            install(folder, "--python-version", python, "--only-binary=:all:", *packages)
             if source:
                 install(folder, "--no-deps", *source)
             folders[key] = folder
