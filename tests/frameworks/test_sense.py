@@ -562,6 +562,8 @@ NOT_SUBMITTED = "the submitter does not submit a job to the cluster"
         ("python submit.py", None),
         ("./run", None),
         ("python train.py", NOT_SUBMITTED),
+        ("python train.py --address ray://x-head-0.x:10001", None),
+        ("python -c JobSubmissionClient(...)", None),
         ("ray start --block --address=$RAY_ADDRESS", NOT_SUBMITTED),
         (
             "ray job submit --no-wait -- python train.py",
