@@ -305,7 +305,10 @@ CONFIDENTIAL = (
 )
 """Names of secrets. A special token of a tokenizer, and the name of a Secret or file, are none."""
 
-HARMLESS = r"|[\d.]+|(?i:true|false|yes|no|none|null|empty|dummy|fake|unused|x{3,})|/.*|.*\$\(.*|<.*>|\[.*\]"
+HARMLESS = (
+    r"|[\d.]+|(?i:true|false|yes|no|none|null|empty|dummy|fake|unused|x{3,})"
+    r"|/.*|.*\$\(.*|<.*>|\[.*\]"
+)
 """Values that are not secrets: a number, a switch, a path, a reference to another variable, a
 special token or a placeholder."""
 
