@@ -125,7 +125,7 @@ def cut(text: str) -> str | None:
         if before and not until and (goes_on or operator):
             return word or end.strip()
         is_blank = word[1:].isspace() and re.match(r"[ \t]+[^\s-]", text[position:])
-        if re.match(r"\\[ \t]", word) and not is_blank:
+        if re.match(r"\\[ \t]", word) and not is_blank and until != "]]":
             return word[1:].strip() or next(iter(text[position:].split()), "")
         if until and until in (word if until == "]]" else end):
             until = ""

@@ -165,6 +165,7 @@ RIGHT = [
     script("torchrun \\\n  --nnodes=2 \\\n  a.py \\\n  --lr 1\n"),
     script("case $1 in\n  -h|--help) echo;;\n  *) torchrun a.py;;\nesac"),
     script("if [[ -n $A\n  && -d $(dirname /b) ]]; then\n  torchrun a.py\nfi"),
+    script("[[ $A =~ ^a(b)\\ +c ]] && torchrun a.py"),
     script("if ((\n  RANK > 0\n  && RANK < 9 )); then torchrun a.py; fi"),
     script("ARGS=(\n  $(cat args)\n  --lr 1\n)\ntorchrun a.py"),
     script("cat > /tmp/x <<END-OF-FILE\na\n  --lr 1\nEND-OF-FILE\ntorchrun a.py"),
