@@ -23,7 +23,7 @@ TOKEN = rf"\\\n|[ \t\r]+|\#[^\n]*|(?P<end>[;&|()<>\n]+)|(?P<word>{WORD})"
 QUOTED = r"""'([^']*)'|"((?:\\.|[^"\\])*)"|\\(.)"""
 """These patterns are not compiled at import, because few jobs need them."""
 
-HERE_DOCUMENT = r"""(?<!<)<<-?[ \t]*['"\\]?([A-Za-z_]\w*)['"]?"""
+HERE_DOCUMENT = r"""(?<!<)<<-?[ \t]*['"\\]?([^\s'"\\;&|<>()]+)['"]?"""
 OPERATORS_BETWEEN = {"&": "&", ";": ";", "|": "|", "|&": "|", "&&": "&&", "||": "||"}
 REDIRECTION = r"&?>[>|]?|<&?|>&|<>"
 
@@ -61,6 +61,8 @@ def text_index(words: Sequence[str], start: int = 0) -> int | None:
         letters = "" if words[index].startswith("--") else words[index][1:]
         runs_text = runs_text or "c" in letters
         index += 2 if set(letters) & set("oO") else 1
+    if words[index : index + 1] == ["--"]:  # ends the options
+        index += 1
     return index if runs_text and index < len(words) else None
 
 
@@ -104,24 +106,29 @@ def cut(text: str) -> str | None:
 
     That is an option, an operator such as `&&`, or a word after a backslash that does not end its
     line. None if there is no such line, or in a script with `case`, whose patterns look alike.
+    An array, `[[ ]]` and `(( ))` may contain line breaks. A backslash with a blank may be a word.
     """
-    text, position, at_start, in_array = without_documents(text), 0, False, False
-    before = ""
+    text, position, at_start = without_documents(text), 0, False
+    before = until = ""
     for token in re.finditer(TOKEN, text, re.DOTALL):
         if token.start() != position or re.search(r"\besac\b", text):
             return None
         position, word, end = token.end(), token["word"] or "", token["end"] or ""
         if not (word or end):
             continue
-        if end.startswith("(") and before.endswith("="):
-            in_array = True
+        if word == "[[":
+            until = "]]"
+        elif "((" in end or (end.startswith("(") and before.endswith("=")):
+            until = ")"
         goes_on = at_start and re.match(r"--?[a-zA-Z]", word)
         operator = re.search(r"\n(&&|\|)", f"\n{end}" if at_start else end)
-        if before and not in_array and (goes_on or operator):
+        if before and not until and (goes_on or operator):
             return word or end.strip()
-        if re.match(r"\\[ \t]", word):
+        is_blank = word[1:].isspace() and re.match(r"[ \t]+[^\s-]", text[position:])
+        if re.match(r"\\[ \t]", word) and not is_blank and until != "]]":
             return word[1:].strip() or next(iter(text[position:].split()), "")
-        in_array = in_array and ")" not in end
+        if until and until in (word if until == "]]" else end):
+            until = ""
         at_start = end.endswith("\n") and not re.match(r"[&|(]", end)
         before = word or end
     return None

@@ -339,7 +339,7 @@ def _env(_: Objects, pods: Pods) -> Iterator[Located]:
             map(str, [*(container.get("command") or ()), *(container.get("args") or ())])
         )
         for number, item in enumerate(env):
-            match = REFERENCE.search(str(item.get("value") or ""))
+            match = REFERENCE.search(value := str(item.get("value") or ""))
             if not match or re.search(r"\b(eval|envsubst)\b", texts):
                 continue
             name, used = item["name"], match[1] or match[2]
@@ -347,7 +347,7 @@ def _env(_: Objects, pods: Pods) -> Iterator[Located]:
             values = {"name": name, "reference": match[0]}
             if re.fullmatch(FACTS["search_paths"], name) and used not in names[:number]:
                 yield at_pod(pods, at, "search-path", **values)
-            elif re.fullmatch(FACTS["scripts"], name):
+            elif re.fullmatch(FACTS["scripts"], name) or re.match(FACTS["prose"], value):
                 continue
             elif used in names or re.fullmatch(FACTS["shell_variables"], used):
                 before = used in names[:number]

@@ -197,7 +197,10 @@ def _commands(container: dict[str, Any]) -> Doubts:
     if index is None or index + 1 >= len(texts) or re.search(PARAMETERS, texts[index]):
         return
     name = texts[index + 1]
-    rest_index = index + 2 if name in PLACEHOLDERS or is_shell(name) else index + 1
+    # A lone word after a command line may be $0, the name in messages of the shell.
+    is_name = index + 2 == len(texts) and " " in texts[index] and re.fullmatch(r"\w[\w-]*", name)
+    is_zero = name in PLACEHOLDERS or is_shell(name) or is_name
+    rest_index = index + 2 if is_zero else index + 1
     if rest_index < len(texts):
         path, word = words[rest_index]
         message = f'the shell runs only "{_shown(texts[index])}", and ignores "{_shown(word)}"'
@@ -359,7 +362,10 @@ def _unreplaced_in_env(container: dict[str, Any]) -> Doubts:
 
 
 def _unreplaced_in_command(container: dict[str, Any]) -> Doubts:
-    """Yield a warning for each reference in a command line that Kubernetes does not replace."""
+    """Yield a warning for each reference in a command line that Kubernetes does not replace.
+
+    A word with spaces may be code of another language, as in `python -c`.
+    """
     names = {variable["name"]: None for variable in container.get("env") or []}
     words = [] if container.get("envFrom") else _words(container)
     without_shell = container.get("command") and not any(is_shell(word) for _, word in words)
@@ -367,7 +373,7 @@ def _unreplaced_in_command(container: dict[str, Any]) -> Doubts:
         for name in (name for name in _references(word) if name not in names):
             if _is_variable(name):
                 yield path, _undefined(path, name, names)
-            elif without_shell and re.fullmatch(COMMAND, name):
+            elif without_shell and re.fullmatch(COMMAND, name) and not re.search(r"\s", word):
                 hint = "write command: [sh, -c, …]"
                 yield path, _warning(path, name, "no shell runs the command", hint)
 

@@ -15,9 +15,9 @@ from mlgen.checks.pods import Located, Objects, Pods, role_path, value_at
 from mlgen.checks.sense import few_bytes
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.validation.rows import mapping
-from mlgen.objects.labels import ROLE
+from mlgen.objects.labels import ROLE, SUPERVISOR, WAITS
 from mlgen.problems import Problem, ValuePath, did_you_mean
-from mlgen.shell import is_shell
+from mlgen.shell import is_shell, simple_commands
 
 READ_ONLY = ("configMap", "secret", "projected", "downwardAPI", "image")
 """Volumes that are always mounted read-only."""
@@ -149,8 +149,9 @@ def _writes(
 ) -> Iterator[tuple[ValuePath, str, str]]:
     """Yield the directories that a program writes to: path in the object, option, directory."""
     patterns = FACTS["writes"]
-    if any(re.fullmatch(patterns["readers"], text.rpartition("/")[2]) for _, text in words):
-        return
+    only_reads = any(
+        re.fullmatch(patterns["readers"], text.rpartition("/")[2]) for _, text in words
+    )
     following = [text for _, text in words[1:]] + [""]
     for (at, text), after in zip(words, following, strict=False):
         option, equals, value = text.partition("=")
@@ -158,7 +159,7 @@ def _writes(
         is_option = is_short and re.fullmatch(patterns["options"], option)
         redirects = re.fullmatch(r"\d?>>?", text) or text == "tee"
         folder = value if equals else after
-        reads = not redirects and re.search(patterns["reads"], option)
+        reads = not redirects and (only_reads or re.search(patterns["reads"], option))
         if (is_option or redirects) and not reads and re.match("/(?!dev/)", folder):
             yield at, text if redirects else option, folder
     for number, item in enumerate(container.get("env") or []):
@@ -185,6 +186,8 @@ def _missing_files(
     program = [str(text) for field in ("command", "args") for text in container.get(field) or ()]
     if any(map(is_shell, program)) and re.search(CREATES, " ".join(program)):
         return
+    scripts = [text for text in program if " " in text] if any(map(is_shell, program)) else []
+    commands = [each for text in scripts for each in simple_commands(text)]
     filled = {
         mount["name"]
         for path, each in pods.containers()
@@ -209,6 +212,7 @@ def _missing_files(
             number == script
             and _source(holder[2]) == "emptyDir"
             and holder[2]["name"] not in filled
+            and not any(_may_create(words, text) for words in commands)
         ):
             values = {"path": path, "volume": holder[2]["name"], "mount": holder[1]["mountPath"]}
             yield at_pod(pods, at, "hidden", **values)
@@ -216,6 +220,15 @@ def _missing_files(
 
 CREATES = r"\b(if|test|cp|mv|git|curl|wget|tar|unzip|rsync|aws|gsutil|mkdir|pip|tee)\b|\[|>"
 """Parts of a shell script that test for a file, or may create it."""
+
+
+CREATES_NONE = r"cd|export|set|exec|echo|source|\.|ulimit|sleep|date|nvidia-smi|\w+=.*"
+"""Commands that create no file."""
+
+
+def _may_create(command: list[str], file: str) -> bool:
+    """Return whether a command of a script may create a file that another one runs."""
+    return file not in command and not re.fullmatch(CREATES_NONE, command[0])
 
 
 def _files(job: Objects, volume: Object) -> list[str] | None:
@@ -287,7 +300,11 @@ def shared_by(job: Objects, name: str, claim: Object) -> Iterator[tuple[str, int
         if pods.item["kind"] != "Deployment"
         and any(value_at(volume, path) == name for _, volume in pods.volumes())
     ]
-    count = sum(pods.count or 1 for pods in users)
+    # A role that starts in order may start after the pods of the others have ended.
+    waiting = [pods for pods in users if value_at(pods.item, WAITING) == WAITS]
+    together = [[pods for pods in users if pods not in waiting], *([pods] for pods in waiting)]
+    users = max(together, key=_pod_count)
+    count = _pod_count(users)
     if count < 2 or not modes:  # noqa: PLR2004
         return
     if modes == ["ReadWriteOncePod"]:
@@ -299,6 +316,13 @@ def shared_by(job: Objects, name: str, claim: Object) -> Iterator[tuple[str, int
         and any(node_count(pods) != 1 and not own_terms(pods, "podAffinity") for pods in users)
     ):
         yield "one-node", count
+
+
+WAITING: ValuePath = ("metadata", "annotations", SUPERVISOR)
+
+
+def _pod_count(users: list[Pods]) -> int:
+    return sum(pods.count or 1 for pods in users)
 
 
 STORAGE: ValuePath = ("resources", "requests", "storage")

@@ -224,7 +224,7 @@ def _processes(launched: Launched) -> Iterator[Problem]:
     """Compare a launcher's number of processes in each pod with `nprocPerNode` and the GPUs."""
     launch, job = launched.launch, launched.topology.job
     name = launch.launcher.processes
-    number, count = launch.number(name), gpus.count(launched.spec)
+    number, count = launch.number(name), gpus.per_process(launched.spec)
     option = job.options.get("nprocPerNode") if launched.ranked else None
     if number and isinstance(option, int) and option != number:
         yield launched.problem("overrides-option", name=name, number=number, option=option)
@@ -239,7 +239,7 @@ def _all_processes(launched: Launched) -> Iterator[Problem]:
     """
     launch, name = launched.launch, launched.launch.launcher.all_processes
     total, machines = launch.number(name), launch.number(launch.launcher.nodes) or 1
-    count = gpus.count(launched.spec)
+    count = gpus.per_process(launched.spec)
     values = {"total": total, "count": count, "machines": machines, "most": count * machines}
     if not total or not count or "cpu" in launch.options:
         return
@@ -294,7 +294,7 @@ def _processes_option(spec: RoleSpec, env: Mapping[str, object]) -> Iterator[Pro
             if script:
                 yield problem("elastic-python", spec=spec, script=script, program=program)
     value = str(env.get(PROCESSES, ""))
-    processes, count = natural(value) or 0, gpus.count(spec)
+    processes, count = natural(value) or 0, gpus.per_process(spec)
     if processes in (0, 1) or PROCESSES in spec.env:
         return
     if "WORLD_SIZE" in env and (script := _lone_script(spec)):
@@ -552,7 +552,7 @@ def _is_unset(spec: RoleSpec) -> bool:
     """Return True if a variable that neither mlgen nor the job file sets is empty in scripts."""
     scripts = scripts_of(spec)
     reads = any(re.search(READS, script.text, re.MULTILINE) for script in scripts)
-    return bool(scripts) and not reads and not any("envFrom" in p for p in spec.container_patches)
+    return bool(scripts) and not reads and not spec.may_have_more_env
 
 
 def _arguments(topology: Topology, spec: RoleSpec, values: Mapping[str, str]) -> Iterator[Problem]:

@@ -175,12 +175,24 @@ def _by_script(script: Script) -> Iterator[Hidden]:
                 yield Hidden(path, why, (int(code),), f"remove || {' '.join(after)}")
     lists = (index for index, (_, operator) in enumerate(commands, 1) if operator == ";")
     last = [words for words, _ in commands[max(lists, default=0) :]]
-    trained = any(trains(words) for words, _ in commands)
+    trained = any(
+        trains(words) and not _exits(commands[at:]) for at, (words, _) in enumerate(commands)
+    )
     forever = any(re.match(FOREVER, " ".join(words)) for words in last)
     awaited = not any(trains(words) and operator == "&" for words, operator in commands)
     if trained and awaited and not (ends or forever) and last and all(map(_succeeds, last)):
         why = f"the shell exits with the status of its last command, {program(last[-1][0])}"
         yield Hidden(path, why, (), "start the script with set -e")
+
+
+def _exits(commands: list[tuple[list[str], str]]) -> bool:
+    """Return True if the script ends with a failure of its first command: `a && b || exit 1`."""
+    for (_, operator), (after, _) in pairwise(commands):
+        if operator not in ("&&", "||"):
+            return False
+        if operator == "||" and after[0] == "exit":
+            return after[1:] != ["0"]
+    return False
 
 
 def _succeeds(words: list[str]) -> bool:

@@ -290,7 +290,10 @@ def _stops_pods(topology: Topology) -> bool:
 
 
 def clean_pod_policy(topology: Topology) -> Iterator[Problem]:
-    """Warn of a cleanPodPolicy without a supervisor to stop pods, or without pods to stop."""
+    """Warn of a cleanPodPolicy without a supervisor to stop pods, or of All without any to delete.
+
+    Running is right without pods to stop: none keeps running.
+    """
     job = topology.job
     policy = job.run_policy.clean_pod_policy
     if policy == "None" or _stops_pods(topology):
@@ -298,7 +301,7 @@ def clean_pod_policy(topology: Topology) -> Iterator[Problem]:
     remaining = [role.name for role in topology.roles if not role.decides]
     if remaining:
         yield problem("not-stopped", names=_names(remaining), command=_delete_others(topology))
-    elif not job.converted and not _stops_replicas(topology):
+    elif policy == "All" and not job.converted and not _stops_replicas(topology):
         yield problem("nothing-to-stop", policy=policy)
 
 

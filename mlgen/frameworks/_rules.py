@@ -299,11 +299,16 @@ def _files(topology: Topology) -> Iterator[Problem]:
 
 CONFIDENTIAL = (
     r"(^|_)(?<!(?:BOS|EOS|PAD|UNK|SEP|CLS)_)(?<!(?:MASK|STOP)_)(TOKEN|SECRET|PASSWORD|PASSWD"
-    r"|CREDENTIALS?|(API|ACCESS|PRIVATE|SIGNING)_?KEY)(?!_(NAME|FILE|PATH|DIR|TYPE|URL)$)(_|$)"
+    r"|CREDENTIALS?|(API|ACCESS|PRIVATE|SIGNING)_?KEY)(?!_(\w+_)?"
+    r"(NAME|FILE|PATH|DIR|TYPE|URL|ENDPOINT|SOURCE|PROVIDER|BACKEND|STORE|MODE|POLICY|METHOD|STRATEGY"
+    r"|FIELD|COLUMN|LIMIT|COUNT)$)(_|$)"
 )
 """Names of secrets. A special token of a tokenizer, and the name of a Secret or file, are none."""
 
-HARMLESS = r"|[\d.]+|(?i:true|false|none)|/.*|.*\$\(.*|<.*>|\[.*\]"
+HARMLESS = (
+    r"|[\d.]+|(?i:true|false|yes|no|none|null|empty|dummy|fake|unused|x{3,})"
+    r"|/.*|.*\$\(.*|<.*>|\[.*\]"
+)
 """Values that are not secrets: a number, a switch, a path, a reference to another variable, a
 special token or a placeholder."""
 

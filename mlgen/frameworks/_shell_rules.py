@@ -31,6 +31,12 @@ SHORTEST = 4
 VARIABLE = r"\$\{?([A-Z]+_[A-Z0-9_]+)\b(?!:?[-+=?])"
 """A variable in a script, unless it has a default."""
 
+TESTS = r"(?<!\S)\[|\btest\b|\bcase\b"
+"""A pattern of commands that test whether a variable is set."""
+
+PRINTS = r"(?:^|[\n;&])\s*(?:echo|printf)\b[^\n;&|<>]*(?=[\n;&]|$)"
+"""A pattern of commands that only print variables."""
+
 Doubts = Iterator[Problem]
 
 
@@ -55,12 +61,14 @@ def _batch_variables(spec: RoleSpec, env: Collection[str]) -> Doubts:
         spec: the role.
         env: the names of its variables from mlgen.
     """
-    for script in scripts_of(spec):
+    for script in () if spec.may_have_more_env else scripts_of(spec):
         for name in dict.fromkeys(re.findall(VARIABLE, script.text)):
             systems = COMMANDS["batch_systems"].items()
             system = next((system for start, system in systems if name.startswith(start)), None)
-            used = rf"\b{name}=|-[nzv] [\"']?\$?\{{?{name}\b|\b{name}:?[-+=?]"
-            if system and name not in spec.env and not re.search(used, script.text):
+            used = rf"\b{name}=|({TESTS})[^\n;]*\b{name}\b|\b{name}:?[-+=?]"
+            text = re.sub(PRINTS, "", script.text)
+            known = name in spec.env or re.search(used, text) or name not in text
+            if system and not known:
                 meanings = COMMANDS["batch_meanings"].items()
                 own = next((own for part, own in meanings if part in name and own in env), None)
                 hint = f"write ${own}" if own else f"define {name} in env"
@@ -147,7 +155,7 @@ def _mpi(job: TrainingJob, spec: RoleSpec, launch: Launch) -> Doubts:
         and spec is launcher
         and 0 in users
         and is_open_mpi
-        and not allowed
+        and not (allowed or spec.may_have_more_env)
     ):
         yield at_flag(launch, "root-refused", spec.name)
 

@@ -50,7 +50,7 @@ def slot_problems(job: TrainingJob) -> Iterator[Problem]:
     launcher, worker = job.roles["launcher"], job.roles["worker"]
     own = 1 if job.options.get("runLauncherAsWorker") else 0
     maximum = max(worker.replicas, job.options.get("elasticPolicy", {}).get("maxReplicas", 0))
-    places = Slots(per_worker(job), worker.replicas + own, maximum + own, gpus.count(worker))
+    places = Slots(per_worker(job), worker.replicas + own, maximum + own, gpus.per_process(worker))
     launches = launches_of(launcher)
     if len(launches) == 1 and _is_local(launches[0]):
         yield _problem("all-local", launches[0])

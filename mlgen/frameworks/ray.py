@@ -7,6 +7,7 @@ with its status. Without a submitter, the head's command must start Ray and run 
 https://docs.ray.io/en/latest/cluster/cli.html
 """
 
+import re
 from collections.abc import Iterator
 from functools import partial
 
@@ -87,11 +88,12 @@ def _submits_once(submitter: RoleSpec) -> bool:
 def _submission(submitter: RoleSpec) -> Iterator[Problem]:
     """Warn of a submitter that does not submit, or does not wait until the training has ended.
 
-    RAY_ADDRESS is the address of the job API. ray.init() cannot connect to it:
+    RAY_ADDRESS is the address of the job API. ray.init() cannot connect to it, but to `ray://`:
     https://github.com/ray-project/ray/issues/35010
     """
     words = words_of(submitter)
-    submits = any("submit" in word.lower() for word in words)
+    texts = [*words, *map(str, submitter.env.values())]
+    submits = any(re.search("submi(t|ssion)|ray://", text.lower()) for text in texts)
     launches = launches_of(submitter)
     runs_python = bool(words) and is_python(words[0])
     if not submits and (launches or runs_python):

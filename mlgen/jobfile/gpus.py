@@ -1,5 +1,6 @@
 """Finds the GPUs in the resources and templates of a role."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -53,6 +54,14 @@ def count(spec: RoleSpec) -> int:
     if len(amounts) != len(whole):
         return 0
     return sum(natural(text) or 0 for text in amounts)
+
+
+def per_process(spec: RoleSpec) -> int:
+    """Return the number of GPUs as `count`, each for one process; 0 if processes share them by MPS.
+
+    https://docs.nvidia.com/deploy/mps/
+    """
+    return 0 if re.search("nvidia-cuda-mps-control|CUDA_MPS_", repr(spec)) else count(spec)
 
 
 def without_gpus(spec: RoleSpec) -> RoleSpec:

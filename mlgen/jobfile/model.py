@@ -104,6 +104,11 @@ class RoleSpec:
             if container.get("name") == self.main_container
         ]
 
+    @property
+    def may_have_more_env(self) -> bool:
+        """True if ConfigMaps or Secrets may set any variable of the training container."""
+        return bool(self.env_from) or any("envFrom" in patch for patch in self.container_patches)
+
 
 GANG_BOUNDS = (
     ("giveUpAfter", "startFailures"),

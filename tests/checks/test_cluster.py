@@ -204,6 +204,10 @@ WRONG = [
         "/app/run.py does not exist: the empty volume v hides /app of the image",
     ),
     (
+        volume("/app", {"emptyDir": {}}, ["sh", "-c", "export A=1; torchrun /app/run.py"]),
+        "/app/run.py does not exist: the empty volume v hides /app of the image",
+    ),
+    (
         volume("/app", {"emptyDir": {}}, ["torchrun", "src/run.py"], workingDir="/app"),
         "/app/src/run.py does not exist",
     ),
@@ -307,6 +311,9 @@ RIGHT = {
         {"pvc": "a", "readOnly": True},
         ["torchrun", "a.py", "--data_dir=/in", "--load_dir=/in"],
     ),
+    "a program that reads the results of another": volume(
+        "/logs", {"pvc": "a", "readOnly": True}, ["python", "plot_loss.py", "--log-dir=/logs"]
+    ),
     "a writable directory in a read-only one": job(
         command=["torchrun", "a.py", "--output_dir", "/in/out"],
         volumes={
@@ -317,6 +324,11 @@ RIGHT = {
     "a claim for all": claim(4, ["ReadWriteMany"]),
     "a claim with two modes": claim(4, ["ReadWriteOnce", "ReadWriteMany"]),
     "a claim of one pod": claim(1),
+    "a claim of roles in order": claim(
+        framework="generic",
+        roles={"prepare": {}, "train": {"waitFor": [{"role": "prepare", "until": "Complete"}]}},
+        successPolicy={"role": "train"},
+    ),
     "ReadWriteOncePod": claim(1, ["ReadWriteOncePod"]),
     "an existing volume": claim(4, extra={"volumeName": "nfs-1", "storageClassName": ""}),
     "a claim on one node": claim(2, nodeSelector={"kubernetes.io/hostname": "n1"}),
@@ -348,6 +360,8 @@ RIGHT = {
     "a variable of the map": env(ROOT="/d", DATA="$(ROOT)/train"),
     "a pattern": env(PATTERN="^a$", PRICE="5$", FORMAT="${now:%Y}"),
     "a prompt": env(PROMPT="pay $USD or ${name}"),
+    "a sentence": env(NOTE="written to $HOME/out; see the log", RATE="50% of $RATE"),
+    "JSON": env(A="1", RAY_RUNTIME_ENV='{"env_vars": {"PATH": "/a:${PATH}", "B": "$A"}}'),
     "eval": job(command=["sh", "-c", 'eval "torchrun $FLAGS run.py"'], env={"FLAGS": "--x $HOME"}),
     "https": volume("/c", {"git": {"repository": "https://git.lab/team/sub/tree.git"}}),
     "a key": volume("/c", {"git": {"repository": "git@git.lab:a/b.git", "secret": "k"}}),
@@ -361,6 +375,9 @@ RIGHT = {
     ),
     "code that a script downloads": volume(
         "/app", {"emptyDir": {}}, ["sh", "-c", "git clone /m /app && torchrun /app/run.py"]
+    ),
+    "code that a program writes": volume(
+        "/app", {"emptyDir": {}}, ["sh", "-c", "make-code /app; torchrun /app/run.py"]
     ),
     "code on a claim": volume("/app", {"pvc": "a"}, ["torchrun", "/app/run.py"]),
     "a command of Git": env(GIT_SSH_COMMAND="ssh -i $HOME/.ssh/id"),

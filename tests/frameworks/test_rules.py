@@ -216,12 +216,12 @@ def test_a_cleanup_has_no_effect_on_an_explicit_success_policy():
 @pytest.mark.parametrize(
     ("policy", "success", "converted", "reports"),
     [
-        ("Running", None, False, True),
+        ("Running", None, False, False),
         ("All", None, False, True),
         ("None", None, False, False),
-        ("Running", Success(indexes="0"), False, False),
-        ("Running", Success(count=1, needed=True), False, True),
-        ("Running", None, True, False),
+        ("All", Success(indexes="0"), False, False),
+        ("All", Success(count=1, needed=True), False, True),
+        ("All", None, True, False),
     ],
 )
 def test_a_cleanup_of_nothing_has_no_effect(policy, success, converted, reports):
@@ -506,6 +506,9 @@ def test_the_names_of_mlgens_own_objects_are_reserved(name):
         ("APIKEY", "x", True),
         ("TOKENIZER", "bert", False),
         ("MAX_TOKENS", "x", False),
+        ("OPENAI_API_KEY", "EMPTY", False),
+        ("TOKEN_COUNT_METHOD", "approximate", False),
+        ("CREDENTIALS_SOURCE", "environment", False),
         ("TOKEN", "", False),
         ("TOKEN", "1.5", False),
         ("TOKEN", "True", False),

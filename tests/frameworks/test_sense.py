@@ -177,6 +177,23 @@ def test_a_command_line_that_contradicts_a_pytorch_job(roles, spec, path, messag
         (workers(gpus=8), {"command": torchrun("--nproc_per_node=8")}),
         (workers(gpus=8), {"command": torchrun("--nproc_per_node=gpu"), "options": {}}),
         (
+            workers(gpus=1),
+            {
+                "command": [
+                    "sh",
+                    "-c",
+                    "nvidia-cuda-mps-control -d; torchrun --nproc_per_node=4 train.py",
+                ]
+            },
+        ),
+        (
+            workers(gpus=1),
+            {
+                "options": {"nprocPerNode": 4},
+                "env": {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "25"},
+            },
+        ),
+        (
             workers(resources={"nvidia.com/mig-1g.5gb": 2}),
             {"command": TORCHRUN, "options": {"nprocPerNode": 8}},
         ),
@@ -342,6 +359,12 @@ REFUSED = "mpirun refuses to start {} processes: the job has {} slots, {} on eac
         ("mpirun solve", workers(), {}, []),
         ("mpirun -n 1 a : -n 4 b", workers(), {}, []),
         ("mpirun -n 1 check && mpirun -n 8 solve", workers(gpus=4), {}, []),
+        (
+            "mpirun -n 1 -usize 9 python spawn.py",
+            workers(gpus=4),
+            {"implementation": "MPICH"},
+            [],
+        ),
         (
             "mpirun -n 4 solve",
             workers(gpus=4),
@@ -539,6 +562,8 @@ NOT_SUBMITTED = "the submitter does not submit a job to the cluster"
         ("python submit.py", None),
         ("./run", None),
         ("python train.py", NOT_SUBMITTED),
+        ("python train.py --address ray://x-head-0.x:10001", None),
+        ("python -c JobSubmissionClient(...)", None),
         ("ray start --block --address=$RAY_ADDRESS", NOT_SUBMITTED),
         (
             "ray job submit --no-wait -- python train.py",
