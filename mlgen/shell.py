@@ -101,6 +101,18 @@ def simple_commands(text: str) -> list[list[str]]:
     return [words for words in commands if words]
 
 
+def unclosed(text: str) -> str | None:
+    """Return the quote that a shell script does not close; None if there is none, or in doubt."""
+    text, position = without_documents(text), 0
+    for token in re.finditer(TOKEN, text, re.DOTALL):
+        if token.start() != position:
+            break
+        position = token.end()
+    quote = text[position : position + 1]
+    sure = quote in ("'", '"') and text.count(quote) % 2 and not re.search(r"\$\(|`|\\['\"]", text)
+    return quote if sure else None
+
+
 def cut(text: str) -> str | None:
     """Return the first word of a line that a line break cuts off the command before it.
 

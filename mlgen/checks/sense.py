@@ -15,7 +15,7 @@ from mlgen.checks.job_file import path_in_job_file
 from mlgen.checks.pods import Objects, Pods, role_path
 from mlgen.kubernetes.quantity import parse
 from mlgen.problems import Problem, ValuePath, did_you_mean, from_row
-from mlgen.shell import is_python, is_shell, program, text_index
+from mlgen.shell import OPTION, is_python, is_shell, program, text_index
 
 MIN_BYTES = 1 << 20
 """Container runtimes need a few MiB of memory to start a container."""
@@ -194,6 +194,12 @@ def _commands(container: dict[str, Any]) -> Doubts:
             message = f"{program(texts[start])} has no script to run"
             yield path, Problem(path, message, "bad-value", "write the script as the next word")
     index = text_index(texts, start)
+    reads_file = index is None and start < len(texts) and is_shell(texts[start])
+    script = next((each for each in rest if reads_file and not re.fullmatch(OPTION, each)), "")
+    if re.match(r"[^-]\S*\s", script):
+        path, _ = words[texts.index(script)]
+        message = f'{program(texts[start])} would look for a file named "{_shown(script)}"'
+        yield path, Problem(path, message, "launch", "write -c before it")
     if index is None or index + 1 >= len(texts) or re.search(PARAMETERS, texts[index]):
         return
     name = texts[index + 1]
@@ -337,7 +343,7 @@ kubernetes/kubernetes, third_party/forked/golang/expansion/expand.go.
 VARIABLE = r"[A-Z_][A-Z0-9_]+"
 """Names of variables. Other references, such as `$(hostname)`, are shell commands."""
 
-COMMAND = r"[a-z][\w.-]*"
+COMMAND = r"[a-z][\w.-]*( .*)?"
 
 SERVICE = r"\w+_SERVICE_(HOST|PORT)\w*|\w+_PORT(_\d+_(TCP|UDP)\w*)?"
 """Variables that Kubernetes sets for the namespace's Services and the API server."""

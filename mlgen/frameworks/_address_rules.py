@@ -10,8 +10,8 @@ from mlgen.topology import Topology
 INTERFACE = "lo"
 """The network interface of LOCALHOST."""
 
-LOCALHOST = ("localhost", "127.0.0.1", "::1", "[::1]", "0.0.0.0", INTERFACE)  # noqa: S104
-"""Addresses and the interface at which a pod reaches only itself."""
+LOCALHOST = ("localhost", "127.0.0.1", "::1", "[::1]", "0.0.0.0", "auto", INTERFACE)  # noqa: S104
+"""Addresses and the interface at which a pod reaches only itself. `auto` is Ray's."""
 
 IP = r"\d{1,3}(\.\d{1,3}){3}"
 
@@ -35,11 +35,13 @@ class Expected(NamedTuple):
         alone: True if it may be the pod itself, in a role whose only replica is rank 0.
         meets: True if it is one of the replicas. False if it may be another server.
         first: True if it must be rank 0. Otherwise, it may be any replica.
+        port: True if it must have a port.
     """
 
     alone: bool = True
     meets: bool = True
     first: bool = False
+    port: bool = False
 
 
 def address_problem(
@@ -73,10 +75,15 @@ def address_problem(
     elif own:
         positions = _positions(topology, merged=label == host)
         is_other = expected.first and positions.get(own[1], 0) > 0
-        rule = "other-replica" if is_other else ""
+        role = own[1].rpartition("-")[0]
+        names = {*job.roles, *(each.name for each in topology.roles)}
+        is_missing = label == host and role in ROLE_NAMES and role not in names
+        rule = "other-replica" if is_other else "no-such-host" if is_missing else ""
     elif re.fullmatch(like_a_role, label):
         rule = "no-such-host"
     port = re.search(r":\d+$", text)
+    if not rule and expected.port and re.fullmatch(r"[\w.-]+", text):
+        rule = "no-port-in-address"
     address = first_address(topology, spec, port[0] if port else "")
     return (rule, {"host": host, "address": address}) if rule else None
 

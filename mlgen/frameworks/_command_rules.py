@@ -16,10 +16,8 @@ from mlgen.bounds import NUMBER_DIGITS
 from mlgen.frameworks._address_rules import Expected, address_problem, first_address
 from mlgen.frameworks._launch import (
     HOSTFILES,
-    LAUNCHERS,
     MEETING_BACKENDS,
     Launch,
-    commands_of,
     files_of,
     launches_of,
     scripts_of,
@@ -29,7 +27,6 @@ from mlgen.frameworks._settings import (
     DIFFERENT,
     entries,
     expanded,
-    missing_in,
     roles_of,
     settings_of,
     text_of_value,
@@ -37,14 +34,13 @@ from mlgen.frameworks._settings import (
     variables_of,
 )
 from mlgen.frameworks._tables import COMMANDS, problem
+from mlgen.frameworks._variable_rules import VARIABLES, variable_problems
 from mlgen.jobfile import gpus
 from mlgen.jobfile.model import RoleSpec, TrainingJob
 from mlgen.kubernetes.quantity import natural
 from mlgen.problems import Problem, ValuePath
-from mlgen.shell import is_python, is_shell, program, simple_commands, text_index
+from mlgen.shell import is_python, is_shell, simple_commands, text_index
 from mlgen.topology import INDEX, INDEX_NAME, Role, Topology
-
-VARIABLES = COMMANDS["variables"]
 
 PROCESSES = "PET_NPROC_PER_NODE"
 
@@ -79,6 +75,12 @@ class Launched:
     def ranked(self) -> bool:
         """True if the framework assigns ranks to all replicas of the job."""
         return not self.env.keys().isdisjoint(NODES)
+
+    @property
+    def is_of_ranks(self) -> bool:
+        """True if the replicas of a role train together, and not each by itself."""
+        job = self.topology.job
+        return job.framework not in ("generic", "ray") and "launcher" not in job.roles
 
     @property
     def replicas(self) -> int:
@@ -151,7 +153,7 @@ def launch_problems(topology: Topology) -> Iterator[Problem]:
             for check in IN_EACH_POD if launch.launcher.in_each_pod else IN_ONE_POD:
                 yield from check(launched)
         yield from _processes_option(spec, env)
-        yield from _unset(topology, spec, values)
+        yield from variable_problems(topology, spec, values)
         yield from _arguments(topology, spec, values)
         yield from _address_variables(topology, spec, values)
     yield from _variables(topology)
@@ -173,6 +175,9 @@ def _configured(launch: Launch, spec: RoleSpec) -> Launch:
 def _nodes(launched: Launched) -> Iterator[Problem]:
     """Compare the number of nodes of a launcher with the replicas."""
     launch, replicas, option = launched.launch, launched.replicas, launched.launch.launcher.nodes
+    elastic = "PET_RDZV_BACKEND" in launched.env and not launch.launcher.elastic
+    if elastic and launch.literal("rdzv_backend") == "static":
+        yield launched.problem("elastic-static")
     text, ranked = launch.literal(option) or "", launched.ranked
     # A number that is cut off here is still too large.
     bounds = [int(number[:NUMBER_DIGITS]) for number in re.findall(r"\d+", text)]
@@ -199,16 +204,23 @@ def _node_rank(launched: Launched) -> Iterator[Problem]:
     """Report a rank that several replicas share, so that the rendezvous never completes."""
     launch, replicas = launched.launch, launched.spec.replicas
     row, ranked = launch.launcher, launched.ranked
-    rank = launch.number(row.rank)
-    if rank is None or not launched.expects_others or not launched.is_static:
+    rank, text = launch.number(row.rank), launch.options.get(row.rank, "")
+    names_pod = re.fullmatch(NAME_OF_POD, text) or re.fullmatch(r"(?!-?\d+$)[^$`]+", text)
+    if not (names_pod or rank is not None) or not launched.expects_others or not launched.is_static:
         return
     own_rank = _own_rank(launched) if ranked else None
     variable = next(name for name in RANKS if name in launched.env or name == INDEX_NAME)
     values = {"row": row, "rank": launched.written[row.rank], "variable": variable}
-    if replicas > 1:
+    if names_pod:
+        yield launched.problem("rank-no-number", **values)
+    elif replicas > 1:
         yield launched.problem("same-rank", **values, replicas=replicas)
     elif own_rank not in (None, rank):
         yield launched.problem("other-rank", **values, own=own_rank)
+
+
+NAME_OF_POD = r"\$\((metadata\.(name|uid)|status\.podIP)\)|\$\{?HOSTNAME\}?|(\$\(|`)hostname[)`]"
+"""The name of the pod, which is not a number."""
 
 
 def _own_rank(launched: Launched) -> int | None:
@@ -227,9 +239,19 @@ def _processes(launched: Launched) -> Iterator[Problem]:
     number, count = launch.number(name), gpus.per_process(launched.spec)
     option = job.options.get("nprocPerNode") if launched.ranked else None
     if number and isinstance(option, int) and option != number:
-        yield launched.problem("overrides-option", name=name, number=number, option=option)
-    if number and 0 < count < number:
-        yield launched.problem("more-than-gpus-of-pod", name=name, number=number, count=count)
+        flag, own = f"--{name}={number}", f"nprocPerNode: {option}"
+        yield launched.problem("overrides-option", flag=flag, option=own)
+    uses = {name: number or 0} | {
+        each: max(map(int, text.split(","))) + 1
+        for each in launch.launcher.device_lists
+        if re.fullmatch(r"\d{1,4}(,\d{1,4})*", text := launch.literal(each) or "")
+    }
+    for each, size in uses.items():
+        if 0 < count < size:
+            right = count if each == name else ",".join(map(str, range(count)))
+            flag = f"--{each}={launched.written[each]}"
+            values = {"flag": flag, "count": count, "right": f"--{each}={right}"}
+            yield launched.problem("more-than-gpus-of-pod", **values)
 
 
 def _all_processes(launched: Launched) -> Iterator[Problem]:
@@ -268,9 +290,23 @@ def _reach(launched: Launched) -> Iterator[Problem]:
     """
     launch, reaches = launched.launch, launched.launch.launcher.reaches
     alone = reaches and not set(reaches) & set(launch.options)
-    if alone and launched.ranked and launched.replicas > 1:
-        hint = f"write torchrun instead, or use framework: {launch.program}"
+    if alone and launched.spec.replicas > 1 and launched.is_of_ranks:
+        hint = f"use framework: {launch.launcher.framework}"
+        hint = f"write torchrun instead, or {hint}" if "PET_NNODES" in launched.env else hint
         yield launched.alone(f"the {launch.program} launcher", hint)
+
+
+def _foreign(launched: Launched) -> Iterator[Problem]:
+    """Warn of a launcher whose variables the framework of the job does not set."""
+    launch, row, job = launched.launch, launched.launch.launcher, launched.topology.job
+    variables = {*launched.env, *variables_of(launched.spec)}
+    if row.reads in variables or {*row.addresses, "standalone"} & {*launch.options}:
+        return
+    hint = f"use framework: {row.framework}"
+    if launched.spec.name == "launcher" and job.roles.keys() >= {"worker"}:
+        yield launched.problem("all-local", hint=hint)
+    elif launched.spec.replicas > 1 and launched.is_of_ranks:
+        yield launched.alone(f"{launch.program} and framework: {job.framework}", hint)
 
 
 def _without_options(launched: Launched) -> Iterator[Problem]:
@@ -280,6 +316,10 @@ def _without_options(launched: Launched) -> Iterator[Problem]:
     if alone and launched.ranked and launched.replicas > 1:
         hint = f"add --{launch.launcher.nodes}={launched.replicas}"
         yield launched.alone(f"{launch.program} without options of torchrun", hint)
+    word = next(iter(launch.script), "")
+    single = launch.launcher.alone and re.search(launch.launcher.alone, word)
+    if single and launched.ranked and launched.replicas > 1:
+        yield launched.alone(word, "write a recipe for several GPUs, or replicas: 1")
 
 
 def _processes_option(spec: RoleSpec, env: Mapping[str, object]) -> Iterator[Problem]:
@@ -421,11 +461,14 @@ def _other_size(spec: RoleSpec, roles: list[Role], name: str, value: str) -> int
     """
     counted = VARIABLES.get(name, {}).get("counts")
     own = natural(str(roles[0].env.get(name, ""))) if roles and counted else None
-    size = natural(value)
+    size, count = natural(value), gpus.count(spec)
+    if counted == "gpus":
+        return count if size and 0 < count < size else None
     if not own or size is None:
         return None
     several = counted == "processes" or (counted == "ranks" and not _lone_script(spec))
-    fits = size > 0 and size % own == 0 if several else value == str(own)
+    few = not count or size <= own * count
+    fits = size > 0 and size % own == 0 and few if several else value == str(own)
     return None if fits else own
 
 
@@ -436,10 +479,6 @@ def _is_unused(spec: RoleSpec, name: str) -> bool:
         return False
     options = VARIABLES.get(name, {}).get("options")
     return options is None or all(set(options) & set(launch.options) for launch in launches)
-
-
-READS = r"\b(source|eval)\b|^\s*\. "
-"""A pattern of scripts that may set any variable."""
 
 
 def _addresses(launched: Launched) -> Iterator[Problem]:
@@ -458,7 +497,9 @@ def _addresses(launched: Launched) -> Iterator[Problem]:
     meets = launch.literal("rdzv_backend") in MEETING_BACKENDS
     expected = Expected(alone=not row.reaches, meets=meets, first=is_first)
     for name in row.addresses:
-        found = address_problem(topology, spec, launch.options.get(name, ""), expected)
+        hosts = launch.options.get(name, "").split(",")
+        problems = (address_problem(topology, spec, host, expected) for host in hosts)
+        found = next(filter(None, problems), None)
         if found:
             rule, values = found
             hint = f"write --{name}={values['address']}"
@@ -502,57 +543,20 @@ def _missing(launched: Launched) -> Iterator[Problem]:
     """Report a missing option that the launcher needs for several pods."""
     row, options = launched.launch.launcher, launched.written
     most = (launched.launch.literal(row.nodes) or "1").rpartition(":")[2]
-    needs = row.required if most != "1" and row.config not in options else ()
-    for name in needs:
-        if name not in options:
-            variable = next((each for each in row.required[name] if each in launched.env), "")
-            hint = f"add --{name}=$({variable})" if variable else f"add --{name}"
-            yield launched.problem(
-                "needs-option", flag=f"--{row.nodes}={most}", name=name, hint=hint
-            )
-
-
-def _unset(topology: Topology, spec: RoleSpec, values: Mapping[str, str]) -> Iterator[Problem]:
-    """Report variables in scripts that a framework or an operator sets, but not in this job."""
-    roles = roles_of(topology, spec.name)
-    if not _is_unset(spec) or not roles:
-        return
-    for words in commands_of(spec):
-        texts = [word for word, _ in words]
-        if not any(is_python(text) or program(text) in LAUNCHERS for text in texts):
-            continue
-        for index, (text, path) in enumerate(words):
-            for name in missing_in(text, values) if " " not in text else ():
-                hints = COMMANDS["operator_variables"].items()
-                hint = next((hint for key, hint in hints if re.fullmatch(key, name)), "")
-                if not (hint or name in VARIABLES):
-                    continue
-                flag = text if text.startswith("-") else texts[index - 1]
-                option = flag.partition("=")[0].lstrip("-").replace("-", "_")
-                own = f"PET_{option.upper()}"
-                hint = f"remove --{option}: mlgen sets {own}" if own in roles[0].env else hint
-                hint = hint or _definition(topology, spec, name)
-                where = f"--{option}" if flag.startswith("-") else text
-                at = ("roles", spec.name, *path)
-                yield problem("unset-variable", at, where=where, name=name, hint=hint)
-
-
-def _definition(topology: Topology, spec: RoleSpec, name: str) -> str:
-    """Return a hint that replaces or defines a variable that is not set."""
-    row = VARIABLES[name]
-    if row.get("same_as", "") in roles_of(topology, spec.name)[0].env:
-        return f"write ${row['same_as']}"
-    if row.get("is_address"):
-        return f"set {name}: {first_address(topology, spec, '')} in env"
-    is_rank = re.search("RANK|_ID$", name)
-    return f"set {name}: {INDEX} in env" if is_rank else f"set {name} in env"
-
-
-def _is_unset(spec: RoleSpec) -> bool:
-    """Return True if a variable that neither mlgen nor the job file sets is empty in scripts."""
-    scripts = scripts_of(spec)
-    reads = any(re.search(READS, script.text, re.MULTILINE) for script in scripts)
-    return bool(scripts) and not reads and not spec.may_have_more_env
+    several = most != "1" and launched.expects_others and launched.is_static
+    several = several and not (launched.is_of_ranks and row.reads not in launched.env)
+    needs = row.required if several and row.config not in options else ()
+    variables = {*launched.env, *variables_of(launched.spec)}
+    for name in () if launched.spec.may_have_more_env else needs:
+        has_address = name in row.addresses and {*row.addresses} & {*options}
+        if not (name in options or has_address or f"PET_{name.upper()}" in variables):
+            known = {*launched.env, INDEX_NAME}
+            variable = next((each for each in row.required[name] if each in known), "")
+            address = first_address(launched.topology, launched.spec, "")
+            hint = f"add --{name}={f'$({variable})' if variable else address}"
+            unless = ", unless a configuration file in the image has it" if row.config else ""
+            values = {"flag": f"--{row.nodes}={options[row.nodes]}", "name": name, "unless": unless}
+            yield launched.problem("needs-option", **values, hint=hint)
 
 
 def _arguments(topology: Topology, spec: RoleSpec, values: Mapping[str, str]) -> Iterator[Problem]:
@@ -571,26 +575,32 @@ def _arguments(topology: Topology, spec: RoleSpec, values: Mapping[str, str]) ->
             values_of_rule = {"flag": flag, "replicas": spec.replicas, "hint": row["hint"]}
             yield problem("all-alone", path, **values_of_rule)
         if "same_as" in row and natural(value) is not None and spec.replicas > 1:
-            hint = f"write $({row['same_as']})"
+            hint = row.get("hint", f"write $({row['same_as']})")
             yield problem("same-variable", path, name=setting.text, size=spec.replicas, hint=hint)
         hosts = value.split(",") if "hosts" in row else [value] if "is_address" in row else []
         if row.get("hosts"):
             own = job.roles[row["hosts"]].replicas if row["hosts"] in job.roles else 0
         size = natural(value) if "counts" in row else len(hosts) if "hosts" in row else own
-        if row.get("counts") == "ranks" and any(
-            re.search(LOOPS, script.text) for script in scripts_of(spec)
-        ):
+        count, counted = gpus.count(spec), row.get("counts")
+        loops = any(re.search(LOOPS, script.text) for script in scripts_of(spec))
+        each = size and not size % own and (not count or size <= own * count)
+        if counted == "gpus":
+            own = count if size and 0 < count < size else size or 0
+        elif (counted == "ranks" and loops) or (counted == "processes" and each):
             own = size or own
         if size not in (own, None) and "$" not in value:
             noun = f"{own} hosts" if "hosts" in row else str(own)
             named = {"name": setting.text, "value": value}
-            yield problem("other-size", path, **named, own=noun, hint=f"write {noun}")
+            yield problem(
+                "other-size", path, **named, own=noun, hint=row.get("hint", f"write {noun}")
+            )
         expected = Expected(alone="hosts" not in row, first="first" in row)
         problems = (address_problem(topology, spec, host, expected) for host in hosts)
         found = next(filter(None, problems), None)
         if found and job.replicas > 1:
             rule, texts = found
-            texts["hint"] = f"write {_hosts(job, row.get('hosts', ''), hosts) or texts['address']}"
+            right = _hosts(job, row.get("hosts", ""), hosts) or texts["address"]
+            texts["hint"] = row.get("hint", f"write {right}")
             yield problem(rule, path, name=setting.text, **texts)
 
 
@@ -614,7 +624,7 @@ def _address_variables(
         if not row.get("is_address") or not (is_set or framework in row.get("frameworks", ())):
             continue
         text = expanded(text_of_value(value), values)
-        expected = Expected(meets=is_set, first="first" in row)
+        expected = Expected(meets=is_set, first="first" in row, port="port" in row)
         found = address_problem(topology, spec, text, expected)
         if found:
             rule, texts = found
@@ -657,6 +667,7 @@ IN_EACH_POD: tuple[Callable[[Launched], Iterator[Problem]], ...] = (
     _addresses,
     _different,
     _missing,
+    _foreign,
 )
 """The rules for a launcher that each pod runs."""
 

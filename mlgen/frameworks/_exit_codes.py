@@ -8,12 +8,12 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from mlgen.frameworks._launch import Launch, Script, launches_of, scripts_of, trains
+from mlgen.frameworks._launch import FOREVER, Launch, Script, launches_of, scripts_of, trains
 from mlgen.frameworks._settings import roles_of
 from mlgen.frameworks._tables import COMMANDS, problem
 from mlgen.jobfile.model import KILLED_EXIT_CODES, PERMANENT_EXIT_CODES, RoleSpec
 from mlgen.problems import Problem, ValuePath
-from mlgen.shell import program, sequence
+from mlgen.shell import program, sequence, simple_commands
 from mlgen.topology import Role, Topology
 
 SIGNALS = frozenset(range(1, 256)) - PERMANENT_EXIT_CODES
@@ -26,8 +26,10 @@ OWN_STATUS = (
 )
 """Parts of a script that can make its exit status differ from its last command's status."""
 
-FOREVER = r"(\S*/)?(sleep (inf|\d+d|\d{6,})|tail (\S+ )*(-f|--follow|-F)\b)"
-"""A command that does not end by itself."""
+OWN_WAIT = r"\btrap\b|\bwait +\S|\bjobs\b"
+"""Parts of a script that may see the status of a background process."""
+
+WAIT_HINT = "end the script with: for pid in $(jobs -p); do wait $pid || exit 1; done"
 
 OTHERWISE = "write a restartPolicy that does not depend on exit codes, such as OnFailure"
 """The fix in a custom resource, whose operator may have other fields."""
@@ -148,6 +150,10 @@ def _by_shell(spec: RoleSpec) -> Iterator[Hidden]:
     Complex scripts are skipped, because a wrong warning is worse than none.
     """
     for script in scripts_of(spec):
+        commands = simple_commands(script.text)
+        awaits = commands[-1:] == [["wait"]] and not re.search(OWN_WAIT, script.text)
+        if awaits and any(map(trains, commands)):
+            yield Hidden(script.path, "wait without arguments succeeds", (0,), WAIT_HINT)
         if not re.search(OWN_STATUS, script.text):
             yield from _by_script(script)
 

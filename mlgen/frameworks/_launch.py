@@ -48,6 +48,10 @@ class Launcher:
         shared: the options that must have the same value in all pods. Of an address, its port.
         ordered: the options whose numbers must not decrease in this order.
         config: the option for a file in which its other options have defaults.
+        framework: the framework of jobs that it starts.
+        reads: the variable without which it starts processes only in its own pod, if no option
+            names other pods.
+        device_lists: the options that list the indexes of the GPUs to use.
         required: the options that it needs for several pods, with variables that have their values.
         port: the option for the rendezvous port.
         ssh_port: the option for the port of sshd in other pods.
@@ -60,6 +64,7 @@ class Launcher:
         elastic: the option without which it ignores torchrun's variables of an elastic rendezvous.
         like: the launcher whose columns apply, except for those of its own row.
         alone_without_options: True if it starts one process, without ranks, unless it has options.
+        alone: the pattern of programs that train in one process.
         exits_with_1: set if it exits with 1 after any failure of its processes; else None. If the
             value has `options` or `arguments`, it does so only with one of these options, or if
             its script begins with these arguments.
@@ -69,6 +74,7 @@ class Launcher:
         may_start: the launchers that its program may be.
         only: the options, without aliases, that only one implementation has.
         needs: `option=value` → the program without which it fails, and which pods lack.
+        values: the pattern of an option's values, and the values in words.
         without_program: the options with which it needs no program.
     """
 
@@ -89,6 +95,9 @@ class Launcher:
     shared: Sequence[str] = ()
     ordered: Sequence[str] = ()
     config: str = ""
+    framework: str = ""
+    reads: str = ""
+    device_lists: Sequence[str] = ()
     required: Mapping[str, Sequence[str]] = field(default_factory=dict)
     port: str = ""
     ssh_port: str = ""
@@ -100,6 +109,7 @@ class Launcher:
     elastic: str = ""
     like: str = ""
     alone_without_options: bool = False
+    alone: str = ""
     exits_with_1: Mapping[str, Any] | None = None
     flags: Sequence[str] = ()
     separators: str = "-_"
@@ -107,6 +117,7 @@ class Launcher:
     may_start: Sequence[str] = ()
     only: Mapping[str, Sequence[str]] = field(default_factory=dict)
     needs: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, Sequence[str]] = field(default_factory=dict)
     without_program: Sequence[str] = ()
 
     @property
@@ -143,6 +154,9 @@ SHEBANG = r"#!.*sh\b"
 
 TRAINING = r"^(\S*(train|tune)\S*|\S+ train)( |$)|^(python|pypy)\S* (-\S+ )*-m \S*(train|tune)"
 """A command line of a program that trains: `train.sh`, `axolotl train`, `python -m a.train`."""
+
+FOREVER = r"(\S*/)?(sleep (inf|\d+d|\d{6,})|tail (\S+ )*(-f|--follow|-F)\b)"
+"""A command that does not end by itself."""
 
 SSH_PORT = r"""(?:^|\s)(?:-p\s*|-o\s*["']?Port[\s=]\s*)(\d{1,9}\b)"""
 SSHD_PORT = rf"\bsshd\b[^;&|\n]*?{SSH_PORT}"
@@ -183,7 +197,7 @@ class Launch:
         """The launcher that it starts; None if it starts another program."""
         if "module" in self.options:
             return MODULES.get(self.script[0]) if self.script else None
-        start = _start(self.script)
+        start = program_index(self.script)
         named = None if start is None else _launcher(self.script, start)
         return named[0] if named else None
 
@@ -304,7 +318,7 @@ def _commands(
         folder: the working directory.
     """
     words = [word for word, _ in placed]
-    start = _start(words)
+    start = program_index(words)
     if start is None:
         return ((placed,) if placed else ()), ()
     index = text_index(words, start)
@@ -339,7 +353,7 @@ def trains(words: Sequence[str]) -> bool:
 
     Also for other programs and modules that are named after training.
     """
-    start = _start(words)
+    start = program_index(words)
     if start is None:
         return False
     scripts = any(word.endswith(".py") for word in words[start + 1 :])
@@ -350,7 +364,7 @@ def trains(words: Sequence[str]) -> bool:
 def launches_in(placed: Placed) -> tuple[Launch, ...]:
     """Return the launcher of a simple command, if any."""
     words = [word for word, _ in placed]
-    start = _start(words)
+    start = program_index(words)
     named = None if start is None else _launcher(words, start)
     if not named:
         return ()
@@ -358,7 +372,7 @@ def launches_in(placed: Placed) -> tuple[Launch, ...]:
     return (_parsed(launcher, placed[after:], placed[after - 1][1]),)
 
 
-def _start(words: Sequence[str]) -> int | None:
+def program_index(words: Sequence[str]) -> int | None:
     """Return the index of the program that wrappers finally run; None if there is none."""
     wrapped = False
     for index, word in enumerate(words):
@@ -369,7 +383,7 @@ def _start(words: Sequence[str]) -> int | None:
             return None
         if name in COMMANDS["wrappers"] or "entrypoint" in name:
             wrapped = True
-        elif not wrapped or _launcher(words, index) or is_shell(name):
+        elif not wrapped or _launcher(words, index) or is_shell(name) or is_python(name):
             return index
     return None
 

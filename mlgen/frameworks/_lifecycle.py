@@ -5,7 +5,7 @@ rendered without the policies that need one, with a warning for each. If a role 
 without one, that is an error.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -173,7 +173,7 @@ def _relies_on_sigterm(spec: RoleSpec) -> bool:
 
 
 def unknown_roles(
-    path: tuple[str, ...], names: Sequence[str], roles: Sequence[Role]
+    path: tuple[str, ...], names: Iterable[str], roles: Iterable[Role | RoleSpec]
 ) -> Iterator[Problem]:
     """Return an error for each name that no role of the job has."""
     known = sorted({role.name for role in roles})

@@ -37,6 +37,15 @@ ENTRY = r"""(?m)^([ \t]*(?:- )?)["']?([\w.-]+)["']?[ \t]*[:=][ \t]*(.*?)[ \t]*(?
 """A line with one entry of a file in YAML, in JSON with a line for each entry, or `key = value`."""
 
 
+CALLS = (
+    r"(?m)^[^#\n]*\b(?:distributed\.)?((?<=distributed\.)initialize|init_process_group)"
+    r"\(((?:[^()]|\([^()]*\))*)\)"
+)
+"""A call in a Python program that joins the other processes of a job."""
+
+ARGUMENT = r"""\b(\w+)\s*=\s*(\d+|"[^"\n]*"|'[^'\n]*')(?=\s*(?:,|$))"""
+
+
 @dataclass(frozen=True)
 class Setting:
     """An argument of a program, or an entry of a configuration file.
@@ -57,7 +66,7 @@ class Setting:
 def settings_of(spec: RoleSpec) -> Iterator[Setting]:
     """Yield the entries of a role's inline files, then the arguments of its commands."""
     for _, text, path in files_of(spec):
-        for name, value in entries(text):
+        for name, value in (*entries(text), *_arguments(text)):
             yield Setting(name.replace("-", "_"), name, value, path)
     for words in commands_of(spec):
         for index, (word, path) in enumerate(words):
@@ -67,6 +76,13 @@ def settings_of(spec: RoleSpec) -> Iterator[Setting]:
                 value = words[index + 1][0]
             if value and re.fullmatch(r"[\w.-]+", name):
                 yield Setting(name.replace("-", "_"), text, value, path)
+
+
+def _arguments(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the constant arguments of calls in a Python program; see `CALLS`."""
+    for call in re.finditer(CALLS, text):
+        for argument in re.finditer(ARGUMENT, call[2]):
+            yield f"{call[1]}.{argument[1]}", argument[2].strip("\"'")
 
 
 def entries(text: str) -> Iterator[tuple[str, str]]:

@@ -4,22 +4,30 @@
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import dropwhile
 from typing import Any
 
 from mlgen.frameworks._command_rules import at_flag
 from mlgen.frameworks._launch import (
+    FOREVER,
+    LAUNCHERS,
+    MODULES,
+    PROGRAMS,
     Launch,
     commands_of,
     launches_in,
     launches_of,
+    program_index,
     scripts_of,
+    trains,
+    words_of,
 )
 from mlgen.frameworks._settings import roles_of
 from mlgen.frameworks._tables import COMMANDS, problem
-from mlgen.jobfile.model import RoleSpec, TrainingJob
+from mlgen.jobfile.model import RoleSpec, TrainingJob, containers_of
 from mlgen.problems import Problem, listed, similar
-from mlgen.shell import cut, is_python, is_shell
+from mlgen.shell import cut, is_python, is_shell, program, simple_commands, unclosed
 from mlgen.topology import Topology
 
 CLOSE = 0.85
@@ -37,6 +45,11 @@ TESTS = r"(?<!\S)\[|\btest\b|\bcase\b"
 PRINTS = r"(?:^|[\n;&])\s*(?:echo|printf)\b[^\n;&|<>]*(?=[\n;&]|$)"
 """A pattern of commands that only print variables."""
 
+PROGRAM_TESTS = r"\b(if|which|type|command -v)\b|\["
+"""A pattern of scripts that may test whether a program exists."""
+
+DASHES = "\N{EN DASH}\N{EM DASH}"
+
 Doubts = Iterator[Problem]
 
 
@@ -48,19 +61,28 @@ def command_problems(topology: Topology) -> Doubts:
         for word, path in breaks:
             yield problem("line-break", ("roles", name, *path), word=word)
         env = {variable for role in roles_of(topology, name) for variable in role.env}
-        yield from _batch_variables(spec, env)
+        yield from _batch_variables(topology.job, spec, env)
+        yield from _programs(spec)
+        yield from _scripts(spec)
+        yield from _daemons(topology.job, spec)
         for launch in launches_of(spec):
             checks = [check for check in CHECKS if not (breaks and check is _no_program)]
             yield from (each for check in checks for each in check(topology.job, spec, launch))
 
 
-def _batch_variables(spec: RoleSpec, env: Collection[str]) -> Doubts:
+def _batch_variables(job: TrainingJob, spec: RoleSpec, env: Collection[str]) -> Doubts:
     """Report variables of batch systems, unless the script has a default, a test or a value.
 
     Args:
+        job: the job.
         spec: the role.
         env: the names of its variables from mlgen.
     """
+    ranks_by_mpi = "launcher" in job.roles or any(
+        not launch.launcher.in_each_pod
+        for each in job.roles.values()
+        for launch in launches_of(each)
+    )
     for script in () if spec.may_have_more_env else scripts_of(spec):
         for name in dict.fromkeys(re.findall(VARIABLE, script.text)):
             systems = COMMANDS["batch_systems"].items()
@@ -68,12 +90,83 @@ def _batch_variables(spec: RoleSpec, env: Collection[str]) -> Doubts:
             used = rf"\b{name}=|({TESTS})[^\n;]*\b{name}\b|\b{name}:?[-+=?]"
             text = re.sub(PRINTS, "", script.text)
             known = name in spec.env or re.search(used, text) or name not in text
-            if system and not known:
+            if system and not (known or (system in LAUNCHERS and ranks_by_mpi)):
                 meanings = COMMANDS["batch_meanings"].items()
                 own = next((own for part, own in meanings if part in name and own in env), None)
                 hint = f"write ${own}" if own else f"define {name} in env"
                 path = ("roles", spec.name, *script.path)
                 yield problem("batch-variable", path, system=system, name=name, hint=hint)
+
+
+def _programs(spec: RoleSpec) -> Doubts:
+    """Report programs that pods do not have, and words that cannot be a program or an option."""
+    tests = any(re.search(PROGRAM_TESTS, script.text) for script in scripts_of(spec))
+    for placed in commands_of(spec):
+        words = [word for word, _ in placed]
+        for word, path in placed:
+            if re.match(rf"[{DASHES}][a-zA-Z]", word):
+                meant = f"--{word.lstrip(DASHES)}"
+                yield problem("other-dash", ("roles", spec.name, *path), word=word, meant=meant)
+        start = program_index(words)
+        if start is None:
+            continue
+        name, following = program(words[start]), words[start + 1 :]
+        at = ("roles", spec.name, *placed[start][1])
+        system = COMMANDS["system_programs"].get(name)
+        if system and not tests:
+            yield problem("needs-system", at, flag=name, system=system)
+        command = next((each for each in PROGRAMS if each[:-1] == (name,)), None)
+        if command and following and following[0].endswith(".py"):
+            meant = " ".join((*command, following[0]))
+            yield problem("no-subcommand", at, name=name, word=following[0], meant=meant)
+        options = [*dropwhile(lambda word: re.fullmatch(r"-[^m]\w*", word), following), ""]
+        if not is_python(name) or options[0] != "-m" or not options[1]:
+            continue
+        module = options[1]
+        package = module.partition(".")[0]
+        own = [each for each in MODULES if each.partition(".")[0] == package]
+        close = similar(module, own, CLOSE)
+        if module.endswith(".py") or "/" in module:
+            yield problem("module-of-file", at, word=module)
+        elif close and module != close and not module.startswith(f"{close}."):
+            yield problem("unknown-module", at, module=module, meant=close)
+
+
+def _scripts(spec: RoleSpec) -> Doubts:
+    """Report scripts that a shell rejects, and training that is an argument of another command."""
+    for script in scripts_of(spec):
+        path, quote = ("roles", spec.name, *script.path), unclosed(script.text)
+        commands = simple_commands(script.text)
+        if quote:
+            yield problem("unclosed-quote", path, quote=quote)
+        elif script.text.strip() and not commands:
+            yield problem("only-comments", path)
+        for words in commands:
+            before = program(words[0]) in COMMANDS["before_training"] and "--" not in words
+            at = next((i for i in range(1, len(words)) if before and _is_started(words[i:])), None)
+            if at:
+                texts = {"word": words[at], "name": words[0]}
+                yield problem("not-separated", path, **texts)
+
+
+def _daemons(job: TrainingJob, spec: RoleSpec) -> Doubts:
+    """Report a last command that continues in the background, and workers without sshd."""
+    commands = [[word for word, _ in placed] for placed in commands_of(spec)]
+    last = commands[-1] if commands else [""]
+    path = ("roles", spec.name, "command")
+    daemon = program(last[0]) == "sshd" and not any(re.match(r"-\w*[Ddt]", word) for word in last)
+    if daemon or (last[0] == "service" and last[-1] == "start"):
+        yield problem("daemon", path, command=" ".join(last))
+    by_ssh = job.options.get("transport") == "ssh" and spec.name == "worker"
+    several = [each for template in spec.templates for each in containers_of(template)]
+    if by_ssh and len(commands) == 1 and re.match(FOREVER, " ".join(last)) and not several:
+        yield problem("no-sshd", path, command=" ".join(last))
+
+
+def _is_started(words: Sequence[str]) -> bool:
+    """Return True for words that begin with python or a launcher, and name a Python script."""
+    named = is_python(words[0]) or any(program(words[0]) == each[0] for each in PROGRAMS)
+    return named and any(word.endswith(".py") for word in words[1:]) and trains(words)
 
 
 def _no_program(_: TrainingJob, spec: RoleSpec, launch: Launch) -> Doubts:
@@ -105,6 +198,8 @@ def _kind_of_program(_: TrainingJob, spec: RoleSpec, launch: Launch) -> Doubts:
             yield at_flag(launch, "python-of-python", spec.name, word=word, words=words)
         elif is_shell(word) or word.endswith(".sh"):
             yield at_flag(launch, "python-of-shell", spec.name, word=word)
+    elif script[1:] and re.fullmatch(r"[A-Z][A-Z0-9_]*|\d+", word):
+        yield at_flag(launch, "value-as-program", spec.name, word=word)
     elif launch.program in ("mpirun", "horovodrun") and re.fullmatch(r"[\w-]+\.py", word):
         yield at_flag(launch, "script-without-python", spec.name, word=word)
 
@@ -120,9 +215,11 @@ def _flags(job: TrainingJob, spec: RoleSpec, launch: Launch) -> Doubts:
     for name, written in launch.written.items():
         raw = written.lstrip("-").replace("-", "_")
         dash = "_" if "_" in written and "_" in row.separators else row.separators[0]
-        close = raw if raw in known else similar(raw, known, CLOSE)
+        close = raw if raw in known else similar(raw, known, CLOSE) or _meant(raw, launch)
         strange = re.search(rf"[^a-zA-Z0-9{row.separators}]", written.lstrip("-"))
-        is_start = any(option.startswith(raw) for option in known)
+        # argparse rejects the beginning of several options.
+        starts = {row.aliases.get(each, each) for each in known if each.startswith(raw)}
+        is_start = len(starts) == 1 or (starts and not row.modules)
         misspelled = strange if raw in known else not is_start
         if len(raw) >= SHORTEST and close and misspelled and " " not in written:
             meant = f"--{close.replace('_', dash)}"
@@ -131,10 +228,25 @@ def _flags(job: TrainingJob, spec: RoleSpec, launch: Launch) -> Doubts:
         if others and own not in others and "launcher" in job.roles:
             values = {"flag": written, "others": listed(others, "and"), "first": others[0]}
             yield at_flag(launch, "other-implementation", spec.name, own=own, **values)
+        pattern, right = row.values.get(name, ("(?s).*", ""))
+        value = launch.literal(name)
+        if value is not None and not re.fullmatch(pattern, value):
+            yield at_flag(launch, "bad-value", spec.name, flag=written, value=value, right=right)
         system = row.needs.get(f"{name}={launch.options[name]}")
         if system:
             flag = f"{written}{'=' if launch.options[name] else ''}{launch.options[name]}"
             yield at_flag(launch, "needs-system", spec.name, flag=flag, system=system)
+
+
+def _meant(raw: str, launch: Launch) -> str:
+    """Return the option with the meaning that an option has in other launchers; "" for none."""
+    own = launch.launcher
+    for row in LAUNCHERS.values() if own.flags and raw not in own.known else ():
+        for column in ("nodes", "rank", "processes", "all_processes", "port"):
+            if getattr(row, column) == raw:
+                total = own.all_processes if column == "processes" else ""
+                return getattr(own, column) or total or ""
+    return ""
 
 
 def _mpi(job: TrainingJob, spec: RoleSpec, launch: Launch) -> Doubts:
@@ -143,10 +255,16 @@ def _mpi(job: TrainingJob, spec: RoleSpec, launch: Launch) -> Doubts:
     launcher = job.roles.get("launcher")
     if not launcher or not several:
         return
-    if spec.name == "worker" and any(
-        each.program == launch.program for each in launches_of(launcher)
+    waits = bool(re.match(FOREVER, " ".join(words_of(launcher))))
+    if spec.name == "worker" and (
+        waits or any(each.program == launch.program for each in launches_of(launcher))
     ):
         yield at_flag(launch, "launcher-in-worker", spec.name)
+    if spec is launcher and "worker" in job.roles:
+        own = words_of(job.roles["worker"])
+        if own and own == launch.script:
+            path = ("roles", "worker", "command")
+            yield problem("program-in-worker", path, text=" ".join(own))
     users = {job.security.run_as_user, *_users(spec)}
     is_open_mpi = job.options.get("implementation", "OpenMPI") == "OpenMPI"
     allowed = "allow_run_as_root" in launch.options or "ALLOW_RUN_AS_ROOT" in repr(spec)
@@ -167,6 +285,23 @@ def _users(spec: RoleSpec) -> Iterator[Any]:
         yield (holder.get("securityContext") or {}).get("runAsUser")
 
 
+def _ray_port(job: TrainingJob, spec: RoleSpec, launch: Launch) -> Doubts:
+    """Report a port of the head at which it does not listen."""
+    head = job.roles.get("head")
+    found = re.search(r"-head-0\b.*:(\d{1,5})/?$", launch.literal("address") or "")
+    if not (found and head and job.framework == "ray") or job.network.on_host:
+        return
+    starts = [each for each in launches_of(head) if each.script[:1] == ("start",)]
+    option = "port" if launch.script[:1] == ("start",) else "dashboard_port"
+    known = all(option not in each.options or each.number(option) for each in starts)
+    default = (head.port or 6379) if option == "port" else 8265
+    own = next((number for each in starts if (number := each.number(option))), default)
+    if (starts or not words_of(head)) and known and int(found[1]) != own:
+        flag = f"--address={launch.options['address']}"
+        right = flag.replace(f":{found[1]}", f":{own}")
+        yield at_flag(launch, "ray-other-port", spec.name, flag=flag, own=own, right=right)
+
+
 def _ray(job: TrainingJob, spec: RoleSpec, launch: Launch) -> Doubts:
     """Report `ray start` that ends at once or starts a second head, and options of a program.
 
@@ -175,11 +310,15 @@ def _ray(job: TrainingJob, spec: RoleSpec, launch: Launch) -> Doubts:
     commands = commands_of(spec)
     if launch.program != "ray":
         return
+    yield from _ray_port(job, spec, launch)
     if launch.script[:1] == ("start",):
         if "block" not in launch.options and launches_in(commands[-1]) == (launch,):
             yield at_flag(launch, "ray-not-blocking", spec.name)
         if job.framework == "ray" and spec.name == "worker" and "head" in launch.options:
             yield at_flag(launch, "ray-second-head", spec.name, role=spec.name)
+        host = launch.options.get("dashboard_host", "127.0.0.1")
+        if spec.name == "head" and "submitter" in job.roles and host in ("127.0.0.1", "localhost"):
+            yield at_flag(launch, "ray-dashboard", spec.name)
     elif launch.script[:2] == ("job", "submit") and not launch.dashed:
         words = launch.script[2:]
         words = words[: words.index("--")] if "--" in words else words

@@ -1,10 +1,11 @@
 """Check the command line of an MPI launcher against the workers, their slots and their GPUs."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from mlgen.frameworks._command_rules import at_flag
-from mlgen.frameworks._launch import HOSTFILES, Launch, launches_of
+from mlgen.frameworks._launch import HOSTFILES, Launch, files_of, launches_in, launches_of
 from mlgen.frameworks._tables import problem
 from mlgen.jobfile import gpus
 from mlgen.jobfile.model import RoleSpec, TrainingJob
@@ -53,17 +54,23 @@ def slot_problems(job: TrainingJob) -> Iterator[Problem]:
     places = Slots(per_worker(job), worker.replicas + own, maximum + own, gpus.per_process(worker))
     launches = launches_of(launcher)
     if len(launches) == 1 and _is_local(launches[0]):
-        yield _problem("all-local", launches[0])
+        script = "--host-discovery-script /etc/mpi/discover_hosts.sh"
+        elastic = "elasticPolicy" in job.options and launches[0].program == "horovodrun"
+        option = script if elastic else "--hostfile /etc/mpi/hostfile"
+        yield _problem("all-local", launches[0], hint=f"pass {option} instead of localhost")
     for launch in launches:
         yield from _discovered(launch, places)
         yield from _nodes_and_gpus(launch, places)
         if _needs_ssh(job, launch) and job.options.get("transport") != "ssh" and not job.converted:
             yield _problem("needs-ssh", launch)
+        room = replace(places, each=_each(launch) or places.each)
         processes = _processes(job, launch)
+        yield from _inner(launch, processes, places)
+        yield from _own_hostfile(job, launch, worker.replicas)
         # Another order, such as one process per host, can use hosts that would be idle.
         alone = len(launches) == 1 and launch.launcher.orders.keys().isdisjoint(launch.options)
         if processes:
-            yield from _compared(job, launch, processes, places, alone=alone)
+            yield from _compared(job, launch, processes, room, alone=alone)
         if _uses_gpus(launch) and 0 < places.gpus < places.each:
             counted = _counted(places.gpus, "GPU")
             yield problem("more-slots-than-gpus", places=places, gpus=counted)
@@ -102,6 +109,8 @@ def _needs_ssh(job: TrainingJob, launch: Launch) -> bool:
     if launch.program == "horovodrun":
         is_open_mpi = job.options.get("implementation", "OpenMPI") == "OpenMPI"
         return not is_open_mpi and not _is_local(launch) and "np" in launch.options
+    if re.search(r"(ssh|rsh)$", launch.options.get("mca_plm_rsh_agent", "")):
+        return True
     return launch.program == "deepspeed" and launch.options.get("launcher") in (None, "pdsh")
 
 
@@ -134,17 +143,54 @@ def _compared(
         alone: True if the launcher runs no other launcher that could use the other workers.
     """
     used = -(-processes // places.each)
+    per_host = _each(launch)
+    option = "the number per host" if per_host else "slotsPerWorker"
     refuses = job.options.get("implementation", "OpenMPI") == "OpenMPI"
-    values = {"places": places, "processes": processes}
+    values = {"places": places, "processes": processes, "option": option}
     if used > places.hosts and refuses:
         # An MPIJob of v1 does not specify which MPI implementation its image contains.
         is_certain = not job.converted or bool({"implementation", "transport"} & set(job.options))
         slots, hosts = _counted(places.available, "slot"), _counted(places.hosts, "host")
+        slots = f"room for {places.available}" if per_host else slots
         too_many = _problem("too-many-processes", launch, **values, slots=slots, hosts=hosts)
         yield replace(too_many, warning=not is_certain)
     elif used < places.hosts and alone:
         idle = _counted(places.hosts - used, "worker")
         yield _problem("idle-workers", launch, **values, idle=idle)
+
+
+def _each(launch: Launch) -> int | None:
+    """Return the number of processes per host in an option; None if the hostfile sets it."""
+    found = re.fullmatch(r"ppr:(\d{1,4}):node", launch.literal("map_by") or "")
+    return int(found[1]) if found else launch.number("npernode")
+
+
+def _inner(launch: Launch, processes: int | None, places: Slots) -> Iterator[Problem]:
+    """Report several launchers per host, each of which starts all processes of its host."""
+    for inner in launches_in(tuple((word, ()) for word in launch.script)):
+        row = inner.launcher
+        several = row.in_each_pod and inner.literal(row.processes) not in (None, "1")
+        if several and processes and processes > places.hosts:
+            yield _problem("several-launchers", launch, inner=inner, count=processes, places=places)
+
+
+def _own_hostfile(job: TrainingJob, launch: Launch, workers: int) -> Iterator[Problem]:
+    """Compare a hostfile in the job's files with the workers."""
+    file = launch.literal("hostfile")
+    for at, text, _ in files_of(job.roles["launcher"]) if file else ():
+        lines = (re.sub("#.*", "", line).strip() for line in text.splitlines())
+        hosts = [re.split(r"[\s:.]", line)[0] for line in lines if line]
+        own = {f"{job.name}-{role}-{i}" for role in job.roles for i in range(job.replicas)}
+        others = [host for host in hosts if re.search(r"-\d+$", host) and host not in own]
+        local = {*hosts} <= {"localhost", "127"}
+        if at != file or job.converted:
+            continue
+        if hosts and local:
+            yield _problem("all-local", launch, hint="remove --hostfile")
+        elif others:
+            yield _problem("other-hosts", launch, file=file, host=others[0])
+        elif hosts and len({*hosts} & own) == len({*hosts}) < workers:
+            yield _problem("short-hostfile", launch, file=file, few=len(hosts), workers=workers)
 
 
 def _is_placed(launcher: RoleSpec, launch: Launch) -> bool:
@@ -153,6 +199,7 @@ def _is_placed(launcher: RoleSpec, launch: Launch) -> bool:
     options = {
         name for name, value in launch.options.items() if value not in row.orders.get(name, ())
     }
+    options -= {"map_by", "npernode"} if _each(launch) else set()
     return (
         not options.isdisjoint(row.placement)
         or any(name.startswith(("mca_rmaps", "mca_orte", "prtemca_")) for name in options)

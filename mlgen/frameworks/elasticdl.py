@@ -41,6 +41,10 @@ SUPPORTED = {"name", "replicas", "image", "resources", "volumes", "env", "gpus"}
 """The fields of ps and worker that have an argument of the master."""
 
 
+COUNTS = {"ps": "num_ps_pods", "worker": "num_workers"}
+"""The argument of the master with the number of pods of each role."""
+
+
 def lay_out(planner: Planner) -> None:
     """Add the master, with arguments for ps and worker."""
     job = planner.job
@@ -50,6 +54,13 @@ def lay_out(planner: Planner) -> None:
     arguments = job.options.get("arguments", {})
     if arguments and "model_def" not in arguments and not words_of(job.roles["master"]):
         planner.report("elasticdl-no-model")
+    for name, count in COUNTS.items():
+        own = str(job.roles[name].replicas) if name in job.roles else ""
+        value = str(arguments.get(count, own))
+        if own and value != own:
+            texts = {"name": count, "value": value, "own": own}
+            path, hint = ("options", "arguments", count), "remove it: mlgen sets it"
+            planner.report("other-size", path, **texts, hint=hint)
     if planner.collector.problems:
         return
     workload = f"elasticdl-{job.name}-master"
@@ -115,7 +126,7 @@ def _arguments(job: TrainingJob) -> tuple[str, ...]:
     values: dict[str, Any] = {"job_name": job.name, "namespace": "$(MY_POD_NAMESPACE)"}
     if "distributionStrategy" in options:
         values["distribution_strategy"] = options["distributionStrategy"]
-    for name, count in (("ps", "num_ps_pods"), ("worker", "num_workers")):
+    for name, count in COUNTS.items():
         if name in job.roles:
             values |= _pods(job.roles[name], count)
         if name in options.get("podPriority", {}):

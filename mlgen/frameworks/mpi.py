@@ -211,12 +211,14 @@ def _has_our_host_key(job: TrainingJob) -> bool:
 def _check_ssh_ports(planner: Planner) -> None:
     """Report a port of the worker that differs from the port in a command."""
     launcher, worker = planner.job.roles["launcher"], planner.job.roles["worker"]
-    if not worker.port or planner.job.network.on_host:
+    own = worker.port or sshd_port(worker)
+    if not own or planner.job.network.on_host:
         return
     ports = {"sshd listens on": sshd_port(worker), "the launcher connects to": ssh_port(launcher)}
     for program, port in ports.items():
-        if port not in (None, worker.port):
-            planner.report("mpi-other-port", program=program, port=port, worker=worker)
+        if port not in (None, own):
+            hint = f"write port: {port}, or change the command" if worker.port else "use one port"
+            planner.report("mpi-other-port", program=program, port=port, own=own, hint=hint)
 
 
 def _ssh(planner: Planner) -> tuple[dict[str, Any], dict[str, Any]]:

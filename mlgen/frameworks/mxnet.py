@@ -13,6 +13,7 @@ for the servers' names.
 
 from functools import partial
 
+from mlgen.frameworks._lifecycle import unknown_roles
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer, config
 from mlgen.frameworks._tables import variables
 from mlgen.topology import INDEX
@@ -30,6 +31,8 @@ def lay_out(planner: Planner) -> None:
     if tuner_roles and set(TRAIN) & set(job.roles):
         planner.report("mxnet-both", role=min(tuner_roles))
         return
+    keys, path = job.options.get("tunerServerKeys", {}), ("options", "tunerServerKeys")
+    planner.collector.extend(unknown_roles(path, keys, job.roles.values()))
     is_single_worker = set(job.roles) == {"worker"} and job.replicas == 1
     names = TUNE if tuner_roles else ("worker",) if is_single_worker else TRAIN
     first = names[0]

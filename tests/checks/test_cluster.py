@@ -62,7 +62,8 @@ def claim(replicas=2, modes=("ReadWriteOnce",), resources=None, extra=None, **fi
 def tpu(topology, replicas, chips, kind="tpu-v5-lite-podslice"):
     prefix = "cloud.google.com/gke-tpu"
     selector = {f"{prefix}-accelerator": kind, f"{prefix}-topology": topology}
-    return job(replicas, {"google.com/tpu": chips}, framework="jax", nodeSelector=selector) | {}
+    fields = {"framework": "jax", "command": ["python", "run.py"], "nodeSelector": selector}
+    return job(replicas, {"google.com/tpu": chips}, **fields)
 
 
 def env(**values):

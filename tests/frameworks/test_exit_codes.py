@@ -144,7 +144,6 @@ SEEN = [
     sh("while ! python3 train.py; do sleep 1; done"),
     sh("trap 'echo end' EXIT; python3 train.py; echo done"),
     sh("cat <<E\npython3 train.py\nE\necho done"),
-    sh("python3 train.py; echo 'done"),
     sh("ls | tee log; python3 train.py"),
     sh("echo start; sleep 1"),
 ]

@@ -38,7 +38,14 @@ def ray(**roles):
     return {"framework": "ray", "roles": {**every, **roles}}
 
 
+def workers(*words):
+    job = mpi("mpirun", "-np", "8", "python", "a.py", transport="ssh")
+    return {**job, "roles": {**job["roles"], "worker": {"replicas": 2, "command": [*words]}}}
+
+
 SUBMIT = ["ray", "job", "submit", "--", "python", "tune.py", "--lr", "1"]
+
+RAY_HEAD = "ray start --head --dashboard-host=0.0.0.0"
 
 CUT = 'the line break or blank before "{}" ends the command before it'
 SUCCESS = "so Kubernetes counts a failed training as a success"
@@ -129,6 +136,117 @@ WRONG = [
         "ray job submit reads --lr as its own option, and has none of that name",
     ),
     (
+        {"command": ["torchrun", "--num_nodes=2", "a.py"]},
+        "command.1",
+        "torchrun has no option --num_nodes",
+    ),
+    (
+        {"command": ["accelerate", "launch", "--nproc_per_node=8", "a.py"]},
+        "command.2",
+        "accelerate has no option --nproc_per_node",
+    ),
+    (
+        {"command": ["torchrun", "--rdzv-backend=nccl", "a.py"]},
+        "command.1",
+        '"nccl" is not a value of --rdzv-backend of torchrun',
+    ),
+    (
+        {"command": ["torchrun", "--nproc_per_node", "a.py"]},
+        "command.1",
+        '"" is not a value of --nproc_per_node of torchrun',
+    ),
+    (
+        {"command": ["torchrun", "\N{EN DASH}nnodes=2", "a.py"]},
+        "command.1",
+        "\N{EN DASH}nnodes=2 begins with a dash that is not the one of options",
+    ),
+    ({"command": ["accelerate", "a.py"]}, "command.0", "accelerate has no command a.py"),
+    (
+        {"command": ["srun", "python", "a.py"]},
+        "command.0",
+        "srun needs Slurm, which pods do not have",
+    ),
+    (
+        {"command": ["python", "-u", "-m", "src/a.py"]},
+        "command.0",
+        "-m takes the name of a module, not a file such as src/a.py",
+    ),
+    (
+        {"command": ["python", "-m", "torch.distributed.lunch", "a.py"]},
+        "command.0",
+        "python would look for a module named torch.distributed.lunch",
+    ),
+    (
+        mpi("mpirun", "-np", "8", "-x", "NCCL_DEBUG", "INFO", "python", "a.py"),
+        "roles.launcher.command.3",
+        "mpirun would start a program named INFO",
+    ),
+    (script("# start\n"), "command.2", "the script contains only a comment, so it ends at once"),
+    (
+        script("torchrun a.py --name 'my run"),
+        "command.2",
+        "the script has a quote ' without an end, which the shell rejects",
+    ),
+    (
+        script("pip install -r a.txt torchrun a.py --lr 1"),
+        "command.2",
+        "torchrun is an argument of pip here, not a command",
+    ),
+    (
+        script("export A=1 exec python a.py"),
+        "command.2",
+        "python is an argument of export here, not a command",
+    ),
+    (
+        script("python a.py --rank $OMPI_COMM_WORLD_RANK"),
+        "command.2",
+        "mpirun sets OMPI_COMM_WORLD_RANK, so it is empty in a pod",
+    ),
+    (
+        script("nohup python a.py &"),
+        "command.2",
+        "the shell does not wait for python, so the container ends with the script",
+    ),
+    (
+        script("python a.py & python b.py & wait"),
+        "command.2",
+        f"wait without arguments succeeds, {SUCCESS}",
+    ),
+    (
+        ray(head={"command": ["ray", "start", "--head", "--block"]}),
+        "roles.head.command.0",
+        "the dashboard listens only inside the head's pod, so the submitter cannot reach it",
+    ),
+    (
+        ray(worker={"command": ["ray", "start", "--block", "--address=bert-head-0.bert:6380"]}),
+        "roles.worker.command.3",
+        "--address=bert-head-0.bert:6380, but the head listens on port 6379",
+    ),
+    (
+        ray(
+            submitter={
+                "command": [*SUBMIT[:3], "--address=http://bert-head-0.bert:6379", *SUBMIT[3:]]
+            }
+        ),
+        "roles.submitter.command.3",
+        "--address=http://bert-head-0.bert:6379, but the head listens on port 8265",
+    ),
+    (
+        workers("/usr/sbin/sshd", "-e"),
+        "roles.worker.command",
+        "/usr/sbin/sshd -e continues in the background, so the container ends at once",
+    ),
+    (
+        workers("sleep", "inf"),
+        "roles.worker.command",
+        "with transport: ssh, the launcher connects to sshd, but the workers only run sleep inf",
+    ),
+    (
+        workers("python", "a.py"),
+        "roles.worker.command",
+        "each worker runs python a.py itself, instead of waiting for the launcher",
+    ),
+    (
         script("torchrun a.py & echo started"),
         "command.2",
         "the shell does not wait for torchrun, so the container ends with the script",
@@ -189,6 +307,24 @@ RIGHT = [
     script("torchrun a.py || exit 1; echo done"),
     script("cd /a && torchrun a.py && torchrun b.py || exit 1\necho done"),
     script("bash /v/x", x="set -e\npython /v/y.py\nexec torchrun a.py\n", **{"y.py": ""}),
+    script("pip install -r a.txt accelerate deepspeed && exec torchrun a.py"),
+    script('set -- torchrun a.py; exec "$@"'),
+    script("echo \"it's\"; exec torchrun a.py --x \"it's\" --y 'a b'"),
+    script('X="$(python -c \'print("a")\')"; exec torchrun a.py --x "$X"'),
+    script("for i in 0 1; do python a.py $i & p=$!; done; wait $p"),
+    script("if command -v srun; then srun a; else torchrun a.py; fi"),
+    {"command": ["python", "-m", "accelerator.commands.launcher", "--x=1"]},
+    {"command": ["torchrun", "--nnodes=2", "--rdzv-backend=zeus", "--rdzv-endpoint=z:1", "a.py"]},
+    {"command": ["torchrun", "a.py", "--prompt", "a \N{EN DASH} b"]},
+    workers("/usr/sbin/sshd", "-De"),
+    workers("bash", "-c", "service ssh start && sleep infinity"),
+    mpi("mpirun", "-np", "8", "-x", "A=1", "./bind.sh", "python", "a.py"),
+    mpi("mpirun", "-np", "8", "bash", "-c", "exec a $OMPI_COMM_WORLD_RANK"),
+    ray(
+        head={"command": ["bash", "-c", f"{RAY_HEAD} --block --port=6380 --dashboard-port=8270"]},
+        worker={"command": ["ray", "start", "--block", "--address=bert-head-0.bert:6380"]},
+        submitter={"command": [*SUBMIT[:3], "--address=http://bert-head-0.bert:8270", *SUBMIT[3:]]},
+    ),
     {"command": ["torchrun", "--no-python", "bash", "run.sh"]},
     {"command": ["torchrun", "-m", "pkg.train", "--lr", "1"]},
     {"command": ["torchrun", "--nproc_per", "2", "a.py"]},
@@ -205,12 +341,154 @@ RIGHT = [
         "envFrom": [{"configMapRef": {"name": "ompi"}}],
     },
     ray(),
-    ray(head={"command": ["bash", "-c", "ray start --head; python serve.py"]}),
+    ray(head={"command": ["bash", "-c", f"{RAY_HEAD}; python serve.py"]}),
     ray(submitter={"command": ["ray", "job", "submit", "python", "a.py", "--working-dir", "."]}),
 ]
 
 
 @pytest.mark.parametrize("spec", RIGHT)
 def test_jobs_that_look_alike_are_right(spec):
+    policy = {"runPolicy": {"cleanPodPolicy": "All"}}
+    assert reported(**spec, **(policy if "roles" in spec else {})) == []
+
+
+def program(text, **spec):
+    """A job whose pods run an inline program with python."""
+    volumes = {"v": {"mountPath": "/v", "files": {"a.py": text}}}
+    return {"command": ["python", "/v/a.py"], "volumes": volumes, **spec}
+
+
+JAX = {"framework": "jax"}
+TENSORFLOW = {"framework": "tensorflow"}
+STRATEGY = "tf.distribute.MultiWorkerMirroredStrategy()"
+FILE = "volumes.v.files.a.py"
+ALONE = "with {}, each of the 2 replicas trains alone"
+UNSET = "{} reads variables that framework: {} does not set"
+HOSTS = {"v": {"mountPath": "/v", "files": {"hosts": "bert-worker-0.bert slots=4\n"}}}
+TWO = {"nvidia.com/gpu": 2}
+
+CONTRADICTIONS = [
+    (
+        program("jax.distributed.initialize(num_processes=4)", **JAX),
+        FILE,
+        'initialize.num_processes is "4", but in this job, it must be 2',
+    ),
+    (
+        program('jax.distributed.initialize("a:1", 2, process_id=0)', **JAX),
+        FILE,
+        "initialize.process_id is the same in 2 replicas, which need different values",
+    ),
+    (
+        program('dist.init_process_group("gloo", init_method="tcp://localhost:1")'),
+        FILE,
+        "init_process_group.init_method is localhost, so each pod connects only to itself",
+    ),
+    (program(STRATEGY), FILE, UNSET.format("MultiWorkerMirroredStrategy(", "pytorch")),
+    (
+        program('dist.init_process_group("gloo")', **TENSORFLOW),
+        FILE,
+        UNSET.format('init_process_group("gloo")', "tensorflow"),
+    ),
+    (program("hvd.init()"), FILE, UNSET.format("hvd.init()", "pytorch")),
+    (
+        {**TENSORFLOW, "command": ["a"], "env": {"TF_CONFIG": "{'cluster': {}}"}},
+        "env.TF_CONFIG",
+        "TF_CONFIG is not JSON",
+    ),
+    (
+        {**JAX, "command": ["torchrun", "a.py"]},
+        "command.0",
+        ALONE.format("torchrun and framework: jax"),
+    ),
+    (
+        {"command": ["python", "-m", "paddle.distributed.launch", "a.py"]},
+        "command.2",
+        ALONE.format("fleetrun and framework: pytorch"),
+    ),
+    (
+        {"command": ["horovodrun", "-np", "2", "python", "a.py"]},
+        "command.0",
+        ALONE.format("the horovodrun launcher"),
+    ),
+    (
+        {"command": ["tune", "run", "--nnodes=2", "lora_single_device"]},
+        "command.1",
+        ALONE.format("lora_single_device"),
+    ),
+    (
+        {"command": ["torchrun", "--nnodes=2", "--node_rank=$(N)", "a.py"]}
+        | {"env": {"N": {"valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}}},
+        "command.2",
+        "--node_rank=$(N) is not a number",
+    ),
+    (
+        {"command": ["torchrun", "--rdzv-backend=static", "a.py"]}
+        | {"options": {"elasticPolicy": {"minReplicas": 2, "maxReplicas": 4}}},
+        "command.1",
+        "--rdzv_backend=static cannot be used with elasticPolicy, because it needs ranks",
+    ),
+    (
+        {"command": ["accelerate", "launch", "--gpu_ids=0,1,2", "a.py"], "resources": TWO},
+        "command.2",
+        "--gpu_ids=0,1,2 exceeds the number of GPUs per pod, 2",
+    ),
+    (
+        {"command": ["torchrun", "a.py"], "env": {"PET_NPROC_PER_NODE": "8"}, "resources": TWO},
+        "env.PET_NPROC_PER_NODE",
+        'PET_NPROC_PER_NODE is "8", but in this job, it must be 2',
+    ),
+    (
+        {"command": ["torchrun", "--master_addr=bert-master-0", "a.py"]},
+        "command.1",
+        "--master_addr is bert-master-0, which is not a replica of this job",
+    ),
+    (
+        {**JAX, "command": ["a"], "env": {"JAX_COORDINATOR_ADDRESS": "bert-worker-0.bert"}},
+        "env.JAX_COORDINATOR_ADDRESS",
+        "JAX_COORDINATOR_ADDRESS is bert-worker-0.bert, without a port",
+    ),
+    (
+        mpi("mpirun", "-np", "8", "--map-by", "ppr:2:node", "./a"),
+        "roles.launcher.command.1",
+        "mpirun refuses to start 8 processes: the job has room for 4, 2 on each of 2 hosts",
+    ),
+    (
+        mpi("mpirun", "-np", "8", "torchrun", "--nproc-per-node=4", "a.py"),
+        "roles.launcher.command.1",
+        "mpirun would start torchrun 8 times, and each of them all processes of its host",
+    ),
+    (
+        {**mpi("mpirun", "--hostfile", "/v/hosts", "./a"), "volumes": HOSTS},
+        "roles.launcher.command.1",
+        "the hostfile /v/hosts contains only 1 of the 2 workers",
+    ),
+    (
+        {**mpi("mpirun", "--mca", "plm_rsh_agent", "ssh", "./a")},
+        "roles.launcher.command.0",
+        "mpirun connects to the workers over ssh, but transport is kubectl-exec",
+    ),
+]
+
+
+@pytest.mark.parametrize(("spec", "path", "message"), CONTRADICTIONS)
+def test_a_launch_line_or_program_that_contradicts_the_job(spec, path, message):
+    found = reported(**spec)
+
+    assert (path, message) in [(at, text) for at, text, _ in found]
+
+
+FITTING = [
+    program("parser.initialize(num_processes=9)\njax.distributed.initialize()", **JAX),
+    program(f'os.environ["TF_CONFIG"] = "x"\n{STRATEGY}'),
+    program('dist.init_process_group("gloo", init_method=url, rank=r, world_size=2)', **JAX),
+    program(STRATEGY, framework="generic"),
+    {**JAX, "command": ["bash", "-c", "exec mpirun -np 2 -H localhost:2 python a.py"]},
+    {"command": ["accelerate", "launch", "--gpu_ids=0,1", "a.py"], "resources": TWO},
+    mpi("mpirun", "-np", "4", "--map-by", "ppr:2:node", "./a"),
+]
+
+
+@pytest.mark.parametrize("spec", FITTING)
+def test_launch_lines_and_programs_that_fit(spec):
     policy = {"runPolicy": {"cleanPodPolicy": "All"}}
     assert reported(**spec, **(policy if "roles" in spec else {})) == []
