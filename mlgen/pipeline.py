@@ -9,7 +9,9 @@ from mlgen import checks, dialects, frameworks, objects
 from mlgen.bounds import OBJECTS_AT_ONCE
 from mlgen.checks import prerequisites
 from mlgen.checks.passthrough import Trainings, across, shared, trainings
+from mlgen.checks.pods import Objects
 from mlgen.checks.prerequisites import Prerequisite
+from mlgen.checks.storage import shared_outputs
 from mlgen.documents.document import Document
 from mlgen.documents.files import Text
 from mlgen.jobfile.excuses import invalid_excuses, unexcused
@@ -273,6 +275,10 @@ def _render_combinations(
         problems += ((combination, problem) for problem in more)
     collector = Collector([*warnings, *matrix.distinct(problems)])
     collector.raise_errors()
+    document = jobs[0].document
+    items = [Objects(job.job.name, job.objects, alike=True) for job in jobs]
+    outputs = _located(document, shared_outputs(items, document.data))
+    collector.extend(unexcused(document, outputs))
     sets = matrix.with_shared_claims([job.objects for job in jobs])
     together = zip(jobs, sets, strict=True)
     return [replace(job, objects=tuple(items)) for job, items in together], [*collector.problems]

@@ -29,6 +29,9 @@ It is in a subfolder, because `mlgen render FOLDER` reads JSON files in the fold
 MODELINE = f"# yaml-language-server: $schema={SCHEMA}"
 """The comment with the schema for editors: https://github.com/redhat-developer/yaml-language-server."""
 
+FIRST = "# First: "
+"""The start of a line with a command that creates a prerequisite."""
+
 NEXT = "Optional fields. To use one, remove the # before its lines."
 
 
@@ -94,7 +97,7 @@ def job_file(choices: Choices, file: str) -> str:
         raise MlgenError(replace(problem, place=None) for problem in error.problems) from None
     commands = [need.command for need in rendered.prerequisites if need.command]
     shown = f"# mlgen show {quote(file)}"
-    return text.replace(shown, "\n".join([*(f"# First: {each}" for each in commands), shown]), 1)
+    return text.replace(shown, "\n".join([*(f"{FIRST}{each}" for each in commands), shown]), 1)
 
 
 def editor_schema(version: KubeVersion) -> str:

@@ -19,9 +19,9 @@ Kubernetes expands it, because the variable is defined before those that refer t
 https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/
 """
 
-RESERVED = ("config", "manifests", "status", "supervisor", "tensorboard")
-"""Suffixes of the names of mlgen's own objects, such as `mnist.status` and `mnist-supervisor`. A
-role or a volume of files cannot have one of these names."""
+RESERVED = ("supervisor", "tensorboard")
+"""Suffixes of the names of mlgen's own objects, such as `mnist-supervisor`. A role cannot have one
+of these names."""
 
 PEERS = "peers"
 """The name of `Role.port` in a pod's ports, in a Service and in `Role.host_ports`."""

@@ -79,6 +79,12 @@ def test_an_example_of_every_framework_renders(name):
     assert "#" not in text
 
 
+def test_the_next_steps_contain_the_command_for_a_prerequisite(run):
+    result = run("deepspeed", "--image", "example/bert:2", "--replicas", "2")
+
+    assert "next:\n  mlgen ssh-secret bert-ssh | kubectl apply -f -\n" in result.stderr
+
+
 def test_two_nodes_of_eight_gpus_are_right_at_the_first_try(run, tmp_path):
     result = run("pytorch", "--image", "example/bert:2", "--replicas", "2", "--gpus", "8")
 

@@ -6,7 +6,7 @@ from typing import Any
 from mlgen.checks.pods import ROLES, TEMPLATE, has, value_at
 from mlgen.kubernetes.merge import KEYS
 from mlgen.kubernetes.objects import Object
-from mlgen.objects.labels import ROLE, config_name
+from mlgen.objects.labels import ROLE, files_name
 from mlgen.problems import ValuePath
 
 SPEC: ValuePath = ("spec",)
@@ -63,7 +63,7 @@ def _of_the_job(job_file: Mapping[str, Any], item: Object, path: ValuePath) -> V
     if inner[:1] == ("metadata",) and _written(job_file, inner) == inner:
         return inner
     if item["kind"] == "ConfigMap" and path[:1] == ("data",):
-        prefix = config_name(job_file["metadata"]["name"], "")
+        prefix = files_name(job_file["metadata"]["name"], "")
         volume = item["metadata"]["name"].removeprefix(prefix)
         roles = [(*ROLES, role) for role in value_at(job_file, ROLES) or {}]
         files = ((*start, "volumes", volume, "files", *path[1:]) for start in (SPEC, *roles))

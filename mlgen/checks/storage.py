@@ -5,7 +5,8 @@ its files.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -18,6 +19,7 @@ from mlgen.kubernetes.validation.rows import mapping
 from mlgen.objects.labels import ROLE, SUPERVISOR, WAITS
 from mlgen.problems import Problem, ValuePath, did_you_mean
 from mlgen.shell import is_shell, simple_commands
+from mlgen.topology import INDEX_NAME
 
 READ_ONLY = ("configMap", "secret", "projected", "downwardAPI", "image")
 """Volumes that are always mounted read-only."""
@@ -166,6 +168,45 @@ def _writes(
         value = str(item.get("value") or "")
         if re.fullmatch(patterns["variables"], item["name"]) and value.startswith("/"):
             yield (*path, "env", number, "value"), item["name"], value
+
+
+def shared_outputs(
+    combinations: Sequence[Objects], job_file: Mapping[str, Any]
+) -> Iterator[Problem]:
+    """Yield a warning for each directory that several combinations of a matrix write to.
+
+    A program that knows the name of its pod or job may write to a directory of this name.
+
+    Args:
+        combinations: the objects of each combination.
+        job_file: the data of the job file of the first combination.
+    """
+    first = dict(_outputs(combinations[0]))
+    counts = Counter(key for job in combinations for key in dict(_outputs(job)))
+    for key, found in first.items():
+        if (count := counts[key]) > 1:
+            yield in_job_file(at_pod(*found, "shared-output", count=count, path=key[-1]), job_file)
+
+
+def _outputs(job: Objects) -> Iterator[tuple[tuple[str, ...], tuple[Pods, ValuePath]]]:
+    """Yield the directories on shared volumes that a job's programs write to.
+
+    Each has a key that identifies it in the cluster, and its place.
+    """
+    for pods in job.distinct_pods:
+        for path, container in pods.containers():
+            env = [each for each in container.get("env") or () if each["name"] != INDEX_NAME]
+            is_named = re.search(r"['\"]metadata\.", str(env))
+            mounts = [] if is_named else _mounts_of(pods, path, container)
+            for at, _, folder in _writes(path, container, _words(path, container)):
+                _, mount, volume = _holder(mounts, folder) or ((), {}, {})
+                if _source(volume) in SHARED and "subPathExpr" not in mount and "$" not in folder:
+                    source = str(volume[_source(volume)])
+                    yield (source, str(mount.get("subPath")), folder), (pods, at)
+
+
+SHARED = ("persistentVolumeClaim", "nfs")
+"""Volumes that pods of several jobs can write to."""
 
 
 def _missing_files(

@@ -41,7 +41,7 @@ def init(output: str, *, force: bool, schema: bool, **values: Any) -> None:
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.kubernetes.versions import DEFAULT
     from mlgen.output.next_steps import file_argument
-    from mlgen.scaffold import SCHEMA, Choices, editor_schema, job_file, job_name
+    from mlgen.scaffold import FIRST, SCHEMA, Choices, editor_schema, job_file, job_name
 
     if output != "-" and Path(output).exists() and not force:
         raise click.UsageError(
@@ -51,7 +51,8 @@ def init(output: str, *, force: bool, schema: bool, **values: Any) -> None:
     has_schema = schema and output != "-"
     defaults: dict[str, Any] = {"replicas": 1, "gpus": 0, "name": job_name(answers["image"])}
     choices = Choices(**defaults | answers, schema=has_schema)
-    write(output, checked(lambda: job_file(choices, "job.yaml" if output == "-" else output)))
+    text = checked(lambda: job_file(choices, "job.yaml" if output == "-" else output))
+    write(output, text)
     if output == "-":
         return
     written = output
@@ -66,8 +67,9 @@ def init(output: str, *, force: bool, schema: bool, **values: Any) -> None:
         written += f" and {path}"
     if not is_quiet():
         file = quote(file_argument(output))
-        click.echo(f"wrote {written}; next:\n  mlgen validate {file}", err=True)
-        click.echo(f"  mlgen render {file} | kubectl apply -f -", err=True)
+        steps = [line.removeprefix(FIRST) for line in text.splitlines() if line.startswith(FIRST)]
+        steps += [f"mlgen validate {file}", f"mlgen render {file} | kubectl apply -f -"]
+        click.echo("\n  ".join([f"wrote {written}; next:", *steps]), err=True)
 
 
 def _answers(values: dict[str, Any]) -> dict[str, Any]:

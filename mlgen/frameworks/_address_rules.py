@@ -127,5 +127,6 @@ def _positions(topology: Topology, *, merged: bool) -> dict[str, int]:
         old_names = [f"{part}-{index}" for part, count in parts for index in range(count)]
         for each in (names, old_names if merged else []):
             positions |= {name: start + offset for offset, name in enumerate(each)}
-        start += role.replicas
+        # A generic job has no ranks: each role may have its own rank 0.
+        start += role.replicas if topology.job.framework != "generic" else 0
     return positions

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from mlgen.frameworks._launch import FOREVER, Launch, Script, launches_of, scripts_of, trains
+from mlgen.frameworks._lifecycle import needs_gang
 from mlgen.frameworks._settings import roles_of
 from mlgen.frameworks._tables import COMMANDS, problem
-from mlgen.jobfile.model import KILLED_EXIT_CODES, PERMANENT_EXIT_CODES, RoleSpec
+from mlgen.jobfile.model import KILLED_EXIT_CODES, PERMANENT_EXIT_CODES, RoleSpec, TrainingJob
 from mlgen.problems import Problem, ValuePath
 from mlgen.shell import program, sequence, simple_commands
 from mlgen.topology import Role, Topology
@@ -65,7 +66,7 @@ def hidden_exit_codes(topology: Topology) -> Iterator[Problem]:
             yield from _endless(script, ("roles", name, *script.path))
         coded = next((role for role in roles if role.restart == "ExitCode"), None)
         retryable = frozenset(spec.retryable_exit_codes) or SIGNALS
-        reasons = _hidden(spec, coded, retryable) if coded else _by_shell(spec)
+        reasons = _hidden(topology.job, coded, retryable) if coded else _by_shell(spec)
         hidden = next(reasons, None)
         if hidden is None:
             continue
@@ -99,15 +100,16 @@ def _endless(script: Script, path: ValuePath) -> Iterator[Problem]:
             yield problem("not-awaited", path, command=next(names), hint=hint)
 
 
-def _hidden(spec: RoleSpec, role: Role, retryable: frozenset[int]) -> Iterator[Hidden]:
+def _hidden(job: TrainingJob, role: Role, retryable: frozenset[int]) -> Iterator[Hidden]:
     """Yield the reasons why a role's exit codes are hidden, the outermost first."""
+    spec = role.spec
     yield from _by_shell(spec)
     for launch in launches_of(spec):
         if _exits_with_1(launch):
             why = f"{launch.program} exits with 1 after any failure of its processes"
             # Signals from outside also end the launcher. Own codes may be of another program.
             seen = {1, *(KILLED_EXIT_CODES if retryable - SIGNALS else ())}
-            yield Hidden((_fields(spec)[0],), why, seen, _without_codes(spec, role))
+            yield Hidden((_fields(spec)[0],), why, seen, _without_codes(job, role))
         elif launch.program == "deepspeed":
             # deepspeed/launcher/launch.py: sys.exit(process.returncode), -n after signal n.
             seen = {_as_negative(code) for code in retryable}
@@ -122,11 +124,14 @@ def _fields(spec: RoleSpec) -> list[str]:
     return [name for name, value in fields.items() if value] or ["restartPolicy"]
 
 
-def _without_codes(spec: RoleSpec, role: Role) -> str:
+def _without_codes(job: TrainingJob, role: Role) -> str:
     """Return a hint that makes a role restart after any exit code."""
+    remove = f"remove {' and '.join(_fields(role.spec))}"
     if role.restarts_together:
-        return f"remove {' and '.join(_fields(spec))}: any failure then restarts all replicas"
-    others = " and remove retryableExitCodes" if spec.retryable_exit_codes else ""
+        return f"{remove}: any failure then restarts all replicas"
+    if needs_gang(job, role):
+        return f"{remove}, and write runPolicy: {{restartScope: All}}"
+    others = " and remove retryableExitCodes" if role.spec.retryable_exit_codes else ""
     return f"write restartPolicy: OnFailure{others}"
 
 

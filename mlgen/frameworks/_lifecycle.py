@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from mlgen.frameworks._launch import scripts_of, trains, words_of
+from mlgen.frameworks._launch import launches_of, scripts_of, trains, words_of
 from mlgen.frameworks._tables import problem
 from mlgen.jobfile.model import (
     GANG_BOUNDS,
@@ -103,6 +103,7 @@ def supervision_problems(job: TrainingJob, roles: Sequence[Role]) -> Iterator[Pr
     yield from _gang(job, roles)
     yield from _orders(job, roles)
     yield from _signals(roles)
+    yield from _alone(job, roles)
     if not job.watched:
         yield from _undecided(job)
 
@@ -133,6 +134,31 @@ def _gang(job: TrainingJob, roles: Sequence[Role]) -> Iterator[Problem]:
         limits = OWN_LIMITS if role.restarts_together else ()
         for name in (name for name in limits if name in written(role.spec)):
             yield problem("limit-in-gang", role=role, name=name)
+
+
+STATIC_RANKS = ("PET_NODE_RANK", "PROCESS_ID")
+"""Variables with a rank that a replica keeps, so that its peers cannot continue without it."""
+
+
+def _alone(job: TrainingJob, roles: Sequence[Role]) -> Iterator[Problem]:
+    """Warn of replicas with static ranks that restart alone, while their peers hang.
+
+    Operators do the same. torchrun's dynamic rendezvous admits a new replica.
+    """
+    for spec in () if job.converted else (role.spec for role in roles if needs_gang(job, role)):
+        launches = launches_of(spec)
+        is_dynamic = "PET_RDZV_BACKEND" in spec.env or any(
+            launch.options.get("rdzv_backend", "static") != "static" for launch in launches
+        )
+        if spec.restart_policy == "OnFailure" and not is_dynamic:
+            yield problem("restarts-alone", spec=spec)
+
+
+def needs_gang(job: TrainingJob, role: Role) -> bool:
+    """Return True if replicas with static ranks restart alone, but could restart together."""
+    is_static = job.replicas > 1 and not role.env.keys().isdisjoint(STATIC_RANKS)
+    is_possible = job.supervisor and not job.workflow and job.scheduling.gang != "kueue"
+    return is_static and is_possible and not is_in_gang(job, role.spec.name)
 
 
 DEFAULT_GRACE = 30

@@ -280,18 +280,12 @@ def _role_names(topology: Topology) -> Iterator[Problem]:
 
 
 def _files(topology: Topology) -> Iterator[Problem]:
-    """Report volumes of the same name with different files: both would be one ConfigMap.
-
-    The ConfigMap's name is `<job>.<volume>`.
-    """
-    job = topology.job
+    """Report volumes of the same name with different files: both would be one ConfigMap."""
     definitions: dict[str, tuple[str, Any]] = {}
     for role in topology.roles:
         for name, volume in role.spec.volumes.items():
             if "files" not in volume:
                 continue
-            if name in RESERVED:
-                yield problem("reserved-volume", role=role, name=name, job=job)
             other, files = definitions.setdefault(name, (role.spec.name, volume["files"]))
             if files != volume["files"]:
                 yield problem("other-files", role=role, name=name, other=other)

@@ -126,9 +126,17 @@ def config_name(job: str, part: str = "config") -> str:
     Args:
         job: the name of the job.
         part: `config` for its scripts and framework files, `status` for its conditions,
-            `supervisor`, `manifests`, or the name of a volume with `files`.
+            `supervisor`, or `manifests`.
     """
     return f"{job}.{part}"
+
+
+def files_name(job: str, volume: str) -> str:
+    """Return the name of the ConfigMap of a volume with `files`: `<job>.files.<volume>`.
+
+    The name of a volume contains no dot, so it is never the name of another ConfigMap of the job.
+    """
+    return config_name(job, f"files.{volume}")
 
 
 def status_name(job: str) -> str:

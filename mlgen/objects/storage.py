@@ -7,7 +7,7 @@ from mlgen.jobfile.model import TrainingJob
 from mlgen.kubernetes.objects import without_nulls
 from mlgen.kubernetes.quantity import half
 from mlgen.objects.errors import template_error
-from mlgen.objects.labels import JOB, config_name, metadata
+from mlgen.objects.labels import JOB, config_name, files_name, metadata
 from mlgen.objects.skeleton import filled
 from mlgen.topology import ConfigFiles, Helper, Mount, Role, Scratch, SecretFiles, Topology
 
@@ -59,7 +59,7 @@ NAMES = {
 def _pod_volume(job: TrainingJob, name: str, short_form: Mapping[str, Any]) -> dict[str, Any]:
     """Return an item of a pod's volumes."""
     if "files" in short_form:
-        return {"name": name, "configMap": {"name": config_name(job.name, name)}}
+        return {"name": name, "configMap": {"name": files_name(job.name, name)}}
     for key, (source, field) in NAMES.items():
         if key in short_form:
             return {"name": name, source: {field: short_form[key]}}
@@ -83,7 +83,7 @@ def config_maps(topology: Topology) -> Iterator[dict[str, Any]]:
         if "files" in short_form
     }
     for name, files in volumes.items():
-        config_metadata = metadata(job, config_name(job.name, name), "config")
+        config_metadata = metadata(job, files_name(job.name, name), "config")
         yield filled("configmap", metadata=config_metadata, data=dict(files) or None)
 
 

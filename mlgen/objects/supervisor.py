@@ -176,7 +176,8 @@ def _others(job: TrainingJob, objects: Sequence[Object]) -> list[tuple[str, str]
         if item["kind"] in OTHERS and item["metadata"]["labels"][COMPONENT] != services.BOARD
     ]
     # Only a TTL deletes its own ConfigMap, with its Job. Until then, a replacement pod may need it.
-    return others if policy.clean_pod_policy == "All" else [*others, ("ConfigMap", files_name(job))]
+    own = [] if policy.clean_pod_policy == "All" else [("ConfigMap", program_name(job))]
+    return [*others, *own]
 
 
 def own_name(job: TrainingJob) -> str:
@@ -184,7 +185,7 @@ def own_name(job: TrainingJob) -> str:
     return f"{job.name}-{NAME}"
 
 
-def files_name(job: TrainingJob) -> str:
+def program_name(job: TrainingJob) -> str:
     """Return the name of the ConfigMap with the supervisor's program and plan."""
     return config_name(job.name, NAME)
 
@@ -212,7 +213,7 @@ def supervisor_objects(
     yield from access(job, metadata(job, name, NAME), name, list(rules(job_plan)))
     # It is rendered empty, so that the supervisor does not need permission to create it.
     yield filled("configmap", metadata=status)
-    program_metadata = metadata(job, files_name(job), NAME)
+    program_metadata = metadata(job, program_name(job), NAME)
     yield filled("configmap", metadata=program_metadata, data=files(job.helpers, job_plan))
     # If the training fails, the supervisor's Job fails without retries.
     exit_codes = {"containerName": NAME, "operator": "In", "values": [FAILED]}
@@ -281,7 +282,7 @@ def _pod_template(topology: Topology, name: str, objects: Sequence[Object]) -> O
         labels=app_labels(job, NAME) | {ROLE: NAME} | mesh["labels"],
         annotations=mesh["annotations"] | scrape,
         name=name,
-        files=files_name(job),
+        files=program_name(job),
         tolerations=pod_spec.get("tolerations"),
         imagePullSecrets=pod_spec.get("imagePullSecrets"),
         image=image(job.helpers),

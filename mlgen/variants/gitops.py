@@ -60,7 +60,7 @@ from mlgen.objects.labels import (
     config_name,
     workload_name,
 )
-from mlgen.objects.supervisor import PLAN, files_name, plan_text
+from mlgen.objects.supervisor import PLAN, plan_text, program_name
 from mlgen.problems import Problem
 from mlgen.resources import table
 from mlgen.topology import Topology
@@ -229,7 +229,7 @@ def _kinds(topology: Topology, manifest: Object) -> Iterator[str]:
         roles = {role.name for role in topology.roles}
         if metadata["labels"].get(ROLE) in roles and DECIDES not in metadata["labels"]:
             yield "suspended"  # if it still runs when training has ended
-    if kind == "ConfigMap" and metadata["name"] in (config_name(job.name), files_name(job)):
+    if kind == "ConfigMap" and metadata["name"] in (config_name(job.name), program_name(job)):
         yield "own"
     yield kind if is_built_in(manifest["apiVersion"]) else "custom"
 

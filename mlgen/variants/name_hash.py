@@ -19,7 +19,7 @@ from mlgen.kubernetes.groups import group_kind
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.updates import mutable_spec
 from mlgen.objects.labels import INDEX_FORMS, config_name, status_name, workload_name
-from mlgen.objects.supervisor import files_name
+from mlgen.objects.supervisor import program_name
 from mlgen.topology import Topology
 
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
@@ -68,7 +68,7 @@ def _hashed(topology: Topology, manifests: Sequence[Object]) -> Iterator[Any]:
     """
     job = topology.job
     workloads = {workload_name(job, role) for role in topology.roles}
-    not_read = {config_name(job.name), files_name(job), status_name(job.name)}
+    not_read = {config_name(job.name), program_name(job), status_name(job.name)}
     for manifest in manifests:
         kind, name = manifest["kind"], manifest["metadata"]["name"]
         mutable = mutable_spec(*group_kind(manifest))
@@ -134,7 +134,7 @@ def in_addresses(topology: Topology, manifests: Sequence[Object]) -> list[Object
         return f"{job.name}{match[0].removeprefix(plain)}"
 
     # The supervisor's program is not the user's text, and its plan contains the final names.
-    own = ("ConfigMap", files_name(job))
+    own = ("ConfigMap", program_name(job))
     return [item if _identity(item) == own else with_hash(item) for item in manifests]
 
 

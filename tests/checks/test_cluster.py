@@ -73,6 +73,7 @@ def env(**values):
 INIT = {"name": "a", "image": "busybox:1"}
 
 WRONG = [
+    (job(command=[""]), "command: the container cannot start a program without a name"),
     (job(resources={"cpu": 8000}), "resources.cpu: no node has 8000 of cpu: the largest have 1920"),
     (job(resources={"memory": "99Ti"}), "resources.memory: no node has 99Ti of memory"),
     (

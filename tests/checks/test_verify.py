@@ -29,7 +29,7 @@ EDITS = {
     "config-map-is-renamed": ("mpi-ssh", "name: cfd.config\n  labels", "name: c\n  labels"),
     "config-map-is-taken-from-another": (
         "generic-files",
-        "configMap: {name: beam.settings}",
+        "configMap: {name: beam.files.settings}",
         "configMap: {name: settings}",
     ),
     "config-map-lacks-a-key": ("mpi-kubectl-exec", "  hostfile: |", "  hosts: |"),

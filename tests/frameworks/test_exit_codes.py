@@ -50,11 +50,15 @@ def test_launchers_that_exit_with_1_whatever_ended_their_processes(name):
 BY_CODE = {"restartPolicy": "ExitCode", "retryableExitCodes": [137, 143]}
 
 
+TOGETHER = "write runPolicy: {restartScope: All}"
+
+
 @pytest.mark.parametrize(
     ("fields", "field", "hint"),
     [
-        ({}, "restartPolicy", "write restartPolicy: OnFailure"),
-        (BY_CODE, "restartPolicy", "write restartPolicy: OnFailure and remove retryableExitCodes"),
+        ({}, "restartPolicy", f"remove restartPolicy, and {TOGETHER}"),
+        (BY_CODE, "restartPolicy", f"remove restartPolicy and retryableExitCodes, and {TOGETHER}"),
+        ({"roles": {"worker": {}}}, "restartPolicy", "write restartPolicy: OnFailure"),
         (
             BY_CODE | ALL,
             "restartPolicy",
@@ -64,6 +68,31 @@ BY_CODE = {"restartPolicy": "ExitCode", "retryableExitCodes": [137, 143]}
 )
 def test_the_fix_is_to_restart_after_any_failure(fields, field, hint):
     assert [(f, h) for f, _, h in warnings(["torchrun", "train.py"], **fields)] == [(field, hint)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "count"),
+    [
+        ({"command": ["torchrun", "train.py"]}, 1),
+        ({"framework": "jax"}, 1),
+        ({"roles": {"master": {}, "worker": {"resources": {"cpu": 1}}}}, 1),
+        (ALL, 0),
+        ({"roles": {"worker": {}}}, 0),
+        ({"framework": "tensorflow"}, 0),
+        ({"framework": "paddle"}, 0),
+        ({"command": ["torchrun", "--nnodes=2", "--rdzv_backend=c10d", "train.py"]}, 0),
+        ({"env": {"PET_RDZV_BACKEND": "c10d"}}, 0),
+        ({"scheduling": {"gang": "kueue", "queue": "q"}}, 0),
+    ],
+)
+def test_a_rank_that_restarts_alone(fields, count):
+    spec = {"framework": "pytorch", "image": "example/bert:1", "command": ["python", "train.py"]}
+    spec |= {"restartPolicy": "OnFailure", "roles": {"worker": {"replicas": 2}}, **fields}
+    problems = validate({**JOB, "spec": spec}).problems
+
+    assert [p.path for p in problems if "restarts alone" in p.message] == [
+        ("spec", "restartPolicy")
+    ] * count
 
 
 def test_codes_that_imply_the_policy_are_reported_at_their_field():

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from mlgen import frameworks
-from mlgen.jobfile.model import RoleSpec, TrainingJob
+from mlgen.jobfile.model import RoleSpec, SuccessPolicy, TrainingJob
 
 
 def warned(framework, *specs, **options):
@@ -93,3 +93,18 @@ def test_an_address_that_is_not_rank_0(command, message):
     found = [p.message for p in problems if p.code == "launch"]
     assert len(found) == (message is not None)
     assert all(message in text for text in found)
+
+
+@pytest.mark.parametrize(("host", "count"), [("m-follower-0.m", 0), ("m-follower-1.m", 1)])
+def test_each_role_of_a_generic_job_has_its_own_rank_0(host, count):
+    command = ("torchrun", "--nnodes=2", "--node_rank=$RANK", f"--master_addr={host}", "t.py")
+    roles = {
+        "leader": RoleSpec("leader", 1),
+        "follower": RoleSpec("follower", 2, command=command),
+    }
+    job = TrainingJob(
+        "m", "generic", roles, options={}, success_policy=SuccessPolicy(role="leader")
+    )
+    problems = frameworks.get("generic").topology(job).problems
+
+    assert ["is not rank 0" in p.message for p in problems if p.code == "launch"] == [True] * count

@@ -305,7 +305,7 @@ def test_restart_policies(policy, default, serves, restart, is_server):
     assert (role.restart, role.serves) == (restart, is_server)
     changed = policy == "Always" and not serves
     assert [p.warning for p in plan.collector.problems] == [True] * changed
-    assert [p.hint for p in plan.collector.problems] == ["write OnFailure"] * changed
+    assert [p.hint for p in plan.collector.problems] == ["write OnFailure for worker"] * changed
 
 
 def test_fields_of_a_role_come_from_the_job_file_and_the_framework():

@@ -487,13 +487,9 @@ def test_files_of_one_volume_name_are_the_same_in_all_roles():
 
 @pytest.mark.parametrize("name", RESERVED)
 def test_the_names_of_mlgens_own_objects_are_reserved(name):
-    files_of_mlgen = f"the ConfigMap ctr.{name} is reserved for mlgen's own files"
     objects_of_mlgen = f"the name ctr-{name} is reserved for mlgen's own objects"
 
-    assert reported(role(spec=files({}, name))) == [
-        (f"roles.worker.volumes.{name}", files_of_mlgen)
-    ]
-    assert reported(role(spec={"volumes": {name: {"mountPath": "/c", "pvc": "c"}}})) == []
+    assert reported(role(spec=files({}, name))) == []
     assert reported(role(name)) == [(f"roles.{name}", objects_of_mlgen)]
 
 

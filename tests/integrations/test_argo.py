@@ -361,13 +361,6 @@ def test_output_writes_a_file(tmp_path):
     assert text == (tmp_path / "jax.yaml").read_text()
 
 
-INVALID = {
-    "names-that-are-taken": """  volumes:
-    manifests: {mountPath: /one, files: {text: x}}
-    status: {mountPath: /two, files: {text: x}}
-""",
-}
-
 WARNED = {
     "never-and-on-failure": """  roles:
     chief: {restartPolicy: Never}
@@ -385,15 +378,6 @@ WARNED = {
   runPolicy: {backoffLimit: 0}
 """,
 }
-
-
-@pytest.mark.parametrize("case", INVALID)
-def test_invalid(case, tmp_path, monkeypatch, snapshot):
-    monkeypatch.chdir(tmp_path)
-    code, text, err = run(job_file(tmp_path, INVALID[case]).name)
-
-    assert (1, "") == (code, text)
-    assert err == snapshot(extension_class=Message)
 
 
 def test_a_config_map_over_1_mib_is_refused(tmp_path, monkeypatch):

@@ -25,6 +25,9 @@ SPEC = {
 }
 
 
+RUN = {"valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['mlgen.dev/job']"}}}
+
+
 def job(matrix=None, metadata=None, **spec):
     """Return a job file as text. The matrix is YAML text, so that its spelling is kept."""
     lines = [f"  {name}: {json.dumps(value)}\n" for name, value in (SPEC | spec).items()]
@@ -259,6 +262,27 @@ def test_combinations_share_claims():
     assert not {"app.kubernetes.io/instance", "matrix.mlgen.dev/lr"} & metadata["labels"].keys()
     assert "annotations" not in metadata
     assert not [need for part in result.jobs for need in part.prerequisites]
+
+
+@pytest.mark.parametrize(
+    ("matrix", "folder", "fields", "count"),
+    [
+        ("{args.lr: [1, 2]}", "/ckpt/bert", {}, 1),
+        ("{args.lr: [1, 2]}", "/ckpt/$(RUN)", {"env": {"RUN": RUN}}, 0),
+        ("{args.lr: [1, 2]}", "/ckpt", {"env": {"RUN": RUN}}, 0),  # the program may use RUN
+        ("{args.lr: [1, 2]}", "/tmp/bert", {}, 0),
+        ("{args.out: [/ckpt/a, /ckpt/b]}", "/ckpt", {}, 0),
+        ("{spec.volumes.ckpt.subPath: [a, b]}", "/ckpt", {}, 0),
+        ("{spec.volumes.ckpt.pvc: [a, b]}", "/ckpt", {}, 0),
+    ],
+)
+def test_combinations_that_write_to_the_same_directory(matrix, folder, fields, count):
+    volumes = {"ckpt": {"mountPath": "/ckpt", "pvc": "ckpt"}}
+    result = rendered(job(matrix, args=["--lr=0", "--out", folder], volumes=volumes, **fields))
+
+    found = [(p.path, p.message) for p in result.problems if p.code == "volume"]
+    message = f"2 combinations of the matrix write to {folder}"
+    assert found == [(("spec", "args", 1), message)] * count
 
 
 # Errors.
