@@ -13,6 +13,7 @@ from mlgen.checks._facts import FACTS, at_pod, holders, in_job_file, problem
 from mlgen.checks.cluster import node_count, own_terms
 from mlgen.checks.pods import Located, Objects, Pods, role_path, value_at
 from mlgen.checks.sense import few_bytes
+from mlgen.kubernetes.limits import INT32_MAX
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.validation.rows import mapping
 from mlgen.objects.labels import ROLE
@@ -93,6 +94,16 @@ def _mounts(job: Objects, pods: Pods) -> Iterator[Located]:
                 yield at_pod(pods, (*at, "mountPath"), "system", **values)
             elif whole and re.fullmatch(FACTS["file"], file):
                 yield at_pod(pods, (*at, "mountPath"), "directory", name=file)
+            elif whole and re.fullmatch(FACTS["shared_memory"], folder) and _on_disk(volume):
+                yield at_pod(pods, (*at, "mountPath"), "shared-disk", **values)
+            elif (
+                whole
+                and re.fullmatch(FACTS["programs"], folder)
+                and _source(volume) == "emptyDir"
+                and name not in _filled(pods, container)
+                and not _creates(container)
+            ):
+                yield at_pod(pods, (*at, "mountPath"), "system", **values)
             if _is_read_only(mount, volume) and re.fullmatch(FACTS["scratch"], folder):
                 found = {**values, "label": "the program", "hint": WRITABLE}
                 yield at_pod(pods, (*at, "mountPath"), "read-only", **found)
@@ -103,6 +114,28 @@ def _mounts(job: Objects, pods: Pods) -> Iterator[Located]:
             ):
                 values["volume"] = outer[2]["name"]
                 yield at_pod(pods, (*at, "mountPath"), "nested", **values)
+
+
+def _on_disk(volume: Object) -> bool:
+    """Return whether a volume is an emptyDir on the node's disk."""
+    empty = volume.get("emptyDir")
+    return _source(volume) == "emptyDir" and not (empty or {}).get("medium")
+
+
+def _filled(pods: Pods, container: Object) -> set[str]:
+    """Return the names of the volumes that other containers of a pod mount, and may fill."""
+    return {
+        mount["name"]
+        for _, each in pods.containers()
+        for mount in each.get("volumeMounts") or ()
+        if each is not container
+    }
+
+
+def _creates(container: Object) -> bool:
+    """Return whether a container runs a shell script that may create or test for files."""
+    program = [str(text) for field in ("command", "args") for text in container.get(field) or ()]
+    return any(map(is_shell, program)) and bool(re.search(CREATES, " ".join(program)))
 
 
 def _uses(job: Objects, pods: Pods) -> Iterator[Located]:
@@ -119,13 +152,23 @@ def _uses(job: Objects, pods: Pods) -> Iterator[Located]:
         for at, label, folder in _writes(path, container, words):
             holder = _holder(mounts, folder)
             values = {"label": label, "path": folder}
-            if holder and _is_read_only(*holder[1:]):
+            if holder and (_is_read_only(*holder[1:]) or _only_read(job, holder[2])):
                 kind, name = _source(holder[2]), holder[2]["name"]
                 hint = f"mount a writable volume, because a {kind} is read-only"
                 hint = hint if kind in READ_ONLY else WRITABLE
+                if not _is_read_only(*holder[1:]):
+                    hint = "write accessModes: [ReadWriteMany] in its claim"
                 yield at_pod(pods, at, "read-only", **values, volume=name, hint=hint)
             elif not holder and value_at(container, ("securityContext", "readOnlyRootFilesystem")):
                 yield at_pod(pods, at, "read-only-root", **values)
+
+
+def _only_read(job: Objects, volume: Object) -> bool:
+    """Return whether a volume is a claim of the job that pods can only read."""
+    name = value_at(volume, ("persistentVolumeClaim", "claimName"))
+    claim = job.of_kind("PersistentVolumeClaim").get(str(name))
+    modes: Any = value_at(claim, ("spec", "accessModes"))
+    return bool(modes == ["ReadOnlyMany"])
 
 
 WRITABLE = "remove readOnly, or mount another volume there"
@@ -161,10 +204,33 @@ def _writes(
         reads = not redirects and re.search(patterns["reads"], option)
         if (is_option or redirects) and not reads and re.match("/(?!dev/)", folder):
             yield at, text if redirects else option, folder
+    yield from _copies(path, container)
     for number, item in enumerate(container.get("env") or []):
         value = str(item.get("value") or "")
         if re.fullmatch(patterns["variables"], item["name"]) and value.startswith("/"):
             yield (*path, "env", number, "value"), item["name"], value
+
+
+def _copies(path: ValuePath, container: Object) -> Iterator[tuple[ValuePath, str, str]]:
+    """Yield the targets of programs that copy files to their last argument."""
+    texts = [
+        ((*path, field, number), str(text))
+        for field in ("command", "args")
+        for number, text in enumerate(container.get(field) or [])
+    ]
+    lines = [
+        (at, re.sub("[\"']", "", line).strip())
+        for at, text in texts
+        for line in re.split(r"[;&|\n]+", text)
+        if " " in text
+    ]
+    if texts:
+        lines.append((texts[-1][0], " ".join(text for _, text in texts)))
+    for at, line in lines:
+        program = re.match(FACTS["copies"], line)
+        targets = [word for word in line.split() if word[0] != "-"]
+        if program and re.match("/(?!dev/)", targets[-1]):
+            yield at, program[1], targets[-1]
 
 
 def _missing_files(
@@ -182,15 +248,9 @@ def _missing_files(
         files, file = _files(job, volume), str(mount.get("subPath") or "")
         if files and file and file not in files:
             yield at_pod(pods, (*at, "subPath"), "no-file", **_missing(file, file, volume, files))
-    program = [str(text) for field in ("command", "args") for text in container.get(field) or ()]
-    if any(map(is_shell, program)) and re.search(CREATES, " ".join(program)):
+    if _creates(container):
         return
-    filled = {
-        mount["name"]
-        for path, each in pods.containers()
-        for mount in each.get("volumeMounts") or ()
-        if each is not container
-    }
+    filled = _filled(pods, container)
     directory = str(container.get("workingDir") or "")
     is_script = (bool(re.search(r"[^/]\.(py|sh)$", text)) for _, text in words)
     script = next((number for number, found in enumerate(is_script) if found), None)
@@ -234,21 +294,28 @@ def _missing(path: str, file: str, volume: Object, files: list[str]) -> dict[str
 
 
 def _checkpoints(_: Objects, pods: Pods) -> Iterator[Located]:
-    """Report an evaluator that reads checkpoints from a directory that no other pod writes to."""
-    if pods.template["metadata"]["labels"].get(ROLE) != "evaluator":
-        return
-    for path, container in pods.containers():
+    """Report checkpoints that an evaluator or the next attempt cannot read."""
+    evaluates = pods.template["metadata"]["labels"].get(ROLE) == "evaluator"
+    # The supervisor replaces the pods of Jobs with this limit, and counts their restarts.
+    limits = (pods.item["spec"].get(name) for name in ("backoffLimit", "backoffLimitPerIndex"))
+    restarts = INT32_MAX in limits
+    pattern = FACTS["checkpoints"] if evaluates else FACTS["lost"]
+    for path, container in pods.containers() if evaluates or restarts else ():
         words = _words(path, container)
         mounts = _mounts_of(pods, path, container)
         for number, (at, text) in enumerate(words):
             option, equals, value = text.partition("=")
             following = words[number + 1][1] if number + 1 < len(words) else ""
             folder = value if equals else following
-            if not re.fullmatch(FACTS["checkpoints"], option) or not folder.startswith("/"):
+            if not re.fullmatch(pattern, option) or not folder.startswith("/"):
                 continue
             holder = _holder(mounts, folder)
             kind = _source(holder[2]) if holder else ""
-            if kind in ("", "emptyDir", "ephemeral"):
+            if holder and not evaluates:
+                name = holder[2]["name"]
+                if kind == "emptyDir" and name not in _filled(pods, container):
+                    yield at_pod(pods, at, "lost-checkpoints", path=folder, volume=name)
+            elif evaluates and kind in ("", "emptyDir", "ephemeral"):
                 own = f"is in its own {kind} volume" if kind else "is on no volume"
                 yield at_pod(pods, at, "own-checkpoints", path=folder, kind=own)
 
