@@ -31,7 +31,7 @@ def storage_problems(job: Objects, job_file: Mapping[str, Any] | None = None) ->
         job: the objects of the job.
         job_file: the data of the job file; None if there is none.
     """
-    checks = (_few_bytes, _mounts, _uses, _checkpoints)
+    checks = (_few_bytes, _mounts, _unmounted, _uses, _checkpoints)
     each = (check(job, pods) for pods in job.distinct_pods for check in checks)
     for found in chain(_claims(job), *each):
         yield in_job_file(found, job_file or {})
@@ -136,6 +136,19 @@ def _creates(container: Object) -> bool:
     """Return whether a container runs a shell script that may create or test for files."""
     program = [str(text) for field in ("command", "args") for text in container.get(field) or ()]
     return any(map(is_shell, program)) and bool(re.search(CREATES, " ".join(program)))
+
+
+def _unmounted(_: Objects, pods: Pods) -> Iterator[Located]:
+    """Report volumes that no container mounts."""
+    used = {
+        mount["name"]
+        for _, container in pods.containers()
+        for field in ("volumeMounts", "volumeDevices")
+        for mount in container.get(field) or ()
+    }
+    for path, volume in pods.volumes():
+        if volume["name"] not in used:
+            yield at_pod(pods, path, "unmounted", volume=volume["name"])
 
 
 def _uses(job: Objects, pods: Pods) -> Iterator[Located]:

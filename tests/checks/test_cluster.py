@@ -3,6 +3,7 @@
 import pytest
 
 import mlgen
+from mlgen.kubernetes.versions import KubeVersion
 
 JOB = {
     "apiVersion": "mlgen.dev/v1alpha1",
@@ -76,6 +77,12 @@ def init(script, **fields):
 
 def main(**fields):
     return pod(containers=[{"name": "main", **fields}])
+
+
+def mounted(source):
+    mounts = [{"name": "a", "mountPath": "/a"}]
+    containers = [{"name": "main", "volumeMounts": mounts}]
+    return {"volumes": [{"name": "a", "emptyDir": source}], "containers": containers}
 
 
 INSTANCE = "node.kubernetes.io/instance-type"
@@ -279,6 +286,7 @@ WRONG = [
         pod(initContainers=[{**INIT, "command": ["sleep", "infinity"]}]),
         "the init container a does not end",
     ),
+    (pod(volumes=[{"name": "a", "emptyDir": {}}]), "no container mounts the volume a"),
     (pod(containers=[INIT, INIT]), "two containers have the name a"),
     (pod(volumes=[{"name": "a", "emptyDir": {}}] * 2), "two volumes have the name a"),
     (
@@ -405,8 +413,8 @@ RIGHT = {
     "devices by a variable": job(
         1, {"nvidia.com/gpu": 2}, env={"A": "0", "CUDA_VISIBLE_DEVICES": "$(A)"}
     ),
-    "memory volume": pod(volumes=[{"name": "a", "emptyDir": {"medium": "Memory"}}]),
-    "huge pages": pod(volumes=[{"name": "a", "emptyDir": {"medium": "HugePages-2Mi"}}]),
+    "memory volume": pod(**mounted({"medium": "Memory"})),
+    "huge pages": pod(**mounted({"medium": "HugePages-2Mi"})),
     "certificates": volume("/etc/ssl/certs", {"configMap": "ca"}),
     "ssh settings": volume("/etc/ssh", {"secret": "ssh"}),
     "a file of /etc": volume("/etc/nccl.conf", {"configMap": "a", "subPath": "nccl.conf"}),
@@ -476,9 +484,7 @@ RIGHT = {
     "a sidecar": pod(
         initContainers=[{**INIT, "restartPolicy": "Always", "command": ["tail", "-f", "/log"]}]
     ),
-    "the same name in two lists": pod(
-        volumes=[{"name": "a", "emptyDir": {}}], initContainers=[INIT]
-    ),
+    "the same name in two lists": pod(**mounted({}), initContainers=[INIT]),
     "a variable of the map": env(ROOT="/d", DATA="$(ROOT)/train"),
     "a pattern": env(PATTERN="^a$", PRICE="5$", FORMAT="${now:%Y}"),
     "a prompt": env(PROMPT="pay $USD or ${name}"),
@@ -513,6 +519,17 @@ RIGHT = {
 @pytest.mark.parametrize("document", RIGHT.values(), ids=RIGHT)
 def test_values_that_a_cluster_can_use(document):
     assert [str(problem) for problem in problems(document)] == []
+
+
+@pytest.mark.parametrize(("version", "count"), [((1, 33), 1), ((1, 35), 0)])
+def test_the_restart_policy_of_an_init_container(version, count):
+    document = init(["ls"], restartPolicy="OnFailure")
+    try:
+        found = mlgen.validate(document, mlgen.Options(KubeVersion(*version))).warnings
+    except mlgen.MlgenError as error:
+        found = error.problems
+
+    assert len(found) == count
 
 
 def problems(document):
